@@ -1,0 +1,65 @@
+"""Products of 3-vectors, 3x3 matrices and quaternions in the form that XLA compiles best.
+
+Every product is a multiplication followed by a sum against a constant structure tensor. Inside a
+compiled time loop this avoids concatenations (slow as soon as the step is batched, by `vmap` or by
+forward-mode derivatives) and gathers (whose reverse mode is a scatter), and its derivatives have
+the same form.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+# EPSILON[i, j, k] = +1, -1 for even, odd permutations of (0, 1, 2), 0 otherwise.
+EPSILON = np.zeros((3, 3, 3))
+EPSILON[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1.0
+EPSILON[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
+
+# HAMILTON[i, j, k] q_k p_j gives component i of the Hamilton product p q.
+HAMILTON = np.zeros((4, 4, 4))
+HAMILTON[0, 0, 0] = 1.0
+HAMILTON[0, 1:, 1:] = -np.eye(3)
+HAMILTON[1:, 0, 1:] = np.eye(3)
+HAMILTON[1:, 1:, 0] = np.eye(3)
+HAMILTON[1:, 1:, 1:] = EPSILON
+
+
+def matvec(a: Float[Array, "m n"], x: Float[Array, " n"]) -> Float[Array, " m"]:
+    """Matrix times vector."""
+    return jnp.sum(a * x[None, :], axis=1)
+
+
+def matmul(a: Float[Array, "m n"], b: Float[Array, "n p"]) -> Float[Array, "m p"]:
+    """Matrix times matrix."""
+    return jnp.sum(a[:, :, None] * b[None, :, :], axis=1)
+
+
+def dot(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, ""]:
+    """Inner product."""
+    return jnp.sum(a * b)
+
+
+def hat(x: Float[Array, "3"]) -> Float[Array, "3 3"]:
+    """Skew matrix of a vector: `hat(x) y = x × y`."""
+    return jnp.sum(jnp.asarray(-EPSILON, x.dtype) * x[None, None, :], axis=2)
+
+
+def cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
+    """Vector product `a × b`."""
+    return matvec(hat(a), b)
+
+
+def hamilton_product(p: Float[Array, "4"], q: Float[Array, "4"]) -> Float[Array, "4"]:
+    """Hamilton product of two quaternions, scalar first."""
+    left = jnp.sum(jnp.asarray(HAMILTON, p.dtype) * p[None, :, None], axis=1)
+    return matvec(left, q)
+
+
+def outer(a: Float[Array, " m"], b: Float[Array, " n"]) -> Float[Array, "m n"]:
+    """Outer product `a bᵀ`."""
+    return a[:, None] * b[None, :]
+
+
+def axial(a: Float[Array, "3 3"]) -> Float[Array, "3"]:
+    """The vector of components a[j, k] - a[k, j] over the cyclic (i, j, k); -2 x for hat(x)."""
+    return jnp.sum(jnp.asarray(EPSILON, a.dtype) * a[None, :, :], axis=(1, 2))

@@ -1,0 +1,109 @@
+"""Checks of input values, run when a thing is built or a simulation starts.
+
+A message names the value, the rule and the fix. Values that are being traced by JAX (inside `jit`,
+`grad`, `vmap`) cannot be looked at and pass unchecked.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+# Relative slack for rules that hold up to the rounding of the user's input (symmetry, unit norm).
+INPUT_SLACK = 1e-8
+
+
+def traced(*values: Any) -> bool:
+    """Whether any array in the values is a tracer."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+
+
+def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
+    """Raise unless the value is one of the allowed words."""
+    if value not in allowed:
+        words = ", ".join(repr(a) for a in allowed)
+        raise ValueError(f"{name} is {value!r}; it must be one of: {words}.")
+
+
+def shape(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> None:
+    """Raise unless an array has the expected shape."""
+    if tuple(np.shape(value)) != expected:
+        raise ValueError(
+            f"{name} has shape {tuple(np.shape(value))}; it must have shape {expected}: {meaning}."
+        )
+
+
+def finite(name: str, value: Any) -> None:
+    """Raise if a concrete array holds a NaN or an infinity."""
+    if traced(value):
+        return
+    array = np.asarray(value)
+    if not np.all(np.isfinite(array)):
+        raise ValueError(f"{name} is {array.tolist()}; every number must be finite.")
+
+
+def positive(name: str, value: Any, unit: str) -> None:
+    """Raise unless a concrete number is finite and greater than zero."""
+    if traced(value):
+        return
+    number = float(value)
+    if not (np.isfinite(number) and number > 0.0):
+        raise ValueError(f"{name} is {number!r}; it must be a positive number ({unit}).")
+
+
+def non_negative(name: str, value: Any, unit: str) -> None:
+    """Raise unless a concrete number is finite and not negative."""
+    if traced(value):
+        return
+    number = float(value)
+    if not (np.isfinite(number) and number >= 0.0):
+        raise ValueError(f"{name} is {number!r}; it must not be negative ({unit}).")
+
+
+def positive_integer(name: str, value: Any, meaning: str) -> None:
+    """Raise unless the value is a Python (or NumPy) integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} is {value!r}; it must be an integer of at least 1: {meaning}.")
+
+
+def inertia(name: str, value: Any) -> None:
+    """Raise unless a concrete matrix (3, 3) is the inertia of some distribution of mass."""
+    shape(name, value, (3, 3), "the inertia about the centre of mass in body axes, kg m²")
+    finite(name, value)
+    if traced(value):
+        return
+    matrix = np.asarray(value, dtype=float)
+    slack = INPUT_SLACK * np.abs(matrix).max()
+    if np.abs(matrix - matrix.T).max() > slack:
+        raise ValueError(
+            f"{name} is {matrix.tolist()}; an inertia matrix must be symmetric: give the same "
+            "products of inertia above and below the diagonal."
+        )
+    moments = np.linalg.eigvalsh(matrix)
+    if moments[0] <= 0.0:
+        raise ValueError(
+            f"{name} has principal moments {moments.tolist()}; an inertia matrix must be positive "
+            "definite: check its units and the signs of the products of inertia."
+        )
+    if moments[0] + moments[1] < moments[2] - slack:
+        raise ValueError(
+            f"{name} has principal moments {moments.tolist()}; the two smaller ones must add up to "
+            "at least the largest (triangle inequality): no distribution of mass has this inertia; "
+            "check that it is taken about the centre of mass."
+        )
+
+
+def unit_quaternion(name: str, value: Any) -> None:
+    """Raise unless a concrete array (4,) is a unit quaternion."""
+    shape(name, value, (4,), "a unit quaternion, scalar first")
+    finite(name, value)
+    if traced(value):
+        return
+    array = np.asarray(value)
+    norm = float(np.linalg.norm(array))
+    if abs(norm - 1.0) > max(INPUT_SLACK, 8 * float(np.finfo(array.dtype).eps)):
+        raise ValueError(
+            f"{name} is {array.tolist()} with norm {norm:.9g}; it must be a unit quaternion, "
+            "scalar first: divide it by its norm, or make it with lie_jax.quaternion.exp."
+        )

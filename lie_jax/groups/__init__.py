@@ -1,0 +1,1 @@
+"""Lie groups as modules of pure functions on arrays."""

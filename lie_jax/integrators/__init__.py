@@ -1,0 +1,1 @@
+"""One-step integrators on configuration spaces."""

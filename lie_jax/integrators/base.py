@@ -1,0 +1,55 @@
+"""What every integrator offers."""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+from jaxtyping import Array, Bool, Float, Int
+
+from lie_jax.system import Accelerations, AbstractSystem, State
+
+
+class Step(NamedTuple):
+    """State after a step, the integrator's own carry, Newton iterations and whether it succeeded."""
+
+    state: State
+    carry: Any
+    newton_iterations: Int[Array, ""]
+    converged: Bool[Array, ""]
+
+
+class AbstractIntegrator(eqx.Module):
+    """A one-step method: pure functions, with a carry of its own beside the `State`."""
+
+    @abc.abstractmethod
+    def check(self, system: AbstractSystem) -> None:
+        """Raise `ValueError` if the method cannot integrate such a system."""
+
+    @abc.abstractmethod
+    def init(
+        self, system: AbstractSystem, t: Float[Array, ""], state: State, u: Array | None
+    ) -> Any:
+        """The carry of the first step."""
+
+    @abc.abstractmethod
+    def step(
+        self,
+        system: AbstractSystem,
+        t: Float[Array, ""],
+        dt: Float[Array, ""],
+        state: State,
+        carry: Any,
+        u: Array | None,
+    ) -> Step:
+        """One step of size dt (s) from time t, with the inputs u held over it."""
+
+    @abc.abstractmethod
+    def accelerations(
+        self,
+        system: AbstractSystem,
+        t: Float[Array, ""],
+        state: State,
+        carry: Any,
+        u: Array | None,
+    ) -> Accelerations:
+        """Accelerations and multipliers at a state, for the trajectory."""

@@ -1,0 +1,1 @@
+"""Rigid-body mechanics: bodies, joints, forces, and the systems assembled from them."""

@@ -1,0 +1,145 @@
+"""Rigid bodies: their parameters, and the dynamics of one body in hybrid components.
+
+Hybrid components are inertial for what is linear (the velocity ṙ and acceleration r̈ of the body
+frame's origin, forces) and body-fixed for what is angular (ω, ω̇, torques about the origin). They
+are those of R³ × SO(3); other formulations are pulled back from them.
+"""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import algebra, checks
+
+Vector = Float[Array, "3"]
+Matrix = Float[Array, "3 3"]
+
+
+def as_float(value: Any) -> Array:
+    """Array of the value, in its own floating dtype or else in JAX's default one."""
+    array = jnp.asarray(value)
+    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+
+
+class Body(eqx.Module):
+    """A rigid body with its initial pose and velocity.
+
+    **Arguments:**
+
+    - `name`: by which joints and forces refer to it.
+    - `mass`: kg, positive.
+    - `inertia`: (3, 3), about the centre of mass, in body axes, kg m²; symmetric, positive definite
+      and within the triangle inequality.
+    - `center_of_mass`: (3,), from the body frame's origin, in body components, m.
+    - `position`: (3,), initial position of the body frame's origin, inertial components, m.
+    - `orientation`: (4,), initial orientation as a unit quaternion, scalar first.
+    - `velocity`: (3,), initial velocity of the body frame's origin, inertial components, m/s.
+    - `omega_body`: (3,), initial angular velocity, body components, rad/s.
+
+    Raises `ValueError` for values that break these rules.
+    """
+
+    name: str = eqx.field(static=True)
+    mass: Float[Array, "..."] = eqx.field(converter=as_float)
+    inertia: Float[Array, "..."] = eqx.field(converter=as_float)
+    center_of_mass: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    position: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
+    velocity: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    omega_body: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+
+    def __check_init__(self):
+        where = f"Body({self.name!r})"
+        checks.shape(f"{where}.mass", self.mass, (), "one number, kg")
+        checks.positive(f"{where}.mass", self.mass, "kg")
+        checks.inertia(f"{where}.inertia", self.inertia)
+        checks.unit_quaternion(f"{where}.orientation", self.orientation)
+        for field, unit in (
+            ("center_of_mass", "m, body components"),
+            ("position", "m, inertial components"),
+            ("velocity", "m/s, inertial components"),
+            ("omega_body", "rad/s, body components"),
+        ):
+            value = getattr(self, field)
+            checks.shape(f"{where}.{field}", value, (3,), unit)
+            checks.finite(f"{where}.{field}", value)
+
+
+class MassProperties(eqx.Module):
+    """Mass (kg), inertia about the centre of mass (kg m²) and centre of mass (m), body axes."""
+
+    mass: Float[Array, "..."]
+    inertia: Float[Array, "..."]
+    center_of_mass: Float[Array, "..."]
+
+
+def center_of_mass_acceleration(
+    body: MassProperties, rotation: Matrix, omega: Vector, acceleration: Vector, domega: Vector
+) -> Vector:
+    """Inertial acceleration of the centre of mass from that of the origin."""
+    c = body.center_of_mass
+    relative = algebra.cross(domega, c) + algebra.cross(omega, algebra.cross(omega, c))
+    return acceleration + algebra.matvec(rotation, relative)
+
+
+def inverse_dynamics(
+    body: MassProperties, rotation: Matrix, omega: Vector, acceleration: Vector, domega: Vector
+) -> tuple[Vector, Vector]:
+    """Force (inertial, N) and torque about the origin (body, N m) of a given motion."""
+    force = body.mass * center_of_mass_acceleration(body, rotation, omega, acceleration, domega)
+    about_center = algebra.matvec(body.inertia, domega) + algebra.cross(
+        omega, algebra.matvec(body.inertia, omega)
+    )
+    lever = algebra.cross(body.center_of_mass, algebra.matvec(rotation.T, force))
+    return force, about_center + lever
+
+
+def forward_dynamics(
+    body: MassProperties, rotation: Matrix, omega: Vector, force: Vector, torque: Vector
+) -> tuple[Vector, Vector]:
+    """Acceleration r̈ of the origin (inertial) and ω̇ (body) under a force and a torque about it."""
+    c = body.center_of_mass
+    about_center = torque - algebra.cross(c, algebra.matvec(rotation.T, force))
+    gyroscopic = algebra.cross(omega, algebra.matvec(body.inertia, omega))
+    domega = solve_symmetric_3(body.inertia, about_center - gyroscopic)
+    relative = algebra.cross(domega, c) + algebra.cross(omega, algebra.cross(omega, c))
+    return force / body.mass - algebra.matvec(rotation, relative), domega
+
+
+def mass_matrix(body: MassProperties, rotation: Matrix) -> Float[Array, "6 6"]:
+    """Mass matrix for hybrid velocities (ṙ, ω)."""
+    skew = algebra.hat(body.center_of_mass)
+    identity = jnp.eye(3, dtype=rotation.dtype)
+    coupling = -body.mass * algebra.matmul(rotation, skew)
+    about_origin = body.inertia - body.mass * algebra.matmul(skew, skew)
+    return jnp.block([[body.mass * identity, coupling], [coupling.T, about_origin]])
+
+
+def solve_symmetric_3(a: Matrix, b: Vector) -> Vector:
+    """Solution of a x = b for a symmetric matrix (3, 3), by its adjugate."""
+    adjugate = jnp.stack(
+        [algebra.cross(a[1], a[2]), algebra.cross(a[2], a[0]), algebra.cross(a[0], a[1])]
+    )
+    return algebra.matvec(adjugate, b) / algebra.dot(a[0], adjugate[0])
+
+
+def kinetic_energy(
+    body: MassProperties, rotation: Matrix, velocity: Vector, omega: Vector
+) -> Float[Array, ""]:
+    """Kinetic energy (J) from ṙ (inertial) and ω (body)."""
+    center = velocity + algebra.matvec(rotation, algebra.cross(omega, body.center_of_mass))
+    spin = algebra.dot(omega, algebra.matvec(body.inertia, omega))
+    return 0.5 * (body.mass * algebra.dot(center, center) + spin)
+
+
+def momentum(
+    body: MassProperties, rotation: Matrix, position: Vector, velocity: Vector, omega: Vector
+) -> tuple[Vector, Vector]:
+    """Linear momentum and angular momentum about the world origin, inertial components."""
+    arm = algebra.matvec(rotation, body.center_of_mass)
+    swing = algebra.matvec(rotation, algebra.cross(omega, body.center_of_mass))
+    linear = body.mass * (velocity + swing)
+    spin = algebra.matvec(rotation, algebra.matvec(body.inertia, omega))
+    return linear, algebra.cross(position + arm, linear) + spin

@@ -1,0 +1,86 @@
+"""A mechanism: bodies, joints, forces and gravity, with no word on coordinates."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.mechanics.body import Body, as_float
+from lie_jax.mechanics.forces import AbstractForce
+from lie_jax.mechanics.joints import GROUND, AbstractJoint
+
+
+def _members(kind: type, field: str):
+    def convert(values: Iterable[Any]) -> tuple:
+        members = tuple(values)
+        for member in members:
+            if not isinstance(member, kind):
+                raise ValueError(
+                    f"Mechanism({field}=) holds {member!r}; every member must be a {kind.__name__}."
+                )
+        return members
+
+    return convert
+
+
+class Mechanism(eqx.Module):
+    """Bodies connected by joints and moved by forces.
+
+    **Arguments:** `bodies`: a sequence of `Body`, at least one, with names of their own; `joints`:
+    a sequence of joints; `forces`: a sequence of force elements; `gravity`: (3,), acceleration of
+    gravity, inertial components, m/s².
+
+    Raises `ValueError` if a name is used twice, if a joint or force names a body that is not there,
+    or if a joint connects a body with itself.
+    """
+
+    bodies: tuple[Body, ...] = eqx.field(converter=_members(Body, "bodies"))
+    joints: tuple[AbstractJoint, ...] = eqx.field(
+        converter=_members(AbstractJoint, "joints"), default=()
+    )
+    forces: tuple[AbstractForce, ...] = eqx.field(
+        converter=_members(AbstractForce, "forces"), default=()
+    )
+    gravity: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, -9.81))
+
+    def __check_init__(self):
+        checks.shape("Mechanism(gravity=)", self.gravity, (3,), "m/s², inertial components")
+        checks.finite("Mechanism(gravity=)", self.gravity)
+        names = self.names
+        if not names:
+            raise ValueError("Mechanism(bodies=) is empty; it must hold at least one Body.")
+        for name in names:
+            if names.count(name) > 1 or name == GROUND:
+                raise ValueError(
+                    f"Mechanism(bodies=) has the name {name!r} "
+                    f"{'reserved for the inertial frame' if name == GROUND else 'more than once'}; "
+                    "every body needs a name of its own."
+                )
+        known = ", ".join(repr(n) for n in (*names, GROUND))
+        for element in (*self.joints, *self.forces):
+            kind = type(element).__name__
+            for name in connected(element):
+                if name != GROUND and name not in names:
+                    raise ValueError(
+                        f"{kind} names the body {name!r}, which does not exist; known names: "
+                        f"{known}."
+                    )
+            if len(set(connected(element))) < len(connected(element)):
+                raise ValueError(
+                    f"{kind} connects {connected(element)[0]!r} with itself; it needs two "
+                    "different bodies."
+                )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The bodies' names in order."""
+        return tuple(body.name for body in self.bodies)
+
+
+def connected(element: AbstractJoint | AbstractForce) -> tuple[str, ...]:
+    """Names of the bodies that a joint or a force acts on, in order."""
+    if isinstance(element, AbstractJoint):
+        return (element.parent, element.child)
+    return element.bodies

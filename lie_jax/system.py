@@ -1,0 +1,151 @@
+"""What an integrator may ask of a system.
+
+The equations of motion are, with velocities v of the system's configuration space,
+
+    M(q) v̇ + B(t, q)ᵀ λ = f(t, q, v, u),    Φ(t, q) = 0,
+
+M the mass matrix, f all other forces (gyroscopic ones included), Φ the position constraints, B their
+Jacobian along velocities and λ the multipliers. u is the vector of inputs, or None.
+"""
+
+import abc
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import calculus
+from lie_jax.spaces import AbstractSpace
+
+Time = Float[Array, ""]
+Configuration = Float[Array, " nq"]
+Velocity = Float[Array, " nv"]
+Multipliers = Float[Array, " nc"]
+Inputs = Float[Array, " nu"] | None
+
+
+class State(eqx.Module):
+    """Configuration q (nq,) and velocity v (nv,) of a system: what a simulation starts from."""
+
+    q: Float[Array, "..."]
+    v: Float[Array, "..."]
+
+
+class AbstractSystem(eqx.Module):
+    """Equations of motion on a configuration space.
+
+    A system of your own gives `space`, `mass_matrix` and `force`, and `nc` with `constraint` if it
+    is constrained; the rest follows. Array leaves are physical parameters: everything is
+    differentiable and vmappable with respect to them.
+    """
+
+    space: eqx.AbstractVar[AbstractSpace]
+
+    @abc.abstractmethod
+    def mass_matrix(self, q: Configuration) -> Float[Array, "nv nv"]:
+        """Mass matrix M(q)."""
+
+    @abc.abstractmethod
+    def force(self, t: Time, q: Configuration, v: Velocity, u: Inputs) -> Velocity:
+        """Generalised force f, gyroscopic terms included: M v̇ + Bᵀ λ = f."""
+
+    @property
+    def nq(self) -> int:
+        """Number of absolute coordinates."""
+        return self.space.nq
+
+    @property
+    def nv(self) -> int:
+        """Number of velocities."""
+        return self.space.nv
+
+    @property
+    def nc(self) -> int:
+        """Number of position constraints."""
+        return 0
+
+    def constraint(self, t: Time, q: Configuration) -> Multipliers:
+        """Position constraints Φ(t, q) (nc,), zero when they hold."""
+        return jnp.zeros(0, q.dtype)
+
+    def constraint_jacobian(self, t: Time, q: Configuration) -> Float[Array, "nc nv"]:
+        """Jacobian B of the constraints along velocities: Φ̇ = B v + ∂Φ/∂t."""
+        return calculus.jacobian_along(self.space, lambda q: self.constraint(t, q), q)
+
+    def residual(
+        self,
+        t: Time,
+        q: Configuration,
+        v: Velocity,
+        acceleration: Velocity,
+        multipliers: Multipliers,
+        u: Inputs,
+    ) -> Velocity:
+        """M v̇ + Bᵀ λ - f, zero on a motion."""
+        result = self.mass_matrix(q) @ acceleration - self.force(t, q, v, u)
+        if self.nc:
+            result = result + self.constraint_jacobian(t, q).T @ multipliers
+        return result
+
+    def acceleration(self, t: Time, q: Configuration, v: Velocity, u: Inputs = None) -> Velocity:
+        """v̇ from the equations of motion, with constraints in their index-1 form."""
+        return accelerations_and_multipliers(self, t, q, v, u).acceleration
+
+
+class Accelerations(NamedTuple):
+    """Accelerations v̇ (nv,) and multipliers λ (nc,) at one instant."""
+
+    acceleration: Array
+    multipliers: Array
+
+
+def accelerations_and_multipliers(
+    system: AbstractSystem, t: Time, q: Configuration, v: Velocity, u: Inputs = None
+) -> Accelerations:
+    """Solve the equations of motion and the twice differentiated constraints for v̇ and λ.
+
+    Needs constraints of full rank. A dense LAPACK solve: for starting values, not for inside a
+    time loop.
+    """
+    if not system.nc:
+        return Accelerations(
+            jnp.linalg.solve(system.mass_matrix(q), system.force(t, q, v, u)),
+            jnp.zeros(0, q.dtype),
+        )
+    b = system.constraint_jacobian(t, q)
+    drift = calculus.second_time_derivative_at_rest(system.space, system.constraint, t, q, v)
+    matrix = jnp.block(
+        [[system.mass_matrix(q), b.T], [b, jnp.zeros((system.nc, system.nc), q.dtype)]]
+    )
+    solution = jnp.linalg.solve(matrix, jnp.concatenate([system.force(t, q, v, u), -drift]))
+    return Accelerations(solution[: system.nv], solution[system.nv :])
+
+
+_PROJECTION_ITERATIONS = 20
+
+
+def project(system: AbstractSystem, state: State, t: float = 0.0) -> State:
+    """The nearest state that satisfies the position and velocity constraints.
+
+    Positions move along M⁻¹Bᵀ by Gauss-Newton steps until the constraints hold to rounding (at most
+    20); the velocity gets the smallest change in the kinetic-energy norm. `t` is the time in
+    seconds. Needs constraints of full rank. Returns a `State`; differentiable.
+    """
+    if not system.nc:
+        return state
+    time = jnp.asarray(t, state.q.dtype)
+
+    def directions(q):
+        b = system.constraint_jacobian(time, q)
+        weighted = jnp.linalg.solve(system.mass_matrix(q), b.T)
+        return b, weighted, b @ weighted
+
+    q = state.q
+    for _ in range(_PROJECTION_ITERATIONS):
+        _, weighted, gram = directions(q)
+        correction = jnp.linalg.solve(gram, system.constraint(time, q))
+        q = system.space.retract(q, -weighted @ correction)
+    b, weighted, gram = directions(q)
+    rate = calculus.time_derivative(system.space, system.constraint, time, q, state.v)
+    return State(q, state.v - weighted @ jnp.linalg.solve(gram, rate))

@@ -1,0 +1,1 @@
+"""Mechanisms with their parameters, initial states and reference values, one a file."""
