@@ -1,9 +1,12 @@
 """Differentiable simulation of multibody systems on Lie groups in JAX."""
 
+from lie_jax import transforms as transforms
 from lie_jax.config import enable_x64 as enable_x64
 from lie_jax.groups import quaternion as quaternion
 from lie_jax.groups import se3 as se3
 from lie_jax.groups import so3 as so3
+from lie_jax.identify import Identification as Identification
+from lie_jax.identify import identify as identify
 from lie_jax.integrators.explicit import RKMK as RKMK
 from lie_jax.integrators.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from lie_jax.mechanics.assemble import assemble as assemble

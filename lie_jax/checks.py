@@ -107,3 +107,12 @@ def unit_quaternion(name: str, value: Any) -> None:
             f"{name} is {array.tolist()} with norm {norm:.9g}; it must be a unit quaternion, "
             "scalar first: divide it by its norm, or make it with lie_jax.quaternion.exp."
         )
+
+
+def finite_prediction(value: Any) -> None:
+    """Raise if a prediction at the start values is not finite."""
+    if not np.all(np.isfinite(np.asarray(value))):
+        raise ValueError(
+            "the prediction at the start values is infinite or NaN; start nearer to the truth, or "
+            "simulate with a smaller dt."
+        )

@@ -10,32 +10,28 @@ _ELIMINATION_LIMIT = 18
 
 
 def _eliminate(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
-    # Gauss-Jordan elimination with partial pivoting. Rows stay in place: `pivot_of` notes in which
-    # row each unknown was solved for.
+    # Gauss-Jordan elimination with partial pivoting. Rows stay in place: `pivot_of[k]` notes in
+    # which row unknown k was solved for.
     n = b.shape[0]
     rows = jnp.arange(n)
 
     def column(k, carry):
         table, free, pivot_of = carry
-        entries = jnp.sum(jnp.where(rows[None, :] == k, table[:, :n], 0.0), axis=1)
-        chosen = rows == jnp.argmax(jnp.where(free, jnp.abs(entries), -1.0))
-        pivot_row = jnp.sum(jnp.where(chosen[:, None], table, 0.0), axis=0)
-        pivot_row = pivot_row / jnp.sum(jnp.where(chosen, entries, 0.0))
-        factors = jnp.where(chosen, 0.0, entries)
+        entries = jax.lax.dynamic_index_in_dim(table, k, axis=1, keepdims=False)
+        pivot = jnp.argmax(jnp.where(free, jnp.abs(entries), -1.0))
+        row = jax.lax.dynamic_index_in_dim(table, pivot, keepdims=False)
+        row = row / jax.lax.dynamic_index_in_dim(entries, pivot, keepdims=False)
+        is_pivot = rows == pivot
+        factors = jnp.where(is_pivot, 0.0, entries)
         table = jnp.where(
-            chosen[:, None],
-            pivot_row[None, :],
-            table - factors[:, None] * pivot_row[None, :],
+            is_pivot[:, None], row[None, :], table - factors[:, None] * row[None, :]
         )
-        return table, free & ~chosen, jnp.where((rows == k)[:, None], chosen[None, :], pivot_of)
+        pivot_of = jax.lax.dynamic_update_index_in_dim(pivot_of, pivot, k, 0)
+        return table, free & ~is_pivot, pivot_of
 
-    start = (
-        jnp.concatenate([a, b[:, None]], axis=1),
-        jnp.ones(n, bool),
-        jnp.zeros((n, n), bool),
-    )
+    start = (jnp.concatenate([a, b[:, None]], axis=1), jnp.ones(n, bool), jnp.zeros_like(rows))
     table, _, pivot_of = jax.lax.fori_loop(0, n, column, start)
-    return jnp.sum(jnp.where(pivot_of, table[None, :, n], 0.0), axis=1)
+    return table[:, n][pivot_of]
 
 
 def solve(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:

@@ -1,14 +1,8 @@
 """The heavy top of [S3] Table 3: a body on a fixed point under gravity, spinning fast.
 
-Two models of one motion:
-
-- `constrained=True`: the body frame lies at the centre of mass, and a spherical joint holds the
-  fixed point ([S3] Table 5).
-- `constrained=False`: the body frame lies at the fixed point, the inertia is that about it, and the
-  weight at the centre of mass is balanced by its opposite at the fixed point, so that the frame's
-  origin stays where it is without a constraint ([S3] Table 4).
-
-The body's y axis is the top's axis of symmetry. Its initial motion is a near-cusp: the centre of mass
+`constrained=True` is the model of [S3] Table 5, with the body frame at the centre of mass and a
+spherical joint at the fixed point; `constrained=False` that of Table 4, with the body frame at the
+fixed point (see `models/fixed_point.py`). The body's y axis is the top's axis of symmetry. Its initial motion is a near-cusp: the centre of mass
 comes close to its lowest place.
 """
 
@@ -16,8 +10,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax import algebra
 from lie_jax.mechanics.formulations.lie import LieSystem
+from models import fixed_point
 
 MASS = 15.0
 INERTIA = (0.234375, 0.46875, 0.234375)
@@ -52,48 +46,21 @@ def build(
     point in body axes, m; `orientation` (4,), a unit quaternion; `omega_body` (3,), rad/s;
     `gravity` (3,), m/s².
     """
-    formulation = lie_jax.R3SO3() if formulation is None else formulation
     inertia = jnp.diag(jnp.asarray(INERTIA)) if inertia is None else inertia
-    mass, inertia, center, orientation, omega, gravity = (
-        jnp.asarray(x, float)
-        for x in (mass, inertia, center_of_mass, orientation, omega_body, gravity)
-    )
-    if constrained:
-        arm = lie_jax.quaternion.rotate(orientation, center)
-        swing = lie_jax.quaternion.rotate(orientation, algebra.cross(omega, center))
-        top = lie_jax.Body(
-            "top",
-            mass,
-            inertia,
-            position=arm,
-            orientation=orientation,
-            velocity=swing,
-            omega_body=omega,
-        )
-        joint = lie_jax.SphericalJoint("ground", "top", child_point=-center)
-        return lie_jax.assemble(
-            lie_jax.Mechanism([top], [joint], gravity=gravity), formulation
-        )
-    about_pivot = inertia + mass * (
-        algebra.dot(center, center) * jnp.eye(3) - algebra.outer(center, center)
-    )
-    top = lie_jax.Body(
-        "top", mass, about_pivot, orientation=orientation, omega_body=omega
-    )
-    weight = mass * gravity
-    forces = [
-        lie_jax.PointForce("top", weight, point=center),
-        lie_jax.PointForce("top", -weight),
-    ]
-    return lie_jax.assemble(
-        lie_jax.Mechanism([top], forces=forces, gravity=jnp.zeros(3)), formulation
+    return fixed_point.build(
+        formulation,
+        constrained=constrained,
+        mass=jnp.asarray(mass),
+        inertia=jnp.asarray(inertia),
+        center_of_mass=jnp.asarray(center_of_mass),
+        orientation=jnp.asarray(orientation),
+        omega_body=jnp.asarray(omega_body),
+        gravity=jnp.asarray(gravity),
     )
 
 
 def center_of_mass(system: LieSystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
     """World position (3,) of the centre of mass, m, in either model."""
-    rotation, position = system.poses(q)
     if system.nc:
-        return position[0]
-    weight = system.forces[0].element
-    return position[0] + algebra.matvec(rotation[0], weight.point[0])
+        return system.poses(q)[1][0]
+    return fixed_point.point_on_body(system, q, system.forces[0].element.point[0])

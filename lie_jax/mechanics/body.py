@@ -113,8 +113,17 @@ def mass_matrix(body: MassProperties, rotation: Matrix) -> Float[Array, "6 6"]:
     skew = algebra.hat(body.center_of_mass)
     identity = jnp.eye(3, dtype=rotation.dtype)
     coupling = -body.mass * algebra.matmul(rotation, skew)
-    about_origin = body.inertia - body.mass * algebra.matmul(skew, skew)
+    about_origin = inertia_about_origin(body.mass, body.inertia, body.center_of_mass)
     return jnp.block([[body.mass * identity, coupling], [coupling.T, about_origin]])
+
+
+def inertia_about_origin(
+    mass: Float[Array, ""], inertia: Matrix, center_of_mass: Vector
+) -> Matrix:
+    """Inertia (3, 3) about the body frame's origin from that about the centre of mass, kg m²."""
+    c = center_of_mass
+    identity = jnp.eye(3, dtype=inertia.dtype)
+    return inertia + mass * (algebra.dot(c, c) * identity - algebra.outer(c, c))
 
 
 def solve_symmetric_3(a: Matrix, b: Vector) -> Vector:

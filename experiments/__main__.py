@@ -1,0 +1,40 @@
+"""Run experiments by name: `python -m experiments --help`."""
+
+import argparse
+import importlib
+import pkgutil
+from pathlib import Path
+
+import lie_jax
+
+
+def _names() -> list[str]:
+    folder = str(Path(__file__).parent)
+    return sorted(m.name for m in pkgutil.iter_modules([folder]) if not m.name.startswith("_"))
+
+
+def main() -> None:
+    """Read the command line and run what it asks for."""
+    names = _names()
+    modules = {name: importlib.import_module(f"experiments.{name}") for name in names}
+    summaries = "\n".join(
+        f"  {name:20} {(module.__doc__ or '').splitlines()[0]}" for name, module in modules.items()
+    )
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments",
+        description="Run experiments; each writes its files to OUT/NAME.",
+        epilog=f"experiments:\n{summaries}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="+", choices=[*names, "all"], metavar="NAME")
+    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for results (out)")
+    arguments = parser.parse_args()
+    lie_jax.enable_x64()
+    for name in names if "all" in arguments.names else arguments.names:
+        folder = arguments.out / name
+        folder.mkdir(parents=True, exist_ok=True)
+        modules[name].main(folder)
+
+
+if __name__ == "__main__":
+    main()

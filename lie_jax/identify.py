@@ -1,0 +1,354 @@
+"""Identification: parameters of a model, and its initial state, from recordings."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import optimistix as optx
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, Int, PyTree
+from tqdm import tqdm
+
+from lie_jax import checks
+from lie_jax import transforms as charts
+
+
+class History(NamedTuple):
+    """One row for each iteration: half the weighted sum of squares, the number of samples it was
+    taken over, and the estimates (a pytree with a leading axis)."""
+
+    cost: Float[Array, " iterations"]
+    samples: Int[Array, " iterations"]
+    estimates: PyTree
+
+
+class ResidualStatistics(NamedTuple):
+    """Of each observed channel: mean, root mean square and lag-1 autocorrelation of the residuals.
+
+    `mean` and `rms` have the observations' units; all are pytrees like the observations, without
+    their leading axis. `reduced_chi_squared` is the weighted sum of squares divided by the degrees
+    of freedom: near 1 if the model is right and the noise was stated right. White residuals have
+    autocorrelations within about 2/√n of zero.
+    """
+
+    mean: PyTree
+    rms: PyTree
+    autocorrelation: PyTree
+    reduced_chi_squared: Float[Array, ""]
+
+
+class Identification(eqx.Module):
+    """What `identify` found.
+
+    - `estimates`: pytree like the start values, in physical units.
+    - `standard_errors`: likewise; NaN where the recording does not determine the parameters.
+    - `residuals`: observed minus predicted, like the observations.
+    - `statistics`: `ResidualStatistics`. `history`: `History`.
+    - `converged`: whether the method met its tolerance.
+    - `coordinates`, `covariance`: the unconstrained coordinates (p,) and their covariance (p, p).
+    """
+
+    estimates: PyTree
+    standard_errors: PyTree
+    residuals: PyTree
+    statistics: ResidualStatistics
+    history: History
+    converged: Bool[Array, ""]
+    coordinates: Float[Array, " p"]
+    covariance: Float[Array, "p p"]
+    _decode: Callable = eqx.field(static=True)
+
+    def propagate(self, function: Callable[[PyTree], PyTree]) -> tuple[PyTree, PyTree]:
+        """Value and standard error of any function of the estimates, to first order."""
+        return _propagate(lambda z: function(self._decode(z)), self.coordinates, self.covariance)
+
+
+def identify(
+    predict: Callable[[PyTree], PyTree],
+    start: PyTree,
+    observations: PyTree,
+    *,
+    noise: PyTree = 1.0,
+    transforms: PyTree = charts.free,
+    horizons: Sequence[int] | None = None,
+    method: optx.AbstractLeastSquaresSolver | optax.GradientTransformation | None = None,
+    max_iterations: int = 200,
+    progress: bool = True,
+) -> Identification:
+    """Fit parameters so that predictions match observations in the sense of least squares.
+
+    **Arguments:**
+
+    - `predict(parameters)`: the predicted observations: build the system from the parameters (or
+      put them into a system with `equinox.tree_at`), simulate with `throw=False`, observe.
+    - `start`: pytree of start values, in physical units.
+    - `observations`: pytree of arrays that `predict` matches; the leading axis of all is time.
+    - `noise`: standard deviations of the observations' noise: a number, or a pytree of numbers or
+      arrays that broadcast to the observations. Residuals are divided by them.
+    - `transforms`: one of `lie_jax.transforms`, or a pytree of them that is a prefix of `start`:
+      the coordinates in which a parameter is sought, so that masses stay positive, inertias
+      physical and orientations on the group.
+    - `horizons`: increasing numbers of samples; the fit starts on the first so many samples and
+      goes on to the next number from what it found. For oscillating or fast turning systems a poor
+      start is out of phase on the whole recording and finds its way over short horizons only.
+      Default: all samples at once.
+    - `method`: an Optimistix least-squares solver, default Levenberg-Marquardt, or an Optax
+      optimiser, which is run for `max_iterations` on each horizon.
+    - `max_iterations`: at most so many on each horizon.
+    - `progress`: show a progress bar.
+
+    **Returns** an `Identification`. Standard errors come from the Jacobian at the optimum and the
+    size of the residuals: they hold for independent noise and a model that is linear over their
+    size. Raises `ValueError` for observations that do not match the prediction, are not finite or
+    have no common leading axis, for noise that is not positive, for horizons that do not increase
+    or are longer than the recording, and for start values without a finite prediction.
+    """
+    start = jax.tree.map(jnp.asarray, start)
+    z0, decode = _coordinates(start, transforms)
+    observations = jax.tree.map(jnp.asarray, observations)
+    samples = _samples(observations)
+    horizons = _horizons(horizons, samples)
+    weights = _weights(noise, observations)
+    checks.positive_integer("identify(max_iterations=)", max_iterations, "for each horizon")
+    _check_shapes(jax.eval_shape(predict, start), observations)
+
+    def residuals(z, horizon):
+        def weighted(observed, predicted, weight):
+            inside = jnp.arange(samples) < horizon
+            inside = inside.reshape(-1, *[1] * (observed.ndim - 1))
+            return jnp.where(inside, (predicted - observed) * weight, 0.0)
+
+        return jax.tree.map(weighted, observations, predict(decode(z)), weights)
+
+    @jax.jit
+    def linearize(z):
+        flat = ravel_pytree(residuals(z, samples))[0]
+        jacobian = jax.jacfwd(lambda z: ravel_pytree(residuals(z, samples))[0])(z)
+        return predict(decode(z)), flat, jacobian
+
+    for leaf in jax.tree.leaves(linearize(z0)[0]):
+        checks.finite_prediction(leaf)
+    if method is None:
+        # Relative and absolute tolerance of steps and residuals, well below standard errors.
+        method = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-6)
+    run = _least_squares if isinstance(method, optx.AbstractLeastSquaresSolver) else _descent
+    z, converged, (cost, counts, path) = run(
+        residuals, z0, horizons, method, max_iterations, progress
+    )
+
+    predicted, flat, jacobian = linearize(z)
+    variance = jnp.sum(flat**2) / (flat.shape[0] - z.shape[0])
+    covariance = variance * _inverse_of_gram(jacobian)
+    left = jax.tree.map(lambda observed, predicted: observed - predicted, observations, predicted)
+    return Identification(
+        estimates=decode(z),
+        standard_errors=_propagate(decode, z, covariance)[1],
+        residuals=left,
+        statistics=ResidualStatistics(
+            mean=jax.tree.map(lambda r: jnp.mean(r, axis=0), left),
+            rms=jax.tree.map(lambda r: jnp.sqrt(jnp.mean(r**2, axis=0)), left),
+            autocorrelation=jax.tree.map(_lag_one, left),
+            reduced_chi_squared=variance,
+        ),
+        history=History(
+            jnp.asarray(cost), jnp.asarray(counts), jax.vmap(decode)(jnp.stack(path))
+        ),
+        converged=jnp.asarray(converged),
+        coordinates=z,
+        covariance=covariance,
+        _decode=decode,
+    )
+
+
+def _coordinates(start: PyTree, transforms: PyTree):
+    each = jax.tree.map(
+        lambda transform, part: jax.tree.map(transform, part), transforms, start
+    )
+    pairs, structure = jax.tree.flatten(each, is_leaf=lambda x: _is_chart(x))
+    z0, unravel = ravel_pytree([z for z, _ in pairs])
+    backs = [back for _, back in pairs]
+
+    def decode(z):
+        parts = unravel(z)
+        return jax.tree.unflatten(
+            structure, [back(part) for back, part in zip(backs, parts, strict=True)]
+        )
+
+    return z0, decode
+
+
+def _is_chart(x: Any) -> bool:
+    return isinstance(x, tuple) and len(x) == 2 and callable(x[1])
+
+
+def _samples(observations: PyTree) -> int:
+    leaves = jax.tree.leaves(observations)
+    lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in leaves}
+    if len(lengths) != 1 or lengths == {0}:
+        raise ValueError(
+            f"identify(observations=) holds arrays of the shapes {[x.shape for x in leaves]}; all "
+            "must have the same leading axis, the samples in time."
+        )
+    for leaf in leaves:
+        bad = np.argwhere(~np.isfinite(np.asarray(leaf)))
+        if len(bad):
+            raise ValueError(
+                f"identify(observations=) is not finite at index {tuple(bad[0].tolist())} of an "
+                f"array of shape {leaf.shape}; remove or repair that sample."
+            )
+    return lengths.pop()
+
+
+def _horizons(horizons: Sequence[int] | None, samples: int) -> tuple[int, ...]:
+    if horizons is None:
+        return (samples,)
+    result = tuple(int(h) for h in horizons)
+    increasing = all(a < b for a, b in zip(result, result[1:], strict=False))
+    if not result or not increasing or result[0] < 1 or result[-1] != samples:
+        raise ValueError(
+            f"identify(horizons=) is {result}; it must be increasing numbers of samples that end "
+            f"with all {samples} of the recording."
+        )
+    return result
+
+
+def _weights(noise: PyTree, observations: PyTree) -> PyTree:
+    def weight(deviation, part):
+        array = np.asarray(deviation)
+        if not np.all(np.isfinite(array) & (array > 0.0)):
+            raise ValueError(
+                f"identify(noise=) is {array.tolist()}; standard deviations must be positive."
+            )
+        return jax.tree.map(
+            lambda o: jnp.broadcast_to(jnp.asarray(1.0 / array, o.dtype), o.shape), part
+        )
+
+    return jax.tree.map(weight, noise, observations)
+
+
+def _check_shapes(predicted: PyTree, observations: PyTree) -> None:
+    got, expected = (
+        jax.tree.map(lambda x: tuple(x.shape), tree) for tree in (predicted, observations)
+    )
+    if got != expected:
+        raise ValueError(
+            f"predict returns arrays of the shapes {got}, the observations have {expected}; the two "
+            "must match."
+        )
+
+
+def _least_squares(residuals, z, horizons, solver, max_iterations, progress):
+    # The number of samples is a traced argument: one compilation serves all horizons.
+    def function(z, horizon):
+        return residuals(z, horizon), None
+
+    fixed = {"options": {"jac": "fwd"}, "tags": frozenset()}
+    shapes = jax.eval_shape(residuals, z, horizons[0])
+
+    @eqx.filter_jit
+    def init(z, horizon):
+        return solver.init(function, z, horizon, f_struct=shapes, aux_struct=None, **fixed)
+
+    @eqx.filter_jit
+    def advance(z, state, horizon):
+        z, state, _ = solver.step(function, z, horizon, state=state, **fixed)
+        done, result = solver.terminate(function, z, horizon, state=state, **fixed)
+        return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
+
+    def iterate(z, horizon):
+        state = init(z, horizon)
+        while True:
+            z, state, cost, done = advance(z, state, horizon)
+            yield z, cost, bool(done)
+
+    return _loop(iterate, z, horizons, max_iterations, progress)
+
+
+# The steps of a first-order method do not tell how far the optimum is; it is called converged when
+# the gradient has fallen to this fraction of its first value.
+_SMALL_GRADIENT = 1e-4
+
+
+def _descent(residuals, z, horizons, optimiser, max_iterations, progress):
+    def half_square(z, horizon):
+        return 0.5 * sum(jnp.sum(r**2) for r in jax.tree.leaves(residuals(z, horizon)))
+
+    @eqx.filter_jit
+    def advance(z, state, horizon):
+        cost, slope = jax.value_and_grad(half_square)(z, horizon)
+        updates, state = optimiser.update(slope, state, z)
+        return optax.apply_updates(z, updates), state, cost, jnp.linalg.norm(slope)
+
+    def iterate(z, horizon):
+        state = optimiser.init(z)
+        first = None
+        while True:
+            z, state, cost, slope = advance(z, state, horizon)
+            first = slope if first is None else first
+            yield z, cost, bool(slope <= _SMALL_GRADIENT * first)
+
+    return _loop(iterate, z, horizons, max_iterations, progress)
+
+
+# On all horizons but the last, a gain below this fraction of the cost ends the search: what is left
+# to gain on a part of the recording does not help on the whole.
+_SMALL_GAIN = 1e-2
+
+
+def _loop(iterate, z, horizons, max_iterations, progress):
+    """Run the iterations of each horizon in turn, with a progress bar and a record."""
+    costs, counts, path = [], [], []
+    finished = False
+    with tqdm(disable=not progress, unit="it", desc="identify") as bar:
+        for horizon in horizons:
+            steps = iterate(z, jnp.asarray(horizon))
+            previous = np.inf
+            for _ in range(max_iterations):
+                z, cost, finished = next(steps)
+                costs.append(cost)
+                counts.append(horizon)
+                path.append(z)
+                bar.set_postfix_str(f"{horizon} samples, cost {float(cost):.6g}")
+                bar.update()
+                # A rejected trial leaves the cost as it was and says nothing.
+                small_gain = 0.0 < previous - float(cost) < _SMALL_GAIN * previous
+                if finished or (small_gain and horizon != horizons[-1]):
+                    break
+                previous = float(cost)
+    return z, finished, (costs, counts, path)
+
+
+def _inverse_of_gram(jacobian: Float[Array, "m p"]) -> Float[Array, "p p"]:
+    """(JᵀJ)⁻¹, with NaN rows and columns for coordinates that J does not determine."""
+    # Columns of unit length make the numerical rank independent of the parameters' units.
+    lengths = jnp.linalg.norm(jacobian, axis=0)
+    scale = jnp.where(lengths > 0.0, lengths, 1.0)
+    _, singular, right = jnp.linalg.svd(jacobian / scale[None, :], full_matrices=False)
+    eps = jnp.finfo(jacobian.dtype).eps
+    determined = singular > jacobian.shape[0] * eps * singular[0]
+    inverse = jnp.where(determined, 1.0 / jnp.where(determined, singular, 1.0) ** 2, 0.0)
+    root = right.T / scale[:, None]
+    gram_inverse = (root * inverse[None, :]) @ root.T
+    unknown = jnp.sum(jnp.where(determined[:, None], 0.0, right**2), axis=0) > eps**0.5
+    return jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, gram_inverse)
+
+
+def _propagate(function: Callable, z: Array, covariance: Array) -> tuple[PyTree, PyTree]:
+    value, slopes = jax.jit(lambda z: (function(z), jax.jacfwd(function)(z)))(z)
+    unknown = jnp.isnan(jnp.diagonal(covariance))
+    known = jnp.where(jnp.isnan(covariance), 0.0, covariance)
+
+    def standard_error(slope):
+        error = jnp.sqrt(jnp.einsum("...i,ij,...j->...", slope, known, slope))
+        return jnp.where(jnp.any((slope != 0.0) & unknown, axis=-1), jnp.nan, error)
+
+    return value, jax.tree.map(standard_error, slopes)
+
+
+def _lag_one(residual: Array) -> Array:
+    centered = residual - jnp.mean(residual, axis=0, keepdims=True)
+    return jnp.sum(centered[1:] * centered[:-1], axis=0) / jnp.sum(centered**2, axis=0)

@@ -1,0 +1,69 @@
+"""Unconstrained coordinates for physical parameters, for `identify`.
+
+A transform takes the start value of a parameter and returns its coordinates z, an array without
+constraints, and the function from coordinates back to the parameter. Any function of that kind will
+do; these are the usual ones.
+"""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.groups import quaternion
+
+Coordinates = Float[Array, "..."]
+Chart = tuple[Coordinates, Callable[[Coordinates], Array]]
+
+
+def free(value: Array) -> Chart:
+    """The parameter itself, without constraint."""
+    return value, lambda z: z
+
+
+def positive(value: Array) -> Chart:
+    """Logarithms, for positive numbers: masses, stiffnesses, friction coefficients.
+
+    Raises `ValueError` for a start value that is not positive.
+    """
+    for number in jnp.ravel(value):
+        checks.positive("the start value of a positive parameter", number, "its logarithm is used")
+    return jnp.log(value), jnp.exp
+
+
+def inertia(value: Float[Array, "3 3"]) -> Chart:
+    """Log-Cholesky coordinates (6,) of an inertia matrix about the centre of mass.
+
+    With the second moments of mass Σ = ½ tr(J) I - J = L Lᵀ: the logarithms of the diagonal of L and
+    its three other entries. Every z gives an inertia that is symmetric, positive definite and within
+    the triangle inequality: that of some distribution of mass. Together with a positive mass and a
+    free centre of mass these are coordinates of all physical pseudo-inertias. Raises `ValueError`
+    for a start value on or beyond that border.
+    """
+    checks.inertia("the start value of an inertia", value)
+    eye = jnp.eye(3, dtype=value.dtype)
+    second_moments = 0.5 * jnp.trace(value) * eye - value
+    factor = jnp.linalg.cholesky(second_moments)
+    if not checks.traced(value) and not bool(jnp.all(jnp.isfinite(factor))):
+        raise ValueError(
+            f"the start value of an inertia is {value.tolist()}, a body that is flat; its principal "
+            "moments must obey the triangle inequality strictly: start a little inside."
+        )
+    rows, columns = jnp.tril_indices(3, -1)
+
+    def matrix(z):
+        lower = jnp.diag(jnp.exp(z[:3])).at[rows, columns].set(z[3:])
+        moments = lower @ lower.T
+        return jnp.trace(moments) * eye - moments
+
+    return jnp.concatenate([jnp.log(jnp.diagonal(factor)), factor[rows, columns]]), matrix
+
+
+def orientation(value: Float[Array, "4"]) -> Chart:
+    """Rotation vector (3,) from the start orientation, for a unit quaternion.
+
+    Raises `ValueError` for a start value that is not a unit quaternion.
+    """
+    checks.unit_quaternion("the start value of an orientation", value)
+    return jnp.zeros(3, value.dtype), lambda z: quaternion.multiply(value, quaternion.exp(z))

@@ -1,0 +1,80 @@
+"""A rigid body on a fixed point: the common ground of the heavy top and the pinned body.
+
+Two models of one motion:
+
+- with a constraint: the body frame lies at the centre of mass, and a spherical joint holds the fixed
+  point;
+- without: the body frame lies at the fixed point, the inertia is that about it, and each force has
+  its opposite at the fixed point, so that the frame's origin stays where it is.
+"""
+
+from collections.abc import Callable, Sequence
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+import lie_jax
+from lie_jax import algebra
+from lie_jax.mechanics.body import inertia_about_origin
+from lie_jax.mechanics.formulations.lie import LieSystem
+from lie_jax.spaces import AbstractPoseSpace
+
+BODY = "body"
+# A force at a body-fixed point: the force, its opposite (functions of time), the point.
+AppliedForce = tuple[Callable, Callable, Sequence[float]]
+
+
+def build(
+    formulation: AbstractPoseSpace | None,
+    *,
+    constrained: bool,
+    mass: Float[Array, ""],
+    inertia: Float[Array, "3 3"],
+    center_of_mass: Float[Array, "3"],
+    orientation: Float[Array, "4"],
+    omega_body: Float[Array, "3"],
+    gravity: Float[Array, "3"],
+    friction: Float[Array, ""] | None = None,
+    applied: AppliedForce | None = None,
+) -> tuple[LieSystem, lie_jax.State]:
+    """The system and its initial state; `center_of_mass` and points count from the fixed point."""
+    formulation = lie_jax.R3SO3() if formulation is None else formulation
+    origin = center_of_mass if constrained else jnp.zeros(3)
+    forces = []
+    if not constrained:
+        weight = mass * gravity
+        forces += [
+            lie_jax.PointForce(BODY, weight, point=center_of_mass),
+            lie_jax.PointForce(BODY, -weight),
+        ]
+    if applied is not None:
+        force, opposite, point = applied
+        forces.append(lie_jax.PointForce(BODY, force, point=jnp.asarray(point) - origin))
+        if not constrained:
+            forces.append(lie_jax.PointForce(BODY, opposite))
+    if friction is not None:
+        forces.append(lie_jax.ViscousFriction("ground", BODY, friction))
+    if not constrained:
+        inertia = inertia_about_origin(mass, inertia, center_of_mass)
+        gravity = jnp.zeros(3)
+    body = lie_jax.Body(
+        BODY,
+        mass,
+        inertia,
+        position=lie_jax.quaternion.rotate(orientation, origin),
+        orientation=orientation,
+        velocity=lie_jax.quaternion.rotate(orientation, algebra.cross(omega_body, origin)),
+        omega_body=omega_body,
+    )
+    joints = [lie_jax.SphericalJoint("ground", BODY, child_point=-origin)] if constrained else []
+    return lie_jax.assemble(lie_jax.Mechanism([body], joints, forces, gravity), formulation)
+
+
+def point_on_body(
+    system: LieSystem, q: Float[Array, " nq"], point: Float[Array, "3"]
+) -> Float[Array, "3"]:
+    """World position (3,) of a body point that is given from the fixed point, m."""
+    rotation, position = system.poses(q)
+    if system.nc:
+        point = point + system.joints[0].element.child_point[0]
+    return position[0] + algebra.matvec(rotation[0], point)
