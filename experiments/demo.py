@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +25,7 @@ FITTED_SECONDS = 2.25
 # Numbers of samples of the growing horizon: 0.05, 0.15, 0.3, 0.75 s, then all.
 HORIZONS = (11, 31, 61, 151)
 
-Parameters = dict[str, Array]
+Parameters = dict[str, Any]
 TRANSFORMS = {
     "center_of_mass": transforms.free,
     "inertia": transforms.inertia,
@@ -32,7 +33,9 @@ TRANSFORMS = {
     "orientation": transforms.orientation,
     "omega_body": transforms.free,
 }
-NOISE = pinned_body.Observations(pinned_body.MARKER_NOISE, pinned_body.GYRO_NOISE)
+NOISE = pinned_body.Observations(
+    jnp.asarray(pinned_body.MARKER_NOISE), jnp.asarray(pinned_body.GYRO_NOISE)
+)
 
 
 def start_values(observations: pinned_body.Observations) -> Parameters:
@@ -109,7 +112,7 @@ def main(folder: Path) -> None:
     samples = int(np.sum(recording.t <= FITTED_SECONDS))
     dt = float(recording.t[-1]) / (len(recording.t) - 1) / STEPS_PER_SAMPLE
     print(
-        f"A body on a ball joint, recorded for {recording.t[-1]:g} s ({len(recording.t)} samples).\n"
+        f"A body on a ball joint, recorded for {recording.t[-1]:g} s: {len(recording.t)} samples.\n"
         f"Fitting the first {FITTED_SECONDS:g} s ({samples} samples) over growing horizons ..."
     )
     known = jax.tree.map(lambda x: x[:samples], recording.observations)

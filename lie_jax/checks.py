@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.core
 import numpy as np
 
 # Relative slack for rules that hold up to the rounding of the user's input (symmetry, unit norm).

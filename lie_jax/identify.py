@@ -1,5 +1,6 @@
 """Identification: parameters of a model, and its initial state, from recordings."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,7 +20,8 @@ from lie_jax import transforms as charts
 
 class History(NamedTuple):
     """One row for each iteration: half the weighted sum of squares, the number of samples it was
-    taken over, and the estimates (a pytree with a leading axis)."""
+    taken over, and the estimates (a pytree with a leading axis).
+    """
 
     cost: Float[Array, " iterations"]
     samples: Int[Array, " iterations"]
@@ -136,12 +138,11 @@ def identify(
         # Relative and absolute tolerance of steps and residuals, well below standard errors.
         method = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-6)
     run = _least_squares if isinstance(method, optx.AbstractLeastSquaresSolver) else _descent
-    z, converged, (cost, counts, path) = run(
-        residuals, z0, horizons, method, max_iterations, progress
-    )
+    iterate = run(residuals, method, horizons[-1])
+    z, converged, (cost, counts, path) = _loop(iterate, z0, horizons, max_iterations, progress)
 
     predicted, flat, jacobian = linearize(z)
-    variance = jnp.sum(flat**2) / (flat.shape[0] - z.shape[0])
+    variance = jnp.sum(flat**2) / (flat.size - z.size)
     covariance = variance * _inverse_of_gram(jacobian)
     left = jax.tree.map(lambda observed, predicted: observed - predicted, observations, predicted)
     return Identification(
@@ -154,9 +155,7 @@ def identify(
             autocorrelation=jax.tree.map(_lag_one, left),
             reduced_chi_squared=variance,
         ),
-        history=History(
-            jnp.asarray(cost), jnp.asarray(counts), jax.vmap(decode)(jnp.stack(path))
-        ),
+        history=History(jnp.asarray(cost), jnp.asarray(counts), jax.vmap(decode)(jnp.stack(path))),
         converged=jnp.asarray(converged),
         coordinates=z,
         covariance=covariance,
@@ -165,9 +164,7 @@ def identify(
 
 
 def _coordinates(start: PyTree, transforms: PyTree):
-    each = jax.tree.map(
-        lambda transform, part: jax.tree.map(transform, part), transforms, start
-    )
+    each = jax.tree.map(lambda transform, part: jax.tree.map(transform, part), transforms, start)
     pairs, structure = jax.tree.flatten(each, is_leaf=lambda x: _is_chart(x))
     z0, unravel = ravel_pytree([z for z, _ in pairs])
     backs = [back for _, back in pairs]
@@ -207,7 +204,7 @@ def _horizons(horizons: Sequence[int] | None, samples: int) -> tuple[int, ...]:
     if horizons is None:
         return (samples,)
     result = tuple(int(h) for h in horizons)
-    increasing = all(a < b for a, b in zip(result, result[1:], strict=False))
+    increasing = all(a < b for a, b in itertools.pairwise(result))
     if not result or not increasing or result[0] < 1 or result[-1] != samples:
         raise ValueError(
             f"identify(horizons=) is {result}; it must be increasing numbers of samples that end "
@@ -236,21 +233,21 @@ def _check_shapes(predicted: PyTree, observations: PyTree) -> None:
     )
     if got != expected:
         raise ValueError(
-            f"predict returns arrays of the shapes {got}, the observations have {expected}; the two "
-            "must match."
+            f"predict returns arrays of the shapes {got}, the observations have {expected}; the "
+            "two must match."
         )
 
 
-def _least_squares(residuals, z, horizons, solver, max_iterations, progress):
+def _least_squares(residuals, solver, samples):
     # The number of samples is a traced argument: one compilation serves all horizons.
     def function(z, horizon):
         return residuals(z, horizon), None
 
     fixed = {"options": {"jac": "fwd"}, "tags": frozenset()}
-    shapes = jax.eval_shape(residuals, z, horizons[0])
 
     @eqx.filter_jit
     def init(z, horizon):
+        shapes = jax.eval_shape(residuals, z, samples)
         return solver.init(function, z, horizon, f_struct=shapes, aux_struct=None, **fixed)
 
     @eqx.filter_jit
@@ -265,7 +262,7 @@ def _least_squares(residuals, z, horizons, solver, max_iterations, progress):
             z, state, cost, done = advance(z, state, horizon)
             yield z, cost, bool(done)
 
-    return _loop(iterate, z, horizons, max_iterations, progress)
+    return iterate
 
 
 # The steps of a first-order method do not tell how far the optimum is; it is called converged when
@@ -273,7 +270,7 @@ def _least_squares(residuals, z, horizons, solver, max_iterations, progress):
 _SMALL_GRADIENT = 1e-4
 
 
-def _descent(residuals, z, horizons, optimiser, max_iterations, progress):
+def _descent(residuals, optimiser, samples):
     def half_square(z, horizon):
         return 0.5 * sum(jnp.sum(r**2) for r in jax.tree.leaves(residuals(z, horizon)))
 
@@ -281,7 +278,7 @@ def _descent(residuals, z, horizons, optimiser, max_iterations, progress):
     def advance(z, state, horizon):
         cost, slope = jax.value_and_grad(half_square)(z, horizon)
         updates, state = optimiser.update(slope, state, z)
-        return optax.apply_updates(z, updates), state, cost, jnp.linalg.norm(slope)
+        return z + updates, state, cost, jnp.linalg.norm(slope)
 
     def iterate(z, horizon):
         state = optimiser.init(z)
@@ -291,7 +288,7 @@ def _descent(residuals, z, horizons, optimiser, max_iterations, progress):
             first = slope if first is None else first
             yield z, cost, bool(slope <= _SMALL_GRADIENT * first)
 
-    return _loop(iterate, z, horizons, max_iterations, progress)
+    return iterate
 
 
 # On all horizons but the last, a gain below this fraction of the cost ends the search: what is left
@@ -339,12 +336,13 @@ def _inverse_of_gram(jacobian: Float[Array, "m p"]) -> Float[Array, "p p"]:
 
 def _propagate(function: Callable, z: Array, covariance: Array) -> tuple[PyTree, PyTree]:
     value, slopes = jax.jit(lambda z: (function(z), jax.jacfwd(function)(z)))(z)
-    unknown = jnp.isnan(jnp.diagonal(covariance))
+    unknown = jnp.isnan(jnp.diagonal(covariance)).astype(z.dtype)
     known = jnp.where(jnp.isnan(covariance), 0.0, covariance)
 
     def standard_error(slope):
         error = jnp.sqrt(jnp.einsum("...i,ij,...j->...", slope, known, slope))
-        return jnp.where(jnp.any((slope != 0.0) & unknown, axis=-1), jnp.nan, error)
+        needed = jnp.einsum("...i,i->...", jnp.abs(slope), unknown)
+        return jnp.where(needed > 0.0, jnp.nan, error)
 
     return value, jax.tree.map(standard_error, slopes)
 

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-# Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA from
-# compiling the time loop around it into one function.
+# Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
+# from compiling the time loop around it into one function.
 _ELIMINATION_LIMIT = 18
 
 
@@ -23,9 +23,7 @@ def _eliminate(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " 
         row = row / jax.lax.dynamic_index_in_dim(entries, pivot, keepdims=False)
         is_pivot = rows == pivot
         factors = jnp.where(is_pivot, 0.0, entries)
-        table = jnp.where(
-            is_pivot[:, None], row[None, :], table - factors[:, None] * row[None, :]
-        )
+        table = jnp.where(is_pivot[:, None], row[None, :], table - factors[:, None] * row[None, :])
         pivot_of = jax.lax.dynamic_update_index_in_dim(pivot_of, pivot, k, 0)
         return table, free & ~is_pivot, pivot_of
 

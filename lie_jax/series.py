@@ -42,12 +42,12 @@ def _stumpff(k: int, name: str, t: Scalar, switch: float, closed: Callable[[Scal
 
 
 def c0(t: Scalar) -> Scalar:
-    """cos θ."""
+    """Cos θ."""
     return 1.0 - t * c2(t)
 
 
 def c1(t: Scalar) -> Scalar:
-    """sin θ / θ, the α of [S4] (2.4)."""
+    """Sin θ / θ, the α of [S4] (2.4)."""
 
     def closed(t):
         theta = jnp.sqrt(t)

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from lie_jax import calculus, checks, config
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.system import Accelerations, AbstractSystem, State
+from lie_jax.system import AbstractSystem, Accelerations, State
 from lie_jax.trajectory import Result, Statistics, Trajectory
 
 
@@ -27,7 +27,7 @@ class SimulationError(RuntimeError):
 class _Loop(NamedTuple):
     state: State
     carry: Any
-    index: Array
+    taken: Array
     completed: Array
     converged: Array
 
@@ -89,7 +89,9 @@ def simulate(
         trajectory = _run_with_progress(system, integrator, first, dt, inputs, schedule)
     else:
         loop, samples, counts = _run(system, integrator, first, dt, inputs, schedule)
-        trajectory = _trajectory(system, integrator, first, dt, inputs, schedule, loop, samples, counts)
+        trajectory = _trajectory(
+            system, integrator, first, dt, inputs, schedule, loop, samples, counts
+        )
     if not throw:
         return trajectory
     if inside_transformation:
@@ -122,31 +124,27 @@ def _input(inputs: Array | None, index) -> Array | None:
 
 
 def _step(system, integrator, dt, inputs, loop: _Loop) -> tuple[_Loop, Array]:
-    t = loop.index.astype(dt.dtype) * dt
-    u = _input(inputs, loop.index)
-    state, carry, iterations, converged = integrator.step(
-        system, t, dt, loop.state, loop.carry, u
-    )
+    t = loop.taken.astype(dt.dtype) * dt
+    u = _input(inputs, loop.taken)
+    state, carry, iterations, converged = integrator.step(system, t, dt, loop.state, loop.carry, u)
     # The sum is finite only if every number is: one reduction instead of a test of each.
     fine = converged & jnp.isfinite(jnp.sum(state.q) + jnp.sum(state.v))
     return (
         _Loop(
             state,
             carry,
-            loop.index + 1,
+            loop.taken + 1,
             loop.completed + fine.astype(jnp.int32),
-            loop.converged & (converged | (loop.completed < loop.index)),
+            loop.converged & (converged | (loop.completed < loop.taken)),
         ),
         iterations,
     )
 
 
 def _sample(system, integrator, dt, inputs, loop: _Loop) -> _Sample:
-    t = loop.index.astype(dt.dtype) * dt
-    u = _input(inputs, jnp.maximum(loop.index - 1, 0))
-    return _Sample(
-        loop.state, integrator.accelerations(system, t, loop.state, loop.carry, u)
-    )
+    t = loop.taken.astype(dt.dtype) * dt
+    u = _input(inputs, jnp.maximum(loop.taken - 1, 0))
+    return _Sample(loop.state, integrator.accelerations(system, t, loop.state, loop.carry, u))
 
 
 def _scan(body: Callable, loop: _Loop, length: int, block: int | None = None):
@@ -286,8 +284,8 @@ def _check(system, integrator, state, dt, steps, inputs, save_every, checkpoint)
         checks.positive_integer("simulate(checkpoint=)", checkpoint, "steps in a block")
     if inputs is not None and (np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps):
         raise ValueError(
-            f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, nu): one "
-            "input vector for each step."
+            f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, nu): "
+            "one input vector for each step."
         )
     if not checks.traced(system, state):
         _check_consistency(system, state)

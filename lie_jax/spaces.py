@@ -14,7 +14,7 @@ Integrators see nothing else of a configuration, so each of them runs on every s
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -88,7 +88,7 @@ class Rn(AbstractSpace):
         return self.n
 
     def retract(self, q, x):
-        """q + x."""
+        """Q + x."""
         return q + x
 
     def inverse_retract(self, q0, q1):
@@ -96,15 +96,15 @@ class Rn(AbstractSpace):
         return q1 - q0
 
     def lift(self, q, v):
-        """v."""
+        """V."""
         return v
 
     def tangent_operator(self, x, dx):
-        """dx."""
+        """Dx."""
         return dx
 
     def tangent_operator_inv(self, x, v):
-        """v."""
+        """V."""
         return v
 
     def invalid(self, q):
@@ -161,7 +161,6 @@ class AbstractPoseSpace(AbstractSpace):
 
     coordinates: eqx.AbstractVar[str]
     chart: eqx.AbstractVar[str]
-    group: eqx.AbstractClassVar[str]
 
     def __check_init__(self):
         name = type(self).__name__
@@ -241,7 +240,6 @@ class R3SO3(AbstractPoseSpace):
 
     coordinates: str = eqx.field(static=True, default="quaternion")
     chart: str = eqx.field(static=True, default="exp")
-    group: ClassVar[str] = "R3xSO3"
 
     def retract(self, q, x):
         """Add the translation, turn by the rotation vector in the body frame."""
@@ -284,7 +282,6 @@ class SE3(AbstractPoseSpace):
 
     coordinates: str = eqx.field(static=True, default="quaternion")
     chart: str = eqx.field(static=True, default="exp")
-    group: ClassVar[str] = "SE3"
 
     def retract(self, q, x):
         """Screw motion along x in the body frame."""

@@ -4,8 +4,8 @@ The equations of motion are, with velocities v of the system's configuration spa
 
     M(q) v̇ + B(t, q)ᵀ λ = f(t, q, v, u),    Φ(t, q) = 0,
 
-M the mass matrix, f all other forces (gyroscopic ones included), Φ the position constraints, B their
-Jacobian along velocities and λ the multipliers. u is the vector of inputs, or None.
+M the mass matrix, f all other forces (gyroscopic ones included), Φ the position constraints, B
+their Jacobian along velocities and λ the multipliers. u is the vector of inputs, or None.
 """
 
 import abc
@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 from lie_jax import calculus
 from lie_jax.spaces import AbstractSpace
 
-Time = Float[Array, ""]
+Time = float | Float[Array, ""]
 Configuration = Float[Array, " nq"]
 Velocity = Float[Array, " nv"]
 Multipliers = Float[Array, " nc"]
@@ -40,7 +40,10 @@ class AbstractSystem(eqx.Module):
     differentiable and vmappable with respect to them.
     """
 
-    space: eqx.AbstractVar[AbstractSpace]
+    @property
+    @abc.abstractmethod
+    def space(self) -> AbstractSpace:
+        """The configuration space."""
 
     @abc.abstractmethod
     def mass_matrix(self, q: Configuration) -> Float[Array, "nv nv"]:
@@ -108,6 +111,7 @@ def accelerations_and_multipliers(
     Needs constraints of full rank. A dense LAPACK solve: for starting values, not for inside a
     time loop.
     """
+    t = jnp.asarray(t, q.dtype)
     if not system.nc:
         return Accelerations(
             jnp.linalg.solve(system.mass_matrix(q), system.force(t, q, v, u)),
@@ -125,7 +129,7 @@ def accelerations_and_multipliers(
 _PROJECTION_ITERATIONS = 20
 
 
-def project(system: AbstractSystem, state: State, t: float = 0.0) -> State:
+def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
     """The nearest state that satisfies the position and velocity constraints.
 
     Positions move along M⁻¹Bᵀ by Gauss-Newton steps until the constraints hold to rounding (at most
@@ -139,13 +143,13 @@ def project(system: AbstractSystem, state: State, t: float = 0.0) -> State:
     def directions(q):
         b = system.constraint_jacobian(time, q)
         weighted = jnp.linalg.solve(system.mass_matrix(q), b.T)
-        return b, weighted, b @ weighted
+        return weighted, b @ weighted
 
     q = state.q
     for _ in range(_PROJECTION_ITERATIONS):
-        _, weighted, gram = directions(q)
+        weighted, gram = directions(q)
         correction = jnp.linalg.solve(gram, system.constraint(time, q))
         q = system.space.retract(q, -weighted @ correction)
-    b, weighted, gram = directions(q)
+    weighted, gram = directions(q)
     rate = calculus.time_derivative(system.space, system.constraint, time, q, state.v)
     return State(q, state.v - weighted @ jnp.linalg.solve(gram, rate))

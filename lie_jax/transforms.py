@@ -35,11 +35,11 @@ def positive(value: Array) -> Chart:
 def inertia(value: Float[Array, "3 3"]) -> Chart:
     """Log-Cholesky coordinates (6,) of an inertia matrix about the centre of mass.
 
-    With the second moments of mass Σ = ½ tr(J) I - J = L Lᵀ: the logarithms of the diagonal of L and
-    its three other entries. Every z gives an inertia that is symmetric, positive definite and within
-    the triangle inequality: that of some distribution of mass. Together with a positive mass and a
-    free centre of mass these are coordinates of all physical pseudo-inertias. Raises `ValueError`
-    for a start value on or beyond that border.
+    With the second moments of mass Σ = ½ tr(J) I - J = L Lᵀ: the logarithms of the diagonal of L
+    and its three other entries. Every z gives an inertia that is symmetric, positive definite and
+    within the triangle inequality: that of some distribution of mass. Together with a positive mass
+    and a free centre of mass these are coordinates of all physical pseudo-inertias. Raises
+    `ValueError` for a start value on or beyond that border.
     """
     checks.inertia("the start value of an inertia", value)
     eye = jnp.eye(3, dtype=value.dtype)
@@ -47,8 +47,8 @@ def inertia(value: Float[Array, "3 3"]) -> Chart:
     factor = jnp.linalg.cholesky(second_moments)
     if not checks.traced(value) and not bool(jnp.all(jnp.isfinite(factor))):
         raise ValueError(
-            f"the start value of an inertia is {value.tolist()}, a body that is flat; its principal "
-            "moments must obey the triangle inequality strictly: start a little inside."
+            f"the start value of an inertia is {value.tolist()}, a body that is flat; its "
+            "principal moments must obey the triangle inequality strictly: start a little inside."
         )
     rows, columns = jnp.tril_indices(3, -1)
 

@@ -2,8 +2,8 @@
 
 Two models of one motion:
 
-- with a constraint: the body frame lies at the centre of mass, and a spherical joint holds the fixed
-  point;
+- with a constraint: the body frame lies at the centre of mass, and a spherical joint holds the
+  fixed point;
 - without: the body frame lies at the fixed point, the inertia is that about it, and each force has
   its opposite at the fixed point, so that the frame's origin stays where it is.
 """
@@ -11,7 +11,7 @@ Two models of one motion:
 from collections.abc import Callable, Sequence
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
 from lie_jax import algebra
@@ -20,6 +20,8 @@ from lie_jax.mechanics.formulations.lie import LieSystem
 from lie_jax.spaces import AbstractPoseSpace
 
 BODY = "body"
+# What a model takes for a number, a vector or a matrix.
+Numbers = ArrayLike | Sequence[float]
 # A force at a body-fixed point: the force, its opposite (functions of time), the point.
 AppliedForce = tuple[Callable, Callable, Sequence[float]]
 

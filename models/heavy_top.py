@@ -2,8 +2,8 @@
 
 `constrained=True` is the model of [S3] Table 5, with the body frame at the centre of mass and a
 spherical joint at the fixed point; `constrained=False` that of Table 4, with the body frame at the
-fixed point (see `models/fixed_point.py`). The body's y axis is the top's axis of symmetry. Its initial motion is a near-cusp: the centre of mass
-comes close to its lowest place.
+fixed point (see `models/fixed_point.py`). The body's y axis is the top's axis of symmetry. Its
+initial motion is a near-cusp: the centre of mass comes close to its lowest place.
 """
 
 import jax.numpy as jnp
@@ -11,7 +11,9 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax.mechanics.formulations.lie import LieSystem
+from lie_jax.spaces import AbstractPoseSpace
 from models import fixed_point
+from models.fixed_point import Numbers
 
 MASS = 15.0
 INERTIA = (0.234375, 0.46875, 0.234375)
@@ -19,8 +21,8 @@ CENTER_OF_MASS = (0.0, 1.0, 0.0)
 OMEGA_BODY = (0.0, 150.0, -4.61538)
 GRAVITY = (0.0, 0.0, -9.81)
 
-# Centre of mass (m) at these times (s): a solution by two independent high-precision integrations
-# (a quadrature in elliptic functions and an extended-precision Taylor method), rounded to 20 digits.
+# Centre of mass (m) at these times (s), to 20 digits: an independent solution in extended
+# precision, found by two routes that share no code.
 REFERENCE = {
     0.1: (0.42129665892540204364, 0.89457197434559299089, -0.1491647005618996116),
     0.5: (-0.70246829705658733748, -0.02116518470192332658, -0.71140025767365540727),
@@ -29,15 +31,15 @@ REFERENCE = {
 
 
 def build(
-    formulation=None,
+    formulation: AbstractPoseSpace | None = None,
     *,
     constrained: bool = False,
-    mass=MASS,
-    inertia=None,
-    center_of_mass=CENTER_OF_MASS,
-    orientation=(1.0, 0.0, 0.0, 0.0),
-    omega_body=OMEGA_BODY,
-    gravity=GRAVITY,
+    mass: Numbers = MASS,
+    inertia: Numbers | None = None,
+    center_of_mass: Numbers = CENTER_OF_MASS,
+    orientation: Numbers = (1.0, 0.0, 0.0, 0.0),
+    omega_body: Numbers = OMEGA_BODY,
+    gravity: Numbers = GRAVITY,
 ) -> tuple[LieSystem, lie_jax.State]:
     """The top as a system and its initial state.
 

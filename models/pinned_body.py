@@ -1,11 +1,11 @@
 """A rigid body on a ball joint at the world origin, with the recording of an experiment.
 
 What is known of the experiment is in `models/data/README.md`: the mass, gravity, the places of two
-markers, a driving force and its place, and the size of the noise. Unknown are the centre of mass, the
-inertia, the viscous friction of the joint and the initial orientation and angular velocity.
+markers, a driving force and its place, and the size of the noise. Unknown are the centre of mass,
+the inertia, the viscous friction of the joint and the initial orientation and angular velocity.
 
-The body frame lies at the joint (`constrained=False`) or at the centre of mass (`constrained=True`);
-points of the body are given from the joint.
+The body frame lies at the joint (`constrained=False`) or at the centre of mass
+(`constrained=True`); points of the body are given from the joint.
 """
 
 import csv
@@ -19,7 +19,9 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax.mechanics.formulations.lie import LieSystem
+from lie_jax.spaces import AbstractPoseSpace
 from models import fixed_point
+from models.fixed_point import Numbers
 
 MASS = 2.35
 GRAVITY = (0.0, 0.0, -9.81)
@@ -41,23 +43,24 @@ def _opposite_drive(t: Float[Array, ""]) -> Float[Array, "3"]:
 
 
 def build(
-    formulation=None,
+    formulation: AbstractPoseSpace | None = None,
     *,
     constrained: bool = False,
-    mass=MASS,
-    center_of_mass,
-    inertia,
-    friction,
-    orientation,
-    omega_body,
-    gravity=GRAVITY,
+    mass: Numbers = MASS,
+    center_of_mass: Numbers,
+    inertia: Numbers,
+    friction: Numbers,
+    orientation: Numbers,
+    omega_body: Numbers,
+    gravity: Numbers = GRAVITY,
 ) -> tuple[LieSystem, lie_jax.State]:
     """The body as a system and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `constrained`: whether a spherical joint holds
     the body, or the equations are those about the fixed point; `mass` in kg; `center_of_mass` (3,)
     from the joint in body axes, m; `inertia` (3, 3) about the centre of mass, kg m²; `friction` in
-    N m s/rad; `orientation` (4,), a unit quaternion; `omega_body` (3,), rad/s; `gravity` (3,), m/s².
+    N m s/rad; `orientation` (4,), a unit quaternion; `omega_body` (3,), rad/s; `gravity` (3,),
+    m/s².
     """
     return fixed_point.build(
         formulation,
@@ -100,8 +103,8 @@ class Recording(NamedTuple):
 def read_recording(path: str | Path = RECORDING) -> Recording:
     """Read a recording with the columns t, ax..az, bx..bz, wx..wz.
 
-    Raises `ValueError`, naming the file and the line, for a missing column, a value that is missing,
-    no number or not finite, and times that do not increase.
+    Raises `ValueError`, naming the file and the line, for a missing column, a value that is
+    missing, no number or not finite, and times that do not increase.
     """
     rows: list[list[float]] = []
     with Path(path).open(newline="") as file:

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int
 
-from lie_jax.system import Accelerations, AbstractSystem, State
+from lie_jax.system import AbstractSystem, Accelerations, State
 
 
 class Step(NamedTuple):
-    """State after a step, the integrator's own carry, Newton iterations and whether it succeeded."""
+    """State after a step, the integrator's own carry, Newton iterations, whether it succeeded."""
 
     state: State
     carry: Any

@@ -8,8 +8,8 @@ import numpy as np
 
 from lie_jax.groups import quaternion
 from lie_jax.mechanics.body import Body, MassProperties
-from lie_jax.mechanics.formulations.lie import Connected, LieSystem
 from lie_jax.mechanics.forces import AbstractForce
+from lie_jax.mechanics.formulations.lie import Connected, LieSystem
 from lie_jax.mechanics.joints import GROUND, AbstractJoint
 from lie_jax.mechanics.mechanism import Mechanism, connected
 from lie_jax.spaces import AbstractPoseSpace
@@ -82,5 +82,3 @@ def _without_names(element):
         if field.name in ("parent", "child", "body")
     }
     return dataclasses.replace(element, **blank)
-
-

@@ -117,9 +117,7 @@ def mass_matrix(body: MassProperties, rotation: Matrix) -> Float[Array, "6 6"]:
     return jnp.block([[body.mass * identity, coupling], [coupling.T, about_origin]])
 
 
-def inertia_about_origin(
-    mass: Float[Array, ""], inertia: Matrix, center_of_mass: Vector
-) -> Matrix:
+def inertia_about_origin(mass: Float[Array, ""], inertia: Matrix, center_of_mass: Vector) -> Matrix:
     """Inertia (3, 3) about the body frame's origin from that about the centre of mass, kg m²."""
     c = center_of_mass
     identity = jnp.eye(3, dtype=inertia.dtype)

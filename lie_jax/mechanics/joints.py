@@ -7,7 +7,7 @@ motion M v̇ + Bᵀλ = f, the joint acts on the child with minus that wrench.
 """
 
 import abc
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array, Float
@@ -40,11 +40,15 @@ def force_at(pose: BodyPose, point: Vector, force: Vector) -> Wrench:
 
 
 class AbstractJoint(eqx.Module):
-    """A joint between a parent and a child, with `rows` constraints."""
+    """A joint between a parent and a child."""
 
     parent: eqx.AbstractVar[str]
     child: eqx.AbstractVar[str]
-    rows: eqx.AbstractClassVar[int]
+
+    @property
+    @abc.abstractmethod
+    def rows(self) -> int:
+        """Number of constraints."""
 
     @abc.abstractmethod
     def constraint(
@@ -76,13 +80,17 @@ class SphericalJoint(AbstractJoint):
     child: str = eqx.field(static=True)
     parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    rows: ClassVar[int] = 3
 
     def __check_init__(self):
         where = f"SphericalJoint({self.parent!r}, {self.child!r})"
         for field in ("parent_point", "child_point"):
             checks.shape(f"{where}.{field}", getattr(self, field), (3,), "m, body components")
             checks.finite(f"{where}.{field}", getattr(self, field))
+
+    @property
+    def rows(self):
+        """Three."""
+        return 3
 
     def constraint(self, t, parent, child):
         """Inertial vector from the parent's to the child's point (m)."""

@@ -57,7 +57,7 @@ def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
 
 
 def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
-    """Sum (n, ...) over the elements' values (K, ...) at each body; what the ground gets is lost."""
+    """Sum (n, ...) of the elements' values (K, ...) at each body, without the ground's."""
     if indices == tuple(range(n)):
         return values
     if all(i < 0 for i in indices):
@@ -93,7 +93,7 @@ class LieSystem(AbstractSystem):
     def poses(
         self, q: Float[Array, " nq"]
     ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
-        """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of the body frames."""
+        """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
         return jax.vmap(self.formulation.pose)(self._split(q))
 
     def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
@@ -200,9 +200,7 @@ class LieSystem(AbstractSystem):
         """Linear and angular momentum about the world origin (3,), inertial, kg m/s, kg m²/s."""
         rotation, position = self.poses(q)
         velocity, omega = self._velocities(rotation, v)
-        linear, angular = jax.vmap(rigid.momentum)(
-            self.bodies, rotation, position, velocity, omega
-        )
+        linear, angular = jax.vmap(rigid.momentum)(self.bodies, rotation, position, velocity, omega)
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
 
     def _split(self, flat: Array) -> Array:
@@ -221,9 +219,7 @@ class LieSystem(AbstractSystem):
         each_dv = self._split(dv)
         linear = jax.vmap(self.formulation.origin_acceleration)(rotation, self._split(v), each_dv)
         return Wrench(
-            *jax.vmap(rigid.inverse_dynamics)(
-                self.bodies, rotation, omega, linear, each_dv[:, 3:]
-            )
+            *jax.vmap(rigid.inverse_dynamics)(self.bodies, rotation, omega, linear, each_dv[:, 3:])
         )
 
     def _pull_back(self, rotation: Array, force: Array, torque: Array) -> Array:
@@ -268,9 +264,7 @@ class LieSystem(AbstractSystem):
             total = self._gather(total, group, wrenches)
         return total
 
-    def _reactions(
-        self, t: Array, rotation: Array, position: Array, multipliers: Array
-    ) -> Wrench:
+    def _reactions(self, t: Array, rotation: Array, position: Array, multipliers: Array) -> Wrench:
         total = Wrench(jnp.zeros_like(position), jnp.zeros_like(position))
         start = 0
         for group in self.joints:
@@ -278,9 +272,9 @@ class LieSystem(AbstractSystem):
             own = multipliers[start : start + size].reshape(group.count, -1)
             start += size
             poses = self._attached_poses(group, rotation, position)
-            wrenches = jax.vmap(
-                lambda element, poses, own: element.reaction(t, *poses, own)
-            )(group.element, poses, own)
+            wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
+                group.element, poses, own
+            )
             total = self._gather(total, group, wrenches)
         return total
 

@@ -1,0 +1,41 @@
+# Every target sets up what it needs: a virtual environment in .venv, made again only when
+# pyproject.toml changes. Nothing is installed outside of this folder.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test experiments bench lint docs clean
+
+demo: $(VENV)/.ready
+	$(BIN)/python -m experiments demo
+
+test: $(VENV)/.ready
+	$(BIN)/python -m pytest
+
+experiments: $(VENV)/.ready
+	$(BIN)/python -m experiments all
+	$(BIN)/python -m pytest -m slow
+
+bench: $(VENV)/.ready
+	$(BIN)/python -m benchmarks.step_cost
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) .jax_cache .pytest_cache .ruff_cache out site
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --editable '.[dev]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.ready
+	$(PIP) install --editable '.[docs]'
+	touch $@

@@ -1,0 +1,1 @@
+"""Measurements of speed, as process CPU time on one pinned core."""

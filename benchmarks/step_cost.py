@@ -1,0 +1,133 @@
+"""Cost of a step of both integrators, and of a gradient as a multiple of the run itself.
+
+`python -m benchmarks.step_cost` measures the heavy top in fresh processes pinned to one core, with
+XLA as it comes and with its threshold for compiling a whole loop into one function raised, and
+writes `out/bench/step_cost.json` and a table. Figures are medians of process CPU time. Between
+machines compare ratios only: the row "sine and cosine" is a scan over 1000 dependent evaluations of
+sin and cos in the same process, the yardstick of the machine.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+RAISED_THRESHOLD = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000"
+MODES = {"as it comes": "", "raised loop threshold": RAISED_THRESHOLD}
+STEPS = 10_000
+GRADIENT_STEPS = 1_000
+
+
+def _cpu_seconds(function: Callable, repeats: int) -> float:
+    import jax
+
+    jax.block_until_ready(function())
+    times = []
+    for _ in range(repeats):
+        begin = time.process_time()
+        jax.block_until_ready(function())
+        times.append(time.process_time() - begin)
+    return statistics.median(times)
+
+
+def measure(repeats: int) -> dict[str, float]:
+    """All figures of this process, in microseconds a step or as ratios."""
+    import jax
+    import jax.numpy as jnp
+
+    import lie_jax
+    from models import heavy_top
+
+    lie_jax.enable_x64()
+    figures = {}
+
+    @jax.jit
+    def yardstick(x):
+        return jax.lax.scan(lambda x, _: (jnp.sin(x) + jnp.cos(x), None), x, length=1000)[0]
+
+    def end(mass, constrained, integrator, steps):
+        system, state = heavy_top.build(constrained=constrained, mass=mass)
+        trajectory = lie_jax.simulate(
+            system, integrator, state, dt=1e-4, steps=steps, save_every=steps, throw=False
+        )
+        return jnp.sum(heavy_top.center_of_mass(system, trajectory.q[-1]))
+
+    one = jnp.asarray(1.0)
+    # One call is too short for the clock of the process.
+    figures["sine and cosine"] = (
+        _cpu_seconds(lambda: [yardstick(one) for _ in range(100)], repeats) / 100 / 1000 * 1e6
+    )
+    mass = jnp.asarray(heavy_top.MASS)
+    for name, constrained, integrator in (
+        ("RKMK4, free", False, lie_jax.RKMK("rk4")),
+        ("generalized-α, free", False, lie_jax.GeneralizedAlpha(0.9)),
+        ("generalized-α, constrained", True, lie_jax.GeneralizedAlpha(0.9)),
+    ):
+
+        def run(mass, steps, constrained=constrained, integrator=integrator):
+            return end(mass, constrained, integrator, steps)
+
+        forward = jax.jit(lambda m, run=run: run(m, STEPS))
+        figures[name] = _cpu_seconds(lambda f=forward: f(mass), repeats) / STEPS * 1e6
+        short = jax.jit(lambda m, run=run: run(m, GRADIENT_STEPS))
+        base = _cpu_seconds(lambda f=short: f(mass), repeats)
+        for mode, transform in (("reverse", jax.grad), ("forward", jax.jacfwd)):
+            gradient = jax.jit(transform(lambda m, run=run: run(m, GRADIENT_STEPS)))
+            cost = _cpu_seconds(lambda f=gradient: f(mass), repeats)
+            figures[f"{name}: {mode}-mode gradient / run"] = cost / base
+    return figures
+
+
+def _in_fresh_process(flags: str, repeats: int) -> dict[str, float]:
+    environment = os.environ | {"XLA_FLAGS": flags}
+    command = [sys.executable, "-m", "benchmarks.step_cost", "--child", "--repeats", str(repeats)]
+    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def _pin_to_one_core() -> None:
+    # Not every platform can; where it cannot, JAX's own threads hardly matter at this size.
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def main() -> None:
+    """Measure in fresh processes, or be one of them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=9, help="runs of each figure (9)")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for results")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    _pin_to_one_core()
+    if arguments.child:
+        print(json.dumps(measure(arguments.repeats)))
+        return
+    import jax
+
+    results = {mode: _in_fresh_process(flags, arguments.repeats) for mode, flags in MODES.items()}
+    lines = [
+        f"heavy top, float64, one core, {platform.machine()}, Python "
+        f"{platform.python_version()}, JAX {jax.__version__}; medians of {arguments.repeats}",
+        "",
+        f"| | {' | '.join(MODES)} |",
+        "|---|" + "---:|" * len(MODES),
+    ]
+    for name in results["as it comes"]:
+        unit = "" if name.endswith("/ run") else " (µs a step)"
+        values = " | ".join(f"{results[mode][name]:.3g}" for mode in MODES)
+        lines.append(f"| {name}{unit} | {values} |")
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    table = "\n".join(lines)
+    (arguments.out / "step_cost.md").write_text(table + "\n")
+    (arguments.out / "step_cost.json").write_text(json.dumps(results, indent=2) + "\n")
+    print(table)
+
+
+if __name__ == "__main__":
+    main()

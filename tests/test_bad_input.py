@@ -1,0 +1,203 @@
+"""Every message names the value, the rule and the fix."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lie_jax
+from lie_jax import transforms
+from models import heavy_top, pinned_body
+
+EYE = np.eye(3)
+
+
+def _body(name="b", mass=1.0, inertia=EYE, **others):
+    return lie_jax.Body(name, mass, inertia, **others)
+
+
+def _top(**others):
+    return heavy_top.build(constrained=True, **others)
+
+
+def _simulate(system, state, integrator=None, **others):
+    options = {"dt": 1e-3, "steps": 10} | others
+    return lie_jax.simulate(system, integrator or lie_jax.GeneralizedAlpha(), state, **options)
+
+
+def _off(field, change, constrained=True):
+    system, state = heavy_top.build(constrained=constrained)
+    changed = {"q": state.q, "v": state.v} | {field: getattr(state, field) + jnp.asarray(change)}
+    return _simulate(system, lie_jax.State(**changed))
+
+
+def _two_joints():
+    joint = lie_jax.SphericalJoint("ground", "b")
+    mechanism = lie_jax.Mechanism([_body()], [joint, joint])
+    return _simulate(*lie_jax.assemble(mechanism, lie_jax.R3SO3()))
+
+
+def _fit(observed=None, predict=None, **others):
+    observed = np.linspace(0.0, 1.0, 10) if observed is None else observed
+    predict = predict or (lambda p: p * jnp.linspace(0.0, 1.0, 10))
+    return lie_jax.identify(predict, jnp.asarray(1.0), observed, progress=False, **others)
+
+
+CASES = {
+    "mass": (lambda: _body(mass=-2.0), "Body('b').mass", "-2.0", "positive", "kg"),
+    "mass is NaN": (lambda: _body(mass=float("nan")), "mass is nan", "positive"),
+    "mass has a shape": (lambda: _body(mass=[1.0, 2.0]), "shape (2,)", "one number"),
+    "inertia shape": (lambda: _body(inertia=[1.0, 2.0, 3.0]), "shape (3,)", "(3, 3)"),
+    "inertia not symmetric": (
+        lambda: _body(inertia=EYE + np.eye(3, k=1)), "inertia", "symmetric", "above and below"),
+    "inertia not definite": (
+        lambda: _body(inertia=np.diag([1.0, 1.0, -1.0])), "-1.0", "positive definite", "units"),
+    "triangle inequality": (
+        lambda: _body(inertia=np.diag([1.0, 1.0, 3.0])), "3.0", "triangle inequality",
+        "about the centre of mass"),
+    "orientation": (
+        lambda: _body(orientation=[1.0, 1.0, 0.0, 0.0]), "norm 1.41421356", "unit quaternion",
+        "divide it by its norm"),
+    "position": (lambda: _body(position=[1.0, 2.0]), "position has shape (2,)", "(3,)"),
+    "velocity not finite": (lambda: _body(velocity=[0, np.inf, 0]), "velocity", "inf", "finite"),
+    "no such body": (
+        lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("ground", "c")]),
+        "SphericalJoint", "'c'", "does not exist", "'b'", "'ground'"),
+    "force on no body": (
+        lambda: lie_jax.Mechanism([_body()], forces=[lie_jax.PointForce("x", (0.0, 0.0, 1.0))]),
+        "PointForce", "'x'", "known names"),
+    "joint with itself": (
+        lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("b", "b")]),
+        "'b' with itself", "two different bodies"),
+    "name twice": (
+        lambda: lie_jax.Mechanism([_body(), _body()]), "'b'", "more than once", "of its own"),
+    "name reserved": (lambda: lie_jax.Mechanism([_body("ground")]), "reserved", "of its own"),
+    "no bodies": (lambda: lie_jax.Mechanism([]), "empty", "at least one Body"),
+    "gravity": (lambda: lie_jax.Mechanism([_body()], gravity=9.81), "gravity", "(3,)"),
+    "joint point": (
+        lambda: lie_jax.SphericalJoint("a", "b", child_point=[1.0]), "child_point", "(3,)"),
+    "force shape": (
+        lambda: lie_jax.PointForce("b", lambda t: jnp.stack([t, t])), "shape (2,)", "(3,)"),
+    "friction": (
+        lambda: lie_jax.ViscousFriction("a", "b", -0.5), "coefficient is -0.5", "not be negative"),
+    "coordinates": (
+        lambda: lie_jax.R3SO3(coordinates="euler"), "'euler'", "'quaternion'", "'rotation_vector'"),
+    "chart": (lambda: lie_jax.SE3(chart="log"), "SE3(chart=)", "'log'", "'exp'"),
+    "tableau": (lambda: lie_jax.RKMK("rk5"), "'rk5'", "'rk4'"),
+    "rho_inf": (lambda: lie_jax.GeneralizedAlpha(1.5), "1.5", "between 0", "and 1"),
+    "dt": (lambda: _simulate(*_top(), dt=-0.1), "dt", "-0.1", "positive", "(s)"),
+    "steps": (lambda: _simulate(*_top(), steps=0), "steps", "0", "at least 1"),
+    "save_every": (lambda: _simulate(*_top(), save_every=11), "11", "steps=10", "at most"),
+    "checkpoint": (lambda: _simulate(*_top(), checkpoint=-1), "checkpoint", "-1"),
+    "inputs": (lambda: _simulate(*_top(), inputs=jnp.ones((9, 1))), "(9, 1)", "(10, nu)"),
+    "integrator and constraints": (
+        lambda: _simulate(*_top(), integrator=lie_jax.RKMK()), "RKMK", "3 constraints",
+        "GeneralizedAlpha"),
+    "state shape": (
+        lambda: _simulate(_top()[0], lie_jax.State(jnp.zeros(6), jnp.zeros(6))), "q has shape (6,)",
+        "(7,)"),
+    "state not finite": (lambda: _off("v", [np.nan, 0, 0, 0, 0, 0]), "v is", "finite"),
+    "state's quaternion": (
+        lambda: _off("q", [0, 0, 0, 0.5, 0, 0, 0]), "body 0", "norm 1.5", "divide it"),
+    "rotation vector too long": (
+        lambda: _simulate(
+            *[f(_top(formulation=lie_jax.R3SO3(coordinates="rotation_vector"))) for f in (
+                lambda pair: pair[0],
+                lambda pair: lie_jax.State(pair[1].q.at[3].set(4.0), pair[1].v))]),
+        "norm 4 > π", "principal"),
+    "position constraint": (
+        lambda: _off("q", [0.01, 0, 0, 0, 0, 0, 0]), "position constraints by 0.01",
+        "lie_jax.project"),
+    "velocity constraint": (
+        lambda: _off("v", [0, 0.02, 0, 0, 0, 0]), "velocity constraints by 0.02",
+        "lie_jax.project"),
+    "rank": (_two_joints, "6 rows but rank 3", "independent", "remove the redundant joints"),
+    "observations not finite": (
+        lambda: _fit(np.asarray([0.0, np.nan, 1.0])), "index (1,)", "repair that"),
+    "observations without time": (lambda: _fit(np.asarray(1.0)), "same leading axis"),
+    "prediction shape": (lambda: _fit(np.zeros(9)), "(10,)", "(9,)", "must match"),
+    "prediction not finite": (
+        lambda: _fit(predict=lambda p: jnp.full(10, jnp.nan) * p), "start values", "smaller dt"),
+    "noise": (lambda: _fit(noise=0.0), "noise", "0.0", "positive"),
+    "horizons": (lambda: _fit(horizons=(5, 3, 10)), "(5, 3, 10)", "increasing", "all 10"),
+    "max_iterations": (lambda: _fit(max_iterations=0), "max_iterations", "at least 1"),
+    "start not positive": (
+        lambda: transforms.positive(jnp.asarray([1.0, -3.0])), "-3.0", "positive"),
+    "start inertia is flat": (
+        lambda: transforms.inertia(jnp.diag(jnp.asarray([1.0, 1.0, 2.0]))), "flat", "strictly"),
+    "start orientation": (
+        lambda: transforms.orientation(jnp.ones(4)), "unit quaternion", "divide"),
+}  # fmt: skip
+
+# Values of a wrong type: in the tests the type checker would complain first, so that these run in
+# an interpreter without it.
+WRONG_TYPES = {
+    "a joint among the bodies": (
+        lambda: lie_jax.Mechanism([lie_jax.SphericalJoint("a", "b")]), "bodies=", "must be a Body"),
+    "formulation": (
+        lambda: lie_jax.assemble(lie_jax.Mechanism([_body()]), "SE3"), "'SE3'", "lie_jax.R3SO3()"),
+    "steps not integer": (lambda: _simulate(*_top(), steps=1e3), "1000.0", "integer"),
+    "integrator": (lambda: _simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK"),
+    "state dtype": (
+        lambda: _simulate(_top()[0], lie_jax.State(jnp.zeros(7, int), jnp.zeros(6))), "int64",
+        "floating-point", ".astype(float)"),
+}  # fmt: skip
+
+
+def check_message(act, *parts):
+    with pytest.raises(ValueError) as error:
+        act()
+    for part in parts:
+        assert part in str(error.value), str(error.value)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_message(case):
+    check_message(*CASES[case])
+
+
+def test_messages_for_wrong_types():
+    program = (
+        "from tests.test_bad_input import WRONG_TYPES, check_message\n"
+        "for case in WRONG_TYPES.values(): check_message(*case)\n"
+        "print('checked', len(WRONG_TYPES))"
+    )
+    environment = os.environ | {"JAX_ENABLE_X64": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
+    )
+    assert f"checked {len(WRONG_TYPES)}" in done.stdout, done.stderr
+
+
+def test_traced_values_pass_unchecked():
+    assert jax.jit(lambda m: _body(mass=m).mass)(-1.0) == -1.0
+
+
+HEADER = ",".join(pinned_body.COLUMNS)
+ROW = "0.1" + ",0.5" * 9
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        (HEADER.replace(",wz", "") + "\n" + ROW, ("line 1", "'wz'", "missing")),
+        ("", ("line 1", "'t'", "missing")),
+        (HEADER, ("line 1", "no samples")),
+        (f"{HEADER}\n{ROW}\n0.2,nan" + ",0.5" * 8, ("line 3", "'ax'", "'nan'", "finite")),
+        (f"{HEADER}\n{ROW}\n0.2,0.5", ("line 3", "'ay'", "finite")),
+        (f"{HEADER}\n{ROW}\n0.2,left" + ",0.5" * 8, ("line 3", "'left'", "repair")),
+        (f"{HEADER}\n{ROW}\n0.05" + ",0.5" * 9, ("line 3", "0.05", "sort")),
+        (f"{HEADER}\n{ROW}\n{ROW}", ("line 3", "increase")),
+    ],
+)
+def test_recordings_are_refused_with_the_line(tmp_path, text, parts):
+    path = tmp_path / "recording.csv"
+    path.write_text(text)
+    with pytest.raises(ValueError) as error:
+        pinned_body.read_recording(path)
+    for part in (str(path), *parts):
+        assert part in str(error.value)

@@ -1,0 +1,134 @@
+"""Gradients of whole trajectories with respect to the physical parameters and the initial state."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from numpy.testing import assert_allclose
+
+import lie_jax
+from models import heavy_top
+
+# Central differences of sixth order at this step: truncation and rounding both stay below 1e-8.
+DIFFERENCE_STEP = 1e-4
+AGREEMENT_WITH_DIFFERENCES = 1e-7
+AGREEMENT_OF_MODES = 1e-12
+STEPS = 200
+
+CASES = {
+    "RKMK4": (False, lie_jax.RKMK("rk4"), lie_jax.R3SO3()),
+    "generalized-α": (True, lie_jax.GeneralizedAlpha(0.9), lie_jax.R3SO3()),
+    "generalized-α, SE(3), rotation vector": (
+        True,
+        lie_jax.GeneralizedAlpha(0.9),
+        lie_jax.SE3(coordinates="rotation_vector"),
+    ),
+}
+
+PARAMETERS, UNRAVEL = ravel_pytree(
+    {
+        "mass": jnp.asarray(heavy_top.MASS),
+        "inertia": jnp.diag(jnp.asarray(heavy_top.INERTIA)),
+        "center_of_mass": jnp.asarray(heavy_top.CENTER_OF_MASS),
+        "turn": jnp.asarray([0.1, -0.2, 0.3]),
+        "omega_body": jnp.asarray(heavy_top.OMEGA_BODY),
+    }
+)
+
+
+def _objective(case, steps=STEPS, **options):
+    constrained, integrator, formulation = CASES[case]
+
+    def objective(flat):
+        """A number that depends on the whole trajectory."""
+        parameters = UNRAVEL(flat)
+        turn = parameters.pop("turn")
+        system, state = heavy_top.build(
+            formulation,
+            constrained=constrained,
+            orientation=lie_jax.quaternion.exp(turn),
+            **parameters,
+        )
+        trajectory = lie_jax.simulate(
+            system, integrator, state, dt=1e-3, steps=steps, throw=False, **options
+        )
+        centers = jax.vmap(lambda q: heavy_top.center_of_mass(system, q))(trajectory.q)
+        return (
+            jnp.sum(jnp.sin(3.0 * centers))
+            + 1e-3 * jnp.sum(trajectory.v**2)
+            + 1e-4 * jnp.sum(trajectory.multipliers)
+        )
+
+    return objective
+
+
+def _scaled_error(got, expected):
+    return np.max(np.abs(np.asarray(got) - np.asarray(expected))) / np.max(np.abs(expected))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_agree_with_differences_and_with_each_other(case):
+    objective = _objective(case)
+    forward = jax.jit(jax.jacfwd(objective))(PARAMETERS)
+    reverse = jax.jit(jax.grad(objective))(PARAMETERS)
+    assert _scaled_error(reverse, forward) < AGREEMENT_OF_MODES
+    many = jax.jit(jax.vmap(objective))
+    shift = DIFFERENCE_STEP * np.eye(len(PARAMETERS))
+
+    def difference(k):
+        return np.asarray(many(PARAMETERS[None] + k * shift) - many(PARAMETERS[None] - k * shift))
+
+    estimate = (45 * difference(1) - 9 * difference(2) + difference(3)) / (60 * DIFFERENCE_STEP)
+    assert _scaled_error(forward, estimate) < AGREEMENT_WITH_DIFFERENCES
+
+
+@pytest.mark.parametrize("case", ["RKMK4", "generalized-α"])
+def test_a_batch_equals_single_runs(case):
+    objective = jax.jit(_objective(case))
+    rng = np.random.default_rng(0)
+    sets = PARAMETERS[None] * (1.0 + 1e-2 * jnp.asarray(rng.normal(size=(64, len(PARAMETERS)))))
+    batch = jax.jit(jax.vmap(_objective(case)))(sets)
+    single = jnp.stack([objective(p) for p in sets])
+    # Rounding of another order of summation, grown over the trajectory.
+    assert_allclose(batch, single, rtol=1e-11)
+
+
+@pytest.mark.parametrize("case", ["RKMK4", "generalized-α"])
+def test_checkpoints_change_memory_not_gradients(case):
+    expected = jax.jit(jax.grad(_objective(case, steps=50)))(PARAMETERS)
+    for options in ({"checkpoint": 7}, {"checkpoint": 50}):
+        got = jax.jit(jax.grad(_objective(case, steps=50, **options)))(PARAMETERS)
+        assert _scaled_error(got, expected) < AGREEMENT_OF_MODES
+
+
+def test_checkpoints_save_memory():
+    def reserved(checkpoint):
+        gradient = jax.jit(jax.grad(_objective("RKMK4", steps=4000, save_every=4000,
+                                               checkpoint=checkpoint)))  # fmt: skip
+        analysis = gradient.lower(PARAMETERS).compile().memory_analysis()
+        return analysis.temp_size_in_bytes
+
+    assert reserved(64) < reserved(None) / 8
+
+
+def test_second_derivatives_through_newton_agree_with_differences_of_gradients():
+    objective = _objective("generalized-α", steps=20)
+    direction = jnp.asarray(np.random.default_rng(3).normal(size=len(PARAMETERS)))
+    gradient = jax.grad(objective)
+
+    @jax.jit
+    def products(p):
+        return (
+            jax.jvp(gradient, (p,), (direction,))[1],
+            jax.grad(lambda p: jax.jvp(objective, (p,), (direction,))[1])(p),
+        )
+
+    forward_over_reverse, reverse_over_forward = products(PARAMETERS)
+    assert _scaled_error(reverse_over_forward, forward_over_reverse) < AGREEMENT_OF_MODES
+    h = 1e-5
+    gradient = jax.jit(gradient)
+    difference = (gradient(PARAMETERS + h * direction) - gradient(PARAMETERS - h * direction)) / (
+        2 * h
+    )
+    assert _scaled_error(forward_over_reverse, difference) < 1e-6

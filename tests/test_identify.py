@@ -1,0 +1,177 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from numpy.testing import assert_allclose
+
+import lie_jax
+from experiments import demo
+from lie_jax import transforms
+from models import pinned_body
+
+TIME = jnp.linspace(0.0, 1.0, 400)
+
+
+def _line(p):
+    return {"line": p["slope"] * TIME + p["offset"]}
+
+
+def _noisy_line(sigma, seed=0):
+    noise = np.random.default_rng(seed).normal(size=len(TIME))
+    return {"line": np.asarray(2.0 * TIME + 0.5) + sigma * noise}
+
+
+START = {"slope": 1.0, "offset": 1.0}
+
+
+def test_a_straight_line_has_its_textbook_solution():
+    """Estimates and standard errors of linear regression are known in closed form."""
+    data = _noisy_line(0.1)
+    fit = lie_jax.identify(_line, START, data, noise={"line": 0.1}, progress=False)
+    design = np.stack([np.asarray(TIME), np.ones(len(TIME))], axis=1)
+    expected, rest, *_ = np.linalg.lstsq(design, data["line"])
+    variance = rest[0] / (len(TIME) - 2)
+    errors = np.sqrt(np.diag(variance * np.linalg.inv(design.T @ design)))
+    assert bool(fit.converged)
+    got = [fit.estimates["slope"], fit.estimates["offset"]]
+    assert_allclose(got, expected, rtol=1e-9)
+    assert_allclose(
+        [fit.standard_errors["slope"], fit.standard_errors["offset"]], errors, rtol=1e-9
+    )
+    assert_allclose(fit.statistics.reduced_chi_squared, variance / 0.1**2, rtol=1e-9)
+    value, error = fit.propagate(lambda p: p["slope"] + p["offset"])
+    assert_allclose(value, sum(expected), rtol=1e-9)
+    row = np.asarray([1.0, 1.0])
+    sum_error = np.sqrt(row @ (variance * np.linalg.inv(design.T @ design)) @ row)
+    assert_allclose(error, sum_error, rtol=1e-9)
+    # White residuals: 2/√n is the 95 % band.
+    assert abs(float(fit.statistics.autocorrelation["line"])) < 2 / np.sqrt(len(TIME))
+    assert fit.history.cost[-1] < fit.history.cost[0]
+    assert fit.history.estimates["slope"].shape == fit.history.cost.shape
+
+
+def test_optax_arrives_at_the_same_optimum():
+    data = _noisy_line(0.1)
+    exact = lie_jax.identify(_line, START, data, noise=0.1, progress=False)
+    # Optax counts its steps in integers and relies on their promotion.
+    with jax.numpy_dtype_promotion("standard"):
+        descent = lie_jax.identify(
+            _line, START, data, noise=0.1, progress=False,
+            method=optax.adam(0.05), max_iterations=2000,
+        )  # fmt: skip
+    assert bool(descent.converged)
+    # The gradient has fallen by 1e4, and with it the distance.
+    for name in START:
+        assert_allclose(descent.estimates[name], exact.estimates[name], rtol=1e-3)
+
+
+def test_what_the_data_do_not_determine_has_no_standard_error():
+    def predict(p):
+        return (p["a"] + p["b"]) * TIME + p["c"]
+
+    start = {"a": 1.0, "b": 1.0, "c": 0.0}
+    fit = lie_jax.identify(predict, start, _noisy_line(0.1)["line"], progress=False)
+    assert np.isnan(fit.standard_errors["a"])
+    assert np.isnan(fit.standard_errors["b"])
+    assert np.isfinite(fit.standard_errors["c"])
+    assert_allclose(fit.estimates["a"] + fit.estimates["b"], 2.0, atol=0.1)
+
+
+def test_progress_is_shown(capfd):
+    lie_jax.identify(_line, START, _noisy_line(0.1))
+    assert "identify" in capfd.readouterr().err
+
+
+def test_transforms_invert_and_stay_physical():
+    rng = np.random.default_rng(0)
+    inertia = jnp.asarray([[0.03, -0.005, 0.001], [-0.005, 0.04, 0.002], [0.001, 0.002, 0.025]])
+    z, decode = transforms.inertia(inertia)
+    assert z.shape == (6,)
+    assert_allclose(decode(z), inertia, rtol=1e-13)
+    far = jax.vmap(decode)(z[None] + 2.0 * jnp.asarray(rng.normal(size=(200, 6))))
+    moments = np.linalg.eigvalsh(np.asarray(far))
+    assert np.all(moments[:, 0] > 0)
+    assert np.all(moments[:, 0] + moments[:, 1] > moments[:, 2] * (1 - 1e-12))
+    z, decode = transforms.positive(jnp.asarray([2.0, 5.0]))
+    assert_allclose(decode(z), [2.0, 5.0])
+    assert np.all(np.asarray(decode(z - 50.0)) > 0)
+    q = lie_jax.quaternion.exp(jnp.asarray([0.3, 0.2, 0.1]))
+    z, decode = transforms.orientation(q)
+    assert_allclose(decode(z), q)
+    assert_allclose(jnp.linalg.norm(decode(z + 1.0)), 1.0)
+
+
+# The pinned body: what the recording is known to be, and how its fit must turn out.
+SAMPLES = 451
+DT = 0.0025
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return pinned_body.read_recording()
+
+
+@pytest.fixture(scope="module")
+def fitted(recording):
+    known = jax.tree.map(lambda x: x[:SAMPLES], recording.observations)
+    return demo.fit(demo.start_values(known), known, DT, progress=False)
+
+
+def _poor_start(fitted, seed):
+    """Every parameter off by 10 to 50 %."""
+    rng = np.random.default_rng(seed)
+
+    def off(value):
+        value = np.asarray(value)
+        size = rng.uniform(0.1, 0.5, value.shape) * rng.choice([-1, 1], value.shape)
+        return jnp.asarray(value * (1 + size))
+
+    start = {k: off(v) for k, v in fitted.estimates.items() if k not in ("inertia", "orientation")}
+    turn = off(lie_jax.quaternion.log(fitted.estimates["orientation"]))
+    inertia = None
+    while inertia is None:
+        matrix = np.asarray(off(fitted.estimates["inertia"]))
+        matrix = np.triu(matrix) + np.triu(matrix, 1).T
+        moments = np.linalg.eigvalsh(matrix)
+        if moments[0] > 0 and moments[0] + moments[1] > 1.02 * moments[2]:
+            inertia = jnp.asarray(matrix)
+    return start | {"inertia": inertia, "orientation": lie_jax.quaternion.exp(turn)}
+
+
+def test_residuals_of_the_recording_are_white_at_the_noise_level(fitted):
+    for name, noise in (("markers", pinned_body.MARKER_NOISE), ("gyro", pinned_body.GYRO_NOISE)):
+        residual = np.asarray(getattr(fitted.residuals, name))
+        assert abs(np.sqrt(np.mean(residual**2)) / noise - 1) < 0.1
+        assert np.all(np.abs(np.sqrt(np.mean(residual**2, axis=0)) / noise - 1) < 0.15)
+    # Sum of squared lag-1 autocorrelations times n: chi-squared with 9 degrees of freedom if the
+    # residuals are white; 21.7 is its 99 % quantile.
+    lag_one = np.concatenate([np.asarray(x) for x in fitted.statistics.autocorrelation])
+    assert SAMPLES * np.sum(lag_one**2) < 21.7
+
+
+def test_the_unseen_part_is_predicted(fitted, recording):
+    predicted = demo.predict(fitted.estimates, DT, len(recording.t))
+    error = np.asarray(predicted.markers - recording.observations.markers)[SAMPLES:]
+    assert 1e3 * np.sqrt(np.mean(error**2)) < 0.6
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_poor_starts_arrive_at_the_same_optimum(fitted, recording, seed):
+    known = jax.tree.map(lambda x: x[:SAMPLES], recording.observations)
+    start = _poor_start(fitted, seed)
+    fit = demo.fit(start, known, DT, progress=False)
+    assert bool(fit.converged)
+    for name, value in fitted.estimates.items():
+        if name == "orientation":
+            continue
+        distance = np.abs(np.asarray(fit.estimates[name] - value))
+        # A thousandth of what the noise leaves open.
+        assert np.all(distance < 1e-3 * np.asarray(fitted.standard_errors[name])), name
+    turn = lie_jax.quaternion.log(
+        lie_jax.quaternion.multiply(
+            lie_jax.quaternion.conjugate(fitted.estimates["orientation"]),
+            fit.estimates["orientation"],
+        )
+    )
+    assert float(jnp.linalg.norm(turn)) < 1e-6

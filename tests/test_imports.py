@@ -1,0 +1,133 @@
+"""Imports point one way; the package offers what it promises and is light to import."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import lie_jax
+
+PACKAGE = Path(lie_jax.__file__).parent
+
+# Each layer imports from layers above it in this list and from its own; integrators and mechanics
+# are siblings.
+LAYERS = [
+    {"algebra", "checks", "config", "trajectory", "linear", "integrators.tableaux"},
+    {"series"},
+    {"groups.so3", "groups.se3", "groups.quaternion"},
+    {"spaces"},
+    {"calculus"},
+    {"system"},
+    {"newton"},
+    {"integrators.base", "integrators.explicit", "integrators.generalized_alpha"},
+    {"simulate", "transforms"},
+    {"identify"},
+]
+MECHANICS_ABOVE = 6
+
+
+def _modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        if not name.endswith("__init__"):
+            yield name, ast.parse(path.read_text())
+
+
+def _imports(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lie_jax"):
+            base = node.module.removeprefix("lie_jax").lstrip(".")
+            for alias in node.names:
+                yield f"{base}.{alias.name}".lstrip(".") if _is_module(base, alias.name) else base
+
+
+def _is_module(base, name):
+    return (PACKAGE / base.replace(".", "/") / f"{name}.py").exists()
+
+
+def _layer(module):
+    for number, layer in enumerate(LAYERS):
+        if module in layer:
+            return number
+    assert module.startswith("mechanics."), f"{module} has no place in the layers"
+    return MECHANICS_ABOVE
+
+
+def test_imports_point_one_way():
+    seen = set()
+    for module, tree in _modules():
+        seen.add(module)
+        for imported in _imports(tree):
+            assert _layer(imported) <= _layer(module), f"{module} imports {imported}"
+            sides = {module.startswith("mechanics."), imported.startswith("mechanics.")}
+            if module.startswith("mechanics.") != imported.startswith("mechanics."):
+                assert not imported.startswith("mechanics."), f"{module} imports {imported}"
+                assert _layer(imported) < MECHANICS_ABOVE, f"{module} imports {imported}"
+            assert sides
+    assert {m for layer in LAYERS for m in layer} <= seen
+
+
+def test_no_import_cycles():
+    graph = {module: set(_imports(tree)) - {module} for module, tree in _modules()}
+    done, path = set(), []
+
+    def visit(module):
+        assert module not in path, " -> ".join([*path, module])
+        if module in done:
+            return
+        path.append(module)
+        for imported in graph.get(module, ()):
+            visit(imported)
+        done.add(path.pop())
+
+    for module in graph:
+        visit(module)
+
+
+def test_integrators_mention_no_formulation():
+    for path in (PACKAGE / "integrators").glob("*.py"):
+        text = path.read_text()
+        for word in ("mechanics", "R3SO3", "quaternion", "rotation_vector"):
+            assert word not in text.replace("SO(3)", ""), f"{path.name} mentions {word}"
+
+
+PUBLIC = {
+    "so3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
+    "ddcay_inv ad Ad bch",
+    "se3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
+    "ddcay_inv ad Ad identity compose inverse act",
+    "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
+    "": "R3SO3 SE3 Mechanism assemble Body SphericalJoint PointForce ViscousFriction State RKMK "
+    "GeneralizedAlpha simulate identify project enable_x64 AbstractSystem Trajectory Result "
+    "SimulationError Identification transforms",
+}
+
+
+def test_public_names_are_there_and_documented():
+    for module, names in PUBLIC.items():
+        holder = getattr(lie_jax, module) if module else lie_jax
+        for name in names.split():
+            assert (getattr(holder, name).__doc__ or "").strip(), f"{module}.{name}"
+
+
+def test_import_needs_no_test_or_plot_library():
+    program = (
+        "import sys, lie_jax; "
+        "assert not {'matplotlib', 'beartype', 'pytest', 'scipy.optimize'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_installed_jax_reduces_large_batches_rightly():
+    """Jax 0.10.2 returns wrong numbers here on CPU: it must not be installed."""
+    assert jax.__version__ != "0.10.2"
+    rng = np.random.default_rng(0)
+    a, x = rng.normal(size=(20_000, 3, 3)), rng.normal(size=(20_000, 3))
+    got = jax.jit(jax.vmap(lambda a, x: jnp.sum(a * x[None, :], axis=1)))(
+        jnp.asarray(a), jnp.asarray(x)
+    )
+    np.testing.assert_allclose(got, np.einsum("nij,nj->ni", a, x), rtol=1e-12, atol=1e-14)

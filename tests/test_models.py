@@ -1,0 +1,72 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.testing import assert_allclose
+
+import lie_jax
+from models import heavy_top, pinned_body
+
+PARAMETERS = {
+    "center_of_mass": jnp.asarray([0.02, -0.03, 0.2]),
+    "inertia": jnp.asarray([[0.03, -0.005, 0.001], [-0.005, 0.04, 0.002], [0.001, 0.002, 0.025]]),
+    "friction": jnp.asarray(0.02),
+    "orientation": lie_jax.quaternion.exp(jnp.asarray([0.5, 0.3, -0.2])),
+    "omega_body": jnp.asarray([1.0, -2.0, 5.0]),
+}
+
+
+def test_both_models_of_the_pinned_body_move_alike():
+    """With a joint and with equations about the fixed point, in all formulations."""
+    ends = []
+    for constrained, integrator, dt in (
+        (False, lie_jax.RKMK("rk4"), 1e-3),
+        (True, lie_jax.GeneralizedAlpha(0.9), 2.5e-4),
+    ):
+        for formulation in (lie_jax.R3SO3(), lie_jax.SE3(coordinates="rotation_vector")):
+            system, state = pinned_body.build(formulation, constrained=constrained, **PARAMETERS)
+            steps = round(0.5 / dt)
+            trajectory = lie_jax.simulate(
+                system, integrator, state, dt=dt, steps=steps, save_every=steps
+            )
+            seen = pinned_body.observe(system, trajectory)
+            ends.append(np.concatenate([seen.markers[-1], 0.1 * np.asarray(seen.gyro[-1])]))
+    assert_allclose(ends[1], ends[0], atol=1e-9)
+    assert_allclose(ends[3], ends[2], atol=1e-4)
+    # Generalized-α errs by some 1e-5 here.
+    assert_allclose(ends[2], ends[0], atol=1e-4)
+
+
+def test_without_friction_and_drive_energy_is_kept():
+    system, state = heavy_top.build()
+    trajectory = lie_jax.simulate(
+        system, lie_jax.RKMK("rk4"), state, dt=1e-4, steps=2000, save_every=100
+    )
+
+    def energy(q, v):
+        return system.kinetic_energy(q, v) + system.potential_energy(q)
+
+    values = jax.vmap(energy)(trajectory.q, trajectory.v)
+    # 5.4 kJ in all, mostly of the spin.
+    assert_allclose(values, values[0], rtol=1e-10)
+
+
+def test_the_two_models_of_the_top_have_the_same_energy():
+    energies = []
+    for constrained in (False, True):
+        system, state = heavy_top.build(constrained=constrained, orientation=_TILTED)
+        energies.append(system.kinetic_energy(state.q, state.v) + system.potential_energy(state.q))
+    assert_allclose(energies[0], energies[1], rtol=1e-13)
+
+
+_TILTED = lie_jax.quaternion.exp(jnp.asarray([0.4, -0.3, 0.2]))
+
+
+def test_observed_points():
+    for constrained in (False, True):
+        system, state = pinned_body.build(constrained=constrained, **PARAMETERS)
+        trajectory = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(), state, dt=1e-4, steps=1)
+        seen = pinned_body.observe(system, trajectory)
+        for k, marker in enumerate(pinned_body.MARKERS):
+            expected = lie_jax.quaternion.rotate(PARAMETERS["orientation"], jnp.asarray(marker))
+            assert_allclose(seen.markers[0, 3 * k : 3 * k + 3], expected, atol=1e-14)
+        assert_allclose(seen.gyro[0], PARAMETERS["omega_body"])
