@@ -5,6 +5,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import NullFormatter
 
 import lie_jax
 from experiments import _plots
@@ -60,7 +61,10 @@ def main(folder: Path) -> None:
         line = level * (steps / steps[0]) ** order
         axis.loglog(steps, line, color=_plots.BLACK, linewidth=0.8, linestyle=":")
         axis.annotate(f"order {order}", (steps[1], line[1]), fontsize=8, va="top")
-    axis.set(xlabel="step size h (s)", ylabel="error of the centre of mass at 1 s (m)")
+    axis.set(
+        xlabel="step size h (s)", ylabel="error of the centre of mass at 1 s (m)", xlim=(1e-5, 5e-4)
+    )
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_title("Heavy top of [S3] Table 3")
     axis.legend()
     _plots.save(figure, folder / "convergence.png")

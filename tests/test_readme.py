@@ -1,18 +1,40 @@
-"""The code in the README runs as it is printed."""
+"""The code in the README and the documentation runs as it is printed."""
 
 import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
 
 
-def test_python_blocks_run():
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+def _run(page: Path) -> dict:
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
     assert blocks
     names: dict = {}
     for block in blocks:
-        exec(compile(block, str(README), "exec"), names)
-    assert np.all(np.isfinite(names["slope"]))
+        exec(compile(block, str(page), "exec"), names)
+    return names
+
+
+def test_readme():
+    names = _run(ROOT / "README.md")
     assert names["trajectory"].q.shape == (101, 7)
+    # The final height per kilogram, against a difference quotient.
+    simulate = names["simulate"]
+    difference = (simulate(15.01).q[-1, 2] - simulate(14.99).q[-1, 2]) / 0.02
+    np.testing.assert_allclose(names["slope"], difference, rtol=1e-4, atol=1e-8)
+
+
+@pytest.mark.parametrize("page", ["index.md", "identification.md"])
+def test_documentation(page):
+    names = _run(ROOT / "docs" / page)
+    if page == "index.md":
+        energy = np.asarray(names["energy"])
+        # Friction takes energy, and nothing else does.
+        assert np.all(np.diff(energy) < 1e-6)
+    else:
+        fit = names["fit"]
+        off = abs(float(fit.estimates["friction"]) - 0.05)
+        assert off < 4 * float(fit.standard_errors["friction"])

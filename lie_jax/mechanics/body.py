@@ -20,7 +20,9 @@ Matrix = Float[Array, "3 3"]
 def as_float(value: Any) -> Array:
     """Array of the value, in its own floating dtype or else in JAX's default one."""
     array = jnp.asarray(value)
-    return array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(float)
+    # Naming the dtype also makes that of a Python number definite: the same value must not be
+    # compiled for twice.
+    return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float)
 
 
 class Body(eqx.Module):
