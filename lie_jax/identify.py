@@ -128,11 +128,13 @@ def identify(
 
     @jax.jit
     def linearize(z):
-        flat = ravel_pytree(residuals(z, samples))[0]
-        jacobian = jax.jacfwd(lambda z: ravel_pytree(residuals(z, samples))[0])(z)
-        return predict(decode(z)), flat, jacobian
+        def flat(z):
+            weighted = residuals(z, samples)
+            return ravel_pytree(weighted)[0], weighted
 
-    for leaf in jax.tree.leaves(linearize(z0)[0]):
+        return jax.jacfwd(flat, has_aux=True)(z)
+
+    for leaf in jax.tree.leaves(linearize(z0)[1]):
         checks.finite_prediction(leaf)
     if method is None:
         # Relative and absolute tolerance of steps and residuals, well below standard errors.
@@ -141,10 +143,12 @@ def identify(
     iterate = run(residuals, method, horizons[-1])
     z, converged, (cost, counts, path) = _loop(iterate, z0, horizons, max_iterations, progress)
 
-    predicted, flat, jacobian = linearize(z)
-    variance = jnp.sum(flat**2) / (flat.size - z.size)
+    jacobian, weighted = linearize(z)
+    chi_squared = sum(jnp.sum(r**2) for r in jax.tree.leaves(weighted))
+    variance = chi_squared / (jacobian.shape[0] - jacobian.shape[1])
     covariance = variance * _inverse_of_gram(jacobian)
-    left = jax.tree.map(lambda observed, predicted: observed - predicted, observations, predicted)
+    # Observed minus predicted, in the observations' units.
+    left = jax.tree.map(lambda residual, weight: -residual / weight, weighted, weights)
     return Identification(
         estimates=decode(z),
         standard_errors=_propagate(decode, z, covariance)[1],

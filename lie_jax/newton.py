@@ -14,11 +14,14 @@ MAX_ITERATIONS = 25
 
 
 class Root(NamedTuple):
-    """Solution y (n,), number of iterations (linear solves) and whether the last one converged."""
+    """Solution y (n,), number of iterations (linear solves), whether the last one converged, and
+    the largest entry of the residual that it started from.
+    """
 
     y: Float[Array, " n"]
     iterations: Int[Array, ""]
     converged: Bool[Array, ""]
+    residual: Float[Array, ""]
 
 
 @eqx.filter_custom_jvp
@@ -40,19 +43,22 @@ def root(
     """
 
     def proceed(carry):
-        return ~carry[2] & (carry[1] < MAX_ITERATIONS) & carry[3]
+        root, finite = carry
+        return ~root.converged & (root.iterations < MAX_ITERATIONS) & finite
 
     def iterate(carry):
-        y, count, _, _ = carry
-        value, jacobian = linearize(y, args)
+        root, _ = carry
+        value, jacobian = linearize(root.y, args)
         correction = -linear.solve(jacobian, value)
-        y = y + correction
+        y = root.y + correction
         finite = jnp.isfinite(jnp.sum(correction))
-        return y, count + 1, converged(correction, y, args) & finite, finite
+        done = converged(correction, y, args) & finite
+        return Root(y, root.iterations + 1, done, jnp.max(jnp.abs(value))), finite
 
-    start = (guess, jnp.zeros((), jnp.int32), jnp.zeros((), bool), jnp.ones((), bool))
-    y, count, done, _ = jax.lax.while_loop(proceed, iterate, start)
-    return Root(y, count, done)
+    start = Root(
+        guess, jnp.zeros((), jnp.int32), jnp.zeros((), bool), jnp.full((), jnp.inf, guess.dtype)
+    )
+    return jax.lax.while_loop(proceed, iterate, (start, jnp.ones((), bool)))[0]
 
 
 @root.def_jvp
@@ -61,8 +67,8 @@ def _root_jvp(primals, tangents):
     args_tangent = tangents[4]
     solution = root(residual, linearize, converged, guess, args)
     if not jax.tree.leaves(args_tangent):
-        return solution, Root(None, None, None)  # pyright: ignore[reportArgumentType]
+        return solution, Root(None, None, None, None)  # pyright: ignore[reportArgumentType]
     _, jacobian = linearize(solution.y, args)
     _, change = eqx.filter_jvp(lambda a: residual(solution.y, a), (args,), (args_tangent,))
     tangent = -linear.solve(jacobian, change)
-    return solution, Root(tangent, None, None)  # pyright: ignore[reportArgumentType]
+    return solution, Root(tangent, None, None, None)  # pyright: ignore[reportArgumentType]

@@ -30,6 +30,7 @@ class _Loop(NamedTuple):
     taken: Array
     completed: Array
     converged: Array
+    residual: Array
 
 
 class _Sample(NamedTuple):
@@ -82,10 +83,9 @@ def simulate(
     config.warn_of_single_precision()
     dtype = state.q.dtype
     dt = jnp.asarray(dt, dtype)
-    inside_transformation = checks.traced(system, integrator, state, dt, inputs)
     schedule = _Schedule(steps, save_every, checkpoint)
     first = _start(system, integrator, state, inputs)
-    if progress and not inside_transformation:
+    if progress and not checks.traced(first, dt, inputs):
         trajectory = _run_with_progress(system, integrator, first, dt, inputs, schedule)
     else:
         loop, samples, counts = _run(system, integrator, first, dt, inputs, schedule)
@@ -94,7 +94,7 @@ def simulate(
         )
     if not throw:
         return trajectory
-    if inside_transformation:
+    if checks.traced(trajectory):
         failed = trajectory.result != Result.successful
         message = (
             "lie_jax.simulate failed inside a JAX transformation: Newton's method did not converge "
@@ -116,7 +116,8 @@ class _Schedule(NamedTuple):
 def _start(system, integrator, state, inputs) -> _Loop:
     carry = integrator.init(system, jnp.zeros((), state.q.dtype), state, _input(inputs, 0))
     zero = jnp.zeros((), jnp.int32)
-    return _Loop(state, carry, zero, zero, jnp.ones((), bool))
+    none = jnp.zeros((), state.q.dtype)
+    return _Loop(state, carry, zero, zero, jnp.ones((), bool), none)
 
 
 def _input(inputs: Array | None, index) -> Array | None:
@@ -126,18 +127,20 @@ def _input(inputs: Array | None, index) -> Array | None:
 def _step(system, integrator, dt, inputs, loop: _Loop) -> tuple[_Loop, Array]:
     t = loop.taken.astype(dt.dtype) * dt
     u = _input(inputs, loop.taken)
-    state, carry, iterations, converged = integrator.step(system, t, dt, loop.state, loop.carry, u)
+    step = integrator.step(system, t, dt, loop.state, loop.carry, u)
     # The sum is finite only if every number is: one reduction instead of a test of each.
-    fine = converged & jnp.isfinite(jnp.sum(state.q) + jnp.sum(state.v))
+    fine = step.converged & jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
+    first_failure = ~step.converged & (loop.completed == loop.taken)
     return (
         _Loop(
-            state,
-            carry,
+            step.state,
+            step.carry,
             loop.taken + 1,
             loop.completed + fine.astype(jnp.int32),
-            loop.converged & (converged | (loop.completed < loop.taken)),
+            loop.converged & ~first_failure,
+            jnp.where(first_failure, jax.lax.stop_gradient(step.residual), loop.residual),
         ),
-        iterations,
+        step.newton_iterations,
     )
 
 
@@ -233,7 +236,7 @@ def _trajectory(
         v=samples.state.v,
         acceleration=samples.accelerations.acceleration,
         multipliers=samples.accelerations.multipliers,
-        stats=Statistics(counts, loop.completed),
+        stats=Statistics(counts, loop.completed, loop.residual),
         result=result,
     )
 
@@ -245,7 +248,8 @@ def _raise_on_failure(trajectory: Trajectory, dt: Array, steps: int) -> None:
     where = f"in step {completed + 1} of {steps}, from t = {completed * float(dt):.6g} s"
     if bool(trajectory.result == Result.newton_failed):
         count = int(trajectory.stats.newton_iterations[completed])
-        reason = f"Newton's method did not converge after {count} iterations {where}"
+        left = float(trajectory.stats.residual)
+        reason = f"Newton's method left a residual of {left:.3g} after {count} iterations {where}"
     else:
         reason = f"the state became infinite or NaN {where}"
     raise SimulationError(
@@ -297,7 +301,10 @@ def _check_consistency(system: AbstractSystem, state: State) -> None:
         raise ValueError(f"the initial state's q is no configuration: {reason}.")
     if not system.nc:
         return
-    position, velocity, spectrum, scale = (np.asarray(x) for x in _violations(system, state))
+    violations = _violations(system, state)
+    if checks.traced(violations):
+        return
+    position, velocity, spectrum, scale = (np.asarray(x) for x in violations)
     slack = np.sqrt(np.finfo(position.dtype).eps) * float(scale)
     for what, value, unit in (
         ("position", position, "constraint units, m for a spherical joint"),

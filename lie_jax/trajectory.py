@@ -17,10 +17,13 @@ class Statistics(eqx.Module):
 
     `newton_iterations` (steps,): linear solves of each step, zero for explicit methods.
     `completed_steps` (): steps before the first failure, all of them if there was none.
+    `residual` (): the largest entry of the residual that Newton's method was left with in the first
+    step that failed, scaled as in the method; zero if none failed.
     """
 
     newton_iterations: Int[Array, "..."]
     completed_steps: Int[Array, "..."]
+    residual: Float[Array, "..."]
 
 
 class Trajectory(eqx.Module):

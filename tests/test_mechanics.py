@@ -143,7 +143,8 @@ def test_chain_of_six_links_has_the_accelerations_of_other_codes():
     case = golden.SIMULATORS["chain6_ball"]
     relative = np.linspace(0.3, -0.4, 18).reshape(6, 3)
     system, state = mechanisms.ball_chain(lie_jax.R3SO3(), relative)
-    a = np.asarray(system.acceleration(jnp.zeros(()), state.q, state.v)).reshape(6, 6)[:, 3:]
+    a = jax.jit(lambda q, v: system.acceleration(0.0, q, v))(state.q, state.v)
+    a = np.asarray(a).reshape(6, 6)[:, 3:]
     omega = np.cumsum(relative, axis=0)
     above = np.concatenate([np.zeros((1, 3)), omega[:-1]])
     change = np.diff(np.concatenate([np.zeros((1, 3)), a]), axis=0)
@@ -171,12 +172,13 @@ def test_elements_of_one_kind_are_stored_together():
 
 def test_projection_reaches_the_constraints_and_stays_near():
     system, state = mechanisms.two_bodies(lie_jax.R3SO3())
-    projected = lie_jax.project(system, state)
+    project = jax.jit(lie_jax.project)
+    projected = project(system, state)
     t = jnp.zeros(())
     assert float(jnp.max(jnp.abs(system.constraint(t, projected.q)))) < 1e-13
     rate = system.constraint_jacobian(t, projected.q) @ projected.v
     assert float(jnp.max(jnp.abs(rate))) < 1e-12
-    again = lie_jax.project(system, projected)
+    again = project(system, projected)
     assert_allclose(again.q, projected.q, atol=1e-12)
     assert_allclose(again.v, projected.v, atol=1e-12)
 
@@ -187,8 +189,9 @@ def test_float32_mechanics_stay_float32():
     )
     double, double_state = mechanisms.two_bodies(lie_jax.SE3())
     t = jnp.zeros((), jnp.float32)
-    got = system.acceleration(t, state.q, state.v)
+    accelerations = jax.jit(lambda system, *a: system.acceleration(*a))
+    got = accelerations(system, t, state.q, state.v)
     assert got.dtype == jnp.float32
-    expected = double.acceleration(jnp.zeros(()), double_state.q, double_state.v)
+    expected = accelerations(double, jnp.zeros(()), double_state.q, double_state.v)
     # The condition of the equations of motion amplifies single-precision rounding (1e-7).
     assert_allclose(got, expected, rtol=1e-3, atol=1e-3)

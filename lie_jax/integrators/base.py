@@ -10,12 +10,15 @@ from lie_jax.system import AbstractSystem, Accelerations, State
 
 
 class Step(NamedTuple):
-    """State after a step, the integrator's own carry, Newton iterations, whether it succeeded."""
+    """State after a step, the integrator's own carry, Newton iterations, whether they converged,
+    and the largest entry of the last residual that Newton's method saw.
+    """
 
     state: State
     carry: Any
     newton_iterations: Int[Array, ""]
     converged: Bool[Array, ""]
+    residual: Float[Array, ""]
 
 
 class AbstractIntegrator(eqx.Module):

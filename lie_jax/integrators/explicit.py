@@ -59,7 +59,8 @@ class RKMK(AbstractIntegrator):
             accelerations.append(system.acceleration(t + float(node) * dt, q, v, u))
         q = space.retract(state.q, dt * _weighted(b, rates))
         v = state.v + dt * _weighted(b, accelerations)
-        return Step(State(q, v), None, jnp.zeros((), jnp.int32), jnp.ones((), bool))
+        none = jnp.zeros((), q.dtype)
+        return Step(State(q, v), None, jnp.zeros((), jnp.int32), jnp.ones((), bool), none)
 
     def accelerations(self, system, t, state, carry, u):
         """From the equations of motion."""

@@ -102,6 +102,7 @@ class GeneralizedAlpha(AbstractIntegrator):
             Carry(end.acceleration, a, end.multipliers),
             solution.iterations,
             solution.converged,
+            solution.residual,
         )
 
     def accelerations(self, system, t, state, carry, u):
@@ -111,7 +112,8 @@ class GeneralizedAlpha(AbstractIntegrator):
 
 # The unknowns y = (Δ, μ) of a step are the correction Δ of the predicted increment and the
 # multipliers divided by β'. Together with dynamic equations divided by β' this is Bottasso's
-# scaling: the condition of the Jacobian does not depend on the size of the step.
+# scaling: the condition of the Jacobian does not depend on the size of the step. The residual's
+# entries are those of Φ, and inertia times an increment of position or angle.
 
 
 def _end(y: Array, problem: _Problem) -> _End:
