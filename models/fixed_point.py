@@ -30,17 +30,21 @@ def build(
     formulation: AbstractPoseSpace | None,
     *,
     constrained: bool,
-    mass: Float[Array, ""],
-    inertia: Float[Array, "3 3"],
-    center_of_mass: Float[Array, "3"],
-    orientation: Float[Array, "4"],
-    omega_body: Float[Array, "3"],
-    gravity: Float[Array, "3"],
-    friction: Float[Array, ""] | None = None,
+    mass: Numbers,
+    inertia: Numbers,
+    center_of_mass: Numbers,
+    orientation: Numbers,
+    omega_body: Numbers,
+    gravity: Numbers,
+    friction: Numbers | None = None,
     applied: AppliedForce | None = None,
 ) -> tuple[LieSystem, lie_jax.State]:
     """The system and its initial state; `center_of_mass` and points count from the fixed point."""
     formulation = lie_jax.R3SO3() if formulation is None else formulation
+    mass, inertia, center_of_mass, orientation, omega_body, gravity = (
+        jnp.asarray(x, float)
+        for x in (mass, inertia, center_of_mass, orientation, omega_body, gravity)
+    )
     origin = center_of_mass if constrained else jnp.zeros(3)
     forces = []
     if not constrained:

@@ -65,13 +65,13 @@ def build(
     return fixed_point.build(
         formulation,
         constrained=constrained,
-        mass=jnp.asarray(mass),
-        inertia=jnp.asarray(inertia),
-        center_of_mass=jnp.asarray(center_of_mass),
-        orientation=jnp.asarray(orientation),
-        omega_body=jnp.asarray(omega_body),
-        gravity=jnp.asarray(gravity),
-        friction=jnp.asarray(friction),
+        mass=mass,
+        inertia=inertia,
+        center_of_mass=center_of_mass,
+        orientation=orientation,
+        omega_body=omega_body,
+        gravity=gravity,
+        friction=friction,
         applied=(drive, _opposite_drive, DRIVE_POINT),
     )
 
