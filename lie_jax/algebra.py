@@ -6,6 +6,8 @@ forward-mode derivatives) and gathers (whose reverse mode is a scatter), and its
 the same form.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -22,6 +24,14 @@ HAMILTON[0, 1:, 1:] = -np.eye(3)
 HAMILTON[1:, 0, 1:] = np.eye(3)
 HAMILTON[1:, 1:, 0] = np.eye(3)
 HAMILTON[1:, 1:, 1:] = EPSILON
+
+
+def as_float(value: Any) -> Array:
+    """Array of the value, in its own floating dtype or else in JAX's default one."""
+    array = jnp.asarray(value)
+    # Naming the dtype also makes that of a Python number definite: the same value must not be
+    # compiled for twice.
+    return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float)
 
 
 def matvec(a: Float[Array, "m n"], x: Float[Array, " n"]) -> Float[Array, " m"]:

@@ -40,26 +40,41 @@ def finite(name: str, value: Any) -> None:
     if traced(value):
         return
     array = np.asarray(value)
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} is {array.tolist()}; every number must be finite.")
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        place = f" at index {tuple(bad[0].tolist())}" if array.ndim else ""
+        raise ValueError(
+            f"{name} is {array[tuple(bad[0])]}{place}; every number must be finite: look for a "
+            "division by zero or a missing value where it comes from."
+        )
+
+
+def scalar(name: str, value: Any, unit: str) -> None:
+    """Raise unless the value is one number."""
+    if isinstance(value, str) or np.ndim(value) != 0:
+        raise ValueError(f"{name} is {value!r}; it must be one number ({unit}), not an array.")
 
 
 def positive(name: str, value: Any, unit: str) -> None:
     """Raise unless a concrete number is finite and greater than zero."""
+    scalar(name, value, unit)
     if traced(value):
         return
     number = float(value)
     if not (np.isfinite(number) and number > 0.0):
-        raise ValueError(f"{name} is {number!r}; it must be a positive number ({unit}).")
+        raise ValueError(
+            f"{name} is {number!r}; it must be a positive number ({unit}): check sign and unit."
+        )
 
 
 def non_negative(name: str, value: Any, unit: str) -> None:
     """Raise unless a concrete number is finite and not negative."""
+    scalar(name, value, unit)
     if traced(value):
         return
     number = float(value)
     if not (np.isfinite(number) and number >= 0.0):
-        raise ValueError(f"{name} is {number!r}; it must not be negative ({unit}).")
+        raise ValueError(f"{name} is {number!r}; it must not be negative ({unit}): check its sign.")
 
 
 def positive_integer(name: str, value: Any, meaning: str) -> None:
@@ -107,13 +122,4 @@ def unit_quaternion(name: str, value: Any) -> None:
         raise ValueError(
             f"{name} is {array.tolist()} with norm {norm:.9g}; it must be a unit quaternion, "
             "scalar first: divide it by its norm, or make it with lie_jax.quaternion.exp."
-        )
-
-
-def finite_prediction(value: Any) -> None:
-    """Raise if a prediction at the start values is not finite."""
-    if not np.all(np.isfinite(np.asarray(value))):
-        raise ValueError(
-            "the prediction at the start values is infinite or NaN; start nearer to the truth, or "
-            "simulate with a smaller dt."
         )

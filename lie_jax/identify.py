@@ -16,6 +16,7 @@ from tqdm import tqdm
 
 from lie_jax import checks
 from lie_jax import transforms as charts
+from lie_jax.algebra import as_float
 
 
 class History(NamedTuple):
@@ -109,9 +110,9 @@ def identify(
     have no common leading axis, for noise that is not positive, for horizons that do not increase
     or are longer than the recording, and for start values without a finite prediction.
     """
-    start = jax.tree.map(jnp.asarray, start)
+    start = jax.tree.map(as_float, start)
     z0, decode = _coordinates(start, transforms)
-    observations = jax.tree.map(jnp.asarray, observations)
+    observations = jax.tree.map(as_float, observations)
     samples = _samples(observations)
     horizons = _horizons(horizons, samples)
     weights = _weights(noise, observations)
@@ -127,23 +128,19 @@ def identify(
         return jax.tree.map(weighted, observations, predict(decode(z)), weights)
 
     @jax.jit
-    def linearize(z):
+    def linearize(z, horizon):
         def flat(z):
-            weighted = residuals(z, samples)
+            weighted = residuals(z, horizon)
             return ravel_pytree(weighted)[0], weighted
 
         return jax.jacfwd(flat, has_aux=True)(z)
 
-    for leaf in jax.tree.leaves(linearize(z0)[1]):
-        checks.finite_prediction(leaf)
-    if method is None:
-        # Relative and absolute tolerance of steps and residuals, well below standard errors.
-        method = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-6)
-    run = _least_squares if isinstance(method, optx.AbstractLeastSquaresSolver) else _descent
-    iterate = run(residuals, method, horizons[-1])
+    jacobian, weighted = linearize(z0, jnp.asarray(samples))
+    _check_prediction(jacobian, weighted)
+    iterate = _iterations(residuals, linearize, method)
     z, converged, (cost, counts, path) = _loop(iterate, z0, horizons, max_iterations, progress)
 
-    jacobian, weighted = linearize(z)
+    jacobian, weighted = linearize(z, jnp.asarray(samples))
     chi_squared = sum(jnp.sum(r**2) for r in jax.tree.leaves(weighted))
     variance = chi_squared / (jacobian.shape[0] - jacobian.shape[1])
     covariance = variance * _inverse_of_gram(jacobian)
@@ -168,9 +165,19 @@ def identify(
 
 
 def _coordinates(start: PyTree, transforms: PyTree):
-    each = jax.tree.map(lambda transform, part: jax.tree.map(transform, part), transforms, start)
-    pairs, structure = jax.tree.flatten(each, is_leaf=lambda x: _is_chart(x))
-    z0, unravel = ravel_pytree([z for z, _ in pairs])
+    try:
+        each = jax.tree.map(
+            lambda transform, part: jax.tree.map(transform, part), transforms, start
+        )
+    except ValueError as error:
+        if not _same_structure_as_prefix(transforms, start):
+            raise ValueError(
+                f"identify(transforms=) is {transforms!r}, no prefix of the start values "
+                f"{jax.tree.structure(start)}: give one transform for all, or one for each entry."
+            ) from error
+        raise
+    pairs, structure = jax.tree.flatten(each, is_leaf=_is_chart)
+    z0, unravel = ravel_pytree([as_float(z) for z, _ in pairs])
     backs = [back for _, back in pairs]
 
     def decode(z):
@@ -179,7 +186,15 @@ def _coordinates(start: PyTree, transforms: PyTree):
             structure, [back(part) for back, part in zip(backs, parts, strict=True)]
         )
 
-    return z0, decode
+    return as_float(z0), decode
+
+
+def _same_structure_as_prefix(prefix: PyTree, tree: PyTree) -> bool:
+    try:
+        jax.tree.map(lambda *_: None, prefix, tree)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_chart(x: Any) -> bool:
@@ -219,15 +234,30 @@ def _horizons(horizons: Sequence[int] | None, samples: int) -> tuple[int, ...]:
 
 def _weights(noise: PyTree, observations: PyTree) -> PyTree:
     def weight(deviation, part):
-        array = np.asarray(deviation)
+        array = np.asarray(deviation, dtype=float)
         if not np.all(np.isfinite(array) & (array > 0.0)):
             raise ValueError(
-                f"identify(noise=) is {array.tolist()}; standard deviations must be positive."
+                f"identify(noise=) is {array.tolist()}; standard deviations must be positive: use "
+                "1.0 where the noise is not known."
             )
-        return jax.tree.map(
-            lambda o: jnp.broadcast_to(jnp.asarray(1.0 / array, o.dtype), o.shape), part
-        )
 
+        def broadcast(observed):
+            try:
+                return jnp.asarray(np.broadcast_to(1.0 / array, observed.shape), observed.dtype)
+            except ValueError as error:
+                raise ValueError(
+                    f"identify(noise=) has the shape {array.shape}, the observations have "
+                    f"{observed.shape}; it must broadcast to them: give a number, or one for each "
+                    "channel."
+                ) from error
+
+        return jax.tree.map(broadcast, part)
+
+    if not _same_structure_as_prefix(noise, observations):
+        raise ValueError(
+            f"identify(noise=) is {noise!r}, no prefix of the observations "
+            f"{jax.tree.structure(observations)}: give one number for all, or one for each entry."
+        )
     return jax.tree.map(weight, noise, observations)
 
 
@@ -238,33 +268,74 @@ def _check_shapes(predicted: PyTree, observations: PyTree) -> None:
     if got != expected:
         raise ValueError(
             f"predict returns arrays of the shapes {got}, the observations have {expected}; the "
-            "two must match."
+            "two must match: observe the same channels at the same instants."
         )
 
 
-def _least_squares(residuals, solver, samples):
-    # The number of samples is a traced argument: one compilation serves all horizons.
-    def function(z, horizon):
-        return residuals(z, horizon), None
+def _check_prediction(jacobian: Array, weighted: PyTree) -> None:
+    numbers, unknowns = jacobian.shape
+    if numbers <= unknowns:
+        raise ValueError(
+            f"{numbers} numbers were observed for {unknowns} unknowns; there must be more: observe "
+            "more, or seek fewer parameters."
+        )
+    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(weighted)):
+        raise ValueError(
+            "the prediction at the start values is infinite or NaN; start nearer to the truth, or "
+            "simulate with a smaller dt."
+        )
+
+
+def _iterations(residuals: Callable, linearize: Callable, method: Any) -> Callable:
+    if method is None:
+        # Relative and absolute tolerance in the scaled variables of `_least_squares`: steps well
+        # below the standard errors, unless the start is a million times worse than the noise.
+        method = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-9)
+    if isinstance(method, optx.AbstractLeastSquaresSolver):
+        return _least_squares(residuals, linearize, method)
+    if isinstance(method, optax.GradientTransformation):
+        return _descent(residuals, method)
+    raise ValueError(
+        f"identify(method=) is {method!r}; it must be None, an Optimistix least-squares solver or "
+        "an Optax optimiser, for example optax.adam(1e-2)."
+    )
+
+
+def _least_squares(residuals, linearize, solver):
+    # Damping and tolerances of a solver have no units: on each horizon the residuals are divided by
+    # their root mean square at its start, and the coordinates by what then makes the columns of the
+    # Jacobian unit vectors. The number of samples and the scales are traced arguments: one
+    # compilation serves all horizons.
+    def function(y, args):
+        horizon, origin, per_coordinate, size = args
+        weighted = residuals(origin + per_coordinate * y, horizon)
+        return jax.tree.map(lambda r: r / size, weighted), None
 
     fixed = {"options": {"jac": "fwd"}, "tags": frozenset()}
 
     @eqx.filter_jit
-    def init(z, horizon):
-        shapes = jax.eval_shape(residuals, z, samples)
-        return solver.init(function, z, horizon, f_struct=shapes, aux_struct=None, **fixed)
+    def init(y, args):
+        shapes = jax.eval_shape(function, y, args)[0]
+        return solver.init(function, y, args, f_struct=shapes, aux_struct=None, **fixed)
 
     @eqx.filter_jit
-    def advance(z, state, horizon):
-        z, state, _ = solver.step(function, z, horizon, state=state, **fixed)
-        done, result = solver.terminate(function, z, horizon, state=state, **fixed)
-        return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
+    def advance(y, state, args):
+        y, state, _ = solver.step(function, y, args, state=state, **fixed)
+        done, result = solver.terminate(function, y, args, state=state, **fixed)
+        return y, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
 
     def iterate(z, horizon):
-        state = init(z, horizon)
+        jacobian, weighted = linearize(z, horizon)
+        flat = ravel_pytree(weighted)[0]
+        size = jnp.sqrt(jnp.mean(flat**2))
+        size = jnp.where(size > 0.0, size, 1.0)
+        lengths = jnp.linalg.norm(jacobian, axis=0) / size
+        args = (horizon, z, jnp.where(lengths > 0.0, 1.0 / lengths, 1.0), size)
+        y = jnp.zeros_like(z)
+        state = init(y, args)
         while True:
-            z, state, cost, done = advance(z, state, horizon)
-            yield z, cost, bool(done)
+            y, state, cost, done = advance(y, state, args)
+            yield z + args[2] * y, cost * size**2, bool(done)
 
     return iterate
 
@@ -274,7 +345,7 @@ def _least_squares(residuals, solver, samples):
 _SMALL_GRADIENT = 1e-4
 
 
-def _descent(residuals, optimiser, samples):
+def _descent(residuals, optimiser):
     def half_square(z, horizon):
         return 0.5 * sum(jnp.sum(r**2) for r in jax.tree.leaves(residuals(z, horizon)))
 
@@ -288,9 +359,10 @@ def _descent(residuals, optimiser, samples):
         state = optimiser.init(z)
         first = None
         while True:
-            z, state, cost, slope = advance(z, state, horizon)
+            following, state, cost, slope = advance(z, state, horizon)
             first = slope if first is None else first
             yield z, cost, bool(slope <= _SMALL_GRADIENT * first)
+            z = following
 
     return iterate
 

@@ -62,7 +62,8 @@ def simulate(
     - `integrator`: for example `lie_jax.RKMK("rk4")` or `lie_jax.GeneralizedAlpha(rho_inf=0.9)`.
     - `state`: the initial `State`.
     - `dt`: step size in s, positive. `steps`: their number.
-    - `inputs`: (steps, nu), the input vector u of each step, held over the step.
+    - `inputs`: (steps, nu), the input vector u of each step, held over the step. It is handed to
+      the forces; those of this library do not read it, a force or system of your own may.
     - `save_every`: every how many steps the trajectory keeps an instant.
     - `checkpoint`: for long reverse-mode runs. By default the backward pass keeps the state of
       every step and recomputes the rest; `checkpoint=k` keeps every k-th state only, for a second
@@ -261,6 +262,11 @@ def _raise_on_failure(trajectory: Trajectory, dt: Array, steps: int) -> None:
 
 
 def _check(system, integrator, state, dt, steps, inputs, save_every, checkpoint) -> None:
+    if not isinstance(system, AbstractSystem):
+        raise ValueError(
+            f"simulate(system=) is a {type(system).__name__}; it must be a system. "
+            "lie_jax.assemble returns the pair (system, state): unpack it."
+        )
     if not isinstance(integrator, AbstractIntegrator):
         raise ValueError(
             f"simulate(integrator=) is {integrator!r}; it must be an integrator, for example "
@@ -270,11 +276,6 @@ def _check(system, integrator, state, dt, steps, inputs, save_every, checkpoint)
     checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
     checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")
     for name, value in (("q", state.q), ("v", state.v)):
-        if not jnp.issubdtype(value.dtype, jnp.floating):
-            raise ValueError(
-                f"the initial state's {name} has dtype {value.dtype}; it must be a floating-point "
-                "array: convert it with .astype(float)."
-            )
         checks.finite(f"the initial state's {name}", value)
     checks.positive("simulate(dt=)", dt, "s")
     checks.positive_integer("simulate(steps=)", steps, "the number of steps")
@@ -290,6 +291,19 @@ def _check(system, integrator, state, dt, steps, inputs, save_every, checkpoint)
         raise ValueError(
             f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, nu): "
             "one input vector for each step."
+        )
+    if inputs is not None:
+        checks.finite("simulate(inputs=)", inputs)
+    floats = (system, state, inputs)
+    dtypes = {
+        leaf.dtype
+        for leaf in jax.tree.leaves(eqx.filter(floats, eqx.is_inexact_array))
+        if not leaf.weak_type
+    }
+    if len(dtypes) > 1:
+        raise ValueError(
+            f"the system, the state and the inputs have the dtypes {sorted(map(str, dtypes))}; all "
+            "must have one: cast them with jax.tree.map(lambda x: x.astype(dtype), ...)."
         )
     if not checks.traced(system, state):
         _check_consistency(system, state)

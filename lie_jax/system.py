@@ -12,10 +12,12 @@ import abc
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import calculus
+from lie_jax import calculus, checks, linear
+from lie_jax.algebra import as_float
 from lie_jax.spaces import AbstractSpace
 
 Time = float | Float[Array, ""]
@@ -28,8 +30,8 @@ Inputs = Float[Array, " nu"] | None
 class State(eqx.Module):
     """Configuration q (nq,) and velocity v (nv,) of a system: what a simulation starts from."""
 
-    q: Float[Array, "..."]
-    v: Float[Array, "..."]
+    q: Float[Array, "..."] = eqx.field(converter=as_float)
+    v: Float[Array, "..."] = eqx.field(converter=as_float)
 
 
 class AbstractSystem(eqx.Module):
@@ -108,13 +110,12 @@ def accelerations_and_multipliers(
 ) -> Accelerations:
     """Solve the equations of motion and the twice differentiated constraints for v̇ and λ.
 
-    Needs constraints of full rank. A dense LAPACK solve: for starting values, not for inside a
-    time loop.
+    Needs constraints of full rank.
     """
     t = jnp.asarray(t, q.dtype)
     if not system.nc:
         return Accelerations(
-            jnp.linalg.solve(system.mass_matrix(q), system.force(t, q, v, u)),
+            linear.solve(system.mass_matrix(q), system.force(t, q, v, u)),
             jnp.zeros(0, q.dtype),
         )
     b = system.constraint_jacobian(t, q)
@@ -122,7 +123,7 @@ def accelerations_and_multipliers(
     matrix = jnp.block(
         [[system.mass_matrix(q), b.T], [b, jnp.zeros((system.nc, system.nc), q.dtype)]]
     )
-    solution = jnp.linalg.solve(matrix, jnp.concatenate([system.force(t, q, v, u), -drift]))
+    solution = linear.solve(matrix, jnp.concatenate([system.force(t, q, v, u), -drift]))
     return Accelerations(solution[: system.nv], solution[system.nv :])
 
 
@@ -130,26 +131,42 @@ _PROJECTION_ITERATIONS = 20
 
 
 def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
-    """The nearest state that satisfies the position and velocity constraints.
+    """A state nearby that satisfies the position and velocity constraints.
 
-    Positions move along M⁻¹Bᵀ by Gauss-Newton steps until the constraints hold to rounding (at most
-    20); the velocity gets the smallest change in the kinetic-energy norm. `t` is the time in
-    seconds. Needs constraints of full rank. Returns a `State`; differentiable.
+    Positions move along M⁻¹Bᵀ by twenty Gauss-Newton steps; the velocity then gets the smallest
+    change in the kinetic-energy norm. `t` is the time in seconds. Returns a `State`;
+    differentiable. Raises `ValueError` if the constraints do not hold after it, because they are
+    redundant or cannot be reached from there (not inside JAX transformations, where the result is
+    then NaN or violates them).
     """
     if not system.nc:
         return state
-    time = jnp.asarray(t, state.q.dtype)
+    result, violation = _project(system, state, jnp.asarray(t, state.q.dtype))
+    if not checks.traced(violation):
+        eps = float(jnp.finfo(state.q.dtype).eps)
+        if not float(violation) <= eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q)))):
+            raise ValueError(
+                f"lie_jax.project leaves a violation of {float(violation):.3g}; the constraints "
+                "must be independent and within reach: remove redundant joints, or start from "
+                "poses that nearly fit."
+            )
+    return result
 
+
+@eqx.filter_jit
+def _project(system: AbstractSystem, state: State, t: Array) -> tuple[State, Array]:
     def directions(q):
-        b = system.constraint_jacobian(time, q)
+        b = system.constraint_jacobian(t, q)
         weighted = jnp.linalg.solve(system.mass_matrix(q), b.T)
         return weighted, b @ weighted
 
-    q = state.q
-    for _ in range(_PROJECTION_ITERATIONS):
+    def correct(q, _):
         weighted, gram = directions(q)
-        correction = jnp.linalg.solve(gram, system.constraint(time, q))
-        q = system.space.retract(q, -weighted @ correction)
+        correction = jnp.linalg.solve(gram, system.constraint(t, q))
+        return system.space.retract(q, -weighted @ correction), None
+
+    q, _ = jax.lax.scan(correct, state.q, length=_PROJECTION_ITERATIONS)
     weighted, gram = directions(q)
-    rate = calculus.time_derivative(system.space, system.constraint, time, q, state.v)
-    return State(q, state.v - weighted @ jnp.linalg.solve(gram, rate))
+    rate = calculus.time_derivative(system.space, system.constraint, t, q, state.v)
+    v = state.v - weighted @ jnp.linalg.solve(gram, rate)
+    return State(q, v), jnp.max(jnp.abs(system.constraint(t, q)))

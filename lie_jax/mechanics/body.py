@@ -5,24 +5,15 @@ frame's origin, forces) and body-fixed for what is angular (ω, ω̇, torques ab
 are those of R³ × SO(3); other formulations are pulled back from them.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
+from lie_jax.algebra import as_float
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
-
-
-def as_float(value: Any) -> Array:
-    """Array of the value, in its own floating dtype or else in JAX's default one."""
-    array = jnp.asarray(value)
-    # Naming the dtype also makes that of a Python number definite: the same value must not be
-    # compiled for twice.
-    return array.astype(array.dtype if jnp.issubdtype(array.dtype, jnp.floating) else float)
 
 
 class Body(eqx.Module):

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
-from lie_jax.mechanics.body import as_float
+from lie_jax.algebra import as_float
 from lie_jax.mechanics.joints import BodyPose, Wrench, force_at
 
 Vector = Float[Array, "3"]
@@ -79,6 +79,11 @@ class PointForce(AbstractForce):
         value = self.force
         if callable(value):
             value = jax.eval_shape(value, jnp.zeros((), self.point.dtype))
+            if not hasattr(value, "shape"):
+                raise ValueError(
+                    f"{where}.force returns a {type(value).__name__}; it must return one array of "
+                    "shape (3,), N, inertial components: wrap the components in jnp.stack."
+                )
         else:
             checks.finite(f"{where}.force", value)
         checks.shape(f"{where}.force", value, (3,), "N, inertial components")

@@ -13,7 +13,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
-from lie_jax.mechanics.body import as_float
+from lie_jax.algebra import as_float
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]

@@ -7,13 +7,19 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.mechanics.body import Body, as_float
+from lie_jax.algebra import as_float
+from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.forces import AbstractForce
 from lie_jax.mechanics.joints import GROUND, AbstractJoint
 
 
 def _members(kind: type, field: str):
     def convert(values: Iterable[Any]) -> tuple:
+        if not isinstance(values, Iterable):
+            raise ValueError(
+                f"Mechanism({field}=) is a {type(values).__name__}; it must be a sequence: put it "
+                "in a list."
+            )
         members = tuple(values)
         for member in members:
             if not isinstance(member, kind):
