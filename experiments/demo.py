@@ -110,7 +110,7 @@ def main(folder: Path) -> None:
     began = time.perf_counter()
     recording = pinned_body.read_recording()
     samples = int(np.sum(recording.t <= FITTED_SECONDS))
-    dt = float(recording.t[-1]) / (len(recording.t) - 1) / STEPS_PER_SAMPLE
+    dt = pinned_body.sample_interval(recording.t) / STEPS_PER_SAMPLE
     print(
         f"A body on a ball joint, recorded for {recording.t[-1]:g} s: {len(recording.t)} samples.\n"
         f"Fitting the first {FITTED_SECONDS:g} s ({samples} samples) over growing horizons ..."
@@ -118,6 +118,8 @@ def main(folder: Path) -> None:
     known = jax.tree.map(lambda x: x[:samples], recording.observations)
     start = start_values(known)
     result = fit(start, known, dt)
+    if not bool(result.converged):
+        print("\nThe fit did NOT converge; what follows is where it stopped.")
 
     predicted = predict(result.estimates, dt, len(recording.t))
     error = np.asarray(predicted.markers - recording.observations.markers)[samples:]
@@ -129,6 +131,7 @@ def main(folder: Path) -> None:
     written = {name: np.asarray(value).tolist() for name, value in estimates.items()} | {
         "standard_errors": {name: np.asarray(value).tolist() for name, value in errors.items()},
         "heldout_rms_mm": heldout_rms_mm,
+        "converged": bool(result.converged),
         "initial_orientation": np.asarray(result.estimates["orientation"]).tolist(),
         "initial_omega_body": np.asarray(result.estimates["omega_body"]).tolist(),
         "heavy_top_error_m": tops,

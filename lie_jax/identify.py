@@ -288,9 +288,9 @@ def _check_prediction(jacobian: Array, weighted: PyTree) -> None:
 
 def _iterations(residuals: Callable, linearize: Callable, method: Any) -> Callable:
     if method is None:
-        # Relative and absolute tolerance in the scaled variables of `_least_squares`: steps well
-        # below the standard errors, unless the start is a million times worse than the noise.
-        method = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-9)
+        # Relative tolerance of cost and coordinates, well below standard errors; the absolute one
+        # is for a coordinate or a cost that goes to zero.
+        method = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-12)
     if isinstance(method, optx.AbstractLeastSquaresSolver):
         return _least_squares(residuals, linearize, method)
     if isinstance(method, optax.GradientTransformation):
@@ -301,41 +301,48 @@ def _iterations(residuals: Callable, linearize: Callable, method: Any) -> Callab
     )
 
 
+# So many iterations in a row without a gain above rounding end a search as converged. Far from an
+# optimum a solver needs a few rejected trials to find its damping; after twelve it has tried steps
+# of every size.
+_NO_GAIN = 1e-10
+_PATIENCE = 12
+# Damping of the first step on each horizon, relative to the square of the longest column of the
+# Jacobian: nearly a Gauss-Newton step, but what a short horizon hardly determines stays put.
+_FIRST_DAMPING = 1e-7
+
+
 def _least_squares(residuals, linearize, solver):
-    # Damping and tolerances of a solver have no units: on each horizon the residuals are divided by
-    # their root mean square at its start, and the coordinates by what then makes the columns of the
-    # Jacobian unit vectors. The number of samples and the scales are traced arguments: one
-    # compilation serves all horizons.
-    def function(y, args):
-        horizon, origin, per_coordinate, size = args
-        weighted = residuals(origin + per_coordinate * y, horizon)
-        return jax.tree.map(lambda r: r / size, weighted), None
+    # The first damping of a solver is 1 and its tolerances are absolute numbers: on each horizon
+    # the residuals are scaled so that neither depends on units. The number of samples and the scale
+    # are traced arguments: one compilation serves all horizons.
+    def function(z, args):
+        horizon, scale = args
+        return jax.tree.map(lambda r: r * scale, residuals(z, horizon)), None
 
     fixed = {"options": {"jac": "fwd"}, "tags": frozenset()}
 
     @eqx.filter_jit
-    def init(y, args):
-        shapes = jax.eval_shape(function, y, args)[0]
-        return solver.init(function, y, args, f_struct=shapes, aux_struct=None, **fixed)
+    def init(z, args):
+        shapes = jax.eval_shape(function, z, args)[0]
+        return solver.init(function, z, args, f_struct=shapes, aux_struct=None, **fixed)
 
     @eqx.filter_jit
-    def advance(y, state, args):
-        y, state, _ = solver.step(function, y, args, state=state, **fixed)
-        done, result = solver.terminate(function, y, args, state=state, **fixed)
-        return y, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
+    def advance(z, state, args):
+        z, state, _ = solver.step(function, z, args, state=state, **fixed)
+        done, result = solver.terminate(function, z, args, state=state, **fixed)
+        return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
 
     def iterate(z, horizon):
-        jacobian, weighted = linearize(z, horizon)
-        flat = ravel_pytree(weighted)[0]
-        size = jnp.sqrt(jnp.mean(flat**2))
-        size = jnp.where(size > 0.0, size, 1.0)
-        lengths = jnp.linalg.norm(jacobian, axis=0) / size
-        args = (horizon, z, jnp.where(lengths > 0.0, 1.0 / lengths, 1.0), size)
-        y = jnp.zeros_like(z)
-        state = init(y, args)
+        longest = jnp.max(jnp.linalg.norm(linearize(z, horizon)[0], axis=0))
+        scale = jnp.where(longest > 0.0, 1.0 / (_FIRST_DAMPING**0.5 * longest), 1.0)
+        args = (horizon, scale)
+        state = init(z, args)
+        previous, idle = np.inf, 0
         while True:
-            y, state, cost, done = advance(y, state, args)
-            yield z + args[2] * y, cost * size**2, bool(done)
+            z, state, cost, done = advance(z, state, args)
+            idle = idle + 1 if previous - float(cost) <= _NO_GAIN * previous else 0
+            previous = float(cost)
+            yield z, cost / scale**2, bool(done) or idle >= _PATIENCE
 
     return iterate
 
@@ -387,8 +394,9 @@ def _loop(iterate, z, horizons, max_iterations, progress):
                 path.append(z)
                 bar.set_postfix_str(f"{horizon} samples, cost {float(cost):.6g}")
                 bar.update()
+                gain = previous - float(cost)
                 # A rejected trial leaves the cost as it was and says nothing.
-                small_gain = 0.0 < previous - float(cost) < _SMALL_GAIN * previous
+                small_gain = 0.0 < gain < _SMALL_GAIN * previous
                 if finished or (small_gain and horizon != horizons[-1]):
                     break
                 previous = float(cost)

@@ -107,7 +107,7 @@ def read_recording(path: str | Path = RECORDING) -> Recording:
     missing, no number or not finite, and times that do not increase.
     """
     rows: list[list[float]] = []
-    with Path(path).open(newline="") as file:
+    with Path(path).open(newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
         header = [name.strip() for name in next(reader, [])]
         missing = [name for name in COLUMNS if name not in header]
@@ -118,6 +118,8 @@ def read_recording(path: str | Path = RECORDING) -> Recording:
             )
         places = [header.index(name) for name in COLUMNS]
         for line in reader:
+            if not line:
+                continue
             rows.append(_numbers(path, reader.line_num, line, places))
             if len(rows) > 1 and rows[-1][0] <= rows[-2][0]:
                 raise ValueError(
@@ -130,6 +132,33 @@ def read_recording(path: str | Path = RECORDING) -> Recording:
     return Recording(
         table[:, 0], Observations(jnp.asarray(table[:, 1:7]), jnp.asarray(table[:, 7:]))
     )
+
+
+# How far a time may lie from the regular one, as a fraction of the interval: clocks are printed
+# rounded.
+_REGULARITY = 1e-3
+
+
+def sample_interval(t: np.ndarray) -> float:
+    """The interval (s) of samples that start at 0 and are equally spaced.
+
+    Raises `ValueError`, naming the first sample (from 0) that is not, for any others.
+    """
+    interval = float(t[-1] - t[0]) / (len(t) - 1)
+    if t[0] != 0.0:
+        raise ValueError(
+            f"sample 0 is at {t[0]:g} s; times must start at 0, when the driving force does: shift "
+            "the times and the force."
+        )
+    usual = float(np.median(np.diff(t)))
+    off = np.flatnonzero(np.abs(np.diff(t) - usual) > _REGULARITY * usual)
+    if len(off):
+        i = int(off[0]) + 1
+        raise ValueError(
+            f"sample {i} (line {i + 2}) at {t[i]:g} s follows {t[i - 1]:g} s; samples must be "
+            f"equally spaced, here by {usual:g} s: fill the gap or cut the recording there."
+        )
+    return interval
 
 
 def _numbers(path, number: int, line: list[str], places: list[int]) -> list[float]:

@@ -35,10 +35,18 @@ def _off(field, change, constrained=True):
     return _simulate(system, lie_jax.State(**changed))
 
 
-def _two_joints():
+def _redundant():
     joint = lie_jax.SphericalJoint("ground", "b")
-    mechanism = lie_jax.Mechanism([_body()], [joint, joint])
-    return _simulate(*lie_jax.assemble(mechanism, lie_jax.R3SO3()))
+    return lie_jax.assemble(lie_jax.Mechanism([_body()], [joint, joint]), lie_jax.R3SO3())
+
+
+def _unreachable():
+    """Two joints whose points are a metre apart on the body and two on the ground."""
+    joints = [
+        lie_jax.SphericalJoint("ground", "b"),
+        lie_jax.SphericalJoint("ground", "b", (2.0, 0.0, 0.0), (1.0, 0.0, 0.0)),
+    ]
+    return lie_jax.assemble(lie_jax.Mechanism([_body()], joints), lie_jax.R3SO3())
 
 
 def _fit(observed=None, predict=None, **others):
@@ -49,7 +57,7 @@ def _fit(observed=None, predict=None, **others):
 
 CASES = {
     "mass": (lambda: _body(mass=-2.0), "Body('b').mass", "-2.0", "positive", "kg"),
-    "mass is NaN": (lambda: _body(mass=float("nan")), "mass is nan", "positive"),
+    "mass is NaN": (lambda: _body(mass=float("nan")), "mass is nan", "positive", "check sign"),
     "mass has a shape": (lambda: _body(mass=[1.0, 2.0]), "shape (2,)", "one number"),
     "inertia shape": (lambda: _body(inertia=[1.0, 2.0, 3.0]), "shape (3,)", "(3, 3)"),
     "inertia not symmetric": (
@@ -115,7 +123,9 @@ CASES = {
     "velocity constraint": (
         lambda: _off("v", [0, 0.02, 0, 0, 0, 0]), "velocity constraints by 0.02",
         "lie_jax.project"),
-    "rank": (_two_joints, "6 rows but rank 3", "independent", "remove the redundant joints"),
+    "rank": (
+        lambda: _simulate(*_redundant()), "6 rows but rank 3", "independent",
+        "remove the redundant joints"),
     "observations not finite": (
         lambda: _fit(np.asarray([0.0, np.nan, 1.0])), "index (1,)", "repair that"),
     "observations without time": (lambda: _fit(np.asarray(1.0)), "same leading axis"),
@@ -131,20 +141,42 @@ CASES = {
         lambda: transforms.inertia(jnp.diag(jnp.asarray([1.0, 1.0, 2.0]))), "flat", "strictly"),
     "start orientation": (
         lambda: transforms.orientation(jnp.ones(4)), "unit quaternion", "divide"),
+    "force returns a tuple": (
+        lambda: lie_jax.PointForce("b", lambda t: (0.0, 0.0, t)), "tuple", "(3,)", "jnp.stack"),
+    "redundant joints in project": (
+        lambda: lie_jax.project(*_redundant()), "violation of nan", "independent", "redundant"),
+    "unreachable joints in project": (
+        lambda: lie_jax.project(*_unreachable()), "violation", "within reach", "nearly fit"),
+    "dtypes": (
+        lambda: _simulate(_top()[0], jax.tree.map(lambda x: x.astype(jnp.float32), _top()[1])),
+        "float32", "float64", "astype"),
+    "inputs not finite": (
+        lambda: _simulate(*_top(), inputs=jnp.full((10, 1), jnp.nan)), "nan at index (0, 0)",
+        "finite"),
+    "too few observations": (
+        lambda: _fit(np.zeros(1), lambda p: p * jnp.ones(1)), "1 numbers", "1 unknowns", "more"),
+    "noise shape": (lambda: _fit(noise=np.ones(3)), "(3,)", "(10,)", "broadcast"),
+    "noise structure": (lambda: _fit(noise={"a": 1.0}), "'a'", "no prefix", "one number"),
+    "transforms structure": (
+        lambda: _fit(transforms={"a": transforms.free}), "'a'", "no prefix", "one transform"),
 }  # fmt: skip
 
 # Values of a wrong type: in the tests the type checker would complain first, so that these run in
 # an interpreter without it.
 WRONG_TYPES = {
+    "one body instead of a list": (lambda: lie_jax.Mechanism(_body()), "Body", "in a list"),
+    "system and state in one": (
+        lambda: _simulate(_top(), _top()[1]), "tuple", "unpack"),
+    "dt shape": (lambda: _simulate(*_top(), dt=jnp.ones(2)), "dt", "one number"),
+    "dt is text": (lambda: _simulate(*_top(), dt="0.1"), "'0.1'", "one number"),
+    "rho_inf is text": (lambda: lie_jax.GeneralizedAlpha("0.9"), "'0.9'", "one number"),
+    "method": (lambda: _fit(method="lm"), "'lm'", "Optax", "optax.adam"),
     "a joint among the bodies": (
         lambda: lie_jax.Mechanism([lie_jax.SphericalJoint("a", "b")]), "bodies=", "must be a Body"),
     "formulation": (
         lambda: lie_jax.assemble(lie_jax.Mechanism([_body()]), "SE3"), "'SE3'", "lie_jax.R3SO3()"),
     "steps not integer": (lambda: _simulate(*_top(), steps=1e3), "1000.0", "integer"),
     "integrator": (lambda: _simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK"),
-    "state dtype": (
-        lambda: _simulate(_top()[0], lie_jax.State(jnp.zeros(7, int), jnp.zeros(6))), "int64",
-        "floating-point", ".astype(float)"),
 }  # fmt: skip
 
 
@@ -175,6 +207,20 @@ def test_messages_for_wrong_types():
 
 def test_traced_values_pass_unchecked():
     assert jax.jit(lambda m: _body(mass=m).mass)(-1.0) == -1.0
+
+
+@pytest.mark.parametrize(
+    ("t", "parts"),
+    [
+        ([0.1, 0.2, 0.3], ("sample 0", "0.1", "start at 0", "shift")),
+        ([0.0, 0.1, 0.2, 0.4, 0.5], ("line 5", "0.4", "equally spaced", "fill the gap")),
+    ],
+)
+def test_uneven_clocks_are_refused(t, parts):
+    with pytest.raises(ValueError) as error:
+        pinned_body.sample_interval(np.asarray(t))
+    for part in parts:
+        assert part in str(error.value)
 
 
 HEADER = ",".join(pinned_body.COLUMNS)

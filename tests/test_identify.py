@@ -97,6 +97,34 @@ def test_chosen_leaves_of_a_system_are_fitted():
     assert_allclose(fit.estimates, OSCILLATOR.stiffness[0, 0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("start", [1.0, 1, np.float64(1.0)])
+def test_any_number_may_be_a_start(start):
+    fit = lie_jax.identify(
+        lambda p: 2.0 * p * TIME, start, 3.0 * TIME, transforms=transforms.positive, progress=False
+    )
+    assert_allclose(fit.estimates, 1.5, rtol=1e-9)
+
+
+def test_units_do_not_matter():
+    """With the noise left at its default, in metres, kilometres or nanometres."""
+    noise = 1e-2 * np.random.default_rng(1).normal(size=len(TIME))
+    data = np.asarray(jnp.exp(-1.3 * TIME)) + noise
+    rates = []
+    for unit in (1.0, 1e-6, 1e6):
+        fit = lie_jax.identify(
+            lambda p, unit=unit: unit * jnp.exp(-p * TIME), 0.2, unit * data, progress=False
+        )
+        assert bool(fit.converged)
+        rates.append([float(fit.estimates), float(fit.standard_errors)])
+    assert_allclose(rates[1:], [rates[0]] * 2, rtol=1e-6)
+
+
+def test_counts_are_observations():
+    counts = np.round(np.asarray(20.0 * TIME)).astype(int)
+    fit = lie_jax.identify(lambda p: p * TIME, 1.0, counts, noise=2.0, progress=False)
+    assert abs(float(fit.estimates) - 20.0) < 0.1
+
+
 def test_progress_is_shown(capfd):
     lie_jax.identify(_line, START, _noisy_line(0.1))
     assert "identify" in capfd.readouterr().err
