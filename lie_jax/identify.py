@@ -12,9 +12,8 @@ import optax
 import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
-from tqdm import tqdm
 
-from lie_jax import checks
+from lie_jax import checks, fitting
 from lie_jax import transforms as charts
 from lie_jax.algebra import as_float
 
@@ -137,8 +136,10 @@ def identify(
 
     jacobian, weighted = linearize(z0, jnp.asarray(samples))
     _check_prediction(jacobian, weighted)
-    iterate = _iterations(residuals, linearize, method)
-    z, converged, (cost, counts, path) = _loop(iterate, z0, horizons, max_iterations, progress)
+    iterate = fitting.iterations(residuals, linearize, method)
+    z, converged, (cost, counts, path) = fitting.run(
+        iterate, z0, horizons, max_iterations, progress
+    )
 
     jacobian, weighted = linearize(z, jnp.asarray(samples))
     chi_squared = sum(jnp.sum(r**2) for r in jax.tree.leaves(weighted))
@@ -284,123 +285,6 @@ def _check_prediction(jacobian: Array, weighted: PyTree) -> None:
             "the prediction at the start values is infinite or NaN; start nearer to the truth, or "
             "simulate with a smaller dt."
         )
-
-
-def _iterations(residuals: Callable, linearize: Callable, method: Any) -> Callable:
-    if method is None:
-        # Relative tolerance of cost and coordinates, well below standard errors; the absolute one
-        # is for a coordinate or a cost that goes to zero.
-        method = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-12)
-    if isinstance(method, optx.AbstractLeastSquaresSolver):
-        return _least_squares(residuals, linearize, method)
-    if isinstance(method, optax.GradientTransformation):
-        return _descent(residuals, method)
-    raise ValueError(
-        f"identify(method=) is {method!r}; it must be None, an Optimistix least-squares solver or "
-        "an Optax optimiser, for example optax.adam(1e-2)."
-    )
-
-
-# So many iterations in a row without a gain above rounding end a search as converged. Far from an
-# optimum a solver needs a few rejected trials to find its damping; after twelve it has tried steps
-# of every size.
-_NO_GAIN = 1e-10
-_PATIENCE = 12
-# Damping of the first step on each horizon, relative to the square of the longest column of the
-# Jacobian: nearly a Gauss-Newton step, but what a short horizon hardly determines stays put.
-_FIRST_DAMPING = 1e-7
-
-
-def _least_squares(residuals, linearize, solver):
-    # The first damping of a solver is 1 and its tolerances are absolute numbers: on each horizon
-    # the residuals are scaled so that neither depends on units. The number of samples and the scale
-    # are traced arguments: one compilation serves all horizons.
-    def function(z, args):
-        horizon, scale = args
-        return jax.tree.map(lambda r: r * scale, residuals(z, horizon)), None
-
-    fixed = {"options": {"jac": "fwd"}, "tags": frozenset()}
-
-    @eqx.filter_jit
-    def init(z, args):
-        shapes = jax.eval_shape(function, z, args)[0]
-        return solver.init(function, z, args, f_struct=shapes, aux_struct=None, **fixed)
-
-    @eqx.filter_jit
-    def advance(z, state, args):
-        z, state, _ = solver.step(function, z, args, state=state, **fixed)
-        done, result = solver.terminate(function, z, args, state=state, **fixed)
-        return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
-
-    def iterate(z, horizon):
-        longest = jnp.max(jnp.linalg.norm(linearize(z, horizon)[0], axis=0))
-        scale = jnp.where(longest > 0.0, 1.0 / (_FIRST_DAMPING**0.5 * longest), 1.0)
-        args = (horizon, scale)
-        state = init(z, args)
-        previous, idle = np.inf, 0
-        while True:
-            z, state, cost, done = advance(z, state, args)
-            idle = idle + 1 if previous - float(cost) <= _NO_GAIN * previous else 0
-            previous = float(cost)
-            yield z, cost / scale**2, bool(done) or idle >= _PATIENCE
-
-    return iterate
-
-
-# The steps of a first-order method do not tell how far the optimum is; it is called converged when
-# the gradient has fallen to this fraction of its first value.
-_SMALL_GRADIENT = 1e-4
-
-
-def _descent(residuals, optimiser):
-    def half_square(z, horizon):
-        return 0.5 * sum(jnp.sum(r**2) for r in jax.tree.leaves(residuals(z, horizon)))
-
-    @eqx.filter_jit
-    def advance(z, state, horizon):
-        cost, slope = jax.value_and_grad(half_square)(z, horizon)
-        updates, state = optimiser.update(slope, state, z)
-        return z + updates, state, cost, jnp.linalg.norm(slope)
-
-    def iterate(z, horizon):
-        state = optimiser.init(z)
-        first = None
-        while True:
-            following, state, cost, slope = advance(z, state, horizon)
-            first = slope if first is None else first
-            yield z, cost, bool(slope <= _SMALL_GRADIENT * first)
-            z = following
-
-    return iterate
-
-
-# On all horizons but the last, a gain below this fraction of the cost ends the search: what is left
-# to gain on a part of the recording does not help on the whole.
-_SMALL_GAIN = 1e-2
-
-
-def _loop(iterate, z, horizons, max_iterations, progress):
-    """Run the iterations of each horizon in turn, with a progress bar and a record."""
-    costs, counts, path = [], [], []
-    finished = False
-    with tqdm(disable=not progress, unit="it", desc="identify") as bar:
-        for horizon in horizons:
-            steps = iterate(z, jnp.asarray(horizon))
-            previous = np.inf
-            for _ in range(max_iterations):
-                z, cost, finished = next(steps)
-                costs.append(cost)
-                counts.append(horizon)
-                path.append(z)
-                bar.set_postfix_str(f"{horizon} samples, cost {float(cost):.6g}")
-                bar.update()
-                gain = previous - float(cost)
-                # A rejected trial leaves the cost as it was and says nothing.
-                small_gain = 0.0 < gain < _SMALL_GAIN * previous
-                if finished or (small_gain and horizon != horizons[-1]):
-                    break
-                previous = float(cost)
-    return z, finished, (costs, counts, path)
 
 
 def _inverse_of_gram(jacobian: Float[Array, "m p"]) -> Float[Array, "p p"]:

@@ -24,7 +24,7 @@ LAYERS = [
     {"system"},
     {"newton"},
     {"integrators.base", "integrators.explicit", "integrators.generalized_alpha"},
-    {"simulate", "transforms"},
+    {"simulate", "transforms", "fitting"},
     {"identify"},
 ]
 MECHANICS_ABOVE = 6
