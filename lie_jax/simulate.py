@@ -329,7 +329,7 @@ def _check_consistency(system: AbstractSystem, state: State) -> None:
             raise ValueError(
                 f"the initial state violates the {what} constraints by {worst:.3g} ({unit}); at "
                 f"most {slack:.1g} is allowed: correct it, or use "
-                "lie_jax.project(system, state), the nearest state that satisfies them."
+                "lie_jax.project(system, state), a state nearby that satisfies them."
             )
     # Relative to the largest singular value; well above the rounding of an exact dependency.
     rank = int(np.sum(spectrum > 1e3 * np.finfo(spectrum.dtype).eps * spectrum.max()))
