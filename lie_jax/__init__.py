@@ -1,10 +1,16 @@
 """Differentiable simulation of multibody systems on Lie groups in JAX."""
 
+from lie_jax import interop as interop
 from lie_jax import transforms as transforms
 from lie_jax.config import enable_x64 as enable_x64
+from lie_jax.groups import adjoint as adjoint
+from lie_jax.groups import euler_parameters as euler_parameters
 from lie_jax.groups import quaternion as quaternion
+from lie_jax.groups import rn as rn
 from lie_jax.groups import se3 as se3
 from lie_jax.groups import so3 as so3
+from lie_jax.groups import tait_bryan as tait_bryan
+from lie_jax.groups import unified_velocity as unified_velocity
 from lie_jax.identify import Identification as Identification
 from lie_jax.identify import identify as identify
 from lie_jax.integrators.explicit import RKMK as RKMK
@@ -15,10 +21,10 @@ from lie_jax.mechanics.forces import PointForce as PointForce
 from lie_jax.mechanics.forces import ViscousFriction as ViscousFriction
 from lie_jax.mechanics.joints import SphericalJoint as SphericalJoint
 from lie_jax.mechanics.mechanism import Mechanism as Mechanism
+from lie_jax.pose_spaces import R3SO3 as R3SO3
+from lie_jax.pose_spaces import SE3 as SE3
 from lie_jax.simulate import SimulationError as SimulationError
 from lie_jax.simulate import simulate as simulate
-from lie_jax.spaces import R3SO3 as R3SO3
-from lie_jax.spaces import SE3 as SE3
 from lie_jax.system import AbstractSystem as AbstractSystem
 from lie_jax.system import State as State
 from lie_jax.system import project as project

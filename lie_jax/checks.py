@@ -4,12 +4,20 @@ A message names the value, the rule and the fix. Values that are being traced by
 `grad`, `vmap`) cannot be looked at and pass unchecked.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.core
+import jax.numpy as jnp
 import numpy as np
+
+from lie_jax import algebra
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 # Relative slack for rules that hold up to the rounding of the user's input (symmetry, unit norm).
 INPUT_SLACK = 1e-8
@@ -32,6 +40,62 @@ def shape(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> Non
     if tuple(np.shape(value)) != expected:
         raise ValueError(
             f"{name} has shape {tuple(np.shape(value))}; it must have shape {expected}: {meaning}."
+        )
+
+
+def trailing(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> None:
+    """Raise unless the last axes of an array have the expected sizes."""
+    found = tuple(np.shape(value))
+    if found[-len(expected) :] != expected:
+        sizes = ", ".join(("...", *map(str, expected)))
+        raise ValueError(f"{name} has shape {found}; it must have shape ({sizes}): {meaning}.")
+
+
+def one_element(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function of single arrays take lists and NumPy arrays too, and refuse wrong shapes.
+
+    The shapes are those of the annotations, where they are numbers: a batch passed without
+    `jax.vmap` would otherwise fail far inside, or broadcast.
+    """
+    signature = inspect.signature(function)
+    label = f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"
+    expected = {}
+    for name, parameter in signature.parameters.items():
+        sizes = getattr(parameter.annotation, "dim_str", "").split()
+        if sizes and all(size.isdigit() for size in sizes):
+            expected[name] = tuple(int(size) for size in sizes)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        bound = signature.bind(*args, **kwargs)
+        for name, sizes in expected.items():
+            value = bound.arguments[name]
+            if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating)):
+                value = bound.arguments[name] = algebra.as_float(value)
+            if value.shape != sizes:
+                raise ValueError(
+                    f"{label}: {name} has shape {value.shape}; it must have shape {sizes}: the "
+                    "function takes one element, use jax.vmap for batches."
+                )
+        return function(*bound.args, **bound.kwargs)
+
+    return checked
+
+
+def rotation(name: str, value: Any) -> None:
+    """Raise unless a concrete matrix (3, 3) is a rotation up to rounding."""
+    shape(name, value, (3, 3), "a rotation matrix")
+    finite(name, value)
+    if traced(value):
+        return
+    matrix = np.asarray(value)
+    defect = float(np.abs(matrix.T @ matrix - np.eye(3)).max())
+    determinant = float(np.linalg.det(matrix))
+    if defect > np.sqrt(np.finfo(matrix.dtype).eps) or determinant < 0.0:
+        raise ValueError(
+            f"{name} is {matrix.tolist()}; it must be a rotation matrix, but RᵀR differs from the "
+            f"unit matrix by {defect:.3g} and the determinant is {determinant:.6g}: orthonormalise "
+            "it (with U Vᵀ of its singular value decomposition), and check rows against columns."
         )
 
 

@@ -9,7 +9,7 @@ is safe for them, so that the branch not taken cannot put a NaN into a derivativ
 """
 
 from collections.abc import Callable, Sequence
-from math import factorial
+from math import factorial, perm
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -18,7 +18,7 @@ Scalar = Float[Array, ""]
 
 # One polynomial degree for each precision: the first neglected term stays below half a unit in the
 # last place at the switch even after two differentiations.
-_DEGREES = {"c1": (8, 12), "c2": (9, 15), "c3": (10, 16), "e": (6, 14)}
+_DEGREES = {"c1": (8, 12), "c2": (9, 15), "c3": (10, 16), "e": (6, 14), "rates": (9, 15)}
 
 
 def _degree(name: str, t: Scalar) -> int:
@@ -71,6 +71,36 @@ def c3(t: Scalar) -> Scalar:
     return _stumpff(3, "c3", t, 20.0, closed)
 
 
+def _rate(k: int, order: int, t: Scalar, closed: Scalar) -> Scalar:
+    # 2^order times the derivative of c_k: below the switch its own Taylor polynomial.
+    taylor = [
+        2.0**order * perm(j, order) * (-1.0) ** j / factorial(2 * j + k)
+        for j in range(order, _degree("rates", t) + order + 1)
+    ]
+    small = t < _RATES_SWITCH
+    return jnp.where(small, horner(taylor, jnp.where(small, t, 0.0)), closed)
+
+
+_RATES_SWITCH = 20.0
+
+
+def stumpff_rates(t: Scalar) -> tuple[tuple[Scalar, Scalar], tuple[Scalar, Scalar]]:
+    """(2 c₂', 4 c₂'') and (2 c₃', 4 c₃''): derivatives with respect to t, for closed forms.
+
+    2 c₂' is (α - β)/θ² and 2 c₃' is (β/2 - 3δ)/θ² in [S4] (2.33). Differentiating `c2` and `c3`
+    gives the same.
+    """
+    large = jnp.where(t < _RATES_SWITCH, _RATES_SWITCH, t)
+    first2 = (c1(large) - 2.0 * c2(large)) / large
+    first3 = (c2(large) - 3.0 * c3(large)) / large
+    second2 = (c3(large) - c2(large) - 4.0 * first2) / large
+    second3 = (first2 - 5.0 * first3) / large
+    return (
+        (_rate(2, 1, t, first2), _rate(2, 2, t, second2)),
+        (_rate(3, 1, t, first3), _rate(3, 2, t, second3)),
+    )
+
+
 # E(t) is the sum over n >= 1 of 2 / ((2 π n)² - t). The poles n = 1, 2 are kept; the others are
 # expanded about t = 0: coefficient j is the sum over n >= 3 of 2 (2 π n)^(-2 j - 2).
 _E_TAIL = (
@@ -97,16 +127,33 @@ _E_POLES = {
 }
 
 
+def _to_poles(t: Scalar) -> list[Scalar]:
+    # 1 / (pole - t). Adding the remainder to `pole - t` directly would be undone by the compiler,
+    # which adds the two constants first.
+    quotients = [1.0 / (pole - t) for pole, _ in _E_POLES[min(64, jnp.finfo(t.dtype).bits)]]
+    remainders = [remainder for _, remainder in _E_POLES[min(64, jnp.finfo(t.dtype).bits)]]
+    return [q * (1.0 - r * q) for q, r in zip(quotients, remainders, strict=True)]
+
+
 def e(t: Scalar) -> Scalar:
     """(1 - (θ/2) cot(θ/2)) / θ², the coefficient of x̃² in dexp⁻¹ ([S4] (2.11)), for θ < 2π."""
     tail = [float(p) for p in _E_TAIL[: _degree("e", t) + 1]]
-    result = horner(tail, t)
-    for pole, remainder in _E_POLES[min(64, jnp.finfo(t.dtype).bits)]:
-        # Adding the remainder to `pole - t` directly would be undone by the compiler, which adds
-        # the two constants first.
-        quotient = 1.0 / (pole - t)
-        result = result + 2.0 * quotient * (1.0 - remainder * quotient)
-    return result
+    return horner(tail, t) + sum(2.0 * q for q in _to_poles(t))
+
+
+def e_rates(t: Scalar) -> tuple[Scalar, Scalar]:
+    """2 E' and 4 E'', derivatives with respect to t: (1/β + γ - 2)/θ⁴ of [S4] (2.40) and its rate.
+
+    For closed forms of derivatives; differentiating `e` gives the same.
+    """
+    tail = _E_TAIL[: _degree("e", t) + 1]
+    first = [2.0 * j * p for j, p in enumerate(tail)][1:]
+    second = [4.0 * j * (j - 1) * p for j, p in enumerate(tail)][2:]
+    poles = _to_poles(t)
+    return (
+        horner(first, t) + sum(4.0 * q**2 for q in poles),
+        horner(second, t) + sum(16.0 * q**3 for q in poles),
+    )
 
 
 # arctan(r) / r in r² up to r = 1/4, and the switch that goes with it.

@@ -17,7 +17,7 @@ import lie_jax
 from lie_jax import algebra
 from lie_jax.mechanics.body import inertia_about_origin
 from lie_jax.mechanics.formulations.lie import LieSystem
-from lie_jax.spaces import AbstractPoseSpace
+from lie_jax.pose_spaces import AbstractPoseSpace
 
 BODY = "body"
 # What a model takes for a number, a vector or a matrix.

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax.mechanics.formulations.lie import LieSystem
-from lie_jax.spaces import AbstractPoseSpace
+from lie_jax.pose_spaces import AbstractPoseSpace
 from models import fixed_point
 from models.fixed_point import Numbers
 

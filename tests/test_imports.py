@@ -18,13 +18,17 @@ PACKAGE = Path(lie_jax.__file__).parent
 LAYERS = [
     {"algebra", "checks", "config", "trajectory", "linear", "integrators.tableaux"},
     {"series"},
-    {"groups.so3", "groups.se3", "groups.quaternion"},
-    {"spaces"},
+    {
+        *("groups.rotation_algebra", "groups.quaternion", "groups.so3", "groups.se3"),
+        *("groups.adjoint", "groups.rn", "groups.product", "groups.closed_forms"),
+        *("groups.tait_bryan", "groups.euler_parameters", "groups.unified_velocity"),
+    },
+    {"spaces", "pose_spaces"},
     {"calculus"},
     {"system"},
     {"newton"},
     {"integrators.base", "integrators.explicit", "integrators.generalized_alpha"},
-    {"simulate", "transforms", "fitting"},
+    {"simulate", "transforms", "fitting", "interop"},
     {"identify"},
 ]
 MECHANICS_ABOVE = 6

@@ -1,17 +1,38 @@
 """Unit quaternions (4,), scalar first, Hamilton product: the group S³ that covers SO(3) twice.
 
 Algebra elements are rotation vectors (3,): exp(x) turns by |x| radians, as `so3.exp` does, and
-q and -q are the same rotation.
+q and -q are the same rotation. The differentials are those of SO(3). `compose`, `inverse` and `act`
+are the names that all groups share for `multiply`, `conjugate` and `rotate`.
 """
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import algebra, series
+from lie_jax import algebra, checks, series
+from lie_jax.groups import rotation_algebra
+from lie_jax.groups.rotation_algebra import Matrix, Vector
 
-Vector = Float[Array, "3"]
 Quaternion = Float[Array, "4"]
-Matrix = Float[Array, "3 3"]
+
+ad = rotation_algebra.ad
+dexp = rotation_algebra.dexp
+dexp_apply = rotation_algebra.dexp_apply
+dexp_inv = rotation_algebra.dexp_inv
+dexp_inv_apply = rotation_algebra.dexp_inv_apply
+ddexp = rotation_algebra.ddexp
+ddexp_inv = rotation_algebra.ddexp_inv
+dcay = rotation_algebra.dcay
+dcay_apply = rotation_algebra.dcay_apply
+dcay_inv = rotation_algebra.dcay_inv
+dcay_inv_apply = rotation_algebra.dcay_inv_apply
+ddcay = rotation_algebra.ddcay
+ddcay_inv = rotation_algebra.ddcay_inv
+dcay2 = rotation_algebra.dcay2
+dcay2_apply = rotation_algebra.dcay2_apply
+dcay2_inv = rotation_algebra.dcay2_inv
+dcay2_inv_apply = rotation_algebra.dcay2_inv_apply
+ddcay2 = rotation_algebra.ddcay2
+ddcay2_inv = rotation_algebra.ddcay2_inv
 
 
 def identity(dtype=float) -> Quaternion:
@@ -19,16 +40,55 @@ def identity(dtype=float) -> Quaternion:
     return jnp.asarray([1.0, 0.0, 0.0, 0.0], dtype)
 
 
+@checks.one_element
 def multiply(p: Quaternion, q: Quaternion) -> Quaternion:
     """Hamilton product p q: first q, then p, as for matrices."""
     return algebra.hamilton_product(p, q)
 
 
+@checks.one_element
 def conjugate(q: Quaternion) -> Quaternion:
     """Conjugate; the inverse rotation of a unit quaternion."""
     return q * jnp.asarray([1.0, -1.0, -1.0, -1.0], q.dtype)
 
 
+@checks.one_element
+def rotate(q: Quaternion, y: Vector) -> Vector:
+    """The rotated vector R(q) y."""
+    qy = algebra.cross(q[1:], y)
+    return y + 2.0 * (q[0] * qy + algebra.cross(q[1:], qy))
+
+
+compose = multiply
+inverse = conjugate
+act = rotate
+
+
+@checks.one_element
+def hat(x: Vector) -> Quaternion:
+    """The pure quaternion (0, x/2) whose quaternion exponential is exp(x)."""
+    return jnp.concatenate([jnp.zeros(1, x.dtype), 0.5 * x])
+
+
+@checks.one_element
+def vee(q: Quaternion) -> Vector:
+    """Rotation vector of a pure quaternion; inverse of `hat`."""
+    return 2.0 * q[1:]
+
+
+@checks.one_element
+def lift(q: Quaternion, omega_body: Vector) -> Quaternion:
+    """Time derivative q̇ = ½ q (0, ω) for the body-fixed angular velocity ω (rad/s)."""
+    return multiply(q, hat(omega_body))
+
+
+@checks.one_element
+def Ad(q: Quaternion) -> Matrix:
+    """Adjoint representation: the rotation matrix."""
+    return to_matrix(q)
+
+
+@checks.one_element
 def renormalize(q: Quaternion) -> Quaternion:
     """Put a quaternion whose norm is off by rounding back on the unit sphere.
 
@@ -37,26 +97,71 @@ def renormalize(q: Quaternion) -> Quaternion:
     return q * (0.5 * (3.0 - algebra.dot(q, q)))
 
 
+@checks.one_element
 def exp(x: Vector) -> Quaternion:
     """Unit quaternion of the rotation by |x| radians about x. [S0] (62), corrected"""
     t = 0.25 * algebra.dot(x, x)
     return jnp.concatenate([series.c0(t)[None], 0.5 * series.c1(t) * x])
 
 
+@checks.one_element
 def log(q: Quaternion) -> Vector:
     """Principal rotation vector, |log(q)| <= π, of a unit quaternion."""
-    q = jnp.where(q[0] < 0.0, -1.0, 1.0) * q
+    q = _principal(q)
     return 2.0 * series.arctan_ratio(algebra.dot(q[1:], q[1:]), q[0]) * q[1:]
 
 
+def _principal(q: Quaternion) -> Quaternion:
+    return jnp.where(q[0] < 0.0, -1.0, 1.0) * q
+
+
+@checks.one_element
+def cay(x: Vector) -> Quaternion:
+    """Unit quaternion (1, x) / √(1 + |x|²) of the rotation `so3.cay`(x). [S0] (41), corrected"""
+    norm = jnp.sqrt(1.0 + algebra.dot(x, x))
+    return jnp.concatenate([jnp.ones(1, x.dtype), x]) / norm
+
+
+@checks.one_element
+def cay_inv(q: Quaternion) -> Vector:
+    """Rodrigues parameters tan(φ/2) n; infinite or NaN for a rotation by exactly π."""
+    return q[1:] / q[0]
+
+
+@checks.one_element
+def cay2(x: Vector) -> Quaternion:
+    """Unit quaternion cay(x)² = (1 - |x|², 2 x) / (1 + |x|²): stereographic projection."""
+    t = algebra.dot(x, x)
+    return jnp.concatenate([(1.0 - t)[None], 2.0 * x]) / (1.0 + t)
+
+
+@checks.one_element
+def cay2_inv(q: Quaternion) -> Vector:
+    """Modified Rodrigues parameters tan(φ/4) n with |x| <= 1, for the rotation angle φ <= π."""
+    q = _principal(q)
+    return q[1:] / (1.0 + q[0])
+
+
+@checks.one_element
 def to_matrix(q: Quaternion) -> Matrix:
     """Rotation matrix (3, 3) of a unit quaternion."""
     skew = algebra.hat(q[1:])
     return jnp.eye(3, dtype=q.dtype) + 2.0 * (q[0] * skew + algebra.matmul(skew, skew))
 
 
+@checks.one_element
 def from_matrix(r: Matrix) -> Quaternion:
     """Unit quaternion of a rotation matrix (3, 3), with a positive largest component.
+
+    Raises `ValueError` with the defect of a matrix that is no rotation, outside of `jax.jit` and
+    `jax.vmap`, where values cannot be looked at.
+    """
+    checks.rotation("quaternion.from_matrix: r", r)
+    return from_rotation(r)
+
+
+def from_rotation(r: Matrix) -> Quaternion:
+    """`from_matrix` without its check: for matrices that are rotations by construction.
 
     Read from the row of 4 q qᵀ with the largest diagonal entry (Shepperd), so that no component is
     found by a division by a small number.
@@ -71,15 +176,3 @@ def from_matrix(r: Matrix) -> Quaternion:
     pick = jnp.argmax(jnp.diagonal(four_qq)) == jnp.arange(4)
     row = jnp.sum(jnp.where(pick[:, None], four_qq, 0.0), axis=0)
     return row / (2.0 * jnp.sqrt(jnp.sum(jnp.where(pick, row, 0.0))))
-
-
-def rotate(q: Quaternion, y: Vector) -> Vector:
-    """The rotated vector R(q) y."""
-    qy = algebra.cross(q[1:], y)
-    return y + 2.0 * (q[0] * qy + algebra.cross(q[1:], qy))
-
-
-def lift(q: Quaternion, omega_body: Vector) -> Quaternion:
-    """Time derivative q̇ = ½ q (0, ω) for the body-fixed angular velocity ω (rad/s)."""
-    half = jnp.concatenate([jnp.zeros(1, q.dtype), 0.5 * omega_body])
-    return multiply(q, half)

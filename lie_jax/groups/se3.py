@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import algebra
+from lie_jax import algebra, checks
 from lie_jax.groups import so3
 
 Twist = Float[Array, "6"]
@@ -19,13 +19,15 @@ Vector = Float[Array, "3"]
 Matrix3 = Float[Array, "3 3"]
 
 
+@checks.one_element
 def pose(r: Matrix3, p: Vector) -> Pose:
     """Homogeneous matrix (4, 4) of a rotation matrix and a position."""
     top = jnp.concatenate([r, p[:, None]], axis=1)
     return jnp.concatenate([top, jnp.asarray([[0.0, 0.0, 0.0, 1.0]], r.dtype)], axis=0)
 
 
-def _upper(a: Matrix3, b: Matrix3, d: Matrix3) -> Matrix6:
+def upper(a: Matrix3, b: Matrix3, d: Matrix3) -> Matrix6:
+    """Block matrix (a, b; 0, d)."""
     zero = jnp.zeros((3, 3), a.dtype)
     return jnp.concatenate(
         [jnp.concatenate([a, b], axis=1), jnp.concatenate([zero, d], axis=1)], axis=0
@@ -37,119 +39,165 @@ def identity(dtype=float) -> Pose:
     return jnp.eye(4, dtype=dtype)
 
 
+@checks.one_element
 def compose(a: Pose, b: Pose) -> Pose:
     """Product of two poses."""
     return algebra.matmul(a, b)
 
 
+@checks.one_element
 def inverse(c: Pose) -> Pose:
     """Inverse pose."""
     return pose(c[:3, :3].T, -algebra.matvec(c[:3, :3].T, c[:3, 3]))
 
 
+@checks.one_element
 def act(c: Pose, y: Vector) -> Vector:
     """World position of a point given in the body frame."""
     return algebra.matvec(c[:3, :3], y) + c[:3, 3]
 
 
+@checks.one_element
+def lift(c: Pose, v: Twist) -> Pose:
+    """Time derivative Ċ = C hat(V) for the body-fixed twist V."""
+    return algebra.matmul(c, hat(v))
+
+
+@checks.one_element
 def hat(x: Twist) -> Pose:
     """Matrix (4, 4) of a twist."""
     top = jnp.concatenate([so3.hat(x[3:]), x[:3, None]], axis=1)
     return jnp.concatenate([top, jnp.zeros((1, 4), x.dtype)], axis=0)
 
 
+@checks.one_element
 def vee(x: Pose) -> Twist:
     """Twist of a matrix (4, 4); inverse of `hat`."""
     return jnp.concatenate([x[:3, 3], so3.vee(x[:3, :3])])
 
 
+@checks.one_element
 def exp(x: Twist) -> Pose:
     """Screw motion along a twist. [S4] (2.26), corrected"""
     return pose(so3.exp(x[3:]), so3.dexp_apply(x[3:], x[:3]))
 
 
+@checks.one_element
 def log(c: Pose) -> Twist:
     """Twist whose exponential is the pose, with a rotation of at most π."""
     x = so3.log(c[:3, :3])
     return jnp.concatenate([so3.dexp_inv_apply(x, c[:3, 3]), x])
 
 
+@checks.one_element
 def dexp(x: Twist) -> Matrix6:
     """Right-trivialised differential of exp. [S4] (2.29), (2.33)"""
     d = so3.dexp(x[3:])
-    return _upper(d, so3.ddexp(x[3:], x[:3]), d)
+    return upper(d, so3.ddexp(x[3:], x[:3]), d)
 
 
+@checks.one_element
 def dexp_apply(x: Twist, y: Twist) -> Twist:
     """dexp(x) y without forming the matrix."""
     rotation, coupling = jax.jvp(lambda w: so3.dexp_apply(w, y[3:]), (x[3:],), (x[:3],))
     return jnp.concatenate([so3.dexp_apply(x[3:], y[:3]) + coupling, rotation])
 
 
+@checks.one_element
 def dexp_inv(x: Twist) -> Matrix6:
-    """Inverse of dexp(x), for a rotation below 2π. [S4] (2.39), (2.40)"""
+    """Inverse of dexp(x), for a rotation below 2π. [S4] (2.39), (2.40)
+
+    Infinite or a large number at 2π, meaningless beyond, as `so3.dexp_inv`.
+    """
     d = so3.dexp_inv(x[3:])
-    return _upper(d, so3.ddexp_inv(x[3:], x[:3]), d)
+    return upper(d, so3.ddexp_inv(x[3:], x[:3]), d)
 
 
+@checks.one_element
 def dexp_inv_apply(x: Twist, y: Twist) -> Twist:
     """dexp_inv(x) y without forming the matrix, for a rotation below 2π."""
     rotation, coupling = jax.jvp(lambda w: so3.dexp_inv_apply(w, y[3:]), (x[3:],), (x[:3],))
     return jnp.concatenate([so3.dexp_inv_apply(x[3:], y[:3]) + coupling, rotation])
 
 
+@checks.one_element
 def ddexp(x: Twist, u: Twist) -> Matrix6:
     """Directional derivative of the matrix dexp at x along u. [S4] (2.47), (2.48)"""
     return jax.jvp(dexp, (x,), (u,))[1]
 
 
+@checks.one_element
 def ddexp_inv(x: Twist, u: Twist) -> Matrix6:
     """Directional derivative of the matrix dexp_inv at x along u. [S4] (2.52), corrected"""
     return jax.jvp(dexp_inv, (x,), (u,))[1]
 
 
+@checks.one_element
 def cay(x: Twist) -> Pose:
     """Unscaled Cayley map (I - X̂)⁻¹(I + X̂). [S4] (3.14)"""
     r = so3.cay(x[3:])
     return pose(r, x[:3] + algebra.matvec(r, x[:3]))
 
 
+@checks.one_element
 def cay_inv(c: Pose) -> Twist:
-    """Twist whose Cayley image is the pose, for a rotation of less than π."""
+    """Twist whose Cayley image is the pose, for a rotation by less than π; infinite or NaN at π."""
     x = so3.cay_inv(c[:3, :3])
     return jnp.concatenate([0.5 * (c[:3, 3] - algebra.cross(x, c[:3, 3])), x])
 
 
+@checks.one_element
 def dcay(x: Twist) -> Matrix6:
     """Right-trivialised differential of cay; dcay(0) = 2 I. [S4] (3.16)"""
     d = so3.dcay(x[3:])
     r = so3.cay(x[3:])
-    return _upper(jnp.eye(3, dtype=x.dtype) + r, algebra.matmul(so3.hat(x[:3]), d), d)
+    return upper(jnp.eye(3, dtype=x.dtype) + r, algebra.matmul(so3.hat(x[:3]), d), d)
 
 
+@checks.one_element
+def dcay_apply(x: Twist, y: Twist) -> Twist:
+    """dcay(x) y without forming the matrix."""
+    rotation = so3.dcay_apply(x[3:], y[3:])
+    turned = algebra.matvec(so3.cay(x[3:]), y[:3])
+    return jnp.concatenate([y[:3] + turned + algebra.cross(x[:3], rotation), rotation])
+
+
+@checks.one_element
 def dcay_inv(x: Twist) -> Matrix6:
     """Inverse of dcay(x). [S4] (3.17)"""
     half = 0.5 * (jnp.eye(3, dtype=x.dtype) - so3.hat(x[3:]))
-    return _upper(half, -algebra.matmul(half, so3.hat(x[:3])), so3.dcay_inv(x[3:]))
+    return upper(half, -algebra.matmul(half, so3.hat(x[:3])), so3.dcay_inv(x[3:]))
 
 
+@checks.one_element
+def dcay_inv_apply(x: Twist, y: Twist) -> Twist:
+    """dcay_inv(x) y without forming the matrix."""
+    z = y[:3] - algebra.cross(x[:3], y[3:])
+    translation = 0.5 * (z - algebra.cross(x[3:], z))
+    return jnp.concatenate([translation, so3.dcay_inv_apply(x[3:], y[3:])])
+
+
+@checks.one_element
 def ddcay(x: Twist, u: Twist) -> Matrix6:
     """Directional derivative of the matrix dcay at x along u. [S4] (3.22)"""
     return jax.jvp(dcay, (x,), (u,))[1]
 
 
+@checks.one_element
 def ddcay_inv(x: Twist, u: Twist) -> Matrix6:
     """Directional derivative of the matrix dcay_inv at x along u. [S4] (3.23)"""
     return jax.jvp(dcay_inv, (x,), (u,))[1]
 
 
+@checks.one_element
 def ad(x: Twist) -> Matrix6:
     """Adjoint representation of the algebra: ad(X) Y is the Lie bracket."""
     w = so3.hat(x[3:])
-    return _upper(w, so3.hat(x[:3]), w)
+    return upper(w, so3.hat(x[:3]), w)
 
 
+@checks.one_element
 def Ad(c: Pose) -> Matrix6:
     """Adjoint representation of the group: hat(Ad(C) Y) = C hat(Y) C⁻¹."""
     r = c[:3, :3]
-    return _upper(r, algebra.matmul(so3.hat(c[:3, 3]), r), r)
+    return upper(r, algebra.matmul(so3.hat(c[:3, 3]), r), r)

@@ -54,7 +54,7 @@ class RKMK(AbstractIntegrator):
                 rate = space.tangent_operator_inv(x, v)
             else:
                 q, v = state.q, state.v
-                rate = v
+                rate = space.rate_at_zero(v)
             rates.append(rate)
             accelerations.append(system.acceleration(t + float(node) * dt, q, v, u))
         q = space.retract(state.q, dt * _weighted(b, rates))

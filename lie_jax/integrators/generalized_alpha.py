@@ -120,8 +120,9 @@ class GeneralizedAlpha(AbstractIntegrator):
 def _end(y: Array, problem: _Problem) -> _End:
     nv = problem.increment.shape[0]
     correction = y[:nv]
+    space = problem.system.space
     return _End(
-        problem.system.space.retract(problem.q, problem.increment + correction),
+        space.retract(problem.q, space.rate_at_zero(problem.increment + correction)),
         problem.velocity + problem.gamma * correction,
         problem.beta * correction,
         problem.beta * y[nv:],
@@ -144,11 +145,11 @@ def _linearize(y: Array, problem: _Problem) -> tuple[Array, Array]:
     nv = space.nv
     end = _end(y, problem)
     value, push = jax.linearize(lambda end: _equations(problem, end), end)
-    increment = problem.increment + y[:nv]
+    x = space.rate_at_zero(problem.increment + y[:nv])
 
     def column(direction):
         dx = direction[:nv]
-        tangent = space.lift(end.q, space.tangent_operator(increment, dx))
+        tangent = space.lift(end.q, space.tangent_operator(x, space.rate_at_zero(dx)))
         return push(
             _End(tangent, problem.gamma * dx, problem.beta * dx, problem.beta * direction[nv:])
         )

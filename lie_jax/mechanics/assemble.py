@@ -12,7 +12,7 @@ from lie_jax.mechanics.forces import AbstractForce
 from lie_jax.mechanics.formulations.lie import Connected, LieSystem
 from lie_jax.mechanics.joints import GROUND, AbstractJoint
 from lie_jax.mechanics.mechanism import Mechanism, connected
-from lie_jax.spaces import AbstractPoseSpace
+from lie_jax.pose_spaces import AbstractPoseSpace
 from lie_jax.system import State
 
 

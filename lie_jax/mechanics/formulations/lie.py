@@ -18,7 +18,8 @@ from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.forces import BodyVelocity
 from lie_jax.mechanics.joints import BodyPose, Wrench
-from lie_jax.spaces import AbstractPoseSpace, Power
+from lie_jax.pose_spaces import AbstractPoseSpace
+from lie_jax.spaces import Power
 from lie_jax.system import AbstractSystem
 
 

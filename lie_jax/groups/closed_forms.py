@@ -1,0 +1,146 @@
+"""The directional derivatives of dexp, dcay and their inverses as written-out formulas.
+
+`so3.ddexp` and its kin differentiate automatically; here are the formulas of [S4], the printed ones
+corrected and rearranged so that nothing is divided by θ. Both give the same numbers. With
+A(x) = I + p(t) x̃ + q(t) x̃², t = |x|², and p₁ = 2p', p₂ = 4p'' (q likewise),
+
+    (D A)(y)    = p ỹ + p₁ (x·y) x̃ + q {x, y} + q₁ (x·y) x̃²
+    (D² A)(y,u) = p₁ [(x·y) ũ + (x·u) ỹ + (y·u) x̃] + p₂ (x·y)(x·u) x̃ + q {y, u}
+                  + q₁ [(x·u) {x, y} + (x·y) {x, u} + (y·u) x̃²] + q₂ (x·y)(x·u) x̃²
+
+where {a, b} = ãb̃ + b̃ã. The coupling block of dexp on SE(3) at X = (y, x) is (D A)(y), so that its
+derivative along U = (v, u) is (D² A)(y, u) + (D A)(v).
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import algebra, checks, series
+from lie_jax.groups import se3
+from lie_jax.groups.rotation_algebra import Matrix, Vector
+from lie_jax.groups.se3 import Matrix6, Twist
+
+Scalar = Float[Array, ""]
+
+
+class _Coefficients(NamedTuple):
+    p: tuple[Scalar, Scalar, Scalar]
+    q: tuple[Scalar, Scalar, Scalar]
+
+
+def _dexp_coefficients(x: Vector) -> _Coefficients:
+    t = algebra.dot(x, x)
+    p, q = series.stumpff_rates(t)
+    return _Coefficients((series.c2(t), *p), (series.c3(t), *q))
+
+
+def _dexp_inv_coefficients(x: Vector) -> _Coefficients:
+    t = algebra.dot(x, x)
+    zero = jnp.zeros_like(t)
+    return _Coefficients((zero - 0.5, zero, zero), (series.e(t), *series.e_rates(t)))
+
+
+def _anticommutator(a: Vector, b: Vector) -> Matrix:
+    ab = algebra.outer(a, b)
+    return ab + ab.T - 2.0 * algebra.dot(a, b) * jnp.eye(3, dtype=a.dtype)
+
+
+def _first(c: _Coefficients, x: Vector, y: Vector) -> Matrix:
+    xy = algebra.dot(x, y)
+    skew = algebra.hat(c.p[0] * y + c.p[1] * xy * x)
+    return skew + _anticommutator(x, c.q[0] * y + 0.5 * c.q[1] * xy * x)
+
+
+def _second(c: _Coefficients, x: Vector, y: Vector, u: Vector) -> Matrix:
+    xy, xu, yu = algebra.dot(x, y), algebra.dot(x, u), algebra.dot(y, u)
+    skew = c.p[1] * (xy * u + xu * y + yu * x) + c.p[2] * xy * xu * x
+    with_x = c.q[1] * (xu * y + xy * u + 0.5 * yu * x) + 0.5 * c.q[2] * xy * xu * x
+    return algebra.hat(skew) + _anticommutator(x, with_x) + c.q[0] * _anticommutator(y, u)
+
+
+def _on_se3(c: _Coefficients, x: Twist, u: Twist) -> Matrix6:
+    diagonal = _first(c, x[3:], u[3:])
+    coupling = _second(c, x[3:], x[:3], u[3:]) + _first(c, x[3:], u[:3])
+    return se3.upper(diagonal, coupling, diagonal)
+
+
+@checks.one_element
+def so3_ddexp(x: Vector, u: Vector) -> Matrix:
+    """(D_x dexp)(u). [S4] (2.33)"""
+    return _first(_dexp_coefficients(x), x, u)
+
+
+@checks.one_element
+def so3_ddexp_inv(x: Vector, u: Vector) -> Matrix:
+    """(D_x dexp⁻¹)(u), |x| < 2π. [S4] (2.40)"""
+    return _first(_dexp_inv_coefficients(x), x, u)
+
+
+@checks.one_element
+def so3_d2dexp(x: Vector, y: Vector, u: Vector) -> Matrix:
+    """Second directional derivative (D²_x dexp)(y, u)."""
+    return _second(_dexp_coefficients(x), x, y, u)
+
+
+@checks.one_element
+def so3_d2dexp_inv(x: Vector, y: Vector, u: Vector) -> Matrix:
+    """Second directional derivative (D²_x dexp⁻¹)(y, u), |x| < 2π."""
+    return _second(_dexp_inv_coefficients(x), x, y, u)
+
+
+@checks.one_element
+def se3_ddexp(x: Twist, u: Twist) -> Matrix6:
+    """(D_X dexp)(U). [S4] (2.47), (2.48)"""
+    return _on_se3(_dexp_coefficients(x[3:]), x, u)
+
+
+@checks.one_element
+def se3_ddexp_inv(x: Twist, u: Twist) -> Matrix6:
+    """(D_X dexp⁻¹)(U), for a rotation below 2π. [S4] (2.51), (2.52) corrected"""
+    return _on_se3(_dexp_inv_coefficients(x[3:]), x, u)
+
+
+def _sigma(x: Vector) -> Scalar:
+    return 2.0 / (1.0 + algebra.dot(x, x))
+
+
+@checks.one_element
+def so3_ddcay(x: Vector, u: Vector) -> Matrix:
+    """(D_x dcay)(u). [S4] (3.20)"""
+    sigma = _sigma(x)
+    change = sigma * algebra.dot(x, u)
+    return sigma * (algebra.hat(u - change * x) - change * jnp.eye(3, dtype=x.dtype))
+
+
+@checks.one_element
+def so3_ddcay_inv(x: Vector, u: Vector) -> Matrix:
+    """(D_x dcay⁻¹)(u). [S4] (3.21)"""
+    xu = algebra.outer(x, u)
+    return 0.5 * (xu + xu.T - algebra.hat(u))
+
+
+@checks.one_element
+def se3_ddcay(x: Twist, u: Twist) -> Matrix6:
+    """(D_X dcay)(U). [S4] (3.22)"""
+    y, x, v, u = x[:3], x[3:], u[:3], u[3:]
+    sigma = _sigma(x)
+    change = sigma * algebra.dot(x, u)
+    rotation = so3_ddcay(x, u)
+    identity = jnp.eye(3, dtype=x.dtype)
+    coupling = sigma * (
+        algebra.matmul(algebra.hat(v - change * y), identity + algebra.hat(x))
+        + algebra.matmul(algebra.hat(y), algebra.hat(u))
+    )
+    translation = sigma * (algebra.hat(u - change * x) + _anticommutator(x, u - 0.5 * change * x))
+    return se3.upper(translation, coupling, rotation)
+
+
+@checks.one_element
+def se3_ddcay_inv(x: Twist, u: Twist) -> Matrix6:
+    """(D_X dcay⁻¹)(U). [S4] (3.23)"""
+    y, x, v, u = x[:3], x[3:], u[:3], u[3:]
+    products = algebra.matmul(algebra.hat(x), algebra.hat(v))
+    products = products + algebra.matmul(algebra.hat(u), algebra.hat(y))
+    return se3.upper(-0.5 * algebra.hat(u), 0.5 * (products - algebra.hat(v)), so3_ddcay_inv(x, u))

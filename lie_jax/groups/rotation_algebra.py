@@ -1,0 +1,155 @@
+"""The algebra so(3) of rotation vectors (3,) and the differentials of the maps from it.
+
+Rotation matrices and unit quaternions have the same algebra, so the right-trivialised differentials
+of `exp`, `cay` and `cay2` are the same for both; `so3` and `quaternion` offer them under their own
+names. With ψ one of the maps and R = ψ(x), (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular
+velocity of R = R₀ ψ(x) is dψ(-x) ẋ.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import algebra, checks, series
+
+Vector = Float[Array, "3"]
+Matrix = Float[Array, "3 3"]
+
+
+def _with_square(x: Vector) -> tuple[Matrix, Matrix, Float[Array, ""]]:
+    # x̃² = x xᵀ - t I; the outer product has no cancellation on the off-diagonal.
+    t = algebra.dot(x, x)
+    return algebra.hat(x), algebra.outer(x, x) - t * jnp.eye(3, dtype=x.dtype), t
+
+
+@checks.one_element
+def ad(x: Vector) -> Matrix:
+    """Adjoint representation of the algebra: ad(x) y = x × y."""
+    return algebra.hat(x)
+
+
+@checks.one_element
+def dexp(x: Vector) -> Matrix:
+    """Right-trivialised differential of exp. [S4] (2.12), corrected"""
+    skew, square, t = _with_square(x)
+    return jnp.eye(3, dtype=x.dtype) + series.c2(t) * skew + series.c3(t) * square
+
+
+@checks.one_element
+def dexp_apply(x: Vector, y: Vector) -> Vector:
+    """dexp(x) y without forming the matrix."""
+    t = algebra.dot(x, x)
+    xy = algebra.cross(x, y)
+    return y + series.c2(t) * xy + series.c3(t) * algebra.cross(x, xy)
+
+
+@checks.one_element
+def dexp_inv(x: Vector) -> Matrix:
+    """Inverse of dexp(x), for |x| < 2π. [S4] (2.14)
+
+    At |x| = 2π dexp has no inverse: the result grows without bound towards it, is infinite or a
+    large number at it, and means nothing beyond.
+    """
+    skew, square, t = _with_square(x)
+    return jnp.eye(3, dtype=x.dtype) - 0.5 * skew + series.e(t) * square
+
+
+@checks.one_element
+def dexp_inv_apply(x: Vector, y: Vector) -> Vector:
+    """dexp_inv(x) y without forming the matrix, for |x| < 2π."""
+    xy = algebra.cross(x, y)
+    return y - 0.5 * xy + series.e(algebra.dot(x, x)) * algebra.cross(x, xy)
+
+
+@checks.one_element
+def ddexp(x: Vector, u: Vector) -> Matrix:
+    """Directional derivative of the matrix dexp at x along u. [S4] (2.33)"""
+    return jax.jvp(dexp, (x,), (u,))[1]
+
+
+@checks.one_element
+def ddexp_inv(x: Vector, u: Vector) -> Matrix:
+    """Directional derivative of the matrix dexp_inv at x along u, |x| < 2π. [S4] (2.40)"""
+    return jax.jvp(dexp_inv, (x,), (u,))[1]
+
+
+def _sigma(x: Vector) -> Float[Array, ""]:
+    return 2.0 / (1.0 + algebra.dot(x, x))
+
+
+@checks.one_element
+def dcay(x: Vector) -> Matrix:
+    """Right-trivialised differential of cay; dcay(0) = 2 I. [S4] (3.10)"""
+    return _sigma(x) * (jnp.eye(3, dtype=x.dtype) + algebra.hat(x))
+
+
+@checks.one_element
+def dcay_apply(x: Vector, y: Vector) -> Vector:
+    """dcay(x) y without forming the matrix."""
+    return _sigma(x) * (y + algebra.cross(x, y))
+
+
+@checks.one_element
+def dcay_inv(x: Vector) -> Matrix:
+    """Inverse of dcay(x), for every x. [S4] (3.11)"""
+    return 0.5 * (jnp.eye(3, dtype=x.dtype) - algebra.hat(x) + algebra.outer(x, x))
+
+
+@checks.one_element
+def dcay_inv_apply(x: Vector, y: Vector) -> Vector:
+    """dcay_inv(x) y without forming the matrix."""
+    return 0.5 * (y - algebra.cross(x, y) + algebra.dot(x, y) * x)
+
+
+@checks.one_element
+def ddcay(x: Vector, u: Vector) -> Matrix:
+    """Directional derivative of the matrix dcay at x along u. [S4] (3.20)"""
+    return jax.jvp(dcay, (x,), (u,))[1]
+
+
+@checks.one_element
+def ddcay_inv(x: Vector, u: Vector) -> Matrix:
+    """Directional derivative of the matrix dcay_inv at x along u. [S4] (3.21)"""
+    return jax.jvp(dcay_inv, (x,), (u,))[1]
+
+
+@checks.one_element
+def dcay2(x: Vector) -> Matrix:
+    """Right-trivialised differential of cay2: 2 σ cay(x), σ = 2 / (1 + |x|²); dcay2(0) = 4 I."""
+    skew, square, _ = _with_square(x)
+    sigma = _sigma(x)
+    return 2.0 * sigma * (jnp.eye(3, dtype=x.dtype) + sigma * (skew + square))
+
+
+@checks.one_element
+def dcay2_apply(x: Vector, y: Vector) -> Vector:
+    """dcay2(x) y without forming the matrix."""
+    sigma = _sigma(x)
+    xy = algebra.cross(x, y)
+    return 2.0 * sigma * (y + sigma * (xy + algebra.cross(x, xy)))
+
+
+@checks.one_element
+def dcay2_inv(x: Vector) -> Matrix:
+    """Inverse of dcay2(x): cay(-x) / (2 σ), for every x."""
+    skew, square, t = _with_square(x)
+    return 0.25 * (1.0 + t) * jnp.eye(3, dtype=x.dtype) + 0.5 * (square - skew)
+
+
+@checks.one_element
+def dcay2_inv_apply(x: Vector, y: Vector) -> Vector:
+    """dcay2_inv(x) y without forming the matrix."""
+    xy = algebra.cross(x, y)
+    return 0.25 * (1.0 + algebra.dot(x, x)) * y + 0.5 * (algebra.cross(x, xy) - xy)
+
+
+@checks.one_element
+def ddcay2(x: Vector, u: Vector) -> Matrix:
+    """Directional derivative of the matrix dcay2 at x along u."""
+    return jax.jvp(dcay2, (x,), (u,))[1]
+
+
+@checks.one_element
+def ddcay2_inv(x: Vector, u: Vector) -> Matrix:
+    """Directional derivative of the matrix dcay2_inv at x along u."""
+    return jax.jvp(dcay2_inv, (x,), (u,))[1]

@@ -1,0 +1,76 @@
+"""Tait-Bryan angles (3,), xyz: R = Rx(α) Ry(β) Rz(γ), rad. [S3]'s formulation 1
+
+The body-fixed angular velocity is ω = H(q) q̇. At β = ±π/2 H has no inverse.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import algebra, checks
+
+Angles = Float[Array, "3"]
+Matrix = Float[Array, "3 3"]
+
+
+def _rows(*rows) -> Matrix:
+    return jnp.stack([jnp.stack(row) for row in rows])
+
+
+@checks.one_element
+def to_matrix(q: Angles) -> Matrix:
+    """Rotation matrix (3, 3), body to inertial."""
+    (sa, sb, sc), (ca, cb, cc) = jnp.sin(q), jnp.cos(q)
+    return _rows(
+        (cb * cc, -cb * sc, sb),
+        (ca * sc + sa * sb * cc, ca * cc - sa * sb * sc, -sa * cb),
+        (sa * sc - ca * sb * cc, sa * cc + ca * sb * sc, ca * cb),
+    )
+
+
+@checks.one_element
+def from_matrix(r: Matrix) -> Angles:
+    """Angles with |β| <= π/2 of a rotation matrix.
+
+    At |β| = π/2, where only α ± γ is determined, γ = 0 comes back, and there is no derivative.
+    Raises `ValueError` with the defect of a matrix that is no rotation, outside of `jax.jit` and
+    `jax.vmap`.
+    """
+    checks.rotation("tait_bryan.from_matrix: r", r)
+    cos_beta = jnp.hypot(r[0, 0], r[0, 1])
+    locked = cos_beta < 8.0 * jnp.finfo(r.dtype).eps
+    alpha = jnp.where(
+        locked,
+        jnp.arctan2(r[2, 1], r[1, 1]),
+        jnp.arctan2(-r[1, 2], jnp.where(locked, 1.0, r[2, 2])),
+    )
+    gamma = jnp.where(locked, 0.0, jnp.arctan2(-r[0, 1], jnp.where(locked, 1.0, r[0, 0])))
+    return jnp.stack([alpha, jnp.arctan2(r[0, 2], cos_beta), gamma])
+
+
+@checks.one_element
+def velocity_matrix(q: Angles) -> Matrix:
+    """H(q) of ω = H q̇, body components."""
+    (_, sb, sc), (_, cb, cc) = jnp.sin(q), jnp.cos(q)
+    zero, one = jnp.zeros_like(sb), jnp.ones_like(sb)
+    return _rows((cb * cc, sc, zero), (-cb * sc, cc, zero), (sb, zero, one))
+
+
+@checks.one_element
+def velocity_matrix_inv(q: Angles) -> Matrix:
+    """H(q)⁻¹ of q̇ = H⁻¹ ω; infinite or a large number at β = ±π/2."""
+    (_, sb, sc), (_, cb, cc) = jnp.sin(q), jnp.cos(q)
+    zero, one = jnp.zeros_like(sb), jnp.ones_like(sb)
+    return _rows((cc / cb, -sc / cb, zero), (sc, cc, zero), (-sb * cc / cb, sb * sc / cb, one))
+
+
+@checks.one_element
+def velocity_matrix_rate(q: Angles, dq: Angles) -> Matrix:
+    """Time derivative of H(q) for the rates q̇ (rad/s): ω̇ = H q̈ + Ḣ q̇."""
+    return jax.jvp(velocity_matrix, (q,), (dq,))[1]
+
+
+@checks.one_element
+def lift(q: Angles, omega_body: Angles) -> Angles:
+    """Rates q̇ = H(q)⁻¹ ω for the body-fixed angular velocity ω (rad/s)."""
+    return algebra.matvec(velocity_matrix_inv(q), omega_body)

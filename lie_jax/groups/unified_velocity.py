@@ -1,0 +1,69 @@
+"""Unified local velocities of a rigid body: six translational velocities instead of (U, Ω).
+
+Each is the velocity of a body-fixed point y along a direction b, wᵢ = bᵢ · (U + Ω × yᵢ), with U
+the velocity of the frame's origin and Ω the angular velocity, both in body components. The
+projection D collects them: w = D (U, Ω), with twists translation first. Source: [S2] Sect. 3, 4.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import algebra, checks
+
+Six = Float[Array, "6 3"]
+Matrix6 = Float[Array, "6 6"]
+
+# A determinant this small against the product of the lengths of the rows means that six directions
+# and moments are dependent up to rounding.
+_DEPENDENT = 1e-9
+
+
+def hexahedron(half_lengths=(1.0, 1.0, 1.0), scale=0.5**0.5) -> tuple[Six, Six]:
+    """Points and directions (6, 3) on the faces of a hexahedron. [S2] (26)-(31)
+
+    `half_lengths`: half the edges (l₁, l₂, l₃), m; `scale`: length of the directions. With the
+    defaults D is orthogonal; det D = -8 scale⁶ l₁ l₂ l₃.
+    """
+    half_lengths = algebra.as_float(half_lengths)
+    l1, l2, l3 = half_lengths
+    x, y, z = jnp.eye(3, dtype=half_lengths.dtype)
+    directions = scale * jnp.stack([x, -x, y, -y, z, -z])
+    points = jnp.stack([-l2 * y, l2 * y, -l3 * z, l3 * z, -l1 * x, l1 * x])
+    return points, directions
+
+
+def tetrahedron(length=1.0, scale=1.0) -> tuple[Six, Six]:
+    """Points and directions (6, 3) on the edges of a tetrahedron. [S2] (74)-(79)
+
+    `length`: distance of three corners from the fourth, the frame's origin, m; `scale`: length of
+    the first three directions. det D = scale⁶ length³.
+    """
+    length = algebra.as_float(length)
+    x, y, z = jnp.eye(3, dtype=length.dtype)
+    directions = scale * jnp.stack([x, y, z, y - x, z - y, x - z])
+    points = 0.5 * length * jnp.stack([x, y, z, x + y, y + z, x + z])
+    return points, directions
+
+
+@checks.one_element
+def projection(points: Six, directions: Six) -> Matrix6:
+    """The projection D (6, 6) with rows (bᵢ, yᵢ × bᵢ) for points y (m) and directions b. [S2] (70)
+
+    Raises `ValueError` with the determinant when the six velocities do not determine the motion.
+    """
+    moments = jnp.cross(points, directions)
+    matrix = jnp.concatenate([directions, moments], axis=1)
+    if not checks.traced(matrix):
+        rows = np.asarray(matrix, float)
+        determinant = float(np.linalg.det(rows))
+        bound = float(np.prod(np.linalg.norm(rows, axis=1)))
+        if not abs(determinant) > _DEPENDENT * bound:
+            raise ValueError(
+                f"unified_velocity.projection: the points {np.asarray(points).tolist()} with the "
+                f"directions {np.asarray(directions).tolist()} give a projection with determinant "
+                f"{determinant:.3g}; it must not vanish, or six velocities along these lines do "
+                "not determine the motion: choose lines of which no motion is orthogonal to all, "
+                "such as those of `hexahedron` or `tetrahedron`."
+            )
+    return matrix

@@ -1,0 +1,297 @@
+"""Configuration spaces of one rigid body: the local-global transition maps of [S0] Table 1.
+
+A space is a group (`R3SO3` or `SE3`), a way to store the orientation and a chart, the map from the
+local coordinates of a step to the group. Local coordinates of the chart "cayley" are Rodrigues
+parameters tan(φ/2) n: unscaled as in the paper, half the rotation of a small step.
+"""
+
+import abc
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import algebra, checks
+from lie_jax.groups import quaternion, se3, so3
+from lie_jax.spaces import AbstractSpace
+
+Vector = Float[Array, "3"]
+
+
+class _Storage(NamedTuple):
+    """How an orientation is stored: between its absolute coordinates p and a unit quaternion."""
+
+    size: int
+    from_quaternion: Callable
+    to_quaternion: Callable
+    to_matrix: Callable
+    lift: Callable
+
+
+def _rotation_vector_lift(p, omega_body):
+    return so3.dexp_inv_apply(-p, omega_body)
+
+
+_STORAGES = {
+    "quaternion": _Storage(
+        4, quaternion.renormalize, lambda p: p, quaternion.to_matrix, quaternion.lift
+    ),
+    "rotation_vector": _Storage(3, quaternion.log, quaternion.exp, so3.exp, _rotation_vector_lift),
+}
+
+
+class _Chart(NamedTuple):
+    """Local coordinates of rotations: ψ, its inverse, dψ(x) y, dψ(x)⁻¹ y and dψ(0) = slope I."""
+
+    map: Callable
+    inverse: Callable
+    differential: Callable
+    differential_inv: Callable
+    slope: float
+
+
+_ROTATION_CHARTS = {
+    "exp": _Chart(quaternion.exp, quaternion.log, so3.dexp_apply, so3.dexp_inv_apply, 1.0),
+    "cayley": _Chart(quaternion.cay, quaternion.cay_inv, so3.dcay_apply, so3.dcay_inv_apply, 2.0),
+    "cayley2": _Chart(
+        quaternion.cay2, quaternion.cay2_inv, so3.dcay2_apply, so3.dcay2_inv_apply, 4.0
+    ),
+}
+
+
+class _ScrewChart(NamedTuple):
+    """Local coordinates (y, x) of poses: position from (x, y), y from it, and dψ on twists."""
+
+    translation: Callable
+    translation_inv: Callable
+    differential: Callable
+    differential_inv: Callable
+
+
+def _cay_translation(x, y):
+    return y + quaternion.rotate(quaternion.cay(x), y)
+
+
+def _cay_translation_inv(x, position):
+    return 0.5 * (position - algebra.cross(x, position))
+
+
+_SCREW_CHARTS = {
+    "exp": _ScrewChart(so3.dexp_apply, so3.dexp_inv_apply, se3.dexp_apply, se3.dexp_inv_apply),
+    "cayley": _ScrewChart(
+        _cay_translation, _cay_translation_inv, se3.dcay_apply, se3.dcay_inv_apply
+    ),
+}
+
+
+class AbstractPoseSpace(AbstractSpace):
+    """Poses of one rigid body: q = (r, orientation), six velocities.
+
+    r is the position of the body frame's origin in the inertial frame (m). The orientation is a
+    unit quaternion (`coordinates="quaternion"`, 7 numbers in all) or a rotation vector ψ with
+    |ψ| <= π (`coordinates="rotation_vector"`, 6 numbers).
+    """
+
+    coordinates: eqx.AbstractVar[str]
+    chart: eqx.AbstractVar[str]
+
+    def __check_init__(self):
+        name = type(self).__name__
+        checks.one_of(f"{name}(coordinates=)", self.coordinates, tuple(_STORAGES))
+        checks.one_of(f"{name}(chart=)", self.chart, self.charts())
+
+    @classmethod
+    @abc.abstractmethod
+    def charts(cls) -> tuple[str, ...]:
+        """The charts of the group by name."""
+
+    @property
+    def _storage(self) -> _Storage:
+        return _STORAGES[self.coordinates]
+
+    @property
+    def _rotation_chart(self) -> _Chart:
+        return _ROTATION_CHARTS[self.chart]
+
+    def _turn(self, p: Array, x: Vector) -> Array:
+        q = self._storage.to_quaternion(p)
+        return self._storage.from_quaternion(quaternion.multiply(q, self._rotation_chart.map(x)))
+
+    def _turn_between(self, p0: Array, p1: Array) -> Vector:
+        q0, q1 = self._storage.to_quaternion(p0), self._storage.to_quaternion(p1)
+        return self._rotation_chart.inverse(quaternion.multiply(quaternion.conjugate(q0), q1))
+
+    @property
+    def nq(self) -> int:
+        """Number of absolute coordinates: 7 or 6."""
+        return 3 + self._storage.size
+
+    @property
+    def nv(self) -> int:
+        """Number of velocities: 6."""
+        return 6
+
+    def configuration(
+        self, position: Vector, orientation: Float[Array, "4"]
+    ) -> Float[Array, " nq"]:
+        """Absolute coordinates of a position (m) and an orientation given as a unit quaternion."""
+        return jnp.concatenate([position, self._storage.from_quaternion(orientation)])
+
+    def pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, "3 3"], Vector]:
+        """Rotation matrix (3, 3), body to inertial, and position (3,) of the body frame."""
+        return self._storage.to_matrix(q[3:]), q[:3]
+
+    def lift(self, q, v):
+        """Time derivative of the coordinates: (ṙ, rate of the orientation's numbers)."""
+        velocity = self.origin_velocity(self.pose(q)[0], v)
+        return jnp.concatenate([velocity, self._storage.lift(q[3:], v[3:])])
+
+    @abc.abstractmethod
+    def origin_velocity(self, rotation: Float[Array, "3 3"], v: Float[Array, "6"]) -> Vector:
+        """Inertial components of the velocity ṙ of the frame's origin (m/s)."""
+
+    @abc.abstractmethod
+    def origin_acceleration(
+        self, rotation: Float[Array, "3 3"], v: Float[Array, "6"], dv: Float[Array, "6"]
+    ) -> Vector:
+        """Inertial components of r̈ (m/s²) for velocities v and their time derivatives dv."""
+
+    @abc.abstractmethod
+    def velocity_from_world(self, rotation: Float[Array, "3 3"], velocity: Vector) -> Vector:
+        """The first three velocities for a given ṙ: inverse of `origin_velocity`."""
+
+    def invalid(self, q):
+        """A quaternion must have unit norm, a rotation vector at most the norm π."""
+        orientation = np.asarray(q[3:])
+        norm = float(np.linalg.norm(orientation))
+        slack = np.sqrt(np.finfo(orientation.dtype).eps)
+        if self.coordinates == "quaternion" and abs(norm - 1.0) > slack:
+            return (
+                f"the quaternion {orientation.tolist()} has norm {norm:.9g}; it must be a unit "
+                "quaternion, scalar first: divide it by its norm"
+            )
+        if self.coordinates == "rotation_vector" and norm > np.pi + slack:
+            return (
+                f"the rotation vector {orientation.tolist()} has norm {norm:.9g} > π; use the "
+                "principal one, ψ (1 - 2π/|ψ|)"
+            )
+        return None
+
+
+class R3SO3(AbstractPoseSpace):
+    """Rigid-body configurations as the direct product R³ × SO(3), v = (ṙ, ω).
+
+    The linear velocity ṙ has inertial components, the angular velocity ω body components.
+
+    **Arguments:** `coordinates`: `"quaternion"` or `"rotation_vector"`, how an orientation is
+    stored; `chart`: the local coordinates of the rotation in a step: `"exp"`, rotation vectors;
+    `"cayley"`, Rodrigues parameters, for turns by less than π; `"cayley2"`, modified Rodrigues
+    parameters, for turns by less than 2π. Raises `ValueError` for any other word.
+    Source: [S3] (29), [S0] Table 1 (1b, 1c, 2b, 2c), with r' = r + Δr.
+    """
+
+    coordinates: str = eqx.field(static=True, default="quaternion")
+    chart: str = eqx.field(static=True, default="exp")
+
+    @classmethod
+    def charts(cls):
+        """`"exp"`, `"cayley"` and `"cayley2"`."""
+        return tuple(_ROTATION_CHARTS)
+
+    def retract(self, q, x):
+        """Add the translation, turn by the rotation in the body frame."""
+        return jnp.concatenate([q[:3] + x[:3], self._turn(q[3:], x[3:])])
+
+    def inverse_retract(self, q0, q1):
+        """Difference of positions and local coordinates of the rotation from q0 to q1."""
+        return jnp.concatenate([q1[:3] - q0[:3], self._turn_between(q0[3:], q1[3:])])
+
+    def tangent_operator(self, x, dx):
+        """The translation as it is, dψ(-x) on the rotation."""
+        return jnp.concatenate([dx[:3], self._rotation_chart.differential(-x[3:], dx[3:])])
+
+    def tangent_operator_inv(self, x, v):
+        """The translation as it is, dψ(-x)⁻¹ on the rotation."""
+        return jnp.concatenate([v[:3], self._rotation_chart.differential_inv(-x[3:], v[3:])])
+
+    def rate_at_zero(self, v):
+        """The translation as it is, the angular velocity divided by the slope of the chart."""
+        return jnp.concatenate([v[:3], v[3:] / self._rotation_chart.slope])
+
+    def origin_velocity(self, rotation, v):
+        """v[:3]."""
+        return v[:3]
+
+    def origin_acceleration(self, rotation, v, dv):
+        """dv[:3]."""
+        return dv[:3]
+
+    def velocity_from_world(self, rotation, velocity):
+        """The velocity itself."""
+        return velocity
+
+
+class SE3(AbstractPoseSpace):
+    """Rigid-body configurations as the group of Euclidean motions SE(3), v = (Rᵀ ṙ, ω).
+
+    Both parts of the velocity have body components: v is the body-fixed twist.
+
+    **Arguments:** `coordinates`: `"quaternion"` or `"rotation_vector"`, how an orientation is
+    stored; `chart`: the local coordinates of a step: `"exp"`, screw coordinates, or `"cayley"`,
+    extended Rodrigues parameters, for turns by less than π. Raises `ValueError` for any other word.
+    Source: [S0] Table 1 (1a, 1d, 2a, 2d), (64), (68).
+    """
+
+    coordinates: str = eqx.field(static=True, default="quaternion")
+    chart: str = eqx.field(static=True, default="exp")
+
+    @classmethod
+    def charts(cls):
+        """`"exp"` and `"cayley"`."""
+        return tuple(_SCREW_CHARTS)
+
+    @property
+    def _screw_chart(self) -> _ScrewChart:
+        return _SCREW_CHARTS[self.chart]
+
+    def retract(self, q, x):
+        """Motion along x in the body frame."""
+        translation = self._screw_chart.translation(x[3:], x[:3])
+        rotation = self._storage.to_matrix(q[3:])
+        return jnp.concatenate(
+            [q[:3] + algebra.matvec(rotation, translation), self._turn(q[3:], x[3:])]
+        )
+
+    def inverse_retract(self, q0, q1):
+        """Local coordinates of the motion from q0 to q1."""
+        x = self._turn_between(q0[3:], q1[3:])
+        rotation = self._storage.to_matrix(q0[3:])
+        translation = algebra.matvec(rotation.T, q1[:3] - q0[:3])
+        return jnp.concatenate([self._screw_chart.translation_inv(x, translation), x])
+
+    def tangent_operator(self, x, dx):
+        """dψ(-x) of SE(3)."""
+        return self._screw_chart.differential(-x, dx)
+
+    def tangent_operator_inv(self, x, v):
+        """dψ(-x)⁻¹ of SE(3)."""
+        return self._screw_chart.differential_inv(-x, v)
+
+    def rate_at_zero(self, v):
+        """The twist divided by the slope of the chart."""
+        return v / self._rotation_chart.slope
+
+    def origin_velocity(self, rotation, v):
+        """R v[:3]."""
+        return algebra.matvec(rotation, v[:3])
+
+    def origin_acceleration(self, rotation, v, dv):
+        """R (dv[:3] + ω × v[:3])."""
+        return algebra.matvec(rotation, dv[:3] + algebra.cross(v[3:], v[:3]))
+
+    def velocity_from_world(self, rotation, velocity):
+        """Rᵀ ṙ."""
+        return algebra.matvec(rotation.T, velocity)
