@@ -1,0 +1,1 @@
+"""Parts of the accuracy experiment: inputs, truth, the libraries, the errors and the page."""

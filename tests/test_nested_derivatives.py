@@ -1,0 +1,178 @@
+"""Derivatives of the maps to third order, in every nesting of forward and reverse mode."""
+
+import itertools
+from functools import reduce
+from math import factorial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from lie_jax import adjoint, quaternion, se3, so3
+from lie_jax.groups import closed_forms
+from tests.test_groups import ANGLES, CASES, samples
+
+# Derivatives at the identity are sums of some ten products of numbers of order one.
+EXACT_EPS = 16
+# Rounding of different orders of summation over some hundred terms of order one.
+AGREEMENT_EPS = 200
+
+GROUPS = {"so3": so3, "se3": se3, "quaternion": quaternion, "adjoint": adjoint}
+MODES = {2: ("f", "r", "ff", "fr", "rf", "rr"), 3: ("fff", "frr", "rrr")}
+
+
+def _along(mode, function, u):
+    """Directional derivative of a scalar function along u, in forward or reverse mode."""
+    if mode == "f":
+        return lambda x: jax.jvp(function, (x,), (u,))[1]
+    return lambda x: jnp.vdot(jax.grad(function)(x), u)
+
+
+def _nested(modes, function, directions):
+    for mode, u in zip(modes, directions, strict=False):
+        function = _along(mode, function, u)
+    return function
+
+
+def _power_series(product, generators, coefficient):
+    """Derivative along the generators of a series whose term of this order has the coefficient."""
+    orders = itertools.permutations(generators)
+    return coefficient * sum(reduce(product, order) for order in orders)
+
+
+# Coefficient of the term of order k, of what, and of which map.
+SERIES = {
+    "exp": ("hat", lambda k: 1 / factorial(k)),
+    "cay": ("hat", lambda k: 2.0),
+    "dexp": ("ad", lambda k: 1 / factorial(k + 1)),
+    "dexp_inv": ("ad", lambda k: {1: -1 / 2, 2: 1 / 12, 3: 0.0}[k]),
+}
+FUNCTIONS_AT_IDENTITY = [
+    *(("so3", f) for f in SERIES),
+    *(("se3", f) for f in SERIES),
+    ("quaternion", "exp"),
+    ("adjoint", "cay"),
+]
+
+
+def _cases_at_identity():
+    for (name, function), dtype, order in itertools.product(
+        FUNCTIONS_AT_IDENTITY, (jnp.float32, jnp.float64), MODES
+    ):
+        # Third derivatives of the larger programs compile for minutes.
+        quick = order == 2 or (dtype == jnp.float64 and name in ("so3", "quaternion"))
+        yield pytest.param(
+            name, function, dtype, order, marks=() if quick else pytest.mark.slow,
+            id=f"{name}-{function}-{dtype.__name__}-{order}",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "function", "dtype", "order"), list(_cases_at_identity()))
+def test_derivatives_at_the_identity_are_exact(name, function, dtype, order):
+    group = GROUPS[name]
+    generator, coefficient = SERIES[function]
+    rng = np.random.default_rng(11)
+    n = 3 if name in ("so3", "quaternion") else 6
+    u = jnp.asarray(rng.normal(size=(3, n)), dtype)
+    zero = jnp.zeros(n, dtype)
+    covector = jnp.asarray(rng.normal(size=getattr(group, function)(zero).shape), dtype)
+
+    def number(x):
+        return jnp.vdot(covector, getattr(group, function)(x))
+
+    @jax.jit
+    def derivatives(x):
+        return {m: _nested(m, number, u)(x) for m in MODES[order]}
+
+    product = quaternion.multiply if name == "quaternion" else jnp.matmul
+    eps = float(jnp.finfo(dtype).eps)
+    for modes, got in derivatives(zero).items():
+        k = len(modes)
+        generators = [getattr(group, generator)(v) for v in u[:k]]
+        expected = jnp.vdot(covector, _power_series(product, generators, coefficient(k)))
+        size = float(jnp.sum(jnp.abs(covector))) * float(jnp.prod(jnp.max(jnp.abs(u[:k]), axis=1)))
+        assert_allclose(got, expected, rtol=0, atol=EXACT_EPS * eps * size, err_msg=modes)
+
+
+@pytest.mark.parametrize("order", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["so3", "se3"])
+def test_log_undoes_exp_at_the_identity(name, order):
+    group = GROUPS[name]
+    n = 3 if name == "so3" else 6
+    u = jnp.asarray(np.random.default_rng(12).normal(size=(3, n)))
+    covector = jnp.linspace(-1.0, 1.0, n)
+
+    @jax.jit
+    def derivatives(x):
+        def number(x):
+            return jnp.vdot(covector, group.log(group.exp(x)))
+
+        return {m: _nested(m, number, u)(x) for m in MODES[order]}
+
+    for modes, got in derivatives(jnp.zeros(n)).items():
+        expected = jnp.vdot(covector, u[0]) if len(modes) == 1 else 0.0
+        assert_allclose(got, expected, atol=EXACT_EPS * 2.3e-16, err_msg=modes)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("name", GROUPS)
+def test_first_and_second_derivatives_agree_in_both_modes_everywhere(name, dtype):
+    """Identity, tiny rotations with translations of order one, next to π, and beyond."""
+    group = GROUPS[name]
+    case = CASES[{"so3": "SO(3)", "se3": "SE(3)", "quaternion": "S3", "adjoint": "Ad(SE(3))"}[name]]
+    x = samples(case)[ANGLES < 4.6].astype(dtype)
+    rng = np.random.default_rng(9)
+    u, w = (jnp.asarray(rng.normal(size=x.shape), dtype) for _ in range(2))
+    functions = {"exp": group.exp, "cay": group.cay, "dcay_inv": group.dcay_inv}
+    if name in ("so3", "se3"):
+        functions |= {"dexp": group.dexp, "dexp_inv": group.dexp_inv}
+    if name in ("so3", "quaternion"):
+        functions |= {"cay2": group.cay2}
+    if name == "so3":
+        functions |= {
+            "ddexp, closed": lambda x: closed_forms.so3_ddexp(x, x[::-1]),
+            "ddexp_inv, closed": lambda x: closed_forms.so3_ddexp_inv(x, x[::-1]),
+        }
+    if dtype == jnp.float32:
+        # Golden values hold the differentials in single precision; here the maps will do.
+        functions = {"exp": group.exp}
+    eps = float(jnp.finfo(dtype).eps)
+    for label, function in functions.items():
+        covector = jnp.asarray(rng.normal(size=function(x[0]).shape), dtype)
+
+        def derivatives(x, u, w, function=function, covector=covector):
+            def number(x):
+                return jnp.vdot(covector, function(x))
+
+            return [[_nested(m, number, (u, w))(x) for m in (2 * d, d)] for d in "fr"]
+
+        forward, reverse = jax.jit(jax.vmap(derivatives))(x, u, w)
+        for a, b in zip(forward, reverse, strict=True):
+            scale = max(1.0, float(jnp.max(jnp.abs(a))))
+            assert_allclose(b, a, atol=AGREEMENT_EPS * eps * scale, err_msg=label)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("name", ["so3", "se3"])
+def test_derivatives_of_a_retraction_next_to_every_rotation(name, dtype):
+    """log(C⁻¹ C exp(d)) is d for every C: a Jacobian of ones, a Hessian of zeros."""
+    group = GROUPS[name]
+    x = samples(CASES["SO(3)" if name == "so3" else "SE(3)"]).astype(dtype)
+    zero = jnp.zeros(x.shape[1], dtype)
+
+    @jax.jit
+    @jax.vmap
+    def derivatives(x):
+        c = group.exp(x)
+
+        def between(d):
+            return group.log(group.compose(group.inverse(c), group.compose(c, group.exp(d))))
+
+        return jax.jacfwd(between)(zero), jax.jacfwd(jax.jacrev(between))(zero)
+
+    jacobian, hessian = derivatives(x)
+    tolerance = AGREEMENT_EPS * float(jnp.finfo(dtype).eps)
+    assert_allclose(jacobian, np.broadcast_to(np.eye(x.shape[1]), jacobian.shape), atol=tolerance)
+    assert_allclose(hessian, np.zeros_like(hessian), atol=tolerance)
