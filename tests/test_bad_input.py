@@ -95,6 +95,16 @@ CASES = {
     "coordinates": (
         lambda: lie_jax.R3SO3(coordinates="euler"), "'euler'", "'quaternion'", "'rotation_vector'"),
     "chart": (lambda: lie_jax.SE3(chart="log"), "SE3(chart=)", "'log'", "'exp'"),
+    "chart of a group": (
+        lambda: lie_jax.SE3(chart="cayley2"), "SE3(chart=)", "'cayley2'", "'exp', 'cayley'"),
+    "no rotation": (
+        lambda: lie_jax.quaternion.from_matrix(jnp.eye(3).at[0, 1].set(0.1)), "from_matrix",
+        "by 0.1", "determinant is 1", "orthonormalise"),
+    "a reflection": (
+        lambda: lie_jax.tait_bryan.from_matrix(-jnp.eye(3)), "determinant is -1", "rows against"),
+    "inadmissible projection": (
+        lambda: lie_jax.unified_velocity.projection(jnp.zeros((6, 3)), jnp.ones((6, 3))),
+        "determinant 0", "must not vanish", "tetrahedron"),
     "tableau": (lambda: lie_jax.RKMK("rk5"), "'rk5'", "'rk4'"),
     "rho_inf": (lambda: lie_jax.GeneralizedAlpha(1.5), "1.5", "between 0", "and 1"),
     "dt": (lambda: _simulate(*_top(), dt=-0.1), "dt", "-0.1", "positive", "(s)"),
@@ -176,6 +186,15 @@ WRONG_TYPES = {
     "formulation": (
         lambda: lie_jax.assemble(lie_jax.Mechanism([_body()]), "SE3"), "'SE3'", "lie_jax.R3SO3()"),
     "steps not integer": (lambda: _simulate(*_top(), steps=1e3), "1000.0", "integer"),
+    "quaternions for SciPy": (
+        lambda: lie_jax.interop.to_scipy(jnp.ones((5, 3))), "(5, 3)", "(..., 4)", "scalar first"),
+    "poses for jaxlie": (
+        lambda: lie_jax.interop.pose_to_jaxlie(jnp.ones((4, 3))), "(4, 3)", "(..., 4, 4)"),
+    "a batch without vmap": (
+        lambda: lie_jax.so3.exp(jnp.ones((10, 3))), "so3.exp", "(10, 3)", "(3,)", "jax.vmap"),
+    "a rotation for a pose": (lambda: lie_jax.se3.log(jnp.eye(3)), "se3.log", "(3, 3)", "(4, 4)"),
+    "a traced batch": (
+        lambda: jax.jit(lie_jax.se3.dexp_inv)(jnp.ones((2, 6))), "dexp_inv", "(2, 6)", "(6,)"),
     "integrator": (lambda: _simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK"),
 }  # fmt: skip
 

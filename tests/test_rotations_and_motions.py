@@ -165,6 +165,32 @@ def test_poses_against_jaxlie():
             assert_allclose(jax.vmap(ours)(c), expected, atol=1e-12)
 
 
+def test_maps_take_lists_and_integers():
+    assert_allclose(so3.exp([0, 0, 1]), so3.exp(jnp.asarray([0.0, 0.0, 1.0])))
+    assert se3.exp(np.zeros(6, np.float32)).dtype == jnp.float32
+
+
+def test_maps_are_total_under_tracing():
+    """No exception for any finite input; where a chart ends, infinities or NaN come back."""
+    huge, tiny = 1e200, 1e-300
+
+    @jax.jit
+    @jax.vmap
+    def all_maps(x):
+        r = so3.hat(x)
+        vectors = ("exp", "dexp", "dexp_inv", "cay", "dcay", "dcay_inv", "cay2", "dcay2")
+        matrices = ("log", "cay_inv", "cay2_inv")
+        return [getattr(so3, f)(x) for f in vectors], [getattr(so3, f)(r) for f in matrices]
+
+    all_maps(jnp.asarray([[0.0, 0.0, 0.0], [huge, 0.0, -huge], [tiny, tiny, 0.0]]))
+    jax.jit(quaternion.from_matrix)(jnp.zeros((3, 3)))
+    half_turn = so3.exp(jnp.asarray([0.0, 0.0, np.pi]))
+    assert float(jnp.max(jnp.abs(so3.cay_inv(half_turn)))) > 1e15
+    assert_allclose(jnp.linalg.norm(so3.cay2_inv(half_turn)), 1.0, atol=ROUNDING)
+    at_its_end = np.abs(so3.dexp_inv(jnp.asarray([0.0, 2 * np.pi, 0.0])))
+    assert not np.all(at_its_end < 1e15)
+
+
 def test_units():
     assert_allclose(so3.identity(), np.eye(3))
     assert_allclose(se3.identity(), se3.exp(jnp.zeros(6)))

@@ -10,12 +10,19 @@ from tests import golden
 
 ROUNDING = 2e-14
 
-SPACES = {
-    "R3SO3 quaternion": R3SO3(),
-    "R3SO3 rotation vector": R3SO3(coordinates="rotation_vector"),
-    "SE3 quaternion": SE3(),
-    "SE3 rotation vector": SE3(coordinates="rotation_vector"),
-    "three bodies": Power(SE3(), 3),
+COORDINATES = ("quaternion", "rotation_vector")
+# The eight combinations of [S0] Table 1: 1, 2 for the coordinates, a to d for group and chart.
+TABLE = {
+    f"{i}{letter}": group(coordinates=coordinates, chart=chart)
+    for i, coordinates in enumerate(COORDINATES, start=1)
+    for letter, group, chart in (
+        *(("a", SE3, "exp"), ("b", R3SO3, "exp")),
+        *(("c", R3SO3, "cayley"), ("d", SE3, "cayley")),
+    )
+}
+SPACES = TABLE | {
+    "second-order Cayley": R3SO3(chart="cayley2"),
+    "three bodies": Power(SE3(chart="cayley"), 3),
     "R4": Rn(4),
 }
 
@@ -52,52 +59,50 @@ def test_the_maps_of_a_space_belong_together(name):
             "inverse": space.inverse_retract(q, end) - x,
             "T is the velocity of a retraction": space.lift(end, v) - rate,
             "T inverse inverts": space.tangent_operator_inv(x, v) - dx,
-            "T(0) is the identity": space.tangent_operator(zero, dx) - dx,
+            "rate at zero": space.tangent_operator(zero, space.rate_at_zero(dx)) - dx,
         }
 
     for rule, value in residuals(q, x, dx).items():
         assert float(jnp.max(jnp.abs(value))) < ROUNDING, rule
 
 
-@pytest.mark.parametrize("key", ["1a", "1b", "2a", "2b"])
+@pytest.mark.parametrize("key", TABLE)
 def test_local_global_transition_maps_have_their_golden_values(key):
-    """1: quaternions, 2: rotation vectors; a: SE(3), b: R3 x SO(3) ([S0] Table 1)."""
-    group = {"a": SE3, "b": R3SO3}[key[1]]
-    stored = {"1": "quaternion", "2": "rotation_vector"}[key[0]]
-    space = group(coordinates=stored)
+    space = TABLE[key]
     entries = [e for e in golden.MAPS["lgt"] if e["map"] == key]
     assert entries
     for entry in entries:
         local = golden.array(entry["local"])
         x = jnp.asarray(np.concatenate([local[3:], local[:3]]))
-        start = golden.array(entry["Q"])
-        if stored == "rotation_vector":
+        if space.coordinates == "rotation_vector":
             q = jnp.asarray(np.concatenate([entry["r"], entry["rho"]]))
-        else:
-            q = jnp.asarray(np.concatenate([entry["r"], start]))
-        rotation, position = space.pose(space.retract(q, x))
-        if stored == "rotation_vector":
             expected = so3.exp(jnp.asarray(golden.array(entry["rho_out"])))
         else:
+            q = jnp.asarray(np.concatenate([entry["r"], golden.array(entry["Q"])]))
             expected = quaternion.to_matrix(jnp.asarray(golden.array(entry["Q_out"])))
+        end = space.retract(q, x)
+        rotation, position = space.pose(end)
         # Errors of both factors, relative to positions of a few metres.
         assert_allclose(rotation, expected, atol=ROUNDING)
         assert_allclose(position, golden.array(entry["r_out"]), atol=5 * ROUNDING)
+        assert_allclose(space.inverse_retract(q, end), x, atol=10 * ROUNDING)
 
 
-def test_poses_of_the_four_formulations_agree():
+def test_poses_of_all_formulations_agree():
     position, x = jnp.asarray([1.0, -2.0, 0.5]), jnp.asarray([0.3, 1.1, -0.7])
-    for space in (R3SO3(), SE3(), *(g(coordinates="rotation_vector") for g in (R3SO3, SE3))):
+    for space in TABLE.values():
         rotation, place = space.pose(space.configuration(position, quaternion.exp(x)))
         assert_allclose(rotation, so3.exp(x), atol=ROUNDING)
         assert_allclose(place, position)
 
 
-def test_se3_retraction_is_the_product_of_poses():
+@pytest.mark.parametrize("key", ["1a", "1d", "2a", "2d"])
+def test_se3_retraction_is_the_product_of_poses(key):
     rng = np.random.default_rng(5)
-    space = SE3()
+    space = TABLE[key]
     q, x = _configuration(space, rng), jnp.asarray(rng.normal(size=6))
-    product = se3.compose(se3.pose(*space.pose(q)), se3.exp(x))
+    chart = {"exp": se3.exp, "cayley": se3.cay}[space.chart]
+    product = se3.compose(se3.pose(*space.pose(q)), chart(x))
     assert_allclose(se3.pose(*space.pose(space.retract(q, x))), product, atol=ROUNDING)
 
 

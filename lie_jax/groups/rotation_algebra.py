@@ -47,8 +47,8 @@ def dexp_apply(x: Vector, y: Vector) -> Vector:
 def dexp_inv(x: Vector) -> Matrix:
     """Inverse of dexp(x), for |x| < 2π. [S4] (2.14)
 
-    At |x| = 2π dexp has no inverse: the result grows without bound towards it, is infinite or a
-    large number at it, and means nothing beyond.
+    At |x| = 2π dexp has no inverse: the result grows without bound towards it, is a large number,
+    infinite or NaN at it, and means nothing beyond.
     """
     skew, square, t = _with_square(x)
     return jnp.eye(3, dtype=x.dtype) - 0.5 * skew + series.e(t) * square

@@ -107,7 +107,7 @@ def dexp_apply(x: Twist, y: Twist) -> Twist:
 def dexp_inv(x: Twist) -> Matrix6:
     """Inverse of dexp(x), for a rotation below 2π. [S4] (2.39), (2.40)
 
-    Infinite or a large number at 2π, meaningless beyond, as `so3.dexp_inv`.
+    A large number, infinite or NaN at 2π, meaningless beyond, as `so3.dexp_inv`.
     """
     d = so3.dexp_inv(x[3:])
     return upper(d, so3.ddexp_inv(x[3:], x[:3]), d)
