@@ -19,6 +19,7 @@ experiments: $(VENV)/.ready
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.step_cost
+	$(BIN)/python -m benchmarks.maps
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .

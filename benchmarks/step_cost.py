@@ -9,31 +9,15 @@ sin and cos in the same process, the yardstick of the machine.
 
 import argparse
 import json
-import os
 import platform
-import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from benchmarks._processes import cpu_seconds, in_fresh_process, pin_to_one_core
 
 RAISED_THRESHOLD = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000"
 MODES = {"as it comes": "", "raised loop threshold": RAISED_THRESHOLD}
 STEPS = 10_000
 GRADIENT_STEPS = 1_000
-
-
-def _cpu_seconds(function: Callable, repeats: int) -> float:
-    import jax
-
-    jax.block_until_ready(function())
-    times = []
-    for _ in range(repeats):
-        begin = time.process_time()
-        jax.block_until_ready(function())
-        times.append(time.process_time() - begin)
-    return statistics.median(times)
 
 
 def measure(repeats: int) -> dict[str, float]:
@@ -61,7 +45,7 @@ def measure(repeats: int) -> dict[str, float]:
     one = jnp.asarray(1.0)
     # One call is too short for the clock of the process.
     figures["sine and cosine"] = (
-        _cpu_seconds(lambda: [yardstick(one) for _ in range(100)], repeats) / 100 / 1000 * 1e6
+        cpu_seconds(lambda: [yardstick(one) for _ in range(100)], repeats) / 100 / 1000 * 1e6
     )
     mass = jnp.asarray(heavy_top.MASS)
     for name, constrained, integrator in (
@@ -74,27 +58,14 @@ def measure(repeats: int) -> dict[str, float]:
             return end(mass, constrained, integrator, steps)
 
         forward = jax.jit(lambda m, run=run: run(m, STEPS))
-        figures[name] = _cpu_seconds(lambda f=forward: f(mass), repeats) / STEPS * 1e6
+        figures[name] = cpu_seconds(lambda f=forward: f(mass), repeats) / STEPS * 1e6
         short = jax.jit(lambda m, run=run: run(m, GRADIENT_STEPS))
-        base = _cpu_seconds(lambda f=short: f(mass), repeats)
+        base = cpu_seconds(lambda f=short: f(mass), repeats)
         for mode, transform in (("reverse", jax.grad), ("forward", jax.jacfwd)):
             gradient = jax.jit(transform(lambda m, run=run: run(m, GRADIENT_STEPS)))
-            cost = _cpu_seconds(lambda f=gradient: f(mass), repeats)
+            cost = cpu_seconds(lambda f=gradient: f(mass), repeats)
             figures[f"{name}: {mode}-mode gradient / run"] = cost / base
     return figures
-
-
-def _in_fresh_process(flags: str, repeats: int) -> dict[str, float]:
-    environment = os.environ | {"XLA_FLAGS": flags}
-    command = [sys.executable, "-m", "benchmarks.step_cost", "--child", "--repeats", str(repeats)]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout)
-
-
-def _pin_to_one_core() -> None:
-    # Not every platform can; where it cannot, JAX's own threads hardly matter at this size.
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 def main() -> None:
@@ -104,13 +75,16 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for results")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    _pin_to_one_core()
+    pin_to_one_core()
     if arguments.child:
         print(json.dumps(measure(arguments.repeats)))
         return
     import jax
 
-    results = {mode: _in_fresh_process(flags, arguments.repeats) for mode, flags in MODES.items()}
+    results = {
+        mode: in_fresh_process("benchmarks.step_cost", arguments.repeats, XLA_FLAGS=flags)
+        for mode, flags in MODES.items()
+    }
     lines = [
         f"heavy top, float64, one core, {platform.machine()}, Python "
         f"{platform.python_version()}, JAX {jax.__version__}; medians of {arguments.repeats}",
