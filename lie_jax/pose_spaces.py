@@ -260,16 +260,15 @@ class SE3(AbstractPoseSpace):
     def retract(self, q, x):
         """Motion along x in the body frame."""
         translation = self._screw_chart.translation(x[3:], x[:3])
-        rotation = self._storage.to_matrix(q[3:])
-        return jnp.concatenate(
-            [q[:3] + algebra.matvec(rotation, translation), self._turn(q[3:], x[3:])]
-        )
+        orientation = self._storage.to_quaternion(q[3:])
+        position = q[:3] + quaternion.rotate(orientation, translation)
+        return jnp.concatenate([position, self._turn(q[3:], x[3:])])
 
     def inverse_retract(self, q0, q1):
         """Local coordinates of the motion from q0 to q1."""
         x = self._turn_between(q0[3:], q1[3:])
-        rotation = self._storage.to_matrix(q0[3:])
-        translation = algebra.matvec(rotation.T, q1[:3] - q0[:3])
+        back = quaternion.conjugate(self._storage.to_quaternion(q0[3:]))
+        translation = quaternion.rotate(back, q1[:3] - q0[:3])
         return jnp.concatenate([self._screw_chart.translation_inv(x, translation), x])
 
     def tangent_operator(self, x, dx):

@@ -64,12 +64,8 @@ def c2(t: Scalar) -> Scalar:
 
 def c3(t: Scalar) -> Scalar:
     """(θ - sin θ) / θ³, the δ of [S4] (2.4)."""
-
-    def closed(t):
-        theta = jnp.sqrt(t)
-        return (1.0 - jnp.sin(theta) / theta) / t
-
-    return _stumpff(3, "c3", t, 20.0, closed)
+    sine_ratio = c1(t)
+    return _stumpff(3, "c3", t, 16.0, lambda t: (1.0 - sine_ratio) / t)
 
 
 def _rate(k: int, order: int, t: Scalar, closed: Scalar) -> Scalar:

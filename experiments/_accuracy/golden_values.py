@@ -9,7 +9,7 @@ import numpy as np
 from lie_jax import quaternion, se3, so3
 from tests import golden
 
-# Key of the golden value of each function, with X for the argument's letter.
+# Key of the golden value of each function.
 _VALUES = {
     "exp": "exp", "log exp": "log_of_exp", "dexp": "dexp", "dexp⁻¹": "dexp_inv", "ad": "ad",
     "cay": "cay", "dcay": "dcay", "dcay⁻¹": "dcay_inv",
@@ -61,10 +61,9 @@ def _evaluate(group: Any, x: jax.Array, u: jax.Array, is_rotation: bool) -> dict
 
 def _keys(is_rotation: bool, u: str) -> dict[str, str]:
     keys = dict(_VALUES)
-    keys["Ad exp"] = "Ad" if is_rotation else "Ad_of_exp"
+    keys |= {"Ad exp": "Ad" if is_rotation else "Ad_of_exp", "quaternion exp": "quat"}
     keys |= {f"D {label}": f"D_{_named(label)}_{u}" for label in _DIRECTIONAL}
-    keys |= {f"D² {label}": f"D2_{_named(label)}_{u}{u}" for label in _SECOND}
-    return keys | {"quaternion exp": "quat"}
+    return keys | {f"D² {label}": f"D2_{_named(label)}_{u}{u}" for label in _SECOND}
 
 
 def measure(dtype: type) -> dict[str, dict[str, Row]]:
@@ -76,10 +75,12 @@ def measure(dtype: type) -> dict[str, dict[str, Row]]:
         x, u = (jnp.asarray(golden.stack(name, key), dtype) for key in (x_key, u_key))
         is_rotation = name == "so3"
         run = jax.jit(jax.vmap(lambda x, u, g=group, r=is_rotation: _evaluate(g, x, u, r)))
-        keys = _keys(is_rotation, u_key)
+        results = run(x, u)
         errors[title] = {}
-        for label, got in run(x, u).items():
-            error = golden.distance_in_eps(got, golden.stack(name, keys[label]), eps)
+        for label, key in _keys(is_rotation, u_key).items():
+            if label not in results:
+                continue
+            error = golden.distance_in_eps(results[label], golden.stack(name, key), eps)
             errors[title][label] = [float(error[near].max()), float(error[~near].max())]
     errors["SO(3)"]["bch"] = _bch(dtype, eps)
     return errors

@@ -11,6 +11,9 @@ _LIBRARIES = {
     "float32": ("lie_jax", "jaxlie"),
 }
 
+# Below this, errors are those of the exact values: about the step of their differences.
+_EXACT = 100 * float(truth.STEP)
+
 _INTRODUCTION = """\
 # Accuracy
 
@@ -76,10 +79,13 @@ def _number(x: float | None) -> str:
         return "–"
     if not math.isfinite(x):
         return "NaN"
-    if x == 0.0:
+    if x < _EXACT:
         return "0"
-    mantissa, exponent = f"{x:.0e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+    text = f"{x:.1g}"
+    if "e" in text:
+        mantissa, exponent = text.split("e")
+        text = f"{mantissa}e{int(exponent)}"
+    return text
 
 
 def _row(cells: dict[str, list | None], precision: str) -> str:

@@ -1,7 +1,9 @@
 """Maps of SO(3) and SE(3) and their first two derivatives in multiple-precision arithmetic.
 
 Everything is built on the power series of the Stumpff functions, which converge for every angle,
-so that no formula changes its form anywhere. Vectors and matrices are NumPy arrays of `mpf`.
+so that no formula changes its form anywhere. Vectors and matrices are NumPy arrays of `mpf`; they
+stand to the left of scalars because `mpf` looks at an array at length before it leaves the product
+to NumPy.
 """
 
 from collections.abc import Callable
@@ -11,9 +13,9 @@ import mpmath
 import numpy as np
 
 MP: Any = mpmath.mp.clone()
-MP.dps = 110
+MP.dps = 100
 # Forward differences of first and second order are off by O(STEP); their rounding errors are
-# 1e-110 divided by STEP and STEP².
+# 1e-100 divided by STEP and STEP².
 STEP = MP.mpf("1e-30")
 
 Maps = dict[str, np.ndarray]
@@ -57,18 +59,18 @@ class _Rotation:
         # d c_k / dt = (k c_(k+2) - c_(k+1)) / 2
         self.dc2, self.dc3 = (2 * c4 - self.c3) / 2, (3 * c5 - c4) / 2
         self.skew = _hat(x)
-        self.square = np.outer(x, x) - t * _EYE
-        self.exp = _EYE + (1 - t * self.c3) * self.skew + self.c2 * self.square
-        self.dexp = _EYE + self.c2 * self.skew + self.c3 * self.square
+        self.square = np.outer(x, x) - _EYE * t
+        self.exp = _EYE + self.skew * (1 - t * self.c3) + self.square * self.c2
+        self.dexp = _EYE + self.skew * self.c2 + self.square * self.c3
         ratio = (self.c3 - 2 * c4) / (2 * self.c2)
-        self.dexp_inv = _EYE - self.skew / 2 + ratio * self.square
+        self.dexp_inv = _EYE - self.skew / 2 + self.square * ratio
 
     def ddexp(self, y: np.ndarray) -> np.ndarray:
         """Derivative of dexp along y: the coupling of translation and rotation in SE(3)."""
         xy = self.x @ y
-        mixed = np.outer(self.x, y) + np.outer(y, self.x) - 2 * xy * _EYE
-        change = self.dc2 * self.skew + self.dc3 * self.square
-        return self.c2 * _hat(y) + self.c3 * mixed + 2 * xy * change
+        mixed = np.outer(self.x, y) + np.outer(y, self.x) - _EYE * (2 * xy)
+        change = self.skew * self.dc2 + self.square * self.dc3
+        return _hat(y) * self.c2 + mixed * self.c3 + change * (2 * xy)
 
 
 def maps(twist: np.ndarray) -> Maps:
@@ -120,7 +122,7 @@ def quaternion_of(rotation: np.ndarray) -> np.ndarray:
     r = rotation
     trace = r[0, 0] + r[1, 1] + r[2, 2]
     axial = np.asarray([r[2, 1] - r[1, 2], r[0, 2] - r[2, 0], r[1, 0] - r[0, 1]], dtype=object)
-    block = r + r.T + (1 - trace) * _EYE
+    block = r + r.T + _EYE * (1 - trace)
     rows = [np.concatenate([[1 + trace], axial])]
     rows += [np.concatenate([[axial[i]], block[i]]) for i in range(3)]
     return unit(max((row for row in rows), key=lambda row: row @ row))
@@ -142,11 +144,11 @@ def log_maps(q: np.ndarray, p: np.ndarray, other_sheet: bool) -> Callable[[np.nd
     def evaluate(d: np.ndarray) -> Maps:
         y, x = d[:3], d[3:]
         half = MP.sqrt(x @ x) / 2
-        increment = np.concatenate([[MP.cos(half)], MP.sinc(half) / 2 * x])
+        increment = np.concatenate([[MP.cos(half)], x * (MP.sinc(half) / 2)])
         v = sign * _multiply(q, increment)
         norm = MP.sqrt(v[1:] @ v[1:])
         ratio = MP.atan2(norm, v[0]) / norm if norm else 1 / v[0]
-        log = 2 * ratio * v[1:]
+        log = v[1:] * (2 * ratio)
         moved = p + rotation @ (_Rotation(x).dexp @ y)
         return {
             "SO(3) log": log,
@@ -157,13 +159,13 @@ def log_maps(q: np.ndarray, p: np.ndarray, other_sheet: bool) -> Callable[[np.nd
 
 
 def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    vector_part = a[0] * b[1:] + b[0] * a[1:] + _hat(a[1:]) @ b[1:]
+    vector_part = b[1:] * a[0] + a[1:] * b[0] + _hat(a[1:]) @ b[1:]
     return np.concatenate([[a[0] * b[0] - a[1:] @ b[1:]], vector_part])
 
 
 def _rotation_of_quaternion(q: np.ndarray) -> np.ndarray:
     skew = _hat(q[1:])
-    return _EYE + 2 * (q[0] * skew + skew @ skew)
+    return _EYE + 2 * (skew * q[0] + skew @ skew)
 
 
 def with_derivatives(function: Callable[[np.ndarray], Maps], x: np.ndarray) -> dict[str, list]:

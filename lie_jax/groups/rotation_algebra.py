@@ -22,6 +22,11 @@ def _with_square(x: Vector) -> tuple[Matrix, Matrix, Float[Array, ""]]:
     return algebra.hat(x), algebra.outer(x, x) - t * jnp.eye(3, dtype=x.dtype), t
 
 
+def _cross(x: Vector, y: Vector) -> Vector:
+    # The differentials make up the columns of Newton's matrix: see `algebra.cross`.
+    return algebra.matvec(algebra.hat(x), y)
+
+
 @checks.one_element
 def ad(x: Vector) -> Matrix:
     """Adjoint representation of the algebra: ad(x) y = x × y."""
@@ -30,17 +35,19 @@ def ad(x: Vector) -> Matrix:
 
 @checks.one_element
 def dexp(x: Vector) -> Matrix:
-    """Right-trivialised differential of exp. [S4] (2.12), corrected"""
-    skew, square, t = _with_square(x)
-    return jnp.eye(3, dtype=x.dtype) + series.c2(t) * skew + series.c3(t) * square
+    """Right-trivialised differential of exp. [S4] (2.11)"""
+    # x̃² = x xᵀ - t I is resolved: I - c₃ t I would lose digits where c₃ t is close to one.
+    t = algebra.dot(x, x)
+    symmetric = series.c1(t) * jnp.eye(3, dtype=x.dtype) + series.c3(t) * algebra.outer(x, x)
+    return symmetric + series.c2(t) * algebra.hat(x)
 
 
 @checks.one_element
 def dexp_apply(x: Vector, y: Vector) -> Vector:
     """dexp(x) y without forming the matrix."""
     t = algebra.dot(x, x)
-    xy = algebra.cross(x, y)
-    return y + series.c2(t) * xy + series.c3(t) * algebra.cross(x, xy)
+    symmetric = series.c1(t) * y + series.c3(t) * algebra.dot(x, y) * x
+    return symmetric + series.c2(t) * _cross(x, y)
 
 
 @checks.one_element
@@ -57,8 +64,8 @@ def dexp_inv(x: Vector) -> Matrix:
 @checks.one_element
 def dexp_inv_apply(x: Vector, y: Vector) -> Vector:
     """dexp_inv(x) y without forming the matrix, for |x| < 2π."""
-    xy = algebra.cross(x, y)
-    return y - 0.5 * xy + series.e(algebra.dot(x, x)) * algebra.cross(x, xy)
+    xy = _cross(x, y)
+    return y - 0.5 * xy + series.e(algebra.dot(x, x)) * _cross(x, xy)
 
 
 @checks.one_element
@@ -86,7 +93,7 @@ def dcay(x: Vector) -> Matrix:
 @checks.one_element
 def dcay_apply(x: Vector, y: Vector) -> Vector:
     """dcay(x) y without forming the matrix."""
-    return _sigma(x) * (y + algebra.cross(x, y))
+    return _sigma(x) * (y + _cross(x, y))
 
 
 @checks.one_element
@@ -98,7 +105,7 @@ def dcay_inv(x: Vector) -> Matrix:
 @checks.one_element
 def dcay_inv_apply(x: Vector, y: Vector) -> Vector:
     """dcay_inv(x) y without forming the matrix."""
-    return 0.5 * (y - algebra.cross(x, y) + algebra.dot(x, y) * x)
+    return 0.5 * (y - _cross(x, y) + algebra.dot(x, y) * x)
 
 
 @checks.one_element
@@ -125,8 +132,8 @@ def dcay2(x: Vector) -> Matrix:
 def dcay2_apply(x: Vector, y: Vector) -> Vector:
     """dcay2(x) y without forming the matrix."""
     sigma = _sigma(x)
-    xy = algebra.cross(x, y)
-    return 2.0 * sigma * (y + sigma * (xy + algebra.cross(x, xy)))
+    xy = _cross(x, y)
+    return 2.0 * sigma * (y + sigma * (xy + _cross(x, xy)))
 
 
 @checks.one_element
@@ -139,8 +146,8 @@ def dcay2_inv(x: Vector) -> Matrix:
 @checks.one_element
 def dcay2_inv_apply(x: Vector, y: Vector) -> Vector:
     """dcay2_inv(x) y without forming the matrix."""
-    xy = algebra.cross(x, y)
-    return 0.25 * (1.0 + algebra.dot(x, x)) * y + 0.5 * (algebra.cross(x, xy) - xy)
+    xy = _cross(x, y)
+    return 0.25 * (1.0 + algebra.dot(x, x)) * y + 0.5 * (_cross(x, xy) - xy)
 
 
 @checks.one_element
