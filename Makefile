@@ -13,7 +13,7 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest
 
-experiments: $(VENV)/.ready
+experiments: $(VENV)/.peers
 	$(BIN)/python -m experiments all
 	$(BIN)/python -m pytest -m slow
 
@@ -35,6 +35,11 @@ clean:
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install --editable '.[dev]'
+	touch $@
+
+# The libraries that the experiment `accuracy` compares with, besides those that tests use.
+$(VENV)/.peers: $(VENV)/.ready
+	$(PIP) install --editable '.[peers]'
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.ready

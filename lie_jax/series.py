@@ -3,7 +3,7 @@
 Each is right to a few units in the last place, with its first and second derivatives, for every
 angle in its domain, also at t = 0, in float32 and float64, under any nesting of forward and reverse
 mode. Near 0 a Taylor polynomial in t is used, above a switch the closed form. The switches lie far
-from 0 (at θ = 2 to 4.5): differentiating a closed form costs a factor of θ⁻² in accuracy for each
+from 0 (at θ = 2 to 4): differentiating a closed form costs a factor of θ⁻² in accuracy for each
 order, so that the usual small thresholds spoil the derivatives. Both branches get an argument that
 is safe for them, so that the branch not taken cannot put a NaN into a derivative.
 """
@@ -18,7 +18,7 @@ Scalar = Float[Array, ""]
 
 # One polynomial degree for each precision: the first neglected term stays below half a unit in the
 # last place at the switch even after two differentiations.
-_DEGREES = {"c1": (8, 12), "c3": (10, 16), "e": (6, 14), "rates": (9, 15)}
+_DEGREES = {"c1": (8, 12), "c2": (9, 15), "c3": (10, 16), "e": (6, 14), "rates": (9, 15)}
 
 
 def _degree(name: str, t: Scalar) -> int:
@@ -57,9 +57,8 @@ def c1(t: Scalar) -> Scalar:
 
 
 def c2(t: Scalar) -> Scalar:
-    """(1 - cos θ) / θ² = ½ (sin(θ/2) / (θ/2))², half the β of [S4] (2.4)."""
-    # The half angle shares its evaluation with the unit quaternion of the same rotation.
-    return 0.5 * c1(0.25 * t) ** 2
+    """(1 - cos θ) / θ², half the β of [S4] (2.4)."""
+    return _stumpff(2, "c2", t, 10.0, lambda t: 2.0 * jnp.sin(0.5 * jnp.sqrt(t)) ** 2 / t)
 
 
 def c3(t: Scalar) -> Scalar:
