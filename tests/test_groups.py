@@ -44,7 +44,7 @@ CASES = {
     "Ad(SE(3))": Case(adjoint, 6, (3,), has_matrices=True),
     "R4": Case(rn, 4, ()),
     "R3 x SO(3)": Case(direct_product((rn, 3), (so3, 3)), 6, (3,)),
-    "SE(3)^2": Case(power(se3, 6, 2), 12, (3, 9)),
+    "SO(3)^2": Case(power(so3, 3, 2), 6, (0, 3)),
 }
 
 
