@@ -1,7 +1,6 @@
 """Exact values of the accuracy experiment hold, and so does what it says of lie_jax."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,8 +8,6 @@ import pytest
 from experiments import accuracy
 from experiments._accuracy import truth, verdict
 from tests import golden
-
-OUT = Path(__file__).parent.parent / "out" / "accuracy"
 
 # The bounds that the golden values have to meet, in machine epsilons: values are sums of a few
 # rounded products, derivatives sums of some more.
@@ -83,11 +80,9 @@ def test_a_worse_cell_is_seen():
 
 
 @pytest.mark.slow
-def test_no_library_is_more_accurate():
-    if not (OUT / "accuracy.json").exists():
-        OUT.mkdir(parents=True, exist_ok=True)
-        accuracy.main(OUT)
-    precisions = json.loads((OUT / "accuracy.json").read_text())["precisions"]
+def test_no_library_is_more_accurate(tmp_path):
+    accuracy.main(tmp_path)
+    precisions = json.loads((tmp_path / "accuracy.json").read_text())["precisions"]
     cells = list(verdict.cells(precisions))
     for precision in verdict.PRECISIONS:
         assert {c.order for c in cells if c.precision == precision} == {0, 1, 2}
