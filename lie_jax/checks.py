@@ -54,27 +54,34 @@ def trailing(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> 
 def one_element(function: Callable[P, T]) -> Callable[P, T]:
     """Make a function of single arrays take lists and NumPy arrays too, and refuse wrong shapes.
 
-    The shapes are those of the annotations, where they are numbers: a batch passed without
-    `jax.vmap` would otherwise fail far inside, or broadcast.
+    The shapes are those of the annotations; a size given by a letter must be the same in all
+    arguments. A batch passed without `jax.vmap` would otherwise fail far inside, or broadcast.
     """
     signature = inspect.signature(function)
-    label = f"{function.__module__.rsplit('.', 1)[-1]}.{function.__name__}"
-    expected = {}
-    for name, parameter in signature.parameters.items():
-        sizes = getattr(parameter.annotation, "dim_str", "").split()
-        if sizes and all(size.isdigit() for size in sizes):
-            expected[name] = tuple(int(size) for size in sizes)
+    expected = {
+        name: parameter.annotation.dim_str.split()
+        for name, parameter in signature.parameters.items()
+        if hasattr(parameter.annotation, "dim_str")
+    }
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         bound = signature.bind(*args, **kwargs)
-        for name, sizes in expected.items():
-            value = bound.arguments[name]
-            if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating)):
-                value = bound.arguments[name] = algebra.as_float(value)
-            if value.shape != sizes:
+        values = bound.arguments
+        arrays = (values[name] for name in expected if isinstance(values[name], jax.Array))
+        dtype = next((a.dtype for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)), None)
+        sizes: dict[str, int] = {}
+        for name, dimensions in expected.items():
+            values[name] = _real(f"{function.__name__}: {name}", values[name], dtype)
+            shape = values[name].shape
+            for dimension, size in zip(dimensions, shape, strict=False):
+                if not dimension.isdigit():
+                    sizes.setdefault(dimension, size)
+            wanted = tuple(int(d) if d.isdigit() else sizes.get(d, d) for d in dimensions)
+            if shape != wanted:
                 raise ValueError(
-                    f"{label}: {name} has shape {value.shape}; it must have shape {sizes}: the "
+                    f"{function.__name__}: {name} has shape {shape}; it must have shape "
+                    f"({', '.join(map(str, wanted))}{',' if len(wanted) == 1 else ''}): the "
                     "function takes one element, use jax.vmap for batches."
                 )
         return function(*bound.args, **bound.kwargs)
@@ -82,16 +89,33 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
     return checked
 
 
+def _real(name: str, value: Any, dtype: Any) -> jax.Array:
+    """The value as an array of real numbers, of the given dtype if it is no JAX array yet."""
+    array = value if isinstance(value, jax.Array) else np.asarray(value)
+    is_float = jnp.issubdtype(array.dtype, jnp.floating)
+    if jnp.iscomplexobj(array) or (is_float and jnp.finfo(array.dtype).bits < 32):
+        raise ValueError(
+            f"{name} has dtype {array.dtype}; it must hold real numbers in single or double "
+            "precision: convert it with .astype(jnp.float32)."
+        )
+    if isinstance(value, jax.Array) and is_float:
+        return value
+    return algebra.as_float(array) if dtype is None else jnp.asarray(array, dtype)
+
+
 def rotation(name: str, value: Any) -> None:
-    """Raise unless a concrete matrix (3, 3) is a rotation up to rounding."""
-    shape(name, value, (3, 3), "a rotation matrix")
+    """Raise unless concrete matrices (..., 3, 3) are rotations up to rounding."""
+    trailing(name, value, (3, 3), "a rotation matrix")
     finite(name, value)
     if traced(value):
         return
-    matrix = np.asarray(value)
-    defect = float(np.abs(matrix.T @ matrix - np.eye(3)).max())
-    determinant = float(np.linalg.det(matrix))
-    if defect > np.sqrt(np.finfo(matrix.dtype).eps) or determinant < 0.0:
+    matrices = np.asarray(value).reshape(-1, 3, 3)
+    defects = np.abs(np.swapaxes(matrices, 1, 2) @ matrices - np.eye(3)).max(axis=(1, 2))
+    determinants = np.linalg.det(matrices)
+    wrong = (defects > np.sqrt(np.finfo(matrices.dtype).eps)) | (determinants < 0.0)
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        matrix, defect, determinant = matrices[i], defects[i], determinants[i]
         raise ValueError(
             f"{name} is {matrix.tolist()}; it must be a rotation matrix, but RᵀR differs from the "
             f"unit matrix by {defect:.3g} and the determinant is {determinant:.6g}: orthonormalise "
@@ -177,12 +201,21 @@ def inertia(name: str, value: Any) -> None:
 def unit_quaternion(name: str, value: Any) -> None:
     """Raise unless a concrete array (4,) is a unit quaternion."""
     shape(name, value, (4,), "a unit quaternion, scalar first")
+    unit_quaternions(name, value)
+
+
+def unit_quaternions(name: str, value: Any) -> None:
+    """Raise unless concrete arrays (..., 4) are unit quaternions."""
+    trailing(name, value, (4,), "unit quaternions, scalar first")
     finite(name, value)
     if traced(value):
         return
-    array = np.asarray(value)
-    norm = float(np.linalg.norm(array))
-    if abs(norm - 1.0) > max(INPUT_SLACK, 8 * float(np.finfo(array.dtype).eps)):
+    arrays = np.asarray(value).reshape(-1, 4)
+    norms = np.linalg.norm(arrays, axis=1)
+    slack = max(INPUT_SLACK, 8 * float(np.finfo(np.result_type(arrays, np.float32)).eps))
+    wrong = np.abs(norms - 1.0) > slack
+    if wrong.any():
+        array, norm = arrays[np.argmax(wrong)], norms[np.argmax(wrong)]
         raise ValueError(
             f"{name} is {array.tolist()} with norm {norm:.9g}; it must be a unit quaternion, "
             "scalar first: divide it by its norm, or make it with lie_jax.quaternion.exp."

@@ -1,7 +1,8 @@
 """Rotations and poses from and to other libraries, eagerly and with any leading batch axes.
 
 Quaternions are scalar first here and in jaxlie, scalar last by default in SciPy; twists are
-translation first here and in jaxlie. The other libraries are imported when a function needs them.
+translation first here and in jaxlie. Values that are no rotations are refused. The other libraries
+are imported when a function needs them.
 """
 
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax import checks
+from lie_jax import algebra, checks
 
 if TYPE_CHECKING:
     import jaxlie
@@ -24,7 +25,7 @@ def to_scipy(q: Quaternions) -> "Rotation":
     """`scipy.spatial.transform.Rotation` of unit quaternions (..., 4)."""
     from scipy.spatial.transform import Rotation
 
-    checks.trailing("interop.to_scipy: q", q, (4,), "unit quaternions, scalar first")
+    checks.unit_quaternions("interop.to_scipy: q", q)
     return Rotation.from_quat(np.asarray(q), scalar_first=True)
 
 
@@ -37,8 +38,8 @@ def to_jaxlie(q: Quaternions) -> "jaxlie.SO3":
     """`jaxlie.SO3` of unit quaternions (..., 4)."""
     import jaxlie
 
-    checks.trailing("interop.to_jaxlie: q", q, (4,), "unit quaternions, scalar first")
-    return jaxlie.SO3(wxyz=jnp.asarray(q))
+    checks.unit_quaternions("interop.to_jaxlie: q", q)
+    return jaxlie.SO3(wxyz=algebra.as_float(q))
 
 
 def from_jaxlie(rotation: "jaxlie.SO3") -> Quaternions:
@@ -50,8 +51,10 @@ def pose_to_jaxlie(c: Poses) -> "jaxlie.SE3":
     """`jaxlie.SE3` of homogeneous matrices (..., 4, 4)."""
     import jaxlie
 
+    c = algebra.as_float(c)
     checks.trailing("interop.pose_to_jaxlie: c", c, (4, 4), "homogeneous matrices")
-    return jaxlie.SE3.from_matrix(jnp.asarray(c))
+    checks.rotation("interop.pose_to_jaxlie: the rotation of c", c[..., :3, :3])
+    return jaxlie.SE3.from_matrix(c)
 
 
 def pose_from_jaxlie(pose: "jaxlie.SE3") -> Poses:

@@ -134,10 +134,15 @@ class AbstractPoseSpace(AbstractSpace):
         """Number of velocities: 6."""
         return 6
 
+    @checks.one_element
     def configuration(
         self, position: Vector, orientation: Float[Array, "4"]
     ) -> Float[Array, " nq"]:
-        """Absolute coordinates of a position (m) and an orientation given as a unit quaternion."""
+        """Absolute coordinates of a position (m) and an orientation given as a unit quaternion.
+
+        Raises `ValueError` for another shape or norm.
+        """
+        checks.unit_quaternion("configuration: orientation", orientation)
         return jnp.concatenate([position, self._storage.from_quaternion(orientation)])
 
     def pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, "3 3"], Vector]:

@@ -1,11 +1,12 @@
 """Even functions of an angle, written in t = θ², that the maps of SO(3) and SE(3) are made of.
 
 Each is right to a few units in the last place, with its first and second derivatives, for every
-angle in its domain, also at t = 0, in float32 and float64, under any nesting of forward and reverse
-mode. Near 0 a Taylor polynomial in t is used, above a switch the closed form. The switches lie far
-from 0 (at θ = 2 to 4): differentiating a closed form costs a factor of θ⁻² in accuracy for each
-order, so that the usual small thresholds spoil the derivatives. Both branches get an argument that
-is safe for them, so that the branch not taken cannot put a NaN into a derivative.
+angle in its domain (next to its zeros in absolute terms), also at t = 0, in float32 and float64,
+under any nesting of forward and reverse mode. Near 0 a Taylor polynomial in t is used, above a
+switch the closed form; `e` needs no switch. The switches of c1, c2 and c3 lie far from 0, at θ = 2
+to 4: differentiating a closed form costs a factor of θ⁻² in accuracy for each order, so that the
+usual small thresholds spoil the derivatives. Both branches get an argument that is safe for them,
+so that the branch not taken cannot put a NaN into a derivative.
 """
 
 from collections.abc import Callable, Sequence

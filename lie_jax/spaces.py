@@ -21,6 +21,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
+from lie_jax import checks
+
 
 class AbstractSpace(eqx.Module):
     """What a configuration space offers; see the module's text."""
@@ -75,6 +77,9 @@ class Rn(AbstractSpace):
 
     n: int = eqx.field(static=True)
 
+    def __check_init__(self):
+        checks.positive_integer("Rn(n=)", self.n, "the dimension")
+
     @property
     def nq(self) -> int:
         """Number of absolute coordinates."""
@@ -115,6 +120,9 @@ class Power(AbstractSpace):
 
     factor: AbstractSpace
     n: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        checks.positive_integer("Power(n=)", self.n, "the number of copies")
 
     @property
     def nq(self) -> int:

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 from lie_jax import euler_parameters, quaternion, so3, tait_bryan, unified_velocity
+from tests import golden
 
 ROUNDING = 2e-14
 
@@ -43,8 +43,8 @@ def test_tait_bryan_angles():
         assert float(jnp.max(jnp.abs(value))) < 5 * ROUNDING, rule
     oracle = Rotation.from_euler("XYZ", np.array(q))
     matrices = jax.vmap(tait_bryan.to_matrix)(q)
-    assert_allclose(matrices, oracle.as_matrix(), atol=ROUNDING)
-    assert_allclose(
+    golden.assert_close(matrices, oracle.as_matrix(), atol=ROUNDING)
+    golden.assert_close(
         jax.vmap(tait_bryan.from_matrix)(matrices), oracle.as_euler("XYZ"), atol=50 * ROUNDING
     )
 
@@ -54,7 +54,19 @@ def test_tait_bryan_angles_in_gimbal_lock(beta):
     r = tait_bryan.to_matrix(jnp.asarray([0.4, beta, 0.3]))
     q = tait_bryan.from_matrix(r)
     assert float(q[2]) == 0.0
-    assert_allclose(tait_bryan.to_matrix(q), r, atol=ROUNDING)
+    golden.assert_close(tait_bryan.to_matrix(q), r, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_tait_bryan_angles_next_to_gimbal_lock_belong_together(dtype):
+    rng = np.random.default_rng(8)
+    eps = float(jnp.finfo(dtype).eps)
+    for distance in (0.0, eps, 100 * eps, 1e-4, 1e-2, 0.1):
+        angles = rng.uniform(-3, 3, size=(20, 3))
+        angles[:, 1] = (np.pi / 2 - distance) * np.sign(angles[:, 1])
+        r = jnp.asarray(Rotation.from_euler("XYZ", angles).as_matrix(), dtype)
+        back = jax.vmap(lambda r: tait_bryan.to_matrix(tait_bryan.from_matrix(r)))(r)
+        golden.assert_close(back, r, atol=20 * eps)
 
 
 def test_euler_parameters():
@@ -86,14 +98,14 @@ def test_euler_parameters():
 
 def test_the_projection_of_a_hexahedron():
     d = unified_velocity.projection(*unified_velocity.hexahedron())
-    assert_allclose(d @ d.T, np.eye(6), atol=ROUNDING)
+    golden.assert_close(d @ d.T, np.eye(6), atol=ROUNDING)
     # [S2] (71), of which this is the inverse.
     s = 0.5**0.5
-    assert_allclose(d.T[3:], s * np.asarray(
+    golden.assert_close(d.T[3:], s * np.asarray(
         [[0, 0, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1], [1, 1, 0, 0, 0, 0]]), atol=ROUNDING)  # fmt: skip
     lengths, scale = (0.5, 2.0, 3.0), 0.7
     d = unified_velocity.projection(*unified_velocity.hexahedron(lengths, scale))
-    assert_allclose(jnp.linalg.det(d), -8 * scale**6 * np.prod(lengths), rtol=ROUNDING)  # (72)
+    golden.assert_close(jnp.linalg.det(d), -8 * scale**6 * np.prod(lengths), rtol=ROUNDING)  # (72)
 
 
 def test_the_projection_of_a_tetrahedron():
@@ -102,8 +114,8 @@ def test_the_projection_of_a_tetrahedron():
     expected = a * np.asarray([
         [1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0],
         [-1, 1, 0, 0, 0, length], [0, -1, 1, length, 0, 0], [1, 0, -1, 0, length, 0]])  # fmt: skip
-    assert_allclose(d, expected, atol=ROUNDING)  # [S2] (80)
-    assert_allclose(jnp.linalg.det(d), a**6 * length**3, rtol=ROUNDING)  # (81)
+    golden.assert_close(d, expected, atol=ROUNDING)  # [S2] (80)
+    golden.assert_close(jnp.linalg.det(d), a**6 * length**3, rtol=ROUNDING)  # (81)
 
 
 def test_unified_velocities_are_those_of_the_points():
@@ -112,7 +124,19 @@ def test_unified_velocities_are_those_of_the_points():
     velocities = np.asarray(twist[:3]) + np.cross(twist[3:], points)
     expected = np.sum(np.asarray(directions) * velocities, axis=1)
     projection = jax.jit(unified_velocity.projection)
-    assert_allclose(projection(points, directions) @ twist, expected, atol=ROUNDING)
+    golden.assert_close(projection(points, directions) @ twist, expected, atol=ROUNDING)
+
+
+@pytest.mark.parametrize("size", [1e-4, 1.0, 1e4])
+def test_admissibility_does_not_depend_on_the_unit_of_length(size):
+    unified_velocity.projection(*unified_velocity.tetrahedron(size))
+    unified_velocity.projection(*unified_velocity.hexahedron((size, size, 2 * size)))
+    rng = np.random.default_rng(9)
+    # Six lines through one axis: the rotation about it moves none of their points along them.
+    directions = rng.normal(size=(6, 3))
+    points = size * (np.outer(rng.normal(size=6), [0, 0, 1]) + rng.normal(size=(6, 1)) * directions)
+    with pytest.raises(ValueError, match="zero up to rounding"):
+        unified_velocity.projection(jnp.asarray(points), jnp.asarray(directions))
 
 
 def test_projections_work_in_single_precision():

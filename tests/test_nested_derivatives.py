@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
 
 from lie_jax import adjoint, quaternion, se3, so3
 from lie_jax.groups import closed_forms
+from tests import golden
 from tests.test_groups import ANGLES, CASES, samples
 
 # Derivatives at the identity are sums of some ten products of numbers of order one.
@@ -94,7 +94,7 @@ def test_derivatives_at_the_identity_are_exact(name, function, dtype, order):
         generators = [getattr(group, generator)(v) for v in u[:k]]
         expected = jnp.vdot(covector, _power_series(product, generators, coefficient(k)))
         size = float(jnp.sum(jnp.abs(covector))) * float(jnp.prod(jnp.max(jnp.abs(u[:k]), axis=1)))
-        assert_allclose(got, expected, rtol=0, atol=EXACT_EPS * eps * size, err_msg=modes)
+        golden.assert_close(got, expected, rtol=0, atol=EXACT_EPS * eps * size, err_msg=modes)
 
 
 @pytest.mark.parametrize("order", [2, pytest.param(3, marks=pytest.mark.slow)])
@@ -114,7 +114,7 @@ def test_log_undoes_exp_at_the_identity(name, order):
 
     for modes, got in derivatives(jnp.zeros(n)).items():
         expected = jnp.vdot(covector, u[0]) if len(modes) == 1 else 0.0
-        assert_allclose(got, expected, atol=EXACT_EPS * 2.3e-16, err_msg=modes)
+        golden.assert_close(got, expected, atol=EXACT_EPS * 2.3e-16, err_msg=modes)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -151,8 +151,9 @@ def test_first_and_second_derivatives_agree_in_both_modes_everywhere(name, dtype
 
         forward, reverse = jax.jit(jax.vmap(derivatives))(x, u, w)
         for a, b in zip(forward, reverse, strict=True):
+            assert np.all(np.isfinite(a)), label
             scale = max(1.0, float(jnp.max(jnp.abs(a))))
-            assert_allclose(b, a, atol=AGREEMENT_EPS * eps * scale, err_msg=label)
+            golden.assert_close(b, a, atol=AGREEMENT_EPS * eps * scale, err_msg=label)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
@@ -175,5 +176,32 @@ def test_derivatives_of_a_retraction_next_to_every_rotation(name, dtype):
 
     jacobian, hessian = derivatives(x)
     tolerance = AGREEMENT_EPS * float(jnp.finfo(dtype).eps)
-    assert_allclose(jacobian, np.broadcast_to(np.eye(x.shape[1]), jacobian.shape), atol=tolerance)
-    assert_allclose(hessian, np.zeros_like(hessian), atol=tolerance)
+    golden.assert_close(
+        jacobian, np.broadcast_to(np.eye(x.shape[1]), jacobian.shape), atol=tolerance
+    )
+    golden.assert_close(hessian, np.zeros_like(hessian), atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+def test_logarithms_of_half_turns_have_derivatives(dtype):
+    """At exactly π the logarithm jumps, but is smooth on the side that it chooses."""
+    q = jnp.asarray([[0, 1, 0, 0], [0, 0, 0, 1], [-0.0, 0.6, -0.8, 0]], dtype)
+    zero = jnp.zeros(3, dtype)
+
+    @jax.jit
+    @jax.vmap
+    def derivatives(q):
+        got, expected = [], []
+        for group, c in ((quaternion, q), (so3, quaternion.to_matrix(q))):
+
+            def differ(d, group=group, c=c):
+                return group.log(group.compose(c, group.exp(d)))
+
+            got += [mode(differ)(zero) for mode in (jax.jacfwd, jax.jacrev)]
+            # d ↦ log(C exp d) has the derivative dexp⁻¹(-log C).
+            expected += 2 * [so3.dexp_inv(-group.log(c))]
+        return got, expected
+
+    tolerance = AGREEMENT_EPS * float(jnp.finfo(dtype).eps)
+    for got, expected in zip(*derivatives(q), strict=True):
+        golden.assert_close(got, expected, atol=tolerance)

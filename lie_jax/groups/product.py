@@ -6,18 +6,22 @@ the other, and matrices are block-diagonal. Elements are tuples of the factors' 
 power are stacked along a leading axis.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import block_diag
+from jaxtyping import Array
+
+from lie_jax import algebra, checks
 
 
 class Group(NamedTuple):
     """The functions of a group, as the modules of the elementary groups have them."""
 
+    identity: Callable
     compose: Callable
     inverse: Callable
     act: Callable
@@ -52,21 +56,38 @@ _MATRICES = {
 }  # fmt: skip
 
 
+def _algebra_element(name: str, value: Any, size: int) -> Array:
+    array = algebra.as_float(value)
+    checks.shape(name, array, (size,), "one after the other, the factors' algebra elements")
+    return array
+
+
 def direct_product(*factors: tuple[Any, int]) -> Group:
-    """Direct product of groups, each given as (group, dimension of its algebra)."""
+    """Direct product of groups, each given as (group, dimension of its algebra).
+
+    Functions raise `ValueError` for an algebra element of another size, or a tuple with another
+    number of elements.
+    """
+    total = sum(dimension for _, dimension in factors)
     splits = np.cumsum([dimension for _, dimension in factors])[:-1].tolist()
 
-    def function(name: str) -> Callable:
-        kinds = _ARGUMENTS[name]
+    def parts(name: str, kind: str, argument: Any) -> Sequence:
+        if kind == "x":
+            return jnp.split(_algebra_element(f"{name} of a product", argument, total), splits)
+        if len(argument) != len(factors):
+            raise ValueError(
+                f"{name} of a product got {len(argument)} elements; an element is a tuple with one "
+                f"for each of the {len(factors)} factors."
+            )
+        return argument
 
+    def function(name: str) -> Callable:
         def combined(*arguments):
-            parts = [
-                jnp.split(argument, splits) if kind == "x" else argument
-                for kind, argument in zip(kinds, arguments, strict=True)
-            ]
+            given = zip(_ARGUMENTS[name], arguments, strict=True)
+            by_factor = zip(*(parts(name, kind, value) for kind, value in given), strict=True)
             results = [
                 getattr(group, name)(*part)
-                for (group, _), part in zip(factors, zip(*parts, strict=True), strict=True)
+                for (group, _), part in zip(factors, by_factor, strict=True)
             ]
             if name in _MATRICES:
                 return block_diag(*results)
@@ -74,21 +95,33 @@ def direct_product(*factors: tuple[Any, int]) -> Group:
 
         return combined
 
-    return Group(**{name: function(name) for name in Group._fields})
+    return _group(function, total)
 
 
 def power(group: Any, dimension: int, n: int) -> Group:
-    """The group of n-tuples of elements of a group whose algebra has the given dimension."""
+    """The group of n-tuples of elements of a group whose algebra has the given dimension.
+
+    Functions raise `ValueError` for an algebra element of another size, or another number of
+    elements along the leading axis.
+    """
+
+    def parts(name: str, kind: str, argument: Any) -> Any:
+        if kind == "x":
+            element = _algebra_element(f"{name} of a power", argument, n * dimension)
+            return element.reshape(n, dimension)
+        if {leaf.shape[0] for leaf in jax.tree.leaves(argument)} != {n}:
+            raise ValueError(
+                f"{name} of a power got arrays with shapes "
+                f"{[leaf.shape for leaf in jax.tree.leaves(argument)]}; elements are stacked along "
+                f"a leading axis of length {n}."
+            )
+        return argument
 
     def function(name: str) -> Callable:
-        kinds = _ARGUMENTS[name]
-
         def combined(*arguments):
-            parts = [
-                argument.reshape(n, dimension) if kind == "x" else argument
-                for kind, argument in zip(kinds, arguments, strict=True)
-            ]
-            results = jax.vmap(getattr(group, name))(*parts)
+            given = zip(_ARGUMENTS[name], arguments, strict=True)
+            stacked = [parts(name, kind, value) for kind, value in given]
+            results = jax.vmap(getattr(group, name))(*stacked)
             if name in _MATRICES:
                 spread = jnp.eye(n, dtype=results.dtype)[:, None, :, None] * results[:, :, None, :]
                 return spread.reshape(n * dimension, n * dimension)
@@ -96,4 +129,13 @@ def power(group: Any, dimension: int, n: int) -> Group:
 
         return combined
 
-    return Group(**{name: function(name) for name in Group._fields})
+    return _group(function, n * dimension)
+
+
+def _group(function: Callable[[str], Callable], dimension: int) -> Group:
+    functions = {name: function(name) for name in _ARGUMENTS}
+
+    def identity(dtype=float):
+        return functions["exp"](jnp.zeros(dimension, dtype))
+
+    return Group(identity=identity, **functions)

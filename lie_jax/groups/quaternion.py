@@ -106,7 +106,7 @@ def exp(x: Vector) -> Quaternion:
 
 @checks.one_element
 def log(q: Quaternion) -> Vector:
-    """Principal rotation vector, |log(q)| <= π, of a unit quaternion."""
+    """Principal rotation vector, |log(q)| <= π up to rounding, of a unit quaternion."""
     q = _principal(q)
     return 2.0 * series.arctan_ratio(algebra.dot(q[1:], q[1:]), q[0]) * q[1:]
 
@@ -153,8 +153,8 @@ def to_matrix(q: Quaternion) -> Matrix:
 def from_matrix(r: Matrix) -> Quaternion:
     """Unit quaternion of a rotation matrix (3, 3), with a positive largest component.
 
-    Raises `ValueError` with the defect of a matrix that is no rotation, outside of `jax.jit` and
-    `jax.vmap`, where values cannot be looked at.
+    Raises `ValueError` with the defect of a matrix that is no rotation, except where JAX traces
+    (`jit`, `vmap`, derivatives) and values cannot be looked at.
     """
     checks.rotation("quaternion.from_matrix: r", r)
     return from_rotation(r)

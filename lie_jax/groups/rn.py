@@ -7,6 +7,8 @@ that dcay(0) = 2 I as on the other groups.
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax import checks
+
 Vector = Float[Array, " n"]
 Matrix = Float[Array, "n n"]
 
@@ -16,41 +18,49 @@ def identity(n: int, dtype=float) -> Vector:
     return jnp.zeros(n, dtype)
 
 
+@checks.one_element
 def compose(a: Vector, b: Vector) -> Vector:
     """The sum a + b."""
     return a + b
 
 
+@checks.one_element
 def inverse(a: Vector) -> Vector:
     """The negative -a."""
     return -a
 
 
+@checks.one_element
 def act(a: Vector, y: Vector) -> Vector:
     """The translated point y + a."""
     return y + a
 
 
+@checks.one_element
 def lift(a: Vector, v: Vector) -> Vector:
     """Time derivative of an element for the velocity v: v."""
     return v
 
 
+@checks.one_element
 def exp(x: Vector) -> Vector:
     """The vector x itself."""
     return x
 
 
+@checks.one_element
 def log(a: Vector) -> Vector:
     """The vector a itself."""
     return a
 
 
+@checks.one_element
 def cay(x: Vector) -> Vector:
     """The vector 2 x."""
     return 2.0 * x
 
 
+@checks.one_element
 def cay_inv(a: Vector) -> Vector:
     """The vector a / 2."""
     return 0.5 * a
@@ -60,21 +70,25 @@ def _eye(x: Vector) -> Matrix:
     return jnp.eye(x.shape[0], dtype=x.dtype)
 
 
+@checks.one_element
 def dexp(x: Vector) -> Matrix:
     """The unit matrix."""
     return _eye(x)
 
 
+@checks.one_element
 def dexp_inv(x: Vector) -> Matrix:
     """The unit matrix."""
     return _eye(x)
 
 
+@checks.one_element
 def dcay(x: Vector) -> Matrix:
     """Twice the unit matrix."""
     return 2.0 * _eye(x)
 
 
+@checks.one_element
 def dcay_inv(x: Vector) -> Matrix:
     """Half the unit matrix."""
     return 0.5 * _eye(x)
@@ -84,31 +98,37 @@ def _zero(x: Vector) -> Matrix:
     return jnp.zeros((x.shape[0], x.shape[0]), x.dtype)
 
 
+@checks.one_element
 def ddexp(x: Vector, u: Vector) -> Matrix:
     """Zero."""
     return _zero(x)
 
 
+@checks.one_element
 def ddexp_inv(x: Vector, u: Vector) -> Matrix:
     """Zero."""
     return _zero(x)
 
 
+@checks.one_element
 def ddcay(x: Vector, u: Vector) -> Matrix:
     """Zero."""
     return _zero(x)
 
 
+@checks.one_element
 def ddcay_inv(x: Vector, u: Vector) -> Matrix:
     """Zero."""
     return _zero(x)
 
 
+@checks.one_element
 def ad(x: Vector) -> Matrix:
     """Zero: the group is commutative."""
     return _zero(x)
 
 
+@checks.one_element
 def Ad(a: Vector) -> Matrix:
     """The unit matrix: the group is commutative."""
     return _eye(a)

@@ -89,7 +89,7 @@ def exp(x: Vector) -> Matrix:
 
 @checks.one_element
 def log(r: Matrix) -> Vector:
-    """Principal rotation vector, |log(r)| <= π, of a rotation matrix (3, 3).
+    """Principal rotation vector, |log(r)| <= π up to rounding, of a rotation matrix (3, 3).
 
     At exactly π both signs are right; which one comes out depends on rounding. What comes back for
     a matrix that is no rotation means nothing: `quaternion.from_matrix` checks.

@@ -32,9 +32,9 @@ def to_matrix(q: Angles) -> Matrix:
 def from_matrix(r: Matrix) -> Angles:
     """Angles with |β| <= π/2 of a rotation matrix.
 
-    At |β| = π/2, where only α ± γ is determined, γ = 0 comes back, and there is no derivative.
-    Raises `ValueError` with the defect of a matrix that is no rotation, outside of `jax.jit` and
-    `jax.vmap`.
+    At |β| = π/2, where only α ± γ is determined, γ = 0 comes back, and there is no derivative; next
+    to it the angles amplify rounding, but belong to each other. Raises `ValueError` with the defect
+    of a matrix that is no rotation, except where JAX traces and values cannot be looked at.
     """
     checks.rotation("tait_bryan.from_matrix: r", r)
     cos_beta = jnp.hypot(r[0, 0], r[0, 1])
@@ -44,7 +44,11 @@ def from_matrix(r: Matrix) -> Angles:
         jnp.arctan2(r[2, 1], r[1, 1]),
         jnp.arctan2(-r[1, 2], jnp.where(locked, 1.0, r[2, 2])),
     )
-    gamma = jnp.where(locked, 0.0, jnp.arctan2(-r[0, 1], jnp.where(locked, 1.0, r[0, 0])))
+    # γ from the rotation that is left after α: near |β| = π/2 both are nearly undetermined, and
+    # only angles that belong together give the matrix back.
+    sine, cosine = jnp.sin(alpha), jnp.cos(alpha)
+    gamma = jnp.arctan2(cosine * r[1, 0] + sine * r[2, 0], cosine * r[1, 1] + sine * r[2, 1])
+    gamma = jnp.where(locked, 0.0, gamma)
     return jnp.stack([alpha, jnp.arctan2(r[0, 2], cos_beta), gamma])
 
 

@@ -14,9 +14,9 @@ from lie_jax import algebra, checks
 Six = Float[Array, "6 3"]
 Matrix6 = Float[Array, "6 6"]
 
-# A determinant this small against the product of the lengths of the rows means that six directions
-# and moments are dependent up to rounding.
-_DEPENDENT = 1e-9
+# Smallest against largest singular value, in machine epsilons, below which six lines are dependent
+# up to the rounding of their numbers.
+_DEPENDENT_EPS = 100.0
 
 
 def hexahedron(half_lengths=(1.0, 1.0, 1.0), scale=0.5**0.5) -> tuple[Six, Six]:
@@ -26,6 +26,7 @@ def hexahedron(half_lengths=(1.0, 1.0, 1.0), scale=0.5**0.5) -> tuple[Six, Six]:
     defaults D is orthogonal; det D = -8 scale⁶ l₁ l₂ l₃.
     """
     half_lengths = algebra.as_float(half_lengths)
+    checks.shape("hexahedron: half_lengths", half_lengths, (3,), "half of three edges, m")
     l1, l2, l3 = half_lengths
     x, y, z = jnp.eye(3, dtype=half_lengths.dtype)
     directions = scale * jnp.stack([x, -x, y, -y, z, -z])
@@ -40,6 +41,7 @@ def tetrahedron(length=1.0, scale=1.0) -> tuple[Six, Six]:
     the first three directions. det D = scale⁶ length³.
     """
     length = algebra.as_float(length)
+    checks.scalar("tetrahedron: length", length, "m")
     x, y, z = jnp.eye(3, dtype=length.dtype)
     directions = scale * jnp.stack([x, y, z, y - x, z - y, x - z])
     points = 0.5 * length * jnp.stack([x, y, z, x + y, y + z, x + z])
@@ -55,15 +57,24 @@ def projection(points: Six, directions: Six) -> Matrix6:
     moments = jnp.cross(points, directions)
     matrix = jnp.concatenate([directions, moments], axis=1)
     if not checks.traced(matrix):
-        rows = np.asarray(matrix, float)
-        determinant = float(np.linalg.det(rows))
-        bound = float(np.prod(np.linalg.norm(rows, axis=1)))
-        if not abs(determinant) > _DEPENDENT * bound:
-            raise ValueError(
-                f"unified_velocity.projection: the points {np.asarray(points).tolist()} with the "
-                f"directions {np.asarray(directions).tolist()} give a projection with determinant "
-                f"{determinant:.3g}; it must not vanish, or six velocities along these lines do "
-                "not determine the motion: choose lines of which no motion is orthogonal to all, "
-                "such as those of `hexahedron` or `tetrahedron`."
-            )
+        _check_independent(np.asarray(points), np.asarray(directions), np.asarray(matrix))
     return matrix
+
+
+def _check_independent(points: np.ndarray, directions: np.ndarray, matrix: np.ndarray) -> None:
+    checks.finite("unified_velocity.projection: points", points)
+    checks.finite("unified_velocity.projection: directions", directions)
+    # In coordinates without units, centred at the points: the rank does not depend on either.
+    arms = points - points.mean(axis=0)
+    size = np.sqrt(np.mean(np.sum(arms**2, axis=1)))
+    rows = np.concatenate([directions, np.cross(arms, directions) / (size or 1.0)], axis=1)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    values = np.linalg.svd(rows / np.where(lengths > 0.0, lengths, 1.0), compute_uv=False)
+    if not values[-1] > _DEPENDENT_EPS * np.finfo(matrix.dtype).eps * values[0]:
+        raise ValueError(
+            f"unified_velocity.projection: the points {points.tolist()} with the directions "
+            f"{directions.tolist()} give a projection with determinant "
+            f"{np.linalg.det(matrix):.3g}, zero up to rounding: six velocities along these lines "
+            "do not determine the motion. Choose lines of which no motion is orthogonal to all, "
+            "such as those of `hexahedron` or `tetrahedron`."
+        )
