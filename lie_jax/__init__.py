@@ -14,6 +14,9 @@ from lie_jax.groups import unified_velocity as unified_velocity
 from lie_jax.identify import Identification as Identification
 from lie_jax.identify import identify as identify
 from lie_jax.integrators.explicit import RKMK as RKMK
+from lie_jax.integrators.explicit import CommutatorFree as CommutatorFree
+from lie_jax.integrators.explicit import CrouchGrossman as CrouchGrossman
+from lie_jax.integrators.explicit import RungeKutta as RungeKutta
 from lie_jax.integrators.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body

@@ -28,8 +28,8 @@ def traced(*values: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
 
 
-def one_of(name: str, value: Any, allowed: Sequence[str]) -> None:
-    """Raise unless the value is one of the allowed words."""
+def one_of(name: str, value: Any, allowed: Sequence[Any]) -> None:
+    """Raise unless the value is one of the allowed ones."""
     if value not in allowed:
         words = ", ".join(repr(a) for a in allowed)
         raise ValueError(f"{name} is {value!r}; it must be one of: {words}.")

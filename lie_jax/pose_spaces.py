@@ -134,6 +134,11 @@ class AbstractPoseSpace(AbstractSpace):
         """Number of velocities: 6."""
         return 6
 
+    @property
+    def canonical(self) -> bool:
+        """Whether the chart is the exponential map."""
+        return self.chart == "exp"
+
     @checks.one_element
     def configuration(
         self, position: Vector, orientation: Float[Array, "4"]

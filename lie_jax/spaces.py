@@ -63,6 +63,14 @@ class AbstractSpace(eqx.Module):
     ) -> Float[Array, " nv"]:
         """Rate of the local coordinates that belongs to a velocity v."""
 
+    @property
+    @abc.abstractmethod
+    def canonical(self) -> bool:
+        """Whether a constant velocity moves along a straight line of local coordinates.
+
+        So it is with the exponential map; x = t v then leads where the velocity v leads in time t.
+        """
+
     def rate_at_zero(self, v: Float[Array, " nv"]) -> Float[Array, " nv"]:
         """`tangent_operator_inv(0, v)`, without its cost: v itself for the exponential."""
         return v
@@ -89,6 +97,11 @@ class Rn(AbstractSpace):
     def nv(self) -> int:
         """Number of velocities."""
         return self.n
+
+    @property
+    def canonical(self):
+        """True."""
+        return True
 
     def retract(self, q, x):
         """Q + x."""
@@ -158,6 +171,11 @@ class Power(AbstractSpace):
     def tangent_operator_inv(self, x, v):
         """Each copy's inverse tangent operator."""
         return self._each(self.factor.tangent_operator_inv, x, v)
+
+    @property
+    def canonical(self) -> bool:
+        """As the copies are."""
+        return self.factor.canonical
 
     def rate_at_zero(self, v):
         """Each copy's rate."""
