@@ -23,8 +23,8 @@ def _body(name="b", mass=1.0, inertia=EYE, **others):
     return lie_jax.Body(name, mass, inertia, **others)
 
 
-def _top(**others):
-    return heavy_top.build(constrained=True, **others)
+def _top(constrained=True, **others):
+    return heavy_top.build(constrained=constrained, **others)
 
 
 def _simulate(system, state, integrator=None, **others):
@@ -109,6 +109,21 @@ CASES = {
         lambda: lie_jax.unified_velocity.projection(jnp.zeros((6, 3)), jnp.ones((6, 3))),
         "determinant 0", "zero up to rounding", "tetrahedron"),
     "tableau": (lambda: lie_jax.RKMK("rk5"), "'rk5'", "'rk4'"),
+    "weights": (
+        lambda: lie_jax.RKMK(lie_jax.Tableau(((), (1.0,)), (0.5, 0.4), (0.0, 1.0), 2)),
+        "RKMK(tableau=)", "0.9", "sum to 1"),
+    "row sums": (
+        lambda: lie_jax.RungeKutta(lie_jax.Tableau(((), (0.9,)), (0.5, 0.5), (0.0, 1.0), 2)),
+        "row 1 sums to 0.9", "node is 1.0", "equal"),
+    "implicit tableau": (
+        lambda: lie_jax.RKMK(lie_jax.Tableau(((0.5,),), (1.0,), (0.5,), 2)), "rows of [1]",
+        "leave the diagonal"),
+    "order": (lambda: lie_jax.CrouchGrossman(5), "CrouchGrossman(order=) is 5", "2, 3, 4"),
+    "composition with a Cayley chart": (
+        lambda: _simulate(
+            *_top(formulation=lie_jax.SE3(chart="cayley"), constrained=False),
+            integrator=lie_jax.CommutatorFree(3)),
+        "CommutatorFree(3)", "'exp'", "lie_jax.RKMK"),
     "rho_inf": (lambda: lie_jax.GeneralizedAlpha(1.5), "1.5", "between 0", "and 1"),
     "dt": (lambda: _simulate(*_top(), dt=-0.1), "dt", "-0.1", "positive", "(s)"),
     "steps": (lambda: _simulate(*_top(), steps=0), "steps", "0", "at least 1"),

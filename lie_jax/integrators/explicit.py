@@ -10,13 +10,14 @@ import equinox as eqx
 import jax.numpy as jnp
 
 from lie_jax import checks
+from lie_jax.integrators import tableaux
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.tableaux import (
     COMMUTATOR_FREE,
     CROUCH_GROSSMAN,
-    TABLEAUX,
     Composition,
     Product,
+    Tableau,
 )
 from lie_jax.system import Accelerations, State
 
@@ -50,23 +51,24 @@ class RKMK(AbstractExplicit):
     On Rⁿ it is the Runge-Kutta method itself. Of full order in every chart.
 
     **Arguments:** `tableau`: `"euler"`, `"heun"`, `"midpoint"`, `"rk3"`, `"rk4"`, `"ode23"`,
-    `"dopri5"`, `"rk67"` (order 6, Butcher) or `"rkf78"` (order 8, Fehlberg). Raises `ValueError`
-    for any other word. Source: [S1] (41), (42); [S3] Sect. 3.2.
+    `"dopri5"`, `"rk67"` (order 6, Butcher), `"rkf78"` (order 8, Fehlberg), or a `Tableau` of your
+    own. Raises `ValueError` for any other word and for inconsistent coefficients. Source: [S1]
+    (41), (42); [S3] Sect. 3.2.
     """
 
-    tableau: str = eqx.field(static=True, default="rk4")
+    tableau: str | Tableau = eqx.field(static=True, default="rk4")
 
     def __check_init__(self):
-        checks.one_of("RKMK(tableau=)", self.tableau, tuple(TABLEAUX))
+        tableaux.check("RKMK(tableau=)", self.tableau)
 
     @property
     def order(self) -> int:
         """Order of convergence."""
-        return TABLEAUX[self.tableau].order
+        return tableaux.of(self.tableau).order
 
     def step(self, system, t, dt, state, carry, u):
         """One step."""
-        tableau, space = TABLEAUX[self.tableau], system.space
+        tableau, space = tableaux.of(self.tableau), system.space
         rates, accelerations = [], []
         for row, node in zip(tableau.a, tableau.c, strict=True):
             if any(row):
@@ -88,24 +90,24 @@ class RungeKutta(AbstractExplicit):
     """Classical Runge-Kutta method on the absolute coordinates, as if they were a vector space.
 
     The rates of the coordinates are those of `space.lift`. Right for formulations on Rⁿ; redundant
-    coordinates such as quaternions leave their group by the error of the method.
+    coordinates leave their group by the error of the method.
 
-    **Arguments:** `tableau`: as for `RKMK`. Raises `ValueError` for any other word.
+    **Arguments:** `tableau`: as for `RKMK`, with the same errors.
     """
 
-    tableau: str = eqx.field(static=True, default="rk4")
+    tableau: str | Tableau = eqx.field(static=True, default="rk4")
 
     def __check_init__(self):
-        checks.one_of("RungeKutta(tableau=)", self.tableau, tuple(TABLEAUX))
+        tableaux.check("RungeKutta(tableau=)", self.tableau)
 
     @property
     def order(self) -> int:
         """Order of convergence."""
-        return TABLEAUX[self.tableau].order
+        return tableaux.of(self.tableau).order
 
     def step(self, system, t, dt, state, carry, u):
         """One step."""
-        tableau = TABLEAUX[self.tableau]
+        tableau = tableaux.of(self.tableau)
         rates, accelerations = [], []
         for row, node in zip(tableau.a, tableau.c, strict=True):
             q, v = state.q, state.v

@@ -7,18 +7,23 @@ order conditions next to the rational ones of [S1] Table I(b), which hold to 1e-
 from fractions import Fraction as F
 from typing import NamedTuple
 
+from lie_jax import checks
+
+Number = F | float | int
+
 
 class Tableau(NamedTuple):
     """An explicit Runge-Kutta method, with the weights of a second order if it has an estimate.
 
-    a: lower triangle by rows; b: weights; c: nodes.
+    a: lower triangle by rows, the first one empty; b: weights; c: nodes; order: of convergence.
+    Numbers may be fractions or floats.
     """
 
-    a: tuple[tuple[F, ...], ...]
-    b: tuple[F, ...]
-    c: tuple[F, ...]
+    a: tuple[tuple[Number, ...], ...]
+    b: tuple[Number, ...]
+    c: tuple[Number, ...]
     order: int
-    embedded: tuple[F, ...] | None = None
+    embedded: tuple[Number, ...] | None = None
     embedded_order: int | None = None
 
 
@@ -87,6 +92,42 @@ TABLEAUX = {
         embedded=(7, "41/840 0 0 0 0 34/105 9/35 9/35 9/280 9/280 41/840 0 0"),
     ),
 }
+
+
+# Rounding of coefficients that a user gives as floats.
+_CONSISTENT = 1e-12
+
+
+def check(name: str, tableau: "str | Tableau") -> None:
+    """Raise unless the tableau is a known word, or consistent numbers of an explicit method."""
+    if not isinstance(tableau, Tableau):
+        checks.one_of(name, tableau, tuple(TABLEAUX))
+        return
+    stages = len(tableau.b)
+    sizes = [len(row) for row in tableau.a]
+    if sizes != list(range(stages)) or len(tableau.c) != stages:
+        raise ValueError(
+            f"{name} has rows of {sizes} coefficients, {stages} weights and {len(tableau.c)} "
+            f"nodes; an explicit method of {stages} stages has rows of {list(range(stages))} and "
+            "as many nodes as weights: leave the diagonal and what lies above it out."
+        )
+    for i, (row, node) in enumerate(zip(tableau.a, tableau.c, strict=True)):
+        if abs(float(sum(row)) - float(node)) > _CONSISTENT:
+            raise ValueError(
+                f"{name}: row {i} sums to {float(sum(row))!r}, its node is {float(node)!r}; they "
+                "must be equal: look for a misprinted coefficient."
+            )
+    for label, weights in (("weights", tableau.b), ("embedded weights", tableau.embedded)):
+        if weights is not None and abs(float(sum(weights)) - 1.0) > _CONSISTENT:
+            raise ValueError(
+                f"{name}: the {label} sum to {float(sum(weights))!r}; they must sum to 1: look for "
+                "a misprinted weight."
+            )
+
+
+def of(tableau: "str | Tableau") -> Tableau:
+    """The coefficients, by name or as they are."""
+    return TABLEAUX[tableau] if isinstance(tableau, str) else tableau
 
 
 class Product(NamedTuple):
