@@ -15,6 +15,8 @@ from models import heavy_top
 STEP_COUNTS = (2_500, 5_000, 10_000, 20_000, 40_000, 80_000)
 CASES = {
     "RKMK4, free": (lie_jax.RKMK("rk4"), False),
+    "RKMK DOPRI5, free": (lie_jax.RKMK("dopri5"), False),
+    "RKMK RK67, free": (lie_jax.RKMK("rk67"), False),
     "generalized-α, free": (lie_jax.GeneralizedAlpha(0.9), False),
     "generalized-α, constrained": (lie_jax.GeneralizedAlpha(0.9), True),
 }
@@ -36,7 +38,7 @@ def main(folder: Path) -> None:
     results = {}
     figure, axis = plt.subplots(figsize=(6.5, 4.5))
     print("error of the centre of mass after 1 s (m), observed order, difference of storages (m)")
-    for (name, (integrator, constrained)), marker in zip(CASES.items(), "osD", strict=True):
+    for (name, (integrator, constrained)), marker in zip(CASES.items(), "ov^sD", strict=True):
         ends = {
             coordinates: [end_point(coordinates, integrator, constrained, n) for n in STEP_COUNTS]
             for coordinates in STORAGES
@@ -57,7 +59,7 @@ def main(folder: Path) -> None:
             print(f"  h = {1.0 / n:9.3e}  {error:9.2e}  {order:5.2f}  {difference:8.1e}")
         axis.loglog([1.0 / n for n in STEP_COUNTS], errors, marker=marker, label=name)
     steps = np.asarray([4e-4, 4e-5])
-    for order, level in ((2, 8e-4), (4, 4e-7)):
+    for order, level in ((2, 8e-4), (4, 4e-7), (6, 1.2e-10)):
         line = level * (steps / steps[0]) ** order
         axis.loglog(steps, line, color=_plots.BLACK, linewidth=0.8, linestyle=":")
         axis.annotate(f"order {order}", (steps[1], line[1]), fontsize=8, va="top")

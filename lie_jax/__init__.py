@@ -18,6 +18,7 @@ from lie_jax.integrators.explicit import CommutatorFree as CommutatorFree
 from lie_jax.integrators.explicit import CrouchGrossman as CrouchGrossman
 from lie_jax.integrators.explicit import RungeKutta as RungeKutta
 from lie_jax.integrators.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
+from lie_jax.integrators.implicit_rkmk import ImplicitRKMK as ImplicitRKMK
 from lie_jax.integrators.tableaux import Tableau as Tableau
 from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
-from lie_jax.groups import quaternion, se3, so3
+from lie_jax.groups import closed_forms, quaternion, se3, so3
 from lie_jax.spaces import AbstractSpace
 
 Vector = Float[Array, "3"]
@@ -44,20 +44,42 @@ _STORAGES = {
 
 
 class _Chart(NamedTuple):
-    """Local coordinates of rotations: ψ, its inverse, dψ(x) y, dψ(x)⁻¹ y and dψ(0) = slope I."""
+    """Local coordinates of rotations: ψ, its inverse, dψ(x) y, dψ(x)⁻¹ y, the derivative of the
+    matrix dψ(x)⁻¹ along u, and dψ(0) = slope I.
+    """
 
     map: Callable
     inverse: Callable
     differential: Callable
     differential_inv: Callable
+    differential_inv_derivative: Callable
     slope: float
 
 
 _ROTATION_CHARTS = {
-    "exp": _Chart(quaternion.exp, quaternion.log, so3.dexp_apply, so3.dexp_inv_apply, 1.0),
-    "cayley": _Chart(quaternion.cay, quaternion.cay_inv, so3.dcay_apply, so3.dcay_inv_apply, 2.0),
+    "exp": _Chart(
+        quaternion.exp,
+        quaternion.log,
+        so3.dexp_apply,
+        so3.dexp_inv_apply,
+        closed_forms.so3_ddexp_inv,
+        1.0,
+    ),
+    "cayley": _Chart(
+        quaternion.cay,
+        quaternion.cay_inv,
+        so3.dcay_apply,
+        so3.dcay_inv_apply,
+        closed_forms.so3_ddcay_inv,
+        2.0,
+    ),
     "cayley2": _Chart(
-        quaternion.cay2, quaternion.cay2_inv, so3.dcay2_apply, so3.dcay2_inv_apply, 4.0
+        quaternion.cay2,
+        quaternion.cay2_inv,
+        so3.dcay2_apply,
+        so3.dcay2_inv_apply,
+        closed_forms.so3_ddcay2_inv,
+        4.0,
     ),
 }
 
@@ -69,6 +91,7 @@ class _ScrewChart(NamedTuple):
     translation_inv: Callable
     differential: Callable
     differential_inv: Callable
+    differential_inv_derivative: Callable
 
 
 def _cay_translation(x, y):
@@ -80,9 +103,19 @@ def _cay_translation_inv(x, position):
 
 
 _SCREW_CHARTS = {
-    "exp": _ScrewChart(so3.dexp_apply, so3.dexp_inv_apply, se3.dexp_apply, se3.dexp_inv_apply),
+    "exp": _ScrewChart(
+        so3.dexp_apply,
+        so3.dexp_inv_apply,
+        se3.dexp_apply,
+        se3.dexp_inv_apply,
+        closed_forms.se3_ddexp_inv,
+    ),
     "cayley": _ScrewChart(
-        _cay_translation, _cay_translation_inv, se3.dcay_apply, se3.dcay_inv_apply
+        _cay_translation,
+        _cay_translation_inv,
+        se3.dcay_apply,
+        se3.dcay_inv_apply,
+        closed_forms.se3_ddcay_inv,
     ),
 }
 
@@ -227,6 +260,11 @@ class R3SO3(AbstractPoseSpace):
         """The translation as it is, dψ(-x)⁻¹ on the rotation."""
         return jnp.concatenate([v[:3], self._rotation_chart.differential_inv(-x[3:], v[3:])])
 
+    def tangent_operator_inv_derivative(self, x, dx, v):
+        """Zero for the translation, that of dψ(-x)⁻¹ for the rotation."""
+        change = self._rotation_chart.differential_inv_derivative(-x[3:], -dx[3:])
+        return jnp.concatenate([jnp.zeros_like(v[:3]), algebra.matvec(change, v[3:])])
+
     def rate_at_zero(self, v):
         """The translation as it is, the angular velocity divided by the slope of the chart."""
         return jnp.concatenate([v[:3], v[3:] / self._rotation_chart.slope])
@@ -288,6 +326,10 @@ class SE3(AbstractPoseSpace):
     def tangent_operator_inv(self, x, v):
         """dψ(-x)⁻¹ of SE(3)."""
         return self._screw_chart.differential_inv(-x, v)
+
+    def tangent_operator_inv_derivative(self, x, dx, v):
+        """That of dψ(-x)⁻¹ of SE(3)."""
+        return algebra.matvec(self._screw_chart.differential_inv_derivative(-x, -dx), v)
 
     def rate_at_zero(self, v):
         """The twist divided by the slope of the chart."""

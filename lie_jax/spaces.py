@@ -8,6 +8,7 @@ coordinates x, a flat array of as many numbers as there are velocities:
 - `lift(q, v)` is the time derivative q̇ of the coordinates for the velocity v;
 - `tangent_operator(x, dx)` is T(x) ẋ = dexp(-x) ẋ, the velocity that belongs to ẋ;
 - `tangent_operator_inv(x, v)` is T(x)⁻¹ v, the ẋ that belongs to a velocity, for angles below 2π;
+- `tangent_operator_inv_derivative(x, dx, v)` is the derivative of T(x)⁻¹ v along dx, written out;
 - `rate_at_zero(v)` is T(0)⁻¹ v, the ẋ at the start of a step.
 
 Integrators see nothing else of a configuration, so each of them runs on every space.
@@ -71,6 +72,12 @@ class AbstractSpace(eqx.Module):
         So it is with the exponential map; x = t v then leads where the velocity v leads in time t.
         """
 
+    @abc.abstractmethod
+    def tangent_operator_inv_derivative(
+        self, x: Float[Array, " nv"], dx: Float[Array, " nv"], v: Float[Array, " nv"]
+    ) -> Float[Array, " nv"]:
+        """Derivative of `tangent_operator_inv(x, v)` in x along dx, by its closed form."""
+
     def rate_at_zero(self, v: Float[Array, " nv"]) -> Float[Array, " nv"]:
         """`tangent_operator_inv(0, v)`, without its cost: v itself for the exponential."""
         return v
@@ -123,6 +130,10 @@ class Rn(AbstractSpace):
         """V."""
         return v
 
+    def tangent_operator_inv_derivative(self, x, dx, v):
+        """Zero."""
+        return 0.0 * v
+
     def invalid(self, q):
         """Every array of n numbers is a configuration."""
         return None
@@ -171,6 +182,10 @@ class Power(AbstractSpace):
     def tangent_operator_inv(self, x, v):
         """Each copy's inverse tangent operator."""
         return self._each(self.factor.tangent_operator_inv, x, v)
+
+    def tangent_operator_inv_derivative(self, x, dx, v):
+        """Each copy's derivative."""
+        return self._each(self.factor.tangent_operator_inv_derivative, x, dx, v)
 
     @property
     def canonical(self) -> bool:

@@ -119,6 +119,12 @@ CASES = {
         lambda: lie_jax.RKMK(lie_jax.Tableau(((0.5,),), (1.0,), (0.5,), 2)), "rows of [1]",
         "leave the diagonal"),
     "order": (lambda: lie_jax.CrouchGrossman(5), "CrouchGrossman(order=) is 5", "2, 3, 4"),
+    "implicit method and constraints": (
+        lambda: _simulate(*_top(), integrator=lie_jax.ImplicitRKMK()), "ImplicitRKMK",
+        "3 constraints", "GeneralizedAlpha"),
+    "implicit method": (lambda: lie_jax.ImplicitRKMK("rk4"), "'rk4'", "'gauss4'"),
+    "kind of Jacobian": (
+        lambda: lie_jax.ImplicitRKMK(jacobian="exact"), "'exact'", "'autodiff', 'analytic'"),
     "composition with a Cayley chart": (
         lambda: _simulate(
             *_top(formulation=lie_jax.SE3(chart="cayley"), constrained=False),

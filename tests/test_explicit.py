@@ -43,10 +43,12 @@ def _errors(formulation, integrator, counts, duration=DURATION):
     def end(n):
         dt = duration / n
 
-        def step(i, state):
-            return integrator.step(system, i * dt, dt, state, None, None).state
+        def step(i, state_and_carry):
+            result = integrator.step(system, i * dt, dt, *state_and_carry, None)
+            return result.state, result.carry
 
-        return heavy_top.center_of_mass(system, jax.lax.fori_loop(0, n, step, state).q)
+        start = (state, integrator.init(system, jnp.zeros(()), state, None))
+        return heavy_top.center_of_mass(system, jax.lax.fori_loop(0, n, step, start)[0].q)
 
     reference = np.asarray(heavy_top.REFERENCE[duration])
     return [float(np.linalg.norm(end(n) - reference)) for n in counts]

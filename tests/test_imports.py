@@ -27,7 +27,12 @@ LAYERS = [
     {"calculus"},
     {"system"},
     {"newton"},
-    {"integrators.base", "integrators.explicit", "integrators.generalized_alpha"},
+    {
+        "integrators.base",
+        "integrators.explicit",
+        "integrators.generalized_alpha",
+        "integrators.implicit_rkmk",
+    },
     {"simulate", "transforms", "fitting", "interop"},
     {"identify"},
 ]

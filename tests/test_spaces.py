@@ -58,6 +58,8 @@ def test_the_maps_of_a_space_belong_together(name):
             "inverse": space.inverse_retract(q, end) - x,
             "T is the velocity of a retraction": space.lift(end, v) - rate,
             "T inverse inverts": space.tangent_operator_inv(x, v) - dx,
+            "derivative of T inverse": space.tangent_operator_inv_derivative(x, v, dx)
+            - jax.jvp(lambda x: space.tangent_operator_inv(x, dx), (x,), (v,))[1],
             "rate at zero": space.tangent_operator(zero, space.rate_at_zero(dx)) - dx,
         }
 

@@ -122,6 +122,14 @@ def so3_ddcay_inv(x: Vector, u: Vector) -> Matrix:
 
 
 @checks.one_element
+def so3_ddcay2_inv(x: Vector, u: Vector) -> Matrix:
+    """(D_x dcay2⁻¹)(u)."""
+    xu = algebra.outer(x, u)
+    skew = algebra.hat(u) + algebra.dot(x, u) * jnp.eye(3, dtype=x.dtype)
+    return 0.5 * (xu + xu.T - skew)
+
+
+@checks.one_element
 def se3_ddcay(x: Twist, u: Twist) -> Matrix6:
     """(D_X dcay)(U). [S4] (3.22)"""
     y, x, v, u = x[:3], x[3:], u[:3], u[3:]
