@@ -32,13 +32,12 @@ def end_point(coordinates: str, integrator, constrained: bool, steps: int) -> np
     return np.asarray(heavy_top.center_of_mass(system, trajectory.q[-1]))
 
 
-def main(folder: Path) -> None:
-    """Measure, print a table, write numbers and a plot."""
+def measure() -> dict[str, dict]:
+    """Errors, observed orders and differences of storages of all cases; prints them."""
     reference = np.asarray(heavy_top.REFERENCE[1.0])
     results = {}
-    figure, axis = plt.subplots(figsize=(6.5, 4.5))
     print("error of the centre of mass after 1 s (m), observed order, difference of storages (m)")
-    for (name, (integrator, constrained)), marker in zip(CASES.items(), "ov^sD", strict=True):
+    for name, (integrator, constrained) in CASES.items():
         ends = {
             coordinates: [end_point(coordinates, integrator, constrained, n) for n in STEP_COUNTS]
             for coordinates in STORAGES
@@ -57,9 +56,16 @@ def main(folder: Path) -> None:
             STEP_COUNTS, errors, [float("nan"), *orders], between, strict=True
         ):
             print(f"  h = {1.0 / n:9.3e}  {error:9.2e}  {order:5.2f}  {difference:8.1e}")
-        axis.loglog([1.0 / n for n in STEP_COUNTS], errors, marker=marker, label=name)
-    steps = np.asarray([4e-4, 4e-5])
-    for order, level in ((2, 8e-4), (4, 4e-7), (6, 1.2e-10)):
+    return results
+
+
+def plot(results: dict[str, dict], path: Path) -> None:
+    """Errors against step sizes."""
+    figure, axis = plt.subplots(figsize=(6.5, 5.2))
+    for (name, case), marker in zip(results.items(), "ov^sD", strict=True):
+        axis.loglog(case["h"], case["error_m"], marker=marker, label=name)
+    for order, level, smallest in ((2, 8e-4, 4e-5), (4, 4e-7, 4e-5), (6, 1.2e-10, 1.2e-4)):
+        steps = np.asarray([4e-4, smallest])
         line = level * (steps / steps[0]) ** order
         axis.loglog(steps, line, color=_plots.BLACK, linewidth=0.8, linestyle=":")
         axis.annotate(f"order {order}", (steps[1], line[1]), fontsize=8, va="top")
@@ -68,6 +74,12 @@ def main(folder: Path) -> None:
     )
     axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_title("Heavy top of [S3] Table 3")
-    axis.legend()
-    _plots.save(figure, folder / "convergence.png")
+    figure.legend(loc="outside lower center", ncols=2)
+    _plots.save(figure, path)
+
+
+def main(folder: Path) -> None:
+    """Measure, print a table, write numbers and a plot."""
+    results = measure()
+    plot(results, folder / "convergence.png")
     (folder / "convergence.json").write_text(json.dumps(results, indent=2) + "\n")
