@@ -56,3 +56,12 @@ class AbstractIntegrator(eqx.Module):
         u: Array | None,
     ) -> Accelerations:
         """Accelerations and multipliers at a state, for the trajectory."""
+
+
+def refuse_constraints(integrator: AbstractIntegrator, system: AbstractSystem) -> None:
+    """Raise `ValueError` for a system with constraints."""
+    if system.nc:
+        raise ValueError(
+            f"{type(integrator).__name__} cannot take a system with {system.nc} constraints; use "
+            "lie_jax.GeneralizedAlpha(), or a model of the same mechanism without joints."
+        )

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from lie_jax import checks
 from lie_jax.integrators import tableaux
-from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.integrators.base import AbstractIntegrator, Step, refuse_constraints
 from lie_jax.integrators.tableaux import (
     COMMUTATOR_FREE,
     CROUCH_GROSSMAN,
@@ -27,11 +27,7 @@ class AbstractExplicit(AbstractIntegrator):
 
     def check(self, system):
         """Refuse constraints."""
-        if system.nc:
-            raise ValueError(
-                f"{type(self).__name__} cannot take a system with {system.nc} constraints; use "
-                "lie_jax.GeneralizedAlpha(), or a model of the same mechanism without joints."
-            )
+        refuse_constraints(self, system)
 
     def init(self, system, t, state, u):
         """No carry."""

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lie_jax import checks, newton
-from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.integrators.base import AbstractIntegrator, Step, refuse_constraints
 from lie_jax.system import AbstractSystem, Accelerations, State
 
 
@@ -61,11 +61,7 @@ class ImplicitRKMK(AbstractIntegrator):
 
     def check(self, system):
         """Refuse constraints."""
-        if system.nc:
-            raise ValueError(
-                f"ImplicitRKMK cannot take a system with {system.nc} constraints; use "
-                "lie_jax.GeneralizedAlpha(), or a model of the same mechanism without joints."
-            )
+        refuse_constraints(self, system)
 
     def init(self, system, t, state, u):
         """The last accelerations, where the next iteration starts."""
