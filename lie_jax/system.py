@@ -14,7 +14,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from lie_jax import calculus, checks, linear
 from lie_jax.algebra import as_float
@@ -69,6 +69,10 @@ class AbstractSystem(eqx.Module):
     def nc(self) -> int:
         """Number of position constraints."""
         return 0
+
+    def regular(self, q: Configuration) -> Bool[Array, ""] | bool:
+        """Whether q is away from the singularities of the coordinates, if they have any."""
+        return True
 
     def constraint(self, t: Time, q: Configuration) -> Multipliers:
         """Position constraints Φ(t, q) (nc,), zero when they hold."""
