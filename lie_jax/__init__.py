@@ -13,12 +13,15 @@ from lie_jax.groups import tait_bryan as tait_bryan
 from lie_jax.groups import unified_velocity as unified_velocity
 from lie_jax.identify import Identification as Identification
 from lie_jax.identify import identify as identify
+from lie_jax.integrators.adaptive import Adaptive as Adaptive
 from lie_jax.integrators.explicit import RKMK as RKMK
 from lie_jax.integrators.explicit import CommutatorFree as CommutatorFree
 from lie_jax.integrators.explicit import CrouchGrossman as CrouchGrossman
 from lie_jax.integrators.explicit import RungeKutta as RungeKutta
 from lie_jax.integrators.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
 from lie_jax.integrators.implicit_rkmk import ImplicitRKMK as ImplicitRKMK
+from lie_jax.integrators.stabilization import Baumgarte as Baumgarte
+from lie_jax.integrators.stabilization import Projection as Projection
 from lie_jax.integrators.tableaux import Tableau as Tableau
 from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body

@@ -192,6 +192,11 @@ class AbstractPoseSpace(AbstractSpace):
         velocity = self.origin_velocity(self.pose(q)[0], v)
         return jnp.concatenate([velocity, self._storage.lift(q[3:], v[3:])])
 
+    def magnitude(self, q):
+        """The distance |r| from the world origin for translations, one radian for rotations."""
+        distance = jnp.sqrt(jnp.sum(q[:3] ** 2))
+        return jnp.concatenate([jnp.broadcast_to(distance, 3), jnp.ones_like(q[:3])])
+
     @abc.abstractmethod
     def origin_velocity(self, rotation: Float[Array, "3 3"], v: Float[Array, "6"]) -> Vector:
         """Inertial components of the velocity ṙ of the frame's origin (m/s)."""

@@ -9,7 +9,8 @@ coordinates x, a flat array of as many numbers as there are velocities:
 - `tangent_operator(x, dx)` is T(x) ẋ = dexp(-x) ẋ, the velocity that belongs to ẋ;
 - `tangent_operator_inv(x, v)` is T(x)⁻¹ v, the ẋ that belongs to a velocity, for angles below 2π;
 - `tangent_operator_inv_derivative(x, dx, v)` is the derivative of T(x)⁻¹ v along dx, written out;
-- `rate_at_zero(v)` is T(0)⁻¹ v, the ẋ at the start of a step.
+- `rate_at_zero(v)` is T(0)⁻¹ v, the ẋ at the start of a step;
+- `magnitude(q)` is what relative tolerances of local coordinates refer to.
 
 Integrators see nothing else of a configuration, so each of them runs on every space.
 """
@@ -19,6 +20,7 @@ from collections.abc import Callable
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
@@ -82,6 +84,10 @@ class AbstractSpace(eqx.Module):
         """`tangent_operator_inv(0, v)`, without its cost: v itself for the exponential."""
         return v
 
+    def magnitude(self, q: Float[Array, " nq"]) -> Float[Array, " nv"]:
+        """Size of q along each local coordinate; the largest entry unless a space says else."""
+        return jnp.full(self.nv, jnp.max(jnp.abs(q)))
+
     @abc.abstractmethod
     def invalid(self, q: np.ndarray) -> str | None:
         """Why the numbers q are no configuration (with the fix), or None when they are one."""
@@ -133,6 +139,10 @@ class Rn(AbstractSpace):
     def tangent_operator_inv_derivative(self, x, dx, v):
         """Zero."""
         return 0.0 * v
+
+    def magnitude(self, q):
+        """|q|."""
+        return jnp.abs(q)
 
     def invalid(self, q):
         """Every array of n numbers is a configuration."""
@@ -195,6 +205,10 @@ class Power(AbstractSpace):
     def rate_at_zero(self, v):
         """Each copy's rate."""
         return self._each(self.factor.rate_at_zero, v)
+
+    def magnitude(self, q):
+        """Each copy's magnitude."""
+        return self._each(self.factor.magnitude, q)
 
     def invalid(self, q):
         """The first copy that is no configuration."""

@@ -109,12 +109,26 @@ class Accelerations(NamedTuple):
     multipliers: Array
 
 
+def _saddle(system: AbstractSystem, t: Time, q: Configuration) -> Array:
+    # The matrix of the equations of motion with constraints. It is regular where the mass matrix is
+    # singular along directions that the constraints fix.
+    b = system.constraint_jacobian(t, q)
+    none = jnp.zeros((system.nc, system.nc), q.dtype)
+    return jnp.block([[system.mass_matrix(q), b.T], [b, none]])
+
+
 def accelerations_and_multipliers(
-    system: AbstractSystem, t: Time, q: Configuration, v: Velocity, u: Inputs = None
+    system: AbstractSystem,
+    t: Time,
+    q: Configuration,
+    v: Velocity,
+    u: Inputs = None,
+    stabilization: float | Array = 0.0,
 ) -> Accelerations:
     """Solve the equations of motion and the twice differentiated constraints for v̇ and λ.
 
-    Needs constraints of full rank.
+    The constraints obey Φ̈ + 2 γ Φ̇ + γ² Φ = 0 with γ (1/s) the `stabilization`, Baumgarte's with
+    critical damping. Needs constraints of full rank.
     """
     t = jnp.asarray(t, q.dtype)
     if not system.nc:
@@ -122,13 +136,40 @@ def accelerations_and_multipliers(
             linear.solve(system.mass_matrix(q), system.force(t, q, v, u)),
             jnp.zeros(0, q.dtype),
         )
-    b = system.constraint_jacobian(t, q)
     drift = calculus.second_time_derivative_at_rest(system.space, system.constraint, t, q, v)
-    matrix = jnp.block(
-        [[system.mass_matrix(q), b.T], [b, jnp.zeros((system.nc, system.nc), q.dtype)]]
-    )
+    if checks.traced(stabilization) or stabilization:
+        rate = calculus.time_derivative(system.space, system.constraint, t, q, v)
+        drift = drift + stabilization * (2.0 * rate + stabilization * system.constraint(t, q))
+    matrix = _saddle(system, t, q)
     solution = linear.solve(matrix, jnp.concatenate([system.force(t, q, v, u), -drift]))
     return Accelerations(solution[: system.nv], solution[system.nv :])
+
+
+class Projected(NamedTuple):
+    """A `State` on the constraints, and the largest violation of the positions that is left."""
+
+    state: State
+    violation: Float[Array, ""]
+
+
+def onto_constraints(system: AbstractSystem, t: Array, state: State, iterations: int) -> Projected:
+    """Gauss-Newton steps of positions along M⁻¹Bᵀ, then the smallest change of the velocity.
+
+    Both in the kinetic-energy norm. Positions move on the group; errors square with each iteration.
+    """
+
+    def smallest(q, violation):
+        right = jnp.concatenate([jnp.zeros(system.nv, q.dtype), -violation])
+        return linear.solve(_saddle(system, t, q), right)[: system.nv]
+
+    def correct(q, _):
+        x = smallest(q, system.constraint(t, q))
+        return system.space.retract(q, system.space.rate_at_zero(x)), None
+
+    q, _ = jax.lax.scan(correct, state.q, length=iterations)
+    rate = calculus.time_derivative(system.space, system.constraint, t, q, state.v)
+    v = state.v + smallest(q, rate)
+    return Projected(State(q, v), jnp.max(jnp.abs(system.constraint(t, q))))
 
 
 _PROJECTION_ITERATIONS = 20
@@ -145,32 +186,19 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
     """
     if not system.nc:
         return state
-    result, violation = _project(system, state, jnp.asarray(t, state.q.dtype))
-    if not checks.traced(violation):
+    projected = _project(system, state, jnp.asarray(t, state.q.dtype))
+    if not checks.traced(projected):
+        violation = float(projected.violation)
         eps = float(jnp.finfo(state.q.dtype).eps)
-        if not float(violation) <= eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q)))):
+        if not violation <= eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q)))):
             raise ValueError(
-                f"lie_jax.project leaves a violation of {float(violation):.3g}; the constraints "
+                f"lie_jax.project leaves a violation of {violation:.3g}; the constraints "
                 "must be independent and within reach: remove redundant joints, or start from "
                 "poses that nearly fit."
             )
-    return result
+    return projected.state
 
 
 @eqx.filter_jit
-def _project(system: AbstractSystem, state: State, t: Array) -> tuple[State, Array]:
-    def directions(q):
-        b = system.constraint_jacobian(t, q)
-        weighted = jnp.linalg.solve(system.mass_matrix(q), b.T)
-        return weighted, b @ weighted
-
-    def correct(q, _):
-        weighted, gram = directions(q)
-        correction = jnp.linalg.solve(gram, system.constraint(t, q))
-        return system.space.retract(q, -weighted @ correction), None
-
-    q, _ = jax.lax.scan(correct, state.q, length=_PROJECTION_ITERATIONS)
-    weighted, gram = directions(q)
-    rate = calculus.time_derivative(system.space, system.constraint, t, q, state.v)
-    v = state.v - weighted @ jnp.linalg.solve(gram, rate)
-    return State(q, v), jnp.max(jnp.abs(system.constraint(t, q)))
+def _project(system: AbstractSystem, state: State, t: Array) -> Projected:
+    return onto_constraints(system, t, state, _PROJECTION_ITERATIONS)

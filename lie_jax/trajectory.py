@@ -8,8 +8,22 @@ class Result(eqx.Enumeration):
     """How a simulation ended."""
 
     successful = "The simulation reached its end."
-    newton_failed = "Newton's method did not converge; what came before is in the trajectory."
+    newton_failed = (
+        "Newton's method, or the projection onto the constraints, did not converge; what came "
+        "before is in the trajectory."
+    )
     non_finite = "The state became infinite or NaN; what came before is in the trajectory."
+    singular = (
+        "The coordinates reached a singularity of the formulation; what came before is in the "
+        "trajectory."
+    )
+    minimum_step = (
+        "The smallest step size did not meet the tolerances; what came before is in the trajectory."
+    )
+    step_bound = (
+        "The bound on the number of steps was reached before the end; what came before is in the "
+        "trajectory."
+    )
 
 
 class Statistics(eqx.Module):
@@ -17,12 +31,18 @@ class Statistics(eqx.Module):
 
     `newton_iterations` (steps,): linear solves of each step, zero for explicit methods.
     `completed_steps` (): steps before the first failure, all of them if there was none.
-    `residual` (): the largest entry of the residual that Newton's method was left with in the first
-    step that failed, scaled as in the method; zero if none failed.
+    `rejected_steps` (): steps of an adaptive run that were taken again with a smaller size.
+    `end_time` (): the time that was reached, s.
+    `residual` (): what the first step that failed left: the largest entry of the residual of
+    Newton's method, scaled as in the method, or of the constraints after the projection; in an
+    adaptive run the estimated error of the last step in units of the tolerance. Zero without
+    failure.
     """
 
     newton_iterations: Int[Array, "..."]
     completed_steps: Int[Array, "..."]
+    rejected_steps: Int[Array, "..."]
+    end_time: Float[Array, "..."]
     residual: Float[Array, "..."]
 
 
@@ -31,7 +51,8 @@ class Trajectory(eqx.Module):
 
     `t` (n,) times in s; `q` (n, nq) configurations; `v` (n, nv) velocities; `acceleration` (n, nv)
     their time derivatives; `multipliers` (n, nc); `stats` a `Statistics`; `result` a `Result`.
-    n = steps // save_every + 1. Instants after a failure are NaN.
+    n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
+    Instants that were not reached are NaN.
     """
 
     t: Float[Array, "..."]

@@ -28,11 +28,14 @@ LAYERS = [
     {"system"},
     {"newton"},
     {
+        "integrators.adaptive",
         "integrators.base",
         "integrators.explicit",
         "integrators.generalized_alpha",
         "integrators.implicit_rkmk",
+        "integrators.stabilization",
     },
+    {"fixed_steps", "adaptive_steps", "preflight"},
     {"simulate", "transforms", "fitting", "interop"},
     {"identify"},
 ]

@@ -10,8 +10,9 @@ from lie_jax.system import AbstractSystem, Accelerations, State
 
 
 class Step(NamedTuple):
-    """State after a step, the integrator's own carry, Newton iterations, whether they converged,
-    and the largest entry of the last residual that Newton's method saw.
+    """State after a step, the integrator's own carry, Newton iterations, whether they or the
+    projection converged, the largest entry of the last residual that they saw, and the state of an
+    embedded method of another order if there is one.
     """
 
     state: State
@@ -19,10 +20,16 @@ class Step(NamedTuple):
     newton_iterations: Int[Array, ""]
     converged: Bool[Array, ""]
     residual: Float[Array, ""]
+    embedded: State | None = None
 
 
 class AbstractIntegrator(eqx.Module):
     """A one-step method: pure functions, with a carry of its own beside the `State`."""
+
+    @property
+    def embedded_order(self) -> int | None:
+        """The lower order of the method and its embedded one, if there is one."""
+        return None
 
     @abc.abstractmethod
     def check(self, system: AbstractSystem) -> None:

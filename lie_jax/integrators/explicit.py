@@ -5,13 +5,16 @@ move the configuration along the velocities of the stages.
 """
 
 import abc
+from collections.abc import Callable
 
 import equinox as eqx
 import jax.numpy as jnp
+from jaxtyping import Array
 
 from lie_jax import checks
 from lie_jax.integrators import tableaux
-from lie_jax.integrators.base import AbstractIntegrator, Step, refuse_constraints
+from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.integrators.stabilization import AbstractStabilization, Projection
 from lie_jax.integrators.tableaux import (
     COMMUTATOR_FREE,
     CROUCH_GROSSMAN,
@@ -19,25 +22,60 @@ from lie_jax.integrators.tableaux import (
     Product,
     Tableau,
 )
-from lie_jax.system import Accelerations, State
+from lie_jax.system import AbstractSystem, Accelerations, State
 
 
 class AbstractExplicit(AbstractIntegrator):
-    """What the explicit methods have in common; they take systems without constraints."""
+    """What the explicit methods have in common.
+
+    Systems with constraints are taken in their index-1 form. `stabilization`, a keyword of all of
+    them, says what keeps positions and velocities on the constraints: `Projection()` after each
+    step, or `Baumgarte(rate)`. Raises `ValueError` for anything else.
+    """
+
+    stabilization: AbstractStabilization = eqx.field(default=Projection(), kw_only=True)
+
+    def __check_init__(self):
+        if not isinstance(self.stabilization, AbstractStabilization):
+            raise ValueError(
+                f"{type(self).__name__}(stabilization=) is {self.stabilization!r}; it must be "
+                "lie_jax.Projection() or lie_jax.Baumgarte(rate)."
+            )
 
     def check(self, system):
-        """Refuse constraints."""
-        refuse_constraints(self, system)
+        """Every system will do."""
 
     def init(self, system, t, state, u):
         """No carry."""
         return None
 
     def accelerations(self, system, t, state, carry, u):
-        """From the equations of motion."""
-        return Accelerations(
-            system.acceleration(t, state.q, state.v, u), jnp.zeros(0, state.q.dtype)
-        )
+        """From the equations of motion, and the constraints in index-1 form."""
+        if system.nc:
+            return self.stabilization.accelerations(system, t, state, u)
+        none = jnp.zeros(0, state.q.dtype)
+        return Accelerations(system.acceleration(t, state.q, state.v, u), none)
+
+    def step(self, system, t, dt, state, carry, u):
+        """One step."""
+
+        def acceleration(node, q, v):
+            at = t + float(node) * dt
+            if system.nc:
+                return self.stabilization.acceleration(system, at, State(q, v), u)
+            return system.acceleration(at, q, v, u)
+
+        end, embedded = self.advance(system, dt, state, acceleration)
+        fine, violation = jnp.ones((), bool), jnp.zeros((), state.q.dtype)
+        if system.nc:
+            end, fine, violation = self.stabilization.after_step(system, t + dt, end)
+        return Step(end, None, jnp.zeros((), jnp.int32), fine, violation, embedded)
+
+    @abc.abstractmethod
+    def advance(
+        self, system: AbstractSystem, dt: Array, state: State, acceleration: Callable
+    ) -> tuple[State, State | None]:
+        """States of the method and of its embedded one, from `acceleration(node, q, v)`."""
 
 
 class RKMK(AbstractExplicit):
@@ -62,8 +100,13 @@ class RKMK(AbstractExplicit):
         """Order of convergence."""
         return tableaux.of(self.tableau).order
 
-    def step(self, system, t, dt, state, carry, u):
-        """One step."""
+    @property
+    def embedded_order(self):
+        """The lower order of the pair, None without an embedded method."""
+        return tableaux.lower_order(self.tableau)
+
+    def advance(self, system, dt, state, acceleration):
+        """One step without projection."""
         tableau, space = tableaux.of(self.tableau), system.space
         rates, accelerations = [], []
         for row, node in zip(tableau.a, tableau.c, strict=True):
@@ -76,10 +119,13 @@ class RKMK(AbstractExplicit):
                 q, v = state.q, state.v
                 rate = space.rate_at_zero(v)
             rates.append(rate)
-            accelerations.append(system.acceleration(t + float(node) * dt, q, v, u))
-        q = space.retract(state.q, dt * _weighted(tableau.b, rates))
-        v = state.v + dt * _weighted(tableau.b, accelerations)
-        return _explicit_step(q, v)
+            accelerations.append(acceleration(node, q, v))
+
+        def end(weights):
+            q = space.retract(state.q, dt * _weighted(weights, rates))
+            return State(q, state.v + dt * _weighted(weights, accelerations))
+
+        return end(tableau.b), end(tableau.embedded) if tableau.embedded else None
 
 
 class RungeKutta(AbstractExplicit):
@@ -101,8 +147,13 @@ class RungeKutta(AbstractExplicit):
         """Order of convergence."""
         return tableaux.of(self.tableau).order
 
-    def step(self, system, t, dt, state, carry, u):
-        """One step."""
+    @property
+    def embedded_order(self):
+        """The lower order of the pair, None without an embedded method."""
+        return tableaux.lower_order(self.tableau)
+
+    def advance(self, system, dt, state, acceleration):
+        """One step without projection."""
         tableau = tableaux.of(self.tableau)
         rates, accelerations = [], []
         for row, node in zip(tableau.a, tableau.c, strict=True):
@@ -110,10 +161,13 @@ class RungeKutta(AbstractExplicit):
             if any(row):
                 q, v = q + dt * _weighted(row, rates), v + dt * _weighted(row, accelerations)
             rates.append(system.space.lift(q, v))
-            accelerations.append(system.acceleration(t + float(node) * dt, q, v, u))
-        q = state.q + dt * _weighted(tableau.b, rates)
-        v = state.v + dt * _weighted(tableau.b, accelerations)
-        return _explicit_step(q, v)
+            accelerations.append(acceleration(node, q, v))
+
+        def end(weights):
+            q = state.q + dt * _weighted(weights, rates)
+            return State(q, state.v + dt * _weighted(weights, accelerations))
+
+        return end(tableau.b), end(tableau.embedded) if tableau.embedded else None
 
 
 class AbstractComposition(AbstractExplicit):
@@ -127,8 +181,7 @@ class AbstractComposition(AbstractExplicit):
         """The coefficients."""
 
     def check(self, system):
-        """Refuse constraints, and charts that cost the method its order."""
-        super().check(system)
+        """Refuse charts that cost the method its order."""
         if self.order > 2 and not system.space.canonical:
             raise ValueError(
                 f"{type(self).__name__}({self.order}) composes flows of constant velocity, which "
@@ -136,8 +189,8 @@ class AbstractComposition(AbstractExplicit):
                 "or lie_jax.RKMK, which keeps its order in every chart."
             )
 
-    def step(self, system, t, dt, state, carry, u):
-        """One step."""
+    def advance(self, system, dt, state, acceleration):
+        """One step without projection."""
         method, space = self.coefficients, system.space
         configurations, velocities, accelerations = [], [], []
 
@@ -152,8 +205,8 @@ class AbstractComposition(AbstractExplicit):
             v = state.v + dt * _weighted(row, accelerations) if any(row) else state.v
             configurations.append(q)
             velocities.append(v)
-            accelerations.append(system.acceleration(t + float(node) * dt, q, v, u))
-        return _explicit_step(moved(method.end), state.v + dt * _weighted(method.b, accelerations))
+            accelerations.append(acceleration(node, q, v))
+        return State(moved(method.end), state.v + dt * _weighted(method.b, accelerations)), None
 
 
 class CrouchGrossman(AbstractComposition):
@@ -189,11 +242,6 @@ class CommutatorFree(AbstractComposition):
     def coefficients(self) -> Composition:
         """The coefficients."""
         return COMMUTATOR_FREE[self.order]
-
-
-def _explicit_step(q, v):
-    none = jnp.zeros((), q.dtype)
-    return Step(State(q, v), None, jnp.zeros((), jnp.int32), jnp.ones((), bool), none)
 
 
 def _weighted(weights, values):

@@ -130,6 +130,14 @@ def of(tableau: "str | Tableau") -> Tableau:
     return TABLEAUX[tableau] if isinstance(tableau, str) else tableau
 
 
+def lower_order(tableau: "str | Tableau") -> int | None:
+    """The lower order of a method and its embedded one, None if there is none."""
+    found = of(tableau)
+    if found.embedded is None:
+        return None
+    return min(found.order, found.embedded_order or found.order - 1)
+
+
 class Product(NamedTuple):
     """A configuration: that of a stage moved by exponentials, one after the other.
 

@@ -1,0 +1,221 @@
+"""Steps of automatic size: a bounded loop that finds them, and their derivatives.
+
+The loop that looks for step sizes is not differentiated. Derivatives are those of the accepted
+steps with their sizes held constant: a scan over the recorded sizes, in either mode and to any
+order.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from lie_jax.fixed_steps import scan
+from lie_jax.integrators import adaptive as control
+from lie_jax.integrators.adaptive import Adaptive
+from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.system import AbstractSystem, State
+from lie_jax.trajectory import Result, Statistics, Trajectory
+
+# A step that would end this close before a stop, relative to its size, is extended to it.
+_REACH = 1.01
+
+
+class _Step(NamedTuple):
+    # An accepted step: where it starts and its size, zero for steps that were not taken.
+    t: Array
+    dt: Array
+
+
+class _Row(NamedTuple):
+    # A saved instant, and after which accepted step it lies.
+    t: Array
+    state: State
+    step: Array
+
+
+class _Loop(NamedTuple):
+    state: State
+    carry: Any
+    t: Array
+    dt: Array
+    error: Array
+    after_rejection: Array
+    attempts: Array
+    accepted: Array
+    stops: Array
+    saved: Array
+    finished: Array
+    result: Result
+    steps: _Step
+    rows: _Row
+
+
+@eqx.filter_jit
+def run(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state: State,
+    dt: Array,
+    adaptive: Adaptive,
+    steps: int,
+    checkpoint: int | None,
+) -> Trajectory:
+    """The trajectory from time 0 with at most that many steps, rejected ones included."""
+    saved, loop = _integrate(system, integrator, state, dt, adaptive, steps, checkpoint)
+    reached = jnp.arange(loop.rows.t.shape[0] + 1) <= loop.saved
+
+    def column(first, rest):
+        values = jnp.concatenate([first[None], rest])
+        return values, reached.reshape(-1, *(1,) * (values.ndim - 1))
+
+    t, mask = column(jnp.zeros_like(loop.t), loop.rows.t)
+    t = jnp.where(mask, t, jnp.nan)
+    q, _ = column(state.q, saved.q)
+    v, wide = column(state.v, saved.v)
+    accelerations = jax.vmap(
+        lambda t, q, v: integrator.accelerations(system, t, State(q, v), loop.carry, None)
+    )(jnp.where(mask, t, 0.0), q, v)
+    return Trajectory(
+        t=t,
+        q=jnp.where(wide, q, jnp.nan),
+        v=jnp.where(wide, v, jnp.nan),
+        acceleration=jnp.where(wide, accelerations.acceleration, jnp.nan),
+        multipliers=jnp.where(wide, accelerations.multipliers, jnp.nan),
+        stats=Statistics(
+            newton_iterations=jnp.zeros(steps, jnp.int32),
+            completed_steps=loop.accepted,
+            rejected_steps=loop.attempts - loop.accepted,
+            end_time=loop.t,
+            residual=jnp.where(loop.result == Result.successful, 0.0, loop.error),
+        ),
+        result=loop.result,
+    )
+
+
+@eqx.filter_custom_jvp
+def _integrate(system, integrator, state, dt, adaptive, steps, checkpoint) -> tuple[State, _Loop]:
+    loop = jax.lax.while_loop(
+        lambda loop: ~loop.finished,
+        lambda loop: _attempt(system, integrator, adaptive, steps, loop),
+        _start(system, integrator, state, dt, adaptive, steps),
+    )
+    return loop.rows.state, loop
+
+
+@_integrate.def_jvp
+def _integrate_jvp(primals, tangents):
+    checkpoint = primals[-1]
+    saved, loop = _integrate(*primals)
+    nothing = jax.tree.map(lambda _: None, loop)
+    if not jax.tree.leaves(tangents[:3]):
+        return (saved, loop), (jax.tree.map(lambda _: None, saved), nothing)
+
+    def replay(system, integrator, state):
+        return _replay(system, integrator, state, loop, checkpoint)
+
+    _, tangent = eqx.filter_jvp(replay, primals[:3], tangents[:3])
+    return (saved, loop), (tangent, nothing)
+
+
+def _replay(system, integrator, state, loop: _Loop, checkpoint) -> State:
+    def step(carry):
+        state, number = carry
+        t, dt = loop.steps.t[number], loop.steps.dt[number]
+
+        def move(state):
+            return integrator.step(system, t, dt, state, loop.carry, None).state
+
+        state = jax.lax.cond(dt > 0.0, move, lambda state: state, state)
+        return (state, number + 1), state
+
+    recomputed = jax.checkpoint(step, prevent_cse=False)
+    length = loop.steps.dt.shape[0]
+    _, states = scan(recomputed, (state, jnp.zeros((), jnp.int32)), length, checkpoint)
+    return jax.tree.map(lambda x: x[loop.rows.step], states)
+
+
+def _start(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
+    zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(dt)
+    rows = steps if adaptive.times is None else adaptive.stops.shape[0]
+    return _Loop(
+        state=state,
+        carry=integrator.init(system, none, state, None),
+        t=none,
+        dt=_within_bounds(adaptive, dt),
+        error=jnp.ones_like(dt),
+        after_rejection=jnp.zeros((), bool),
+        attempts=zero,
+        accepted=zero,
+        stops=zero,
+        saved=zero,
+        finished=jnp.zeros((), bool),
+        # What it is called if nothing else ends it.
+        result=Result.step_bound,
+        steps=_Step(jnp.zeros(steps, dt.dtype), jnp.zeros(steps, dt.dtype)),
+        # Rows that stay unused hold a configuration, so that their accelerations are finite.
+        rows=jax.tree.map(lambda x: jnp.broadcast_to(x, (rows, *x.shape)), _Row(none, state, zero)),
+    )
+
+
+def _within_bounds(adaptive: Adaptive, dt: Array) -> Array:
+    dt = jnp.maximum(dt, adaptive.smallest())
+    return dt if adaptive.dt_max is None else jnp.minimum(dt, adaptive.dt_max)
+
+
+def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) -> _Loop:
+    stop = adaptive.stops[loop.stops]
+    remaining = stop - loop.t
+    lands = remaining <= _REACH * loop.dt
+    dt = jnp.where(lands, remaining, jnp.minimum(loop.dt, 0.5 * remaining))
+    step = integrator.step(system, loop.t, dt, loop.state, loop.carry, None)
+    error = control.error(adaptive, system.space, loop.state, step.state, step.embedded)
+    finite = step.converged & jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
+    error = jnp.where(finite & ~jnp.isnan(error), error, jnp.inf)
+    regular = jnp.asarray(system.regular(step.state.q))
+    accepted = (error <= 1.0) & regular
+
+    growth = control.factor(
+        adaptive,
+        integrator.embedded_order,
+        jnp.where(regular, error, jnp.inf),
+        loop.error,
+        loop.after_rejection,
+    )
+    # A step that a stop has cut short tells nothing against the size that was planned.
+    planned = jnp.where(growth >= 1.0, jnp.maximum(growth * dt, loop.dt), growth * dt)
+
+    at_end = accepted & lands & (loop.stops + 1 == adaptive.stops.shape[0])
+    too_small = ~accepted & (dt <= adaptive.smallest())
+    exhausted = loop.attempts + 1 == steps
+    failure = Result.where(regular, Result.minimum_step, Result.singular)
+    failure = Result.where(jnp.isfinite(error), failure, Result.non_finite)
+    result = Result.where(too_small, failure, loop.result)
+    result = Result.where(at_end, Result.successful, result)
+
+    def kept(new, old):
+        return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
+
+    state = kept(step.state, loop.state)
+    t = jnp.where(accepted, jnp.where(lands, stop, loop.t + dt), loop.t)
+    saves = accepted & (lands | (adaptive.times is None))
+    # A row that does not count yet is written anyway, and again by the next step.
+    row, number = _Row(t, state, loop.accepted), _Step(loop.t, jnp.where(accepted, dt, 0.0))
+    return _Loop(
+        state=state,
+        carry=loop.carry,
+        t=t,
+        dt=_within_bounds(adaptive, planned),
+        error=jnp.where(accepted | at_end | too_small | exhausted, error, loop.error),
+        after_rejection=~accepted,
+        attempts=loop.attempts + 1,
+        accepted=loop.accepted + accepted,
+        stops=loop.stops + (accepted & lands & ~at_end),
+        saved=loop.saved + saves,
+        finished=at_end | too_small | exhausted,
+        result=result,
+        steps=jax.tree.map(lambda rows, x: rows.at[loop.accepted].set(x), loop.steps, number),
+        rows=jax.tree.map(lambda rows, x: rows.at[loop.saved].set(x), loop.rows, row),
+    )

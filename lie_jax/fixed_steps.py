@@ -1,0 +1,186 @@
+"""Steps of one size: a scan over steps, in blocks that reverse mode recomputes."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+from tqdm import tqdm
+
+from lie_jax import checks
+from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.system import AbstractSystem, Accelerations, State
+from lie_jax.trajectory import Result, Statistics, Trajectory
+
+
+class Schedule(NamedTuple):
+    """How many steps, every how many of them are saved, and how many are recomputed as one."""
+
+    steps: int
+    save_every: int
+    checkpoint: int | None
+
+
+class _Loop(NamedTuple):
+    state: State
+    carry: Any
+    taken: Array
+    completed: Array
+    result: Result
+    residual: Array
+
+
+class _Sample(NamedTuple):
+    state: State
+    accelerations: Accelerations
+
+
+def run(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state: State,
+    dt: Array,
+    inputs: Array | None,
+    schedule: Schedule,
+    progress: bool,
+) -> Trajectory:
+    """The trajectory of `schedule.steps` steps of size dt from time 0."""
+    first = _start(system, integrator, state, inputs)
+    if progress and not checks.traced(first, dt, inputs):
+        return _run_with_progress(system, integrator, first, dt, inputs, schedule)
+    loop, samples, counts = _run(system, integrator, first, dt, inputs, schedule)
+    return _trajectory(system, integrator, first, dt, inputs, schedule, loop, samples, counts)
+
+
+@eqx.filter_jit
+def _start(system, integrator, state, inputs) -> _Loop:
+    carry = integrator.init(system, jnp.zeros((), state.q.dtype), state, _input(inputs, 0))
+    zero = jnp.zeros((), jnp.int32)
+    return _Loop(state, carry, zero, zero, Result.successful, jnp.zeros((), state.q.dtype))
+
+
+def _input(inputs: Array | None, index) -> Array | None:
+    return None if inputs is None else jax.lax.dynamic_index_in_dim(inputs, index, keepdims=False)
+
+
+def _step(system, integrator, dt, inputs, loop: _Loop) -> tuple[_Loop, Array]:
+    t = loop.taken.astype(dt.dtype) * dt
+    u = _input(inputs, loop.taken)
+    step = integrator.step(system, t, dt, loop.state, loop.carry, u)
+    state, regular = step.state, system.regular(step.state.q)
+    if regular is not True:
+        state = jax.tree.map(lambda x: jnp.where(regular, x, jnp.nan), state)
+    # The sum is finite only if every number is: one reduction instead of a test of each.
+    fine = step.converged & jnp.isfinite(jnp.sum(state.q) + jnp.sum(state.v))
+    reason = Result.where(regular, Result.non_finite, Result.singular)
+    reason = Result.where(step.converged, reason, Result.newton_failed)
+    first_failure = ~fine & (loop.completed == loop.taken)
+    return (
+        _Loop(
+            state,
+            step.carry,
+            loop.taken + 1,
+            loop.completed + fine.astype(jnp.int32),
+            Result.where(first_failure, reason, loop.result),
+            jnp.where(first_failure, jax.lax.stop_gradient(step.residual), loop.residual),
+        ),
+        step.newton_iterations,
+    )
+
+
+def _sample(system, integrator, dt, inputs, loop: _Loop) -> _Sample:
+    t = loop.taken.astype(dt.dtype) * dt
+    u = _input(inputs, jnp.maximum(loop.taken - 1, 0))
+    return _Sample(loop.state, integrator.accelerations(system, t, loop.state, loop.carry, u))
+
+
+def scan(body: Callable, loop: Any, length: int, block: int | None = None):
+    """Scan `body(loop)` that many times, in rematerialised blocks if asked for."""
+
+    def once(carry, _):
+        return body(carry)
+
+    if block is None or block >= length:
+        return jax.lax.scan(once, loop, length=length)
+    full, rest = divmod(length, block)
+    inner = jax.checkpoint(
+        lambda carry, _: jax.lax.scan(once, carry, length=block), prevent_cse=False
+    )
+    loop, out = jax.lax.scan(inner, loop, length=full)
+    out = jax.tree.map(lambda x: x.reshape(full * block, *x.shape[2:]), out)
+    if rest:
+        loop, tail = jax.lax.scan(once, loop, length=rest)
+        out = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), out, tail)
+    return loop, out
+
+
+@eqx.filter_jit
+def _run(system, integrator, loop, dt, inputs, schedule):
+    """All saved instants after the first, and the Newton iterations of each step."""
+    steps, save_every, checkpoint = schedule
+    step = jax.checkpoint(
+        lambda loop: _step(system, integrator, dt, inputs, loop), prevent_cse=False
+    )
+
+    def until_sample(loop):
+        loop, counts = scan(step, loop, save_every, checkpoint)
+        return loop, (_sample(system, integrator, dt, inputs, loop), counts)
+
+    block = None if checkpoint is None else max(1, checkpoint // save_every)
+    saves, rest = divmod(steps, save_every)
+    loop, (samples, counts) = scan(until_sample, loop, saves, block)
+    counts = counts.reshape(-1)
+    if rest:
+        loop, tail = scan(step, loop, rest, checkpoint)
+        counts = jnp.concatenate([counts, tail])
+    return loop, samples, counts
+
+
+# How many pieces a run with a progress bar is cut into.
+_PROGRESS_UPDATES = 50
+
+
+def _run_with_progress(system, integrator, first, dt, inputs, schedule) -> Trajectory:
+    steps, save_every, checkpoint = schedule
+    piece = max(1, -(-(steps // save_every) // _PROGRESS_UPDATES)) * save_every
+    loop, parts = first, []
+    with tqdm(total=steps, unit="step", desc="simulate") as bar:
+        done = 0
+        while done < steps:
+            now = min(piece, steps - done)
+            part = _run(system, integrator, loop, dt, inputs, Schedule(now, save_every, checkpoint))
+            loop = jax.block_until_ready(part[0])
+            parts.append(part[1:])
+            done += now
+            bar.update(now)
+    samples, counts = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+    return _trajectory(system, integrator, first, dt, inputs, schedule, loop, samples, counts)
+
+
+@eqx.filter_jit
+def _trajectory(
+    system, integrator, first, dt, inputs, schedule, loop, samples, counts
+) -> Trajectory:
+    samples = jax.tree.map(
+        lambda start, rest: jnp.concatenate([start[None], rest]),
+        _sample(system, integrator, dt, inputs, first),
+        samples,
+    )
+    index = jnp.arange(schedule.steps // schedule.save_every + 1) * schedule.save_every
+    return Trajectory(
+        t=index.astype(dt.dtype) * dt,
+        q=samples.state.q,
+        v=samples.state.v,
+        acceleration=samples.accelerations.acceleration,
+        multipliers=samples.accelerations.multipliers,
+        stats=Statistics(
+            newton_iterations=counts,
+            completed_steps=loop.completed,
+            rejected_steps=jnp.zeros((), jnp.int32),
+            end_time=loop.completed.astype(dt.dtype) * dt,
+            residual=loop.residual,
+        ),
+        result=loop.result,
+    )

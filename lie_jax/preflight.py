@@ -1,0 +1,144 @@
+"""Checks before a simulation starts."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lie_jax import calculus, checks
+from lie_jax.integrators.adaptive import Adaptive
+from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.system import AbstractSystem, State
+
+
+class Options(NamedTuple):
+    """What a simulation is asked for beside system, integrator, state and step size."""
+
+    steps: int
+    inputs: Array | None
+    save_every: int
+    checkpoint: int | None
+    progress: bool
+    adaptive: Adaptive | None
+
+
+def check(
+    system: AbstractSystem, integrator: AbstractIntegrator, state: State, dt: Any, options: Options
+) -> None:
+    """Raise `ValueError` for what `lie_jax.simulate` cannot do."""
+    steps, inputs, save_every, checkpoint, _, adaptive = options
+    if not isinstance(system, AbstractSystem):
+        raise ValueError(
+            f"simulate(system=) is a {type(system).__name__}; it must be a system. "
+            "lie_jax.assemble returns the pair (system, state): unpack it."
+        )
+    if not isinstance(integrator, AbstractIntegrator):
+        raise ValueError(
+            f"simulate(integrator=) is {integrator!r}; it must be an integrator, for example "
+            "lie_jax.RKMK('rk4') or lie_jax.GeneralizedAlpha()."
+        )
+    integrator.check(system)
+    checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
+    checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")
+    for name, value in (("q", state.q), ("v", state.v)):
+        checks.finite(f"the initial state's {name}", value)
+    checks.positive("simulate(dt=)", dt, "s")
+    checks.positive_integer("simulate(steps=)", steps, "the number of steps")
+    checks.positive_integer("simulate(save_every=)", save_every, "steps between saved instants")
+    if save_every > steps:
+        raise ValueError(
+            f"simulate(save_every=) is {save_every}, more than steps={steps}: no instant after the "
+            "first would be saved; take at most the number of steps."
+        )
+    if checkpoint is not None:
+        checks.positive_integer("simulate(checkpoint=)", checkpoint, "steps in a block")
+    if inputs is not None and (np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps):
+        raise ValueError(
+            f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, nu): "
+            "one input vector for each step."
+        )
+    if inputs is not None:
+        checks.finite("simulate(inputs=)", inputs)
+    if adaptive is not None:
+        _check_adaptive(integrator, options)
+    floats = (system, state, inputs, adaptive)
+    dtypes = {
+        leaf.dtype
+        for leaf in jax.tree.leaves(eqx.filter(floats, eqx.is_inexact_array))
+        if not leaf.weak_type
+    }
+    if len(dtypes) > 1:
+        raise ValueError(
+            "the system, the state, the inputs and adaptive have the dtypes "
+            f"{sorted(map(str, dtypes))}; all must have one: cast them with "
+            "jax.tree.map(lambda x: x.astype(dtype), ...)."
+        )
+    if not checks.traced(system, state):
+        _check_consistency(system, state)
+
+
+def _check_adaptive(integrator: AbstractIntegrator, options: Options) -> None:
+    if not isinstance(options.adaptive, Adaptive):
+        raise ValueError(
+            f"simulate(adaptive=) is {options.adaptive!r}; it must be a lie_jax.Adaptive(...)."
+        )
+    if integrator.embedded_order is None:
+        raise ValueError(
+            f"simulate(adaptive=): {type(integrator).__name__} has no estimate of its error here; "
+            "use a tableau with embedded weights, for example lie_jax.RKMK('dopri5')."
+        )
+    for name, given, instead in (
+        ("inputs", options.inputs is not None, "let a force depend on time"),
+        ("save_every", options.save_every != 1, "name the instants by Adaptive(times=...)"),
+        ("progress", options.progress, "leave it out"),
+    ):
+        if given:
+            raise ValueError(
+                f"simulate({name}=) is for steps of one size; with adaptive= {instead}."
+            )
+
+
+def _check_consistency(system: AbstractSystem, state: State) -> None:
+    reason = system.space.invalid(np.asarray(state.q))
+    if reason is not None:
+        raise ValueError(f"the initial state's q is no configuration: {reason}.")
+    if not system.nc:
+        return
+    violations = _violations(system, state)
+    if checks.traced(violations):
+        return
+    position, velocity, spectrum, scale = (np.asarray(x) for x in violations)
+    slack = np.sqrt(np.finfo(position.dtype).eps) * float(scale)
+    for what, value, unit in (
+        ("position", position, "constraint units, m for a spherical joint"),
+        ("velocity", velocity, "m/s for a spherical joint"),
+    ):
+        worst = float(np.abs(value).max())
+        if not worst <= slack:
+            raise ValueError(
+                f"the initial state violates the {what} constraints by {worst:.3g} ({unit}); at "
+                f"most {slack:.1g} is allowed: correct it, or use "
+                "lie_jax.project(system, state), a state nearby that satisfies them."
+            )
+    # Relative to the largest singular value; well above the rounding of an exact dependency.
+    rank = int(np.sum(spectrum > 1e3 * np.finfo(spectrum.dtype).eps * spectrum.max()))
+    if rank < system.nc:
+        raise ValueError(
+            f"the constraint Jacobian has {system.nc} rows but rank {rank}; the constraints must "
+            "be independent: remove the redundant joints."
+        )
+
+
+@eqx.filter_jit
+def _violations(system: AbstractSystem, state: State):
+    t = jnp.zeros((), state.q.dtype)
+    space = system.space
+    position = system.constraint(t, state.q)
+    velocity = calculus.time_derivative(space, system.constraint, t, state.q, state.v)
+    spectrum = jnp.linalg.svd(system.constraint_jacobian(t, state.q), compute_uv=False)
+    # Lengths and speeds that the constraints are made of, to judge the rounding in them.
+    scale = 1.0 + jnp.max(jnp.abs(state.q)) + jnp.max(jnp.abs(state.v))
+    return position, velocity, spectrum, scale
