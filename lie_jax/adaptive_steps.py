@@ -65,7 +65,7 @@ def run(
 ) -> Trajectory:
     """The trajectory from time 0 with at most that many steps, rejected ones included."""
     saved, loop = _integrate(system, integrator, state, dt, adaptive, steps, checkpoint)
-    reached = jnp.arange(loop.rows.t.shape[0] + 1) <= loop.saved
+    reached = jnp.arange(loop.rows.t.shape[0] + 1, dtype=jnp.int32) <= loop.saved
 
     def column(first, rest):
         values = jnp.concatenate([first[None], rest])
@@ -211,11 +211,15 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         error=jnp.where(accepted | at_end | too_small | exhausted, error, loop.error),
         after_rejection=~accepted,
         attempts=loop.attempts + 1,
-        accepted=loop.accepted + accepted,
-        stops=loop.stops + (accepted & lands & ~at_end),
-        saved=loop.saved + saves,
+        accepted=loop.accepted + _count(accepted),
+        stops=loop.stops + _count(accepted & lands & ~at_end),
+        saved=loop.saved + _count(saves),
         finished=at_end | too_small | exhausted,
         result=result,
         steps=jax.tree.map(lambda rows, x: rows.at[loop.accepted].set(x), loop.steps, number),
         rows=jax.tree.map(lambda rows, x: rows.at[loop.saved].set(x), loop.rows, row),
     )
+
+
+def _count(flag: Array) -> Array:
+    return flag.astype(jnp.int32)
