@@ -3,14 +3,18 @@
 Body frames lie at the centres of mass; the first ball joint is the world origin.
 """
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
 from lie_jax.mechanics.formulations.lie import LieSystem
 from lie_jax.pose_spaces import AbstractPoseSpace
 from models import spherical_chain
 from models.fixed_point import Numbers
+
+Rows = ArrayLike | Sequence[Sequence[float]]
 
 MASS = (2.0, 1.0)
 # Principal moments about the centres of mass.
@@ -61,10 +65,10 @@ def build(
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
-    center_of_mass: Numbers = CENTER_OF_MASS,
+    center_of_mass: Rows = CENTER_OF_MASS,
     second_joint: Numbers = SECOND_JOINT,
-    orientation: Numbers = ORIENTATION,
-    omega_body: Numbers = OMEGA_BODY,
+    orientation: Rows = ORIENTATION,
+    omega_body: Rows = OMEGA_BODY,
     gravity: Numbers = GRAVITY,
 ) -> tuple[LieSystem, lie_jax.State]:
     """The pendulum as a system with six constraints and its initial state.

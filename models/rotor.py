@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.formulations.lie import LieSystem
 from lie_jax.mechanics.forces import point_position
+from lie_jax.mechanics.formulations.lie import LieSystem
 from lie_jax.mechanics.joints import BodyPose
 from lie_jax.pose_spaces import AbstractPoseSpace
 from models.fixed_point import Numbers

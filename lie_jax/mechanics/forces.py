@@ -88,7 +88,7 @@ def _check_vector(where: str, value: Any, unit: str) -> None:
     checks.shape(where, value, (3,), unit)
 
 
-def _value(value: Any, t: Array) -> Array:
+def _value(value: Any, t: Array) -> Any:
     return value(t) if callable(value) else value
 
 
