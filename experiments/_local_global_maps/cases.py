@@ -70,7 +70,7 @@ def _doubled(first: int) -> tuple[int, ...]:
 
 _RKMK4, _ALPHA = lie_jax.RKMK("rk4"), lie_jax.GeneralizedAlpha(0.9)
 _TOP = (heavy_top.center_of_mass,), (1.0, _doubled(1250), heavy_top.REFERENCE[1.0])
-_ROTOR = (rotor.observed_point,), (0.5, _doubled(25_000), rotor.REFERENCE[0.5])
+_ROTOR = (rotor.observed_point,), (0.1, _doubled(5_000), rotor.REFERENCE[0.1])
 _CHAIN = (chain.tip,), (1.0, _doubled(250), None)
 
 

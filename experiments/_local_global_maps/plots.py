@@ -64,12 +64,12 @@ def errors(cases: dict, path: Path) -> None:
     _plots.save(figure, path)
 
 
-def work(cases: dict, costs: dict, path: Path) -> None:
+def work(cases: dict, path: Path) -> None:
     """Error against work: steps times the cost of a step relative to the default's."""
     figure, axes = _grid(cases)
-    for axis, (name, case) in zip(axes.flat, cases.items(), strict=True):
+    for axis, case in zip(axes.flat, cases.values(), strict=True):
         for key, figures in case.items():
-            ratio = costs[name][key] / costs[name][BASE]
+            ratio = figures["step_us"] / case[BASE]["step_us"]
             first = figures["h"][0]
             axis.loglog([ratio * first / h for h in figures["h"]], figures["error_m"], **_look(key))
         axis.xaxis.set_minor_formatter(NullFormatter())
