@@ -26,9 +26,12 @@ from lie_jax.integrators.tableaux import Tableau as Tableau
 from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body
 from lie_jax.mechanics.forces import PointForce as PointForce
+from lie_jax.mechanics.forces import Torque as Torque
 from lie_jax.mechanics.forces import ViscousFriction as ViscousFriction
 from lie_jax.mechanics.joints import SphericalJoint as SphericalJoint
 from lie_jax.mechanics.mechanism import Mechanism as Mechanism
+from lie_jax.mechanics.springs import CartesianSpringDamper as CartesianSpringDamper
+from lie_jax.mechanics.springs import LinearSpringDamper as LinearSpringDamper
 from lie_jax.pose_spaces import R3SO3 as R3SO3
 from lie_jax.pose_spaces import SE3 as SE3
 from lie_jax.simulate import SimulationError as SimulationError

@@ -13,7 +13,7 @@ import lie_jax
 from lie_jax import transforms
 from lie_jax.groups import product
 from lie_jax.spaces import Power
-from models import heavy_top, pinned_body
+from models import chain, heavy_top, pinned_body
 
 EYE = np.eye(3)
 _PRODUCT = product.direct_product((lie_jax.so3, 3), (lie_jax.rn, 3))
@@ -95,6 +95,32 @@ CASES = {
         lambda: lie_jax.PointForce("b", lambda t: jnp.stack([t, t])), "shape (2,)", "(3,)"),
     "friction": (
         lambda: lie_jax.ViscousFriction("a", "b", -0.5), "coefficient is -0.5", "not be negative"),
+    "force frame": (
+        lambda: lie_jax.PointForce("b", EYE[0], frame="inertial"), "'inertial'", "'world', 'body'"),
+    "torque shape": (
+        lambda: lie_jax.Torque("b", 3.0, frame="body"), "Torque('b').torque", "(3,)", "N m, body"),
+    "torque returns a tuple": (
+        lambda: lie_jax.Torque("b", lambda t: (0.0, 0.0, t)), "tuple", "N m, inertial"),
+    "spring shape": (
+        lambda: lie_jax.CartesianSpringDamper("a", "b", 5.0), "stiffness", "(3,)", "N/m"),
+    "spring stiffness": (
+        lambda: lie_jax.CartesianSpringDamper("a", "b", (1.0, -2.0, 0.0)), "stiffness[1] is -2.0",
+        "not be negative", "N/m"),
+    "spring damping": (
+        lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, -2.0, 0.5), "damping is -2.0", "N s/m"),
+    "spring length": (
+        lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.0), "length is 0.0", "positive"),
+    "spring point": (
+        lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.5, child_point=(1.0,)),
+        "LinearSpringDamper('a', 'b').child_point", "(3,)"),
+    "spring offset": (
+        lambda: lie_jax.CartesianSpringDamper("a", "b", (1.0, 1.0, 1.0), offset=(0, np.nan, 0)),
+        "offset", "nan", "finite"),
+    "chain of other joints": (
+        lambda: chain.build(joint="revolute"), "'revolute'", "one of: 'spherical'"),
+    "chain of no links": (lambda: chain.build(n=0), "n=", "at least 1"),
+    "chain velocities": (
+        lambda: chain.build(n=2, omega_relative=np.zeros((3, 3))), "omega_relative", "(2, 3)"),
     "coordinates": (
         lambda: lie_jax.R3SO3(coordinates="euler"), "'euler'", "'quaternion'", "'rotation_vector'"),
     "chart": (lambda: lie_jax.SE3(chart="log"), "SE3(chart=)", "'log'", "'exp'"),

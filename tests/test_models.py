@@ -1,10 +1,19 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from models import heavy_top, pinned_body
+from lie_jax.system import accelerations_and_multipliers
+from models import (
+    chain,
+    double_pendulum,
+    follower_torque,
+    heavy_top,
+    pinned_body,
+    rotor,
+)
 
 PARAMETERS = {
     "center_of_mass": jnp.asarray([0.02, -0.03, 0.2]),
@@ -69,3 +78,80 @@ def test_observed_points():
             expected = lie_jax.quaternion.rotate(PARAMETERS["orientation"], jnp.asarray(marker))
             assert_allclose(seen.markers[0, 3 * k : 3 * k + 3], expected, atol=1e-14)
         assert_allclose(seen.gyro[0], PARAMETERS["omega_body"])
+
+
+# What a method of order 6 or higher must reach of the reference solutions, in m, 1 and rad/s.
+TRUTH = 1e-10
+
+
+def _rotor_error(seconds: float) -> float:
+    """Largest error of the axis point at the end, without and with weight (m)."""
+    h = 1e-5
+    steps = round(seconds / h)
+
+    @jax.jit
+    @jax.vmap
+    def end(gravity):
+        system, state = rotor.build(gravity=gravity)
+        run = lie_jax.simulate(
+            system, lie_jax.RKMK("rk67"), state, dt=h, steps=steps, save_every=steps, throw=False
+        )
+        return rotor.observed_point(system, run.q[-1])
+
+    ends = end(jnp.asarray([rotor.GRAVITY, rotor.WEIGHT]))
+    expected = [rotor.REFERENCE[seconds], rotor.REFERENCE_WITH_WEIGHT[seconds]]
+    return float(np.max(np.abs(np.asarray(ends) - np.asarray(expected))))
+
+
+def test_rotor():
+    assert _rotor_error(0.1) < TRUTH
+
+
+@pytest.mark.slow
+def test_rotor_over_the_time_of_the_paper():
+    assert _rotor_error(4.0) < TRUTH
+
+
+def test_follower_torque():
+    system, state = follower_torque.build(lie_jax.SE3())
+    run = lie_jax.simulate(
+        system, lie_jax.RKMK("rk67"), state, dt=1e-3, steps=10_000, save_every=1_000
+    )
+    for seconds, (rotation, omega) in follower_torque.REFERENCE.items():
+        i = round(seconds)
+        assert_allclose(system.poses(run.q[i])[0][0], rotation, rtol=0, atol=TRUTH)
+        assert_allclose(run.v[i, 3:], omega, rtol=0, atol=TRUTH)
+
+
+def _end_of_index_1(system, state, h: float, steps: int):
+    """End of a run of RK4 on the accelerations with the constraints differentiated twice."""
+    integrator = lie_jax.RKMK("rk4")
+
+    def step(state, i):
+        return integrator.step(system, i * h, jnp.asarray(h), state, None, None).state, None
+
+    return jax.jit(lambda state: jax.lax.scan(step, state, jnp.arange(float(steps)))[0])(state)
+
+
+def test_double_pendulum():
+    system, state = double_pendulum.build()
+    end = _end_of_index_1(system, state, 1e-3, 1000)
+    centers = double_pendulum.centers_of_mass(system, end.q)
+    assert_allclose(centers, double_pendulum.REFERENCE[1.0], rtol=0, atol=TRUTH)
+    solved = jax.jit(accelerations_and_multipliers)(system, 1.0, end.q, end.v)
+    forces = solved.multipliers.reshape(2, 3)
+    on_first, on_first_from_second = double_pendulum.REFERENCE_FORCES[1.0]
+    # Forces of up to 20 N, and errors of ω and R in what they depend on.
+    assert_allclose(-forces[0], on_first, rtol=0, atol=100 * TRUTH)
+    assert_allclose(forces[1], on_first_from_second, rtol=0, atol=100 * TRUTH)
+
+
+def test_chain():
+    system, state = chain.build()
+    end = _end_of_index_1(system, state, 1e-3, 500)
+    rotation = system.poses(end.q)[0]
+    above = jnp.concatenate([jnp.eye(3)[None], rotation[:-1]])
+    expected = jax.vmap(lie_jax.quaternion.to_matrix)(jnp.asarray(chain.REFERENCE[0.5]))
+    got = jnp.einsum("nji,njk->nik", above, rotation)
+    assert_allclose(got, expected, rtol=0, atol=TRUTH)
+    assert_allclose(chain.tip(system, state.q), [0.0, 0.0, -3.0], rtol=0, atol=1e-15)

@@ -27,6 +27,17 @@ class BodyVelocity(NamedTuple):
     omega_body: Vector
 
 
+def point_position(pose: BodyPose, point: Vector) -> Vector:
+    """Inertial position of a body-fixed point (m)."""
+    return pose.position + algebra.matvec(pose.rotation, point)
+
+
+def point_velocity(pose: BodyPose, velocity: BodyVelocity, point: Vector) -> Vector:
+    """Inertial velocity of a body-fixed point (m/s)."""
+    swing = algebra.cross(velocity.omega_body, point)
+    return velocity.linear + algebra.matvec(pose.rotation, swing)
+
+
 class AbstractForce(eqx.Module):
     """A force element; `bodies` are the names of those that its wrenches act on, in order."""
 
@@ -58,54 +69,100 @@ def _as_force(value: Any) -> Any:
     return jax.tree_util.Partial(value) if callable(value) else as_float(value)
 
 
-class PointForce(AbstractForce):
-    """A force with inertial components that acts at a body-fixed point.
+FRAMES = ("world", "body")
+_COMPONENTS = {"world": "inertial components", "body": "body components"}
 
-    **Arguments:** `body`: its name; `force`: (3,), a constant (N, inertial components), or a
-    function of the time (s) that returns one; `point`: (3,), in the body frame (m). A function with
+
+def _check_vector(where: str, value: Any, unit: str) -> None:
+    """Raise unless the value, or what it returns as a function of the time, has shape (3,)."""
+    if callable(value):
+        # A weakly typed time goes with parameters of either precision.
+        value = jax.eval_shape(value, jnp.asarray(0.0))
+        if not hasattr(value, "shape"):
+            raise ValueError(
+                f"{where} returns a {type(value).__name__}; it must return one array of "
+                f"shape (3,), {unit}: wrap the components in jnp.stack."
+            )
+    else:
+        checks.finite(where, value)
+    checks.shape(where, value, (3,), unit)
+
+
+def _value(value: Any, t: Array) -> Any:
+    return value(t) if callable(value) else value
+
+
+class PointForce(AbstractForce):
+    """A force at a body-fixed point, with a direction fixed in the world or in the body.
+
+    **Arguments:** `body`: its name; `force`: (3,), a constant (N), or a function of the time (s)
+    that returns one; `point`: (3,), in the body frame (m); `frame`: `"world"` for inertial
+    components, `"body"` for components that turn with the body (a follower force). A function with
     parameters to be differentiated is an `equinox.Module` with `__call__`, or a
-    `jax.tree_util.Partial`. A constant force has the potential -F·p. Raises `ValueError` for other
-    shapes.
+    `jax.tree_util.Partial`. A constant force has the potential -F·p in the world's frame, none in
+    the body's. Raises `ValueError` for other shapes and words.
     """
 
     body: str = eqx.field(static=True)
     force: Float[Array, "..."] | Callable = eqx.field(converter=_as_force)
     point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    frame: str = eqx.field(static=True, default="world")
 
     def __check_init__(self):
         where = f"PointForce({self.body!r})"
         checks.shape(f"{where}.point", self.point, (3,), "m, body components")
         checks.finite(f"{where}.point", self.point)
-        value = self.force
-        if callable(value):
-            value = jax.eval_shape(value, jnp.zeros((), self.point.dtype))
-            if not hasattr(value, "shape"):
-                raise ValueError(
-                    f"{where}.force returns a {type(value).__name__}; it must return one array of "
-                    "shape (3,), N, inertial components: wrap the components in jnp.stack."
-                )
-        else:
-            checks.finite(f"{where}.force", value)
-        checks.shape(f"{where}.force", value, (3,), "N, inertial components")
+        checks.one_of(f"{where}.frame", self.frame, FRAMES)
+        _check_vector(f"{where}.force", self.force, f"N, {_COMPONENTS[self.frame]}")
 
     @property
     def bodies(self):
         """The one body."""
         return (self.body,)
 
-    def _value(self, t):
-        return self.force(t) if callable(self.force) else self.force
-
     def wrenches(self, t, poses, velocities, u):
         """The force at its point."""
-        return (force_at(poses[0], self.point, self._value(t)),)
+        force = _value(self.force, t)
+        if self.frame == "body":
+            force = algebra.matvec(poses[0].rotation, force)
+        return (force_at(poses[0], self.point, force),)
 
     def potential_energy(self, poses):
-        """-F·p for a constant force, else zero."""
-        if callable(self.force):
+        """-F·p for a constant force of constant direction, else zero."""
+        if callable(self.force) or self.frame == "body":
             return jnp.zeros((), poses[0].position.dtype)
-        place = poses[0].position + algebra.matvec(poses[0].rotation, self.point)
-        return -algebra.dot(self.force, place)
+        return -algebra.dot(self.force, point_position(poses[0], self.point))
+
+
+class Torque(AbstractForce):
+    """A torque on a body, with a direction fixed in the world or in the body.
+
+    **Arguments:** `body`: its name; `torque`: (3,), a constant (N m), or a function of the time (s)
+    that returns one, as for `PointForce`; `frame`: `"world"` for inertial components, `"body"` for
+    components that turn with the body (a follower torque). It has no potential. Raises `ValueError`
+    for other shapes and words.
+    """
+
+    body: str = eqx.field(static=True)
+    torque: Float[Array, "..."] | Callable = eqx.field(converter=_as_force)
+    frame: str = eqx.field(static=True, default="world")
+
+    def __check_init__(self):
+        where = f"Torque({self.body!r})"
+        checks.one_of(f"{where}.frame", self.frame, FRAMES)
+        _check_vector(f"{where}.torque", self.torque, f"N m, {_COMPONENTS[self.frame]}")
+
+    @property
+    def bodies(self):
+        """The one body."""
+        return (self.body,)
+
+    def wrenches(self, t, poses, velocities, u):
+        """The torque, and no force."""
+        torque = _value(self.torque, t)
+        if self.frame == "world":
+            torque = algebra.matvec(poses[0].rotation.T, torque)
+        return (Wrench(jnp.zeros_like(torque), torque),)
 
 
 class ViscousFriction(AbstractForce):

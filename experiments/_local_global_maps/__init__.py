@@ -1,0 +1,1 @@
+"""Parts of the experiment `local_global_maps`."""

@@ -1,0 +1,134 @@
+"""Springs and dampers between a point of one body and a point of another, or of the ground."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import algebra, checks
+from lie_jax.algebra import as_float
+from lie_jax.mechanics.forces import AbstractForce, point_position, point_velocity
+from lie_jax.mechanics.joints import force_at
+
+
+class AbstractPointSpring(AbstractForce):
+    """What such elements have in common: the two points and how far apart they are."""
+
+    parent: eqx.AbstractVar[str]
+    child: eqx.AbstractVar[str]
+    parent_point: eqx.AbstractVar[Float[Array, "..."]]
+    child_point: eqx.AbstractVar[Float[Array, "..."]]
+
+    @property
+    def bodies(self):
+        """Parent and child."""
+        return (self.parent, self.child)
+
+    @property
+    def _where(self) -> str:
+        return f"{type(self).__name__}({self.parent!r}, {self.child!r})"
+
+    def _check_points(self):
+        for field in ("parent_point", "child_point"):
+            checks.shape(f"{self._where}.{field}", getattr(self, field), (3,), "m, body components")
+            checks.finite(f"{self._where}.{field}", getattr(self, field))
+
+    def _displacement(self, poses):
+        parent, child = poses
+        return point_position(child, self.child_point) - point_position(parent, self.parent_point)
+
+    def _rate(self, poses, velocities):
+        return point_velocity(poses[1], velocities[1], self.child_point) - point_velocity(
+            poses[0], velocities[0], self.parent_point
+        )
+
+    def _pair(self, poses, force):
+        return (
+            force_at(poses[0], self.parent_point, -force),
+            force_at(poses[1], self.child_point, force),
+        )
+
+
+class CartesianSpringDamper(AbstractPointSpring):
+    """Springs and dampers along the three inertial axes.
+
+    With e the inertial vector from the parent's to the child's point, the force on the child's
+    point is -k (e - offset) - d ė, axis by axis, and its opposite acts at the parent's point.
+    Between two bodies whose points are apart this pair has a moment; against the ground it stands
+    for a support.
+
+    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `parent_point`, `child_point`:
+    (3,), in each body's frame (m); `stiffness`: k (3,), N/m; `damping`: d (3,), N s/m, neither
+    negative; `offset`: (3,), e at rest, inertial components (m). Raises `ValueError` for other
+    shapes and values. Source: [S3] 4.2, Table 6.
+    """
+
+    parent: str = eqx.field(static=True)
+    child: str = eqx.field(static=True)
+    stiffness: Float[Array, "..."] = eqx.field(converter=as_float)
+    damping: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    offset: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+
+    def __check_init__(self):
+        self._check_points()
+        checks.shape(f"{self._where}.offset", self.offset, (3,), "m, inertial components")
+        checks.finite(f"{self._where}.offset", self.offset)
+        for field, unit in (("stiffness", "N/m"), ("damping", "N s/m")):
+            value = getattr(self, field)
+            checks.shape(f"{self._where}.{field}", value, (3,), f"{unit}, along inertial axes")
+            for i, number in enumerate(value):
+                checks.non_negative(f"{self._where}.{field}[{i}]", number, unit)
+
+    def wrenches(self, t, poses, velocities, u):
+        """The force at the child's point, and its opposite at the parent's."""
+        stretch = self._displacement(poses) - self.offset
+        rate = self._rate(poses, velocities)
+        return self._pair(poses, -self.stiffness * stretch - self.damping * rate)
+
+    def potential_energy(self, poses):
+        """½ k (e - offset)², summed over the axes."""
+        stretch = self._displacement(poses) - self.offset
+        return 0.5 * algebra.dot(self.stiffness, stretch * stretch)
+
+
+class LinearSpringDamper(AbstractPointSpring):
+    """A spring and damper along the line between the two points.
+
+    At the distance ℓ it pulls the points together by k (ℓ - length) + d ℓ̇. The points must not
+    meet: the line has no direction there and the force is NaN.
+
+    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `stiffness`: k, N/m;
+    `damping`: d, N s/m, neither negative; `length`: the relaxed distance, positive, m;
+    `parent_point`, `child_point`: (3,), in each body's frame (m). Raises `ValueError` for other
+    shapes and values.
+    """
+
+    parent: str = eqx.field(static=True)
+    child: str = eqx.field(static=True)
+    stiffness: Float[Array, "..."] = eqx.field(converter=as_float)
+    damping: Float[Array, "..."] = eqx.field(converter=as_float)
+    length: Float[Array, "..."] = eqx.field(converter=as_float)
+    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+
+    def __check_init__(self):
+        self._check_points()
+        for field, unit in (("stiffness", "N/m"), ("damping", "N s/m")):
+            checks.non_negative(f"{self._where}.{field}", getattr(self, field), unit)
+        checks.positive(f"{self._where}.length", self.length, "m")
+
+    def wrenches(self, t, poses, velocities, u):
+        """The tension at the child's point, and its opposite at the parent's."""
+        line = self._displacement(poses)
+        distance = jnp.sqrt(algebra.dot(line, line))
+        direction = line / distance
+        rate = algebra.dot(direction, self._rate(poses, velocities))
+        tension = self.stiffness * (distance - self.length) + self.damping * rate
+        return self._pair(poses, -tension * direction)
+
+    def potential_energy(self, poses):
+        """½ k (ℓ - length)²."""
+        line = self._displacement(poses)
+        stretch = jnp.sqrt(algebra.dot(line, line)) - self.length
+        return 0.5 * self.stiffness * stretch * stretch
