@@ -23,7 +23,7 @@ LAYERS = [
         *("groups.adjoint", "groups.rn", "groups.product", "groups.closed_forms"),
         *("groups.tait_bryan", "groups.euler_parameters", "groups.unified_velocity"),
     },
-    {"spaces", "pose_spaces"},
+    {"spaces", "body_spaces", "pose_spaces"},
     {"calculus"},
     {"system"},
     {"newton"},
