@@ -115,7 +115,8 @@ PUBLIC = {
     "se3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
     "ddcay_inv ad Ad identity compose inverse act",
     "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
-    "": "R3SO3 SE3 Mechanism assemble Body SphericalJoint PointForce ViscousFriction State RKMK "
+    "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity "
+    "Mechanism assemble Body SphericalJoint PointForce ViscousFriction State RKMK "
     "GeneralizedAlpha simulate identify project enable_x64 AbstractSystem Trajectory Result "
     "SimulationError Identification transforms",
 }
