@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
+from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.groups import closed_forms, quaternion, se3, so3
-from lie_jax.spaces import AbstractSpace
 
 Vector = Float[Array, "3"]
 
@@ -120,7 +120,7 @@ _SCREW_CHARTS = {
 }
 
 
-class AbstractPoseSpace(AbstractSpace):
+class AbstractPoseSpace(AbstractBodySpace):
     """Poses of one rigid body: q = (r, orientation), six velocities.
 
     r is the position of the body frame's origin in the inertial frame (m). The orientation is a
@@ -189,27 +189,13 @@ class AbstractPoseSpace(AbstractSpace):
 
     def lift(self, q, v):
         """Time derivative of the coordinates: (ṙ, rate of the orientation's numbers)."""
-        velocity = self.origin_velocity(self.pose(q)[0], v)
-        return jnp.concatenate([velocity, self._storage.lift(q[3:], v[3:])])
+        linear, omega = self.hybrid_velocity(self.pose(q)[0], q, v)
+        return jnp.concatenate([linear, self._storage.lift(q[3:], omega)])
 
     def magnitude(self, q):
         """The distance |r| from the world origin for translations, one radian for rotations."""
         distance = jnp.sqrt(jnp.sum(q[:3] ** 2))
         return jnp.concatenate([jnp.broadcast_to(distance, 3), jnp.ones_like(q[:3])])
-
-    @abc.abstractmethod
-    def origin_velocity(self, rotation: Float[Array, "3 3"], v: Float[Array, "6"]) -> Vector:
-        """Inertial components of the velocity ṙ of the frame's origin (m/s)."""
-
-    @abc.abstractmethod
-    def origin_acceleration(
-        self, rotation: Float[Array, "3 3"], v: Float[Array, "6"], dv: Float[Array, "6"]
-    ) -> Vector:
-        """Inertial components of r̈ (m/s²) for velocities v and their time derivatives dv."""
-
-    @abc.abstractmethod
-    def velocity_from_world(self, rotation: Float[Array, "3 3"], velocity: Vector) -> Vector:
-        """The first three velocities for a given ṙ: inverse of `origin_velocity`."""
 
     def invalid(self, q):
         """A quaternion must have unit norm, a rotation vector at most the norm π."""
@@ -274,17 +260,25 @@ class R3SO3(AbstractPoseSpace):
         """The translation as it is, the angular velocity divided by the slope of the chart."""
         return jnp.concatenate([v[:3], v[3:] / self._rotation_chart.slope])
 
-    def origin_velocity(self, rotation, v):
-        """v[:3]."""
-        return v[:3]
+    def hybrid_velocity(self, rotation, q, v):
+        """The two halves of v."""
+        return v[:3], v[3:]
 
-    def origin_acceleration(self, rotation, v, dv):
-        """dv[:3]."""
-        return dv[:3]
+    def hybrid_acceleration(self, rotation, q, v, dv):
+        """The two halves of dv."""
+        return dv[:3], dv[3:]
 
-    def velocity_from_world(self, rotation, velocity):
-        """The velocity itself."""
-        return velocity
+    def generalized_force(self, rotation, q, force, torque):
+        """(f, τ)."""
+        return jnp.concatenate([force, torque])
+
+    def velocity(self, rotation, q, linear, omega):
+        """(ṙ, ω)."""
+        return jnp.concatenate([linear, omega])
+
+    def acceleration(self, rotation, q, v, linear, angular):
+        """(r̈, ω̇)."""
+        return jnp.concatenate([linear, angular])
 
 
 class SE3(AbstractPoseSpace):
@@ -340,14 +334,23 @@ class SE3(AbstractPoseSpace):
         """The twist divided by the slope of the chart."""
         return v / self._rotation_chart.slope
 
-    def origin_velocity(self, rotation, v):
-        """R v[:3]."""
-        return algebra.matvec(rotation, v[:3])
+    def hybrid_velocity(self, rotation, q, v):
+        """(R v[:3], ω)."""
+        return algebra.matvec(rotation, v[:3]), v[3:]
 
-    def origin_acceleration(self, rotation, v, dv):
-        """R (dv[:3] + ω × v[:3])."""
-        return algebra.matvec(rotation, dv[:3] + algebra.cross(v[3:], v[:3]))
+    def hybrid_acceleration(self, rotation, q, v, dv):
+        """(R (dv[:3] + ω × v[:3]), ω̇)."""
+        return algebra.matvec(rotation, dv[:3] + algebra.cross(v[3:], v[:3])), dv[3:]
 
-    def velocity_from_world(self, rotation, velocity):
-        """Rᵀ ṙ."""
-        return algebra.matvec(rotation.T, velocity)
+    def generalized_force(self, rotation, q, force, torque):
+        """(Rᵀ f, τ)."""
+        return jnp.concatenate([algebra.matvec(rotation.T, force), torque])
+
+    def velocity(self, rotation, q, linear, omega):
+        """(Rᵀ ṙ, ω)."""
+        return jnp.concatenate([algebra.matvec(rotation.T, linear), omega])
+
+    def acceleration(self, rotation, q, v, linear, angular):
+        """(Rᵀ r̈ - ω × v[:3], ω̇)."""
+        own = algebra.matvec(rotation.T, linear) - algebra.cross(v[3:], v[:3])
+        return jnp.concatenate([own, angular])

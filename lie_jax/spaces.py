@@ -93,23 +93,13 @@ class AbstractSpace(eqx.Module):
         """Why the numbers q are no configuration (with the fix), or None when they are one."""
 
 
-class Rn(AbstractSpace):
-    """The vector space Rⁿ: retraction is addition, and each integrator its classical self."""
-
-    n: int = eqx.field(static=True)
-
-    def __check_init__(self):
-        checks.positive_integer("Rn(n=)", self.n, "the dimension")
-
-    @property
-    def nq(self) -> int:
-        """Number of absolute coordinates."""
-        return self.n
+class AbstractVectorSpace(AbstractSpace):
+    """A space of n numbers with velocities q̇: retraction is addition."""
 
     @property
     def nv(self) -> int:
         """Number of velocities."""
-        return self.n
+        return self.nq
 
     @property
     def canonical(self):
@@ -143,6 +133,20 @@ class Rn(AbstractSpace):
     def magnitude(self, q):
         """|q|."""
         return jnp.abs(q)
+
+
+class Rn(AbstractVectorSpace):
+    """The vector space Rⁿ: retraction is addition, and each integrator its classical self."""
+
+    n: int = eqx.field(static=True)
+
+    def __check_init__(self):
+        checks.positive_integer("Rn(n=)", self.n, "the dimension")
+
+    @property
+    def nq(self) -> int:
+        """Number of absolute coordinates."""
+        return self.n
 
     def invalid(self, q):
         """Every array of n numbers is a configuration."""

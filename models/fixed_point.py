@@ -15,9 +15,9 @@ from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
 from lie_jax import algebra
+from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics.body import inertia_about_origin
-from lie_jax.mechanics.formulations.lie import LieSystem
-from lie_jax.pose_spaces import AbstractPoseSpace
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 
 BODY = "body"
 # What a model takes for a number, a vector or a matrix.
@@ -27,7 +27,7 @@ AppliedForce = tuple[Callable, Callable, Sequence[float]]
 
 
 def build(
-    formulation: AbstractPoseSpace | None,
+    formulation: AbstractBodySpace | None,
     *,
     constrained: bool,
     mass: Numbers,
@@ -38,7 +38,7 @@ def build(
     gravity: Numbers,
     friction: Numbers | None = None,
     applied: AppliedForce | None = None,
-) -> tuple[LieSystem, lie_jax.State]:
+) -> tuple[RigidBodySystem, lie_jax.State]:
     """The system and its initial state; `center_of_mass` and points count from the fixed point."""
     formulation = lie_jax.R3SO3() if formulation is None else formulation
     mass, inertia, center_of_mass, orientation, omega_body, gravity = (
@@ -77,10 +77,10 @@ def build(
 
 
 def point_on_body(
-    system: LieSystem, q: Float[Array, " nq"], point: Float[Array, "3"]
+    system: RigidBodySystem, q: Float[Array, " nq"], point: Float[Array, "3"]
 ) -> Float[Array, "3"]:
     """World position (3,) of a body point that is given from the fixed point, m."""
     rotation, position = system.poses(q)
-    if system.nc:
+    if system.joints:
         point = point + system.joints[0].element.child_point[0]
     return position[0] + algebra.matvec(rotation[0], point)

@@ -18,8 +18,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.formulations.lie import LieSystem
-from lie_jax.pose_spaces import AbstractPoseSpace
+from lie_jax.body_spaces import AbstractBodySpace
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from models import fixed_point
 from models.fixed_point import Numbers
 
@@ -43,7 +43,7 @@ def _opposite_drive(t: Float[Array, ""]) -> Float[Array, "3"]:
 
 
 def build(
-    formulation: AbstractPoseSpace | None = None,
+    formulation: AbstractBodySpace | None = None,
     *,
     constrained: bool = False,
     mass: Numbers = MASS,
@@ -53,7 +53,7 @@ def build(
     orientation: Numbers,
     omega_body: Numbers,
     gravity: Numbers = GRAVITY,
-) -> tuple[LieSystem, lie_jax.State]:
+) -> tuple[RigidBodySystem, lie_jax.State]:
     """The body as a system and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `constrained`: whether a spherical joint holds
@@ -83,14 +83,15 @@ class Observations(NamedTuple):
     gyro: Array
 
 
-def observe(system: LieSystem, trajectory: lie_jax.Trajectory) -> Observations:
+def observe(system: RigidBodySystem, trajectory: lie_jax.Trajectory) -> Observations:
     """What markers and gyro show at the trajectory's instants."""
     points = jnp.asarray(MARKERS, trajectory.q.dtype)
 
     def at(q):
         return jnp.concatenate([fixed_point.point_on_body(system, q, p) for p in points])
 
-    return Observations(jax.vmap(at)(trajectory.q), trajectory.v[:, 3:])
+    twists = jax.vmap(system.twists)(trajectory.q, trajectory.v)
+    return Observations(jax.vmap(at)(trajectory.q), twists[:, 0, 3:])
 
 
 class Recording(NamedTuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import demo, heavy_top, local_global_maps
+from experiments import demo, heavy_top, local_global_maps, unified_velocity
 
 OUT = Path(__file__).parent.parent / "out"
 
@@ -99,3 +99,23 @@ def test_local_global_maps():
 
 # Rounding of positions below 3 m that builds up over 20 000 steps; measured 4e-14 at most.
 JOINT_ROUNDING = 1e-12
+
+
+@pytest.mark.slow
+def test_unified_velocity():
+    folder, results = _written(unified_velocity, "results.json")
+    methods = results["methods"]
+    for name, case in methods.items():
+        # From h = 1e-3 s to 1e-4 s; smaller steps are at the level of rounding.
+        h, errors = (
+            np.asarray(results["h"][3:7]),
+            np.asarray(case["omega_error_after_one_turn"][3:7]),
+        )
+        assert np.polyfit(np.log(h), np.log(errors), 1)[0] > 4.0, name
+        # After 1 s rounding has been amplified to 1e-5 rad/s of 100 rad/s.
+        assert case["omega_error"][6] < 1e-4
+        assert case["point_error_m"]["0.25"] < 1e-9
+        assert max(case["largest_determinant_error"]["stored"]) < 1e-14
+        assert results["point_minus_quaternions_m"][name]["after one turn"] < 1e-11
+    for name in ("path", "point", "omega", "determinant", "determinant_steps", "convergence"):
+        assert (folder / f"{name}.png").stat().st_size > 10_000

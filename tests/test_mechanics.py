@@ -7,7 +7,6 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import calculus, so3
 from lie_jax.mechanics import body as rigid
-from lie_jax.system import accelerations_and_multipliers
 from tests import golden, mechanisms
 
 FORMULATIONS = {
@@ -78,38 +77,12 @@ def test_closed_forms_against_automatic_derivatives(name):
 def _translation(system, q, velocity):
     """Velocities of a common translation of all bodies."""
     rotation, _ = system.poses(q)
-    own = [system.formulation.velocity_from_world(r, velocity) for r in rotation]
-    return jnp.concatenate([jnp.concatenate([v, jnp.zeros(3)]) for v in own])
-
-
-def test_formulations_agree_on_what_can_be_measured():
-    """World accelerations, reactions, energies, momenta: the same in all four formulations."""
-
-    def measured(formulation):
-        system, state = mechanisms.two_bodies(formulation)
-        q, v = state.q, state.v
-        t = jnp.asarray(T)
-        start = accelerations_and_multipliers(system, t, q, v)
-        rotation, position = system.poses(q)
-        linear = jax.vmap(system.formulation.origin_acceleration)(
-            rotation, v.reshape(2, 6), start.acceleration.reshape(2, 6)
-        )
-        return {
-            "rotation": rotation,
-            "position": position,
-            "twists": system.twists(q, v),
-            "linear acceleration": linear,
-            "angular acceleration": start.acceleration.reshape(2, 6)[:, 3:],
-            "multipliers": start.multipliers,
-            "acceleration": system.acceleration(t, q, v) - start.acceleration,
-            "energy": system.kinetic_energy(q, v) + system.potential_energy(q),
-            "momentum": jnp.stack(system.momentum(q, v)),
-        }
-
-    first, *others = [jax.jit(lambda f=f: measured(f))() for f in FORMULATIONS.values()]
-    for other in others:
-        for key, value in first.items():
-            assert_allclose(other[key], value, atol=FORCE_ROUNDING, err_msg=key)
+    each = q.reshape(2, -1)
+    own = [
+        system.formulation.velocity(r, q, velocity, jnp.zeros(3))
+        for r, q in zip(rotation, each, strict=True)
+    ]
+    return jnp.concatenate(own)
 
 
 def test_twists_are_body_fixed():

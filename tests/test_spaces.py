@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lie_jax import R3SO3, SE3, quaternion, se3, so3
+from lie_jax import R3SO3, SE3, UnifiedVelocity, quaternion, se3, so3, unified_velocity
 from lie_jax.spaces import Power, Rn
 from tests import golden
 
@@ -23,6 +23,7 @@ SPACES = TABLE | {
     "second-order Cayley": R3SO3(chart="cayley2"),
     "three bodies": Power(SE3(chart="cayley"), 3),
     "R4": Rn(4),
+    "unified velocity": UnifiedVelocity(*unified_velocity.tetrahedron()),
 }
 
 

@@ -6,29 +6,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.groups import quaternion
 from lie_jax.mechanics.body import Body, MassProperties
 from lie_jax.mechanics.forces import AbstractForce
-from lie_jax.mechanics.formulations.lie import Connected, LieSystem
+from lie_jax.mechanics.formulations.absolute import Connected, RigidBodySystem
 from lie_jax.mechanics.joints import GROUND, AbstractJoint
 from lie_jax.mechanics.mechanism import Mechanism, connected
-from lie_jax.pose_spaces import AbstractPoseSpace
 from lie_jax.system import State
 
 
-def assemble(mechanism: Mechanism, formulation: AbstractPoseSpace) -> tuple[LieSystem, State]:
+def assemble(mechanism: Mechanism, formulation: AbstractBodySpace) -> tuple[RigidBodySystem, State]:
     """The system of a mechanism in a formulation, and its initial state.
 
-    `formulation` is `R3SO3(...)` or `SE3(...)`. The state comes from the bodies' initial poses and
-    velocities; whether it satisfies the joints is checked when a simulation starts. Raises
-    `ValueError` for anything else than a formulation.
+    `formulation` is `R3SO3(...)`, `SE3(...)`, `UnifiedVelocity(...)`, `TaitBryan()` or
+    `EulerParameters()`. The state comes from the bodies' initial poses and velocities; whether it
+    satisfies the joints is checked when a simulation starts. Raises `ValueError` for anything else
+    than a formulation.
     """
-    if not isinstance(formulation, AbstractPoseSpace):
+    if not isinstance(formulation, AbstractBodySpace):
         raise ValueError(
             f"assemble(formulation=) is {formulation!r}; it must be a formulation, for example "
             "lie_jax.R3SO3() or lie_jax.SE3(coordinates='rotation_vector')."
         )
-    system = LieSystem(
+    system = RigidBodySystem(
         bodies=_stack(
             [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
         ),
@@ -44,11 +45,10 @@ def assemble(mechanism: Mechanism, formulation: AbstractPoseSpace) -> tuple[LieS
     )
 
 
-def _initial(body: Body, formulation: AbstractPoseSpace):
+def _initial(body: Body, formulation: AbstractBodySpace):
     rotation = quaternion.to_matrix(body.orientation)
-    own = formulation.velocity_from_world(rotation, body.velocity)
     q = formulation.configuration(body.position, body.orientation)
-    return q, jnp.concatenate([own, body.omega_body])
+    return q, formulation.velocity(rotation, q, body.velocity, body.omega_body)
 
 
 def _stack(members):

@@ -1,4 +1,4 @@
-"""Rigid-body systems in absolute coordinates on R³ × SO(3) or SE(3).
+"""Rigid-body systems in absolute coordinates: each body has coordinates of its own.
 
 Bodies, and joints and forces of one kind, are stored stacked and evaluated by `vmap`: compile time
 does not grow with their number.
@@ -14,11 +14,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import algebra
+from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.forces import BodyVelocity
 from lie_jax.mechanics.joints import BodyPose, Wrench
-from lie_jax.pose_spaces import AbstractPoseSpace
 from lie_jax.spaces import Power
 from lie_jax.system import AbstractSystem
 
@@ -66,19 +66,20 @@ def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
     return jnp.tensordot(jnp.asarray(_selection(indices, n).T, values.dtype), values, 1)
 
 
-class LieSystem(AbstractSystem):
+class RigidBodySystem(AbstractSystem):
     """A mechanism in absolute coordinates; made by `lie_jax.assemble`.
 
     q (nq,) holds the bodies' configurations one after the other, v (nv,) their velocities; the
-    formulation (`R3SO3` or `SE3`) says what they are. `bodies`, `joints`, `forces` and `gravity`
-    are the physical parameters, stacked by kind.
+    formulation (`R3SO3`, `SE3`, `UnifiedVelocity`, `TaitBryan`, `EulerParameters`) says what they
+    are. Constraints are those of the joints, then those among the coordinates of each body.
+    `bodies`, `joints`, `forces` and `gravity` are the physical parameters, stacked by kind.
     """
 
     bodies: MassProperties
     joints: tuple[Connected, ...]
     forces: tuple[Connected, ...]
     gravity: Float[Array, "..."]
-    formulation: AbstractPoseSpace
+    formulation: AbstractBodySpace
     names: tuple[str, ...] = eqx.field(static=True)
 
     @property
@@ -88,8 +89,16 @@ class LieSystem(AbstractSystem):
 
     @property
     def nc(self) -> int:
-        """Number of constraints of all joints."""
+        """Number of constraints of all joints and among the coordinates."""
+        return self._joint_rows + len(self.names) * self.formulation.rows
+
+    @property
+    def _joint_rows(self) -> int:
         return sum(group.count * group.element.rows for group in self.joints)
+
+    def regular(self, q):
+        """Whether the coordinates of all bodies are away from their singularities."""
+        return jnp.all(jax.vmap(self.formulation.regular)(self._split(q)))
 
     def poses(
         self, q: Float[Array, " nq"]
@@ -100,32 +109,36 @@ class LieSystem(AbstractSystem):
     def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
         """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components, in every formulation."""
         rotation, _ = self.poses(q)
-        velocity, omega = self._velocities(rotation, v)
+        velocity, omega = self._velocities(rotation, q, v)
         return jnp.concatenate(
             [jax.vmap(algebra.matvec)(rotation.transpose(0, 2, 1), velocity), omega], axis=1
         )
 
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
-        """Mass matrix, with one block (6, 6) for each body."""
+        """Mass matrix, with one block (nv/N, nv/N) for each body.
+
+        Singular where coordinates are redundant, along what their own constraints forbid.
+        """
         rotation, _ = self.poses(q)
         hybrid = jax.vmap(rigid.mass_matrix)(self.bodies, rotation)
-        frame = jax.vmap(self._hybrid_from_velocity)(rotation)
+        frame = jax.vmap(self._hybrid_from_velocity)(rotation, self._split(q))
         blocks = jnp.einsum("nij,nik,nkl->njl", frame, hybrid, frame)
-        n = len(self.names)
-        eye = jnp.eye(n, dtype=q.dtype)
-        return jnp.einsum("nij,nm->nimj", blocks, eye).reshape(6 * n, 6 * n)
+        eye = jnp.eye(len(self.names), dtype=q.dtype)
+        return jnp.einsum("nij,nm->nimj", blocks, eye).reshape(self.nv, self.nv)
 
     def force(self, t, q, v, u=None):
         """Applied and gyroscopic forces f (nv,): M v̇ + Bᵀλ = f."""
         t = jnp.asarray(t, q.dtype)
         rotation, position = self.poses(q)
-        velocity, omega = self._velocities(rotation, v)
-        bias = self._inertia_forces(rotation, v, omega, jnp.zeros_like(v))
+        velocity, omega = self._velocities(rotation, q, v)
+        bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
         applied = self._applied(t, rotation, position, velocity, omega, u)
-        return self._pull_back(rotation, applied.force - bias.force, applied.torque - bias.torque)
+        return self._pull_back(
+            rotation, q, applied.force - bias.force, applied.torque - bias.torque
+        )
 
     def constraint(self, t, q):
-        """Position constraints Φ (nc,) of all joints."""
+        """Position constraints Φ (nc,) of all joints, then among the coordinates."""
         t = jnp.asarray(t, q.dtype)
         rotation, position = self.poses(q)
         values = [
@@ -134,6 +147,8 @@ class LieSystem(AbstractSystem):
             ).reshape(-1)
             for group in self.joints
         ]
+        if self.formulation.rows:
+            values.append(jax.vmap(self.formulation.constraint)(self._split(q)).reshape(-1))
         return _concatenate(values, q.dtype)
 
     def constraint_jacobian(self, t, q):
@@ -143,7 +158,8 @@ class LieSystem(AbstractSystem):
 
         def row(multipliers):
             reaction = self._reactions(t, rotation, position, multipliers)
-            return self._pull_back(rotation, reaction.force, reaction.torque)
+            joints = self._pull_back(rotation, q, reaction.force, reaction.torque)
+            return self._with_own_reactions(joints, q, multipliers)
 
         return jax.vmap(row)(jnp.eye(self.nc, dtype=q.dtype))
 
@@ -151,37 +167,38 @@ class LieSystem(AbstractSystem):
         """M v̇ + Bᵀλ - f (nv,), evaluated body by body without forming M or B."""
         t = jnp.asarray(t, q.dtype)
         rotation, position = self.poses(q)
-        velocity, omega = self._velocities(rotation, v)
-        inertia = self._inertia_forces(rotation, v, omega, acceleration)
+        velocity, omega = self._velocities(rotation, q, v)
+        inertia = self._inertia_forces(rotation, q, v, omega, acceleration)
         applied = self._applied(t, rotation, position, velocity, omega, u)
         reaction = self._reactions(t, rotation, position, multipliers)
-        return self._pull_back(
+        dynamic = self._pull_back(
             rotation,
+            q,
             inertia.force - applied.force + reaction.force,
             inertia.torque - applied.torque + reaction.torque,
         )
+        return self._with_own_reactions(dynamic, q, multipliers)
 
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
-        if self.nc:
+        if self._joint_rows:
             return super().acceleration(jnp.asarray(t, q.dtype), q, v, u)
         t = jnp.asarray(t, q.dtype)
         rotation, position = self.poses(q)
-        velocity, omega = self._velocities(rotation, v)
+        velocity, omega = self._velocities(rotation, q, v)
         applied = self._applied(t, rotation, position, velocity, omega, u)
         linear, angular = jax.vmap(rigid.forward_dynamics)(
             self.bodies, rotation, omega, applied.force, applied.torque
         )
-        bias = jax.vmap(self.formulation.origin_acceleration)(
-            rotation, self._split(v), jnp.zeros_like(self._split(v))
+        own = jax.vmap(self.formulation.acceleration)(
+            rotation, self._split(q), self._split(v), linear, angular
         )
-        own = jax.vmap(self.formulation.velocity_from_world)(rotation, linear - bias)
-        return jnp.concatenate([own, angular], axis=1).reshape(-1)
+        return own.reshape(-1)
 
     def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
         """Kinetic energy (J)."""
         rotation, _ = self.poses(q)
-        velocity, omega = self._velocities(rotation, v)
+        velocity, omega = self._velocities(rotation, q, v)
         return jnp.sum(jax.vmap(rigid.kinetic_energy)(self.bodies, rotation, velocity, omega))
 
     def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
@@ -200,32 +217,40 @@ class LieSystem(AbstractSystem):
     ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         """Linear and angular momentum about the world origin (3,), inertial, kg m/s, kg m²/s."""
         rotation, position = self.poses(q)
-        velocity, omega = self._velocities(rotation, v)
+        velocity, omega = self._velocities(rotation, q, v)
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, rotation, position, velocity, omega)
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
 
     def _split(self, flat: Array) -> Array:
         return flat.reshape(len(self.names), -1)
 
-    def _velocities(self, rotation: Array, v: Array) -> tuple[Array, Array]:
-        each = self._split(v)
-        return jax.vmap(self.formulation.origin_velocity)(rotation, each), each[:, 3:]
+    def _velocities(self, rotation: Array, q: Array, v: Array) -> tuple[Array, Array]:
+        return jax.vmap(self.formulation.hybrid_velocity)(rotation, self._split(q), self._split(v))
 
-    def _hybrid_from_velocity(self, rotation: Array) -> Array:
-        basis = jnp.eye(6, dtype=rotation.dtype)
-        linear = jax.vmap(self.formulation.origin_velocity, (None, 0))(rotation, basis)
-        return jnp.concatenate([linear, basis[:, 3:]], axis=1).T
+    def _hybrid_from_velocity(self, rotation: Array, q: Array) -> Array:
+        basis = jnp.eye(self.formulation.nv, dtype=q.dtype)
+        columns = jax.vmap(self.formulation.hybrid_velocity, (None, None, 0))(rotation, q, basis)
+        return jnp.concatenate(columns, axis=1).T
 
-    def _inertia_forces(self, rotation: Array, v: Array, omega: Array, dv: Array) -> Wrench:
-        each_dv = self._split(dv)
-        linear = jax.vmap(self.formulation.origin_acceleration)(rotation, self._split(v), each_dv)
+    def _inertia_forces(
+        self, rotation: Array, q: Array, v: Array, omega: Array, dv: Array
+    ) -> Wrench:
+        linear, angular = jax.vmap(self.formulation.hybrid_acceleration)(
+            rotation, self._split(q), self._split(v), self._split(dv)
+        )
         return Wrench(
-            *jax.vmap(rigid.inverse_dynamics)(self.bodies, rotation, omega, linear, each_dv[:, 3:])
+            *jax.vmap(rigid.inverse_dynamics)(self.bodies, rotation, omega, linear, angular)
         )
 
-    def _pull_back(self, rotation: Array, force: Array, torque: Array) -> Array:
-        own = jax.vmap(self.formulation.velocity_from_world)(rotation, force)
-        return jnp.concatenate([own, torque], axis=1).reshape(-1)
+    def _pull_back(self, rotation: Array, q: Array, force: Array, torque: Array) -> Array:
+        own = jax.vmap(self.formulation.generalized_force)(rotation, self._split(q), force, torque)
+        return own.reshape(-1)
+
+    def _with_own_reactions(self, force: Array, q: Array, multipliers: Array) -> Array:
+        if not self.formulation.rows:
+            return force
+        own = self._split(multipliers[self._joint_rows :])
+        return force + jax.vmap(self.formulation.reaction)(self._split(q), own).reshape(-1)
 
     def _attached_poses(
         self, group: Connected, rotation: Array, position: Array

@@ -1,0 +1,98 @@
+"""Euler parameters as redundant coordinates of each body."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from lie_jax import algebra, checks
+from lie_jax.body_spaces import AbstractBodySpace
+from lie_jax.groups import euler_parameters
+from lie_jax.spaces import AbstractVectorSpace
+
+
+class EulerParameters(AbstractVectorSpace, AbstractBodySpace):
+    """Rigid-body configurations as positions and Euler parameters: q = (r, p) in R⁷, v = q̇.
+
+    r is the position of the body frame's origin (m, inertial), p (4,) a unit quaternion, scalar
+    first, held by one constraint (|p|² - 1)/2 = 0 for each body. The mass matrix is singular along
+    p; together with the constraint it is not. The orientation is that of p/|p|, so that a norm
+    which is off by the error of a method leaves rotations rotations, and the reactions of joints do
+    not mix with that of the constraint. Source: [S3] Sect. 2.1.2 ("EP"), (12), (14), corrected.
+    """
+
+    @property
+    def nq(self) -> int:
+        """Seven."""
+        return 7
+
+    @property
+    def rows(self) -> int:
+        """One."""
+        return 1
+
+    def configuration(self, position, orientation):
+        """(r, p) of a position (m) and a unit quaternion.
+
+        Raises `ValueError` for another norm.
+        """
+        checks.unit_quaternion("configuration: orientation", orientation)
+        return jnp.concatenate([position, orientation])
+
+    def pose(self, q):
+        """Rotation matrix (3, 3), body to inertial, of p/|p|, and position (3,)."""
+        p = q[3:]
+        skew = algebra.hat(p[1:])
+        turned = p[0] * skew + algebra.matmul(skew, skew)
+        return jnp.eye(3, dtype=q.dtype) + (2.0 / algebra.dot(p, p)) * turned, q[:3]
+
+    def hybrid_velocity(self, rotation, q, v):
+        """(ṙ, H ṗ / |p|²)."""
+        p, dp = q[3:], v[3:]
+        h = euler_parameters.velocity_matrix(p)
+        return v[:3], algebra.matvec(h, dp) / algebra.dot(p, p)
+
+    def hybrid_acceleration(self, rotation, q, v, dv):
+        """(r̈, H p̈ / |p|² - 2 (p·ṗ / |p|²) ω)."""
+        p, dp, ddp = q[3:], v[3:], dv[3:]
+        h = euler_parameters.velocity_matrix(p)
+        growth = 2.0 * algebra.dot(p, dp) / algebra.dot(p, p)
+        return dv[:3], algebra.matvec(h, ddp - growth * dp) / algebra.dot(p, p)
+
+    def generalized_force(self, rotation, q, force, torque):
+        """(f, Hᵀ τ / |p|²)."""
+        p = q[3:]
+        h = euler_parameters.velocity_matrix(p)
+        return jnp.concatenate([force, algebra.matvec(h.T, torque) / algebra.dot(p, p)])
+
+    def velocity(self, rotation, q, linear, omega):
+        """(ṙ, ṗ) with p·ṗ = 0."""
+        rate = algebra.matvec(euler_parameters.velocity_matrix_inv(q[3:]), omega)
+        return jnp.concatenate([linear, rate])
+
+    def acceleration(self, rotation, q, v, linear, angular):
+        """(r̈, p̈) with p·p̈ = -ṗ·ṗ."""
+        p, dp = q[3:], v[3:]
+        square = algebra.dot(p, p)
+        h = euler_parameters.velocity_matrix(p)
+        growth = 2.0 * algebra.dot(p, dp) / square
+        turning = angular + algebra.matvec(h, growth * dp) / square
+        along = algebra.matvec(euler_parameters.velocity_matrix_inv(p), turning)
+        return jnp.concatenate([linear, along - (algebra.dot(dp, dp) / square) * p])
+
+    def constraint(self, q):
+        """(|p|² - 1)/2."""
+        return 0.5 * (algebra.dot(q[3:], q[3:]) - 1.0)[None]
+
+    def reaction(self, q, multipliers):
+        """(0, λ p)."""
+        return jnp.concatenate([jnp.zeros(3, q.dtype), multipliers * q[3:]])
+
+    def invalid(self, q):
+        """Euler parameters must have unit norm."""
+        p = np.asarray(q[3:])
+        norm = float(np.linalg.norm(p))
+        if abs(norm - 1.0) <= np.sqrt(np.finfo(p.dtype).eps):
+            return None
+        return (
+            f"the Euler parameters {p.tolist()} have norm {norm:.9g}; they must be a unit "
+            "quaternion, scalar first: divide them by their norm"
+        )
