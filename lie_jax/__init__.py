@@ -24,6 +24,10 @@ from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body
 from lie_jax.mechanics.forces import PointForce as PointForce
 from lie_jax.mechanics.forces import ViscousFriction as ViscousFriction
+from lie_jax.mechanics.formulations.minimal import Minimal as Minimal
+from lie_jax.mechanics.joints import PrismaticJoint as PrismaticJoint
+from lie_jax.mechanics.joints import RevoluteJoint as RevoluteJoint
+from lie_jax.mechanics.joints import RigidJoint as RigidJoint
 from lie_jax.mechanics.joints import SphericalJoint as SphericalJoint
 from lie_jax.mechanics.mechanism import Mechanism as Mechanism
 from lie_jax.pose_spaces import R3SO3 as R3SO3

@@ -23,7 +23,7 @@ LAYERS = [
         *("groups.adjoint", "groups.rn", "groups.product", "groups.closed_forms"),
         *("groups.tait_bryan", "groups.euler_parameters", "groups.unified_velocity"),
     },
-    {"spaces", "pose_spaces"},
+    {"spaces", "pose_spaces", "joint_spaces"},
     {"calculus"},
     {"system"},
     {"newton"},
@@ -115,9 +115,9 @@ PUBLIC = {
     "se3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
     "ddcay_inv ad Ad identity compose inverse act",
     "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
-    "": "R3SO3 SE3 Mechanism assemble Body SphericalJoint PointForce ViscousFriction State RKMK "
-    "GeneralizedAlpha simulate identify project enable_x64 AbstractSystem Trajectory Result "
-    "SimulationError Identification transforms",
+    "": "R3SO3 SE3 Minimal Mechanism assemble Body SphericalJoint RevoluteJoint PrismaticJoint "
+    "RigidJoint PointForce ViscousFriction State RKMK GeneralizedAlpha simulate identify project "
+    "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",
 }
 
 

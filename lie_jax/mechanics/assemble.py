@@ -1,23 +1,40 @@
 """From a mechanism and a formulation to a system and its initial state."""
 
+from typing import overload
+
 import jax.numpy as jnp
 
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import attachments
 from lie_jax.mechanics.body import Body, MassProperties
+from lie_jax.mechanics.formulations import minimal
 from lie_jax.mechanics.formulations.lie import LieSystem
+from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.pose_spaces import AbstractPoseSpace
 from lie_jax.system import State
 
 
-def assemble(mechanism: Mechanism, formulation: AbstractPoseSpace) -> tuple[LieSystem, State]:
+@overload
+def assemble(mechanism: Mechanism, formulation: AbstractPoseSpace) -> tuple[LieSystem, State]: ...
+
+
+@overload
+def assemble(mechanism: Mechanism, formulation: Minimal) -> tuple[TreeSystem, State]: ...
+
+
+def assemble(
+    mechanism: Mechanism, formulation: AbstractPoseSpace | Minimal
+) -> tuple[LieSystem, State] | tuple[TreeSystem, State]:
     """The system of a mechanism in a formulation, and its initial state.
 
-    `formulation` is `R3SO3(...)` or `SE3(...)`. The state comes from the bodies' initial poses and
-    velocities; whether it satisfies the joints is checked when a simulation starts. Raises
-    `ValueError` for anything else than a formulation.
+    `formulation` is `R3SO3(...)`, `SE3(...)` or `Minimal()`. The state comes from the bodies'
+    initial poses and velocities; whether it satisfies joints that are constraints is checked when a
+    simulation starts. Raises `ValueError` for anything else than a formulation, and for mechanisms
+    and initial motions that have no joint coordinates if these are asked for.
     """
+    if isinstance(formulation, Minimal):
+        return minimal.system_of(mechanism)
     if not isinstance(formulation, AbstractPoseSpace):
         raise ValueError(
             f"assemble(formulation=) is {formulation!r}; it must be a formulation, for example "
