@@ -87,7 +87,7 @@ def pick(places: tuple[int, ...], values: Float[Array, "n ..."]) -> Float[Array,
     """
     missing = sum(place < 0 for place in places)
     rest = places[missing:]
-    if rest and rest == tuple(range(rest[0], rest[0] + len(rest))):
+    if rest and rest[0] >= 0 and rest == tuple(range(rest[0], rest[0] + len(rest))):
         rows = values[rest[0] : rest[0] + len(rest)]
         if not missing:
             return rows

@@ -66,11 +66,7 @@ def gyroscopic(
     """Wrench that keeps a body's twist constant: inertia V̇ + this = applied wrench. [S1] (34)"""
 
     def each(inertia, twist):
-        momentum = algebra.matvec(inertia, twist)
-        v, omega = twist[:3], twist[3:]
-        p, spin = momentum[:3], momentum[3:]
-        torque = algebra.cross(v, p) + algebra.cross(omega, spin)
-        return jnp.concatenate([algebra.cross(omega, p), torque])
+        return -algebra.matvec(se3.ad(twist).T, algebra.matvec(inertia, twist))
 
     return jax.vmap(each)(inertia, twist)
 
@@ -81,10 +77,7 @@ def drift(
     """Acceleration of the links that no joint acceleration or nearer body's gives: ad(V) S q̇."""
 
     def each(twists, twist, rates):
-        own = algebra.matvec(twists, rates)
-        turn, omega = own[3:], twist[3:]
-        linear_part = algebra.cross(omega, own[:3]) + algebra.cross(twist[:3], turn)
-        return jnp.concatenate([linear_part, algebra.cross(omega, turn)])
+        return algebra.matvec(se3.ad(twist), algebra.matvec(twists, rates))
 
     return jax.vmap(each)(links.twists, twist, rates)
 
