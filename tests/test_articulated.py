@@ -311,6 +311,17 @@ def test_work_grows_linearly_and_programs_do_not_grow():
     assert large - middle == middle - small
 
 
+def test_no_scatter_in_either_direction(forest):
+    """A scatter would keep XLA from compiling a time loop on the CPU into one function."""
+    (system, state), _ = forest
+
+    def total(system, q, v):
+        return jnp.sum(system.acceleration(jnp.asarray(T), q, v))
+
+    program = jax.jit(jax.value_and_grad(total, (0, 1, 2))).lower(system, state.q, state.v)
+    assert "scatter" not in program.as_text()
+
+
 def test_single_precision_stays_single(forest):
     def single(tree):
         return jax.tree.map(lambda x: x.astype(jnp.float32), tree)

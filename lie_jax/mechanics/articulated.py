@@ -118,7 +118,9 @@ def forward_dynamics(
         return upward, (gain, alone)
 
     (inertia, bias), kept = trees.inward(tree, join, (inertia, -wrench), (links, drift))
-    bases = jax.vmap(linear.solve)(inertia[: tree.bases], -bias[: tree.bases])
+    # One after the other: the elimination under `vmap` would need a scatter.
+    own = inertia[: tree.bases], -bias[: tree.bases]
+    bases = jax.lax.map(lambda pair: linear.solve(*pair), own)
     start = jnp.concatenate([bases, jnp.zeros((tree.width - tree.bases, 6), bases.dtype)])
 
     def follow(above, given):
