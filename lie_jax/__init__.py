@@ -29,8 +29,12 @@ from lie_jax.mechanics.forces import PointForce as PointForce
 from lie_jax.mechanics.forces import Torque as Torque
 from lie_jax.mechanics.forces import ViscousFriction as ViscousFriction
 from lie_jax.mechanics.formulations.euler_parameters import EulerParameters as EulerParameters
+from lie_jax.mechanics.formulations.minimal import Minimal as Minimal
 from lie_jax.mechanics.formulations.tait_bryan import TaitBryan as TaitBryan
 from lie_jax.mechanics.formulations.unified_velocity import UnifiedVelocity as UnifiedVelocity
+from lie_jax.mechanics.joints import PrismaticJoint as PrismaticJoint
+from lie_jax.mechanics.joints import RevoluteJoint as RevoluteJoint
+from lie_jax.mechanics.joints import RigidJoint as RigidJoint
 from lie_jax.mechanics.joints import SphericalJoint as SphericalJoint
 from lie_jax.mechanics.mechanism import Mechanism as Mechanism
 from lie_jax.mechanics.springs import CartesianSpringDamper as CartesianSpringDamper

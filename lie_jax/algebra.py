@@ -77,3 +77,20 @@ def outer(a: Float[Array, " m"], b: Float[Array, " n"]) -> Float[Array, "m n"]:
 def axial(a: Float[Array, "3 3"]) -> Float[Array, "3"]:
     """The vector of components a[j, k] - a[k, j] over the cyclic (i, j, k); -2 x for hat(x)."""
     return jnp.sum(jnp.asarray(EPSILON, a.dtype) * a[None, :, :], axis=(1, 2))
+
+
+def pick(places: tuple[int, ...], values: Float[Array, "n ..."]) -> Float[Array, "places ..."]:
+    """The rows of `values` at these places, which are fixed; zeros for a place of -1.
+
+    Rows that stand next to each other are cut out; others are found by a product with a constant
+    matrix, which needs no scatter in reverse mode.
+    """
+    missing = sum(place < 0 for place in places)
+    rest = places[missing:]
+    if rest and rest[0] >= 0 and rest == tuple(range(rest[0], rest[0] + len(rest))):
+        rows = values[rest[0] : rest[0] + len(rest)]
+        if not missing:
+            return rows
+        return jnp.concatenate([jnp.zeros((missing, *values.shape[1:]), values.dtype), rows])
+    chosen = (np.asarray(places, int)[:, None] == np.arange(values.shape[0])[None, :]).astype(float)
+    return jnp.tensordot(jnp.asarray(chosen, values.dtype), values, 1)

@@ -154,10 +154,14 @@ class Rn(AbstractVectorSpace):
 
 
 class Power(AbstractSpace):
-    """n copies of one space, stored one after the other: the configurations of n bodies."""
+    """n copies of one space, stored one after the other: the configurations of n bodies.
+
+    `label` is what messages call a copy.
+    """
 
     factor: AbstractSpace
     n: int = eqx.field(static=True)
+    label: str = eqx.field(static=True, default="body")
 
     def __check_init__(self):
         checks.positive_integer("Power(n=)", self.n, "the number of copies")
@@ -219,5 +223,5 @@ class Power(AbstractSpace):
         for i, part in enumerate(np.asarray(q).reshape(self.n, -1)):
             reason = self.factor.invalid(part)
             if reason is not None:
-                return f"body {i}: {reason}"
+                return f"{self.label} {i}: {reason}"
         return None

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax import algebra, checks
-from lie_jax.mechanics.formulations.lie import LieSystem
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.pose_spaces import AbstractPoseSpace
 from models import spherical_chain
 from models.fixed_point import Numbers
@@ -50,7 +50,7 @@ def build(
     length: Numbers = LENGTH,
     omega_relative: Numbers | None = None,
     gravity: Numbers = GRAVITY,
-) -> tuple[LieSystem, lie_jax.State]:
+) -> tuple[RigidBodySystem, lie_jax.State]:
     """The chain as a system with 3 n constraints and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `n`: the number of links; `joint`:
@@ -77,7 +77,7 @@ def build(
     )
 
 
-def tip(system: LieSystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
+def tip(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
     """World position (3,) of the free end of the last link, m."""
     rotation, position = system.poses(q)
     # The last link's own joint lies as far above its centre of mass as its end lies below.

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
-from lie_jax.mechanics.formulations.lie import LieSystem
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.pose_spaces import AbstractPoseSpace
 from models import spherical_chain
 from models.fixed_point import Numbers
@@ -70,7 +70,7 @@ def build(
     orientation: Rows = ORIENTATION,
     omega_body: Rows = OMEGA_BODY,
     gravity: Numbers = GRAVITY,
-) -> tuple[LieSystem, lie_jax.State]:
+) -> tuple[RigidBodySystem, lie_jax.State]:
     """The pendulum as a system with six constraints and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; for the first and the second body: `mass` (2,),
@@ -91,6 +91,6 @@ def build(
     )
 
 
-def centers_of_mass(system: LieSystem, q: Float[Array, " nq"]) -> Float[Array, "2 3"]:
+def centers_of_mass(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "2 3"]:
     """World positions (2, 3) of the centres of mass, m."""
     return system.poses(q)[1]

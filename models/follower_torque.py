@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.formulations.lie import LieSystem
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.pose_spaces import AbstractPoseSpace
 from models.fixed_point import Numbers
 
@@ -57,7 +57,7 @@ def build(
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
     gravity: Numbers = GRAVITY,
-) -> tuple[LieSystem, lie_jax.State]:
+) -> tuple[RigidBodySystem, lie_jax.State]:
     """The body as a system without constraints and its initial state, at rest.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax.mechanics.forces import point_position
-from lie_jax.mechanics.formulations.lie import LieSystem
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.mechanics.joints import BodyPose
 from lie_jax.pose_spaces import AbstractPoseSpace
 from models.fixed_point import Numbers
@@ -67,7 +67,7 @@ def build(
     damping: Numbers = DAMPING,
     torque: Numbers = TORQUE,
     gravity: Numbers = GRAVITY,
-) -> tuple[LieSystem, lie_jax.State]:
+) -> tuple[RigidBodySystem, lie_jax.State]:
     """The rotor as a system without constraints and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre
@@ -99,7 +99,7 @@ def build(
     return lie_jax.assemble(mechanism, lie_jax.R3SO3() if formulation is None else formulation)
 
 
-def observed_point(system: LieSystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
+def observed_point(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
     """World position (3,) of the left axis point, p₁ of [S3] Fig. 10, m."""
     rotation, position = system.poses(q)
     left_support = system.forces[0].element

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax import algebra
-from lie_jax.mechanics.formulations.lie import LieSystem
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.pose_spaces import AbstractPoseSpace
 
 
@@ -23,7 +23,7 @@ def build(
     orientation: Float[Array, "n 4"],
     omega_body: Float[Array, "n 3"],
     gravity: Float[Array, "3"],
-) -> tuple[LieSystem, lie_jax.State]:
+) -> tuple[RigidBodySystem, lie_jax.State]:
     """The links as a system with 3 n constraints and its initial state, which satisfies them.
 
     `center_of_mass` and `next_joint` count from the joint above, body components, m; `inertia` is

@@ -1,5 +1,6 @@
 """Small mechanisms that several tests share."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -79,3 +80,92 @@ def ball_chain(formulation, omegas, mass=1.0, inertia=None, length=0.5):
             else lie_jax.SphericalJoint("ground", "link 0")
         )
     return lie_jax.assemble(lie_jax.Mechanism(bodies, joints), formulation)
+
+
+# Joints of a forest: kind, parent, child, as a user lists them. "ear" is the first body of its tree
+# that is no child, so that it is a floating base, and the joints between leg and trunk and between
+# toe and foot are listed backwards. "mast" and "boom" hang on the ground.
+FOREST = (
+    (lie_jax.RevoluteJoint, "trunk", "upper arm"),
+    (lie_jax.SphericalJoint, "ground", "mast"),
+    (lie_jax.SphericalJoint, "upper arm", "hand"),
+    (lie_jax.PrismaticJoint, "leg", "trunk"),
+    (lie_jax.RigidJoint, "leg", "foot"),
+    (lie_jax.RevoluteJoint, "toe", "foot"),
+    (lie_jax.PrismaticJoint, "mast", "boom"),
+    (lie_jax.SphericalJoint, "ear", "trunk"),
+)
+FOREST_BODIES = ("foot", "hand", "mast", "upper arm", "ear", "boom", "trunk", "toe", "leg")
+
+
+def forest(seed=5):
+    """A mechanism with every kind of joint, in motion, and forces; poses found joint by joint."""
+    rng = np.random.default_rng(seed)
+
+    def random_rotation():
+        return lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3)))
+
+    joints, motions = [], {}
+    for kind, parent, child in FOREST:
+        numbers = {"parent_point": rng.normal(size=3), "child_point": rng.normal(size=3)}
+        if kind is not lie_jax.SphericalJoint:
+            numbers["orientation"] = random_rotation()
+        if kind in (lie_jax.RevoluteJoint, lie_jax.PrismaticJoint):
+            numbers["axis"] = rng.normal(size=3)
+        joint = kind(parent, child, **numbers)
+        joints.append(joint)
+        motions[parent, child] = _relative_motion(joint, rng)
+    trunk_twist = jnp.asarray(rng.normal(size=6))
+    trunk = lie_jax.se3.pose(lie_jax.so3.exp(jnp.asarray(rng.normal(size=3))), jnp.arange(3.0))
+
+    def places(t):
+        found = {"ground": jnp.eye(4), "trunk": trunk @ lie_jax.se3.exp(t * trunk_twist)}
+        while len(found) <= len(FOREST_BODIES):
+            for (parent, child), motion in motions.items():
+                if parent in found:
+                    found[child] = found[parent] @ motion(t)
+                elif child in found:
+                    found[parent] = found[child] @ lie_jax.se3.inverse(motion(t))
+        return found
+
+    place, rate = jax.jit(lambda: jax.jvp(places, (0.0,), (1.0,)))()
+    bodies = [
+        lie_jax.Body(
+            name,
+            rng.uniform(1, 3),
+            inertia(rng),
+            center_of_mass=rng.normal(size=3) * 0.3,
+            position=place[name][:3, 3],
+            orientation=lie_jax.quaternion.from_matrix(place[name][:3, :3]),
+            velocity=rate[name][:3, 3],
+            omega_body=lie_jax.so3.vee(place[name][:3, :3].T @ rate[name][:3, :3]),
+        )
+        for name in FOREST_BODIES
+    ]
+    forces = [
+        lie_jax.ViscousFriction("upper arm", "hand", 0.7),
+        lie_jax.PointForce("toe", pushed, point=(0.1, -0.2, 0.4)),
+        lie_jax.PointForce("trunk", (1.0, 2.0, -3.0), point=(0.3, 0.1, 0.0)),
+        lie_jax.ViscousFriction("ground", "mast", 0.3),
+    ]
+    return lie_jax.Mechanism(bodies, joints, forces)
+
+
+def _relative_motion(joint, rng):
+    """Pose of the child in the parent's frame as a function of time, from the joint's docstring."""
+    start, rate = (jnp.asarray(rng.normal(size=3)) for _ in range(2))
+    home = jnp.eye(3)
+    if not isinstance(joint, lie_jax.SphericalJoint):
+        home = lie_jax.quaternion.to_matrix(joint.orientation)
+
+    def motion(t):
+        rotation, along = home, jnp.zeros(3)
+        if isinstance(joint, lie_jax.RevoluteJoint):
+            rotation = lie_jax.so3.exp(joint.axis * (start[0] + t * rate[0])) @ home
+        if isinstance(joint, lie_jax.PrismaticJoint):
+            along = joint.axis * (start[0] + t * rate[0])
+        if isinstance(joint, lie_jax.SphericalJoint):
+            rotation = lie_jax.so3.exp(start) @ lie_jax.so3.exp(t * rate)
+        return lie_jax.se3.pose(rotation, joint.parent_point + along - rotation @ joint.child_point)
+
+    return motion

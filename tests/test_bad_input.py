@@ -58,6 +58,16 @@ def _fit(observed=None, predict=None, **others):
     return lie_jax.identify(predict, jnp.asarray(1.0), observed, progress=False, **others)
 
 
+def _tree(joints, **first):
+    bodies = [_body("a", **first), _body("b"), _body("c")]
+    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.Minimal())
+
+
+_ball = lie_jax.SphericalJoint
+# A turn by 0.2 rad.
+_TURN = (np.cos(0.1), np.sin(0.1), 0.0, 0.0)
+
+
 CASES = {
     "mass": (lambda: _body(mass=-2.0), "Body('b').mass", "-2.0", "positive", "kg"),
     "mass is NaN": (lambda: _body(mass=float("nan")), "mass is nan", "positive", "check sign"),
@@ -91,6 +101,28 @@ CASES = {
     "gravity": (lambda: lie_jax.Mechanism([_body()], gravity=9.81), "gravity", "(3,)"),
     "joint point": (
         lambda: lie_jax.SphericalJoint("a", "b", child_point=[1.0]), "child_point", "(3,)"),
+    "zero axis": (
+        lambda: lie_jax.RevoluteJoint("a", "b", (0.0, 0.0, 0.0)), "RevoluteJoint('a', 'b').axis",
+        "(0, 0, 0)", "any length but zero"),
+    "axis shape": (lambda: lie_jax.PrismaticJoint("a", "b", (1.0, 0.0)), "axis", "(2,)", "(3,)"),
+    "joint orientation": (
+        lambda: lie_jax.RigidJoint("a", "b", orientation=np.ones(4)), "RigidJoint", "norm 2",
+        "divide"),
+    "loop": (
+        lambda: _tree([_ball("a", "b"), _ball("b", "c"), _ball("c", "a")]),
+        "SphericalJoint('c', 'a') closes a loop", "lie_jax.SE3()"),
+    "two joints to the ground": (
+        lambda: _tree([_ball("ground", "a"), _ball("a", "b"), _ball("ground", "b")]),
+        "SphericalJoint('ground', 'b')", "trees"),
+    "poses that do not fit": (
+        lambda: _tree([_ball("a", "b", (0.0, 0.0, 0.1))]), "poses", "SphericalJoint('a', 'b')",
+        "0.1 m", "position="),
+    "orientations that do not fit": (
+        lambda: _tree([lie_jax.PrismaticJoint("b", "a", (1.0, 0.0, 0.0), orientation=_TURN)]),
+        "PrismaticJoint('b', 'a')", "0.2 rad", "orientation"),
+    "velocities that do not fit": (
+        lambda: _tree([_ball("a", "b")], velocity=(0.0, 0.3, 0.0)), "velocities", "0.3 m/s",
+        "velocity="),
     "force shape": (
         lambda: lie_jax.PointForce("b", lambda t: jnp.stack([t, t])), "shape (2,)", "(3,)"),
     "friction": (

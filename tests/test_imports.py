@@ -23,7 +23,7 @@ LAYERS = [
         *("groups.adjoint", "groups.rn", "groups.product", "groups.closed_forms"),
         *("groups.tait_bryan", "groups.euler_parameters", "groups.unified_velocity"),
     },
-    {"spaces", "body_spaces", "pose_spaces"},
+    {"spaces", "body_spaces", "pose_spaces", "joint_spaces"},
     {"calculus"},
     {"system"},
     {"newton"},
@@ -118,11 +118,11 @@ PUBLIC = {
     "se3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
     "ddcay_inv ad Ad identity compose inverse act",
     "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
-    "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity "
-    "Mechanism assemble Body SphericalJoint PointForce Torque ViscousFriction "
-    "CartesianSpringDamper LinearSpringDamper State RKMK "
-    "GeneralizedAlpha simulate identify project enable_x64 AbstractSystem Trajectory Result "
-    "SimulationError Identification transforms",
+    "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
+    "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
+    "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
+    "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
+    "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",
 }
 
 

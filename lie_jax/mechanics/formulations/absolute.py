@@ -4,66 +4,22 @@ Bodies, and joints and forces of one kind, are stored stacked and evaluated by `
 does not grow with their number.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import algebra
 from lie_jax.body_spaces import AbstractBodySpace
+from lie_jax.mechanics import attachments
 from lie_jax.mechanics import body as rigid
+from lie_jax.mechanics.attachments import Connected
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.forces import BodyVelocity
-from lie_jax.mechanics.joints import BodyPose, Wrench
+from lie_jax.mechanics.joints import Wrench
 from lie_jax.spaces import Power
 from lie_jax.system import AbstractSystem
-
-
-class Connected(eqx.Module):
-    """Elements of one kind, stacked, and where they are attached.
-
-    `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground.
-    """
-
-    element: Any
-    bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
-
-    @property
-    def count(self) -> int:
-        """How many elements are stacked."""
-        return len(self.bodies[0])
-
-
-def _selection(indices: tuple[int, ...], n: int) -> np.ndarray:
-    # Row k selects the body of element k; the ground's row is zero. A product with this constant
-    # matrix gathers, one with its transpose adds up, and neither needs a scatter in reverse mode.
-    return (np.asarray(indices)[:, None] == np.arange(n)[None, :]).astype(float)
-
-
-def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
-    """Values (K, ...) of the bodies with these numbers; `ground` (...) stands for -1."""
-    n = values.shape[0]
-    if indices == tuple(range(n)):
-        return values
-    ground_rows = jnp.asarray([i < 0 for i in indices], values.dtype)
-    ground_values = jnp.tensordot(ground_rows, ground, 0)
-    if all(i < 0 for i in indices):
-        return ground_values
-    selected = jnp.tensordot(jnp.asarray(_selection(indices, n), values.dtype), values, 1)
-    return selected + ground_values
-
-
-def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
-    """Sum (n, ...) of the elements' values (K, ...) at each body, without the ground's."""
-    if indices == tuple(range(n)):
-        return values
-    if all(i < 0 for i in indices):
-        return jnp.zeros((n, *values.shape[1:]), values.dtype)
-    return jnp.tensordot(jnp.asarray(_selection(indices, n).T, values.dtype), values, 1)
 
 
 class RigidBodySystem(AbstractSystem):
@@ -143,7 +99,7 @@ class RigidBodySystem(AbstractSystem):
         rotation, position = self.poses(q)
         values = [
             jax.vmap(lambda element, *poses: element.constraint(t, *poses))(
-                group.element, *self._attached_poses(group, rotation, position)
+                group.element, *attachments.poses(group, rotation, position)
             ).reshape(-1)
             for group in self.joints
         ]
@@ -204,13 +160,9 @@ class RigidBodySystem(AbstractSystem):
     def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
         """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
         rotation, position = self.poses(q)
-        center = position + jax.vmap(algebra.matvec)(rotation, self.bodies.center_of_mass)
-        energy = -jnp.sum(self.bodies.mass[:, None] * center * self.gravity[None, :])
-        for group in self.forces:
-            poses = self._attached_poses(group, rotation, position)
-            each = jax.vmap(lambda element, *poses: element.potential_energy(poses))
-            energy = energy + jnp.sum(each(group.element, *poses))
-        return energy
+        return attachments.potential_energy(
+            self.bodies, self.forces, self.gravity, rotation, position
+        )
 
     def momentum(
         self, q: Float[Array, " nq"], v: Float[Array, " nv"]
@@ -252,24 +204,6 @@ class RigidBodySystem(AbstractSystem):
         own = self._split(multipliers[self._joint_rows :])
         return force + jax.vmap(self.formulation.reaction)(self._split(q), own).reshape(-1)
 
-    def _attached_poses(
-        self, group: Connected, rotation: Array, position: Array
-    ) -> tuple[BodyPose, ...]:
-        identity, origin = jnp.eye(3, dtype=rotation.dtype), jnp.zeros(3, rotation.dtype)
-        return tuple(
-            BodyPose(_select(slot, rotation, identity), _select(slot, position, origin))
-            for slot in group.bodies
-        )
-
-    def _attached_velocities(
-        self, group: Connected, velocity: Array, omega: Array
-    ) -> tuple[BodyVelocity, ...]:
-        rest = jnp.zeros(3, velocity.dtype)
-        return tuple(
-            BodyVelocity(_select(slot, velocity, rest), _select(slot, omega, rest))
-            for slot in group.bodies
-        )
-
     def _applied(
         self,
         t: Array,
@@ -279,16 +213,9 @@ class RigidBodySystem(AbstractSystem):
         omega: Array,
         u: Array | None,
     ) -> Wrench:
-        weight = self.bodies.mass[:, None] * self.gravity[None, :]
-        total = Wrench(weight, _torques_of(rotation, self.bodies.center_of_mass, weight))
-        for group in self.forces:
-            poses = self._attached_poses(group, rotation, position)
-            velocities = self._attached_velocities(group, velocity, omega)
-            wrenches = jax.vmap(
-                lambda element, poses, velocities: element.wrenches(t, poses, velocities, u)
-            )(group.element, poses, velocities)
-            total = self._gather(total, group, wrenches)
-        return total
+        return attachments.applied(
+            self.bodies, self.forces, self.gravity, t, rotation, position, velocity, omega, u
+        )
 
     def _reactions(self, t: Array, rotation: Array, position: Array, multipliers: Array) -> Wrench:
         total = Wrench(jnp.zeros_like(position), jnp.zeros_like(position))
@@ -297,26 +224,12 @@ class RigidBodySystem(AbstractSystem):
             size = group.count * group.element.rows
             own = multipliers[start : start + size].reshape(group.count, -1)
             start += size
-            poses = self._attached_poses(group, rotation, position)
+            poses = attachments.poses(group, rotation, position)
             wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
                 group.element, poses, own
             )
-            total = self._gather(total, group, wrenches)
+            total = attachments.gather(total, group, wrenches)
         return total
-
-    def _gather(self, total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) -> Wrench:
-        n = len(self.names)
-        for slot, wrench in zip(group.bodies, wrenches, strict=True):
-            total = Wrench(
-                total.force + _add_up(slot, wrench.force, n),
-                total.torque + _add_up(slot, wrench.torque, n),
-            )
-        return total
-
-
-_torques_of: Callable = jax.vmap(
-    lambda rotation, point, force: algebra.cross(point, algebra.matvec(rotation.T, force))
-)
 
 
 def _concatenate(values: list[Array], dtype: Any) -> Array:

@@ -1,0 +1,173 @@
+"""Joints and forces stacked by kind, and where they are attached to the bodies.
+
+Elements that differ in numbers only are evaluated together by `vmap`: compile time does not grow
+with their number. What they exchange with the bodies goes through products with constant matrices.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import algebra
+from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.forces import AbstractForce, BodyVelocity
+from lie_jax.mechanics.joints import GROUND, AbstractJoint, BodyPose, Wrench
+from lie_jax.mechanics.mechanism import connected
+
+Rotations = Float[Array, "bodies 3 3"]
+Vectors = Float[Array, "bodies 3"]
+
+
+class Connected(eqx.Module):
+    """Elements of one kind, stacked, and where they are attached.
+
+    `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground.
+    """
+
+    element: Any
+    bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    @property
+    def count(self) -> int:
+        """How many elements are stacked."""
+        return len(self.bodies[0])
+
+
+def stack(members: list[Any]) -> Any:
+    """One element with the leaves of all members stacked along a new first axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+
+
+def by_kind(
+    elements: tuple[AbstractJoint, ...] | tuple[AbstractForce, ...], names: tuple[str, ...]
+) -> tuple[Connected, ...]:
+    """Stack the elements that differ in numbers only, in the order of first appearance."""
+    number = {name: i for i, name in enumerate(names)} | {GROUND: -1}
+    kinds: dict = {}
+    for element in elements:
+        anonymous = _without_names(element)
+        leaves, structure = jax.tree.flatten(anonymous)
+        key = (structure, tuple((np.shape(leaf), leaf.dtype) for leaf in leaves))
+        kinds.setdefault(key, []).append((anonymous, [number[n] for n in connected(element)]))
+    return tuple(
+        Connected(
+            stack([element for element, _ in members]),
+            tuple(zip(*[indices for _, indices in members], strict=True)),
+        )
+        for members in kinds.values()
+    )
+
+
+def _without_names(element):
+    blank = {
+        field.name: ""
+        for field in dataclasses.fields(element)
+        if field.name in ("parent", "child", "body")
+    }
+    return dataclasses.replace(element, **blank)
+
+
+def _selection(indices: tuple[int, ...], n: int) -> np.ndarray:
+    # Row k selects the body of element k; the ground's row is zero. A product with this constant
+    # matrix gathers, one with its transpose adds up, and neither needs a scatter in reverse mode.
+    return (np.asarray(indices)[:, None] == np.arange(n)[None, :]).astype(float)
+
+
+def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
+    """Values (K, ...) of the bodies with these numbers; `ground` (...) stands for -1."""
+    n = values.shape[0]
+    if indices == tuple(range(n)):
+        return values
+    ground_rows = jnp.asarray([i < 0 for i in indices], values.dtype)
+    ground_values = jnp.tensordot(ground_rows, ground, 0)
+    if all(i < 0 for i in indices):
+        return ground_values
+    selected = jnp.tensordot(jnp.asarray(_selection(indices, n), values.dtype), values, 1)
+    return selected + ground_values
+
+
+def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
+    """Sum (n, ...) of the elements' values (K, ...) at each body, without the ground's."""
+    if indices == tuple(range(n)):
+        return values
+    if all(i < 0 for i in indices):
+        return jnp.zeros((n, *values.shape[1:]), values.dtype)
+    return jnp.tensordot(jnp.asarray(_selection(indices, n).T, values.dtype), values, 1)
+
+
+def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[BodyPose, ...]:
+    """Poses at each slot of the elements of a group, stacked, from those of the bodies."""
+    identity, origin = jnp.eye(3, dtype=rotation.dtype), jnp.zeros(3, rotation.dtype)
+    return tuple(
+        BodyPose(_select(slot, rotation, identity), _select(slot, position, origin))
+        for slot in group.bodies
+    )
+
+
+def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[BodyVelocity, ...]:
+    """Velocities at each slot of the elements of a group, stacked, from ṙ and ω of the bodies."""
+    rest = jnp.zeros(3, velocity.dtype)
+    return tuple(
+        BodyVelocity(_select(slot, velocity, rest), _select(slot, omega, rest))
+        for slot in group.bodies
+    )
+
+
+def gather(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) -> Wrench:
+    """The bodies' wrenches (stacked) with those of a group, one for each slot, added."""
+    n = total.force.shape[0]
+    for slot, wrench in zip(group.bodies, wrenches, strict=True):
+        total = Wrench(
+            total.force + _add_up(slot, wrench.force, n),
+            total.torque + _add_up(slot, wrench.torque, n),
+        )
+    return total
+
+
+def applied(
+    bodies: MassProperties,
+    forces: tuple[Connected, ...],
+    gravity: Float[Array, "3"],
+    t: Float[Array, ""],
+    rotation: Rotations,
+    position: Vectors,
+    velocity: Vectors,
+    omega: Vectors,
+    u: Float[Array, " nu"] | None,
+) -> Wrench:
+    """Hybrid wrenches of gravity and of all forces on each body, stacked."""
+    weight = bodies.mass[:, None] * gravity[None, :]
+    total = Wrench(weight, _torques_of(rotation, bodies.center_of_mass, weight))
+    for group in forces:
+        wrenches = jax.vmap(
+            lambda element, poses, velocities: element.wrenches(t, poses, velocities, u)
+        )(group.element, poses(group, rotation, position), velocities(group, velocity, omega))
+        total = gather(total, group, wrenches)
+    return total
+
+
+def potential_energy(
+    bodies: MassProperties,
+    forces: tuple[Connected, ...],
+    gravity: Float[Array, "3"],
+    rotation: Rotations,
+    position: Vectors,
+) -> Float[Array, ""]:
+    """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
+    center = position + jax.vmap(algebra.matvec)(rotation, bodies.center_of_mass)
+    energy = -jnp.sum(bodies.mass[:, None] * center * gravity[None, :])
+    for group in forces:
+        each = jax.vmap(lambda element, *poses: element.potential_energy(poses))
+        energy = energy + jnp.sum(each(group.element, *poses(group, rotation, position)))
+    return energy
+
+
+_torques_of: Callable = jax.vmap(
+    lambda rotation, point, force: algebra.cross(point, algebra.matvec(rotation.T, force))
+)

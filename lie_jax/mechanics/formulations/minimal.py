@@ -1,0 +1,284 @@
+"""Rigid-body systems in joint coordinates: trees of bodies on floating bases or on the ground.
+
+Accelerations come from the articulated-body algorithm: their cost grows linearly with the number of
+joints, and compile time not at all with the length of a chain.
+"""
+
+from itertools import accumulate
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import algebra
+from lie_jax.joint_spaces import Product, UnitQuaternions
+from lie_jax.mechanics import articulated, attachments, tree_joints, tree_state, trees
+from lie_jax.mechanics import body as rigid
+from lie_jax.mechanics.articulated import Accelerations, Links, Motion
+from lie_jax.mechanics.attachments import Connected
+from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.joints import GROUND, BodyPose
+from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.tree_joints import SIZES, Size, TreeJoints
+from lie_jax.mechanics.trees import Tree
+from lie_jax.pose_spaces import SE3
+from lie_jax.spaces import AbstractSpace, Power, Rn
+from lie_jax.system import AbstractSystem, State
+
+
+class Minimal(eqx.Module):
+    """Joint coordinates of trees of bodies, with floating bases or on the ground. [S1] Section V
+
+    Takes revolute, prismatic, spherical and rigid joints that close no loop. The body of a tree
+    that is no joint's child is its base, unless the tree hangs on the ground. q holds position and
+    quaternion (7) of each base in the mechanism's order of bodies, then the coordinates of the
+    joints in their order: angle (rad), distance (m), or for a spherical joint the unit quaternion
+    (4) of the body farther from the base in the nearer one's frame. v holds the bases' body-fixed
+    twists (6), then the rates of angles and distances, and for a spherical joint the angular
+    velocity (3) relative to the nearer body, components of the farther one.
+    """
+
+
+class TreeSystem(AbstractSystem):
+    """A mechanism in joint coordinates, without constraints; made by `lie_jax.assemble`.
+
+    `bodies`, `joints`, `forces` and `gravity` are the physical parameters, stacked; bodies and
+    joints stand in the order of the tree, with empty slots where its levels differ in width.
+    """
+
+    bodies: MassProperties
+    joints: TreeJoints
+    forces: tuple[Connected, ...]
+    gravity: Float[Array, "..."]
+    tree: Tree = eqx.field(static=True)
+    sizes: tuple[Size, ...] = eqx.field(static=True)
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    @property
+    def space(self) -> AbstractSpace:
+        """Poses of the bases, numbers, and unit quaternions of spherical joints."""
+        bases, free = self.tree.bases, sum(size.nq == 4 for size in self.sizes)
+        numbers = sum(size.nq == 1 for size in self.sizes)
+        factors = (
+            *((Power(SE3(), bases),) if bases else ()),
+            *((Rn(numbers),) if numbers else ()),
+            *((Power(UnitQuaternions(), free, "spherical joint"),) if free else ()),
+        )
+        if len(factors) == 1:
+            return factors[0]
+        return Product(
+            factors,
+            _order(7 * bases, numbers, [size.nq for size in self.sizes]),
+            _order(6 * bases, numbers, [size.nv for size in self.sizes]),
+        )
+
+    def poses(
+        self, q: Float[Array, " nq"]
+    ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
+        """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
+        pose = self._moving(q, jnp.zeros(self.nv, q.dtype))[1].pose
+        return algebra.pick(self.tree.slots, pose.rotation), algebra.pick(
+            self.tree.slots, pose.position
+        )
+
+    def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
+        """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components."""
+        return algebra.pick(self.tree.slots, self._moving(q, v)[1].twist)
+
+    def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
+        """Mass matrix, by the composite-rigid-body algorithm."""
+        links, _ = self._moving(q, jnp.zeros(self.nv, q.dtype))
+        parts = articulated.composite(self.tree, links, articulated.inertias(self.bodies))
+        identity = jnp.broadcast_to(jnp.eye(6, dtype=q.dtype), parts.bases.shape)
+        rows = self._velocity_places()
+        twists, momenta = (
+            jnp.concatenate([base.reshape(-1, 6), algebra.pick(rows, own.reshape(-1, 6))])
+            for base, own in ((identity, parts.twists), (parts.bases, parts.momenta))
+        )
+        products = momenta @ twists.T
+        same, beyond = (jnp.asarray(part, q.dtype) for part in self._branches())
+        return (same + beyond) * products + (beyond * products).T
+
+    def force(self, t, q, v, u=None):
+        """Applied, gyroscopic and centrifugal forces f (nv,): M v̇ = f."""
+        return -self._needed(t, q, v, jnp.zeros_like(v), u)
+
+    def residual(self, t, q, v, acceleration, multipliers, u=None):
+        """M v̇ - f (nv,), by the recursive Newton-Euler algorithm."""
+        return self._needed(t, q, v, acceleration, u)
+
+    def acceleration(self, t, q, v, u=None):
+        """v̇ (nv,), by the articulated-body algorithm."""
+        links, motion = self._moving(q, v)
+        inertia = articulated.inertias(self.bodies)
+        wrench, drift = self._loads(t, links, motion, inertia, v, u)
+        found = articulated.forward_dynamics(self.tree, links, inertia, wrench, drift)
+        return self.flat(found.bases, found.rates)
+
+    def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
+        """Kinetic energy (J)."""
+        twist = self._moving(q, v)[1].twist
+        momenta = jax.vmap(algebra.matvec)(articulated.inertias(self.bodies), twist)
+        return 0.5 * jnp.sum(twist * momenta)
+
+    def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
+        """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
+        pose = self._moving(q, jnp.zeros(self.nv, q.dtype))[1].pose
+        return attachments.potential_energy(self.bodies, self.forces, self.gravity, *pose)
+
+    def momentum(
+        self, q: Float[Array, " nq"], v: Float[Array, " nv"]
+    ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        """Linear and angular momentum about the world origin (3,), inertial, kg m/s, kg m²/s."""
+        _, (pose, twist) = self._moving(q, v)
+        velocity = jax.vmap(algebra.matvec)(pose.rotation, twist[:, :3])
+        linear, angular = jax.vmap(rigid.momentum)(self.bodies, *pose, velocity, twist[:, 3:])
+        return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
+
+    def _moving(self, q: Array, v: Array) -> tuple[Links, Motion]:
+        """The links, and poses and twists of all slots."""
+        bases, rest = self.tree.bases, self.tree.width - self.tree.bases
+        pose = jax.vmap(SE3().pose)(q[: 7 * bases].reshape(bases, 7))
+        identity = jnp.broadcast_to(jnp.eye(3, dtype=q.dtype), (rest, 3, 3))
+        start = Motion(
+            BodyPose(
+                jnp.concatenate([pose[0], identity]),
+                jnp.concatenate([pose[1], jnp.zeros((rest, 3), q.dtype)]),
+            ),
+            jnp.concatenate([v[: 6 * bases].reshape(bases, 6), jnp.zeros((rest, 6), q.dtype)]),
+        )
+        places = _padded(self.tree, [size.nq for size in self.sizes], self.joints.size.nq)
+        x = algebra.pick(places, q[7 * bases :]).reshape(-1, self.joints.size.nq)
+        relative = self.joints.poses(x)
+        links = Links(
+            jax.vmap(tree_joints.from_nearer)(relative),
+            self.joints.twists(),
+            jnp.asarray(self.joints.unused(), q.dtype),
+        )
+        return links, articulated.motion(self.tree, links, start, relative, self._rates(v))
+
+    def _rates(self, v: Array) -> Array:
+        places = _padded(self.tree, [size.nv for size in self.sizes], self.joints.size.nv)
+        own = algebra.pick(places, v[6 * self.tree.bases :])
+        return own.reshape(-1, self.joints.size.nv)
+
+    def flat(self, bases: Array, rates: Array) -> Array:
+        """Velocities (nv,) from those of the bases (bases, 6) and of the links."""
+        own = algebra.pick(self._velocity_places(), rates.reshape(-1))
+        return jnp.concatenate([bases.reshape(-1), own])
+
+    def _velocity_places(self) -> tuple[int, ...]:
+        return _unpadded(self.tree, [size.nv for size in self.sizes], self.joints.size.nv)
+
+    def _loads(
+        self, t, links: Links, motion: Motion, inertia: Array, v: Array, u: Array | None
+    ) -> tuple[Array, Array]:
+        """Wrenches on the bodies, gyroscopic ones included, and the links' drifts."""
+        (rotation, position), twist = motion
+        velocity = jax.vmap(algebra.matvec)(rotation, twist[:, :3])
+        t = jnp.asarray(t, v.dtype)
+        applied = attachments.applied(
+            self.bodies, self.forces, self.gravity, t, rotation, position, velocity, twist[:, 3:], u
+        )
+        own = jax.vmap(lambda r, force: algebra.matvec(r.T, force))(rotation, applied.force)
+        wrench = jnp.concatenate([own, applied.torque], axis=1)
+        drift = articulated.drift(links, twist[self.tree.width :], self._rates(v))
+        return wrench - articulated.gyroscopic(inertia, twist), drift
+
+    def _needed(self, t, q: Array, v: Array, acceleration: Array, u: Array | None) -> Array:
+        links, motion = self._moving(q, v)
+        inertia = articulated.inertias(self.bodies)
+        wrench, drift = self._loads(t, links, motion, inertia, v, u)
+        bases = acceleration[: 6 * self.tree.bases].reshape(-1, 6)
+        own = Accelerations(bases, self._rates(acceleration))
+        return self.flat(
+            *articulated.inverse_dynamics(self.tree, links, inertia, wrench, drift, own)
+        )
+
+    def _branches(self) -> tuple[np.ndarray, np.ndarray]:
+        """For two velocities (nv, nv): whether they belong to one joint or base, and whether the
+        first one's joint hangs, over others, from what the second one moves.
+        """
+        tree = self.tree
+        owner = np.concatenate(
+            [np.repeat(np.arange(tree.bases), 6)]
+            + [
+                np.full(size.nv, tree.width + slot)
+                for slot, size in zip(tree.joint_slots, self.sizes, strict=True)
+            ]
+        ).astype(int)
+        above = np.zeros((len(tree.bodies), len(tree.bodies)))
+        for link, parent in enumerate(tree.parent_slots):
+            if parent >= 0:
+                above[tree.width + link] = above[parent]
+                above[tree.width + link, parent] = 1.0
+        return (owner[:, None] == owner).astype(float), above[np.ix_(owner, owner)]
+
+
+def _padded(tree: Tree, sizes: list[int], width: int) -> tuple[int, ...]:
+    """For each number of each link, as many as of the widest joint, its place in the flat array."""
+    starts = [0, *accumulate(sizes)]
+    return tuple(
+        starts[joint] + k if joint >= 0 and k < sizes[joint] else -1
+        for joint in tree.joints
+        for k in range(width)
+    )
+
+
+def _unpadded(tree: Tree, sizes: list[int], width: int) -> tuple[int, ...]:
+    """For each number in the flat array, its place among those of all links."""
+    return tuple(
+        slot * width + k
+        for slot, size in zip(tree.joint_slots, sizes, strict=True)
+        for k in range(size)
+    )
+
+
+def _order(first: int, numbers: int, sizes: list[int]) -> tuple[int, ...]:
+    """Places of coordinates in their order when single numbers come before larger ones."""
+    single, larger, order = first, first + numbers, list(range(first))
+    for size in sizes:
+        if size == 1:
+            order.append(single)
+            single += 1
+        else:
+            order += range(larger, larger + size)
+            larger += size
+    return tuple(order)
+
+
+def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
+    """The mechanism in joint coordinates, and the state of its bodies' initial motion.
+
+    Raises `ValueError` for a joint without coordinates here, for joints that close a loop, and for
+    initial poses or velocities that do not fit the joints.
+    """
+    for joint in mechanism.joints:
+        if type(joint) not in SIZES:
+            raise ValueError(
+                f"lie_jax.Minimal has no coordinates for {type(joint).__name__}({joint.parent!r}, "
+                f"{joint.child!r}); it takes {', '.join(kind.__name__ for kind in SIZES)}: use "
+                "lie_jax.R3SO3() or lie_jax.SE3(), where joints are constraints."
+            )
+    tree = trees.tree_of(mechanism.names, mechanism.joints)
+    of_links = [mechanism.joints[k] if k >= 0 else None for k in tree.joints]
+    backwards = [k >= 0 and tree.reversed[k] for k in tree.joints]
+    joints = tree_joints.stack(of_links, backwards, mechanism.gravity.dtype)
+    bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
+    in_slots = tuple(mechanism.names[i] if i >= 0 else GROUND for i in tree.bodies)
+    system = TreeSystem(
+        bodies=jax.tree.map(lambda x: algebra.pick(tree.bodies, x), attachments.stack(bodies)),
+        joints=joints,
+        forces=attachments.by_kind(mechanism.forces, in_slots),
+        gravity=mechanism.gravity,
+        tree=tree,
+        sizes=tuple(SIZES[type(joint)] for joint in mechanism.joints),
+        names=mechanism.names,
+    )
+    start = tree_state.initial(mechanism, tree, joints)
+    places = _unpadded(tree, [size.nq for size in system.sizes], joints.size.nq)
+    own = algebra.pick(places, start.coordinates.reshape(-1))
+    q = jnp.concatenate([start.poses.reshape(-1), own])
+    return system, State(q, system.flat(start.twists, start.rates))

@@ -1,0 +1,164 @@
+"""Joints with coordinates: where they put bodies, and along which twists they move them.
+
+Pose and twists are those of the body farther from the base against the one nearer to it, both in
+the farther body's frame; there the twists of all these joints are constant.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import algebra
+from lie_jax.groups import quaternion, se3
+from lie_jax.mechanics import attachments
+from lie_jax.mechanics.joints import (
+    AbstractJoint,
+    BodyPose,
+    PrismaticJoint,
+    RevoluteJoint,
+    RigidJoint,
+    SphericalJoint,
+)
+
+Vector = Float[Array, "3"]
+Matrix = Float[Array, "3 3"]
+
+
+class Size(NamedTuple):
+    """Numbers of coordinates and velocities of a joint."""
+
+    nq: int
+    nv: int
+
+
+SIZES: dict[type, Size] = {
+    RevoluteJoint: Size(1, 1),
+    PrismaticJoint: Size(1, 1),
+    SphericalJoint: Size(4, 3),
+    RigidJoint: Size(0, 0),
+}
+
+
+class JointParameters(eqx.Module):
+    """Of one joint or many stacked: `axis` and `parent_point` (3,) in the nearer body's frame,
+    `child_point` (3,) in the farther one's, `home` (3, 3) from farther to nearer at zero.
+    """
+
+    axis: Float[Array, "..."]
+    parent_point: Float[Array, "..."]
+    child_point: Float[Array, "..."]
+    home: Float[Array, "..."]
+
+
+class TreeJoints(eqx.Module):
+    """The joints in the slots of a tree, stacked, with coordinates and velocities of equal size.
+
+    `kinds[i]` is the type of joint i, None in an empty slot. Coordinates are an angle (rad), a
+    distance (m), or the quaternion of the farther body in the nearer one's frame; velocities their
+    rates, or the angular velocity relative to the nearer body, farther body's components.
+    """
+
+    parameters: JointParameters
+    kinds: tuple[type | None, ...] = eqx.field(static=True)
+
+    @property
+    def size(self) -> Size:
+        """Sizes of the widest joint, at least one."""
+        sizes = [SIZES[kind] for kind in self.kinds if kind is not None] + [Size(1, 1)]
+        return Size(*map(max, zip(*sizes, strict=True)))
+
+    def _are(self, kind: type, dtype: Any) -> Float[Array, " joints"]:
+        return jnp.asarray([k is kind for k in self.kinds], dtype)
+
+    def poses(self, x: Float[Array, "joints nq"]) -> BodyPose:
+        """Rotations (joints, 3, 3) and positions (joints, 3) of the farther bodies' frames."""
+        angle = self._are(RevoluteJoint, x.dtype) * x[:, 0]
+        distance = self._are(PrismaticJoint, x.dtype) * x[:, 0]
+        rotation = jax.vmap(_rotation_about)(self.parameters.axis, angle)
+        if SphericalJoint in self.kinds:
+            free = jax.vmap(quaternion.to_matrix)(x)
+            swivels = self._are(SphericalJoint, x.dtype)[:, None, None]
+            rotation = jnp.where(swivels > 0.0, free, rotation)
+        return jax.vmap(_pose)(self.parameters, rotation, distance)
+
+    def twists(self) -> Float[Array, "joints 6 nv"]:
+        """Twists of the farther bodies for unit velocities; zero where a joint has fewer."""
+        return jax.vmap(self._twists_of)(self.parameters, *self.masks())
+
+    def masks(self) -> tuple[Array, Array, Array]:
+        """1 for each revolute, prismatic, spherical joint (joints,), otherwise 0."""
+        turns, slides, swivels = (
+            self._are(kind, self.parameters.axis.dtype)
+            for kind in (RevoluteJoint, PrismaticJoint, SphericalJoint)
+        )
+        return turns, slides, swivels
+
+    def _twists_of(
+        self, joint: JointParameters, turns: Array, slides: Array, swivels: Array
+    ) -> Array:
+        axis = algebra.matvec(joint.home.T, joint.axis)
+        about = jnp.concatenate([algebra.cross(joint.child_point, axis), axis])
+        along = jnp.concatenate([axis, jnp.zeros(3, axis.dtype)])
+        first = (turns * about + slides * along)[:, None]
+        if self.size.nv == 1:
+            return first
+        any_axis = jnp.concatenate(
+            [algebra.hat(joint.child_point), jnp.eye(3, dtype=axis.dtype)], axis=0
+        )
+        rest = jnp.zeros((6, 2), axis.dtype)
+        return jnp.concatenate([first, rest], axis=1) + swivels * any_axis
+
+    def unused(self) -> Float[np.ndarray, "joints nv"]:
+        """1 for each velocity that a joint does not have."""
+        sizes = [0 if kind is None else SIZES[kind].nv for kind in self.kinds]
+        return (np.arange(self.size.nv)[None, :] >= np.asarray(sizes)[:, None]).astype(float)
+
+
+def _rotation_about(axis: Vector, angle: Float[Array, ""]) -> Matrix:
+    skew = algebra.hat(axis)
+    half = jnp.sin(0.5 * angle)
+    identity = jnp.eye(3, dtype=axis.dtype)
+    return identity + jnp.sin(angle) * skew + 2.0 * half * half * algebra.matmul(skew, skew)
+
+
+def _pose(joint: JointParameters, rotation: Matrix, distance: Float[Array, ""]) -> BodyPose:
+    whole = algebra.matmul(rotation, joint.home)
+    place = joint.parent_point + distance * joint.axis
+    return BodyPose(whole, place - algebra.matvec(whole, joint.child_point))
+
+
+def stack(joints: list[AbstractJoint | None], backwards: list[bool], dtype: Any) -> TreeJoints:
+    """The joints in the slots; one listed backwards has its parent farther from the base."""
+    if not joints:
+        empty = [_parameters(None, False, dtype)]
+        return TreeJoints(jax.tree.map(lambda x: x[:0], attachments.stack(empty)), ())
+    members = [
+        _parameters(joint, flag, dtype) for joint, flag in zip(joints, backwards, strict=True)
+    ]
+    kinds = tuple(None if joint is None else type(joint) for joint in joints)
+    return TreeJoints(attachments.stack(members), kinds)
+
+
+def _parameters(joint: Any, backwards: bool, dtype: Any) -> JointParameters:
+    if joint is None:
+        zero = jnp.zeros(3, dtype)
+        return JointParameters(zero, zero, zero, jnp.eye(3, dtype=dtype))
+    axis = getattr(joint, "axis", jnp.zeros_like(joint.parent_point))
+    home = jnp.eye(3, dtype=axis.dtype)
+    if hasattr(joint, "orientation"):
+        home = quaternion.to_matrix(joint.orientation)
+    if not backwards:
+        return JointParameters(axis, joint.parent_point, joint.child_point, home)
+    # The same motion seen from the child, with the same coordinate.
+    own = -algebra.matvec(home.T, axis)
+    return JointParameters(own, joint.child_point, joint.parent_point, home.T)
+
+
+def from_nearer(pose: BodyPose) -> Float[Array, "6 6"]:
+    """Matrix from components of twists in the nearer body's frame to those in the farther one's."""
+    back = pose.rotation.T
+    return se3.upper(back, -algebra.matmul(back, algebra.hat(pose.position)), back)

@@ -1,0 +1,138 @@
+"""The state of a tree from the initial poses and velocities of its bodies."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import algebra, checks
+from lie_jax.groups import quaternion
+from lie_jax.mechanics.joints import BodyPose
+from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.tree_joints import JointParameters, TreeJoints, from_nearer
+from lie_jax.mechanics.trees import Tree
+from lie_jax.pose_spaces import SE3
+
+
+class Start(NamedTuple):
+    """Of the bases: coordinates (bases, 7) and twists (bases, 6); of the links: coordinates and
+    velocities of their joints, (links, nq) and (links, nv).
+    """
+
+    poses: Float[Array, "bases 7"]
+    twists: Float[Array, "bases 6"]
+    coordinates: Float[Array, "links nq"]
+    rates: Float[Array, "links nv"]
+
+
+class _Misfit(NamedTuple):
+    """What joints leave of poses and velocities, each (links,): m, rad, m/s, rad/s."""
+
+    distance: Array
+    angle: Array
+    speed: Array
+    spin: Array
+
+
+def initial(mechanism: Mechanism, tree: Tree, joints: TreeJoints) -> Start:
+    """Coordinates and velocities of bases and joints from those of the bodies.
+
+    Raises `ValueError`, naming the joint and by how much, if they do not fit the joints.
+    """
+    bodies = mechanism.bodies
+    position = jnp.stack([body.position for body in bodies])
+    orientation = jnp.stack([body.orientation for body in bodies])
+    velocity = jnp.stack([body.velocity for body in bodies])
+    omega = jnp.stack([body.omega_body for body in bodies])
+    start, misfit = _fit(tree, joints, position, orientation, velocity, omega)
+    if not checks.traced(misfit):
+        scale = 1.0 + float(jnp.max(jnp.abs(position)) + jnp.max(jnp.abs(velocity)))
+        _refuse_misfit(mechanism, tree, misfit, scale * float(jnp.finfo(position.dtype).eps) ** 0.5)
+    return start
+
+
+def _refuse_misfit(mechanism: Mechanism, tree: Tree, misfit: _Misfit, slack: float) -> None:
+    for what, far, turned, units, fields in (
+        ("poses", misfit.distance, misfit.angle, ("m", "rad"), "position= and orientation="),
+        ("velocities", misfit.speed, misfit.spin, ("m/s", "rad/s"), "velocity= and omega_body="),
+    ):
+        total = np.where(np.asarray(tree.joints) >= 0, np.maximum(far, turned), 0.0)
+        if total.size and not total.max() <= slack:
+            link = int(np.argmax(np.where(np.isfinite(total), total, np.inf)))
+            joint = mechanism.joints[tree.joints[link]]
+            raise ValueError(
+                f"the initial {what} of the bodies do not fit {type(joint).__name__}("
+                f"{joint.parent!r}, {joint.child!r}): they are off by {float(far[link]):.3g} "
+                f"{units[0]} and {float(turned[link]):.3g} {units[1]}; at most {slack:.1g} is "
+                f"allowed: correct {fields} of the bodies, or the joint's points, axis and "
+                "orientation."
+            )
+
+
+@eqx.filter_jit
+def _fit(tree, joints, position, orientation, velocity, omega) -> tuple[Start, _Misfit]:
+    rotation = jax.vmap(quaternion.to_matrix)(orientation)
+    linear = jax.vmap(lambda r, v: algebra.matvec(r.T, v))(rotation, velocity)
+    twist = algebra.pick(tree.bodies, jnp.concatenate([linear, omega], axis=1))
+    held = jnp.asarray([i < 0 for i in tree.bodies], position.dtype)
+    # Slots without a body, of which one is the ground, get the ground's pose.
+    identity = held[:, None, None] * jnp.eye(3, dtype=position.dtype)[None]
+    pose = BodyPose(
+        algebra.pick(tree.bodies, rotation) + identity, algebra.pick(tree.bodies, position)
+    )
+    bases = tree.bodies[: tree.bases]
+    poses = jax.vmap(SE3().configuration)(
+        algebra.pick(bases, position), algebra.pick(bases, orientation)
+    )
+    farther, far_twist = jax.tree.map(lambda x: x[tree.width :], (pose, twist))
+    nearer, near_twist = jax.tree.map(lambda x: algebra.pick(tree.parent_slots, x), (pose, twist))
+    relative = jax.vmap(_relative)(nearer, farther)
+    fit_coordinates = jax.vmap(_coordinates, (0, 0, 0, None))
+    x = fit_coordinates(joints.parameters, relative, joints.masks(), joints.size.nq)
+    found, twists = joints.poses(x), joints.twists()
+    moving = far_twist - jax.vmap(lambda pose, v: algebra.matvec(from_nearer(pose), v))(
+        found, near_twist
+    )
+    rates = jax.vmap(_rates)(twists, moving)
+    left = moving - jnp.sum(twists * rates[:, None, :], axis=2)
+    misfit = _Misfit(
+        jnp.linalg.norm(found.position - relative.position, axis=1),
+        # |R - 1| is √2 times the angle of a small rotation R.
+        jnp.linalg.norm(found.rotation - relative.rotation, axis=(1, 2)) / np.sqrt(2.0),
+        jnp.linalg.norm(left[:, :3], axis=1),
+        jnp.linalg.norm(left[:, 3:], axis=1),
+    )
+    return Start(poses, twist[: tree.bases], x, rates), misfit
+
+
+def _relative(nearer: BodyPose, farther: BodyPose) -> BodyPose:
+    back = nearer.rotation.T
+    apart = farther.position - nearer.position
+    return BodyPose(algebra.matmul(back, farther.rotation), algebra.matvec(back, apart))
+
+
+def _coordinates(joint: JointParameters, relative: BodyPose, masks, size: int) -> Array:
+    """Coordinates of the joint at the pose that it allows next to this one."""
+    turns, slides, swivels = masks
+    turned = algebra.matmul(relative.rotation, joint.home.T)
+    sine = -0.5 * algebra.dot(joint.axis, algebra.axial(turned))
+    angle = jnp.arctan2(sine, 0.5 * (jnp.trace(turned) - 1.0))
+    place = relative.position + algebra.matvec(relative.rotation, joint.child_point)
+    distance = algebra.dot(joint.axis, place - joint.parent_point)
+    single = (turns * angle + slides * distance)[None]
+    if size == 1:
+        return single
+    free = quaternion.from_rotation(relative.rotation)
+    free = jnp.where(free[0] < 0.0, -free, free)
+    return jnp.where(swivels > 0.0, free, jnp.concatenate([single, jnp.zeros_like(free[1:])]))
+
+
+def _rates(twists: Array, moving: Array) -> Array:
+    """Joint velocities whose twist is closest."""
+    gram = jnp.sum(twists[:, :, None] * twists[:, None, :], axis=0)
+    # Velocities that the joint does not have leave empty rows.
+    filled = gram + jnp.diag((jnp.diagonal(gram) == 0.0).astype(gram.dtype))
+    return jnp.linalg.solve(filled, jnp.sum(twists * moving[:, None], axis=0))

@@ -1,0 +1,342 @@
+"""Joint coordinates: against constraints in maximal coordinates, and reference motions."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import lie_jax
+from models import three_bodies
+from tests import mechanisms
+
+# Rounding in forces of some hundred newtons.
+FORCE_ROUNDING = 1e-11
+# The same through mass matrices whose condition is some thousand.
+ACCELERATION_ROUNDING = 1e-10
+T = 0.4
+
+
+@pytest.fixture(scope="module")
+def forest():
+    mechanism = mechanisms.forest()
+    return lie_jax.assemble(mechanism, lie_jax.Minimal()), mechanism
+
+
+def _states(system, state, count=3, seed=3):
+    """The initial state and others far from it."""
+    rng = np.random.default_rng(seed)
+    away = jnp.asarray(rng.normal(size=(count, system.nv))).at[0].set(0.0)
+    q = jax.vmap(system.space.retract, (None, 0))(state.q, away)
+    return q, state.v[None] + away[::-1]
+
+
+def test_coordinates_are_ordered_as_documented(forest):
+    (system, state), mechanism = forest
+    # One base; two revolute, two prismatic, three spherical joints and a rigid one.
+    assert (system.nq, system.nv, system.nc) == (7 + 4 + 3 * 4, 6 + 4 + 3 * 3, 0)
+    ear = mechanism.bodies[mechanisms.FOREST_BODIES.index("ear")]
+    assert_allclose(state.q[:7], [*ear.position, *ear.orientation], atol=1e-14)
+    # The mast's ball joint is the second one listed, after the arm's single angle.
+    mast = mechanism.bodies[mechanisms.FOREST_BODIES.index("mast")]
+    sign = 1.0 if mast.orientation[0] > 0 else -1.0
+    assert_allclose(state.q[8:12], sign * mast.orientation, atol=1e-14)
+    assert_allclose(state.v[7:10], mast.omega_body, atol=1e-13)
+    rotation, position = system.poses(state.q)
+    for i, body in enumerate(mechanism.bodies):
+        assert_allclose(position[i], body.position, atol=1e-13)
+        expected = lie_jax.quaternion.to_matrix(body.orientation)
+        assert_allclose(rotation[i], expected, atol=1e-13)
+
+
+def test_forest_moves_as_in_maximal_coordinates(forest):
+    """Mass matrix and force are those of free bodies, seen through the joints; so is the motion."""
+    (system, state), mechanism = forest
+    maximal, _ = lie_jax.assemble(mechanism, lie_jax.SE3())
+
+    @jax.jit
+    @jax.vmap
+    def residuals(q, v):
+        t = jnp.asarray(T)
+        rotation, position = system.poses(q)
+        orientation = jax.vmap(lie_jax.quaternion.from_matrix)(rotation)
+        all_q = jnp.concatenate([position, orientation], axis=1).reshape(-1)
+        all_v = system.twists(q, v).reshape(-1)
+        jacobian = jax.jacfwd(lambda v: system.twists(q, v).reshape(-1))(v)
+
+        def twist_rate(a):
+            return jax.jvp(system.twists, (q, v), (system.space.lift(q, v), a))[1].reshape(-1)
+
+        mass_matrix, force = system.mass_matrix(q), system.force(t, q, v)
+        all_mass = maximal.mass_matrix(all_q)
+        drift = all_mass @ twist_rate(jnp.zeros_like(v))
+        acceleration = system.acceleration(t, q, v)
+        own, other = system.momentum(q, v), maximal.momentum(all_q, all_v)
+        forces = {
+            "joints hold": maximal.constraint(t, all_q),
+            "joint velocities hold": maximal.constraint_jacobian(t, all_q) @ all_v,
+            "mass matrix": mass_matrix - jacobian.T @ all_mass @ jacobian,
+            "force": force - jacobian.T @ (maximal.force(t, all_q, all_v) - drift),
+            "kinetic energy": system.kinetic_energy(q, v) - maximal.kinetic_energy(all_q, all_v),
+            "half v M v": system.kinetic_energy(q, v) - 0.5 * v @ mass_matrix @ v,
+            "potential energy": system.potential_energy(q) - maximal.potential_energy(all_q),
+            "momentum": own[0] - other[0],
+            "angular momentum": own[1] - other[1],
+            "residual": system.residual(t, q, v, state.v, jnp.zeros(0))
+            - (mass_matrix @ state.v - force),
+        }
+        accelerations = {
+            "articulated bodies": acceleration - jnp.linalg.solve(mass_matrix, force),
+            "constrained bodies": twist_rate(acceleration) - maximal.acceleration(t, all_q, all_v),
+        }
+        return forces, accelerations
+
+    q, v = _states(system, state)
+    forces, accelerations = residuals(q, v)
+    for rule, value in forces.items():
+        assert float(jnp.max(jnp.abs(value))) < FORCE_ROUNDING, rule
+    for rule, value in accelerations.items():
+        assert float(jnp.max(jnp.abs(value))) < ACCELERATION_ROUNDING, rule
+
+
+def test_bodies_without_joints_are_bases():
+    mechanism = mechanisms.forest()
+    free = lie_jax.Mechanism(mechanism.bodies, (), mechanism.forces)
+    accelerations = []
+    for formulation in (lie_jax.Minimal(), lie_jax.SE3()):
+        system, state = lie_jax.assemble(free, formulation)
+        move = jax.jit(lambda q, v, system=system: system.acceleration(jnp.asarray(T), q, v))
+        accelerations.append(move(state.q, state.v))
+    assert_allclose(*accelerations, atol=ACCELERATION_ROUNDING)
+
+
+def test_space_of_a_forest_moves_its_bodies_with_their_twists(forest):
+    (system, state), _ = forest
+    space = system.space
+    assert space.canonical
+    q, v = _states(system, state)
+    rng = np.random.default_rng(4)
+    x, dx = (jnp.asarray(rng.normal(size=(len(q), system.nv)) * 0.3) for _ in range(2))
+
+    @jax.jit
+    @jax.vmap
+    def defects(q, v, x, dx):
+        _, rates = jax.jvp(system.poses, (q,), (space.lift(q, v),))
+        rotation, _ = system.poses(q)
+        twists = jnp.concatenate(
+            [
+                jnp.einsum("nji,nj->ni", rotation, rates[1]),
+                jax.vmap(lambda r, rate: lie_jax.so3.vee(r.T @ rate))(rotation, rates[0]),
+            ],
+            axis=1,
+        )
+        end = space.retract(q, x)
+        rate = space.tangent_operator(x, dx)
+        return {
+            "twists are those of the poses": twists - system.twists(q, v),
+            "inverse": space.inverse_retract(q, end) - x,
+            "T": space.lift(end, rate) - jax.jvp(lambda x: space.retract(q, x), (x,), (dx,))[1],
+            "T inverse": space.tangent_operator_inv(x, rate) - dx,
+            "derivative of T inverse": space.tangent_operator_inv_derivative(x, v, dx)
+            - jax.jvp(lambda x: space.tangent_operator_inv(x, dx), (x,), (v,))[1],
+            "rate at zero": space.rate_at_zero(v) - space.tangent_operator_inv(0.0 * x, v),
+        }
+
+    for rule, value in defects(q, v, x, dx).items():
+        assert float(jnp.max(jnp.abs(value))) < FORCE_ROUNDING, rule
+
+
+def test_three_bodies_keep_their_invariants_and_reach_the_reference():
+    system, state = three_bodies.build()
+    trajectory = lie_jax.simulate(
+        system, lie_jax.RKMK("rk4"), state, dt=2.5e-3, steps=4000, save_every=400
+    )
+    energy, momentum, spin = three_bodies.INVARIANTS
+    measure = jax.jit(
+        jax.vmap(lambda q, v: (system.kinetic_energy(q, v), system.momentum(q, v), system.poses(q)))
+    )
+    energies, (momenta, spins), (rotation, position) = measure(trajectory.q, trajectory.v)
+    # Truncation errors of order 4 at this step are some 1e-12.
+    assert_allclose(energies, np.full(11, energy), atol=1e-10)
+    assert_allclose(momenta, np.tile(momentum, (11, 1)), atol=1e-10)
+    assert_allclose(spins, np.tile(spin, (11, 1)), atol=1e-10)
+    for t, expected in three_bodies.REFERENCE.items():
+        assert_allclose(rotation[int(t), 0], expected["R"], atol=1e-10)
+        assert_allclose(position[int(t), 0], expected["r"], atol=1e-10)
+        assert_allclose(trajectory.q[int(t), 7:], expected["q"], atol=1e-10)
+        assert_allclose(trajectory.v[int(t)], [*expected["V"], *expected["qd"]], atol=1e-10)
+
+
+# Two rods on ball joints, positions and angular velocities at these times (s): an independent
+# solution in extended precision, found by two routes that share no code.
+DOUBLE_PENDULUM = {
+    0.1: (
+        (-0.0097731410685506920527, 0.49967686322401709184, -0.015083702206723764574),
+        (0.059623468794300353880, 1.0410402249527177800, -0.42003197882343265101),
+        (-0.88185444659717783856, 0.27750479160584753231, 0.99712938498727309417),
+        (0.50462568335269136455, -2.2412447932508349012, 2.9217889468598994966),
+    ),
+    1.0: (
+        (-0.12332301595351536132, -0.34850326581042437998, -0.33665547293278581883),
+        (-0.0068649091199360465413, -0.96567139237214157227, -0.49917247868370894734),
+        (-0.94017590561660259348, 1.1688203018308169648, 0.25996309620344992565),
+        (4.9229056509185079303, -3.8550499909533417307, 5.1176602395740680726),
+    ),
+}
+
+
+def _double_pendulum(formulation):
+    first = {"orientation": (np.sqrt(0.5), np.sqrt(0.5), 0.0, 0.0)}
+    turn = np.asarray([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]])
+    omega = (np.asarray([0.3, 0.2, 1.0]), np.asarray([1.0, -2.0, 3.0]))
+    arms = (np.asarray([0.0, 0.0, -0.5]), np.asarray([0.0, 0.0, -0.4]))
+    hinge = 2 * turn @ arms[0]
+    speed = 2 * turn @ np.cross(omega[0], arms[0])
+    bodies = [
+        lie_jax.Body(
+            "first", 2.0, np.diag([0.30, 0.28, 0.05]), omega_body=omega[0],
+            position=turn @ arms[0], velocity=turn @ np.cross(omega[0], arms[0]), **first,
+        ),
+        lie_jax.Body(
+            "second", 1.0, np.diag([0.10, 0.09, 0.02]), omega_body=omega[1],
+            position=hinge + arms[1], velocity=speed + np.cross(omega[1], arms[1]),
+        ),
+    ]  # fmt: skip
+    joints = [
+        lie_jax.SphericalJoint("ground", "first", child_point=-arms[0]),
+        lie_jax.SphericalJoint("first", "second", arms[0], -arms[1]),
+    ]
+    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints), formulation)
+
+
+@pytest.mark.parametrize(
+    ("integrator", "order"),
+    [
+        (lie_jax.CrouchGrossman(3), 3),
+        (lie_jax.RKMK("rk4"), 4),
+        (lie_jax.GeneralizedAlpha(0.9), 2),
+    ],
+)
+def test_double_pendulum_on_ball_joints_converges_to_the_reference(integrator, order):
+    system, state = _double_pendulum(lie_jax.Minimal())
+    assert (system.nq, system.nv) == (8, 6)
+
+    @jax.jit
+    def end(duration, steps):
+        dt = duration / steps.astype(float)
+
+        def step(i, loop):
+            t = i.astype(float) * dt
+            return integrator.step(system, t, dt, *loop, None)[:2]
+
+        zero = jnp.zeros(())
+        first = state, integrator.init(system, zero, state, None)
+        (final, _) = jax.lax.fori_loop(0, steps, step, first)
+        return jnp.concatenate([system.poses(final.q)[1], system.twists(final.q, final.v)[:, 3:]])
+
+    def error(t, steps):
+        return np.abs(
+            end(jnp.asarray(t), jnp.asarray(steps)) - np.asarray(DOUBLE_PENDULUM[t])
+        ).max()
+
+    coarse, fine = error(0.1, 16), error(0.1, 32)
+    assert abs(np.log2(coarse / fine) - order) < 0.35
+    if order == 4:
+        assert error(0.1, 500) < 1e-10
+        assert error(1.0, 4000) < 1e-10
+
+
+def test_gradients_of_both_modes_agree():
+    def objective(parameters):
+        weights = parameters["weights"]
+        others = {name: value for name, value in parameters.items() if name != "weights"}
+        system, state = three_bodies.build(**others)
+        system = eqx.tree_at(lambda s: s.bodies.mass, system, system.bodies.mass * weights)
+        dt, method = jnp.asarray(0.05), lie_jax.RKMK("euler")
+
+        def step(state, _):
+            return method.step(system, dt, dt, state, None, None).state, None
+
+        end, _ = jax.lax.scan(step, state, length=20)
+        return jnp.sum(jnp.sin(end.q)) + jnp.sum(end.v**2)
+
+    parameters = {
+        "weights": jnp.asarray([1.0, 1.3, 0.6]),
+        "radius": jnp.asarray(1.0),
+        "joint_rates": jnp.asarray([0.4, 0.3]),
+        "base_twist": jnp.asarray(three_bodies.BASE_TWIST),
+        "gravity": jnp.asarray([0.3, 0.0, -9.81]),
+    }
+    rng = np.random.default_rng(6)
+    direction = {k: jnp.asarray(rng.normal(size=v.shape)) for k, v in parameters.items()}
+    reverse = jax.jit(jax.grad(objective))(parameters)
+    forward = jax.jit(lambda p: jax.jvp(objective, (p,), (direction,))[1])(parameters)
+    along = sum(float(jnp.sum(reverse[k] * direction[k])) for k in parameters)
+    # Two orders of summation of a few hundred terms.
+    assert_allclose(along, forward, rtol=1e-11)
+
+    h = 1e-3
+    moved = jax.jit(
+        jax.vmap(lambda s: objective({k: v + s * direction[k] for k, v in parameters.items()}))
+    )
+    values = moved(h * jnp.asarray([-2.0, -1.0, 1.0, 2.0]))
+    difference = (8 * (values[2] - values[1]) - (values[3] - values[0])) / (12 * h)
+    # Truncation is some h⁴ = 1e-12, rounding 1e-13 / h.
+    assert_allclose(forward, difference, rtol=1e-8)
+
+
+def _equations_and_work(jaxpr):
+    """Number of equations of a program, and numbers computed by it, loops counted in full."""
+    count, work = 0, 0
+    for equation in jaxpr.eqns:
+        inner = [p.jaxpr for p in equation.params.values() if hasattr(p, "jaxpr")]
+        inner += [p for p in equation.params.values() if hasattr(p, "eqns")]
+        times = equation.params.get("length", 1)
+        parts = [_equations_and_work(j) for j in inner]
+        count += 1 + sum(n for n, _ in parts)
+        own = sum(v.aval.size for v in equation.outvars) if not inner else 0
+        work += own + times * sum(w for _, w in parts)
+    return count, work
+
+
+def test_work_grows_linearly_and_programs_do_not_grow():
+    def measured(n):
+        system, state = mechanisms.ball_chain(lie_jax.Minimal(), np.zeros((n, 3)))
+        program = jax.make_jaxpr(lambda q, v: system.acceleration(0.0, q, v))(state.q, state.v)
+        return _equations_and_work(program.jaxpr)
+
+    (short, small), (same, middle), (long, large) = measured(8), measured(36), measured(64)
+    assert short == same == long
+    assert large - middle == middle - small
+
+
+def test_no_scatter_in_either_direction(forest):
+    """A scatter would keep XLA from compiling a time loop on the CPU into one function."""
+    (system, state), _ = forest
+
+    def total(system, q, v):
+        return jnp.sum(system.acceleration(jnp.asarray(T), q, v))
+
+    program = jax.jit(jax.value_and_grad(total, (0, 1, 2))).lower(system, state.q, state.v)
+    assert "scatter" not in program.as_text()
+
+
+def test_single_precision_stays_single(forest):
+    def single(tree):
+        return jax.tree.map(lambda x: x.astype(jnp.float32), tree)
+
+    system, state = forest[0]
+
+    @jax.jit
+    def evaluate(system, q, v):
+        return system.acceleration(jnp.asarray(T, q.dtype), q, v), system.mass_matrix(q)
+
+    for got, expected in zip(
+        evaluate(*single((system, state.q, state.v))),
+        evaluate(system, state.q, state.v),
+        strict=True,
+    ):
+        assert got.dtype == jnp.float32
+        # Single-precision rounding (1e-7) times the condition of the mass matrix.
+        assert_allclose(got, expected, atol=1e-3 * float(jnp.max(jnp.abs(expected))))
