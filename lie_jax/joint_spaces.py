@@ -58,6 +58,10 @@ class UnitQuaternions(AbstractSpace):
         """That of the inverse."""
         return algebra.matvec(closed_forms.so3_ddexp_inv(-x, -dx), v)
 
+    def magnitude(self, q):
+        """One radian."""
+        return jnp.ones_like(q[:3])
+
     def invalid(self, q):
         """A quaternion must have unit norm."""
         norm = float(np.linalg.norm(q))
@@ -137,6 +141,10 @@ class Product(AbstractSpace):
     def rate_at_zero(self, v):
         """Each factor's rate."""
         return self._each("rate_at_zero", (v,), ("nv",), "nv")
+
+    def magnitude(self, q):
+        """Each factor's magnitude."""
+        return self._each("magnitude", (q,), ("nq",), "nv")
 
     def invalid(self, q):
         """The first factor that is no configuration."""

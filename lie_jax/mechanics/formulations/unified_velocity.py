@@ -112,6 +112,11 @@ class UnifiedVelocity(AbstractBodySpace):
         twists = (self._twist(a) for a in (x, dx, v))
         return self._unified(self._group.tangent_operator_inv_derivative(*twists))
 
+    def magnitude(self, q):
+        """|D| times that of SE(3)."""
+        sizes = jnp.asarray(np.abs(self._matrix()), q.dtype)
+        return algebra.matvec(sizes, self._group.magnitude(q))
+
     def configuration(self, position, orientation):
         """That of SE(3)."""
         return self._group.configuration(position, orientation)
