@@ -61,18 +61,20 @@ def test_local_global_maps():
         order = 4 if "RKMK4" in name else 2
         for key, figures in case.items():
             assert figures["step_us"] > 0
-            seen = np.asarray(figures["observed_order"])[1:3]
+            # The rotor's nutation turns by 0.8 rad in the largest step: straight lines begin late.
+            pairs = slice(3, 4) if name.startswith("rotor") else slice(1, 3)
+            seen = np.asarray(figures["observed_order"])[pairs]
             assert np.all(np.abs(seen - order) < 0.1), (name, key, seen)
             # How orientations are stored is no part of a method.
-            other = case["12"[key[0] == "1"] + key[1]]["error_m"]
-            np.testing.assert_allclose(figures["error_m"], other, rtol=1e-3, atol=1e-11)
+            with_quaternions = case["1" + key[1]]["error_m"]
+            np.testing.assert_allclose(figures["error_m"], with_quaternions, rtol=0, atol=ROUNDING)
     # About a fixed point both groups are one, with a joint only if the group is SE(3).
     for method, held in (("RKMK4", "RKMK4 index 1"), ("generalized-α", "generalized-α")):
         free, joint = errors[f"heavy top, free, {method}"], errors[f"heavy top, joint, {held}"]
         for chart, (se3, r3so3) in {"exp": "ab", "cayley": "dc"}.items():
             expected = free[f"1{se3}"]["error_m"]
             for same in (free[f"1{r3so3}"], joint[f"1{se3}"]):
-                np.testing.assert_allclose(same["error_m"], expected, rtol=1e-3, atol=1e-11)
+                np.testing.assert_allclose(same["error_m"], expected, rtol=0, atol=ROUNDING)
             different = np.asarray(joint[f"1{r3so3}"]["error_m"]) / expected
             assert np.all(np.abs(np.log(different)) > np.log(2.0)), (method, chart)
     # SE(3) keeps a joint at the ground by itself, and no other joint.
@@ -80,25 +82,21 @@ def test_local_global_maps():
         for key, figures in errors[name].items():
             ground, *others = np.asarray(figures["joint_drift_m"]).T
             if key[1] in "ad":
-                assert np.all(ground < JOINT_ROUNDING), (name, key)
+                assert np.all(ground < ROUNDING), (name, key)
             else:
-                assert np.all(ground[:3] > 10 * JOINT_ROUNDING), (name, key)
+                assert np.all(ground[:2] > 10 * ROUNDING), (name, key)
             for other in others:
-                assert np.all(other[:3] > 10 * JOINT_ROUNDING), (name, key)
-    assert results["chain_reference_uncertainty_m"] < 1e-11
+                assert np.all(other[:2] > 10 * ROUNDING), (name, key)
+    assert results["chain_reference_uncertainty_m"] < ROUNDING
     drifts = {
         name: (max(figures["norm_defect"]), max(figures["joint_drift_m"]))
         for name, figures in results["coordinates"].items()
     }
     for name, (norm, joint) in drifts.items():
         assert (norm > 1e-6) == name.startswith("coordinates"), name
-        assert (joint < JOINT_ROUNDING) == (name == "local, SE(3)"), name
+        assert (joint < ROUNDING) == (name == "local, SE(3)"), name
     for name in ("errors.png", "work.png", "joints.png"):
         assert (folder / name).stat().st_size > 10_000
-
-
-# Rounding of positions below 3 m that builds up over 20 000 steps; measured 4e-14 at most.
-JOINT_ROUNDING = 1e-12
 
 
 @pytest.mark.slow
@@ -119,3 +117,7 @@ def test_unified_velocity():
         assert results["point_minus_quaternions_m"][name]["after one turn"] < 1e-11
     for name in ("path", "point", "omega", "determinant", "determinant_steps", "convergence"):
         assert (folder / f"{name}.png").stat().st_size > 10_000
+
+
+# Rounding of positions below 3 m that builds up over 20 000 steps.
+ROUNDING = 1e-12

@@ -58,7 +58,8 @@ def errors(cases: dict, path: Path) -> None:
         for key, figures in case.items():
             axis.loglog(figures["h"], figures["error_m"], **_look(key))
         axis.xaxis.set_minor_formatter(NullFormatter())
-    figure.supxlabel("step size h (s)", fontsize=10)
+    for axis in axes[-1]:
+        axis.set_xlabel("step size h (s)")
     figure.supylabel("error of the observed point at the end (m)", fontsize=10)
     _legend(figure)
     _plots.save(figure, path)
@@ -73,7 +74,8 @@ def work(cases: dict, path: Path) -> None:
             first = figures["h"][0]
             axis.loglog([ratio * first / h for h in figures["h"]], figures["error_m"], **_look(key))
         axis.xaxis.set_minor_formatter(NullFormatter())
-    figure.supxlabel(f"work (that of {BASE} at its largest step is 1)", fontsize=10)
+    for axis in axes[-1]:
+        axis.set_xlabel(f"work (1: {BASE} at its largest step)")
     figure.supylabel("error of the observed point at the end (m)", fontsize=10)
     _legend(figure)
     _plots.save(figure, path)
