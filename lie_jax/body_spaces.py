@@ -82,6 +82,6 @@ class AbstractBodySpace(AbstractSpace):
         """Their Jacobian along velocities, transposed, times multipliers."""
         return jnp.zeros(self.nv, q.dtype)
 
-    def regular(self, q: Configuration) -> Bool[Array, ""]:
-        """Whether q is away from the singularities of the coordinates, if they have any."""
-        return jnp.ones((), bool)
+    def regular(self, q: Float[Array, "*bodies nq"]) -> Bool[Array, " *bodies"] | bool:
+        """Whether each q is away from the singularities of the coordinates, if they have any."""
+        return True

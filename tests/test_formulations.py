@@ -102,7 +102,7 @@ def _measured(formulation):
         "closed form without joints": accelerations_and_multipliers(free, T, q, v).acceleration
         - own,
         "coordinates hold their own constraints": system.constraint(T, q)[6:],
-        "regular": jnp.where(system.regular(q), 0.0, 1.0),
+        "regular": jnp.where(jnp.asarray(system.regular(q)), 0.0, 1.0),
     }
     return same, zero
 

@@ -54,7 +54,8 @@ class RigidBodySystem(AbstractSystem):
 
     def regular(self, q):
         """Whether the coordinates of all bodies are away from their singularities."""
-        return jnp.all(jax.vmap(self.formulation.regular)(self._split(q)))
+        each = self.formulation.regular(self._split(q))
+        return True if each is True else jnp.all(each)
 
     def poses(
         self, q: Float[Array, " nq"]

@@ -66,7 +66,7 @@ class TaitBryan(AbstractVectorSpace, AbstractBodySpace):
 
     def regular(self, q):
         """Whether β is on the branch |β| < π/2 and not too close to its ends."""
-        return jnp.cos(q[4]) > _SMALLEST_COS_BETA
+        return jnp.cos(q[..., 4]) > _SMALLEST_COS_BETA
 
     def invalid(self, q):
         """Angles next to the singularity are refused."""
