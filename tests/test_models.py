@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 
 import lie_jax
-from models import heavy_top, pinned_body
+from models import heavy_top, pinned_body, three_bodies
 
 PARAMETERS = {
     "center_of_mass": jnp.asarray([0.02, -0.03, 0.2]),
@@ -69,3 +69,25 @@ def test_observed_points():
             expected = lie_jax.quaternion.rotate(PARAMETERS["orientation"], jnp.asarray(marker))
             assert_allclose(seen.markers[0, 3 * k : 3 * k + 3], expected, atol=1e-14)
         assert_allclose(seen.gyro[0], PARAMETERS["omega_body"])
+
+
+def test_three_bodies_start_alike_in_all_coordinates():
+    """With the momenta that the reference states, and the base in motion with one another's."""
+    for twist in (np.zeros(6), np.asarray(three_bodies.BASE_TWIST)):
+        measured = []
+        for formulation in (None, lie_jax.R3SO3(), lie_jax.SE3()):
+            system, state = three_bodies.build(formulation, base_twist=twist)
+            assert system.nc == (0 if formulation is None else 10)
+            energy, momentum, rate = jax.jit(
+                lambda q, v, system=system: (
+                    system.kinetic_energy(q, v),
+                    system.momentum(q, v),
+                    system.constraint_jacobian(jnp.zeros(()), q) @ v,
+                )
+            )(state.q, state.v)
+            assert_allclose(rate, np.zeros(system.nc), atol=1e-14)
+            measured.append([energy, *momentum[0], *momentum[1]])
+        assert_allclose(measured[1:], [measured[0]] * 2, atol=1e-12)
+        if not twist.any():
+            energy, linear, angular = three_bodies.INVARIANTS
+            assert_allclose(measured[0], [energy, *linear, *angular], atol=1e-12)
