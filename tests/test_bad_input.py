@@ -63,6 +63,12 @@ def _tree(joints, **first):
     return lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.Minimal())
 
 
+def _off_joint():
+    system, state = _tree([_ball("a", "b")])
+    # The bases are the bodies a and c.
+    return _simulate(system, lie_jax.State(state.q.at[14].set(1.5), state.v), lie_jax.RKMK())
+
+
 _ball = lie_jax.SphericalJoint
 # A turn by 0.2 rad.
 _TURN = (np.cos(0.1), np.sin(0.1), 0.0, 0.0)
@@ -123,6 +129,11 @@ CASES = {
     "velocities that do not fit": (
         lambda: _tree([_ball("a", "b")], velocity=(0.0, 0.3, 0.0)), "velocities", "0.3 m/s",
         "velocity="),
+    "nothing moves": (
+        lambda: _tree([lie_jax.RigidJoint("ground", name) for name in "abc"]), "no joint coord",
+        "Replace one"),
+    "joint's quaternion": (
+        lambda: _off_joint(), "spherical joint 0", "norm 1.5", "divide it"),
     "force shape": (
         lambda: lie_jax.PointForce("b", lambda t: jnp.stack([t, t])), "shape (2,)", "(3,)"),
     "friction": (

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import demo, heavy_top, local_global_maps, unified_velocity
+from experiments import demo, heavy_top, local_global_maps, park_chung, unified_velocity
 
 OUT = Path(__file__).parent.parent / "out"
 
@@ -121,3 +121,38 @@ def test_unified_velocity():
 
 # Rounding of positions below 3 m that builds up over 20 000 steps.
 ROUNDING = 1e-12
+
+
+# Rounding of energies of 17 J and momenta of up to 61 in SI units over as many as 1000 steps.
+DRIFT_ROUNDING = 5e-13
+
+
+@pytest.mark.slow
+def test_park_chung():
+    folder, results = _written(park_chung, "results.json")
+    drifts = results["drifts"]
+    assert drifts["entries"] == 108
+    differing = {(e["table"], e["method"], e["h"]): e for e in drifts["differing"]}
+    # The paper's rounding in this entry is larger than in all others.
+    outlier = differing.pop(("VIII", "CG4", 0.001))
+    assert abs(outlier["ours"]) < DRIFT_ROUNDING < outlier["paper"] < 3e-12
+    assert len(differing) <= 21
+    for place, entry in differing.items():
+        assert place[2] <= 0.01 and entry["paper"] < 1e-9, place
+        exact = entry["extended_precision"] or 0.0
+        assert abs(entry["ours"] - exact) < DRIFT_ROUNDING, place
+        assert abs(entry["paper"] - exact) < DRIFT_ROUNDING, place
+    operations = results["operations"]
+    assert operations["table_v_follows_from_table_x"]
+    assert operations["table_ix_follows_from_table_v"]
+    for name, entry in operations["methods"].items():
+        assert entry["calls"] == entry["calls_paper"], name
+    for name, work in results["work"].items():
+        errors = np.asarray(work["error_m"])
+        orders = np.log2(errors[:-1] / errors[1:])[errors[1:] > 1e-13]
+        assert abs(orders[-1] - int(name[2])) < 0.1, (name, orders)
+    final = {name: run["angular"][-1] for name, run in results["long_run"].items()}
+    assert final["CG4"] > 1.5 * max(final["CF4"], final["MK4"])
+    assert final["CG3"] > 1.5 * max(final["CF3"], final["MK3"])
+    for name in ("drift.png", "long_drift.png", "work.png"):
+        assert (folder / name).stat().st_size > 10_000

@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.system import accelerations_and_multipliers
 from models import (
     chain,
     double_pendulum,
@@ -13,6 +12,7 @@ from models import (
     heavy_top,
     pinned_body,
     rotor,
+    three_bodies,
 )
 
 PARAMETERS = {
@@ -123,23 +123,12 @@ def test_follower_torque():
         assert_allclose(run.v[i, 3:], omega, rtol=0, atol=TRUTH)
 
 
-def _end_of_index_1(system, state, h: float, steps: int):
-    """End of a run of RK4 on the accelerations with the constraints differentiated twice."""
-    integrator = lie_jax.RKMK("rk4")
-
-    def step(state, i):
-        return integrator.step(system, i * h, jnp.asarray(h), state, None, None).state, None
-
-    return jax.jit(lambda state: jax.lax.scan(step, state, jnp.arange(float(steps)))[0])(state)
-
-
 def test_double_pendulum():
     system, state = double_pendulum.build()
-    end = _end_of_index_1(system, state, 1e-3, 1000)
-    centers = double_pendulum.centers_of_mass(system, end.q)
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=1000, save_every=1000)
+    centers = double_pendulum.centers_of_mass(system, run.q[-1])
     assert_allclose(centers, double_pendulum.REFERENCE[1.0], rtol=0, atol=TRUTH)
-    solved = jax.jit(accelerations_and_multipliers)(system, 1.0, end.q, end.v)
-    forces = solved.multipliers.reshape(2, 3)
+    forces = run.multipliers[-1].reshape(2, 3)
     on_first, on_first_from_second = double_pendulum.REFERENCE_FORCES[1.0]
     # Forces of up to 20 N, and errors of ω and R in what they depend on.
     assert_allclose(-forces[0], on_first, rtol=0, atol=100 * TRUTH)
@@ -148,10 +137,32 @@ def test_double_pendulum():
 
 def test_chain():
     system, state = chain.build()
-    end = _end_of_index_1(system, state, 1e-3, 500)
-    rotation = system.poses(end.q)[0]
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=500, save_every=500)
+    rotation = system.poses(run.q[-1])[0]
     above = jnp.concatenate([jnp.eye(3)[None], rotation[:-1]])
     expected = jax.vmap(lie_jax.quaternion.to_matrix)(jnp.asarray(chain.REFERENCE[0.5]))
     got = jnp.einsum("nji,njk->nik", above, rotation)
     assert_allclose(got, expected, rtol=0, atol=TRUTH)
     assert_allclose(chain.tip(system, state.q), [0.0, 0.0, -3.0], rtol=0, atol=1e-15)
+
+
+def test_three_bodies_start_alike_in_all_coordinates():
+    """With the momenta that the reference states, and the base in motion with one another's."""
+    for twist in (np.zeros(6), np.asarray(three_bodies.BASE_TWIST)):
+        measured = []
+        for formulation in (None, lie_jax.R3SO3(), lie_jax.SE3()):
+            system, state = three_bodies.build(formulation, base_twist=twist)
+            assert system.nc == (0 if formulation is None else 10)
+            energy, momentum, rate = jax.jit(
+                lambda q, v, system=system: (
+                    system.kinetic_energy(q, v),
+                    system.momentum(q, v),
+                    system.constraint_jacobian(jnp.zeros(()), q) @ v,
+                )
+            )(state.q, state.v)
+            assert_allclose(rate, np.zeros(system.nc), atol=1e-14)
+            measured.append([energy, *momentum[0], *momentum[1]])
+        assert_allclose(measured[1:], [measured[0]] * 2, atol=1e-12)
+        if not twist.any():
+            energy, linear, angular = three_bodies.INVARIANTS
+            assert_allclose(measured[0], [energy, *linear, *angular], atol=1e-12)

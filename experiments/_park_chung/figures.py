@@ -9,6 +9,8 @@ from experiments import _plots
 
 _FAMILIES = {"CG": "Crouch-Grossman", "CF": "commutator-free", "MK": "Munthe-Kaas"}
 _COLORS = {"CG": _plots.BLUE, "CF": _plots.ORANGE, "MK": _plots.GREEN}
+# Munthe-Kaas methods lie on commutator-free ones in places: dashes let both be seen.
+_LINES = {"CG": "-", "CF": "-", "MK": (0, (4, 3))}
 _ORDER_MARKS = {"2": "o", "3": "^", "4": "s"}
 _QUANTITIES = {
     "energy": ("kinetic energy (J)", _plots.BLUE),
@@ -29,6 +31,7 @@ def drift_at_one_second(
                     steps,
                     drifts[quantity][family + order],
                     color=color,
+                    linestyle="--" if quantity == "linear" else "-",
                     marker=mark,
                     markersize=4,
                     linewidth=1.0,
@@ -49,7 +52,14 @@ def long_drift(runs: dict[str, dict[str, np.ndarray]], path: Path) -> None:
         for axis, quantity, label in zip(row, _QUANTITIES, labels, strict=True):
             for family, color in _COLORS.items():
                 run = runs[family + order]
-                axis.plot(run["t"], run[quantity], color=color, linewidth=1.0, label=family + order)
+                axis.plot(
+                    run["t"],
+                    run[quantity],
+                    color=color,
+                    linestyle=_LINES[family],
+                    linewidth=1.2,
+                    label=family + order,
+                )
             axis.set_title(label, fontsize=9)
             axis.ticklabel_format(axis="y", style="sci", scilimits=(-2, 2))
         row[0].legend()
@@ -70,6 +80,7 @@ def work_precision(work: dict[str, dict], path: Path) -> None:
             evaluations,
             row["error_m"],
             color=_COLORS[family],
+            linestyle=_LINES[family],
             marker=_ORDER_MARKS[order],
             markersize=4,
             linewidth=1.0,

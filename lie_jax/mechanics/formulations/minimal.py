@@ -252,8 +252,8 @@ def _order(first: int, numbers: int, sizes: list[int]) -> tuple[int, ...]:
 def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     """The mechanism in joint coordinates, and the state of its bodies' initial motion.
 
-    Raises `ValueError` for a joint without coordinates here, for joints that close a loop, and for
-    initial poses or velocities that do not fit the joints.
+    Raises `ValueError` for a joint without coordinates here, for joints that close a loop or leave
+    nothing to move, and for initial poses or velocities that do not fit the joints.
     """
     for joint in mechanism.joints:
         if type(joint) not in SIZES:
@@ -263,6 +263,11 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
                 "lie_jax.R3SO3() or lie_jax.SE3(), where joints are constraints."
             )
     tree = trees.tree_of(mechanism.names, mechanism.joints)
+    if not tree.bases and not any(SIZES[type(joint)].nv for joint in mechanism.joints):
+        raise ValueError(
+            "the mechanism has no joint coordinates: rigid joints hold every body to the ground. "
+            "Replace one by a joint that moves."
+        )
     of_links = [mechanism.joints[k] if k >= 0 else None for k in tree.joints]
     backwards = [k >= 0 and tree.reversed[k] for k in tree.joints]
     joints = tree_joints.stack(of_links, backwards, mechanism.gravity.dtype)
