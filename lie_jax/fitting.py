@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import optimistix as optx
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 from tqdm import tqdm
 
@@ -51,23 +52,36 @@ def _least_squares(residuals, linearize, solver):
         horizon, scale = args
         return jax.tree.map(lambda r: r * scale, residuals(z, horizon)), None
 
+    # Solvers of the Gauss-Newton family look at the function and its Jacobian at one point a step.
+    # Given both, they need not compile the prediction and its derivatives a second time.
+    def tangent_plane(z, args):
+        point, value, jacobian = args
+        return value + jacobian @ (z - point), None
+
+    looks_once = isinstance(solver, optx.AbstractGaussNewton)
+    model = tangent_plane if looks_once else function
     fixed = {"options": {"jac": "fwd"}, "tags": frozenset()}
 
     @eqx.filter_jit
     def init(z, args):
-        shapes = jax.eval_shape(function, z, args)[0]
-        return solver.init(function, z, args, f_struct=shapes, aux_struct=None, **fixed)
+        shapes = jax.eval_shape(model, z, args)[0]
+        return solver.init(model, z, args, f_struct=shapes, aux_struct=None, **fixed)
 
     @eqx.filter_jit
     def advance(z, state, args):
-        z, state, _ = solver.step(function, z, args, state=state, **fixed)
-        done, result = solver.terminate(function, z, args, state=state, **fixed)
+        z, state, _ = solver.step(model, z, args, state=state, **fixed)
+        done, result = solver.terminate(model, z, args, state=state, **fixed)
         return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
 
     def iterate(z, horizon):
-        longest = jnp.max(jnp.linalg.norm(linearize(z, horizon)[0], axis=0))
+        jacobian, weighted = linearize(z, horizon)
+        longest = jnp.max(jnp.linalg.norm(jacobian, axis=0))
         scale = jnp.where(longest > 0.0, 1.0 / (_FIRST_DAMPING**0.5 * longest), 1.0)
-        args = (horizon, scale)
+
+        def plane(point, jacobian, weighted):
+            return point, scale * ravel_pytree(weighted)[0], scale * jacobian
+
+        args = plane(z, jacobian, weighted) if looks_once else (horizon, scale)
         state = init(z, args)
         previous, idle = np.inf, 0
         while True:
@@ -75,6 +89,8 @@ def _least_squares(residuals, linearize, solver):
             idle = idle + 1 if previous - float(cost) <= _NO_GAIN * previous else 0
             previous = float(cost)
             yield z, cost / scale**2, bool(done) or idle >= _PATIENCE
+            if looks_once:
+                args = plane(state.y_eval, *linearize(state.y_eval, horizon))
 
     return iterate
 

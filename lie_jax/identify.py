@@ -145,19 +145,15 @@ def identify(
     chi_squared = sum(jnp.sum(r**2) for r in jax.tree.leaves(weighted))
     variance = chi_squared / (jacobian.shape[0] - jacobian.shape[1])
     covariance = variance * _inverse_of_gram(jacobian)
-    # Observed minus predicted, in the observations' units.
-    left = jax.tree.map(lambda residual, weight: -residual / weight, weighted, weights)
+    estimates, standard_errors = _propagate(decode, z, covariance)
+    left, mean, rms, autocorrelation = _describe(weighted, weights)
+    decoded_path = jax.jit(jax.vmap(decode))(jnp.stack(path))
     return Identification(
-        estimates=decode(z),
-        standard_errors=_propagate(decode, z, covariance)[1],
+        estimates=estimates,
+        standard_errors=standard_errors,
         residuals=left,
-        statistics=ResidualStatistics(
-            mean=jax.tree.map(lambda r: jnp.mean(r, axis=0), left),
-            rms=jax.tree.map(lambda r: jnp.sqrt(jnp.mean(r**2, axis=0)), left),
-            autocorrelation=jax.tree.map(_lag_one, left),
-            reduced_chi_squared=variance,
-        ),
-        history=History(jnp.asarray(cost), jnp.asarray(counts), jax.vmap(decode)(jnp.stack(path))),
+        statistics=ResidualStatistics(mean, rms, autocorrelation, variance),
+        history=History(jnp.asarray(cost), jnp.asarray(counts), decoded_path),
         converged=jnp.asarray(converged),
         coordinates=z,
         covariance=covariance,
@@ -287,6 +283,7 @@ def _check_prediction(jacobian: Array, weighted: PyTree) -> None:
         )
 
 
+@jax.jit
 def _inverse_of_gram(jacobian: Float[Array, "m p"]) -> Float[Array, "p p"]:
     """(JᵀJ)⁻¹, with NaN rows and columns for coordinates that J does not determine."""
     # Columns of unit length make the numerical rank independent of the parameters' units.
@@ -303,7 +300,6 @@ def _inverse_of_gram(jacobian: Float[Array, "m p"]) -> Float[Array, "p p"]:
 
 
 def _propagate(function: Callable, z: Array, covariance: Array) -> tuple[PyTree, PyTree]:
-    value, slopes = jax.jit(lambda z: (function(z), jax.jacfwd(function)(z)))(z)
     unknown = jnp.isnan(jnp.diagonal(covariance)).astype(z.dtype)
     known = jnp.where(jnp.isnan(covariance), 0.0, covariance)
 
@@ -312,7 +308,23 @@ def _propagate(function: Callable, z: Array, covariance: Array) -> tuple[PyTree,
         needed = jnp.einsum("...i,i->...", jnp.abs(slope), unknown)
         return jnp.where(needed > 0.0, jnp.nan, error)
 
-    return value, jax.tree.map(standard_error, slopes)
+    @jax.jit
+    def value_and_error(z):
+        return function(z), jax.tree.map(standard_error, jax.jacfwd(function)(z))
+
+    return value_and_error(z)
+
+
+@jax.jit
+def _describe(weighted: PyTree, weights: PyTree) -> tuple[PyTree, PyTree, PyTree, PyTree]:
+    """Observed minus predicted in the observations' units: all, means, rms, autocorrelations."""
+    left = jax.tree.map(lambda residual, weight: -residual / weight, weighted, weights)
+    return (
+        left,
+        jax.tree.map(lambda r: jnp.mean(r, axis=0), left),
+        jax.tree.map(lambda r: jnp.sqrt(jnp.mean(r**2, axis=0)), left),
+        jax.tree.map(_lag_one, left),
+    )
 
 
 def _lag_one(residual: Array) -> Array:

@@ -49,52 +49,129 @@ SERIES = {
     "dexp": ("ad", lambda k: 1 / factorial(k + 1)),
     "dexp_inv": ("ad", lambda k: {1: -1 / 2, 2: 1 / 12, 3: 0.0}[k]),
 }
+# Their derivatives at the identity are those of the power series.
 FUNCTIONS_AT_IDENTITY = [
     *(("so3", f) for f in SERIES),
     *(("se3", f) for f in SERIES),
     ("quaternion", "exp"),
     ("adjoint", "cay"),
 ]
+FUNCTIONS = [
+    *FUNCTIONS_AT_IDENTITY,
+    ("quaternion", "cay"),
+    ("adjoint", "exp"),
+    *((name, "dcay_inv") for name in GROUPS),
+    ("so3", "cay2"),
+    ("quaternion", "cay2"),
+    ("so3", "ddexp, closed"),
+    ("so3", "ddexp_inv, closed"),
+]
 
 
-def _cases_at_identity():
-    for (name, function), dtype, order in itertools.product(
-        FUNCTIONS_AT_IDENTITY, (jnp.float32, jnp.float64), MODES
-    ):
-        # The larger programs compile for long, third derivatives of them for minutes.
-        small, double = name in ("so3", "quaternion"), dtype == jnp.float64
-        quick = (small or double) if order == 2 else (small and double)
+def _function(name, function):
+    if name == "so3" and function.endswith(", closed"):
+        closed = getattr(closed_forms, f"so3_{function.removesuffix(', closed')}")
+        return lambda x: closed(x, x[::-1])
+    return getattr(GROUPS[name], function)
+
+
+def _small(name):
+    return name in ("so3", "quaternion")
+
+
+def _dimension(name):
+    return 3 if _small(name) else 6
+
+
+def _check_at_identity(name, function, modes, got, u, covector):
+    """A derivative against that of the power series."""
+    product = quaternion.multiply if name == "quaternion" else jnp.matmul
+    generator, coefficient = SERIES[function]
+    k = len(modes)
+    generators = [getattr(GROUPS[name], generator)(v) for v in u[:k]]
+    expected = jnp.vdot(covector, _power_series(product, generators, coefficient(k)))
+    size = float(jnp.sum(jnp.abs(covector))) * float(jnp.prod(jnp.max(jnp.abs(u[:k]), axis=1)))
+    eps = float(jnp.finfo(u.dtype).eps)
+    golden.assert_close(got, expected, rtol=0, atol=EXACT_EPS * eps * size, err_msg=modes)
+
+
+def _cases():
+    for (name, function), dtype in itertools.product(FUNCTIONS, (jnp.float32, jnp.float64)):
+        at_identity = (name, function) in FUNCTIONS_AT_IDENTITY
+        if dtype == jnp.float32 and not at_identity and function != "exp":
+            continue
+        # The larger programs compile for long.
+        quick = dtype == jnp.float64 or _small(name) or function == "exp"
         yield pytest.param(
-            name, function, dtype, order, marks=() if quick else pytest.mark.slow,
-            id=f"{name}-{function}-{dtype.__name__}-{order}",
+            name, function, dtype, marks=() if quick else pytest.mark.slow,
+            id=f"{name}-{function}-{dtype.__name__}",
         )  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "function", "dtype", "order"), list(_cases_at_identity()))
-def test_derivatives_at_the_identity_are_exact(name, function, dtype, order):
-    group = GROUPS[name]
-    generator, coefficient = SERIES[function]
-    rng = np.random.default_rng(11)
-    n = 3 if name in ("so3", "quaternion") else 6
-    u = jnp.asarray(rng.normal(size=(3, n)), dtype)
-    zero = jnp.zeros(n, dtype)
-    covector = jnp.asarray(rng.normal(size=getattr(group, function)(zero).shape), dtype)
+@pytest.mark.parametrize(("name", "function", "dtype"), list(_cases()))
+def test_first_and_second_derivatives(name, function, dtype):
+    """Exact at the identity, and the same in all modes there and everywhere else: at tiny rotations
+    with translations of order one, next to π, and beyond.
+    """
+    case = CASES[{"so3": "SO(3)", "se3": "SE(3)", "quaternion": "S3", "adjoint": "Ad(SE(3))"}[name]]
+    elsewhere = samples(case)[ANGLES < 4.6].astype(dtype)
+    x = jnp.concatenate([jnp.zeros((1, _dimension(name)), dtype), elsewhere])
+    rng = np.random.default_rng(9)
+    u, w = (jnp.asarray(rng.normal(size=x.shape), dtype) for _ in range(2))
+    at_identity = (name, function) in FUNCTIONS_AT_IDENTITY
+    all_modes = MODES[2] if at_identity else ("f", "r", "ff", "rr")
+    map_ = _function(name, function)
+    covector = jnp.asarray(rng.normal(size=jax.eval_shape(map_, x[0]).shape), dtype)
 
-    def number(x):
-        return jnp.vdot(covector, getattr(group, function)(x))
+    @jax.jit
+    @jax.vmap
+    def derivatives(x, u, w):
+        def number(x):
+            return jnp.vdot(covector, map_(x))
+
+        return {m: _nested(m, number, (u, w))(x) for m in all_modes}
+
+    got = derivatives(x, u, w)
+    eps = float(jnp.finfo(dtype).eps)
+    for modes, values in got.items():
+        assert np.all(np.isfinite(values)), modes
+        forward = got["f" * len(modes)]
+        scale = max(1.0, float(jnp.max(jnp.abs(forward))))
+        golden.assert_close(values, forward, atol=AGREEMENT_EPS * eps * scale, err_msg=modes)
+        if at_identity:
+            along = jnp.stack([u[0], w[0]])
+            _check_at_identity(name, function, modes, values[0], along, covector)
+
+
+def _cases_of_third_order():
+    for (name, function), dtype in itertools.product(
+        FUNCTIONS_AT_IDENTITY, (jnp.float32, jnp.float64)
+    ):
+        # The larger programs compile for minutes.
+        quick = dtype == jnp.float64 and _small(name)
+        yield pytest.param(
+            name, function, dtype, marks=() if quick else pytest.mark.slow,
+            id=f"{name}-{function}-{dtype.__name__}",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "function", "dtype"), list(_cases_of_third_order()))
+def test_third_derivatives_at_the_identity_are_exact(name, function, dtype):
+    rng = np.random.default_rng(11)
+    u = jnp.asarray(rng.normal(size=(3, _dimension(name))), dtype)
+    zero = jnp.zeros(_dimension(name), dtype)
+    map_ = _function(name, function)
+    covector = jnp.asarray(rng.normal(size=jax.eval_shape(map_, zero).shape), dtype)
 
     @jax.jit
     def derivatives(x):
-        return {m: _nested(m, number, u)(x) for m in MODES[order]}
+        def number(x):
+            return jnp.vdot(covector, map_(x))
 
-    product = quaternion.multiply if name == "quaternion" else jnp.matmul
-    eps = float(jnp.finfo(dtype).eps)
+        return {m: _nested(m, number, u)(x) for m in MODES[3]}
+
     for modes, got in derivatives(zero).items():
-        k = len(modes)
-        generators = [getattr(group, generator)(v) for v in u[:k]]
-        expected = jnp.vdot(covector, _power_series(product, generators, coefficient(k)))
-        size = float(jnp.sum(jnp.abs(covector))) * float(jnp.prod(jnp.max(jnp.abs(u[:k]), axis=1)))
-        golden.assert_close(got, expected, rtol=0, atol=EXACT_EPS * eps * size, err_msg=modes)
+        _check_at_identity(name, function, modes, got, u, covector)
 
 
 @pytest.mark.parametrize("order", [2, pytest.param(3, marks=pytest.mark.slow)])
@@ -115,45 +192,6 @@ def test_log_undoes_exp_at_the_identity(name, order):
     for modes, got in derivatives(jnp.zeros(n)).items():
         expected = jnp.vdot(covector, u[0]) if len(modes) == 1 else 0.0
         golden.assert_close(got, expected, atol=EXACT_EPS * 2.3e-16, err_msg=modes)
-
-
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
-@pytest.mark.parametrize("name", GROUPS)
-def test_first_and_second_derivatives_agree_in_both_modes_everywhere(name, dtype):
-    """Identity, tiny rotations with translations of order one, next to π, and beyond."""
-    group = GROUPS[name]
-    case = CASES[{"so3": "SO(3)", "se3": "SE(3)", "quaternion": "S3", "adjoint": "Ad(SE(3))"}[name]]
-    x = samples(case)[ANGLES < 4.6].astype(dtype)
-    rng = np.random.default_rng(9)
-    u, w = (jnp.asarray(rng.normal(size=x.shape), dtype) for _ in range(2))
-    functions = {"exp": group.exp, "cay": group.cay, "dcay_inv": group.dcay_inv}
-    if name in ("so3", "se3"):
-        functions |= {"dexp": group.dexp, "dexp_inv": group.dexp_inv}
-    if name in ("so3", "quaternion"):
-        functions |= {"cay2": group.cay2}
-    if name == "so3":
-        functions |= {
-            "ddexp, closed": lambda x: closed_forms.so3_ddexp(x, x[::-1]),
-            "ddexp_inv, closed": lambda x: closed_forms.so3_ddexp_inv(x, x[::-1]),
-        }
-    if dtype == jnp.float32:
-        # Golden values hold the differentials in single precision; here the maps will do.
-        functions = {"exp": group.exp}
-    eps = float(jnp.finfo(dtype).eps)
-    for label, function in functions.items():
-        covector = jnp.asarray(rng.normal(size=function(x[0]).shape), dtype)
-
-        def derivatives(x, u, w, function=function, covector=covector):
-            def number(x):
-                return jnp.vdot(covector, function(x))
-
-            return [[_nested(m, number, (u, w))(x) for m in (2 * d, d)] for d in "fr"]
-
-        forward, reverse = jax.jit(jax.vmap(derivatives))(x, u, w)
-        for a, b in zip(forward, reverse, strict=True):
-            assert np.all(np.isfinite(a)), label
-            scale = max(1.0, float(jnp.max(jnp.abs(a))))
-            golden.assert_close(b, a, atol=AGREEMENT_EPS * eps * scale, err_msg=label)
 
 
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
