@@ -10,7 +10,7 @@ With it diffrax's step-size controllers, `SaveAt`, events and adjoints work on r
     )
 
 The solution `y` is a `State`; `args` are the inputs u. Needs diffrax, which is not installed with
-this package: `pip install diffrax`.
+this package: `pip install 'lie-jax[diffrax]'`.
 """
 
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.integrators.explicit import AbstractExplicit
+from lie_jax.integrators.explicit import RKMK, AbstractComposition, RungeKutta
 from lie_jax.spaces import AbstractSpace
 from lie_jax.system import AbstractSystem, State
 
@@ -46,8 +46,8 @@ class GroupInterpolation(diffrax.AbstractLocalInterpolation):
     is its own: errors are of order h⁶ in configurations and h⁵ in velocities.
     """
 
-    t0: Float[Array, ""]
-    t1: Float[Array, ""]
+    t0: Any  # pyright: ignore[reportIncompatibleVariableOverride]
+    t1: Any  # pyright: ignore[reportIncompatibleVariableOverride]
     space: AbstractSpace
     start: State
     end: State
@@ -55,7 +55,7 @@ class GroupInterpolation(diffrax.AbstractLocalInterpolation):
     # Of time: diffrax runs backwards in a time of its own that grows.
     direction: Float[Array, ""]
 
-    def evaluate(self, t0, t1=None, left=True):
+    def evaluate(self, t0, t1=None, left=True) -> State:
         """The `State` at t0, or its difference from that at t1 in coordinates."""
         if t1 is not None:
             first, last = self.evaluate(t0), self.evaluate(t1)
@@ -101,7 +101,7 @@ class ManifoldSolver(diffrax.AbstractSolver):
     of the coordinates. Each step evaluates the accelerations once more, for the dense output.
     """
 
-    integrator: AbstractExplicit
+    integrator: RKMK | RungeKutta | AbstractComposition
 
     term_structure: ClassVar = diffrax.ODETerm
     interpolation_cls: ClassVar = GroupInterpolation
@@ -141,7 +141,7 @@ class ManifoldSolver(diffrax.AbstractSolver):
         result = diffrax.RESULTS.where(
             step.converged,
             diffrax.RESULTS.successful,
-            diffrax.RESULTS.nonlinear_divergence,
+            diffrax.RESULTS.nonlinear_divergence,  # pyright: ignore[reportArgumentType]
         )
         return y1, error, dense, acceleration, result
 

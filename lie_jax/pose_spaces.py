@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.groups import closed_forms, quaternion, se3, so3
+from lie_jax.groups import closed_forms, quaternion, se3, so3, tait_bryan
 
 Vector = Float[Array, "3"]
 
@@ -40,6 +40,13 @@ _STORAGES = {
         4, quaternion.renormalize, lambda p: p, quaternion.to_matrix, quaternion.lift
     ),
     "rotation_vector": _Storage(3, quaternion.log, quaternion.exp, so3.exp, _rotation_vector_lift),
+    "tait_bryan": _Storage(
+        3,
+        tait_bryan.from_quaternion,
+        tait_bryan.to_quaternion,
+        tait_bryan.to_matrix,
+        tait_bryan.lift,
+    ),
 }
 
 
@@ -124,8 +131,12 @@ class AbstractPoseSpace(AbstractBodySpace):
     """Poses of one rigid body: q = (r, orientation), six velocities.
 
     r is the position of the body frame's origin in the inertial frame (m). The orientation is a
-    unit quaternion (`coordinates="quaternion"`, 7 numbers in all) or a rotation vector ψ with
-    |ψ| <= π (`coordinates="rotation_vector"`, 6 numbers).
+    unit quaternion (`coordinates="quaternion"`, 7 numbers in all), a rotation vector ψ with
+    |ψ| <= π (`coordinates="rotation_vector"`, 6 numbers), or Tait-Bryan angles xyz with
+    |β| < π/2 (`coordinates="tait_bryan"`, 6 numbers), singular at the ends.
+
+    With `lie_jax.RungeKutta`, which integrates these numbers as if they were a vector space, a
+    space is [S3]'s classical formulation 1 with the coordinates as rotation parameters.
     """
 
     coordinates: eqx.AbstractVar[str]
@@ -197,9 +208,17 @@ class AbstractPoseSpace(AbstractBodySpace):
         distance = jnp.sqrt(jnp.sum(q[:3] ** 2))
         return jnp.concatenate([jnp.broadcast_to(distance, 3), jnp.ones_like(q[:3])])
 
+    def regular(self, q):
+        """Whether the orientation's numbers are away from a singularity."""
+        return tait_bryan.regular(q[..., 3:]) if self.coordinates == "tait_bryan" else True
+
     def invalid(self, q):
-        """A quaternion must have unit norm, a rotation vector at most the norm π."""
+        """A quaternion must have unit norm, a rotation vector at most the norm π; see also
+        `tait_bryan.invalid`.
+        """
         orientation = np.asarray(q[3:])
+        if self.coordinates == "tait_bryan":
+            return tait_bryan.invalid(orientation)
         norm = float(np.linalg.norm(orientation))
         slack = np.sqrt(np.finfo(orientation.dtype).eps)
         if self.coordinates == "quaternion" and abs(norm - 1.0) > slack:
@@ -220,8 +239,9 @@ class R3SO3(AbstractPoseSpace):
 
     The linear velocity ṙ has inertial components, the angular velocity ω body components.
 
-    **Arguments:** `coordinates`: `"quaternion"` or `"rotation_vector"`, how an orientation is
-    stored; `chart`: the local coordinates of the rotation in a step: `"exp"`, rotation vectors;
+    **Arguments:** `coordinates`: `"quaternion"`, `"rotation_vector"` or `"tait_bryan"`, how an
+    orientation is stored; `chart`: the local coordinates of the rotation in a step: `"exp"`,
+    rotation vectors;
     `"cayley"`, Rodrigues parameters, for turns by less than π; `"cayley2"`, modified Rodrigues
     parameters, for turns by less than 2π. Raises `ValueError` for any other word.
     Source: [S3] (29), [S0] Table 1 (1b, 1c, 2b, 2c), with r' = r + Δr.
@@ -286,8 +306,9 @@ class SE3(AbstractPoseSpace):
 
     Both parts of the velocity have body components: v is the body-fixed twist.
 
-    **Arguments:** `coordinates`: `"quaternion"` or `"rotation_vector"`, how an orientation is
-    stored; `chart`: the local coordinates of a step: `"exp"`, screw coordinates, or `"cayley"`,
+    **Arguments:** `coordinates`: `"quaternion"`, `"rotation_vector"` or `"tait_bryan"`, how an
+    orientation is stored; `chart`: the local coordinates of a step: `"exp"`, screw coordinates,
+    or `"cayley"`,
     extended Rodrigues parameters, for turns by less than π. Raises `ValueError` for any other word.
     Source: [S0] Table 1 (1a, 1d, 2a, 2d), (64), (68).
     """

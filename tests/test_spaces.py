@@ -23,6 +23,7 @@ SPACES = TABLE | {
     "second-order Cayley": R3SO3(chart="cayley2"),
     "three bodies": Power(SE3(chart="cayley"), 3),
     "R4": Rn(4),
+    "angles": SE3(coordinates="tait_bryan"),
     "unified velocity": UnifiedVelocity(*unified_velocity.tetrahedron()),
 }
 

@@ -1,13 +1,18 @@
-"""Tait-Bryan angles (3,), xyz: R = Rx(α) Ry(β) Rz(γ), rad. [S3]'s formulation 1
+"""Tait-Bryan angles (3,), xyz: R = Rx(α) Ry(β) Rz(γ), rad. The angles of [S3]
 
 The body-fixed angular velocity is ω = H(q) q̇. At β = ±π/2 H has no inverse.
 """
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Bool, Float
 
 from lie_jax import algebra, checks
+from lie_jax.groups import quaternion
+
+# Where rates of the angles may be a thousand times the angular velocity.
+_SMALLEST_COS_BETA = 1e-3
 
 Angles = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
@@ -50,6 +55,37 @@ def from_matrix(r: Matrix) -> Angles:
     gamma = jnp.arctan2(cosine * r[1, 0] + sine * r[2, 0], cosine * r[1, 1] + sine * r[2, 1])
     gamma = jnp.where(locked, 0.0, gamma)
     return jnp.stack([alpha, jnp.arctan2(r[0, 2], cos_beta), gamma])
+
+
+@checks.one_element
+def to_quaternion(q: Angles) -> Float[Array, "4"]:
+    """Unit quaternion of the rotation."""
+    turns = q[:, None] * jnp.eye(3, dtype=q.dtype)
+    first = quaternion.multiply(quaternion.exp(turns[0]), quaternion.exp(turns[1]))
+    return quaternion.multiply(first, quaternion.exp(turns[2]))
+
+
+@checks.one_element
+def from_quaternion(p: Float[Array, "4"]) -> Angles:
+    """Angles with |β| <= π/2 of a unit quaternion; at |β| = π/2 as `from_matrix`."""
+    return from_matrix(quaternion.to_matrix(p))
+
+
+def regular(q: Float[Array, "*batch 3"]) -> Bool[Array, " *batch"]:
+    """Whether β is on the branch |β| < π/2 and cos β above a thousandth."""
+    return jnp.cos(q[..., 1]) > _SMALLEST_COS_BETA
+
+
+def invalid(q: np.ndarray) -> str | None:
+    """Why angles (3,) cannot be used as coordinates (with the fix), or None."""
+    beta = float(q[1])
+    if np.cos(beta) > _SMALLEST_COS_BETA:
+        return None
+    return (
+        f"the Tait-Bryan angle β = {beta:.9g} rad has cos β = {np.cos(beta):.3g}; it must be "
+        f"above {_SMALLEST_COS_BETA:g}, for the angles are singular at β = ±π/2: choose other "
+        "body axes, or coordinates without singularities such as those of lie_jax.R3SO3()"
+    )
 
 
 @checks.one_element
