@@ -26,9 +26,18 @@ def main() -> None:
         epilog=f"experiments:\n{summaries}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("names", nargs="+", choices=[*names, "all"], metavar="NAME")
+    parser.add_argument(
+        "names",
+        nargs="+",
+        choices=[*names, "all", "list"],
+        metavar="NAME",
+        help="an experiment, `all` of them, or `list` to see what there is",
+    )
     parser.add_argument("--out", type=Path, default=Path("out"), help="folder for results (out)")
     arguments = parser.parse_args()
+    if "list" in arguments.names:
+        print(summaries)
+        return
     lie_jax.enable_x64()
     for name in names if "all" in arguments.names else arguments.names:
         folder = arguments.out / name

@@ -205,9 +205,6 @@ CASES = {
     "save_every": (lambda: _simulate(*_top(), save_every=11), "11", "steps=10", "at most"),
     "checkpoint": (lambda: _simulate(*_top(), checkpoint=-1), "checkpoint", "-1"),
     "inputs": (lambda: _simulate(*_top(), inputs=jnp.ones((9, 1))), "(9, 1)", "(10, nu)"),
-    "integrator and constraints": (
-        lambda: _simulate(*_top(), integrator=lie_jax.RKMK()), "RKMK", "3 constraints",
-        "GeneralizedAlpha"),
     "state shape": (
         lambda: _simulate(_top()[0], lie_jax.State(jnp.zeros(6), jnp.zeros(6))), "q has shape (6,)",
         "(7,)"),
@@ -309,6 +306,30 @@ WRONG_TYPES = {
     "a rotation for a pose": (lambda: lie_jax.se3.log(jnp.eye(3)), "log: c", "(3, 3)", "(4, 4)"),
     "a traced batch": (
         lambda: jax.jit(lie_jax.se3.dexp_inv)(jnp.ones((2, 6))), "dexp_inv", "(2, 6)", "(6,)"),
+    "stabilization": (
+        lambda: lie_jax.RKMK(stabilization="projection"), "RKMK(stabilization=)", "'projection'",
+        "lie_jax.Projection()"),
+    "baumgarte": (lambda: lie_jax.Baumgarte(-1.0), "Baumgarte(rate=)", "-1.0", "sign"),
+    "no end": (lambda: lie_jax.Adaptive(rtol=1e-6), "end is None", "either end=", "times="),
+    "times that fall": (
+        lambda: lie_jax.Adaptive(times=[0.2, 0.1]), "[0.2, 0.1]", "increasing", "sort"),
+    "times as a number": (lambda: lie_jax.Adaptive(times=0.2), "shape ()", "(n,)", "end="),
+    "tolerance": (lambda: lie_jax.Adaptive(end=1.0, rtol=0.0), "rtol", "0.0", "positive"),
+    "controller": (
+        lambda: lie_jax.Adaptive(end=1.0, controller="pid"), "'pid'", "'pi', 'integral'"),
+    "safety": (lambda: lie_jax.Adaptive(end=1.0, safety=1.5), "safety", "1.5", "below 1"),
+    "adaptive without estimate": (
+        lambda: _simulate(*_top(), adaptive=lie_jax.Adaptive(end=1.0)), "GeneralizedAlpha",
+        "no estimate", "lie_jax.RKMK('dopri5')"),
+    "adaptive that is none": (
+        lambda: _simulate(*_top(False), integrator=lie_jax.RKMK(), adaptive=1e-8), "1e-08",
+        "lie_jax.Adaptive"),
+    "adaptive with inputs": (
+        lambda: _simulate(*_top(False), integrator=lie_jax.RKMK("dopri5"), inputs=np.ones((10, 1)),
+        adaptive=lie_jax.Adaptive(end=1.0)), "inputs", "depend on time"),
+    "adaptive with save_every": (
+        lambda: _simulate(*_top(False), integrator=lie_jax.RKMK("dopri5"), save_every=5,
+        adaptive=lie_jax.Adaptive(end=1.0)), "save_every", "times="),
     "integrator": (lambda: _simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK"),
 }  # fmt: skip
 

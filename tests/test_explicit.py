@@ -101,3 +101,22 @@ def test_gradients_go_through_compositions():
         slope = jax.jit(mode(lambda m: height(m, lie_jax.CommutatorFree(3))))
         slopes.append(slope(jnp.asarray(15.0)))
     assert_allclose(slopes[0], slopes[1], rtol=1e-10)
+
+
+# Of the norm of a quaternion and of the entries of R Rᵀ - I after any number of steps.
+GROUP_ROUNDING = 1e-14
+
+
+def test_a_million_steps_stay_on_the_group():
+    worst = {}
+    for formulation in (lie_jax.SE3(), lie_jax.R3SO3(coordinates="rotation_vector")):
+        system, state = heavy_top.build(formulation)
+        run = lie_jax.simulate(
+            system, lie_jax.RKMK("heun"), state, dt=1e-4, steps=1_000_000, save_every=100_000
+        )
+        rotation = system.poses(run.q[-1])[0][0]
+        worst[formulation.coordinates] = float(jnp.max(jnp.abs(rotation @ rotation.T - jnp.eye(3))))
+        if formulation.coordinates == "quaternion":
+            norms = jnp.linalg.norm(run.q[:, 3:], axis=1)
+            assert float(jnp.max(jnp.abs(norms - 1.0))) < GROUP_ROUNDING
+    assert max(worst.values()) < GROUP_ROUNDING, worst

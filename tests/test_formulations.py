@@ -180,6 +180,17 @@ def test_runge_kutta_on_angles_is_of_order_four():
     assert_allclose(float(jnp.max(jnp.abs(error(*_read(same, -1))))), fine, atol=1e-14)
 
 
+@pytest.mark.parametrize(
+    "formulation",
+    # [S3]'s classical formulation 1, and Euler parameters with their norm as a constraint.
+    [lie_jax.R3SO3(coordinates="tait_bryan"), lie_jax.EulerParameters()],
+)
+def test_classical_formulations_keep_the_order_of_runge_kutta(formulation):
+    system, state, error = _top(formulation, False)
+    coarse, fine = _two_errors(system, state, lie_jax.RungeKutta("rk3"), 0.1, 100, error)
+    assert abs(np.log2(coarse / fine) - 3.0) < ORDER_SLACK
+
+
 UNIFIED = {
     "SE3": lie_jax.SE3(),
     "hexahedron": lie_jax.UnifiedVelocity(),
@@ -313,3 +324,21 @@ def test_unified_velocity_refuses_what_is_no_projection():
             lie_jax.UnifiedVelocity(*arguments)
     with pytest.raises(ValueError, match=r"traced by JAX.*outside of jit"):
         jax.jit(lambda p: lie_jax.UnifiedVelocity(p, directions).nq)(points)
+
+
+@pytest.mark.parametrize(
+    ("formulation", "integrator"),
+    [
+        (lie_jax.TaitBryan(), lie_jax.RKMK("rk3")),
+        (lie_jax.TaitBryan(), lie_jax.GeneralizedAlpha()),
+        (lie_jax.R3SO3(coordinates="tait_bryan"), lie_jax.RungeKutta("rk3")),
+    ],
+)
+def test_a_body_that_turns_into_the_singularity_ends_the_run_there(formulation, integrator):
+    body = lie_jax.Body("b", 1.0, np.diag([1.0, 2.0, 3.0]), omega_body=(0.0, 2.0, 0.0))
+    system, state = lie_jax.assemble(lie_jax.Mechanism([body]), formulation)
+    run = lie_jax.simulate(system, integrator, state, dt=0.01, steps=100, throw=False)
+    assert bool(run.result == lie_jax.Result.singular)
+    # β = 2 t reaches π/2 between 0.78 and 0.79 s.
+    assert_allclose(run.stats.end_time, 0.78, atol=1e-12)
+    assert_allclose(run.q[78, 4], 1.56, atol=1e-9)
