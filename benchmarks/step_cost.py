@@ -1,6 +1,6 @@
-"""Cost of a step of both integrators, and of a gradient as a multiple of the run itself.
+"""Cost of a step of the integrators, and of a gradient as a multiple of the run itself.
 
-`python -m benchmarks.step_cost` measures the heavy top in fresh processes pinned to one core, with
+`python -m benchmarks.step_cost` measures the heavy top and the rotor in fresh processes pinned to one core, with
 XLA as it comes and with its threshold for compiling a whole loop into one function raised, and
 writes `out/bench/step_cost.json` and a table. Figures are medians of process CPU time. Between
 machines compare ratios only: the row "sine and cosine" is a scan over 1000 dependent evaluations of
@@ -26,7 +26,7 @@ def measure(repeats: int) -> dict[str, float]:
     import jax.numpy as jnp
 
     import lie_jax
-    from models import heavy_top
+    from models import heavy_top, rotor, three_bodies
 
     lie_jax.enable_x64()
     figures = {}
@@ -65,6 +65,47 @@ def measure(repeats: int) -> dict[str, float]:
             gradient = jax.jit(transform(lambda m, run=run: run(m, GRADIENT_STEPS)))
             cost = cpu_seconds(lambda f=gradient: f(mass), repeats)
             figures[f"{name}: {mode}-mode gradient / run"] = cost / base
+
+    def step_cost(build, integrator, dt):
+        def run(scale):
+            system, state = build()
+            state = lie_jax.State(state.q, scale * state.v)
+            trajectory = lie_jax.simulate(
+                system, integrator, state, dt=dt, steps=STEPS, save_every=STEPS, throw=False
+            )
+            return trajectory.q[-1]
+
+        compiled = jax.jit(run)
+        return cpu_seconds(lambda: compiled(one), repeats) / STEPS * 1e6
+
+    names = {"rk4": "RK44", "dopri5": "DOPRI5", "rk67": "RK67"}
+    for model, build, dt in (
+        ("heavy top", heavy_top.build, 1e-4),
+        ("rotor", rotor.build, 1e-6),
+    ):
+        for tableau, name in names.items():
+            figures[f"{model}, {name}"] = step_cost(build, lie_jax.RKMK(tableau), dt)
+    figures["three bodies in joint coordinates, RK44"] = step_cost(
+        three_bodies.build, lie_jax.RKMK("rk4"), 1e-4
+    )
+    for name, stabilization in (
+        ("projection", lie_jax.Projection()),
+        ("Baumgarte", lie_jax.Baumgarte(50.0)),
+    ):
+        figures[f"heavy top with its joint, RK44, index 1, {name}"] = step_cost(
+            lambda: heavy_top.build(constrained=True),
+            lie_jax.RKMK("rk4", stabilization=stabilization),
+            1e-4,
+        )
+    for formulation in (lie_jax.R3SO3(), lie_jax.SE3()):
+        for tableau in ("gauss2", "gauss4", "gauss6"):
+            for jacobian in ("autodiff", "analytic"):
+                name = f"heavy top on {type(formulation).__name__}, implicit {tableau}, {jacobian}"
+                figures[name] = step_cost(
+                    lambda f=formulation: heavy_top.build(f),
+                    lie_jax.ImplicitRKMK(tableau, jacobian=jacobian),
+                    1e-4,
+                )
     return figures
 
 
@@ -86,7 +127,7 @@ def main() -> None:
         for mode, flags in MODES.items()
     }
     lines = [
-        f"heavy top, float64, one core, {platform.machine()}, Python "
+        f"float64, one core, {platform.machine()}, Python "
         f"{platform.python_version()}, JAX {jax.__version__}; medians of {arguments.repeats}",
         "",
         f"| | {' | '.join(MODES)} |",
