@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models import heavy_top
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -27,13 +29,21 @@ def test_readme():
     np.testing.assert_allclose(names["slope"], difference, rtol=1e-4, atol=1e-8)
 
 
-@pytest.mark.parametrize("page", ["index.md", "identification.md"])
+@pytest.mark.parametrize("page", ["index.md", "identification.md", "integrators.md"])
 def test_documentation(page):
     names = _run(ROOT / "docs" / page)
     if page == "index.md":
         energy = np.asarray(names["energy"])
         # Friction takes energy, and nothing else does.
         assert np.all(np.diff(energy) < 1e-6)
+    elif page == "integrators.md":
+        projected, stabilised = map(float, names["drift"])
+        assert projected < 1e-14 < 1e-12 < stabilised < 1e-8
+        assert names["accepted"] > 1000 and names["rejected"] < 10
+        end = heavy_top.center_of_mass(names["system"], names["run"].q[-1])
+        np.testing.assert_allclose(end, heavy_top.REFERENCE[1.0], atol=1e-6)
+        end = heavy_top.center_of_mass(names["system"], names["solution"].ys.q[-1])
+        np.testing.assert_allclose(end, heavy_top.REFERENCE[0.1], atol=1e-7)
     else:
         fit, truth = names["fit"], names["truth"]
         for name, value in truth.items():
