@@ -1,10 +1,11 @@
 """Cost of a step of the integrators, and of a gradient as a multiple of the run itself.
 
 `python -m benchmarks.step_cost` measures the heavy top, the rotor and the three bodies of [S1] in
-fresh processes pinned to one core, with XLA as it comes and with its threshold for compiling a whole
-loop into one function raised, and writes `out/bench/step_cost.json` and a table. Figures are medians
-of process CPU time. Between machines compare ratios only: the row "sine and cosine" is a scan over
-1000 dependent evaluations of sin and cos in the same process, the yardstick of the machine.
+fresh processes pinned to one core, with XLA as it comes and with its threshold for compiling a
+whole loop into one function raised, and writes `out/bench/step_cost.json` and a table. Figures are
+medians of process CPU time. Between machines compare ratios only: the row "sine and cosine" is a
+scan over 1000 dependent evaluations of sin and cos in the same process, the yardstick of the
+machine.
 """
 
 import argparse
