@@ -48,13 +48,13 @@ def test_the_two_iteration_matrices_are_one(formulation):
     a, _, c = TABLEAUX["gauss4"]
     rng = np.random.default_rng(2)
     y = jnp.concatenate([state.v, state.v, jnp.asarray(rng.normal(size=12))])
-    values, matrices = zip(
-        *(
-            jax.jit(_Equations(a, c, kind).linearize)(y, problem)
-            for kind in ("autodiff", "analytic")
-        ),
-        strict=True,
-    )
+
+    @jax.jit
+    def linearized(y, problem):
+        kinds = ("autodiff", "analytic")
+        return [_Equations(a, c, kind).linearize(y, problem) for kind in kinds]
+
+    values, matrices = zip(*linearized(y, problem), strict=True)
     golden.assert_close(values[0], values[1], atol=1e-10)
     assert float(jnp.max(jnp.abs(matrices[0] - matrices[1]))) < 1e-10 * float(
         jnp.max(jnp.abs(matrices[0]))
