@@ -60,11 +60,14 @@ def run(system, integrator, state: lie_jax.State, seconds: float, steps: int) ->
     return march(system, integrator, loop, jnp.zeros(()), dt, jnp.asarray(steps))
 
 
+# System, integrator and initial state.
+Program = tuple[Any, Any, lie_jax.State]
+
 _TURNS = 15
 
 
-def step_costs(programs: Mapping[Any, tuple], dt: float, steps: int) -> dict[Any, float]:
-    """CPU time of a step (µs) of each program, a tuple (system, integrator, state).
+def step_costs(programs: Mapping[Any, Program], dt: float, steps: int) -> dict[Any, float]:
+    """CPU time of a step (µs) of each program.
 
     They take turns, and the smallest time of each counts: what disturbs a measurement only adds to
     it. `steps` of size dt (s) make one measurement.

@@ -1,6 +1,7 @@
 """Plots of the experiment: convergence, CPU time, work and precision, path of the rotor."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -16,7 +17,7 @@ _COLOURS = {
     "EP": _plots.GREEN,
     "Rxyz, axis z": _plots.ORANGE,
 }
-_STYLES = {
+_STYLES: dict[str, dict[str, Any]] = {
     "RK44": {"marker": "o", "linestyle": "-"},
     "DOPRI5": {"marker": "s", "linestyle": "--"},
     "RK67": {"marker": "^", "linestyle": ":"},
