@@ -5,7 +5,6 @@ coordinates that start at zero in every step.
 """
 
 import json
-import time
 from pathlib import Path
 
 import jax
@@ -22,10 +21,8 @@ from experiments._local_global_maps.cases import (
     UNHELD_RK4,
     UNHELD_RKMK4,
     Case,
-    march,
-    run,
-    start,
 )
+from experiments._loops import march, run, start, step_costs
 from models import heavy_top
 
 
@@ -38,12 +35,8 @@ def reference(case: Case) -> tuple[np.ndarray, float]:
     if case.reference is not None:
         return np.asarray(case.reference), 0.0
     system, state = case.build(lie_jax.R3SO3())
-    ends = [
-        np.asarray(
-            case.observe(system, run(system, lie_jax.RKMK("rkf78"), state, case.seconds, n).q)
-        )
-        for n in (500, 1000)
-    ]
+    ends = [run(system, lie_jax.RKMK("rkf78"), state, case.seconds, n).state.q for n in (500, 1000)]
+    ends = [np.asarray(case.observe(system, q)) for q in ends]
     return ends[1], float(np.linalg.norm(ends[1] - ends[0]))
 
 
@@ -56,7 +49,9 @@ def measure(case: Case) -> tuple[dict[str, dict], float]:
     results, models = {}, {}
     for key, formulation in COMBINATIONS.items():
         system, state = models[key] = case.build(formulation)
-        ends = [run(system, case.integrator, state, case.seconds, n) for n in case.step_counts]
+        ends = [
+            run(system, case.integrator, state, case.seconds, n).state for n in case.step_counts
+        ]
         error = [
             float(np.linalg.norm(np.asarray(case.observe(system, end.q)) - expected))
             for end in ends
@@ -70,36 +65,13 @@ def measure(case: Case) -> tuple[dict[str, dict], float]:
                 _each_joint(system.constraint_jacobian(0.0, end.q) @ end.v) for end in ends
             ],
         }
-    for key, cost in step_costs(case, models).items():
+    programs = {key: (system, case.integrator, state) for key, (system, state) in models.items()}
+    # As short as the shortest steps whose error was measured, and tens of milliseconds in all: long
+    # against the start of a program.
+    shortest = case.seconds / case.step_counts[-1]
+    for key, cost in step_costs(programs, shortest, 10_000 if case.reference else 500).items():
         results[key]["step_us"] = cost
     return results, uncertainty
-
-
-_TURNS = 15
-
-
-def step_costs(case: Case, models: dict) -> dict[str, float]:
-    """CPU time of a step (µs) of each combination.
-
-    They take turns, and the smallest time of each counts: what disturbs a measurement only adds to
-    it. The programs are those that have just been run.
-    """
-    # Tens of milliseconds: long against the start of a program.
-    steps = 10_000 if case.reference else 500
-    best = dict.fromkeys(models, float("inf"))
-    for _ in range(_TURNS):
-        for key, (system, state) in models.items():
-            begin = time.process_time()
-            jax.block_until_ready(
-                # As short as the shortest steps whose error was measured.
-                run(system, case.integrator, state, steps * _shortest(case), steps)
-            )
-            best[key] = min(best[key], (time.process_time() - begin) / steps * 1e6)
-    return best
-
-
-def _shortest(case: Case) -> float:
-    return case.seconds / case.step_counts[-1]
 
 
 def _each_joint(violation) -> list[float]:

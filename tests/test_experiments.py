@@ -6,7 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import demo, heavy_top, local_global_maps, park_chung, unified_velocity
+from experiments import (
+    demo,
+    explicit_formulations,
+    heavy_top,
+    local_global_maps,
+    park_chung,
+    unified_velocity,
+)
 
 OUT = Path(__file__).parent.parent / "out"
 
@@ -156,3 +163,57 @@ def test_park_chung():
     assert final["CG3"] > 1.5 * max(final["CF3"], final["MK3"])
     for name in ("drift.png", "long_drift.png", "work.png"):
         assert (folder / name).stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_explicit_formulations():
+    folder, results = _written(explicit_formulations, "results.json")
+    top, rotor = results["heavy top"], results["rotor"]
+    for case in (top, rotor):
+        for methods in case.values():
+            assert all(figures["step_us"] > 0 for figures in methods.values())
+        # What [S3] finds: the Lie group errs less than angles at every step size, and far less
+        # where both converge, until rounding is reached.
+        for method in ("RK44", "DOPRI5", "RK67"):
+            pairs = zip(
+                case["RV"][method]["error_m"], case["Rxyz"][method]["error_m"], strict=False
+            )
+            lie, angles = np.asarray([p for p in pairs if p[1] > ROUNDED_MOTION]).T
+            assert len(lie) >= 4
+            assert np.all(lie < angles), method
+            assert np.all(lie[-3:] < 0.1 * angles[-3:]), method
+    # Orders where errors are neither pre-asymptotic nor rounding.
+    for methods, method, order, where in (
+        (top["RV"], "RK44", 4, slice(2, 5)),
+        (top["RV"], "DOPRI5", 5, slice(0, 2)),
+        (top["EP"], "RK44", 4, slice(2, 5)),
+        (top["Rxyz, axis z"], "RK44", 4, slice(0, 2)),
+    ):
+        seen = np.asarray(methods[method]["observed_order"])[where]
+        assert np.all(np.abs(seen - order) < 0.3), (method, seen)
+    reached = results["seconds_to_reach"]
+    for case, accuracy, method in (
+        ("heavy top", "1e-06", "RK44"),
+        ("rotor", "1e-09", "DOPRI5"),
+        ("rotor", "1e-09", "RK67"),
+    ):
+        lie, angles = (
+            reached[f"{case}, {accuracy} m, {method}, {name}"] for name in ("RV", "Rxyz")
+        )
+        assert angles > 2.0 * lie, (case, method)
+    for run in results["adaptive"].values():
+        assert run["end_s"] == 1.0
+    lie = (results["adaptive"][f"DOPRI5, RV, {tolerance}"] for tolerance in ("1e-08", "1e-12"))
+    loose, tight = (run["error_m"] for run in lie)
+    assert loose < 1e-5
+    assert tight < 1e-3 * loose
+    assert abs(results["path"]["period_s"] - 2.5) < 0.1
+    for case in ("heavy_top", "rotor"):
+        for kind in ("convergence", "work"):
+            assert (folder / f"{case}_{kind}.png").stat().st_size > 10_000
+    assert (folder / "path.png").stat().st_size > 10_000
+
+
+# Errors of positions (m) above it are the methods' own: rounding over millions of steps stays a
+# hundred times below.
+ROUNDED_MOTION = 1e-9

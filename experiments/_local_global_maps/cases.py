@@ -1,12 +1,7 @@
 """What is compared: the eight local-global transition maps, on models with their integrators."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array
+from typing import NamedTuple
 
 import lie_jax
 from lie_jax.integrators.base import AbstractIntegrator
@@ -93,35 +88,3 @@ CASES = {
     "chain, RKMK4 index 1": _case(_chain, _CHAIN, UNHELD_RKMK4),
     "chain, generalized-α": _case(_chain, _CHAIN, _ALPHA),
 }
-
-
-class Loop(NamedTuple):
-    """A state with the integrator's own carry."""
-
-    state: lie_jax.State
-    carry: Any
-
-
-def start(system, integrator, state: lie_jax.State) -> Loop:
-    """Where `march` begins."""
-    zero = jnp.zeros((), state.q.dtype)
-    return Loop(state, eqx.filter_jit(integrator.init)(system, zero, state, None))
-
-
-@eqx.filter_jit
-def march(system, integrator, loop: Loop, t: Array, dt: Array, steps: Array) -> Loop:
-    """The loop after `steps` steps of size dt (s) from time t, compiled once for any number."""
-
-    def body(i, loop):
-        now = t + i.astype(dt.dtype) * dt
-        step = integrator.step(system, now, dt, loop.state, loop.carry, None)
-        return Loop(step.state, step.carry)
-
-    return jax.lax.fori_loop(0, steps, body, loop)
-
-
-def run(system, integrator, state: lie_jax.State, seconds: float, steps: int) -> lie_jax.State:
-    """State after some seconds in that many steps."""
-    dt = jnp.asarray(seconds / steps)
-    loop = start(system, integrator, state)
-    return march(system, integrator, loop, jnp.zeros(()), dt, jnp.asarray(steps)).state
