@@ -70,11 +70,12 @@ def _step(system, integrator, dt, inputs, loop: _Loop) -> tuple[_Loop, Array]:
     u = _input(inputs, loop.taken)
     step = integrator.step(system, t, dt, loop.state, loop.carry, u)
     state, regular = step.state, system.regular(step.state.q)
+    # The sum is finite only if every number is: one reduction instead of a test of each.
+    finite = jnp.isfinite(jnp.sum(state.q) + jnp.sum(state.v))
     if regular is not True:
         state = jax.tree.map(lambda x: jnp.where(regular, x, jnp.nan), state)
-    # The sum is finite only if every number is: one reduction instead of a test of each.
-    fine = step.converged & jnp.isfinite(jnp.sum(state.q) + jnp.sum(state.v))
-    reason = Result.where(regular, Result.non_finite, Result.singular)
+    fine = step.converged & finite & regular
+    reason = Result.where(finite, Result.singular, Result.non_finite)
     reason = Result.where(step.converged, reason, Result.newton_failed)
     first_failure = ~fine & (loop.completed == loop.taken)
     return (
