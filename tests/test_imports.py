@@ -36,7 +36,7 @@ LAYERS = [
         "integrators.stabilization",
     },
     {"fixed_steps", "adaptive_steps", "preflight"},
-    {"simulate", "transforms", "fitting", "interop"},
+    {"simulate", "transforms", "fitting", "interop", "diffrax_adapter"},
     {"identify"},
 ]
 MECHANICS_ABOVE = 6
@@ -136,7 +136,7 @@ def test_public_names_are_there_and_documented():
 def test_import_needs_no_test_or_plot_library():
     program = (
         "import sys, lie_jax; "
-        "assert not {'matplotlib', 'beartype', 'pytest', 'scipy.optimize'} & set(sys.modules)"
+        "assert not {'matplotlib', 'beartype', 'diffrax', 'pytest', 'scipy.optimize'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
 
