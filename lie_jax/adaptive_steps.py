@@ -172,8 +172,8 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
     dt = jnp.where(lands, remaining, jnp.minimum(loop.dt, 0.5 * remaining))
     step = integrator.step(system, loop.t, dt, loop.state, loop.carry, None)
     error = control.error(adaptive, system.space, loop.state, step.state, step.embedded)
-    finite = step.converged & jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
-    error = jnp.where(finite & ~jnp.isnan(error), error, jnp.inf)
+    finite = jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
+    error = jnp.where(step.converged & finite & ~jnp.isnan(error), error, jnp.inf)
     regular = jnp.asarray(system.regular(step.state.q))
     accepted = (error <= 1.0) & regular
 
@@ -184,14 +184,17 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         loop.error,
         loop.after_rejection,
     )
-    # A step that a stop has cut short tells nothing against the size that was planned.
+    # A step that a stop has cut short tells nothing against the size that was planned, nor of the
+    # error that such a step would have.
+    cut_short = dt < loop.dt
     planned = jnp.where(growth >= 1.0, jnp.maximum(growth * dt, loop.dt), growth * dt)
 
     at_end = accepted & lands & (loop.stops + 1 == adaptive.stops.shape[0])
-    too_small = ~accepted & (dt <= adaptive.smallest())
+    too_small = ~accepted & (jnp.minimum(dt, loop.dt) <= adaptive.smallest())
     exhausted = loop.attempts + 1 == steps
     failure = Result.where(regular, Result.minimum_step, Result.singular)
-    failure = Result.where(jnp.isfinite(error), failure, Result.non_finite)
+    failure = Result.where(finite, failure, Result.non_finite)
+    failure = Result.where(step.converged, failure, Result.newton_failed)
     result = Result.where(too_small, failure, loop.result)
     result = Result.where(at_end, Result.successful, result)
 
@@ -208,7 +211,7 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         carry=loop.carry,
         t=t,
         dt=_within_bounds(adaptive, planned),
-        error=jnp.where(accepted | at_end | too_small | exhausted, error, loop.error),
+        error=jnp.where((accepted & ~cut_short) | too_small | exhausted, error, loop.error),
         after_rejection=~accepted,
         attempts=loop.attempts + 1,
         accepted=loop.accepted + _count(accepted),
@@ -216,10 +219,14 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         saved=loop.saved + _count(saves),
         finished=at_end | too_small | exhausted,
         result=result,
-        steps=jax.tree.map(lambda rows, x: rows.at[loop.accepted].set(x), loop.steps, number),
-        rows=jax.tree.map(lambda rows, x: rows.at[loop.saved].set(x), loop.rows, row),
+        steps=jax.tree.map(lambda rows, x: _write(rows, x, loop.accepted), loop.steps, number),
+        rows=jax.tree.map(lambda rows, x: _write(rows, x, loop.saved), loop.rows, row),
     )
 
 
 def _count(flag: Array) -> Array:
     return flag.astype(jnp.int32)
+
+
+def _write(rows: Array, x: Array, place: Array) -> Array:
+    return jax.lax.dynamic_update_index_in_dim(rows, x, place, 0)

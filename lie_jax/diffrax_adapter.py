@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import diffrax
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -131,11 +132,18 @@ class ManifoldSolver(diffrax.AbstractSolver):
             difference = system.space.inverse_retract(y1.q, step.embedded.q)
             error = State(system.space.lift(y1.q, difference), step.embedded.v - y1.v)
         acceleration = system.acceleration(t1, y1.q, y1.v, args)
+        first = solver_state
+        if made_jump is not False:
+            first = jax.lax.cond(
+                jnp.asarray(made_jump),
+                lambda: system.acceleration(t0, y0.q, y0.v, args),
+                lambda: solver_state,
+            )
         dense = {
             "space": system.space,
             "start": y0,
             "end": y1,
-            "accelerations": (solver_state, acceleration),
+            "accelerations": (first, acceleration),
             "direction": direction,
         }
         result = diffrax.RESULTS.where(

@@ -58,7 +58,8 @@ def simulate(
     - `adaptive`: an `Adaptive(...)` chooses the step sizes by the embedded method of an explicit
       integrator. `dt` is then the first step size and `steps` the largest number of steps, rejected
       ones included; `inputs`, `save_every` and `progress` are for steps of one size. Derivatives
-      are those of the steps taken, their sizes held constant.
+      are those of the steps taken, their sizes held constant: those with respect to `dt` and
+      anything in `adaptive` are zero.
 
     **Returns** a `Trajectory`, the initial state first, with `steps // save_every + 1` instants; in
     an adaptive run with an instant for each given time, or with `steps + 1` instants of which those
@@ -82,9 +83,8 @@ def simulate(
     if checks.traced(trajectory):
         failed = trajectory.result != Result.successful
         message = (
-            "lie_jax.simulate failed inside a JAX transformation: Newton's method did not converge "
-            "or the state became non-finite. Call it with throw=False and look at "
-            "trajectory.result and trajectory.stats.completed_steps."
+            "lie_jax.simulate failed inside a JAX transformation. Call it with throw=False and "
+            "look at trajectory.result, which says why, and trajectory.stats.end_time."
         )
         return eqx.error_if(trajectory, failed, message)
     _raise_on_failure(trajectory, dt, steps)

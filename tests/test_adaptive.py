@@ -204,6 +204,22 @@ def test_a_smallest_step_that_is_too_large_ends_the_run():
     assert trajectory.stats.residual > 1.0
 
 
+def test_a_smallest_step_is_recognised_next_to_the_end():
+    run = _orbit(end=1.005e-1, dt_min=1e-1, dt_max=1e-1, throw=False)
+    assert bool(run.result == lie_jax.Result.minimum_step)
+    assert int(run.stats.rejected_steps) == 1
+
+
+def test_stops_cost_no_more_than_their_landing():
+    """Each may cost a few steps; the sizes between them are those of a run without."""
+    free = int(_orbit(end=3.0).stats.completed_steps)
+    for controller in ("pi", "integral"):
+        stops = np.linspace(0.5, 3.0, 6)
+        pairs = np.sort(np.concatenate([stops - 1e-7, stops]))
+        run = _orbit(end=None, times=jnp.asarray(pairs), controller=controller)
+        assert int(run.stats.completed_steps) < free + 3 * len(pairs), controller
+
+
 class Line(AbstractSystem):
     """Constant speed on a line whose coordinate ends at 0.6 (m)."""
 

@@ -311,6 +311,11 @@ WRONG_TYPES = {
     "a rotation for a pose": (lambda: lie_jax.se3.log(jnp.eye(3)), "log: c", "(3, 3)", "(4, 4)"),
     "a traced batch": (
         lambda: jax.jit(lie_jax.se3.dexp_inv)(jnp.ones((2, 6))), "dexp_inv", "(2, 6)", "(6,)"),
+    "embedded weights": (
+        lambda: lie_jax.RKMK(lie_jax.Tableau(((), (1,)), (0.5, 0.5), (0, 1), 2, (0.5, 0.5, 0), 1)),
+        "3 embedded weights for 2 stages", "zeros"),
+    "step bounds": (
+        lambda: lie_jax.Adaptive(end=1.0, dt_min=1e-2, dt_max=1e-3), "0.01", "0.001", "exchange"),
     "stabilization": (
         lambda: lie_jax.RKMK(stabilization="projection"), "RKMK(stabilization=)", "'projection'",
         "lie_jax.Projection()"),

@@ -46,7 +46,7 @@ def from_matrix(r: Matrix) -> Angles:
     locked = cos_beta < 8.0 * jnp.finfo(r.dtype).eps
     alpha = jnp.where(
         locked,
-        jnp.arctan2(r[2, 1], r[1, 1]),
+        jnp.arctan2(r[2, 1], jnp.where(locked, r[1, 1], 1.0)),
         jnp.arctan2(-r[1, 2], jnp.where(locked, 1.0, r[2, 2])),
     )
     # γ from the rotation that is left after α: near |β| = π/2 both are nearly undetermined, and
@@ -72,7 +72,7 @@ def from_quaternion(p: Float[Array, "4"]) -> Angles:
 
 
 def regular(q: Float[Array, "*batch 3"]) -> Bool[Array, " *batch"]:
-    """Whether β is on the branch |β| < π/2 and cos β above a thousandth."""
+    """Whether cos β is above a thousandth: within |β| < π/2, where β starts and stays."""
     return jnp.cos(q[..., 1]) > _SMALLEST_COS_BETA
 
 

@@ -15,6 +15,8 @@ _LARGEST_DECREASE = 0.1
 # Exponents of the proportional-integral controller in units of 1/(q + 1), as usual for pairs of
 # order 5(4).
 _INTEGRAL, _PROPORTIONAL = 0.7, 0.4
+# Errors far below the tolerance, in a motion without forces say, tell nothing of the next.
+_SMALLEST_MEMORY = 1e-4
 
 
 def _optional(value):
@@ -37,11 +39,14 @@ class Adaptive(eqx.Module):
     - `rtol`, `atol`: relative and absolute tolerance, positive; `atol` in the units of each
       coordinate and velocity.
     - `controller`: `"pi"`, which also looks at the error of the step before, or `"integral"`.
-    - `dt_min`, `dt_max`: bounds on the step size (s). A run in which the smallest step is not
-      accurate enough ends as `Result.minimum_step`. By default ten roundings of the end time, and
-      no upper bound.
+    - `dt_min`, `dt_max`: bounds on the step size (s), but for steps that a stop cuts short. A run
+      in which the smallest step is not accurate enough ends as `Result.minimum_step`. By default ten
+      roundings of the end time, and no upper bound.
     - `safety`: factor below 1 on the step size that would just meet the tolerance.
     - `max_increase`: by which factor the step size may grow from one step to the next.
+
+    Derivatives with respect to any of these, and to the first step size, are zero: steps count as
+    given. For the derivative with respect to an end time take the velocity there.
 
     Raises `ValueError` for values that break these rules. Source: [S3] (B15)-(B21), with the
     exponent 1/(q + 1), q the lower of the two orders.
@@ -74,6 +79,13 @@ class Adaptive(eqx.Module):
                 unit = "s" if name.startswith("dt") else "without unit"
                 checks.scalar(f"Adaptive({name}=)", value, unit)
                 checks.positive(f"Adaptive({name}=)", value, unit)
+        if self.dt_min is not None and self.dt_max is not None:
+            least = self.dt_min
+            if not checks.traced(least, self.dt_max) and float(least) > float(self.dt_max):
+                raise ValueError(
+                    f"Adaptive(dt_min=) is {float(least)!r}, above dt_max={float(self.dt_max)!r}; "
+                    "it must be the smaller one: exchange them."
+                )
         _ordered("Adaptive(safety=)", self.safety, "below 1", lambda x: x < 1.0)
         _ordered("Adaptive(max_increase=)", self.max_increase, "above 1", lambda x: x > 1.0)
 
@@ -116,7 +128,10 @@ def error(
     adaptive: Adaptive, space: AbstractSpace, start: State, end: State, embedded: State
 ) -> Float[Array, ""]:
     """Estimated error of a step in units of the tolerance. [S3] (B16)-(B18), on the group."""
-    difference = jnp.concatenate([space.inverse_retract(end.q, embedded.q), embedded.v - end.v])
+    x = space.inverse_retract(end.q, embedded.q)
+    # In the units of velocities, which local coordinates need not have.
+    x = space.tangent_operator(jnp.zeros_like(x), x)
+    difference = jnp.concatenate([x, embedded.v - end.v])
     size = jnp.concatenate(
         [
             jnp.maximum(space.magnitude(start.q), space.magnitude(end.q)),
@@ -132,7 +147,7 @@ def factor(
     """By which the next step is longer than this one; `order` is the lower one of the pair."""
     # Errors of zero would ask for infinite steps, those that are not finite for none.
     tiny = jnp.finfo(error.dtype).tiny ** 0.5
-    error, last_error = jnp.maximum(error, tiny), jnp.maximum(last_error, tiny)
+    error, last_error = jnp.maximum(error, tiny), jnp.maximum(last_error, _SMALLEST_MEMORY)
     proposed = error ** (-1.0 / (order + 1))
     if adaptive.controller == "pi":
         smoothed = error ** (-_INTEGRAL / (order + 1)) * last_error ** (_PROPORTIONAL / (order + 1))

@@ -70,5 +70,6 @@ def refuse_constraints(integrator: AbstractIntegrator, system: AbstractSystem) -
     if system.nc:
         raise ValueError(
             f"{type(integrator).__name__} cannot take a system with {system.nc} constraints; use "
-            "lie_jax.GeneralizedAlpha(), or a model of the same mechanism without joints."
+            "lie_jax.GeneralizedAlpha() or an explicit method such as lie_jax.RKMK('rk4'), or a "
+            "formulation without constraints."
         )

@@ -8,6 +8,7 @@ import abc
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -69,6 +70,7 @@ class AbstractExplicit(AbstractIntegrator):
         fine, violation = jnp.ones((), bool), jnp.zeros((), state.q.dtype)
         if system.nc:
             end, fine, violation = self.stabilization.after_step(system, t + dt, end)
+            end = jax.tree.map(lambda x: jnp.where(fine, x, jnp.nan), end)
         return Step(end, None, jnp.zeros((), jnp.int32), fine, violation, embedded)
 
     @abc.abstractmethod
@@ -132,7 +134,7 @@ class RungeKutta(AbstractExplicit):
     """Classical Runge-Kutta method on the absolute coordinates, as if they were a vector space.
 
     The rates of the coordinates are those of `space.lift`. Right for formulations on Rⁿ; redundant
-    coordinates leave their group by the error of the method.
+    coordinates leave their group by the error of the method, unless a projection brings them back.
 
     **Arguments:** `tableau`: as for `RKMK`, with the same errors.
     """

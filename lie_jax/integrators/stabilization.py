@@ -68,7 +68,8 @@ class Projection(AbstractStabilization):
         projected: Projected = onto_constraints(system, t, state, _ITERATIONS)
         scale = 1.0 + jnp.max(jnp.abs(projected.state.q))
         bound = jnp.finfo(scale.dtype).eps ** 0.5 * scale
-        return projected.state, projected.violation <= bound, projected.violation
+        # A violation that is NaN is no failure of the projection: the state is not finite.
+        return projected.state, ~(projected.violation > bound), projected.violation
 
 
 class Baumgarte(AbstractStabilization):
@@ -87,7 +88,9 @@ class Baumgarte(AbstractStabilization):
 
     def accelerations(self, system, t, state, u):
         """From the equations of motion and the stabilised constraints."""
-        return accelerations_and_multipliers(system, t, state.q, state.v, u, self.rate)
+        return accelerations_and_multipliers(
+            system, t, state.q, state.v, u, self.rate.astype(state.q.dtype)
+        )
 
     def after_step(self, system, t, state):
         """Nothing."""

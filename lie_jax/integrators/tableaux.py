@@ -117,6 +117,11 @@ def check(name: str, tableau: "str | Tableau") -> None:
                 f"{name}: row {i} sums to {float(sum(row))!r}, its node is {float(node)!r}; they "
                 "must be equal: look for a misprinted coefficient."
             )
+    if tableau.embedded is not None and len(tableau.embedded) != stages:
+        raise ValueError(
+            f"{name} has {len(tableau.embedded)} embedded weights for {stages} stages; there must "
+            "be one for each stage: write zeros for stages that it does not use."
+        )
     for label, weights in (("weights", tableau.b), ("embedded weights", tableau.embedded)):
         if weights is not None and abs(float(sum(weights)) - 1.0) > _CONSISTENT:
             raise ValueError(
