@@ -57,6 +57,14 @@ def test_tait_bryan_angles_in_gimbal_lock(beta):
     golden.assert_close(tait_bryan.to_matrix(q), r, atol=ROUNDING)
 
 
+def test_tait_bryan_angles_have_derivatives_in_both_modes_at_right_angles():
+    """Where one of two arc tangents that are chosen from has both arguments zero."""
+    quarter = jnp.asarray([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    forward, backward = (mode(tait_bryan.from_matrix)(quarter) for mode in (jax.jacfwd, jax.jacrev))
+    assert np.all(np.isfinite(forward))
+    golden.assert_close(backward, forward, atol=ROUNDING)
+
+
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_tait_bryan_angles_next_to_gimbal_lock_belong_together(dtype):
     rng = np.random.default_rng(8)

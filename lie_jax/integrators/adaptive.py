@@ -39,9 +39,9 @@ class Adaptive(eqx.Module):
     - `rtol`, `atol`: relative and absolute tolerance, positive; `atol` in the units of each
       coordinate and velocity.
     - `controller`: `"pi"`, which also looks at the error of the step before, or `"integral"`.
-    - `dt_min`, `dt_max`: bounds on the step size (s), but for steps that a stop cuts short. A run
-      in which the smallest step is not accurate enough ends as `Result.minimum_step`. By default ten
-      roundings of the end time, and no upper bound.
+    - `dt_min`, `dt_max`: bounds on the step size (s), but for steps that a stop cuts short; by
+      default ten roundings of the end time, and no upper bound. A run in which the smallest step is
+      not accurate enough ends as `Result.minimum_step`.
     - `safety`: factor below 1 on the step size that would just meet the tolerance.
     - `max_increase`: by which factor the step size may grow from one step to the next.
 
