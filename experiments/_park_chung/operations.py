@@ -31,6 +31,8 @@ class _Watched:
 class _Still:
     """A system of a given space that spends nothing on its forward dynamics."""
 
+    nc = 0
+
     def __init__(self, space):
         self.space = space
 
