@@ -1,6 +1,7 @@
 """Joints as constraints: their reactions, and motions that have a closed form."""
 
 import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -106,12 +107,12 @@ def _allowed(joint, t, rng):
     if kind is lie_jax.DistanceJoint:
         along = lie_jax.so3.exp(jnp.asarray(rng.normal(size=3)))[0] * joint.length
     if kind is lie_jax.UniversalJoint:
-        # The third directions of the two crosses coincide, then each body turns about its own arm.
-        crosses = [
+        # The child's arm is laid across the parent's, then the child turns about both.
+        arms = [
             np.linalg.qr(np.column_stack([arm, rng.normal(size=3)]), mode="complete")[0]
             for arm in (joint.axis, joint.child_axis)
         ]
-        between = crosses[0] @ np.eye(3)[[1, 0, 2]] @ crosses[1].T
+        between = arms[0] @ np.eye(3)[[1, 0, 2]] @ arms[1].T
         rotation = between * np.linalg.det(between)
         rotation = lie_jax.so3.exp(rng.normal() * axis) @ rotation
         rotation = rotation @ lie_jax.so3.exp(rng.normal() * joint.child_axis)

@@ -151,7 +151,7 @@ class TorsionalSpringDamper(AbstractForce):
     between them: the spring must not be turned that far. It has its potential energy if the axes of
     parent and child are parallel, as the joints of such a mechanism see to.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: those of
+    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
     the `RevoluteJoint`; `stiffness`: k, N m/rad; `damping`: d, N m s/rad, neither negative;
     `angle`: φ at rest, rad. Raises `ValueError` for other shapes and values.
     """
