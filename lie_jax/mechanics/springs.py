@@ -179,7 +179,8 @@ class TorsionalSpringDamper(AbstractForce):
 
     def _turned_by(self, poses):
         """φ, the part about the axis of any rotation of the child against the parent."""
-        rotation = turned(*poses, self.orientation)
+        parent, child = poses
+        rotation = turned(parent, child, self.orientation)
         sine = -0.5 * algebra.dot(self.axis, algebra.axial(rotation))
         along = algebra.dot(self.axis, algebra.matvec(rotation, self.axis))
         trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
