@@ -224,8 +224,8 @@ def test_multipliers_are_forces_and_torques():
 
 
 # Generalized-α errs by some (ωh)²/12 of the angle ωt: with ω = 4.9 rad/s, h = 1 ms and t = 20 ms on
-# a circle of 0.3 m some 1e-7 m; velocities by ω times that.
-METHOD_ERROR = 2e-7
+# a circle of 0.28 m, 6e-8 m.
+METHOD_ERROR = 1e-7
 
 
 def test_a_driven_cardan_joint_and_a_conical_pendulum():
