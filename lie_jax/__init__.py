@@ -25,6 +25,7 @@ from lie_jax.integrators.stabilization import Projection as Projection
 from lie_jax.integrators.tableaux import Tableau as Tableau
 from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body
+from lie_jax.mechanics.drivers import RevoluteDriver as RevoluteDriver
 from lie_jax.mechanics.forces import PointForce as PointForce
 from lie_jax.mechanics.forces import Torque as Torque
 from lie_jax.mechanics.forces import ViscousFriction as ViscousFriction
@@ -32,13 +33,18 @@ from lie_jax.mechanics.formulations.euler_parameters import EulerParameters as E
 from lie_jax.mechanics.formulations.minimal import Minimal as Minimal
 from lie_jax.mechanics.formulations.tait_bryan import TaitBryan as TaitBryan
 from lie_jax.mechanics.formulations.unified_velocity import UnifiedVelocity as UnifiedVelocity
-from lie_jax.mechanics.joints import PrismaticJoint as PrismaticJoint
 from lie_jax.mechanics.joints import RevoluteJoint as RevoluteJoint
 from lie_jax.mechanics.joints import RigidJoint as RigidJoint
 from lie_jax.mechanics.joints import SphericalJoint as SphericalJoint
+from lie_jax.mechanics.joints import UniversalJoint as UniversalJoint
 from lie_jax.mechanics.mechanism import Mechanism as Mechanism
+from lie_jax.mechanics.sliding_joints import CylindricalJoint as CylindricalJoint
+from lie_jax.mechanics.sliding_joints import DistanceJoint as DistanceJoint
+from lie_jax.mechanics.sliding_joints import PlanarJoint as PlanarJoint
+from lie_jax.mechanics.sliding_joints import PrismaticJoint as PrismaticJoint
 from lie_jax.mechanics.springs import CartesianSpringDamper as CartesianSpringDamper
 from lie_jax.mechanics.springs import LinearSpringDamper as LinearSpringDamper
+from lie_jax.mechanics.springs import TorsionalSpringDamper as TorsionalSpringDamper
 from lie_jax.pose_spaces import R3SO3 as R3SO3
 from lie_jax.pose_spaces import SE3 as SE3
 from lie_jax.simulate import SimulationError as SimulationError

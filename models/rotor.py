@@ -18,7 +18,7 @@ from jaxtyping import Array, Float
 import lie_jax
 from lie_jax.mechanics.forces import point_position
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.joints import BodyPose
+from lie_jax.mechanics.joint_parts import BodyPose
 from lie_jax.pose_spaces import AbstractPoseSpace
 from models.fixed_point import Numbers
 

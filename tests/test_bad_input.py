@@ -119,6 +119,22 @@ CASES = {
     "joint orientation": (
         lambda: lie_jax.RigidJoint("a", "b", orientation=np.ones(4)), "RigidJoint", "norm 2",
         "divide"),
+    "zero axis of the child": (
+        lambda: lie_jax.UniversalJoint("a", "b", EYE[0], np.zeros(3)), "child_axis is (0, 0, 0)",
+        "in the child's frame", "any length but zero"),
+    "normal": (lambda: lie_jax.PlanarJoint("a", "b", (1.0, 0.0)), "normal", "(2,)", "(3,)"),
+    "sleeve": (lambda: lie_jax.CylindricalJoint("a", "b", EYE[0], (0.0, 1.0)), "(2,)", "(3,)"),
+    "rod": (
+        lambda: lie_jax.DistanceJoint("a", "b", 0.0), "DistanceJoint('a', 'b').length is 0.0",
+        "positive", "(m)"),
+    "driver": (
+        lambda: lie_jax.RevoluteDriver("a", "b", EYE[0], lambda t: jnp.stack([t, t])),
+        "RevoluteDriver('a', 'b').angle has shape (2,)", "shape ()", "rad"),
+    "driver returns a tuple": (
+        lambda: lie_jax.RevoluteDriver("a", "b", EYE[0], lambda t: (t,)), "tuple", "shape ()"),
+    "joint without coordinates": (
+        lambda: _tree([lie_jax.UniversalJoint("a", "b", EYE[0], EYE[1])]),
+        "no coordinates for UniversalJoint('a', 'b')", "RevoluteJoint", "lie_jax.SE3()"),
     "loop": (
         lambda: _tree([_ball("a", "b"), _ball("b", "c"), _ball("c", "a")]),
         "SphericalJoint('c', 'a') closes a loop", "lie_jax.SE3()"),
@@ -158,6 +174,12 @@ CASES = {
         lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, -2.0, 0.5), "damping is -2.0", "N s/m"),
     "spring length": (
         lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.0), "length is 0.0", "positive"),
+    "torsional spring": (
+        lambda: lie_jax.TorsionalSpringDamper("a", "b", EYE[0], -1.0), "stiffness is -1.0",
+        "not be negative", "N m/rad"),
+    "angle at rest": (
+        lambda: lie_jax.TorsionalSpringDamper("a", "b", EYE[0], 1.0, angle=EYE[0]), "angle",
+        "one number (rad)"),
     "spring point": (
         lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.5, child_point=(1.0,)),
         "LinearSpringDamper('a', 'b').child_point", "(3,)"),

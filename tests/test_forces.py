@@ -8,6 +8,8 @@ import pytest
 import lie_jax
 from lie_jax import calculus
 from lie_jax.mechanics.body import Body
+from lie_jax.mechanics.forces import BodyVelocity
+from lie_jax.mechanics.joint_parts import BodyPose
 from tests import mechanisms
 from tests.golden import assert_close
 
@@ -142,6 +144,48 @@ def test_power_and_momentum(name):
 
     for rule, value in rates(state.q, state.v).items():
         assert float(jnp.max(jnp.abs(value))) < FORCE_ROUNDING, rule
+
+
+def test_torsional_springs_turn_hinged_bodies_back():
+    """Torques against the closed form, and their power against the change of energy."""
+    rng = np.random.default_rng(11)
+    axis, orientation = rng.normal(size=3), lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3)))
+    k, d, rest = 3.0, 0.4, 0.5
+    spring = lie_jax.TorsionalSpringDamper("a", "b", axis, k, d, rest, orientation)
+    start, swing, parent_omega = (jnp.asarray(rng.normal(size=n)) for n in (3, 3, 3))
+    rate, axis = 1.7, jnp.asarray(axis / np.linalg.norm(axis))
+
+    def rotations(t, angle):
+        parent = lie_jax.so3.exp(start) @ lie_jax.so3.exp(t * parent_omega)
+        turn = lie_jax.so3.exp((angle + rate * t) * axis)
+        return parent, parent @ turn @ lie_jax.quaternion.to_matrix(orientation)
+
+    @jax.jit
+    @jax.vmap
+    def evaluated(angle):
+        def energy(t):
+            return spring.potential_energy(tuple(BodyPose(r, swing) for r in rotations(t, angle)))
+
+        now, change = jax.jvp(lambda t: rotations(t, angle), (0.0,), (1.0,))
+        omegas = [lie_jax.so3.vee(r.T @ dr) for r, dr in zip(now, change, strict=True)]
+        poses = tuple(BodyPose(r, swing) for r in now)
+        velocities = tuple(BodyVelocity(swing, omega) for omega in omegas)
+        wrenches = spring.wrenches(jnp.zeros(()), poses, velocities, None)
+        power = sum(w.torque @ omega for w, omega in zip(wrenches, omegas, strict=True))
+        torques = jnp.stack([r @ w.torque for r, w in zip(now, wrenches, strict=True)])
+        forces = jnp.stack([w.force for w in wrenches])
+        change = jax.jvp(energy, (0.0,), (1.0,))[1]
+        return now[0].T @ torques[1], torques[0] + torques[1], forces, power + change, energy(0.0)
+
+    # In all quadrants; beyond π the same turn has another angle.
+    angles = jnp.asarray([-2.9, -1.2, 0.0, 0.5, 1.4, 3.1, 3.5])
+    twist, total, forces, lost, energy = evaluated(angles)
+    stretch = np.asarray(angles) - [0, 0, 0, 0, 0, 0, 2 * np.pi] - rest
+    assert_close(twist, -np.outer(k * stretch + d * rate, axis), atol=FORCE_ROUNDING)
+    assert_close(total, np.zeros((7, 3)), atol=FORCE_ROUNDING)
+    assert not np.any(forces)
+    assert_close(lost, np.full(7, -d * rate**2), atol=FORCE_ROUNDING)
+    assert_close(energy, 0.5 * k * stretch**2, atol=FORCE_ROUNDING)
 
 
 # The midpoint rule errs by h²ω³t/24 of the amplitude: with h = 0.2 ms, ω = 5.2 rad/s, t = 1 s and

@@ -120,6 +120,8 @@ PUBLIC = {
     "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
     "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
+    "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "
+    "TorsionalSpringDamper "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",

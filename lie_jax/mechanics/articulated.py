@@ -15,7 +15,7 @@ from lie_jax import algebra, linear
 from lie_jax.groups import se3
 from lie_jax.mechanics import trees
 from lie_jax.mechanics.body import MassProperties, mass_matrix
-from lie_jax.mechanics.joints import BodyPose
+from lie_jax.mechanics.joint_parts import BodyPose
 from lie_jax.mechanics.trees import Tree
 
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from lie_jax import algebra
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.forces import AbstractForce, BodyVelocity
-from lie_jax.mechanics.joints import GROUND, AbstractJoint, BodyPose, Wrench
+from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint, BodyPose, Wrench
 from lie_jax.mechanics.mechanism import connected
 
 Rotations = Float[Array, "bodies 3 3"]

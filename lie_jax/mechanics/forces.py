@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.algebra import as_float
-from lie_jax.mechanics.joints import BodyPose, Wrench, force_at
+from lie_jax.mechanics.joint_parts import BodyPose, Wrench, force_at
 
 Vector = Float[Array, "3"]
 
@@ -61,7 +61,8 @@ class AbstractForce(eqx.Module):
         return jnp.zeros((), poses[0].position.dtype)
 
 
-def _as_force(value: Any) -> Any:
+def as_signal(value: Any) -> Any:
+    """A constant as an array, or a function of the time in the form that elements hold."""
     # A plain function becomes static, so that jit and vmap take the element as it is. A module or a
     # `jax.tree_util.Partial` keeps its arrays as differentiable parameters.
     if isinstance(value, eqx.Module | jax.tree_util.Partial):
@@ -73,22 +74,23 @@ FRAMES = ("world", "body")
 _COMPONENTS = {"world": "inertial components", "body": "body components"}
 
 
-def _check_vector(where: str, value: Any, unit: str) -> None:
-    """Raise unless the value, or what it returns as a function of the time, has shape (3,)."""
+def check_signal(where: str, value: Any, shape: tuple[int, ...], unit: str) -> None:
+    """Raise unless the value, or what it returns as a function of the time, has this shape."""
     if callable(value):
         # A weakly typed time goes with parameters of either precision.
         value = jax.eval_shape(value, jnp.asarray(0.0))
         if not hasattr(value, "shape"):
             raise ValueError(
                 f"{where} returns a {type(value).__name__}; it must return one array of "
-                f"shape (3,), {unit}: wrap the components in jnp.stack."
+                f"shape {shape}, {unit}: wrap the components in jnp.stack."
             )
     else:
         checks.finite(where, value)
-    checks.shape(where, value, (3,), unit)
+    checks.shape(where, value, shape, unit)
 
 
-def _value(value: Any, t: Array) -> Any:
+def value_at(value: Any, t: Array) -> Any:
+    """What `as_signal` made, at a time."""
     return value(t) if callable(value) else value
 
 
@@ -104,7 +106,7 @@ class PointForce(AbstractForce):
     """
 
     body: str = eqx.field(static=True)
-    force: Float[Array, "..."] | Callable = eqx.field(converter=_as_force)
+    force: Float[Array, "..."] | Callable = eqx.field(converter=as_signal)
     point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     frame: str = eqx.field(static=True, default="world")
 
@@ -113,7 +115,7 @@ class PointForce(AbstractForce):
         checks.shape(f"{where}.point", self.point, (3,), "m, body components")
         checks.finite(f"{where}.point", self.point)
         checks.one_of(f"{where}.frame", self.frame, FRAMES)
-        _check_vector(f"{where}.force", self.force, f"N, {_COMPONENTS[self.frame]}")
+        check_signal(f"{where}.force", self.force, (3,), f"N, {_COMPONENTS[self.frame]}")
 
     @property
     def bodies(self):
@@ -122,7 +124,7 @@ class PointForce(AbstractForce):
 
     def wrenches(self, t, poses, velocities, u):
         """The force at its point."""
-        force = _value(self.force, t)
+        force = value_at(self.force, t)
         if self.frame == "body":
             force = algebra.matvec(poses[0].rotation, force)
         return (force_at(poses[0], self.point, force),)
@@ -144,13 +146,13 @@ class Torque(AbstractForce):
     """
 
     body: str = eqx.field(static=True)
-    torque: Float[Array, "..."] | Callable = eqx.field(converter=_as_force)
+    torque: Float[Array, "..."] | Callable = eqx.field(converter=as_signal)
     frame: str = eqx.field(static=True, default="world")
 
     def __check_init__(self):
         where = f"Torque({self.body!r})"
         checks.one_of(f"{where}.frame", self.frame, FRAMES)
-        _check_vector(f"{where}.torque", self.torque, f"N m, {_COMPONENTS[self.frame]}")
+        check_signal(f"{where}.torque", self.torque, (3,), f"N m, {_COMPONENTS[self.frame]}")
 
     @property
     def bodies(self):
@@ -159,7 +161,7 @@ class Torque(AbstractForce):
 
     def wrenches(self, t, poses, velocities, u):
         """The torque, and no force."""
-        torque = _value(self.torque, t)
+        torque = value_at(self.torque, t)
         if self.frame == "world":
             torque = algebra.matvec(poses[0].rotation.T, torque)
         return (Wrench(jnp.zeros_like(torque), torque),)

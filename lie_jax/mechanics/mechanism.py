@@ -10,7 +10,7 @@ from lie_jax import checks
 from lie_jax.algebra import as_float
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.forces import AbstractForce
-from lie_jax.mechanics.joints import GROUND, AbstractJoint
+from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint
 
 
 def _members(kind: type, field: str):

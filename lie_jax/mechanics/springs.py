@@ -1,4 +1,4 @@
-"""Springs and dampers between a point of one body and a point of another, or of the ground."""
+"""Springs and dampers between two bodies, or a body and the ground."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -7,7 +7,16 @@ from jaxtyping import Array, Float
 from lie_jax import algebra, checks
 from lie_jax.algebra import as_float
 from lie_jax.mechanics.forces import AbstractForce, point_position, point_velocity
-from lie_jax.mechanics.joints import force_at
+from lie_jax.mechanics.joint_parts import (
+    Wrench,
+    as_direction,
+    check_direction,
+    check_orientation,
+    force_at,
+    in_parent,
+    named,
+    turned,
+)
 
 
 class AbstractPointSpring(AbstractForce):
@@ -131,4 +140,65 @@ class LinearSpringDamper(AbstractPointSpring):
         """½ k (ℓ - length)²."""
         line = self._displacement(poses)
         stretch = jnp.sqrt(algebra.dot(line, line)) - self.length
+        return 0.5 * self.stiffness * stretch * stretch
+
+
+class TorsionalSpringDamper(AbstractForce):
+    """A spring and damper about the axis of a hinge.
+
+    When the child is turned by φ about the axis, the torque on it about the axis is
+    -k (φ - angle) - d φ̇, and the parent gets its opposite. φ lies between -π and π and jumps
+    between them: the spring must not be turned that far. It has its potential energy if the axes of
+    parent and child are parallel, as the joints of such a mechanism see to.
+
+    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
+    the `RevoluteJoint`; `stiffness`: k, N m/rad; `damping`: d, N m s/rad, neither negative;
+    `angle`: φ at rest, rad. Raises `ValueError` for other shapes and values.
+    """
+
+    parent: str = eqx.field(static=True)
+    child: str = eqx.field(static=True)
+    axis: Float[Array, "..."] = eqx.field(converter=as_direction)
+    stiffness: Float[Array, "..."] = eqx.field(converter=as_float)
+    damping: Float[Array, "..."] = eqx.field(converter=as_float, default=0.0)
+    angle: Float[Array, "..."] = eqx.field(converter=as_float, default=0.0)
+    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
+
+    def __check_init__(self):
+        check_direction(self)
+        check_orientation(self)
+        for field, unit in (("stiffness", "N m/rad"), ("damping", "N m s/rad")):
+            checks.non_negative(f"{named(self)}.{field}", getattr(self, field), unit)
+        checks.scalar(f"{named(self)}.angle", self.angle, "rad")
+        checks.finite(f"{named(self)}.angle", self.angle)
+
+    @property
+    def bodies(self):
+        """Parent and child."""
+        return (self.parent, self.child)
+
+    def _turned_by(self, poses):
+        """φ, the part about the axis of any rotation of the child against the parent."""
+        parent, child = poses
+        rotation = turned(parent, child, self.orientation)
+        sine = -0.5 * algebra.dot(self.axis, algebra.axial(rotation))
+        along = algebra.dot(self.axis, algebra.matvec(rotation, self.axis))
+        trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
+        return jnp.arctan2(sine, 0.5 * (trace - along))
+
+    def wrenches(self, t, poses, velocities, u):
+        """The torque on the child, its opposite on the parent, and no force."""
+        parent, child = poses
+        omega = in_parent(parent, child, velocities[1].omega_body) - velocities[0].omega_body
+        rate = algebra.dot(self.axis, omega)
+        torque = -(self.stiffness * (self._turned_by(poses) - self.angle) + self.damping * rate)
+        none = jnp.zeros_like(self.axis)
+        return (
+            Wrench(none, -torque * self.axis),
+            Wrench(none, torque * in_parent(child, parent, self.axis)),
+        )
+
+    def potential_energy(self, poses):
+        """½ k (φ - angle)²."""
+        stretch = self._turned_by(poses) - self.angle
         return 0.5 * self.stiffness * stretch * stretch

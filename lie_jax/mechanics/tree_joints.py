@@ -15,14 +15,9 @@ from jaxtyping import Array, Float
 from lie_jax import algebra
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import attachments
-from lie_jax.mechanics.joints import (
-    AbstractJoint,
-    BodyPose,
-    PrismaticJoint,
-    RevoluteJoint,
-    RigidJoint,
-    SphericalJoint,
-)
+from lie_jax.mechanics.joint_parts import AbstractJoint, BodyPose
+from lie_jax.mechanics.joints import RevoluteJoint, RigidJoint, SphericalJoint
+from lie_jax.mechanics.sliding_joints import PrismaticJoint
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.joints import BodyPose
+from lie_jax.mechanics.joint_parts import BodyPose
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.tree_joints import JointParameters, TreeJoints, from_nearer
 from lie_jax.mechanics.trees import Tree

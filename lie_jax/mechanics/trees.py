@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax.mechanics.joints import GROUND, AbstractJoint
+from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint
 
 
 class Tree(NamedTuple):

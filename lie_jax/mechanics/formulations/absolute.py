@@ -17,7 +17,7 @@ from lie_jax.mechanics import attachments
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.attachments import Connected
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.joints import Wrench
+from lie_jax.mechanics.joint_parts import Wrench
 from lie_jax.spaces import Power
 from lie_jax.system import AbstractSystem
 

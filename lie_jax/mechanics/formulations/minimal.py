@@ -19,7 +19,7 @@ from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.articulated import Accelerations, Links, Motion
 from lie_jax.mechanics.attachments import Connected
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.joints import GROUND, BodyPose
+from lie_jax.mechanics.joint_parts import GROUND, BodyPose
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.tree_joints import SIZES, Size, TreeJoints
 from lie_jax.mechanics.trees import Tree

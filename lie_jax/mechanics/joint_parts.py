@@ -1,0 +1,209 @@
+"""What joints are made of: position constraints between two bodies, written once on poses.
+
+The names of a joint's `parent` and `child` are those of bodies, or `"ground"`. Its constraint is a
+function of the two poses, and `reaction` gives the generalised forces Bᵀλ that belong to it, as
+hybrid wrenches (inertial force, body torque about the body frame's origin). With the equations of
+motion M v̇ + Bᵀλ = f, the joint acts on the child with minus that wrench.
+"""
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import algebra, checks
+from lie_jax.algebra import as_float
+from lie_jax.groups import quaternion
+
+Vector = Float[Array, "3"]
+Matrix = Float[Array, "3 3"]
+Quaternion = Float[Array, "4"]
+GROUND = "ground"
+
+
+class BodyPose(NamedTuple):
+    """Rotation matrix (3, 3), body to inertial, and position (3,) of a body frame (m)."""
+
+    rotation: Matrix
+    position: Vector
+
+
+class Wrench(NamedTuple):
+    """Force, inertial (N), and torque about the body frame's origin, body components (N m)."""
+
+    force: Vector
+    torque: Vector
+
+
+def force_at(pose: BodyPose, point: Vector, force: Vector) -> Wrench:
+    """Wrench of an inertial force that acts at a body-fixed point."""
+    return Wrench(force, algebra.cross(point, algebra.matvec(pose.rotation.T, force)))
+
+
+class AbstractJoint(eqx.Module):
+    """A joint between a parent and a child."""
+
+    parent: eqx.AbstractVar[str]
+    child: eqx.AbstractVar[str]
+
+    @property
+    @abc.abstractmethod
+    def rows(self) -> int:
+        """Number of constraints."""
+
+    @abc.abstractmethod
+    def constraint(
+        self, t: Float[Array, ""], parent: BodyPose, child: BodyPose
+    ) -> Float[Array, " rows"]:
+        """Values that are zero when the joint holds."""
+
+    @abc.abstractmethod
+    def reaction(
+        self,
+        t: Float[Array, ""],
+        parent: BodyPose,
+        child: BodyPose,
+        multipliers: Float[Array, " rows"],
+    ) -> tuple[Wrench, Wrench]:
+        """Bᵀλ on the parent and on the child."""
+
+
+def add_torques(
+    wrenches: tuple[Wrench, Wrench], torques: tuple[Vector, Vector]
+) -> tuple[Wrench, Wrench]:
+    """Wrenches on parent and child with torques added, each in its body's components."""
+    (parent, child), (on_parent, on_child) = wrenches, torques
+    return (
+        Wrench(parent.force, parent.torque + on_parent),
+        Wrench(child.force, child.torque + on_child),
+    )
+
+
+def as_direction(value: Any) -> Array:
+    """The unit vector along a vector (3,); anything else as it is, for the checks to refuse."""
+    vector = as_float(value)
+    if vector.shape != (3,):
+        return vector
+    square = algebra.dot(vector, vector)
+    return vector / jnp.sqrt(jnp.where(square > 0.0, square, 1.0))
+
+
+def named(joint: Any) -> str:
+    """How messages call a joint or another element between a parent and a child."""
+    return f"{type(joint).__name__}({joint.parent!r}, {joint.child!r})"
+
+
+def check_points(joint: Any) -> None:
+    """Raise unless `parent_point` and `child_point` are points."""
+    for field in ("parent_point", "child_point"):
+        where = f"{named(joint)}.{field}"
+        checks.shape(where, getattr(joint, field), (3,), "m, body components")
+        checks.finite(where, getattr(joint, field))
+
+
+def check_direction(joint: Any, field: str = "axis", frame: str = "parent's") -> None:
+    """Raise unless a field, made by `as_direction`, is a direction."""
+    where, value = f"{named(joint)}.{field}", getattr(joint, field)
+    checks.shape(where, value, (3,), f"a direction, components of the {frame} frame")
+    checks.finite(where, value)
+    if not checks.traced(value) and not bool(jnp.any(value != 0.0)):
+        raise ValueError(
+            f"{where} is (0, 0, 0); it must be a direction in the {frame} frame, of any length "
+            "but zero: give for example (0, 0, 1)."
+        )
+
+
+def check_orientation(joint: Any) -> None:
+    """Raise unless `orientation` is a unit quaternion."""
+    checks.unit_quaternion(f"{named(joint)}.orientation", joint.orientation)
+
+
+def between_points(joint: Any, parent: BodyPose, child: BodyPose) -> Vector:
+    """Inertial vector from the parent's to the child's point (m)."""
+    return (
+        child.position
+        + algebra.matvec(child.rotation, joint.child_point)
+        - parent.position
+        - algebra.matvec(parent.rotation, joint.parent_point)
+    )
+
+
+def force_between_points(
+    joint: Any, parent: BodyPose, child: BodyPose, force: Vector
+) -> tuple[Wrench, Wrench]:
+    """Bᵀλ of `between_points`."""
+    return force_at(parent, joint.parent_point, -force), force_at(child, joint.child_point, force)
+
+
+def between_points_in_parent(joint: Any, parent: BodyPose, child: BodyPose) -> Vector:
+    """Vector from the parent's to the child's point, parent's components (m)."""
+    return algebra.matvec(parent.rotation.T, between_points(joint, parent, child))
+
+
+def force_in_parent(
+    joint: Any, parent: BodyPose, child: BodyPose, force: Vector
+) -> tuple[Wrench, Wrench]:
+    """Bᵀλ of `between_points_in_parent`: both forces act at the child's point."""
+    inertial = algebra.matvec(parent.rotation, force)
+    place = joint.parent_point + between_points_in_parent(joint, parent, child)
+    return force_at(parent, place, -inertial), force_at(child, joint.child_point, inertial)
+
+
+def in_parent(parent: BodyPose, child: BodyPose, vector: Vector) -> Vector:
+    """Components in the first frame of a vector that is given in the second."""
+    return algebra.matvec(parent.rotation.T, algebra.matvec(child.rotation, vector))
+
+
+def in_child_at_zero(joint: Any, vector: Vector) -> Vector:
+    """Child's components of a vector given in the parent's when the coordinates are zero."""
+    return quaternion.rotate(quaternion.conjugate(joint.orientation), vector)
+
+
+def tilting_torques(
+    parent: BodyPose, child: BodyPose, own: Vector, across: Vector
+) -> tuple[Vector, Vector]:
+    """Bᵀ of the component along `across`, fixed in the parent, of `own`, fixed in the child.
+
+    Torques on the parent and on the child, each in its body's components.
+    """
+    return (
+        algebra.cross(across, in_parent(parent, child, own)),
+        algebra.cross(own, in_parent(child, parent, across)),
+    )
+
+
+def perpendicular(axis: Vector) -> Float[Array, "2 3"]:
+    """Two unit vectors that complete an axis to an orthonormal basis.
+
+    Written so that it is differentiable wherever the third component is not zero, and divides by at
+    least one. Duff et al., "Building an orthonormal basis, revisited" (2017).
+    """
+    x, y, z = axis
+    sign = jnp.where(z < 0.0, -1.0, 1.0).astype(axis.dtype)
+    a = -1.0 / (sign + z)
+    b = x * y * a
+    rows = [1.0 + sign * x * x * a, sign * b, -sign * x, b, sign + y * y * a, -y]
+    return jnp.stack(rows).reshape(2, 3)
+
+
+def turned(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix:
+    """Rotation of the child against the parent from where it has this orientation."""
+    relative = algebra.matmul(parent.rotation.T, child.rotation)
+    return algebra.matmul(relative, quaternion.to_matrix(orientation).T)
+
+
+def turn(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Vector:
+    """sin(φ) n of that rotation by φ about n, parent's components."""
+    return -0.5 * algebra.axial(turned(parent, child, orientation))
+
+
+def turning_torques(
+    parent: BodyPose, child: BodyPose, orientation: Quaternion, multipliers: Vector
+) -> tuple[Vector, Vector]:
+    """Torques Bᵀλ of `turn` on the parent and on the child, each in its body's components."""
+    rotation, skew = turned(parent, child, orientation), algebra.hat(multipliers)
+    on_child = -0.5 * algebra.axial(algebra.matmul(skew, rotation))
+    back = quaternion.conjugate(orientation)
+    return 0.5 * algebra.axial(algebra.matmul(rotation, skew)), quaternion.rotate(back, on_child)
