@@ -1,0 +1,145 @@
+"""Bodies, joints, forces and mechanisms that cannot be: each message names value, rule and fix."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lie_jax
+from models import chain
+from tests.test_bad_input import EYE, _body, _simulate, check_message
+
+
+def _tree(joints, **first):
+    bodies = [_body("a", **first), _body("b"), _body("c")]
+    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.Minimal())
+
+
+def _off_joint():
+    system, state = _tree([_ball("a", "b")])
+    # The bases are the bodies a and c.
+    return _simulate(system, lie_jax.State(state.q.at[14].set(1.5), state.v), lie_jax.RKMK())
+
+
+_ball = lie_jax.SphericalJoint
+# A turn by 0.2 rad.
+_TURN = (np.cos(0.1), np.sin(0.1), 0.0, 0.0)
+
+
+CASES = {
+    "mass": (lambda: _body(mass=-2.0), "Body('b').mass", "-2.0", "positive", "kg"),
+    "mass is NaN": (lambda: _body(mass=float("nan")), "mass is nan", "positive", "check sign"),
+    "mass has a shape": (lambda: _body(mass=[1.0, 2.0]), "shape (2,)", "one number"),
+    "inertia shape": (lambda: _body(inertia=[1.0, 2.0, 3.0]), "shape (3,)", "(3, 3)"),
+    "inertia not symmetric": (
+        lambda: _body(inertia=EYE + np.eye(3, k=1)), "inertia", "symmetric", "above and below"),
+    "inertia not definite": (
+        lambda: _body(inertia=np.diag([1.0, 1.0, -1.0])), "-1.0", "positive definite", "units"),
+    "triangle inequality": (
+        lambda: _body(inertia=np.diag([1.0, 1.0, 3.0])), "3.0", "triangle inequality",
+        "about the centre of mass"),
+    "orientation": (
+        lambda: _body(orientation=[1.0, 1.0, 0.0, 0.0]), "norm 1.41421356", "unit quaternion",
+        "divide it by its norm"),
+    "position": (lambda: _body(position=[1.0, 2.0]), "position has shape (2,)", "(3,)"),
+    "velocity not finite": (lambda: _body(velocity=[0, np.inf, 0]), "velocity", "inf", "finite"),
+    "no such body": (
+        lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("ground", "c")]),
+        "SphericalJoint", "'c'", "does not exist", "'b'", "'ground'"),
+    "force on no body": (
+        lambda: lie_jax.Mechanism([_body()], forces=[lie_jax.PointForce("x", (0.0, 0.0, 1.0))]),
+        "PointForce", "'x'", "known names"),
+    "joint with itself": (
+        lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("b", "b")]),
+        "'b' with itself", "two different bodies"),
+    "name twice": (
+        lambda: lie_jax.Mechanism([_body(), _body()]), "'b'", "more than once", "of its own"),
+    "name reserved": (lambda: lie_jax.Mechanism([_body("ground")]), "reserved", "of its own"),
+    "no bodies": (lambda: lie_jax.Mechanism([]), "empty", "at least one Body"),
+    "gravity": (lambda: lie_jax.Mechanism([_body()], gravity=9.81), "gravity", "(3,)"),
+    "joint point": (
+        lambda: lie_jax.SphericalJoint("a", "b", child_point=[1.0]), "child_point", "(3,)"),
+    "zero axis": (
+        lambda: lie_jax.RevoluteJoint("a", "b", (0.0, 0.0, 0.0)), "RevoluteJoint('a', 'b').axis",
+        "(0, 0, 0)", "any length but zero"),
+    "axis shape": (lambda: lie_jax.PrismaticJoint("a", "b", (1.0, 0.0)), "axis", "(2,)", "(3,)"),
+    "joint orientation": (
+        lambda: lie_jax.RigidJoint("a", "b", orientation=np.ones(4)), "RigidJoint", "norm 2",
+        "divide"),
+    "zero axis of the child": (
+        lambda: lie_jax.UniversalJoint("a", "b", EYE[0], np.zeros(3)), "child_axis is (0, 0, 0)",
+        "in the child's frame", "any length but zero"),
+    "normal": (lambda: lie_jax.PlanarJoint("a", "b", (1.0, 0.0)), "normal", "(2,)", "(3,)"),
+    "sleeve": (lambda: lie_jax.CylindricalJoint("a", "b", EYE[0], (0.0, 1.0)), "(2,)", "(3,)"),
+    "rod": (
+        lambda: lie_jax.DistanceJoint("a", "b", 0.0), "DistanceJoint('a', 'b').length is 0.0",
+        "positive", "(m)"),
+    "driver": (
+        lambda: lie_jax.RevoluteDriver("a", "b", EYE[0], lambda t: jnp.stack([t, t])),
+        "RevoluteDriver('a', 'b').angle has shape (2,)", "shape ()", "rad"),
+    "driver returns a tuple": (
+        lambda: lie_jax.RevoluteDriver("a", "b", EYE[0], lambda t: (t,)), "tuple", "shape ()"),
+    "joint without coordinates": (
+        lambda: _tree([lie_jax.UniversalJoint("a", "b", EYE[0], EYE[1])]),
+        "no coordinates for UniversalJoint('a', 'b')", "RevoluteJoint", "lie_jax.SE3()"),
+    "loop": (
+        lambda: _tree([_ball("a", "b"), _ball("b", "c"), _ball("c", "a")]),
+        "SphericalJoint('c', 'a') closes a loop", "lie_jax.SE3()"),
+    "two joints to the ground": (
+        lambda: _tree([_ball("ground", "a"), _ball("a", "b"), _ball("ground", "b")]),
+        "SphericalJoint('ground', 'b')", "trees"),
+    "poses that do not fit": (
+        lambda: _tree([_ball("a", "b", (0.0, 0.0, 0.1))]), "poses", "SphericalJoint('a', 'b')",
+        "0.1 m", "position="),
+    "orientations that do not fit": (
+        lambda: _tree([lie_jax.PrismaticJoint("b", "a", (1.0, 0.0, 0.0), orientation=_TURN)]),
+        "PrismaticJoint('b', 'a')", "0.2 rad", "orientation"),
+    "velocities that do not fit": (
+        lambda: _tree([_ball("a", "b")], velocity=(0.0, 0.3, 0.0)), "velocities", "0.3 m/s",
+        "velocity="),
+    "nothing moves": (
+        lambda: _tree([lie_jax.RigidJoint("ground", name) for name in "abc"]), "no joint coord",
+        "Replace one"),
+    "joint's quaternion": (
+        lambda: _off_joint(), "spherical joint 0", "norm 1.5", "divide it"),
+    "force shape": (
+        lambda: lie_jax.PointForce("b", lambda t: jnp.stack([t, t])), "shape (2,)", "(3,)"),
+    "friction": (
+        lambda: lie_jax.ViscousFriction("a", "b", -0.5), "coefficient is -0.5", "not be negative"),
+    "force frame": (
+        lambda: lie_jax.PointForce("b", EYE[0], frame="inertial"), "'inertial'", "'world', 'body'"),
+    "torque shape": (
+        lambda: lie_jax.Torque("b", 3.0, frame="body"), "Torque('b').torque", "(3,)", "N m, body"),
+    "torque returns a tuple": (
+        lambda: lie_jax.Torque("b", lambda t: (0.0, 0.0, t)), "tuple", "N m, inertial"),
+    "spring shape": (
+        lambda: lie_jax.CartesianSpringDamper("a", "b", 5.0), "stiffness", "(3,)", "N/m"),
+    "spring stiffness": (
+        lambda: lie_jax.CartesianSpringDamper("a", "b", (1.0, -2.0, 0.0)), "stiffness[1] is -2.0",
+        "not be negative", "N/m"),
+    "spring damping": (
+        lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, -2.0, 0.5), "damping is -2.0", "N s/m"),
+    "spring length": (
+        lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.0), "length is 0.0", "positive"),
+    "torsional spring": (
+        lambda: lie_jax.TorsionalSpringDamper("a", "b", EYE[0], -1.0), "stiffness is -1.0",
+        "not be negative", "N m/rad"),
+    "angle at rest": (
+        lambda: lie_jax.TorsionalSpringDamper("a", "b", EYE[0], 1.0, angle=EYE[0]), "angle",
+        "one number (rad)"),
+    "spring point": (
+        lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.5, child_point=(1.0,)),
+        "LinearSpringDamper('a', 'b').child_point", "(3,)"),
+    "spring offset": (
+        lambda: lie_jax.CartesianSpringDamper("a", "b", (1.0, 1.0, 1.0), offset=(0, np.nan, 0)),
+        "offset", "nan", "finite"),
+    "chain of other joints": (
+        lambda: chain.build(joint="revolute"), "'revolute'", "one of: 'spherical'"),
+    "chain of no links": (lambda: chain.build(n=0), "n=", "at least 1"),
+    "chain velocities": (
+        lambda: chain.build(n=2, omega_relative=np.zeros((3, 3))), "omega_relative", "(2, 3)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_message(case):
+    check_message(*CASES[case])
