@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.integrators.explicit import RKMK, AbstractComposition, RungeKutta
+from lie_jax.integrators.explicit import AbstractComposition, AbstractTableauMethod
 from lie_jax.spaces import AbstractSpace
 from lie_jax.system import AbstractSystem, State
 
@@ -102,7 +102,7 @@ class ManifoldSolver(diffrax.AbstractSolver):
     of the coordinates. Each step evaluates the accelerations once more, for the dense output.
     """
 
-    integrator: RKMK | RungeKutta | AbstractComposition
+    integrator: AbstractTableauMethod | AbstractComposition
 
     term_structure: ClassVar = diffrax.ODETerm
     interpolation_cls: ClassVar = GroupInterpolation

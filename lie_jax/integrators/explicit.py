@@ -80,22 +80,13 @@ class AbstractExplicit(AbstractIntegrator):
         """States of the method and of its embedded one, from `acceleration(node, q, v)`."""
 
 
-class RKMK(AbstractExplicit):
-    """Munthe-Kaas method: a Runge-Kutta method in the local coordinates of each step.
-
-    The local coordinates x of a step obey ẋ = T(x)⁻¹ v; velocities are integrated along with them.
-    On Rⁿ it is the Runge-Kutta method itself. Of full order in every chart.
-
-    **Arguments:** `tableau`: `"euler"`, `"heun"`, `"midpoint"`, `"rk3"`, `"rk4"`, `"ode23"`,
-    `"dopri5"`, `"rk67"` (order 6, Butcher), `"rkf78"` (order 8, Fehlberg), or a `Tableau` of your
-    own. Raises `ValueError` for any other word and for inconsistent coefficients. Source: [S1]
-    (41), (42); [S3] Sect. 3.2.
-    """
+class AbstractTableauMethod(AbstractExplicit):
+    """Methods that are given by a Butcher tableau."""
 
     tableau: str | Tableau = eqx.field(static=True, default="rk4")
 
     def __check_init__(self):
-        tableaux.check("RKMK(tableau=)", self.tableau)
+        tableaux.check(f"{type(self).__name__}(tableau=)", self.tableau)
 
     @property
     def order(self) -> int:
@@ -106,6 +97,19 @@ class RKMK(AbstractExplicit):
     def embedded_order(self):
         """The lower order of the pair, None without an embedded method."""
         return tableaux.lower_order(self.tableau)
+
+
+class RKMK(AbstractTableauMethod):
+    """Munthe-Kaas method: a Runge-Kutta method in the local coordinates of each step.
+
+    The local coordinates x of a step obey ẋ = T(x)⁻¹ v; velocities are integrated along with them.
+    On Rⁿ it is the Runge-Kutta method itself. Of full order in every chart.
+
+    **Arguments:** `tableau`: `"euler"`, `"heun"`, `"midpoint"`, `"rk3"`, `"rk4"`, `"ode23"`,
+    `"dopri5"`, `"rk67"` (order 6, Butcher), `"rkf78"` (order 8, Fehlberg), or a `Tableau` of your
+    own. Raises `ValueError` for any other word and for inconsistent coefficients. Source: [S1]
+    (41), (42); [S3] Sect. 3.2.
+    """
 
     def advance(self, system, dt, state, acceleration):
         """One step without projection."""
@@ -130,7 +134,7 @@ class RKMK(AbstractExplicit):
         return end(tableau.b), end(tableau.embedded) if tableau.embedded else None
 
 
-class RungeKutta(AbstractExplicit):
+class RungeKutta(AbstractTableauMethod):
     """Classical Runge-Kutta method on the absolute coordinates, as if they were a vector space.
 
     The rates of the coordinates are those of `space.lift`. Right for formulations on Rⁿ; redundant
@@ -138,21 +142,6 @@ class RungeKutta(AbstractExplicit):
 
     **Arguments:** `tableau`: as for `RKMK`, with the same errors.
     """
-
-    tableau: str | Tableau = eqx.field(static=True, default="rk4")
-
-    def __check_init__(self):
-        tableaux.check("RungeKutta(tableau=)", self.tableau)
-
-    @property
-    def order(self) -> int:
-        """Order of convergence."""
-        return tableaux.of(self.tableau).order
-
-    @property
-    def embedded_order(self):
-        """The lower order of the pair, None without an embedded method."""
-        return tableaux.lower_order(self.tableau)
 
     def advance(self, system, dt, state, acceleration):
         """One step without projection."""
