@@ -2,10 +2,11 @@
 
 The equations of motion are, with velocities v of the system's configuration space,
 
-    M(q) v̇ + B(t, q)ᵀ λ = f(t, q, v, u),    Φ(t, q) = 0,
+    M(q) v̇ + B(t, q)ᵀ λ = f(t, q, v, u),    Φ(t, q) = 0,    A(t, q) v + a(t, q) = 0,
 
-M the mass matrix, f all other forces (gyroscopic ones included), Φ the position constraints, B
-their Jacobian along velocities and λ the multipliers. u is the vector of inputs, or None.
+M the mass matrix, f all other forces (gyroscopic ones included), Φ the position constraints, A v +
+a the velocity constraints that follow from no position constraint (rolling wheels), B the Jacobian
+of both along velocities and λ the multipliers. u is the vector of inputs, or None.
 """
 
 import abc
@@ -38,7 +39,8 @@ class AbstractSystem(eqx.Module):
     """Equations of motion on a configuration space.
 
     A system of your own gives `space`, `mass_matrix` and `force`, and `nc` with `constraint` if it
-    is constrained; the rest follows. Array leaves are physical parameters: everything is
+    is constrained, `velocity_rows` with `velocity_constraint` if some of its constraints concern
+    velocities only; the rest follows. Array leaves are physical parameters: everything is
     differentiable and vmappable with respect to them.
     """
 
@@ -67,20 +69,63 @@ class AbstractSystem(eqx.Module):
 
     @property
     def nc(self) -> int:
-        """Number of position constraints."""
+        """Number of constraints and of multipliers, velocity constraints included."""
+        return 0
+
+    @property
+    def velocity_rows(self) -> int:
+        """How many of the constraints are velocity constraints; they are the last ones."""
         return 0
 
     def regular(self, q: Configuration) -> Bool[Array, ""] | bool:
         """Whether q is away from the singularities of the coordinates, if they have any."""
         return True
 
-    def constraint(self, t: Time, q: Configuration) -> Multipliers:
-        """Position constraints Φ(t, q) (nc,), zero when they hold."""
+    def constraint(self, t: Time, q: Configuration) -> Float[Array, " positions"]:
+        """Position constraints Φ(t, q) (nc - velocity_rows,), zero when they hold."""
+        return jnp.zeros(0, q.dtype)
+
+    def velocity_constraint(
+        self, t: Time, q: Configuration, v: Velocity
+    ) -> Float[Array, " velocities"]:
+        """Velocity constraints A v + a (velocity_rows,), zero when they hold; affine in v.
+
+        Source: [S0] (3).
+        """
         return jnp.zeros(0, q.dtype)
 
     def constraint_jacobian(self, t: Time, q: Configuration) -> Float[Array, "nc nv"]:
-        """Jacobian B of the constraints along velocities: Φ̇ = B v + ∂Φ/∂t."""
-        return calculus.jacobian_along(self.space, lambda q: self.constraint(t, q), q)
+        """Jacobian B of the constraints along velocities: Φ̇ = B v + ∂Φ/∂t, then A."""
+        b = calculus.jacobian_along(self.space, lambda q: self.constraint(t, q), q)
+        if not self.velocity_rows:
+            return b
+        rest = jnp.zeros(self.nv, q.dtype)
+        a = jax.jacfwd(lambda v: self.velocity_constraint(t, q, v))(rest)
+        return jnp.concatenate([b, a])
+
+    def constraint_rate(self, t: Time, q: Configuration, v: Velocity) -> Multipliers:
+        """Φ̇ on a motion with velocity v, then the velocity constraints: (nc,)."""
+        rate = calculus.time_derivative(self.space, self.constraint, t, q, v)
+        if not self.velocity_rows:
+            return rate
+        return jnp.concatenate([rate, self.velocity_constraint(t, q, v)])
+
+    def internal_force(self, t: Time, q: Configuration, v: Velocity, u: Inputs) -> Velocity:
+        """The force f without given loads: what an iteration matrix may be made of.
+
+        Loads (gravity, forces and torques that are given) depend on the configuration at most
+        through directions; springs, dampers and gyroscopic forces are left. Here all of f.
+        """
+        return self.force(t, q, v, u)
+
+    def owner(self, equation: int) -> str:
+        """What an equation belongs to, in words, for messages.
+
+        Equations are counted as in the residual: the nv dynamic ones, then the nc constraints.
+        """
+        if equation < self.nv:
+            return f"the equation of motion of velocity {equation}"
+        return f"constraint {equation - self.nv}"
 
     def residual(
         self,
@@ -125,10 +170,10 @@ def accelerations_and_multipliers(
     u: Inputs = None,
     stabilization: float | Array = 0.0,
 ) -> Accelerations:
-    """Solve the equations of motion and the twice differentiated constraints for v̇ and λ.
+    """Solve the equations of motion and the differentiated constraints for v̇ and λ.
 
-    The constraints obey Φ̈ + 2 γ Φ̇ + γ² Φ = 0 with γ (1/s) the `stabilization`, Baumgarte's with
-    critical damping. Needs constraints of full rank.
+    Position constraints obey Φ̈ + 2 γ Φ̇ + γ² Φ = 0 with γ (1/s) the `stabilization`, Baumgarte's
+    with critical damping; velocity constraints obey Ψ̇ + γ Ψ = 0. Needs constraints of full rank.
     """
     t = jnp.asarray(t, q.dtype)
     if not system.nc:
@@ -136,13 +181,27 @@ def accelerations_and_multipliers(
             linear.solve(system.mass_matrix(q), system.force(t, q, v, u)),
             jnp.zeros(0, q.dtype),
         )
-    drift = calculus.second_time_derivative_at_rest(system.space, system.constraint, t, q, v)
-    if checks.traced(stabilization) or stabilization:
-        rate = calculus.time_derivative(system.space, system.constraint, t, q, v)
-        drift = drift + stabilization * (2.0 * rate + stabilization * system.constraint(t, q))
+    drift = _drift(system, t, q, v, stabilization)
     matrix = _saddle(system, t, q)
     solution = linear.solve(matrix, jnp.concatenate([system.force(t, q, v, u), -drift]))
     return Accelerations(solution[: system.nv], solution[system.nv :])
+
+
+def _drift(system: AbstractSystem, t: Array, q: Array, v: Array, stabilization) -> Array:
+    # What the differentiated constraints have beside B v̇.
+    space, stabilized = system.space, checks.traced(stabilization) or bool(stabilization)
+    drift = calculus.second_time_derivative_at_rest(space, system.constraint, t, q, v)
+    if stabilized:
+        rate = calculus.time_derivative(space, system.constraint, t, q, v)
+        drift = drift + stabilization * (2.0 * rate + stabilization * system.constraint(t, q))
+    if not system.velocity_rows:
+        return drift
+    velocity = calculus.time_derivative(
+        space, lambda t, q: system.velocity_constraint(t, q, v), t, q, v
+    )
+    if stabilized:
+        velocity = velocity + stabilization * system.velocity_constraint(t, q, v)
+    return jnp.concatenate([drift, velocity])
 
 
 class Projected(NamedTuple):
@@ -163,13 +222,14 @@ def onto_constraints(system: AbstractSystem, t: Array, state: State, iterations:
         return linear.solve(_saddle(system, t, q), right)[: system.nv]
 
     def correct(q, _):
-        x = smallest(q, system.constraint(t, q))
+        none = jnp.zeros(system.velocity_rows, q.dtype)
+        x = smallest(q, jnp.concatenate([system.constraint(t, q), none]))
         return system.space.retract(q, system.space.rate_at_zero(x)), None
 
     q, _ = jax.lax.scan(correct, state.q, length=iterations)
-    rate = calculus.time_derivative(system.space, system.constraint, t, q, state.v)
-    v = state.v + smallest(q, rate)
-    return Projected(State(q, v), jnp.max(jnp.abs(system.constraint(t, q))))
+    v = state.v + smallest(q, system.constraint_rate(t, q, state.v))
+    violation = jnp.max(jnp.abs(system.constraint(t, q)), initial=0.0)
+    return Projected(State(q, v), violation)
 
 
 _PROJECTION_ITERATIONS = 20
