@@ -26,9 +26,11 @@ LAYERS = [
     {"spaces", "body_spaces", "pose_spaces", "joint_spaces"},
     {"calculus"},
     {"system"},
-    {"newton"},
+    {"newton", "redundancy"},
     {
         "integrators.adaptive",
+        "integrators.alpha_start",
+        "integrators.alpha_step",
         "integrators.base",
         "integrators.explicit",
         "integrators.generalized_alpha",
