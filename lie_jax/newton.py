@@ -155,9 +155,9 @@ def chord(
     **Arguments:** `residual(y, args)`: (n,); `matrix(y, args)`: (n, n), an approximation of its
     Jacobian; `size(value, args)`: the size of a residual (n,), one number; `converged(Sizes, y,
     args)`: whether to stop; `keeps`: whether one inverse serves as long as it brings the residual
-    down (modified Newton, [S3] 3.4), from search to search; it is renewed after eleven solves, or when
-    one halves the residual no more, and if seven more do not help, the search starts again with a
-    new matrix in each of at most 25 solves.
+    down (modified Newton, [S3] 3.4), from search to search; it is renewed after eleven solves, or
+    when one halves the residual no more, and if seven more do not help, the search starts again
+    with a new matrix in each of at most 25 solves.
     """
 
     def proceed(state):

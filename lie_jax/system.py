@@ -243,13 +243,13 @@ _PROJECTION_ITERATIONS = 20
 
 
 def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
-    """A state nearby that satisfies the position and velocity constraints.
+    """A state nearby that satisfies the position and velocity constraints, redundant ones too.
 
     Positions move along M⁻¹Bᵀ by twenty Gauss-Newton steps; the velocity then gets the smallest
     change in the kinetic-energy norm. `t` is the time in seconds. Returns a `State`;
-    differentiable. Raises `ValueError` if the constraints do not hold after it, because they are
-    redundant or cannot be reached from there (not inside JAX transformations, where the result is
-    then NaN or violates them).
+    differentiable. Raises `ValueError` if the constraints do not hold after it, because they
+    contradict each other or cannot be reached from there (not inside JAX transformations, where the
+    result then violates them).
     """
     if not system.nc:
         return state
@@ -260,7 +260,7 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
         if not violation <= eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q)))):
             raise ValueError(
                 f"lie_jax.project leaves a violation of {violation:.3g}; the constraints "
-                "must be independent and within reach: remove redundant joints, or start from "
+                "must not contradict each other and be within reach: remove a joint, or start from "
                 "poses that nearly fit."
             )
     return projected.state
@@ -268,4 +268,9 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
 
 @eqx.filter_jit
 def _project(system: AbstractSystem, state: State, t: Array) -> Projected:
-    return onto_constraints(system, t, state, _PROJECTION_ITERATIONS)
+    q = onto_constraints(system, t, state, _PROJECTION_ITERATIONS).state.q
+    v = state.v
+    # The second correction removes what the regularisation leaves of the first.
+    for _ in range(2):
+        v = v + smallest_change(system, t, q, -system.constraint_rate(t, q, v))
+    return Projected(State(q, v), jnp.max(jnp.abs(system.constraint(t, q)), initial=0.0))
