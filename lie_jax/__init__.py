@@ -45,6 +45,8 @@ from lie_jax.mechanics.sliding_joints import PrismaticJoint as PrismaticJoint
 from lie_jax.mechanics.springs import CartesianSpringDamper as CartesianSpringDamper
 from lie_jax.mechanics.springs import LinearSpringDamper as LinearSpringDamper
 from lie_jax.mechanics.springs import TorsionalSpringDamper as TorsionalSpringDamper
+from lie_jax.mechanics.velocity_joints import GearJoint as GearJoint
+from lie_jax.mechanics.velocity_joints import RollingDisc as RollingDisc
 from lie_jax.pose_spaces import R3SO3 as R3SO3
 from lie_jax.pose_spaces import SE3 as SE3
 from lie_jax.simulate import SimulationError as SimulationError

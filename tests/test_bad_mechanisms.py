@@ -78,6 +78,18 @@ CASES = {
         "RevoluteDriver('a', 'b').angle has shape (2,)", "shape ()", "rad"),
     "driver returns a tuple": (
         lambda: lie_jax.RevoluteDriver("a", "b", EYE[0], lambda t: (t,)), "tuple", "shape ()"),
+    "disc": (
+        lambda: lie_jax.RollingDisc("a", "b", -0.3, EYE[0]), "RollingDisc('a', 'b').radius is -0.3",
+        "positive", "(m)"),
+    "disc without axis": (
+        lambda: lie_jax.RollingDisc("a", "b", 0.3, np.zeros(3)), "child_axis is (0, 0, 0)",
+        "in the child's frame"),
+    "gear": (
+        lambda: lie_jax.GearJoint("a", "b", EYE[0], EYE[1], (1.0, 2.0)), "GearJoint('a', 'b')",
+        "ratio", "one number"),
+    "rolling in joint coordinates": (
+        lambda: _tree([lie_jax.RollingDisc("ground", "b", 0.3, EYE[0])]),
+        "no coordinates for RollingDisc('ground', 'b')", "lie_jax.SE3()"),
     "joint without coordinates": (
         lambda: _tree([lie_jax.UniversalJoint("a", "b", EYE[0], EYE[1])]),
         "no coordinates for UniversalJoint('a', 'b')", "RevoluteJoint", "lie_jax.SE3()"),

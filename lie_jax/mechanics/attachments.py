@@ -16,8 +16,8 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.forces import AbstractForce, BodyVelocity
-from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint, BodyPose, Wrench
+from lie_jax.mechanics.forces import AbstractForce
+from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint, BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import connected
 
 Rotations = Float[Array, "bodies 3 3"]
@@ -117,6 +117,22 @@ def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[Bod
         BodyVelocity(_select(slot, velocity, rest), _select(slot, omega, rest))
         for slot in group.bodies
     )
+
+
+def split(groups: tuple[Connected, ...], multipliers: Array, last: int) -> list[Array]:
+    """Multipliers (count, rows + velocity_rows) of each group of joints.
+
+    Those of position constraints come first, those of velocity constraints from the place `last`.
+    """
+    parts, start = [], 0
+    for group in groups:
+        own = []
+        for first, rows in ((start, group.element.rows), (last, group.element.velocity_rows)):
+            size = group.count * rows
+            own.append(multipliers[first : first + size].reshape(group.count, rows))
+        start, last = start + own[0].size, last + own[1].size
+        parts.append(jnp.concatenate(own, axis=1) if own[1].size else own[0])
+    return parts
 
 
 def gather(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) -> Wrench:

@@ -1,9 +1,10 @@
-"""What joints are made of: position constraints between two bodies, written once on poses.
+"""What joints are made of: constraints between two bodies, written once on poses and velocities.
 
 The names of a joint's `parent` and `child` are those of bodies, or `"ground"`. Its constraint is a
-function of the two poses, and `reaction` gives the generalised forces Bᵀλ that belong to it, as
-hybrid wrenches (inertial force, body torque about the body frame's origin). With the equations of
-motion M v̇ + Bᵀλ = f, the joint acts on the child with minus that wrench.
+function of the two poses, its velocity constraint, if it has one that follows from no function of
+the poses, is affine in the two velocities. `reaction` gives the generalised forces Bᵀλ that belong
+to both, as hybrid wrenches (inertial force, body torque about the body frame's origin). With the
+equations of motion M v̇ + Bᵀλ = f, the joint acts on the child with minus that wrench.
 """
 
 import abc
@@ -30,6 +31,13 @@ class BodyPose(NamedTuple):
     position: Vector
 
 
+class BodyVelocity(NamedTuple):
+    """Velocity ṙ of the body frame's origin, inertial (m/s), and ω, body components (rad/s)."""
+
+    linear: Vector
+    omega_body: Vector
+
+
 class Wrench(NamedTuple):
     """Force, inertial (N), and torque about the body frame's origin, body components (N m)."""
 
@@ -51,7 +59,12 @@ class AbstractJoint(eqx.Module):
     @property
     @abc.abstractmethod
     def rows(self) -> int:
-        """Number of constraints."""
+        """Number of position constraints."""
+
+    @property
+    def velocity_rows(self) -> int:
+        """Number of velocity constraints."""
+        return 0
 
     @abc.abstractmethod
     def constraint(
@@ -59,15 +72,26 @@ class AbstractJoint(eqx.Module):
     ) -> Float[Array, " rows"]:
         """Values that are zero when the joint holds."""
 
+    def velocity_constraint(
+        self,
+        t: Float[Array, ""],
+        parent: BodyPose,
+        child: BodyPose,
+        parent_velocity: BodyVelocity,
+        child_velocity: BodyVelocity,
+    ) -> Float[Array, " velocity_rows"]:
+        """Values, affine in the velocities, that are zero when the joint holds."""
+        return jnp.zeros(0, child.position.dtype)
+
     @abc.abstractmethod
     def reaction(
         self,
         t: Float[Array, ""],
         parent: BodyPose,
         child: BodyPose,
-        multipliers: Float[Array, " rows"],
+        multipliers: Float[Array, " all_rows"],
     ) -> tuple[Wrench, Wrench]:
-        """Bᵀλ on the parent and on the child."""
+        """Bᵀλ on parent and child, λ of the position and then of the velocity constraints."""
 
 
 def add_torques(
