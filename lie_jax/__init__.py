@@ -25,6 +25,9 @@ from lie_jax.integrators.stabilization import Projection as Projection
 from lie_jax.integrators.tableaux import Tableau as Tableau
 from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body
+from lie_jax.mechanics.bushing import Bushing as Bushing
+from lie_jax.mechanics.drivers import CoordinateJoint as CoordinateJoint
+from lie_jax.mechanics.drivers import PrismaticDriver as PrismaticDriver
 from lie_jax.mechanics.drivers import RevoluteDriver as RevoluteDriver
 from lie_jax.mechanics.forces import PointForce as PointForce
 from lie_jax.mechanics.forces import Torque as Torque
