@@ -103,8 +103,15 @@ CASES = {
         lambda: lie_jax.CoordinateJoint("a", "b", ("x", "y"), 0.0), "values has shape ()", "(2,)",
         "m or rad"),
     "joint without coordinates": (
-        lambda: _tree([lie_jax.UniversalJoint("a", "b", EYE[0], EYE[1])]),
-        "no coordinates for UniversalJoint('a', 'b')", "RevoluteJoint", "lie_jax.SE3()"),
+        lambda: _tree([lie_jax.DistanceJoint("a", "b", 1.0)]),
+        "no coordinates for DistanceJoint('a', 'b')", "RevoluteJoint", "PlanarJoint",
+        "lie_jax.SE3()"),
+    "loop of joints with several numbers": (
+        lambda: _tree([_ball("a", "b"), lie_jax.PlanarJoint("b", "a", EYE[0])]),
+        "PlanarJoint('b', 'a') closes a loop"),
+    "axes that do not fit": (
+        lambda: _tree([lie_jax.UniversalJoint("a", "b", EYE[0], EYE[1] + 0.1 * EYE[0])]),
+        "UniversalJoint('a', 'b')", "cosine 0.0995", "perpendicular", "orientation="),
     "loop": (
         lambda: _tree([_ball("a", "b"), _ball("b", "c"), _ball("c", "a")]),
         "SphericalJoint('c', 'a') closes a loop", "lie_jax.SE3()"),

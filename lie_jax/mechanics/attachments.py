@@ -27,11 +27,13 @@ Vectors = Float[Array, "bodies 3"]
 class Connected(eqx.Module):
     """Elements of one kind, stacked, and where they are attached.
 
-    `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground.
+    `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground;
+    `places[k]` is where the element stands among those that were given.
     """
 
     element: Any
     bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    places: tuple[int, ...] = eqx.field(static=True)
 
     @property
     def count(self) -> int:
@@ -50,15 +52,17 @@ def by_kind(
     """Stack the elements that differ in numbers only, in the order of first appearance."""
     number = {name: i for i, name in enumerate(names)} | {GROUND: -1}
     kinds: dict = {}
-    for element in elements:
+    for place, element in enumerate(elements):
         anonymous = _without_names(element)
         leaves, structure = jax.tree.flatten(anonymous)
         key = (structure, tuple((np.shape(leaf), leaf.dtype) for leaf in leaves))
-        kinds.setdefault(key, []).append((anonymous, [number[n] for n in connected(element)]))
+        indices = [number[name] for name in connected(element)]
+        kinds.setdefault(key, []).append((anonymous, indices, place))
     return tuple(
         Connected(
-            stack([element for element, _ in members]),
-            tuple(zip(*[indices for _, indices in members], strict=True)),
+            stack([element for element, _, _ in members]),
+            tuple(zip(*[indices for _, indices, _ in members], strict=True)),
+            tuple(place for _, _, place in members),
         )
         for members in kinds.values()
     )

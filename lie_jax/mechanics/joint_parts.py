@@ -93,6 +93,15 @@ class AbstractJoint(eqx.Module):
     ) -> tuple[Wrench, Wrench]:
         """Bᵀλ on parent and child, λ of the position and then of the velocity constraints."""
 
+    @property
+    def coordinate_units(self) -> tuple[str, ...]:
+        """`"rad"` or `"m"` for each coordinate, if the joint has angles or distances."""
+        return ()
+
+    def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:
+        """Angles, between -π and π, and distances at poses that the joint allows."""
+        return jnp.zeros(0, child.position.dtype)
+
 
 def add_torques(
     wrenches: tuple[Wrench, Wrench], torques: tuple[Vector, Vector]
@@ -216,6 +225,19 @@ def turned(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix
     """Rotation of the child against the parent from where it has this orientation."""
     relative = algebra.matmul(parent.rotation.T, child.rotation)
     return algebra.matmul(relative, quaternion.to_matrix(orientation).T)
+
+
+def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
+    """The part about an axis of any rotation, between -π and π."""
+    sine = -0.5 * algebra.dot(axis, algebra.axial(rotation))
+    along = algebra.dot(axis, algebra.matvec(rotation, axis))
+    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
+    return jnp.arctan2(sine, 0.5 * (trace - along))
+
+
+def angle_between(axis: Vector, start: Vector, end: Vector) -> Float[Array, ""]:
+    """The angle about an axis from one direction across it to another one, between -π and π."""
+    return jnp.arctan2(algebra.dot(axis, algebra.cross(start, end)), algebra.dot(start, end))
 
 
 def turn(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Vector:
