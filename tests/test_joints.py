@@ -83,6 +83,28 @@ def test_reactions_are_the_transposed_jacobian(name):
     assert float(jnp.max(jnp.abs(defect(q)))) < ROUNDING
 
 
+def test_single_precision_stays_single():
+    """Of all joints: constraints, reactions and coordinates; nothing is compiled for it."""
+    rng = np.random.default_rng(8)
+    joints = [_joint(kind, "a", "b", rng) for kind in KINDS]
+    joints += [
+        lie_jax.RollingDisc("ground", "a", 0.3, (1.0, 0.0, 0.0)),
+        lie_jax.GearJoint("a", "b", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), 2.0),
+    ]
+    bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in "ab"]
+    assembled = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.SE3())
+
+    def evaluated(system, state):
+        t, q, v = jnp.zeros((), state.q.dtype), state.q, state.v
+        multipliers = jnp.zeros(system.nc, q.dtype)
+        readings = system.joint_coordinates(q), system.reactions(t, q, multipliers)
+        return system.constraint_rate(t, q, v), system.constraint_jacobian(t, q), readings
+
+    single = jax.tree.map(lambda x: x.astype(jnp.float32), assembled)
+    for value in jax.tree.leaves(jax.eval_shape(evaluated, *single)):
+        assert value.dtype == jnp.float32
+
+
 def test_constraints_hold_on_the_motions_that_joints_allow():
     """A forest with every kind of joint, moved joint by joint: constraints and their rates."""
     system, state = lie_jax.assemble(mechanisms.forest(), lie_jax.R3SO3())

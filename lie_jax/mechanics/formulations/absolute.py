@@ -13,13 +13,15 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra
 from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics import attachments
+from lie_jax.mechanics import attachments, readings
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.attachments import Connected
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.joint_parts import Wrench
+from lie_jax.mechanics.mechanism import Label
+from lie_jax.mechanics.readings import JointReaction
 from lie_jax.spaces import Power
-from lie_jax.system import AbstractSystem
+from lie_jax.system import AbstractSystem, Time
 
 
 class RigidBodySystem(AbstractSystem):
@@ -195,6 +197,41 @@ class RigidBodySystem(AbstractSystem):
         velocity, omega = self._velocities(rotation, q, v)
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, rotation, position, velocity, omega)
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
+
+    def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
+        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq) in order.
+
+        One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
+        cylindrical, planar; see their documentation), called by (parent, child); the second joint
+        between the same two by (parent, child, 2), and so on. Angles lie between -π and π; those of
+        instants are continued from the first one, with less than half a turn between them.
+        """
+
+        def at(q):
+            return readings.coordinates(self.joints, self.names, *self.poses(q))
+
+        if q.ndim == 1:
+            return at(q)
+        return readings.continued(self.joints, self.names, jax.vmap(at)(q))
+
+    def reactions(
+        self,
+        t: Time | Float[Array, " instants"],
+        q: Float[Array, "*instants nq"],
+        multipliers: Float[Array, "*instants nc"],
+    ) -> dict[Label, JointReaction]:
+        """Force (N) and torque (N m), inertial, by which each joint acts on its child.
+
+        At an instant, or at those of a trajectory: t (n,), q (n, nq), multipliers (n, nc). The
+        torque is about the joint's `child_point`. Joints are called as by `joint_coordinates`.
+        """
+
+        def at(t, q, multipliers):
+            own = attachments.split(self.joints, multipliers, self.nc - self.velocity_rows)
+            return readings.reactions(self.joints, self.names, t, *self.poses(q), own)
+
+        t = jnp.asarray(t, q.dtype)
+        return (at if q.ndim == 1 else jax.vmap(at))(t, q, multipliers)
 
     def _split(self, flat: Array) -> Array:
         return flat.reshape(len(self.names), -1)
