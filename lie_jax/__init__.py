@@ -25,6 +25,9 @@ from lie_jax.integrators.stabilization import Projection as Projection
 from lie_jax.integrators.tableaux import Tableau as Tableau
 from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body
+from lie_jax.mechanics.bushing import Bushing as Bushing
+from lie_jax.mechanics.drivers import CoordinateJoint as CoordinateJoint
+from lie_jax.mechanics.drivers import PrismaticDriver as PrismaticDriver
 from lie_jax.mechanics.drivers import RevoluteDriver as RevoluteDriver
 from lie_jax.mechanics.forces import PointForce as PointForce
 from lie_jax.mechanics.forces import Torque as Torque
@@ -45,6 +48,8 @@ from lie_jax.mechanics.sliding_joints import PrismaticJoint as PrismaticJoint
 from lie_jax.mechanics.springs import CartesianSpringDamper as CartesianSpringDamper
 from lie_jax.mechanics.springs import LinearSpringDamper as LinearSpringDamper
 from lie_jax.mechanics.springs import TorsionalSpringDamper as TorsionalSpringDamper
+from lie_jax.mechanics.velocity_joints import GearJoint as GearJoint
+from lie_jax.mechanics.velocity_joints import RollingDisc as RollingDisc
 from lie_jax.pose_spaces import R3SO3 as R3SO3
 from lie_jax.pose_spaces import SE3 as SE3
 from lie_jax.simulate import SimulationError as SimulationError

@@ -198,6 +198,22 @@ def inertia(name: str, value: Any) -> None:
         )
 
 
+def semidefinite(name: str, value: Any, unit: str) -> None:
+    """Raise unless a concrete matrix (3, 3) is symmetric and positive semidefinite."""
+    shape(name, value, (3, 3), f"{unit}; or three numbers along the axes")
+    finite(name, value)
+    if traced(value):
+        return
+    matrix = np.asarray(value, dtype=float)
+    slack = INPUT_SLACK * np.abs(matrix).max()
+    smallest = np.linalg.eigvalsh(0.5 * (matrix + matrix.T))[0]
+    if np.abs(matrix - matrix.T).max() > slack or smallest < -slack:
+        raise ValueError(
+            f"{name} is {matrix.tolist()}; it must be symmetric without negative eigenvalues "
+            f"({unit}): check signs, and the numbers above and below the diagonal."
+        )
+
+
 def unit_quaternion(name: str, value: Any) -> None:
     """Raise unless a concrete array (4,) is a unit quaternion."""
     shape(name, value, (4,), "a unit quaternion, scalar first")

@@ -98,20 +98,61 @@ FOREST = (
 FOREST_BODIES = ("foot", "hand", "mast", "upper arm", "ear", "boom", "trunk", "toe", "leg")
 
 
+# A tree on the ground of joints with two and three numbers, in both directions.
+COMPOUND = (
+    (lie_jax.UniversalJoint, "ground", "mast"),
+    (lie_jax.CylindricalJoint, "boom", "mast"),
+    (lie_jax.PlanarJoint, "plate", "boom"),
+    (lie_jax.RevoluteJoint, "mast", "arm"),
+    (lie_jax.CylindricalJoint, "arm", "shaft"),
+    (lie_jax.UniversalJoint, "wheel", "shaft"),
+    (lie_jax.PlanarJoint, "ground", "sledge"),
+)
+COMPOUND_BODIES = ("wheel", "shaft", "sledge", "boom", "mast", "arm", "plate")
+
+
 def forest(seed=5):
-    """A mechanism with every kind of joint, in motion, and forces; poses found joint by joint."""
+    """A mechanism with joints of one number and balls, in motion, and forces."""
     rng = np.random.default_rng(seed)
+    forces = [
+        lie_jax.ViscousFriction("upper arm", "hand", 0.7),
+        lie_jax.PointForce("toe", pushed, point=(0.1, -0.2, 0.4)),
+        lie_jax.PointForce("trunk", (1.0, 2.0, -3.0), point=(0.3, 0.1, 0.0)),
+        lie_jax.ViscousFriction("ground", "mast", 0.3),
+    ]
+    return _grown(FOREST, FOREST_BODIES, forces, rng)
+
+
+def compound_forest(seed=9):
+    """A mechanism with joints of two and three numbers, in motion, and forces."""
+    rng = np.random.default_rng(seed)
+    forces = [
+        lie_jax.ViscousFriction("mast", "plate", 0.7),
+        lie_jax.PointForce("wheel", pushed, point=(0.1, -0.2, 0.4)),
+        lie_jax.PointForce("sledge", (1.0, 2.0, -3.0), point=(0.3, 0.1, 0.0)),
+    ]
+    return _grown(COMPOUND, COMPOUND_BODIES, forces, rng)
+
+
+def _grown(kinds, names, forces, rng):
+    """Bodies that move as joints of these kinds allow; poses are found joint by joint."""
 
     def random_rotation():
         return lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3)))
 
     joints, motions = [], {}
-    for kind, parent, child in FOREST:
+    for kind, parent, child in kinds:
         numbers = {"parent_point": rng.normal(size=3), "child_point": rng.normal(size=3)}
         if kind is not lie_jax.SphericalJoint:
             numbers["orientation"] = random_rotation()
-        if kind in (lie_jax.RevoluteJoint, lie_jax.PrismaticJoint):
+        if kind is lie_jax.PlanarJoint:
+            numbers["normal"] = rng.normal(size=3)
+        elif kind not in (lie_jax.SphericalJoint, lie_jax.RigidJoint):
             numbers["axis"] = rng.normal(size=3)
+        if kind is lie_jax.UniversalJoint:
+            across = np.cross(numbers["axis"], rng.normal(size=3))
+            back = lie_jax.quaternion.conjugate(numbers["orientation"])
+            numbers["child_axis"] = lie_jax.quaternion.rotate(back, jnp.asarray(across))
         joint = kind(parent, child, **numbers)
         joints.append(joint)
         motions[parent, child] = _relative_motion(joint, rng)
@@ -119,8 +160,10 @@ def forest(seed=5):
     trunk = lie_jax.se3.pose(lie_jax.so3.exp(jnp.asarray(rng.normal(size=3))), jnp.arange(3.0))
 
     def places(t):
-        found = {"ground": jnp.eye(4), "trunk": trunk @ lie_jax.se3.exp(t * trunk_twist)}
-        while len(found) <= len(FOREST_BODIES):
+        found = {"ground": jnp.eye(4)}
+        if "trunk" in names:
+            found["trunk"] = trunk @ lie_jax.se3.exp(t * trunk_twist)
+        while len(found) <= len(names):
             for (parent, child), motion in motions.items():
                 if parent in found:
                     found[child] = found[parent] @ motion(t)
@@ -140,13 +183,7 @@ def forest(seed=5):
             velocity=rate[name][:3, 3],
             omega_body=lie_jax.so3.vee(place[name][:3, :3].T @ rate[name][:3, :3]),
         )
-        for name in FOREST_BODIES
-    ]
-    forces = [
-        lie_jax.ViscousFriction("upper arm", "hand", 0.7),
-        lie_jax.PointForce("toe", pushed, point=(0.1, -0.2, 0.4)),
-        lie_jax.PointForce("trunk", (1.0, 2.0, -3.0), point=(0.3, 0.1, 0.0)),
-        lie_jax.ViscousFriction("ground", "mast", 0.3),
+        for name in names
     ]
     return lie_jax.Mechanism(bodies, joints, forces)
 
@@ -159,7 +196,15 @@ def _relative_motion(joint, rng):
         home = lie_jax.quaternion.to_matrix(joint.orientation)
 
     def motion(t):
-        rotation, along = home, jnp.zeros(3)
+        rotation, along, x = home, jnp.zeros(3), start + t * rate
+        if isinstance(joint, lie_jax.CylindricalJoint):
+            rotation, along = lie_jax.so3.exp(joint.axis * x[0]) @ home, joint.axis * x[1]
+        if isinstance(joint, lie_jax.UniversalJoint):
+            turn = lie_jax.so3.exp(joint.axis * x[0]) @ home
+            rotation = turn @ lie_jax.so3.exp(joint.child_axis * x[1])
+        if isinstance(joint, lie_jax.PlanarJoint):
+            rotation = lie_jax.so3.exp(joint.normal * (joint.normal @ x)) @ home
+            along = jnp.cross(joint.normal, x)
         if isinstance(joint, lie_jax.RevoluteJoint):
             rotation = lie_jax.so3.exp(joint.axis * (start[0] + t * rate[0])) @ home
         if isinstance(joint, lie_jax.PrismaticJoint):

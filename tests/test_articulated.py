@@ -50,9 +50,17 @@ def test_coordinates_are_ordered_as_documented(forest):
         assert_allclose(rotation[i], expected, atol=1e-13)
 
 
-def test_forest_moves_as_in_maximal_coordinates(forest):
+@pytest.mark.parametrize("joints", ["forest", "joints of several numbers"])
+def test_forest_moves_as_in_maximal_coordinates(forest, joints):
     """Mass matrix and force are those of free bodies, seen through the joints; so is the motion."""
     (system, state), mechanism = forest
+    if joints != "forest":
+        mechanism = mechanisms.compound_forest()
+        system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
+        assert (system.nq, system.nv, system.nc) == (15, 15, 0)
+        assert_allclose(
+            system.poses(state.q)[1], [b.position for b in mechanism.bodies], atol=1e-13
+        )
     maximal, _ = lie_jax.assemble(mechanism, lie_jax.SE3())
 
     @jax.jit

@@ -78,9 +78,40 @@ CASES = {
         "RevoluteDriver('a', 'b').angle has shape (2,)", "shape ()", "rad"),
     "driver returns a tuple": (
         lambda: lie_jax.RevoluteDriver("a", "b", EYE[0], lambda t: (t,)), "tuple", "shape ()"),
+    "disc": (
+        lambda: lie_jax.RollingDisc("a", "b", -0.3, EYE[0]), "RollingDisc('a', 'b').radius is -0.3",
+        "positive", "(m)"),
+    "disc without axis": (
+        lambda: lie_jax.RollingDisc("a", "b", 0.3, np.zeros(3)), "child_axis is (0, 0, 0)",
+        "in the child's frame"),
+    "gear": (
+        lambda: lie_jax.GearJoint("a", "b", EYE[0], EYE[1], (1.0, 2.0)), "GearJoint('a', 'b')",
+        "ratio", "one number"),
+    "rolling in joint coordinates": (
+        lambda: _tree([lie_jax.RollingDisc("ground", "b", 0.3, EYE[0])]),
+        "no coordinates for RollingDisc('ground', 'b')", "lie_jax.SE3()"),
+    "driven slider": (
+        lambda: lie_jax.PrismaticDriver("a", "b", EYE[0], (1.0, 2.0)), "distance has shape (2,)",
+        "shape ()", "m"),
+    "coordinate": (
+        lambda: lie_jax.CoordinateJoint("a", "b", ("x", "rx")), "coordinates is 'rx'",
+        "'rotation_x'"),
+    "coordinates twice": (
+        lambda: lie_jax.CoordinateJoint("a", "b", ("y", "x", "y")), "('y', 'x', 'y')",
+        "each once and in this order"),
+    "values of coordinates": (
+        lambda: lie_jax.CoordinateJoint("a", "b", ("x", "y"), 0.0), "values has shape ()", "(2,)",
+        "m or rad"),
     "joint without coordinates": (
-        lambda: _tree([lie_jax.UniversalJoint("a", "b", EYE[0], EYE[1])]),
-        "no coordinates for UniversalJoint('a', 'b')", "RevoluteJoint", "lie_jax.SE3()"),
+        lambda: _tree([lie_jax.DistanceJoint("a", "b", 1.0)]),
+        "no coordinates for DistanceJoint('a', 'b')", "RevoluteJoint", "PlanarJoint",
+        "lie_jax.SE3()"),
+    "loop of joints with several numbers": (
+        lambda: _tree([_ball("a", "b"), lie_jax.PlanarJoint("b", "a", EYE[0])]),
+        "PlanarJoint('b', 'a') closes a loop"),
+    "axes that do not fit": (
+        lambda: _tree([lie_jax.UniversalJoint("a", "b", EYE[0], EYE[1] + 0.1 * EYE[0])]),
+        "UniversalJoint('a', 'b')", "cosine 0.0995", "perpendicular", "orientation="),
     "loop": (
         lambda: _tree([_ball("a", "b"), _ball("b", "c"), _ball("c", "a")]),
         "SphericalJoint('c', 'a') closes a loop", "lie_jax.SE3()"),
@@ -132,6 +163,15 @@ CASES = {
     "spring offset": (
         lambda: lie_jax.CartesianSpringDamper("a", "b", (1.0, 1.0, 1.0), offset=(0, np.nan, 0)),
         "offset", "nan", "finite"),
+    "bushing shape": (
+        lambda: lie_jax.Bushing("a", "b", 5.0, EYE), "Bushing('a', 'b').stiffness has shape ()",
+        "(3, 3)", "N/m; or three numbers"),
+    "bushing pushes": (
+        lambda: lie_jax.Bushing("a", "b", EYE, (1.0, -1.0, 0.0)), "rotational_stiffness",
+        "-1.0", "negative eigenvalues", "N m/rad"),
+    "bushing without potential": (
+        lambda: lie_jax.Bushing("a", "b", EYE + np.eye(3, k=1), EYE), "stiffness", "symmetric",
+        "below the diagonal"),
     "chain of other joints": (
         lambda: chain.build(joint="revolute"), "'revolute'", "one of: 'spherical'"),
     "chain of no links": (lambda: chain.build(n=0), "n=", "at least 1"),

@@ -38,6 +38,7 @@ CONSERVATIVE = [
         "b", "a", LINE["stiffness"], 0.0, LINE["length"], parent_point=POINT_B, child_point=POINT_A
     ),
     lie_jax.LinearSpringDamper("ground", "a", 30.0, 0.0, 0.2, parent_point=PLACE),
+    lie_jax.Bushing("b", "a", STIFFNESS, 0.1 * STIFFNESS, parent_point=POINT_B),
 ]
 WORKING = [
     lie_jax.CartesianSpringDamper(

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import calculus
 from lie_jax.mechanics.joint_parts import BodyPose
+from lie_jax.system import accelerations_and_multipliers
 from tests import mechanisms
 
 KINDS = {
@@ -23,6 +24,8 @@ KINDS = {
     lie_jax.PlanarJoint: 3,
     lie_jax.DistanceJoint: 1,
     lie_jax.RevoluteDriver: 1,
+    lie_jax.PrismaticDriver: 1,
+    lie_jax.CoordinateJoint: 3,
 }
 FORMULATIONS = {"R3SO3": lie_jax.R3SO3(), "SE3": lie_jax.SE3()}
 # Rounding of products of a few numbers of the order one.
@@ -36,6 +39,11 @@ def _driven(t):
     return 0.4 + 2.0 * t + jnp.sin(3.0 * t)
 
 
+def _moved(t):
+    """A height (m) and two angles (rad) that change with the time."""
+    return jnp.stack([_driven(t), 0.2 + jnp.sin(t), 0.5 * jnp.cos(2.0 * t)])
+
+
 def _joint(kind, parent, child, rng):
     numbers = {
         "parent_point": rng.normal(size=3),
@@ -46,6 +54,9 @@ def _joint(kind, parent, child, rng):
         "normal": rng.normal(size=3),
         "length": rng.uniform(0.5, 2.0),
         "angle": _driven,
+        "distance": _driven,
+        "coordinates": ("y", "rotation_x", "rotation_z"),
+        "values": _moved,
     }
     fields = [field.name for field in dataclasses.fields(kind)]
     return kind(parent, child, **{name: numbers[name] for name in numbers if name in fields})
@@ -70,6 +81,28 @@ def test_reactions_are_the_transposed_jacobian(name):
         return system.constraint_jacobian(t, q) - expected
 
     assert float(jnp.max(jnp.abs(defect(q)))) < ROUNDING
+
+
+def test_single_precision_stays_single():
+    """Of all joints: constraints, reactions and coordinates; nothing is compiled for it."""
+    rng = np.random.default_rng(8)
+    joints = [_joint(kind, "a", "b", rng) for kind in KINDS]
+    joints += [
+        lie_jax.RollingDisc("ground", "a", 0.3, (1.0, 0.0, 0.0)),
+        lie_jax.GearJoint("a", "b", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), 2.0),
+    ]
+    bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in "ab"]
+    assembled = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.SE3())
+
+    def evaluated(system, state):
+        t, q, v = jnp.zeros((), state.q.dtype), state.q, state.v
+        multipliers = jnp.zeros(system.nc, q.dtype)
+        readings = system.joint_coordinates(q), system.reactions(t, q, multipliers)
+        return system.constraint_rate(t, q, v), system.constraint_jacobian(t, q), readings
+
+    single = jax.tree.map(lambda x: x.astype(jnp.float32), assembled)
+    for value in jax.tree.leaves(jax.eval_shape(evaluated, *single)):
+        assert value.dtype == jnp.float32
 
 
 def test_constraints_hold_on_the_motions_that_joints_allow():
@@ -100,6 +133,14 @@ def _allowed(joint, t, rng):
         rotation = home
     if kind is lie_jax.RevoluteDriver:
         rotation, along = lie_jax.so3.exp(_driven(t) * axis) @ home, rng.normal(size=3)
+    if kind is lie_jax.PrismaticDriver:
+        rotation = lie_jax.so3.exp(jnp.asarray(rng.normal(size=3)))
+        along = _driven(t) * axis + np.cross(axis, rng.normal(size=3))
+    if kind is lie_jax.CoordinateJoint:
+        height, *angles = _moved(t)
+        held = lie_jax.so3.exp(jnp.stack([angles[0], jnp.zeros(()), angles[1]]))
+        rotation = lie_jax.so3.exp(0.3 * np.eye(3)[1]) @ held @ home
+        along = np.asarray([rng.normal(), height, rng.normal()])
     if kind in (lie_jax.PrismaticJoint, lie_jax.CylindricalJoint):
         along = rng.normal() * axis
     if kind is lie_jax.PlanarJoint:
@@ -221,6 +262,61 @@ def test_multipliers_are_forces_and_torques():
     weight = 2.0 * 9.81
     expected = [0.0, 0.0, -weight, 0.0, 0.5 * weight, 0.0]
     assert_allclose(trajectory.multipliers[0], expected, atol=1e-11)
+
+
+def test_a_body_led_along_all_coordinates_feels_newton_and_euler():
+    """Force and torque are those of the given motion; a driver holds one of its coordinates."""
+    mass, inertia, gravity, t = 2.0, np.diag([0.3, 0.4, 0.5]), np.asarray([0.0, 0.0, -9.81]), 0.3
+    home = lie_jax.quaternion.exp(jnp.asarray([0.2, 0.5, -0.4]))
+
+    def values(t):
+        turn = jnp.asarray([0.6, 0.0, 0.8]) * jnp.sin(2.0 * t)
+        return jnp.concatenate([jnp.stack([t**2, jnp.sin(3.0 * t), 1.0 - t]), turn])
+
+    def motion(t):
+        x = values(t)
+        return x[:3], lie_jax.so3.exp(x[3:]) @ lie_jax.quaternion.to_matrix(home)
+
+    (place, turn), (velocity, turning), (acceleration, bending) = jax.jit(
+        lambda t: (
+            motion(t),
+            jax.jvp(motion, (t,), (1.0,))[1],
+            jax.jvp(lambda t: jax.jvp(motion, (t,), (1.0,))[1], (t,), (1.0,))[1],
+        )
+    )(t)
+    omega = lie_jax.so3.vee(turn.T @ turning)
+    domega = lie_jax.so3.vee(turn.T @ bending)
+    body = lie_jax.Body(
+        "b", mass, inertia, position=place, velocity=velocity, omega_body=omega,
+        orientation=lie_jax.quaternion.from_matrix(turn),
+    )  # fmt: skip
+    words = ("x", "y", "z", "rotation_x", "rotation_y", "rotation_z")
+    joints = [
+        lie_jax.CoordinateJoint("ground", "b", words[:1], lambda t: values(t)[:1]),
+        lie_jax.PrismaticDriver("ground", "b", (0.0, 1.0, 0.0), lambda t: values(t)[1]),
+        lie_jax.CoordinateJoint(
+            "ground", "b", words[2:], lambda t: values(t)[2:], orientation=home
+        ),
+    ]
+    system, state = lie_jax.assemble(lie_jax.Mechanism([body], joints), lie_jax.SE3())
+
+    @jax.jit
+    def evaluated(q, v):
+        return (
+            system.constraint_rate(jnp.asarray(t), q, v),
+            system.constraint(t, q),
+            accelerations_and_multipliers(system, t, q, v),
+        )
+
+    rate, constraint, (dv, multipliers) = evaluated(state.q, state.v)
+    assert_allclose(constraint, np.zeros(6), atol=ROUNDING)
+    assert_allclose(rate, np.zeros(6), atol=10 * ROUNDING)
+    assert_allclose(dv[3:], domega, atol=ACCELERATION_ROUNDING)
+    # The inertial axes are those of the joints; torques act where the given turn is.
+    needed = mass * (np.asarray(acceleration) - gravity)
+    assert_allclose(multipliers[:3], -needed, atol=10 * ACCELERATION_ROUNDING)
+    torque = turn @ (inertia @ domega + np.cross(omega, inertia @ omega))
+    assert_allclose(multipliers[3:], -torque, atol=10 * ACCELERATION_ROUNDING)
 
 
 # Generalized-α errs by some (ωh)²/12 of the angle ωt: with ω = 4.9 rad/s, h = 1 ms and t = 20 ms on

@@ -16,8 +16,8 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.forces import AbstractForce, BodyVelocity
-from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint, BodyPose, Wrench
+from lie_jax.mechanics.forces import AbstractForce
+from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint, BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import connected
 
 Rotations = Float[Array, "bodies 3 3"]
@@ -27,11 +27,13 @@ Vectors = Float[Array, "bodies 3"]
 class Connected(eqx.Module):
     """Elements of one kind, stacked, and where they are attached.
 
-    `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground.
+    `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground;
+    `places[k]` is where the element stands among those that were given.
     """
 
     element: Any
     bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    places: tuple[int, ...] = eqx.field(static=True)
 
     @property
     def count(self) -> int:
@@ -50,15 +52,17 @@ def by_kind(
     """Stack the elements that differ in numbers only, in the order of first appearance."""
     number = {name: i for i, name in enumerate(names)} | {GROUND: -1}
     kinds: dict = {}
-    for element in elements:
+    for place, element in enumerate(elements):
         anonymous = _without_names(element)
         leaves, structure = jax.tree.flatten(anonymous)
         key = (structure, tuple((np.shape(leaf), leaf.dtype) for leaf in leaves))
-        kinds.setdefault(key, []).append((anonymous, [number[n] for n in connected(element)]))
+        indices = [number[name] for name in connected(element)]
+        kinds.setdefault(key, []).append((anonymous, indices, place))
     return tuple(
         Connected(
-            stack([element for element, _ in members]),
-            tuple(zip(*[indices for _, indices in members], strict=True)),
+            stack([element for element, _, _ in members]),
+            tuple(zip(*[indices for _, indices, _ in members], strict=True)),
+            tuple(place for _, _, place in members),
         )
         for members in kinds.values()
     )
@@ -117,6 +121,22 @@ def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[Bod
         BodyVelocity(_select(slot, velocity, rest), _select(slot, omega, rest))
         for slot in group.bodies
     )
+
+
+def split(groups: tuple[Connected, ...], multipliers: Array, last: int) -> list[Array]:
+    """Multipliers (count, rows + velocity_rows) of each group of joints.
+
+    Those of position constraints come first, those of velocity constraints from the place `last`.
+    """
+    parts, start = [], 0
+    for group in groups:
+        own = []
+        for first, rows in ((start, group.element.rows), (last, group.element.velocity_rows)):
+            size = group.count * rows
+            own.append(multipliers[first : first + size].reshape(group.count, rows))
+        start, last = start + own[0].size, last + own[1].size
+        parts.append(jnp.concatenate(own, axis=1) if own[1].size else own[0])
+    return parts
 
 
 def gather(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) -> Wrench:

@@ -6,7 +6,7 @@ hybrid wrench for each of them. The gravity of a mechanism is an argument of `Me
 
 import abc
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -15,16 +15,9 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.algebra import as_float
-from lie_jax.mechanics.joint_parts import BodyPose, Wrench, force_at
+from lie_jax.mechanics.joint_parts import BodyPose, BodyVelocity, Wrench, force_at
 
 Vector = Float[Array, "3"]
-
-
-class BodyVelocity(NamedTuple):
-    """Velocity ṙ of the body frame's origin, inertial (m/s), and ω, body components (rad/s)."""
-
-    linear: Vector
-    omega_body: Vector
 
 
 def point_position(pose: BodyPose, point: Vector) -> Vector:

@@ -1,9 +1,10 @@
-"""What joints are made of: position constraints between two bodies, written once on poses.
+"""What joints are made of: constraints between two bodies, written once on poses and velocities.
 
 The names of a joint's `parent` and `child` are those of bodies, or `"ground"`. Its constraint is a
-function of the two poses, and `reaction` gives the generalised forces Bᵀλ that belong to it, as
-hybrid wrenches (inertial force, body torque about the body frame's origin). With the equations of
-motion M v̇ + Bᵀλ = f, the joint acts on the child with minus that wrench.
+function of the two poses, its velocity constraint, if it has one that follows from no function of
+the poses, is affine in the two velocities. `reaction` gives the generalised forces Bᵀλ that belong
+to both, as hybrid wrenches (inertial force, body torque about the body frame's origin). With the
+equations of motion M v̇ + Bᵀλ = f, the joint acts on the child with minus that wrench.
 """
 
 import abc
@@ -30,6 +31,13 @@ class BodyPose(NamedTuple):
     position: Vector
 
 
+class BodyVelocity(NamedTuple):
+    """Velocity ṙ of the body frame's origin, inertial (m/s), and ω, body components (rad/s)."""
+
+    linear: Vector
+    omega_body: Vector
+
+
 class Wrench(NamedTuple):
     """Force, inertial (N), and torque about the body frame's origin, body components (N m)."""
 
@@ -51,7 +59,12 @@ class AbstractJoint(eqx.Module):
     @property
     @abc.abstractmethod
     def rows(self) -> int:
-        """Number of constraints."""
+        """Number of position constraints."""
+
+    @property
+    def velocity_rows(self) -> int:
+        """Number of velocity constraints."""
+        return 0
 
     @abc.abstractmethod
     def constraint(
@@ -59,15 +72,35 @@ class AbstractJoint(eqx.Module):
     ) -> Float[Array, " rows"]:
         """Values that are zero when the joint holds."""
 
+    def velocity_constraint(
+        self,
+        t: Float[Array, ""],
+        parent: BodyPose,
+        child: BodyPose,
+        parent_velocity: BodyVelocity,
+        child_velocity: BodyVelocity,
+    ) -> Float[Array, " velocity_rows"]:
+        """Values, affine in the velocities, that are zero when the joint holds."""
+        return jnp.zeros(0, child.position.dtype)
+
     @abc.abstractmethod
     def reaction(
         self,
         t: Float[Array, ""],
         parent: BodyPose,
         child: BodyPose,
-        multipliers: Float[Array, " rows"],
+        multipliers: Float[Array, " all_rows"],
     ) -> tuple[Wrench, Wrench]:
-        """Bᵀλ on the parent and on the child."""
+        """Bᵀλ on parent and child, λ of the position and then of the velocity constraints."""
+
+    @property
+    def coordinate_units(self) -> tuple[str, ...]:
+        """`"rad"` or `"m"` for each coordinate, if the joint has angles or distances."""
+        return ()
+
+    def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:
+        """Angles, between -π and π, and distances at poses that the joint allows."""
+        return jnp.zeros(0, child.position.dtype)
 
 
 def add_torques(
@@ -192,6 +225,19 @@ def turned(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix
     """Rotation of the child against the parent from where it has this orientation."""
     relative = algebra.matmul(parent.rotation.T, child.rotation)
     return algebra.matmul(relative, quaternion.to_matrix(orientation).T)
+
+
+def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
+    """The part about an axis of any rotation, between -π and π."""
+    sine = -0.5 * algebra.dot(axis, algebra.axial(rotation))
+    along = algebra.dot(axis, algebra.matvec(rotation, axis))
+    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
+    return jnp.arctan2(sine, 0.5 * (trace - along))
+
+
+def angle_between(axis: Vector, start: Vector, end: Vector) -> Float[Array, ""]:
+    """The angle about an axis from one direction across it to another one, between -π and π."""
+    return jnp.arctan2(algebra.dot(axis, algebra.cross(start, end)), algebra.dot(start, end))
 
 
 def turn(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Vector:

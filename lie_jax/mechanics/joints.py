@@ -6,9 +6,12 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra
 from lie_jax.algebra import as_float
+from lie_jax.groups import quaternion
 from lie_jax.mechanics.joint_parts import (
     AbstractJoint,
     add_torques,
+    angle_about,
+    angle_between,
     as_direction,
     between_points,
     check_direction,
@@ -20,6 +23,7 @@ from lie_jax.mechanics.joint_parts import (
     perpendicular,
     tilting_torques,
     turn,
+    turned,
     turning_torques,
 )
 
@@ -99,6 +103,15 @@ class RevoluteJoint(AbstractJoint):
         own = in_child_at_zero(self, self.axis)
         return add_torques(forces, tilting_torques(parent, child, own, across))
 
+    @property
+    def coordinate_units(self):
+        """An angle."""
+        return ("rad",)
+
+    def coordinates(self, parent, child):
+        """The angle of the child about the axis."""
+        return angle_about(self.axis, turned(parent, child, self.orientation))[None]
+
 
 class UniversalJoint(AbstractJoint):
     """Cardan joint: points coincide, an axis of the parent is perpendicular to one of the child.
@@ -107,11 +120,16 @@ class UniversalJoint(AbstractJoint):
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`: (3,), a direction in
     the parent's frame; `child_axis`: (3,), a direction in the child's frame, both of any length but
-    zero; `parent_point`, `child_point`: (3,), the joint's place in each body's frame (m).
+    zero; `parent_point`, `child_point`: (3,), the joint's place in each body's frame (m);
+    `orientation`: (4,), the unit quaternion that rotates the child's components into the parent's
+    when both coordinates are zero, where the axes are perpendicular; only coordinates need it. They
+    are the angles (rad) by which the cross is turned about the parent's axis, and by which the
+    child is turned about its own.
 
     The four constraints are the inertial vector between the points (m) and the cosine of the angle
     between the axes; multipliers are a force (N) and a torque about the third direction of the
-    cross (N m). Raises `ValueError` for other shapes and a zero axis.
+    cross (N m). Raises `ValueError` for other shapes, a zero axis and an orientation that is no
+    unit quaternion.
     """
 
     parent: str = eqx.field(static=True)
@@ -120,11 +138,13 @@ class UniversalJoint(AbstractJoint):
     child_axis: Float[Array, "..."] = eqx.field(converter=as_direction)
     parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
 
     def __check_init__(self):
         check_points(self)
         check_direction(self)
         check_direction(self, "child_axis", "child's")
+        check_orientation(self)
 
     @property
     def rows(self):
@@ -141,6 +161,19 @@ class UniversalJoint(AbstractJoint):
         forces = force_between_points(self, parent, child, multipliers[:3])
         torques = tilting_torques(parent, child, self.child_axis, multipliers[3] * self.axis)
         return add_torques(forces, torques)
+
+    @property
+    def coordinate_units(self):
+        """Two angles."""
+        return ("rad", "rad")
+
+    def coordinates(self, parent, child):
+        """The angles about the parent's and about the child's axis."""
+        home = quaternion.rotate(self.orientation, self.child_axis)
+        about = angle_between(self.axis, home, in_parent(parent, child, self.child_axis))
+        seen = in_parent(child, parent, self.axis)
+        own = angle_between(self.child_axis, seen, in_child_at_zero(self, self.axis))
+        return jnp.stack([about, own])
 
 
 class RigidJoint(AbstractJoint):

@@ -1,6 +1,6 @@
 """A mechanism: bodies, joints, forces and gravity, with no word on coordinates."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -90,3 +90,17 @@ def connected(element: AbstractJoint | AbstractForce) -> tuple[str, ...]:
     if isinstance(element, AbstractJoint):
         return (element.parent, element.child)
     return element.bodies
+
+
+Label = tuple[str | int, ...]
+
+
+def labels(pairs: Sequence[tuple[str, str]]) -> tuple[Label, ...]:
+    """How joints between these parents and children are called in what is read from a trajectory.
+
+    By (parent, child); the second one between the same two by (parent, child, 2), and so on.
+    """
+    before = [pairs[:k].count(pair) for k, pair in enumerate(pairs)]
+    return tuple(
+        (*pair, count + 1) if count else pair for pair, count in zip(pairs, before, strict=True)
+    )

@@ -9,6 +9,7 @@ from lie_jax.algebra import as_float
 from lie_jax.mechanics.joint_parts import (
     AbstractJoint,
     add_torques,
+    angle_about,
     as_direction,
     between_points,
     between_points_in_parent,
@@ -23,6 +24,7 @@ from lie_jax.mechanics.joint_parts import (
     perpendicular,
     tilting_torques,
     turn,
+    turned,
     turning_torques,
 )
 
@@ -68,6 +70,15 @@ class PrismaticJoint(AbstractJoint):
         torques = turning_torques(parent, child, self.orientation, multipliers[2:])
         return add_torques(forces, torques)
 
+    @property
+    def coordinate_units(self):
+        """A distance."""
+        return ("m",)
+
+    def coordinates(self, parent, child):
+        """The distance along the axis."""
+        return algebra.dot(self.axis, between_points_in_parent(self, parent, child))[None]
+
 
 class CylindricalJoint(AbstractJoint):
     """Shaft in a sleeve: the child turns about an axis of the parent and slides along it.
@@ -111,14 +122,26 @@ class CylindricalJoint(AbstractJoint):
         own, across = in_child_at_zero(self, self.axis), algebra.matvec(basis, multipliers[2:])
         return add_torques(forces, tilting_torques(parent, child, own, across))
 
+    @property
+    def coordinate_units(self):
+        """An angle and a distance."""
+        return ("rad", "m")
+
+    def coordinates(self, parent, child):
+        """The angle about the axis and the distance along it."""
+        angle = angle_about(self.axis, turned(parent, child, self.orientation))
+        distance = algebra.dot(self.axis, between_points_in_parent(self, parent, child))
+        return jnp.stack([angle, distance])
+
 
 class PlanarJoint(AbstractJoint):
     """A plane of the child slides and turns on a plane of the parent.
 
     **Arguments:** `normal`: (3,), the planes' normal in the parent's frame, of any length but zero;
     the planes run through `parent_point` and `child_point`. Others as for `RevoluteJoint`. The
-    coordinates are the two components of the vector between the points along the plane (m) and the
-    angle (rad) by which the child is turned about the normal.
+    coordinates are the two components of the vector between the points along the plane (m), in the
+    directions x and y if the normal is z, and the angle (rad) by which the child is turned about
+    the normal.
 
     The three constraints are the vector between the points along the normal (m) and the two
     components of the child's normal across the parent's; multipliers are in N and N m. Raises
@@ -154,6 +177,18 @@ class PlanarJoint(AbstractJoint):
         across = algebra.matvec(perpendicular(self.normal).T, multipliers[1:])
         own = in_child_at_zero(self, self.normal)
         return add_torques(forces, tilting_torques(parent, child, own, across))
+
+    @property
+    def coordinate_units(self):
+        """Two distances and an angle."""
+        return ("m", "m", "rad")
+
+    def coordinates(self, parent, child):
+        """The distances along the plane and the angle about its normal."""
+        between = between_points_in_parent(self, parent, child)
+        angle = angle_about(self.normal, turned(parent, child, self.orientation))
+        along = algebra.matvec(perpendicular(self.normal), between)
+        return jnp.concatenate([along, angle[None]])
 
 
 class DistanceJoint(AbstractJoint):

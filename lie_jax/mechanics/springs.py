@@ -9,6 +9,7 @@ from lie_jax.algebra import as_float
 from lie_jax.mechanics.forces import AbstractForce, point_position, point_velocity
 from lie_jax.mechanics.joint_parts import (
     Wrench,
+    angle_about,
     as_direction,
     check_direction,
     check_orientation,
@@ -180,11 +181,7 @@ class TorsionalSpringDamper(AbstractForce):
     def _turned_by(self, poses):
         """φ, the part about the axis of any rotation of the child against the parent."""
         parent, child = poses
-        rotation = turned(parent, child, self.orientation)
-        sine = -0.5 * algebra.dot(self.axis, algebra.axial(rotation))
-        along = algebra.dot(self.axis, algebra.matvec(rotation, self.axis))
-        trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
-        return jnp.arctan2(sine, 0.5 * (trace - along))
+        return angle_about(self.axis, turned(parent, child, self.orientation))
 
     def wrenches(self, t, poses, velocities, u):
         """The torque on the child, its opposite on the parent, and no force."""

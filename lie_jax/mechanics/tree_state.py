@@ -10,6 +10,8 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.groups import quaternion
+from lie_jax.mechanics import compound_joints
+from lie_jax.mechanics.compound_joints import Rows
 from lie_jax.mechanics.joint_parts import BodyPose
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.tree_joints import JointParameters, TreeJoints, from_nearer
@@ -37,8 +39,10 @@ class _Misfit(NamedTuple):
     spin: Array
 
 
-def initial(mechanism: Mechanism, tree: Tree, joints: TreeJoints) -> Start:
+def initial(mechanism: Mechanism, tree: Tree, joints: TreeJoints, rows: Rows) -> Start:
     """Coordinates and velocities of bases and joints from those of the bodies.
+
+    `tree` and `joints` are made of the `rows` of the mechanism's joints.
 
     Raises `ValueError`, naming the joint and by how much, if they do not fit the joints.
     """
@@ -47,14 +51,17 @@ def initial(mechanism: Mechanism, tree: Tree, joints: TreeJoints) -> Start:
     orientation = jnp.stack([body.orientation for body in bodies])
     velocity = jnp.stack([body.velocity for body in bodies])
     omega = jnp.stack([body.omega_body for body in bodies])
-    start, misfit = _fit(tree, joints, position, orientation, velocity, omega)
+    start, misfit = _fit(tree, joints, rows.groups, position, orientation, velocity, omega)
     if not checks.traced(misfit):
         scale = 1.0 + float(jnp.max(jnp.abs(position)) + jnp.max(jnp.abs(velocity)))
-        _refuse_misfit(mechanism, tree, misfit, scale * float(jnp.finfo(position.dtype).eps) ** 0.5)
+        slack = scale * float(jnp.finfo(position.dtype).eps) ** 0.5
+        _refuse_misfit(mechanism, tree, rows, misfit, slack)
     return start
 
 
-def _refuse_misfit(mechanism: Mechanism, tree: Tree, misfit: _Misfit, slack: float) -> None:
+def _refuse_misfit(
+    mechanism: Mechanism, tree: Tree, rows: Rows, misfit: _Misfit, slack: float
+) -> None:
     for what, far, turned, units, fields in (
         ("poses", misfit.distance, misfit.angle, ("m", "rad"), "position= and orientation="),
         ("velocities", misfit.speed, misfit.spin, ("m/s", "rad/s"), "velocity= and omega_body="),
@@ -62,7 +69,7 @@ def _refuse_misfit(mechanism: Mechanism, tree: Tree, misfit: _Misfit, slack: flo
         total = np.where(np.asarray(tree.joints) >= 0, np.maximum(far, turned), 0.0)
         if total.size and not total.max() <= slack:
             link = int(np.argmax(np.where(np.isfinite(total), total, np.inf)))
-            joint = mechanism.joints[tree.joints[link]]
+            joint = mechanism.joints[rows.owners[tree.joints[link]]]
             raise ValueError(
                 f"the initial {what} of the bodies do not fit {type(joint).__name__}("
                 f"{joint.parent!r}, {joint.child!r}): they are off by {float(far[link]):.3g} "
@@ -73,8 +80,15 @@ def _refuse_misfit(mechanism: Mechanism, tree: Tree, misfit: _Misfit, slack: flo
 
 
 @eqx.filter_jit
-def _fit(tree, joints, position, orientation, velocity, omega) -> tuple[Start, _Misfit]:
+def _fit(tree, joints, groups, position, orientation, velocity, omega) -> tuple[Start, _Misfit]:
+    bases = tree.bodies[: tree.bases]
+    poses = jax.vmap(SE3().configuration)(
+        algebra.pick(bases, position), algebra.pick(bases, orientation)
+    )
     rotation = jax.vmap(quaternion.to_matrix)(orientation)
+    rotation, position, velocity, omega = compound_joints.with_massless(
+        groups, rotation, position, velocity, omega
+    )
     linear = jax.vmap(lambda r, v: algebra.matvec(r.T, v))(rotation, velocity)
     twist = algebra.pick(tree.bodies, jnp.concatenate([linear, omega], axis=1))
     held = jnp.asarray([i < 0 for i in tree.bodies], position.dtype)
@@ -82,10 +96,6 @@ def _fit(tree, joints, position, orientation, velocity, omega) -> tuple[Start, _
     identity = held[:, None, None] * jnp.eye(3, dtype=position.dtype)[None]
     pose = BodyPose(
         algebra.pick(tree.bodies, rotation) + identity, algebra.pick(tree.bodies, position)
-    )
-    bases = tree.bodies[: tree.bases]
-    poses = jax.vmap(SE3().configuration)(
-        algebra.pick(bases, position), algebra.pick(bases, orientation)
     )
     farther, far_twist = jax.tree.map(lambda x: x[tree.width :], (pose, twist))
     nearer, near_twist = jax.tree.map(lambda x: algebra.pick(tree.parent_slots, x), (pose, twist))

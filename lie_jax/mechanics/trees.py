@@ -73,10 +73,8 @@ def tree_of(names: tuple[str, ...], joints: Sequence[AbstractJoint]) -> Tree:
     Bodies that are connected to the ground hang from it. Of others that are connected, the first
     one that is no joint's child is the base. Raises `ValueError` if the joints close a loop.
     """
-    n = len(names)
-    number = {name: i for i, name in enumerate(names)} | {GROUND: n}
-    ends = [(number[joint.parent], number[joint.child]) for joint in joints]
-    _refuse_loops(n, ends, joints)
+    n, ends = len(names), _ends(names, joints)
+    refuse_loops(names, joints)
     neighbours: list[list[tuple[int, int]]] = [[] for _ in range(n + 1)]
     for k, (parent, child) in enumerate(ends):
         neighbours[parent].append((k, child))
@@ -112,8 +110,15 @@ def tree_of(names: tuple[str, ...], joints: Sequence[AbstractJoint]) -> Tree:
     return Tree(width, len(bases), padded(levels), padded(parents), padded(used), tuple(backwards))
 
 
-def _refuse_loops(n: int, ends: list[tuple[int, int]], joints: Sequence[AbstractJoint]) -> None:
-    leader = list(range(n + 1))
+def _ends(names: tuple[str, ...], joints: Sequence[AbstractJoint]) -> list[tuple[int, int]]:
+    """Numbers of the joints' parents and children; the ground's comes after those of the bodies."""
+    number = {name: i for i, name in enumerate(names)} | {GROUND: len(names)}
+    return [(number[joint.parent], number[joint.child]) for joint in joints]
+
+
+def refuse_loops(names: tuple[str, ...], joints: Sequence[AbstractJoint]) -> None:
+    """Raise `ValueError` if joints between bodies with these names close a loop."""
+    ends, leader = _ends(names, joints), list(range(len(names) + 1))
 
     def find(i: int) -> int:
         while leader[i] != i:

@@ -13,13 +13,15 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra
 from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics import attachments
+from lie_jax.mechanics import attachments, readings
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.attachments import Connected
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.joint_parts import Wrench
+from lie_jax.mechanics.mechanism import Label
+from lie_jax.mechanics.readings import JointReaction
 from lie_jax.spaces import Power
-from lie_jax.system import AbstractSystem
+from lie_jax.system import AbstractSystem, Time
 
 
 class RigidBodySystem(AbstractSystem):
@@ -27,7 +29,8 @@ class RigidBodySystem(AbstractSystem):
 
     q (nq,) holds the bodies' configurations one after the other, v (nv,) their velocities; the
     formulation (`R3SO3`, `SE3`, `UnifiedVelocity`, `TaitBryan`, `EulerParameters`) says what they
-    are. Constraints are those of the joints, then those among the coordinates of each body.
+    are. Constraints are those of the joints on positions, then those among the coordinates of each
+    body, then those of the joints on velocities; those of joints stand by kind.
     `bodies`, `joints`, `forces` and `gravity` are the physical parameters, stacked by kind.
     """
 
@@ -46,7 +49,12 @@ class RigidBodySystem(AbstractSystem):
     @property
     def nc(self) -> int:
         """Number of constraints of all joints and among the coordinates."""
-        return self._joint_rows + len(self.names) * self.formulation.rows
+        return self._joint_rows + len(self.names) * self.formulation.rows + self.velocity_rows
+
+    @property
+    def velocity_rows(self) -> int:
+        """Number of velocity constraints of all joints."""
+        return sum(group.count * group.element.velocity_rows for group in self.joints)
 
     @property
     def _joint_rows(self) -> int:
@@ -95,7 +103,7 @@ class RigidBodySystem(AbstractSystem):
         )
 
     def constraint(self, t, q):
-        """Position constraints Φ (nc,) of all joints, then among the coordinates."""
+        """Position constraints Φ of all joints, then among the coordinates."""
         t = jnp.asarray(t, q.dtype)
         rotation, position = self.poses(q)
         values = [
@@ -106,6 +114,22 @@ class RigidBodySystem(AbstractSystem):
         ]
         if self.formulation.rows:
             values.append(jax.vmap(self.formulation.constraint)(self._split(q)).reshape(-1))
+        return _concatenate(values, q.dtype)
+
+    def velocity_constraint(self, t, q, v):
+        """Velocity constraints (velocity_rows,) of all joints."""
+        t = jnp.asarray(t, q.dtype)
+        rotation, position = self.poses(q)
+        velocity, omega = self._velocities(rotation, q, v)
+        values = [
+            jax.vmap(lambda element, *motions: element.velocity_constraint(t, *motions))(
+                group.element,
+                *attachments.poses(group, rotation, position),
+                *attachments.velocities(group, velocity, omega),
+            ).reshape(-1)
+            for group in self.joints
+            if group.element.velocity_rows
+        ]
         return _concatenate(values, q.dtype)
 
     def constraint_jacobian(self, t, q):
@@ -138,7 +162,7 @@ class RigidBodySystem(AbstractSystem):
 
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
-        if self._joint_rows:
+        if self._joint_rows or self.velocity_rows:
             return super().acceleration(jnp.asarray(t, q.dtype), q, v, u)
         t = jnp.asarray(t, q.dtype)
         rotation, position = self.poses(q)
@@ -174,6 +198,41 @@ class RigidBodySystem(AbstractSystem):
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, rotation, position, velocity, omega)
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
 
+    def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
+        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq) in order.
+
+        One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
+        cylindrical, planar; see their documentation), called by (parent, child); the second joint
+        between the same two by (parent, child, 2), and so on. Angles lie between -π and π; those of
+        instants are continued from the first one, with less than half a turn between them.
+        """
+
+        def at(q):
+            return readings.coordinates(self.joints, self.names, *self.poses(q))
+
+        if q.ndim == 1:
+            return at(q)
+        return readings.continued(self.joints, self.names, jax.vmap(at)(q))
+
+    def reactions(
+        self,
+        t: Time | Float[Array, " instants"],
+        q: Float[Array, "*instants nq"],
+        multipliers: Float[Array, "*instants nc"],
+    ) -> dict[Label, JointReaction]:
+        """Force (N) and torque (N m), inertial, by which each joint acts on its child.
+
+        At an instant, or at those of a trajectory: t (n,), q (n, nq), multipliers (n, nc). The
+        torque is about the joint's `child_point`. Joints are called as by `joint_coordinates`.
+        """
+
+        def at(t, q, multipliers):
+            own = attachments.split(self.joints, multipliers, self.nc - self.velocity_rows)
+            return readings.reactions(self.joints, self.names, t, *self.poses(q), own)
+
+        t = jnp.asarray(t, q.dtype)
+        return (at if q.ndim == 1 else jax.vmap(at))(t, q, multipliers)
+
     def _split(self, flat: Array) -> Array:
         return flat.reshape(len(self.names), -1)
 
@@ -202,7 +261,7 @@ class RigidBodySystem(AbstractSystem):
     def _with_own_reactions(self, force: Array, q: Array, multipliers: Array) -> Array:
         if not self.formulation.rows:
             return force
-        own = self._split(multipliers[self._joint_rows :])
+        own = self._split(multipliers[self._joint_rows : self.nc - self.velocity_rows])
         return force + jax.vmap(self.formulation.reaction)(self._split(q), own).reshape(-1)
 
     def _applied(
@@ -220,11 +279,8 @@ class RigidBodySystem(AbstractSystem):
 
     def _reactions(self, t: Array, rotation: Array, position: Array, multipliers: Array) -> Wrench:
         total = Wrench(jnp.zeros_like(position), jnp.zeros_like(position))
-        start = 0
-        for group in self.joints:
-            size = group.count * group.element.rows
-            own = multipliers[start : start + size].reshape(group.count, -1)
-            start += size
+        each = attachments.split(self.joints, multipliers, self.nc - self.velocity_rows)
+        for group, own in zip(self.joints, each, strict=True):
             poses = attachments.poses(group, rotation, position)
             wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
                 group.element, poses, own

@@ -14,13 +14,21 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra
 from lie_jax.joint_spaces import Product, UnitQuaternions
-from lie_jax.mechanics import articulated, attachments, tree_joints, tree_state, trees
+from lie_jax.mechanics import (
+    articulated,
+    attachments,
+    compound_joints,
+    tree_joints,
+    tree_state,
+    trees,
+)
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.articulated import Accelerations, Links, Motion
 from lie_jax.mechanics.attachments import Connected
 from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.compound_joints import MASSLESS
 from lie_jax.mechanics.joint_parts import GROUND, BodyPose
-from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.mechanics.tree_joints import SIZES, Size, TreeJoints
 from lie_jax.mechanics.trees import Tree
 from lie_jax.pose_spaces import SE3
@@ -31,13 +39,15 @@ from lie_jax.system import AbstractSystem, State
 class Minimal(eqx.Module):
     """Joint coordinates of trees of bodies, with floating bases or on the ground. [S1] Section V
 
-    Takes revolute, prismatic, spherical and rigid joints that close no loop. The body of a tree
-    that is no joint's child is its base, unless the tree hangs on the ground. q holds position and
-    quaternion (7) of each base in the mechanism's order of bodies, then the coordinates of the
-    joints in their order: angle (rad), distance (m), or for a spherical joint the unit quaternion
-    (4) of the body farther from the base in the nearer one's frame. v holds the bases' body-fixed
-    twists (6), then the rates of angles and distances, and for a spherical joint the angular
-    velocity (3) relative to the nearer body, components of the farther one.
+    Takes revolute, prismatic, cylindrical, universal, planar, spherical and rigid joints that close
+    no loop. The body of a tree that is no joint's child is its base, unless the tree hangs on the
+    ground. q holds position and quaternion (7) of each base in the mechanism's order of bodies,
+    then the coordinates of the joints in their order: angles (rad) and distances (m) as the joints
+    define them, or for a spherical joint the unit quaternion (4) of the body farther from the base
+    in the nearer one's frame. v holds the bases' body-fixed twists (6), then the rates of angles
+    and distances, and for a spherical joint the angular velocity (3) relative to the nearer body,
+    components of the farther one. A joint with several numbers is a row of hinges and sliders with
+    massless bodies between them, and costs as much.
     """
 
 
@@ -54,6 +64,7 @@ class TreeSystem(AbstractSystem):
     gravity: Float[Array, "..."]
     tree: Tree = eqx.field(static=True)
     sizes: tuple[Size, ...] = eqx.field(static=True)
+    labels: tuple[Label, ...] = eqx.field(static=True)
     names: tuple[str, ...] = eqx.field(static=True)
 
     @property
@@ -79,13 +90,11 @@ class TreeSystem(AbstractSystem):
     ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
         """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
         pose = self._moving(q, jnp.zeros(self.nv, q.dtype))[1].pose
-        return algebra.pick(self.tree.slots, pose.rotation), algebra.pick(
-            self.tree.slots, pose.position
-        )
+        return algebra.pick(self._slots, pose.rotation), algebra.pick(self._slots, pose.position)
 
     def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
         """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components."""
-        return algebra.pick(self.tree.slots, self._moving(q, v)[1].twist)
+        return algebra.pick(self._slots, self._moving(q, v)[1].twist)
 
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, by the composite-rigid-body algorithm."""
@@ -136,6 +145,25 @@ class TreeSystem(AbstractSystem):
         velocity = jax.vmap(algebra.matvec)(pose.rotation, twist[:, :3])
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, *pose, velocity, twist[:, 3:])
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
+
+    def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
+        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq).
+
+        As that of `RigidBodySystem`, but angles count whole turns from the initial state on.
+        """
+        found, place = {}, 7 * self.tree.bases
+        for label, size in zip(self.labels, self.sizes, strict=True):
+            if size.nq == 1:
+                found[label] = jnp.concatenate(
+                    [found.get(label, q[..., :0]), q[..., place : place + 1]], axis=-1
+                )
+            place += size.nq
+        return found
+
+    @property
+    def _slots(self) -> tuple[int, ...]:
+        # Massless bodies between hinges come after those of the mechanism.
+        return self.tree.slots[: len(self.names)]
 
     def _moving(self, q: Array, v: Array) -> tuple[Links, Motion]:
         """The links, and poses and twists of all slots."""
@@ -256,33 +284,38 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     nothing to move, and for initial poses or velocities that do not fit the joints.
     """
     for joint in mechanism.joints:
-        if type(joint) not in SIZES:
+        if type(joint) not in (kinds := (*SIZES, *MASSLESS)):
             raise ValueError(
                 f"lie_jax.Minimal has no coordinates for {type(joint).__name__}({joint.parent!r}, "
-                f"{joint.child!r}); it takes {', '.join(kind.__name__ for kind in SIZES)}: use "
+                f"{joint.child!r}); it takes {', '.join(kind.__name__ for kind in kinds)}: use "
                 "lie_jax.R3SO3() or lie_jax.SE3(), where joints are constraints."
             )
-    tree = trees.tree_of(mechanism.names, mechanism.joints)
-    if not tree.bases and not any(SIZES[type(joint)].nv for joint in mechanism.joints):
+    trees.refuse_loops(mechanism.names, mechanism.joints)
+    rows = compound_joints.rows_of(mechanism)
+    tree = trees.tree_of((*mechanism.names, *rows.massless), rows.joints)
+    if not tree.bases and not any(SIZES[type(joint)].nv for joint in rows.joints):
         raise ValueError(
             "the mechanism has no joint coordinates: rigid joints hold every body to the ground. "
             "Replace one by a joint that moves."
         )
-    of_links = [mechanism.joints[k] if k >= 0 else None for k in tree.joints]
+    of_links = [rows.joints[k] if k >= 0 else None for k in tree.joints]
     backwards = [k >= 0 and tree.reversed[k] for k in tree.joints]
     joints = tree_joints.stack(of_links, backwards, mechanism.gravity.dtype)
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
-    in_slots = tuple(mechanism.names[i] if i >= 0 else GROUND for i in tree.bodies)
+    masses = tuple(i if i < len(bodies) else -1 for i in tree.bodies)
+    in_slots = tuple(mechanism.names[i] if i >= 0 else GROUND for i in masses)
+    names = labels([(joint.parent, joint.child) for joint in mechanism.joints])
     system = TreeSystem(
-        bodies=jax.tree.map(lambda x: algebra.pick(tree.bodies, x), attachments.stack(bodies)),
+        bodies=jax.tree.map(lambda x: algebra.pick(masses, x), attachments.stack(bodies)),
         joints=joints,
         forces=attachments.by_kind(mechanism.forces, in_slots),
         gravity=mechanism.gravity,
         tree=tree,
-        sizes=tuple(SIZES[type(joint)] for joint in mechanism.joints),
+        sizes=tuple(SIZES[type(joint)] for joint in rows.joints),
+        labels=tuple(names[k] for k in rows.owners),
         names=mechanism.names,
     )
-    start = tree_state.initial(mechanism, tree, joints)
+    start = tree_state.initial(mechanism, tree, joints, rows)
     places = _unpadded(tree, [size.nq for size in system.sizes], joints.size.nq)
     own = algebra.pick(places, start.coordinates.reshape(-1))
     q = jnp.concatenate([start.poses.reshape(-1), own])

@@ -1,0 +1,133 @@
+"""What is read from trajectories: joint coordinates and reaction forces."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.testing import assert_allclose
+
+import lie_jax
+from lie_jax.system import accelerations_and_multipliers
+from models import double_pendulum
+from tests import mechanisms
+
+# Rounding of positions of a few metres and of angles found from them.
+ROUNDING = 1e-13
+# Rounding in forces of some hundred newtons.
+FORCE_ROUNDING = 1e-11
+
+
+def test_coordinates_are_the_same_in_all_formulations():
+    """Those of a tree, given, against those found from poses; in both directions of a joint."""
+    mechanism = mechanisms.compound_forest()
+    tree, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    system, _ = lie_jax.assemble(mechanism, lie_jax.EulerParameters())
+    rng = np.random.default_rng(2)
+    away = jnp.asarray(rng.normal(size=(4, tree.nv)))
+    q = jax.vmap(tree.space.retract, (None, 0))(state.q, away)
+
+    @jax.jit
+    @jax.vmap
+    def both(q):
+        rotation, position = tree.poses(q)
+        orientation = jax.vmap(lie_jax.quaternion.from_matrix)(rotation)
+        own = jnp.concatenate([position, orientation], axis=1).reshape(-1)
+        return tree.joint_coordinates(q), system.joint_coordinates(own)
+
+    given, found = both(q)
+    assert {name: values.shape[1] for name, values in given.items()} == {
+        ("ground", "mast"): 2,
+        ("boom", "mast"): 2,
+        ("plate", "boom"): 3,
+        ("mast", "arm"): 1,
+        ("arm", "shaft"): 2,
+        ("wheel", "shaft"): 2,
+        ("ground", "sledge"): 3,
+    }
+    assert list(tree.joint_coordinates(q[0])) == [kind[1:] for kind in mechanisms.COMPOUND]
+    assert_allclose(jnp.concatenate([*tree.joint_coordinates(q).values()], axis=1), q, atol=0.0)
+    for name, values in given.items():
+        # Poses do not tell whole turns; a distance is not off by as much by chance.
+        apart = np.asarray(found[name] - values)
+        turns = 2.0 * np.pi * np.round(apart / (2.0 * np.pi))
+        assert_allclose(apart, turns, atol=10 * ROUNDING, err_msg=str(name))
+
+
+def test_a_pendulum_that_goes_round():
+    """A pendulum that a motor turns evenly about a tilted axis, and a slider beside it.
+
+    Angles go on beyond a turn, distances of metres are not taken for angles, and the hinge carries
+    the weight and the pull of the circle.
+    """
+    mass, arm, omega, gravity = 2.0, 0.5, 3.0, 9.81
+    t = jnp.linspace(0.0, 5.0, 26)
+    tilt = lie_jax.quaternion.exp(jnp.asarray([0.3, -0.2, 0.5]))
+    axis = lie_jax.quaternion.rotate(tilt, jnp.asarray([0.0, 0.0, 1.0]))
+    body = lie_jax.Body("pendulum", mass, np.diag([0.1, 0.1, 0.2]), center_of_mass=(arm, 0.0, 0.0))
+    slider = lie_jax.Body("slider", 1.0, np.eye(3))
+    joints = [
+        lie_jax.PrismaticJoint("ground", "slider", (0.0, 0.0, 2.0), (0.0, 0.0, 1.0)),
+        lie_jax.RevoluteJoint("ground", "pendulum", axis, (1.0, 2.0, 3.0), orientation=tilt),
+        lie_jax.RevoluteDriver("ground", "pendulum", axis, lambda t: omega * t, tilt),
+    ]
+    mechanism = lie_jax.Mechanism([body, slider], joints, gravity=(0.0, 0.0, -gravity))
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    place = jnp.asarray([1.0, 2.0, 3.0])
+
+    def motion(t):
+        turn = lie_jax.quaternion.exp(omega * t * axis)
+        own = jnp.concatenate([place, lie_jax.quaternion.multiply(turn, tilt)])
+        return jnp.concatenate(
+            [own, jnp.stack([0.0 * t, 0.0 * t, 1.0 + 9.0 * jnp.sin(t)]), state.q[10:]]
+        )
+
+    @jax.jit
+    def evaluated(t):
+        q = jax.vmap(motion)(t)
+        v = jnp.zeros(system.nv).at[5].set(omega)
+        multipliers = jax.vmap(lambda t, q: accelerations_and_multipliers(system, t, q, v)[1])(t, q)
+        return q, system.joint_coordinates(q), system.reactions(t, q, multipliers)
+
+    q, coordinates, forces = evaluated(t)
+    assert list(system.joint_coordinates(q[0])) == [("ground", "slider"), ("ground", "pendulum")]
+    assert_allclose(coordinates["ground", "pendulum"][:, 0], omega * t, atol=10 * ROUNDING)
+    assert_allclose(coordinates["ground", "slider"][:, 0], 9.0 * jnp.sin(t), atol=10 * ROUNDING)
+    rotation = jax.vmap(system.poses)(q)[0]
+    hinge, motor = jax.tree.map(
+        np.asarray, (forces["ground", "pendulum"], forces["ground", "pendulum", 2])
+    )
+    center, axis = arm * np.asarray(rotation[:, 0, :, 0]), np.asarray(axis)
+    weight = np.asarray([0.0, 0.0, -mass * gravity])
+    # The force turns the centre of mass on its circle. About the hinge the axis is one of the
+    # principal ones: the torques only hold the weight, the motor its part about the axis.
+    assert_allclose(hinge.force, -mass * omega**2 * center - weight, atol=FORCE_ROUNDING)
+    assert_allclose(motor.force, np.zeros_like(center), atol=0.0)
+    assert_allclose(hinge.torque + motor.torque, -np.cross(center, weight), atol=FORCE_ROUNDING)
+    assert_allclose(hinge.torque @ axis, np.zeros(len(t)), atol=FORCE_ROUNDING)
+    assert_allclose(motor.torque, np.outer(motor.torque @ axis, axis), atol=FORCE_ROUNDING)
+
+
+# A method of order 4 errs by some (ωh)⁴ωt/120 of the state: with ω = 6 rad/s, h = 0.5 ms and
+# t = 1 s, 5e-12; forces of 10 N change with it by some ten times as much a metre.
+FORCE_ERROR = 1e-9
+
+
+def test_reactions_of_the_double_pendulum():
+    """Against the reference solution; the parent feels the opposite of what the child does."""
+    system, state = double_pendulum.build()
+    method = lie_jax.RKMK("rk4")
+    run = lie_jax.simulate(system, method, state, dt=5e-4, steps=2000, save_every=200)
+    forces = jax.jit(lambda *run: system.reactions(*run))(run.t, run.q, run.multipliers)
+    assert set(forces) == {("ground", "link 0"), ("link 0", "link 1")}
+    for t, (on_first, on_first_from_second) in double_pendulum.REFERENCE_FORCES.items():
+        if t <= 1.0:
+            k = round(t / 0.1)
+            assert_allclose(forces["ground", "link 0"].force[k], on_first, atol=FORCE_ERROR)
+            pull = -forces["link 0", "link 1"].force[k]
+            assert_allclose(pull, on_first_from_second, atol=FORCE_ERROR)
+    for reaction in forces.values():
+        # Ball joints have no torque about their points.
+        assert_allclose(reaction.torque, np.zeros((11, 3)), atol=FORCE_ROUNDING)
+    once = system.reactions(run.t[1], run.q[1], run.multipliers[1])
+    assert_allclose(
+        once["ground", "link 0"].force, forces["ground", "link 0"].force[1], atol=FORCE_ROUNDING
+    )
