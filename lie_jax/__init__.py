@@ -25,6 +25,8 @@ from lie_jax.integrators.stabilization import Projection as Projection
 from lie_jax.integrators.tableaux import Tableau as Tableau
 from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body
+from lie_jax.mechanics.controllers import PDController as PDController
+from lie_jax.mechanics.controllers import PrismaticPDController as PrismaticPDController
 from lie_jax.mechanics.drivers import RevoluteDriver as RevoluteDriver
 from lie_jax.mechanics.forces import PointForce as PointForce
 from lie_jax.mechanics.forces import Torque as Torque
