@@ -18,6 +18,7 @@ from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics.forces import point_position
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.mechanics.joint_parts import BodyPose
+from models import placement
 from models.fixed_point import Numbers
 
 MASS = 1.0
@@ -77,26 +78,46 @@ def build(
     mass: Numbers = MASS,
     length: Numbers = LENGTH,
     width: Numbers = WIDTH,
+    angle: Numbers = 0.0,
+    rate: Numbers = 0.0,
     gravity: Numbers = GRAVITY,
 ) -> tuple[RigidBodySystem, lie_jax.State]:
-    """The mechanism as a system with 30 constraints of rank 29 and its initial state, at rest.
+    """The mechanism as a system with 30 constraints of rank 29 and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; of each bar, `mass` in kg, `length` in m and
-    `width` of its square section in m; `gravity` (3,), m/s².
+    `width` of its square section in m; `angle` a at the start, with sin a > -1/2, rad, and its
+    `rate`, rad/s; `gravity` (3,), m/s².
     """
-    mass, length, width = (jnp.asarray(x, float) for x in (mass, length, width))
+    mass, length, width, angle, rate = (
+        jnp.asarray(x, float) for x in (mass, length, width, angle, rate)
+    )
+    start = placement.motion(lambda a: _place(a, length), angle, rate)
     bodies, joints = [], []
-    place, parent, parent_point = jnp.zeros(3), "ground", jnp.zeros(3)
+    parent, parent_point = "ground", jnp.zeros(3)
     for k, edge in enumerate(jnp.asarray(EDGES)):
         name, half = f"bar {k + 1}", 0.5 * length * edge
-        bodies.append(
-            lie_jax.Body(name, mass, _inertia(mass, length, width, edge), (0.0,) * 3, place + half)
-        )
+        inertia, motion = _inertia(mass, length, width, edge), (part[k] for part in start)
+        bodies.append(lie_jax.Body(name, mass, inertia, (0.0, 0.0, 0.0), *motion))
         joints.append(lie_jax.RevoluteJoint(parent, name, AXES[k], parent_point, -half))
-        place, parent, parent_point = place + 2.0 * half, name, half
-    joints.append(lie_jax.RevoluteJoint(parent, "ground", AXES[-1], parent_point, place))
+        parent, parent_point = name, half
+    last = length * jnp.asarray((0.0, 0.0, 1.0))
+    joints.append(lie_jax.RevoluteJoint(parent, "ground", AXES[-1], parent_point, last))
     mechanism = lie_jax.Mechanism(bodies, joints, gravity=gravity)
     return lie_jax.assemble(mechanism, lie_jax.R3SO3() if formulation is None else formulation)
+
+
+def _place(a: Array, length: Array) -> tuple[Array, Array]:
+    """Rotations (5, 3, 3) and positions (5, 3) of the body frames."""
+    b = -jnp.arcsin(jnp.sin(a) / (1.0 + jnp.sin(a)))
+    rotation, end = jnp.eye(3), jnp.zeros(3)
+    rotations, positions = [], []
+    for axis, edge, angle in zip(AXES[:5], EDGES, (a, b, a, b, a), strict=True):
+        rotation = rotation @ lie_jax.so3.exp(angle * jnp.asarray(axis))
+        bar = length * (rotation @ jnp.asarray(edge))
+        rotations.append(rotation)
+        positions.append(end + 0.5 * bar)
+        end = end + bar
+    return jnp.stack(rotations), jnp.stack(positions)
 
 
 def _inertia(mass: Array, length: Array, width: Array, edge: Array) -> Float[Array, "3 3"]:

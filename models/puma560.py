@@ -163,8 +163,12 @@ def build(
     """
     if inertia is None:
         inertia = jnp.stack([jnp.diag(jnp.asarray(i)) for i in INERTIA])
-    center, angles, rates, acceleration = (
-        jnp.asarray(x, float) for x in (center_of_mass, angles, rates, acceleration)
+    mass, inertia, center, angles, rates, acceleration, proportional, derivative = (
+        jnp.asarray(x, float)
+        for x in (
+            *(mass, inertia, center_of_mass, angles, rates),
+            *(acceleration, proportional, derivative),
+        )
     )
     homes = _homes(*(jnp.asarray(x, float) for x in (offset, length, twist)))
     start = placement.motion(lambda q: _place(q, homes, center), angles, rates)
@@ -175,14 +179,16 @@ def build(
         name = f"link {i + 1}"
         orientation = lie_jax.quaternion.from_matrix(rotation)
         own = -rotation.T @ position - center[i]
-        motion = (part[i] for part in start)
         bodies.append(
-            lie_jax.Body(name, jnp.asarray(mass)[i], inertia[i], (0.0, 0.0, 0.0), *motion)
+            lie_jax.Body(name, mass[i], inertia[i], (0.0, 0.0, 0.0), *(part[i] for part in start))
         )
         joints.append(lie_jax.RevoluteJoint(parent, name, z, origin, own, orientation))
         command = AccelerateAndBrake(angles[i], acceleration[i], switch)
-        gains = (jnp.asarray(gain, float)[i] for gain in (proportional, derivative))
-        forces.append(lie_jax.PDController(parent, name, z, command, *gains, orientation))
+        forces.append(
+            lie_jax.PDController(
+                parent, name, z, command, proportional[i], derivative[i], orientation
+            )
+        )
         parent, origin = name, -center[i]
     mechanism = lie_jax.Mechanism(bodies, joints, forces, gravity)
     return lie_jax.assemble(mechanism, lie_jax.R3SO3() if formulation is None else formulation)
