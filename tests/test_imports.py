@@ -125,6 +125,7 @@ PUBLIC = {
     "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "
     "TorsionalSpringDamper Bushing RollingDisc GearJoint PrismaticDriver "
     "CoordinateJoint "
+    "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",

@@ -245,6 +245,21 @@ def turn(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Vector:
     return -0.5 * algebra.axial(turned(parent, child, orientation))
 
 
+def turned_about(axis: Vector, angle: Float[Array, ""], orientation: Quaternion) -> Quaternion:
+    """An orientation of a child turned by an angle (rad) about an axis of the parent."""
+    half = 0.5 * angle
+    about = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * axis])
+    return quaternion.multiply(about, orientation)
+
+
+def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
+    """Angle between -π and π (rad) of the part of a rotation that is about an axis."""
+    sine = -0.5 * algebra.dot(axis, algebra.axial(rotation))
+    along = algebra.dot(axis, algebra.matvec(rotation, axis))
+    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
+    return jnp.arctan2(sine, 0.5 * (trace - along))
+
+
 def turning_torques(
     parent: BodyPose, child: BodyPose, orientation: Quaternion, multipliers: Vector
 ) -> tuple[Vector, Vector]:
