@@ -8,6 +8,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.algebra import as_float
+from lie_jax.groups import quaternion
 from lie_jax.mechanics.forces import as_signal, check_signal, value_at
 from lie_jax.mechanics.joint_parts import (
     AbstractJoint,

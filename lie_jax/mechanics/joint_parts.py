@@ -227,14 +227,6 @@ def turned(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix
     return algebra.matmul(relative, quaternion.to_matrix(orientation).T)
 
 
-def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
-    """The part about an axis of any rotation, between -π and π."""
-    sine = -0.5 * algebra.dot(axis, algebra.axial(rotation))
-    along = algebra.dot(axis, algebra.matvec(rotation, axis))
-    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
-    return jnp.arctan2(sine, 0.5 * (trace - along))
-
-
 def angle_between(axis: Vector, start: Vector, end: Vector) -> Float[Array, ""]:
     """The angle about an axis from one direction across it to another one, between -π and π."""
     return jnp.arctan2(algebra.dot(axis, algebra.cross(start, end)), algebra.dot(start, end))
