@@ -15,21 +15,24 @@ import lie_jax
 class Loop(NamedTuple):
     """A state with the integrator's own carry, and how it came there.
 
-    `completed` counts the steps before the state became infinite or NaN; `singular` tells whether
-    the coordinates then had reached a singularity of the formulation.
+    `completed` counts the steps before the state became infinite or NaN, as it does when Newton's
+    method fails; `singular` tells whether the coordinates then had reached a singularity of the
+    formulation; `iterations` sums the Newton iterations of these steps.
     """
 
     state: lie_jax.State
     carry: Any
     completed: Array
     singular: Array
+    iterations: Array
 
 
 def start(system, integrator, state: lie_jax.State, dt: Array) -> Loop:
     """Where `march` begins with steps of size dt (s)."""
     zero = jnp.zeros((), state.q.dtype)
     carry = eqx.filter_jit(integrator.init)(system, zero, dt, state, None)
-    return Loop(state, carry, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+    none = jnp.zeros((), jnp.int32)
+    return Loop(state, carry, none, jnp.zeros((), bool), none)
 
 
 @eqx.filter_jit
@@ -47,8 +50,14 @@ def march(system, integrator, loop: Loop, t: Array, dt: Array, steps: Array) -> 
         finite = jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
         regular = jnp.asarray(system.regular(step.state.q))
         state = jax.tree.map(lambda x: jnp.where(regular, x, jnp.nan), step.state)
-        completed = loop.completed + (finite & regular).astype(jnp.int32)
-        return Loop(state, step.carry, completed, loop.singular | (finite & ~regular))
+        fine = finite & regular
+        return Loop(
+            state,
+            step.carry,
+            loop.completed + fine.astype(jnp.int32),
+            loop.singular | (finite & ~regular),
+            loop.iterations + jnp.where(fine, step.newton_iterations, 0),
+        )
 
     return jax.lax.fori_loop(0, steps, body, loop)
 
