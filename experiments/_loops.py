@@ -25,10 +25,10 @@ class Loop(NamedTuple):
     singular: Array
 
 
-def start(system, integrator, state: lie_jax.State) -> Loop:
-    """Where `march` begins."""
+def start(system, integrator, state: lie_jax.State, dt: Array) -> Loop:
+    """Where `march` begins with steps of size dt (s)."""
     zero = jnp.zeros((), state.q.dtype)
-    carry = eqx.filter_jit(integrator.init)(system, zero, state, None)
+    carry = eqx.filter_jit(integrator.init)(system, zero, dt, state, None)
     return Loop(state, carry, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
 
 
@@ -56,7 +56,7 @@ def march(system, integrator, loop: Loop, t: Array, dt: Array, steps: Array) -> 
 def run(system, integrator, state: lie_jax.State, seconds: float, steps: int) -> Loop:
     """The loop after some seconds in that many steps."""
     dt = jnp.asarray(seconds / steps)
-    loop = start(system, integrator, state)
+    loop = start(system, integrator, state, dt)
     return march(system, integrator, loop, jnp.zeros(()), dt, jnp.asarray(steps))
 
 

@@ -175,7 +175,7 @@ def rotor_path() -> dict:
     """Fig. 10: the left axis point over 4 s by RK67 on the Lie group, h = 1e-5 s."""
     case, integrator = CASES["rotor"], METHODS["RK67"]
     system, state = case.builds["RV"]()
-    loop = start(system, integrator, state)
+    loop = start(system, integrator, state, jnp.asarray(_PATH_STEP))
     every = round(case.seconds / _PATH_STEP / _PATH_SAMPLES)
     times, points = [], []
     for i in range(_PATH_SAMPLES + 1):

@@ -96,7 +96,7 @@ def coordinate_drift() -> dict[str, dict]:
     results = {}
     for name, (integrator, formulation) in COORDINATE_METHODS.items():
         system, state = heavy_top.build(formulation, constrained=True)
-        loop = start(system, integrator, state)
+        loop = start(system, integrator, state, jnp.asarray(DRIFT_STEP))
         samples: dict[str, list[float]] = {"t": [], "norm_defect": [], "joint_drift_m": []}
         errors = {}
         steps = round(1.0 / DRIFT_STEP / _SAMPLES_A_SECOND)

@@ -26,6 +26,8 @@ from lie_jax.integrators.tableaux import Tableau as Tableau
 from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body
 from lie_jax.mechanics.bushing import Bushing as Bushing
+from lie_jax.mechanics.controllers import PDController as PDController
+from lie_jax.mechanics.controllers import PrismaticPDController as PrismaticPDController
 from lie_jax.mechanics.drivers import CoordinateJoint as CoordinateJoint
 from lie_jax.mechanics.drivers import PrismaticDriver as PrismaticDriver
 from lie_jax.mechanics.drivers import RevoluteDriver as RevoluteDriver

@@ -78,6 +78,7 @@ def run(
     accelerations = jax.vmap(
         lambda t, q, v: integrator.accelerations(system, t, State(q, v), loop.carry, None)
     )(jnp.where(mask, t, 0.0), q, v)
+    left = jnp.where(loop.result == Result.successful, 0.0, loop.error)
     return Trajectory(
         t=t,
         q=jnp.where(wide, q, jnp.nan),
@@ -89,7 +90,9 @@ def run(
             completed_steps=loop.accepted,
             rejected_steps=loop.attempts - loop.accepted,
             end_time=loop.t,
-            residual=jnp.where(loop.result == Result.successful, 0.0, loop.error),
+            residual=left,
+            residual_history=left[None],
+            worst_equation=jnp.full((), -1, jnp.int32),
         ),
         result=loop.result,
     )
@@ -142,7 +145,7 @@ def _start(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
     rows = steps if adaptive.times is None else adaptive.stops.shape[0]
     return _Loop(
         state=state,
-        carry=integrator.init(system, none, state, None),
+        carry=integrator.init(system, none, dt, state, None),
         t=none,
         dt=_within_bounds(adaptive, dt),
         error=jnp.ones_like(dt),

@@ -29,7 +29,8 @@ class _Loop(NamedTuple):
     taken: Array
     completed: Array
     result: Result
-    residual: Array
+    residuals: Array
+    worst: Array
 
 
 class _Sample(NamedTuple):
@@ -47,7 +48,7 @@ def run(
     progress: bool,
 ) -> Trajectory:
     """The trajectory of `schedule.steps` steps of size dt from time 0."""
-    first = _start(system, integrator, state, inputs)
+    first = _start(system, integrator, state, dt, inputs)
     if progress and not checks.traced(first, dt, inputs):
         return _run_with_progress(system, integrator, first, dt, inputs, schedule)
     loop, samples, counts = _run(system, integrator, first, dt, inputs, schedule)
@@ -55,10 +56,18 @@ def run(
 
 
 @eqx.filter_jit
-def _start(system, integrator, state, inputs) -> _Loop:
-    carry = integrator.init(system, jnp.zeros((), state.q.dtype), state, _input(inputs, 0))
-    zero = jnp.zeros((), jnp.int32)
-    return _Loop(state, carry, zero, zero, Result.successful, jnp.zeros((), state.q.dtype))
+def _start(system, integrator, state, dt, inputs) -> _Loop:
+    zero, t = jnp.zeros((), jnp.int32), jnp.zeros((), state.q.dtype)
+    carry = integrator.init(system, t, dt, state, _input(inputs, 0))
+    return _Loop(
+        state=state,
+        carry=carry,
+        taken=zero,
+        completed=zero,
+        result=Result.successful,
+        residuals=jnp.zeros(integrator.history, state.q.dtype),
+        worst=zero - 1,
+    )
 
 
 def _input(inputs: Array | None, index) -> Array | None:
@@ -85,7 +94,8 @@ def _step(system, integrator, dt, inputs, loop: _Loop) -> tuple[_Loop, Array]:
             loop.taken + 1,
             loop.completed + fine.astype(jnp.int32),
             Result.where(first_failure, reason, loop.result),
-            jnp.where(first_failure, jax.lax.stop_gradient(step.residual), loop.residual),
+            jnp.where(first_failure, jax.lax.stop_gradient(step.residuals), loop.residuals),
+            jnp.where(first_failure, step.worst, loop.worst),
         ),
         step.newton_iterations,
     )
@@ -170,6 +180,8 @@ def _trajectory(
         samples,
     )
     index = jnp.arange(schedule.steps // schedule.save_every + 1) * schedule.save_every
+    noted = jnp.sum(~jnp.isnan(loop.residuals))
+    last = jnp.arange(loop.residuals.shape[0]) == noted - 1
     return Trajectory(
         t=index.astype(dt.dtype) * dt,
         q=samples.state.q,
@@ -181,7 +193,9 @@ def _trajectory(
             completed_steps=loop.completed,
             rejected_steps=jnp.zeros((), jnp.int32),
             end_time=loop.completed.astype(dt.dtype) * dt,
-            residual=loop.residual,
+            residual=jnp.max(jnp.where(last, loop.residuals, 0.0)),
+            residual_history=loop.residuals,
+            worst_equation=loop.worst,
         ),
         result=loop.result,
     )

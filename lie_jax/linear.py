@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 _ELIMINATION_LIMIT = 18
 
 
-def _eliminate(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
+def _eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
     # Gauss-Jordan elimination with partial pivoting. Rows stay in place: `pivot_of[k]` notes in
     # which row unknown k was solved for.
     n = b.shape[0]
@@ -27,9 +27,9 @@ def _eliminate(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " 
         pivot_of = jax.lax.dynamic_update_index_in_dim(pivot_of, pivot, k, 0)
         return table, free & ~is_pivot, pivot_of
 
-    start = (jnp.concatenate([a, b[:, None]], axis=1), jnp.ones(n, bool), jnp.zeros_like(rows))
+    start = (jnp.concatenate([a, b], axis=1), jnp.ones(n, bool), jnp.zeros_like(rows))
     table, _, pivot_of = jax.lax.fori_loop(0, n, column, start)
-    return table[:, n][pivot_of]
+    return table[:, n:][pivot_of]
 
 
 def solve(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -43,6 +43,33 @@ def solve(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
     return jax.lax.custom_linear_solve(
         lambda x: a @ x,
         b,
-        solve=lambda _, b: _eliminate(a, b),
-        transpose_solve=lambda _, b: _eliminate(a.T, b),
+        solve=lambda _, b: _eliminate(a, b[:, None])[:, 0],
+        transpose_solve=lambda _, b: _eliminate(a.T, b[:, None])[:, 0],
     )
+
+
+def inverse(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """Inverse of a regular matrix; not to be differentiated."""
+    if a.shape[0] > _ELIMINATION_LIMIT:
+        return jnp.linalg.inv(a)
+    return _eliminate(a, jnp.eye(a.shape[0], dtype=a.dtype))
+
+
+def regularized(a: Float[Array, "n n"], rows: int) -> Float[Array, "n n"]:
+    """The matrix [[S, Bᵀ], [B, 0]] of a system with constraints, solvable if some are redundant.
+
+    The last `rows` diagonal entries are lowered by ε = eps^(3/4) times the size of B S⁻¹ Bᵀ, which
+    they regularise: a relative change of ε times its condition number, and with dependent rows of
+    B a multiplier that stays near the smallest one, while S⁻¹ Bᵀ λ does not change.
+    """
+    n = a.shape[0] - rows
+    own = jnp.abs(jnp.diagonal(a))
+    inertia = jnp.maximum(own[:n], _LIGHTEST * jnp.max(own[:n]))
+    size = jnp.sum(jnp.abs(a[n:, :n] * a[:n, n:].T) / inertia[None, :], axis=1) + own[n:]
+    epsilon = jnp.finfo(a.dtype).eps ** 0.75 * size
+    return a - jnp.diag(jnp.concatenate([jnp.zeros(n, a.dtype), epsilon]))
+
+
+# Diagonal entries below this part of the largest do not tell how easily a velocity changes:
+# redundant coordinates have a singular mass matrix.
+_LIGHTEST = 1e-6

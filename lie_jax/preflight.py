@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax import checks
+from lie_jax import checks, redundancy
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, State
@@ -27,8 +27,11 @@ class Options(NamedTuple):
 
 def check(
     system: AbstractSystem, integrator: AbstractIntegrator, state: State, dt: Any, options: Options
-) -> None:
-    """Raise `ValueError` for what `lie_jax.simulate` cannot do."""
+) -> Array:
+    """Raise `ValueError` for what `lie_jax.simulate` cannot do.
+
+    Returns whether constraints are redundant.
+    """
     steps, inputs, save_every, checkpoint, _, adaptive = options
     if not isinstance(system, AbstractSystem):
         raise ValueError(
@@ -76,8 +79,9 @@ def check(
             f"{sorted(map(str, dtypes))}; all must have one: cast them with "
             "jax.tree.map(lambda x: x.astype(dtype), ...)."
         )
-    if not checks.traced(system, state):
-        _check_consistency(system, state)
+    if checks.traced(system, state):
+        return redundancy.redundant(system, jnp.zeros((), state.q.dtype), state.q)
+    return _check_consistency(system, state)
 
 
 def _check_adaptive(integrator: AbstractIntegrator, options: Options) -> None:
@@ -101,35 +105,31 @@ def _check_adaptive(integrator: AbstractIntegrator, options: Options) -> None:
             )
 
 
-def _check_consistency(system: AbstractSystem, state: State) -> None:
+def _check_consistency(system: AbstractSystem, state: State) -> Array:
     reason = system.space.invalid(np.asarray(state.q))
     if reason is not None:
         raise ValueError(f"the initial state's q is no configuration: {reason}.")
     if not system.nc:
-        return
-    violations = _violations(system, state)
+        return jnp.zeros((), bool)
+    *violations, redundant = _violations(system, state)
     if checks.traced(violations):
-        return
-    position, velocity, spectrum, scale = (np.asarray(x) for x in violations)
+        return redundant
+    position, velocity, scale = (np.asarray(x) for x in violations)
     slack = np.sqrt(np.finfo(position.dtype).eps) * float(scale)
     for what, value, unit in (
         ("position", position, "constraint units, m for a spherical joint"),
         ("velocity", velocity, "m/s for a spherical joint"),
     ):
-        worst = float(np.abs(value).max(initial=0.0))
+        sizes = np.abs(value)
+        worst = float(sizes.max(initial=0.0))
         if not worst <= slack:
+            owner = system.owner(system.nv + int(sizes.argmax()))
             raise ValueError(
-                f"the initial state violates the {what} constraints by {worst:.3g} ({unit}); at "
-                f"most {slack:.1g} is allowed: correct it, or use "
+                f"the initial state violates the {what} constraints by {worst:.3g} ({unit}), the "
+                f"most in {owner}; at most {slack:.1g} is allowed: correct it, or use "
                 "lie_jax.project(system, state), a state nearby that satisfies them."
             )
-    # Relative to the largest singular value; well above the rounding of an exact dependency.
-    rank = int(np.sum(spectrum > 1e3 * np.finfo(spectrum.dtype).eps * spectrum.max()))
-    if rank < system.nc:
-        raise ValueError(
-            f"the constraint Jacobian has {system.nc} rows but rank {rank}; the constraints must "
-            "be independent: remove the redundant joints."
-        )
+    return redundant
 
 
 @eqx.filter_jit
@@ -137,7 +137,6 @@ def _violations(system: AbstractSystem, state: State):
     t = jnp.zeros((), state.q.dtype)
     position = system.constraint(t, state.q)
     velocity = system.constraint_rate(t, state.q, state.v)
-    spectrum = jnp.linalg.svd(system.constraint_jacobian(t, state.q), compute_uv=False)
     # Lengths and speeds that the constraints are made of, to judge the rounding in them.
     scale = 1.0 + jnp.max(jnp.abs(state.q)) + jnp.max(jnp.abs(state.v))
-    return position, velocity, spectrum, scale
+    return position, velocity, scale, redundancy.redundant(system, t, state.q)

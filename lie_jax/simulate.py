@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import adaptive_steps, checks, config, fixed_steps, preflight
+from lie_jax import adaptive_steps, checks, config, fixed_steps, preflight, redundancy
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, State
@@ -70,7 +70,7 @@ def simulate(
     cannot take the system.
     """
     options = preflight.Options(steps, inputs, save_every, checkpoint, progress, adaptive)
-    preflight.check(system, integrator, state, dt, options)
+    redundant = preflight.check(system, integrator, state, dt, options)
     config.warn_of_single_precision()
     dt = jnp.asarray(dt, state.q.dtype)
     if adaptive is None:
@@ -78,22 +78,31 @@ def simulate(
         trajectory = fixed_steps.run(system, integrator, state, dt, inputs, schedule, progress)
     else:
         trajectory = adaptive_steps.run(system, integrator, state, dt, adaptive, steps, checkpoint)
+    if system.nc:
+        trajectory = redundancy.with_smallest_multipliers(system, redundant, trajectory)
     if not throw:
         return trajectory
     if checks.traced(trajectory):
-        failed = trajectory.result != Result.successful
+        result = trajectory.result
+        failed = (result != Result.successful) & (result != Result.redundant)
         message = (
             "lie_jax.simulate failed inside a JAX transformation. Call it with throw=False and "
             "look at trajectory.result, which says why, and trajectory.stats.end_time."
         )
         return eqx.error_if(trajectory, failed, message)
-    _raise_on_failure(trajectory, dt, steps)
+    _raise_on_failure(system, integrator, trajectory, dt, steps)
     return trajectory
 
 
-def _raise_on_failure(trajectory: Trajectory, dt: Array, steps: int) -> None:
+def _raise_on_failure(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    trajectory: Trajectory,
+    dt: Array,
+    steps: int,
+) -> None:
     result, stats = trajectory.result, trajectory.stats
-    if bool(result == Result.successful):
+    if bool((result == Result.successful) | (result == Result.redundant)):
         return
     completed, left = int(stats.completed_steps), float(stats.residual)
     count = int(stats.newton_iterations[min(completed, steps - 1)])
@@ -101,9 +110,10 @@ def _raise_on_failure(trajectory: Trajectory, dt: Array, steps: int) -> None:
     smaller = f"Take a smaller dt (it is {float(dt):.6g} s) or look at what drives the system there"
     if bool(result == Result.newton_failed):
         what = f"Newton's method left a residual of {left:.3g} after {count} iterations"
+        advice = _advice(system, integrator, trajectory, dt)
         if not count:
             what = f"the projection left a violation of the constraints of {left:.3g}"
-        advice = smaller
+            advice = smaller
     elif bool(result == Result.singular):
         what = "the coordinates reached a singularity of the formulation"
         advice = "Take a formulation without one, such as lie_jax.R3SO3()"
@@ -119,4 +129,19 @@ def _raise_on_failure(trajectory: Trajectory, dt: Array, steps: int) -> None:
         f"{what} {where}. {advice}: the trajectory before the failure is in the error's "
         "`trajectory`, and throw=False returns it.",
         trajectory,
+    )
+
+
+def _advice(
+    system: AbstractSystem, integrator: AbstractIntegrator, trajectory: Trajectory, dt: Array
+) -> str:
+    history = [f"{x:.2g}" for x in trajectory.stats.residual_history.tolist() if x == x]
+    worst = int(trajectory.stats.worst_equation)
+    owner = f", the largest in {system.owner(worst)}" if worst >= 0 else ""
+    modified = getattr(integrator, "newton", "full") == "modified"
+    instead = " or newton='full'" if modified else ""
+    start = " or start from lie_jax.project(system, state)" if system.nc else ""
+    return (
+        f"The residuals on the way were {', '.join(history)}{owner}. Take a smaller dt (it is "
+        f"{float(dt):.6g} s){instead}{start}, and look at what drives the system there"
     )

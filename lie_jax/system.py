@@ -105,7 +105,8 @@ class AbstractSystem(eqx.Module):
 
     def constraint_rate(self, t: Time, q: Configuration, v: Velocity) -> Multipliers:
         """Φ̇ on a motion with velocity v, then the velocity constraints: (nc,)."""
-        rate = calculus.time_derivative(self.space, self.constraint, t, q, v)
+        now = jnp.asarray(t, q.dtype)
+        rate = calculus.time_derivative(self.space, self.constraint, now, q, v)
         if not self.velocity_rows:
             return rate
         return jnp.concatenate([rate, self.velocity_constraint(t, q, v)])
@@ -156,10 +157,19 @@ class Accelerations(NamedTuple):
 
 def _saddle(system: AbstractSystem, t: Time, q: Configuration) -> Array:
     # The matrix of the equations of motion with constraints. It is regular where the mass matrix is
-    # singular along directions that the constraints fix.
+    # singular along directions that the constraints fix, and regularised for redundant ones.
     b = system.constraint_jacobian(t, q)
     none = jnp.zeros((system.nc, system.nc), q.dtype)
-    return jnp.block([[system.mass_matrix(q), b.T], [b, none]])
+    matrix = jnp.block([[system.mass_matrix(q), b.T], [b, none]])
+    return linear.regularized(matrix, system.nc)
+
+
+def smallest_change(
+    system: AbstractSystem, t: Array, q: Configuration, rates: Multipliers
+) -> Velocity:
+    """The velocity x with B x = rates that has the least kinetic energy."""
+    right = jnp.concatenate([jnp.zeros(system.nv, q.dtype), rates])
+    return linear.solve(_saddle(system, t, q), right)[: system.nv]
 
 
 def accelerations_and_multipliers(
@@ -173,7 +183,8 @@ def accelerations_and_multipliers(
     """Solve the equations of motion and the differentiated constraints for v̇ and λ.
 
     Position constraints obey Φ̈ + 2 γ Φ̇ + γ² Φ = 0 with γ (1/s) the `stabilization`, Baumgarte's
-    with critical damping; velocity constraints obey Ψ̇ + γ Ψ = 0. Needs constraints of full rank.
+    with critical damping; velocity constraints obey Ψ̇ + γ Ψ = 0. Redundant constraints
+    have multipliers near those of minimum norm.
     """
     t = jnp.asarray(t, q.dtype)
     if not system.nc:
@@ -217,17 +228,13 @@ def onto_constraints(system: AbstractSystem, t: Array, state: State, iterations:
     Both in the kinetic-energy norm. Positions move on the group; errors square with each iteration.
     """
 
-    def smallest(q, violation):
-        right = jnp.concatenate([jnp.zeros(system.nv, q.dtype), -violation])
-        return linear.solve(_saddle(system, t, q), right)[: system.nv]
-
     def correct(q, _):
         none = jnp.zeros(system.velocity_rows, q.dtype)
-        x = smallest(q, jnp.concatenate([system.constraint(t, q), none]))
+        x = smallest_change(system, t, q, jnp.concatenate([-system.constraint(t, q), none]))
         return system.space.retract(q, system.space.rate_at_zero(x)), None
 
     q, _ = jax.lax.scan(correct, state.q, length=iterations)
-    v = state.v + smallest(q, system.constraint_rate(t, q, state.v))
+    v = state.v + smallest_change(system, t, q, -system.constraint_rate(t, q, state.v))
     violation = jnp.max(jnp.abs(system.constraint(t, q)), initial=0.0)
     return Projected(State(q, v), violation)
 
@@ -236,13 +243,13 @@ _PROJECTION_ITERATIONS = 20
 
 
 def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
-    """A state nearby that satisfies the position and velocity constraints.
+    """A state nearby that satisfies the position and velocity constraints, redundant ones too.
 
     Positions move along M⁻¹Bᵀ by twenty Gauss-Newton steps; the velocity then gets the smallest
     change in the kinetic-energy norm. `t` is the time in seconds. Returns a `State`;
-    differentiable. Raises `ValueError` if the constraints do not hold after it, because they are
-    redundant or cannot be reached from there (not inside JAX transformations, where the result is
-    then NaN or violates them).
+    differentiable. Raises `ValueError` if the constraints do not hold after it, because they
+    contradict each other or cannot be reached from there (not inside JAX transformations, where the
+    result then violates them).
     """
     if not system.nc:
         return state
@@ -253,7 +260,7 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
         if not violation <= eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q)))):
             raise ValueError(
                 f"lie_jax.project leaves a violation of {violation:.3g}; the constraints "
-                "must be independent and within reach: remove redundant joints, or start from "
+                "must not contradict each other and be within reach: remove a joint, or start from "
                 "poses that nearly fit."
             )
     return projected.state
@@ -261,4 +268,9 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
 
 @eqx.filter_jit
 def _project(system: AbstractSystem, state: State, t: Array) -> Projected:
-    return onto_constraints(system, t, state, _PROJECTION_ITERATIONS)
+    q = onto_constraints(system, t, state, _PROJECTION_ITERATIONS).state.q
+    v = state.v
+    # The second correction removes what the regularisation leaves of the first.
+    for _ in range(2):
+        v = v + smallest_change(system, t, q, -system.constraint_rate(t, q, v))
+    return Projected(State(q, v), jnp.max(jnp.abs(system.constraint(t, q)), initial=0.0))

@@ -8,6 +8,10 @@ class Result(eqx.Enumeration):
     """How a simulation ended."""
 
     successful = "The simulation reached its end."
+    redundant = (
+        "The simulation reached its end. Constraints depend on each other: the motion is what it "
+        "is without the redundant ones, multipliers are those of minimum norm."
+    )
     newton_failed = (
         "Newton's method, or the projection onto the constraints, did not converge; what came "
         "before is in the trajectory."
@@ -37,6 +41,10 @@ class Statistics(eqx.Module):
     Newton's method, scaled as in the method, or of the constraints after the projection; in an
     adaptive run the estimated error of the last step in units of the tolerance. Zero without
     failure.
+    `residual_history` (n,): that of each iteration of the step that failed, NaN where there was
+    none.
+    `worst_equation` (): number of the equation with the largest residual there, as in the system's
+    `owner`; -1 if it is not known.
     """
 
     newton_iterations: Int[Array, "..."]
@@ -44,6 +52,8 @@ class Statistics(eqx.Module):
     rejected_steps: Int[Array, "..."]
     end_time: Float[Array, "..."]
     residual: Float[Array, "..."]
+    residual_history: Float[Array, "..."]
+    worst_equation: Int[Array, "..."]
 
 
 class Trajectory(eqx.Module):

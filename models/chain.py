@@ -1,7 +1,8 @@
-"""A hanging chain of equal links on ball joints, set in motion by turning each of them.
+"""A hanging chain of equal links, set in motion by turning each of them.
 
-Body frames lie at the centres of mass, mid-link along z; all are parallel to the world's at the
-start. The first joint is the world origin.
+The links hang on ball joints, or on hinges whose axes are x and y in turn, so that the chain moves
+in space. Body frames lie at the centres of mass, mid-link along z; all are parallel to the world's
+at the start. The first joint is the world origin.
 """
 
 import jax.numpy as jnp
@@ -10,19 +11,20 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax import algebra, checks
+from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.pose_spaces import AbstractPoseSpace
-from models import spherical_chain
+from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
+from models import links
 from models.fixed_point import Numbers
 
 MASS = 1.0
 INERTIA = (0.021, 0.022, 0.002)
 LENGTH = 0.5
 GRAVITY = (0.0, 0.0, -9.81)
-JOINTS = ("spherical",)
+JOINTS = ("spherical", "revolute")
 
-# Orientation of each of six links relative to the one above after 0.5 s, as unit quaternions: two
-# other simulators with the joints' rotations as coordinates agree on these to 2e-11.
+# On ball joints, orientation of each of six links relative to the one above after 0.5 s, as unit
+# quaternions: two other simulators with the joints' rotations as coordinates agree to 2e-11.
 REFERENCE = {
     0.5: (
         (0.9950653148607044, 0.07054792579745361, 0.047355446452673096, 0.0512393502897166),
@@ -41,7 +43,7 @@ def relative_omega(n: int) -> np.ndarray:
 
 
 def build(
-    formulation: AbstractPoseSpace | None = None,
+    formulation: AbstractBodySpace | Minimal | None = None,
     *,
     n: int = 6,
     joint: str = "spherical",
@@ -50,35 +52,46 @@ def build(
     length: Numbers = LENGTH,
     omega_relative: Numbers | None = None,
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem, lie_jax.State]:
-    """The chain as a system with 3 n constraints and its initial state.
+) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+    """The chain as a system, with 3 n or 5 n constraints or in joint coordinates, and its initial
+    state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `n`: the number of links; `joint`:
-    `"spherical"`; of each link, `mass` in kg, `inertia` (3, 3) about the centre of mass, kg m², and
-    `length` in m; `omega_relative` (n, 3): initial angular velocities relative to the link above,
-    rad/s, default `relative_omega(n)`; `gravity` (3,), m/s². Raises `ValueError` for another kind
-    of joint or no link.
+    `"spherical"` or `"revolute"`, for hinges about x and y in turn; of each link, `mass` in kg,
+    `inertia` (3, 3) about the centre of mass, kg m², and `length` in m; `omega_relative` (n, 3):
+    initial angular velocities relative to the link above, rad/s, default `relative_omega(n)`, of
+    which a hinge takes the part about its axis; `gravity` (3,), m/s². Raises `ValueError` for
+    another kind of joint or no link.
     """
     checks.positive_integer("chain.build(n=)", n, "the number of links")
     checks.one_of("chain.build(joint=)", joint, JOINTS)
     relative = relative_omega(n) if omega_relative is None else omega_relative
     checks.shape("chain.build(omega_relative=)", relative, (n, 3), "rad/s, one row for each link")
+    relative, axes = jnp.asarray(relative, float), None
+    if joint == "revolute":
+        axes = jnp.asarray(np.eye(3)[np.arange(n) % 2])
+        relative = axes * relative
     inertia = jnp.diag(jnp.asarray(INERTIA)) if inertia is None else jnp.asarray(inertia, float)
     down = jnp.asarray((0.0, 0.0, -1.0)) * jnp.asarray(length, float)
-    return spherical_chain.build(
+    return links.build(
         formulation,
         mass=jnp.broadcast_to(jnp.asarray(mass, float), (n,)),
         inertia=jnp.broadcast_to(inertia, (n, 3, 3)),
         center_of_mass=jnp.broadcast_to(0.5 * down, (n, 3)),
         next_joint=jnp.broadcast_to(down, (n, 3)),
         orientation=jnp.broadcast_to(jnp.asarray((1.0, 0.0, 0.0, 0.0)), (n, 4)),
-        omega_body=jnp.cumsum(jnp.asarray(relative, float), axis=0),
+        omega_body=jnp.cumsum(relative, axis=0),
         gravity=jnp.asarray(gravity, float),
+        axes=axes,
     )
 
 
-def tip(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
+def tip(system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
     """World position (3,) of the free end of the last link, m."""
     rotation, position = system.poses(q)
+    if isinstance(system, TreeSystem):
+        points = system.joints.parameters.child_point
+    else:
+        points = system.joints[0].element.child_point
     # The last link's own joint lies as far above its centre of mass as its end lies below.
-    return position[-1] - algebra.matvec(rotation[-1], system.joints[0].element.child_point[-1])
+    return position[-1] - algebra.matvec(rotation[-1], points[-1])

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
+from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.pose_spaces import AbstractPoseSpace
-from models import spherical_chain
+from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
+from models import links
 from models.fixed_point import Numbers
 
 Rows = ArrayLike | Sequence[Sequence[float]]
@@ -61,7 +62,7 @@ REFERENCE_FORCES = {
 
 
 def build(
-    formulation: AbstractPoseSpace | None = None,
+    formulation: AbstractBodySpace | Minimal | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
@@ -70,8 +71,8 @@ def build(
     orientation: Rows = ORIENTATION,
     omega_body: Rows = OMEGA_BODY,
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem, lie_jax.State]:
-    """The pendulum as a system with six constraints and its initial state.
+) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+    """The pendulum, with six constraints or in joint coordinates, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; for the first and the second body: `mass` (2,),
     kg; `inertia` (2, 3, 3) about the centres of mass, kg m²; `center_of_mass` (2, 3) from the joint
@@ -79,7 +80,7 @@ def build(
     `second_joint` (3,) from the first one in the first body's axes, m; `gravity` (3,), m/s².
     """
     inertia = jnp.stack([jnp.diag(jnp.asarray(i)) for i in INERTIA]) if inertia is None else inertia
-    return spherical_chain.build(
+    return links.build(
         formulation,
         mass=jnp.asarray(mass, float),
         inertia=jnp.asarray(inertia, float),
@@ -91,6 +92,8 @@ def build(
     )
 
 
-def centers_of_mass(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "2 3"]:
+def centers_of_mass(
+    system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"]
+) -> Float[Array, "2 3"]:
     """World positions (2, 3) of the centres of mass, m."""
     return system.poses(q)[1]

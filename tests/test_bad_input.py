@@ -43,11 +43,6 @@ def _off(field, change, constrained=True):
     return _simulate(system, lie_jax.State(**changed))
 
 
-def _redundant():
-    joint = lie_jax.SphericalJoint("ground", "b")
-    return lie_jax.assemble(lie_jax.Mechanism([_body()], [joint, joint]), lie_jax.R3SO3())
-
-
 def _unreachable():
     """Two joints whose points are a metre apart on the body and two on the ground."""
     joints = [
@@ -123,9 +118,6 @@ CASES = {
     "velocity constraint": (
         lambda: _off("v", [0, 0.02, 0, 0, 0, 0]), "velocity constraints by 0.02",
         "lie_jax.project"),
-    "rank": (
-        lambda: _simulate(*_redundant()), "6 rows but rank 3", "independent",
-        "remove the redundant joints"),
     "observations not finite": (
         lambda: _fit(np.asarray([0.0, np.nan, 1.0])), "index (1,)", "repair that"),
     "observations without time": (lambda: _fit(np.asarray(1.0)), "same leading axis"),
@@ -143,8 +135,6 @@ CASES = {
         lambda: transforms.orientation(jnp.ones(4)), "unit quaternion", "divide"),
     "force returns a tuple": (
         lambda: lie_jax.PointForce("b", lambda t: (0.0, 0.0, t)), "tuple", "(3,)", "jnp.stack"),
-    "redundant joints in project": (
-        lambda: lie_jax.project(*_redundant()), "violation of nan", "independent", "redundant"),
     "unreachable joints in project": (
         lambda: lie_jax.project(*_unreachable()), "violation", "within reach", "nearly fit"),
     "dtypes": (

@@ -47,7 +47,7 @@ def _errors(formulation, integrator, counts, duration=DURATION):
             result = integrator.step(system, i * dt, dt, *state_and_carry, None)
             return result.state, result.carry
 
-        start = (state, integrator.init(system, jnp.zeros(()), state, None))
+        start = (state, integrator.init(system, jnp.zeros(()), dt, state, None))
         return heavy_top.center_of_mass(system, jax.lax.fori_loop(0, n, step, start)[0].q)
 
     reference = np.asarray(heavy_top.REFERENCE[duration])

@@ -26,9 +26,11 @@ LAYERS = [
     {"spaces", "body_spaces", "pose_spaces", "joint_spaces"},
     {"calculus"},
     {"system"},
-    {"newton"},
+    {"newton", "redundancy"},
     {
         "integrators.adaptive",
+        "integrators.alpha_start",
+        "integrators.alpha_step",
         "integrators.base",
         "integrators.explicit",
         "integrators.generalized_alpha",
@@ -123,6 +125,7 @@ PUBLIC = {
     "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "
     "TorsionalSpringDamper Bushing RollingDisc GearJoint PrismaticDriver "
     "CoordinateJoint "
+    "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",

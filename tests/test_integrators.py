@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -31,7 +33,7 @@ def _ends(formulation, integrator, counts, constrained=False):
             result = integrator.step(system, i * dt, dt, state, carry, None)
             return result.state, result.carry, converged & result.converged
 
-        start = (state, integrator.init(system, jnp.zeros(()), state, None), jnp.ones((), bool))
+        start = (state, integrator.init(system, jnp.zeros(()), dt, state, None), jnp.ones((), bool))
         last, _, converged = jax.lax.fori_loop(0, n, step, start)
         return heavy_top.center_of_mass(system, last.q), converged
 
@@ -269,7 +271,8 @@ def test_root_has_exact_derivatives_of_every_order():
         return jnp.max(jnp.abs(correction)) < 1e-9
 
     def cube_root(p):
-        return newton.root(residual, linearize, small, jnp.asarray([1.5]), p[None]).y[0]
+        search = functools.partial(newton.full, linearize, small)
+        return newton.root(search, residual, linearize, jnp.asarray([1.5]), None, p[None]).y[0]
 
     orders = {
         1: [jax.grad, jax.jacfwd],

@@ -11,15 +11,17 @@ from lie_jax.system import AbstractSystem, Accelerations, State
 
 class Step(NamedTuple):
     """State after a step, the integrator's own carry, Newton iterations, whether they or the
-    projection converged, the largest entry of the last residual that they saw, and the state of an
-    embedded method of another order if there is one.
+    projection converged, the residuals on the way (the largest entry of each; NaN where there was
+    no iteration), the number of the equation with the largest one (-1 if that is not known), and
+    the state of an embedded method of another order if there is one.
     """
 
     state: State
     carry: Any
     newton_iterations: Int[Array, ""]
     converged: Bool[Array, ""]
-    residual: Float[Array, ""]
+    residuals: Float[Array, " history"]
+    worst: Int[Array, ""]
     embedded: State | None = None
 
 
@@ -31,15 +33,25 @@ class AbstractIntegrator(eqx.Module):
         """The lower order of the method and its embedded one, if there is one."""
         return None
 
+    @property
+    def history(self) -> int:
+        """How many residuals a step notes."""
+        return 1
+
     @abc.abstractmethod
     def check(self, system: AbstractSystem) -> None:
         """Raise `ValueError` if the method cannot integrate such a system."""
 
     @abc.abstractmethod
     def init(
-        self, system: AbstractSystem, t: Float[Array, ""], state: State, u: Array | None
+        self,
+        system: AbstractSystem,
+        t: Float[Array, ""],
+        dt: Float[Array, ""],
+        state: State,
+        u: Array | None,
     ) -> Any:
-        """The carry of the first step."""
+        """The carry of the first step, of size dt (s) from time t."""
 
     @abc.abstractmethod
     def step(

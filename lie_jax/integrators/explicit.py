@@ -46,7 +46,7 @@ class AbstractExplicit(AbstractIntegrator):
     def check(self, system):
         """Every system will do."""
 
-    def init(self, system, t, state, u):
+    def init(self, system, t, dt, state, u):
         """No carry."""
         return None
 
@@ -71,7 +71,8 @@ class AbstractExplicit(AbstractIntegrator):
         if system.nc:
             end, fine, violation = self.stabilization.after_step(system, t + dt, end)
             end = jax.tree.map(lambda x: jnp.where(fine, x, jnp.nan), end)
-        return Step(end, None, jnp.zeros((), jnp.int32), fine, violation, embedded)
+        none = jnp.zeros((), jnp.int32)
+        return Step(end, None, none, fine, violation[None], none - 1, embedded)
 
     @abc.abstractmethod
     def advance(

@@ -1,59 +1,71 @@
 """The Lie group generalized-α method for constrained and unconstrained systems."""
 
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax import checks, newton
+from lie_jax.integrators import alpha_start, alpha_step
+from lie_jax.integrators.alpha_step import Problem
 from lie_jax.integrators.base import AbstractIntegrator, Step
-from lie_jax.system import AbstractSystem, Accelerations, State, accelerations_and_multipliers
+from lie_jax.system import Accelerations, State
 
 
 class Carry(NamedTuple):
-    """Accelerations v̇ (nv,), the method's auxiliary accelerations a (nv,), multipliers (nc,)."""
+    """Accelerations v̇ (nv,), the method's auxiliary accelerations a (nv,), multipliers (nc,), what
+    the next step adds to the velocity (nv,), zero after the first, and the inverse that modified
+    Newton keeps.
+    """
 
     acceleration: Array
     auxiliary: Array
     multipliers: Array
-
-
-class _Problem(NamedTuple):
-    # What the solution of one step depends on: the system at the end of the step, the start of the
-    # retraction, the predictor and the two factors β', γ' of the method.
-    system: AbstractSystem
-    t: Array
-    u: Any
-    q: Array
-    increment: Array
-    velocity: Array
-    beta: Array
-    gamma: Array
-
-
-class _End(NamedTuple):
-    q: Array
-    v: Array
-    acceleration: Array
-    multipliers: Array
+    shift: Array
+    kept: newton.Inverse | None
 
 
 class GeneralizedAlpha(AbstractIntegrator):
-    """Lie generalized-α method of index 3 with full Newton iterations.
+    """Lie generalized-α method with Newton iterations, for constrained systems too.
 
-    Second order in positions and velocities, unconditionally stable for linear systems, with
-    numerical damping of high frequencies set by `rho_inf`. Position constraints hold to rounding.
-    The iteration matrix comes from forward-mode derivatives of the residual along the lift,
-    derivatives of a step from the implicit function theorem. An iteration stops when its correction
-    is below the square root of the machine epsilon relative to the step's increment: the quadratic
-    convergence then leaves an error at the level of rounding.
+    Second order in positions, velocities and multipliers, unconditionally stable for linear
+    systems, with numerical damping of high frequencies set by `rho_inf`. Position constraints hold
+    to rounding, velocity constraints that follow from no position constraint as well. Derivatives
+    of a step come from the implicit function theorem, whatever the options.
 
-    **Arguments:** `rho_inf`: spectral radius at infinite frequency, between 0 (strongest damping)
-    and 1 (none). Raises `ValueError` for other values. Source: [S3] Algorithm 5, (40).
+    An iteration stops when its correction is below the square root of the machine epsilon relative
+    to the step's increment: the quadratic convergence then leaves an error at the level of
+    rounding. With a matrix that is not the exact Jacobian it stops at the power 3/4 of the epsilon.
+
+    **Arguments:**
+
+    - `rho_inf`: spectral radius at infinite frequency, between 0 (strongest damping) and 1 (none).
+    - `newton`: `"full"`, a new iteration matrix in each iteration, or `"modified"`, one that is
+      kept over steps as long as it serves ([S3] 3.4).
+    - `jacobian`: `"autodiff"`, forward-mode derivatives of the residual along the lift, or
+      `"analytic"`, [S3] (40) from the system's tangent matrices. Both are the same matrix.
+    - `tangent_operator`: whether the iteration matrix has the tangent operator T(Δq) in it; [S3]
+      leaves it out, which saves its evaluation and costs iterations at large rotations in a step.
+    - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: unscaled
+      residual, its 2-norm below 1e-8 of the first one or 1e-10, starts from v̇ = 0 and λ = 0, a
+      matrix without derivatives of M, Bᵀλ and given loads (so that `jacobian` has no effect), and
+      the exact initial acceleration as the first auxiliary one.
+    - `index`: 3, position constraints alone, or 2, position constraints and their time derivatives
+      (the stabilised form of Gear, Gupta and Leimkuhler).
+
+    Raises `ValueError` for other values. Source: [S3] Algorithm 5, (40); Arnold, Brüls and Cardona
+    (2015) for the start that keeps multipliers of second order.
     """
 
     rho_inf: float | Float[Array, ""] = 0.9
+    newton: str = eqx.field(static=True, default="full")
+    jacobian: str = eqx.field(static=True, default="autodiff")
+    tangent_operator: bool = eqx.field(static=True, default=True)
+    newton_rule: str = eqx.field(static=True, default="default")
+    index: int = eqx.field(static=True, default=3)
 
     def __check_init__(self):
         checks.scalar("GeneralizedAlpha(rho_inf=)", self.rho_inf, "without unit")
@@ -62,14 +74,37 @@ class GeneralizedAlpha(AbstractIntegrator):
                 f"GeneralizedAlpha(rho_inf=) is {float(self.rho_inf)!r}; it must lie between 0 "
                 "(strongest numerical damping) and 1 (none)."
             )
+        checks.one_of("GeneralizedAlpha(newton=)", self.newton, ("full", "modified"))
+        checks.one_of("GeneralizedAlpha(jacobian=)", self.jacobian, ("autodiff", "analytic"))
+        checks.one_of("GeneralizedAlpha(tangent_operator=)", self.tangent_operator, (True, False))
+        checks.one_of(
+            "GeneralizedAlpha(newton_rule=)", self.newton_rule, ("default", "holzinger2024")
+        )
+        checks.one_of("GeneralizedAlpha(index=)", self.index, (3, 2))
+
+    @property
+    def history(self):
+        """As many as the longest search has iterations."""
+        return newton.HISTORY
 
     def check(self, system):
         """Every system will do."""
 
-    def init(self, system, t, state, u):
+    def init(self, system, t, dt, state, u):
         """Consistent accelerations and multipliers at the initial state."""
-        start = accelerations_and_multipliers(system, t, state.q, state.v, u)
-        return Carry(start.acceleration, start.acceleration, start.multipliers)
+        if self.newton_rule == "holzinger2024":
+            start = alpha_start.consistent(system, t, state, u)
+        else:
+            start = alpha_start.optimal(system, self.rho_inf, self.index, t, dt, state, u)
+        n = alpha_step.unknowns(system, self.index)
+        nothing = newton.Inverse(jnp.zeros((n, n), state.q.dtype), jnp.zeros((), bool))
+        return Carry(
+            start.accelerations.acceleration,
+            start.auxiliary,
+            start.accelerations.multipliers,
+            start.shift,
+            nothing if self.newton == "modified" else None,
+        )
 
     def step(self, system, t, dt, state, carry, u):
         """One step."""
@@ -78,89 +113,58 @@ class GeneralizedAlpha(AbstractIntegrator):
         alpha_f = rho / (rho + 1.0)
         gamma = 0.5 + alpha_f - alpha_m
         beta = 0.25 * (gamma + 0.5) ** 2
-        last, a = carry.acceleration, carry.auxiliary
+        last, a, v = carry.acceleration, carry.auxiliary, state.v + carry.shift
         a_bar = (alpha_f * last - alpha_m * a) / (1.0 - alpha_m)
-        problem = _Problem(
+        problem = Problem(
             system=system,
             t=t + dt,
             u=u,
             q=state.q,
-            increment=dt * state.v + dt * dt * ((0.5 - beta) * a + beta * a_bar),
-            velocity=state.v + dt * ((1.0 - gamma) * a + gamma * a_bar),
+            increment=dt * v + dt * dt * ((0.5 - beta) * a + beta * a_bar),
+            velocity=v + dt * ((1.0 - gamma) * a + gamma * a_bar),
             beta=(1.0 - alpha_m) / (dt * dt * beta * (1.0 - alpha_f)),
             gamma=gamma / (dt * beta),
+            normal=alpha_step.normal(system, t, state.q, self.index),
         )
-        guess = jnp.concatenate([last, carry.multipliers]) / problem.beta
-        solution = newton.root(_residual, _linearize, _converged, guess, problem)
-        end = _end(solution.y, problem)
+        guess = alpha_step.guess(problem, last, carry.multipliers)
+        if self.newton_rule == "holzinger2024":
+            guess = jnp.zeros_like(guess)
+        solution = newton.root(
+            self._search(),
+            alpha_step.residual,
+            alpha_step.analytic if self.jacobian == "analytic" else alpha_step.autodiff,
+            jax.lax.stop_gradient(guess),
+            carry.kept,
+            problem,
+        )
+        end = alpha_step.end(solution.y, problem)
         a = a_bar + (1.0 - alpha_f) / (1.0 - alpha_m) * end.acceleration
 
-        def kept(x):
+        def found(x):
             return jnp.where(solution.converged, x, jnp.nan)
 
         return Step(
-            State(kept(end.q), kept(end.v)),
-            Carry(end.acceleration, a, end.multipliers),
+            State(found(end.q), found(end.v)),
+            Carry(end.acceleration, a, end.multipliers, jnp.zeros_like(v), solution.kept),
             solution.iterations,
             solution.converged,
-            solution.residual,
+            solution.history,
+            solution.worst,
         )
+
+    def _search(self):
+        modified = self.newton == "modified"
+        if self.newton_rule == "holzinger2024":
+            matrix = partial(alpha_step.of_papers, self.tangent_operator)
+            rule = alpha_step.size_of_papers, alpha_step.converged_of_papers
+        elif modified or not self.tangent_operator:
+            matrix = partial(alpha_step.matrix, self.jacobian, self.tangent_operator)
+            rule = alpha_step.size, alpha_step.converged_linearly
+        else:
+            linearize = alpha_step.analytic if self.jacobian == "analytic" else alpha_step.autodiff
+            return partial(newton.full, linearize, alpha_step.converged)
+        return partial(newton.chord, alpha_step.residual, matrix, *rule, modified)
 
     def accelerations(self, system, t, state, carry, u):
         """As the method found them."""
         return Accelerations(carry.acceleration, carry.multipliers)
-
-
-# The unknowns y = (Δ, μ) of a step are the correction Δ of the predicted increment and the
-# multipliers divided by β'. Together with dynamic equations divided by β' this is Bottasso's
-# scaling: the condition of the Jacobian does not depend on the size of the step. The residual's
-# entries are those of Φ, and inertia times an increment of position or angle.
-
-
-def _end(y: Array, problem: _Problem) -> _End:
-    nv = problem.increment.shape[0]
-    correction = y[:nv]
-    space = problem.system.space
-    return _End(
-        space.retract(problem.q, space.rate_at_zero(problem.increment + correction)),
-        problem.velocity + problem.gamma * correction,
-        problem.beta * correction,
-        problem.beta * y[nv:],
-    )
-
-
-def _equations(problem: _Problem, end: _End) -> Array:
-    dynamic = problem.system.residual(problem.t, *end, problem.u) / problem.beta
-    if not problem.system.nc:
-        return dynamic
-    return jnp.concatenate([dynamic, problem.system.constraint(problem.t, end.q)])
-
-
-def _residual(y: Array, problem: _Problem) -> Array:
-    return _equations(problem, _end(y, problem))
-
-
-def _linearize(y: Array, problem: _Problem) -> tuple[Array, Array]:
-    space = problem.system.space
-    nv = space.nv
-    end = _end(y, problem)
-    value, push = jax.linearize(lambda end: _equations(problem, end), end)
-    x = space.rate_at_zero(problem.increment + y[:nv])
-
-    def column(direction):
-        dx = direction[:nv]
-        tangent = space.lift(end.q, space.tangent_operator(x, space.rate_at_zero(dx)))
-        return push(
-            _End(tangent, problem.gamma * dx, problem.beta * dx, problem.beta * direction[nv:])
-        )
-
-    return value, jax.vmap(column, out_axes=1)(jnp.eye(y.shape[0], dtype=y.dtype))
-
-
-def _converged(correction: Array, y: Array, problem: _Problem) -> Array:
-    nv = problem.increment.shape[0]
-    eps = jnp.finfo(y.dtype).eps
-    size = jnp.max(jnp.abs(problem.increment + y[:nv]))
-    # A body at rest moves by rounding errors of its coordinates only.
-    rounding = 64.0 * eps * (1.0 + jnp.max(jnp.abs(problem.q)))
-    return jnp.max(jnp.abs(correction[:nv])) <= eps**0.5 * size + rounding

@@ -1,5 +1,6 @@
 """Implicit Munthe-Kaas methods on the Gauss-Legendre nodes."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -59,11 +60,16 @@ class ImplicitRKMK(AbstractIntegrator):
         """Order of convergence."""
         return 2 * len(TABLEAUX[self.tableau][1])
 
+    @property
+    def history(self):
+        """As many as the longest search has iterations."""
+        return newton.HISTORY
+
     def check(self, system):
         """Refuse constraints."""
         refuse_constraints(self, system)
 
-    def init(self, system, t, state, u):
+    def init(self, system, t, dt, state, u):
         """The last accelerations, where the next iteration starts."""
         return system.acceleration(t, state.q, state.v, u)
 
@@ -75,7 +81,10 @@ class ImplicitRKMK(AbstractIntegrator):
         rates = [space.rate_at_zero(state.v + dt * float(node) * carry) for node in c]
         guess = jnp.stack([jnp.stack(rates), jnp.stack([carry] * stages)]).reshape(-1)
         equations = _Equations(a, c, self.jacobian)
-        solution = newton.root(equations.residual, equations.linearize, _converged, guess, problem)
+        search = partial(newton.full, equations.linearize, _converged)
+        solution = newton.root(
+            search, equations.residual, equations.linearize, guess, None, problem
+        )
         rate, acceleration = solution.y.reshape(2, stages, space.nv)
         weights = jnp.asarray(b, state.q.dtype)[:, None]
         x, dv = (dt * jnp.sum(weights * k, axis=0) for k in (rate, acceleration))
@@ -88,7 +97,8 @@ class ImplicitRKMK(AbstractIntegrator):
             acceleration[-1],
             solution.iterations,
             solution.converged,
-            solution.residual,
+            solution.history,
+            solution.worst,
         )
 
     def accelerations(self, system, t, state, carry, u):

@@ -22,6 +22,7 @@ from lie_jax.mechanics.joint_parts import (
     force_in_parent,
     named,
     turn,
+    turned_about,
     turning_torques,
 )
 
@@ -59,9 +60,7 @@ class RevoluteDriver(AbstractJoint):
 
     def _at(self, t: Array) -> Array:
         """The orientation that the child should have."""
-        half = 0.5 * value_at(self.angle, t)
-        about = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * self.axis])
-        return quaternion.multiply(about, self.orientation)
+        return turned_about(self.axis, value_at(self.angle, t), self.orientation)
 
     def constraint(self, t, parent, child):
         """Sine of the error in the angle, positive if the child is ahead."""

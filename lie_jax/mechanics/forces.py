@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.algebra import as_float
-from lie_jax.mechanics.joint_parts import BodyPose, BodyVelocity, Wrench, force_at
+from lie_jax.mechanics.joint_parts import BodyPose, BodyVelocity, Wrench, force_at, in_parent
 
 Vector = Float[Array, "3"]
 
@@ -29,6 +29,24 @@ def point_velocity(pose: BodyPose, velocity: BodyVelocity, point: Vector) -> Vec
     """Inertial velocity of a body-fixed point (m/s)."""
     swing = algebra.cross(velocity.omega_body, point)
     return velocity.linear + algebra.matvec(pose.rotation, swing)
+
+
+def turning_rate(
+    axis: Vector, poses: tuple[BodyPose, ...], velocities: tuple[BodyVelocity, ...]
+) -> Float[Array, ""]:
+    """Angular velocity of the child against the parent about an axis of the parent (rad/s)."""
+    parent, child = poses
+    omega = in_parent(parent, child, velocities[1].omega_body) - velocities[0].omega_body
+    return algebra.dot(axis, omega)
+
+
+def torques_about(
+    axis: Vector, poses: tuple[BodyPose, ...], torque: Float[Array, ""]
+) -> tuple[Wrench, Wrench]:
+    """Wrenches of a torque (N m) on the child about an axis of the parent, and of its opposite."""
+    parent, child = poses
+    none = jnp.zeros_like(axis)
+    return Wrench(none, -torque * axis), Wrench(none, torque * in_parent(child, parent, axis))
 
 
 class AbstractForce(eqx.Module):

@@ -227,14 +227,6 @@ def turned(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix
     return algebra.matmul(relative, quaternion.to_matrix(orientation).T)
 
 
-def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
-    """The part about an axis of any rotation, between -π and π."""
-    sine = -0.5 * algebra.dot(axis, algebra.axial(rotation))
-    along = algebra.dot(axis, algebra.matvec(rotation, axis))
-    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
-    return jnp.arctan2(sine, 0.5 * (trace - along))
-
-
 def angle_between(axis: Vector, start: Vector, end: Vector) -> Float[Array, ""]:
     """The angle about an axis from one direction across it to another one, between -π and π."""
     return jnp.arctan2(algebra.dot(axis, algebra.cross(start, end)), algebra.dot(start, end))
@@ -243,6 +235,21 @@ def angle_between(axis: Vector, start: Vector, end: Vector) -> Float[Array, ""]:
 def turn(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Vector:
     """sin(φ) n of that rotation by φ about n, parent's components."""
     return -0.5 * algebra.axial(turned(parent, child, orientation))
+
+
+def turned_about(axis: Vector, angle: Float[Array, ""], orientation: Quaternion) -> Quaternion:
+    """An orientation of a child turned by an angle (rad) about an axis of the parent."""
+    half = 0.5 * angle
+    about = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * axis])
+    return quaternion.multiply(about, orientation)
+
+
+def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
+    """Angle between -π and π (rad) of the part of a rotation that is about an axis."""
+    sine = -0.5 * algebra.dot(axis, algebra.axial(rotation))
+    along = algebra.dot(axis, algebra.matvec(rotation, axis))
+    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
+    return jnp.arctan2(sine, 0.5 * (trace - along))
 
 
 def turning_torques(

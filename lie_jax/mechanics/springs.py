@@ -6,15 +6,19 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.algebra import as_float
-from lie_jax.mechanics.forces import AbstractForce, point_position, point_velocity
+from lie_jax.mechanics.forces import (
+    AbstractForce,
+    point_position,
+    point_velocity,
+    torques_about,
+    turning_rate,
+)
 from lie_jax.mechanics.joint_parts import (
-    Wrench,
     angle_about,
     as_direction,
     check_direction,
     check_orientation,
     force_at,
-    in_parent,
     named,
     turned,
 )
@@ -185,15 +189,9 @@ class TorsionalSpringDamper(AbstractForce):
 
     def wrenches(self, t, poses, velocities, u):
         """The torque on the child, its opposite on the parent, and no force."""
-        parent, child = poses
-        omega = in_parent(parent, child, velocities[1].omega_body) - velocities[0].omega_body
-        rate = algebra.dot(self.axis, omega)
-        torque = -(self.stiffness * (self._turned_by(poses) - self.angle) + self.damping * rate)
-        none = jnp.zeros_like(self.axis)
-        return (
-            Wrench(none, -torque * self.axis),
-            Wrench(none, torque * in_parent(child, parent, self.axis)),
-        )
+        stretch = self._turned_by(poses) - self.angle
+        rate = turning_rate(self.axis, poses, velocities)
+        return torques_about(self.axis, poses, -(self.stiffness * stretch + self.damping * rate))
 
     def potential_energy(self, poses):
         """½ k (φ - angle)²."""

@@ -1,7 +1,9 @@
 """Euler parameters as redundant coordinates of each body."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from lie_jax import algebra, checks
 from lie_jax.body_spaces import AbstractBodySpace
@@ -16,8 +18,21 @@ class EulerParameters(AbstractVectorSpace, AbstractBodySpace):
     first, held by one constraint (|p|² - 1)/2 = 0 for each body. The mass matrix is singular along
     p; together with the constraint it is not. The orientation is that of p/|p|, so that a norm
     which is off by the error of a method leaves rotations rotations, and the reactions of joints do
-    not mix with that of the constraint. Source: [S3] Sect. 2.1.2 ("EP"), (12), (14), corrected.
+    not mix with that of the constraint.
+
+    **Arguments:** `normalized`: whether that is so. Without it, rotation matrices and velocities
+    are the polynomials of p that they are for unit p, as in [S3]: for methods that keep the norm to
+    rounding, such as `GeneralizedAlpha`, where it saves iterations. Source: [S3] Sect. 2.1.2
+    ("EP"), (12), (14), corrected.
     """
+
+    normalized: bool = eqx.field(static=True, default=True)
+
+    def __check_init__(self):
+        checks.one_of("EulerParameters(normalized=)", self.normalized, (True, False))
+
+    def _square(self, p: Array) -> Array:
+        return algebra.dot(p, p) if self.normalized else jnp.ones((), p.dtype)
 
     @property
     def nq(self) -> int:
@@ -42,26 +57,29 @@ class EulerParameters(AbstractVectorSpace, AbstractBodySpace):
         p = q[3:]
         skew = algebra.hat(p[1:])
         turned = p[0] * skew + algebra.matmul(skew, skew)
-        return jnp.eye(3, dtype=q.dtype) + (2.0 / algebra.dot(p, p)) * turned, q[:3]
+        return jnp.eye(3, dtype=q.dtype) + (2.0 / self._square(p)) * turned, q[:3]
 
     def hybrid_velocity(self, rotation, q, v):
         """(ṙ, H ṗ / |p|²)."""
         p, dp = q[3:], v[3:]
         h = euler_parameters.velocity_matrix(p)
-        return v[:3], algebra.matvec(h, dp) / algebra.dot(p, p)
+        return v[:3], algebra.matvec(h, dp) / self._square(p)
 
     def hybrid_acceleration(self, rotation, q, v, dv):
         """(r̈, H p̈ / |p|² - 2 (p·ṗ / |p|²) ω)."""
         p, dp, ddp = q[3:], v[3:], dv[3:]
         h = euler_parameters.velocity_matrix(p)
-        growth = 2.0 * algebra.dot(p, dp) / algebra.dot(p, p)
-        return dv[:3], algebra.matvec(h, ddp - growth * dp) / algebra.dot(p, p)
+        if not self.normalized:
+            return dv[:3], algebra.matvec(h, ddp)
+        square = algebra.dot(p, p)
+        growth = 2.0 * algebra.dot(p, dp) / square
+        return dv[:3], algebra.matvec(h, ddp - growth * dp) / square
 
     def generalized_force(self, rotation, q, force, torque):
         """(f, Hᵀ τ / |p|²)."""
         p = q[3:]
         h = euler_parameters.velocity_matrix(p)
-        return jnp.concatenate([force, algebra.matvec(h.T, torque) / algebra.dot(p, p)])
+        return jnp.concatenate([force, algebra.matvec(h.T, torque) / self._square(p)])
 
     def velocity(self, rotation, q, linear, omega):
         """(ṙ, ṗ) with p·ṗ = 0."""

@@ -1,4 +1,4 @@
-"""Links on ball joints, each hanging on the one before, the first on the world origin.
+"""Links on joints, each hanging on the one before, the first on the world origin.
 
 The common ground of the double pendulum and the chain. Body frames lie at the centres of mass;
 points of a link are given from the joint above it.
@@ -9,12 +9,13 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax import algebra
+from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.pose_spaces import AbstractPoseSpace
+from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
 
 
 def build(
-    formulation: AbstractPoseSpace | None,
+    formulation: AbstractBodySpace | Minimal | None,
     *,
     mass: Float[Array, " n"],
     inertia: Float[Array, "n 3 3"],
@@ -23,12 +24,14 @@ def build(
     orientation: Float[Array, "n 4"],
     omega_body: Float[Array, "n 3"],
     gravity: Float[Array, "3"],
-) -> tuple[RigidBodySystem, lie_jax.State]:
-    """The links as a system with 3 n constraints and its initial state, which satisfies them.
+    axes: Float[Array, "n 3"] | None = None,
+) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+    """The links as a system and its initial state, which satisfies the joints.
 
     `center_of_mass` and `next_joint` count from the joint above, body components, m; `inertia` is
     about the centre of mass, kg m²; `orientation` holds unit quaternions, `omega_body` absolute
-    angular velocities, body components, rad/s.
+    angular velocities, body components, rad/s. The joints are ball joints, or with `axes` hinges
+    about these directions of the link above; a hinge's angle is zero when its links are parallel.
     """
     bodies, joints = [], []
     place, velocity = jnp.zeros(3), jnp.zeros(3)
@@ -46,7 +49,11 @@ def build(
                 omega_body=omega,
             )
         )
-        joints.append(lie_jax.SphericalJoint(parent, name, hook, -center))
+        joints.append(
+            lie_jax.SphericalJoint(parent, name, hook, -center)
+            if axes is None
+            else lie_jax.RevoluteJoint(parent, name, axes[i], hook, -center)
+        )
         parent, hook = name, next_joint[i] - center
         velocity = velocity + _turned(turn, algebra.cross(omega, next_joint[i]))
         place = place + _turned(turn, next_joint[i])
