@@ -6,7 +6,7 @@ hybrid wrench for each of them. The gravity of a mechanism is an argument of `Me
 
 import abc
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -39,7 +39,12 @@ def point_velocity(pose: BodyPose, velocity: BodyVelocity, point: Vector) -> Vec
 
 
 class AbstractForce(eqx.Module):
-    """A force element; `bodies` are the names of those that its wrenches act on, in order."""
+    """A force element; `bodies` are the names of those that its wrenches act on, in order.
+
+    `is_load` says that the force is given: no motion changes it, but for its direction.
+    """
+
+    is_load: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -105,6 +110,7 @@ class PointForce(AbstractForce):
     the body's. Raises `ValueError` for other shapes and words.
     """
 
+    is_load: ClassVar[bool] = True
     body: str = eqx.field(static=True)
     force: Float[Array, "..."] | Callable = eqx.field(converter=as_signal)
     point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
@@ -145,6 +151,7 @@ class Torque(AbstractForce):
     for other shapes and words.
     """
 
+    is_load: ClassVar[bool] = True
     body: str = eqx.field(static=True)
     torque: Float[Array, "..."] | Callable = eqx.field(converter=as_signal)
     frame: str = eqx.field(static=True, default="world")
