@@ -35,6 +35,13 @@ class State(eqx.Module):
     v: Float[Array, "..."] = eqx.field(converter=as_float)
 
 
+class TangentMatrices(NamedTuple):
+    """Stiffness (nv, nv) and damping (nv, nv): how the residual changes with q and with v."""
+
+    stiffness: Float[Array, "nv nv"]
+    damping: Float[Array, "nv nv"]
+
+
 class AbstractSystem(eqx.Module):
     """Equations of motion on a configuration space.
 
@@ -142,6 +149,25 @@ class AbstractSystem(eqx.Module):
         if self.nc:
             result = result + self.constraint_jacobian(t, q).T @ multipliers
         return result
+
+    def tangent_matrices(
+        self,
+        t: Time,
+        q: Configuration,
+        v: Velocity,
+        acceleration: Velocity,
+        multipliers: Multipliers,
+        u: Inputs,
+    ) -> TangentMatrices:
+        """Derivatives of the residual with respect to q, along velocities, and to v.
+
+        Accelerations and multipliers are held constant. Source: [S3] (41), (43).
+        """
+        rest = acceleration, multipliers, u
+        return TangentMatrices(
+            calculus.jacobian_along(self.space, lambda q: self.residual(t, q, v, *rest), q),
+            jax.jacfwd(lambda v: self.residual(t, q, v, *rest))(v),
+        )
 
     def acceleration(self, t: Time, q: Configuration, v: Velocity, u: Inputs = None) -> Velocity:
         """v̇ from the equations of motion, with constraints in their index-1 form."""

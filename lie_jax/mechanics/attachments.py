@@ -68,6 +68,28 @@ def by_kind(
     )
 
 
+def owner(groups: tuple[Connected, ...], names: tuple[str, ...], row: int) -> str:
+    """The element that a row of the constraints of these groups belongs to, in words."""
+    for group in groups:
+        k = row // group.element.rows
+        if k < group.count:
+            ends = ", ".join(
+                repr(names[slot[k]] if slot[k] >= 0 else GROUND) for slot in group.bodies
+            )
+            return f"{type(group.element).__name__}({ends})"
+        row -= group.count * group.element.rows
+    raise IndexError(f"{row} rows beyond the last one")
+
+
+def without_loads(system: Any) -> Any:
+    """A system like this one, without gravity and the forces that are loads."""
+    return dataclasses.replace(
+        system,
+        forces=tuple(group for group in system.forces if not group.element.is_load),
+        gravity=jnp.zeros_like(system.gravity),
+    )
+
+
 def _without_names(element):
     blank = {
         field.name: ""

@@ -6,7 +6,7 @@ hybrid wrench for each of them. The gravity of a mechanism is an argument of `Me
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -50,7 +50,12 @@ def torques_about(
 
 
 class AbstractForce(eqx.Module):
-    """A force element; `bodies` are the names of those that its wrenches act on, in order."""
+    """A force element; `bodies` are the names of those that its wrenches act on, in order.
+
+    `is_load` says that the force is given: no motion changes it, but for its direction.
+    """
+
+    is_load: ClassVar[bool] = False
 
     @property
     @abc.abstractmethod
@@ -116,6 +121,7 @@ class PointForce(AbstractForce):
     the body's. Raises `ValueError` for other shapes and words.
     """
 
+    is_load: ClassVar[bool] = True
     body: str = eqx.field(static=True)
     force: Float[Array, "..."] | Callable = eqx.field(converter=as_signal)
     point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
@@ -156,6 +162,7 @@ class Torque(AbstractForce):
     for other shapes and words.
     """
 
+    is_load: ClassVar[bool] = True
     body: str = eqx.field(static=True)
     torque: Float[Array, "..."] | Callable = eqx.field(converter=as_signal)
     frame: str = eqx.field(static=True, default="world")

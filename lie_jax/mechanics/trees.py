@@ -55,6 +55,12 @@ class Tree(NamedTuple):
             -1 if place < 0 else i - i % self.width + place for i, place in enumerate(self.parents)
         )
 
+    def connected(self, joint: int) -> tuple[int, int]:
+        """Numbers of the joint's parent and child, -1 for the ground."""
+        slot = self.joint_slots[joint]
+        nearer, farther = self.bodies[self.parent_slots[slot]], self.bodies[self.width + slot]
+        return (farther, nearer) if self.reversed[joint] else (nearer, farther)
+
 
 def _places_of(numbers: tuple[int, ...]) -> tuple[int, ...]:
     places = {number: place for place, number in enumerate(numbers) if number >= 0}

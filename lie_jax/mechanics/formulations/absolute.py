@@ -17,6 +17,7 @@ from lie_jax.mechanics import attachments, readings
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.attachments import Connected
 from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.formulations import tangents
 from lie_jax.mechanics.joint_parts import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.readings import JointReaction
@@ -159,6 +160,34 @@ class RigidBodySystem(AbstractSystem):
             inertia.torque - applied.torque + reaction.torque,
         )
         return self._with_own_reactions(dynamic, q, multipliers)
+
+    def internal_force(self, t, q, v, u=None):
+        """The force f (nv,) without gravity, given forces and torques."""
+        return attachments.without_loads(self).force(t, q, v, u)
+
+    def owner(self, equation):
+        """The body or joint that an equation belongs to, in words, for messages."""
+        if equation < self.nv:
+            return f"body {self.names[equation // self.formulation.nv]!r}"
+        row = equation - self.nv
+        if row < self._joint_rows:
+            return attachments.owner(self.joints, self.names, row)
+        body = (row - self._joint_rows) // self.formulation.rows
+        return f"the coordinates of body {self.names[body]!r}"
+
+    def tangent_matrices(self, t, q, v, acceleration, multipliers, u=None):
+        """Stiffness and damping (nv, nv), assembled from those of bodies, joints and forces."""
+        t = jnp.asarray(t, q.dtype)
+        return tangents.matrices(
+            self.formulation,
+            self.bodies,
+            self.gravity,
+            [
+                *tangents.of_joints(self.joints, t, multipliers),
+                *tangents.of_forces(self.forces, t, u),
+            ],
+            *map(self._split, (q, v, acceleration, multipliers[self._joint_rows :])),
+        )
 
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""

@@ -5,6 +5,7 @@ joints, and compile time not at all with the length of a chain.
 """
 
 from itertools import accumulate
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -113,6 +114,20 @@ class TreeSystem(AbstractSystem):
     def force(self, t, q, v, u=None):
         """Applied, gyroscopic and centrifugal forces f (nv,): M v̇ = f."""
         return -self._needed(t, q, v, jnp.zeros_like(v), u)
+
+    def internal_force(self, t, q, v, u=None):
+        """The force f (nv,) without gravity, given forces and torques."""
+        return attachments.without_loads(self).force(t, q, v, u)
+
+    def owner(self, equation):
+        """The floating base or joint that an equation belongs to, in words, for messages."""
+        if equation < 6 * self.tree.bases:
+            return f"body {self.names[self.tree.bodies[equation // 6]]!r}"
+        ends = accumulate((size.nv for size in self.sizes), initial=6 * self.tree.bases)
+        joint = sum(end <= equation for end in ends) - 1
+        kind: Any = self.joints.kinds[self.tree.joint_slots[joint]]
+        parent, child = (self.names[i] if i >= 0 else GROUND for i in self.tree.connected(joint))
+        return f"{kind.__name__}({parent!r}, {child!r})"
 
     def residual(self, t, q, v, acceleration, multipliers, u=None):
         """M v̇ - f (nv,), by the recursive Newton-Euler algorithm."""
