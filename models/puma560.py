@@ -63,7 +63,7 @@ PROPORTIONAL = (40_000.0, 40_000.0, 40_000.0, 100.0, 100.0, 10.0)
 DERIVATIVE = (400.0, 400.0, 100.0, 1.0, 1.0, 0.1)
 GRAVITY = (0.0, 0.0, -9.81)
 
-# Joint angles (rad) and their rates (rad/s) at these times (s), to 15 digits after the point: an
+# Joint angles (rad), to 15 digits after the point, and their rates (rad/s) at these times (s): an
 # independent solution in extended precision, found by two routes that share no code.
 REFERENCE = {
     0.1: (

@@ -35,7 +35,7 @@ GRAVITY = (0.0, 0.0, -9.81)
 
 # θ (rad), θ̇, s (m), ṡ at these times (s) with the centre of mass in the pivot, and mid-crank, to 20
 # digits: an independent solution in extended precision, found by two routes that share no code.
-# The latter agrees with those at IFToMM to 1e-7 m at the start and 4e-6 m at 0.2 s.
+# The latter agrees with those at IFToMM to between 1e-7 and 4e-6 up to 0.2 s.
 REFERENCE = {
     1.0: (
         *(10.48407383852431045727629, 10.22988839190264214421420),

@@ -173,7 +173,7 @@ CASES = {
         lambda: lie_jax.Bushing("a", "b", EYE + np.eye(3, k=1), EYE), "stiffness", "symmetric",
         "below the diagonal"),
     "chain of other joints": (
-        lambda: chain.build(joint="revolute"), "'revolute'", "one of: 'spherical'"),
+        lambda: chain.build(joint="prismatic"), "'prismatic'", "one of: 'spherical', 'revolute'"),
     "chain of no links": (lambda: chain.build(n=0), "n=", "at least 1"),
     "chain velocities": (
         lambda: chain.build(n=2, omega_relative=np.zeros((3, 3))), "omega_relative", "(2, 3)"),

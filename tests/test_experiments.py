@@ -11,6 +11,7 @@ from experiments import (
     explicit_formulations,
     heavy_top,
     local_global_maps,
+    mechanisms,
     park_chung,
     unified_velocity,
 )
@@ -58,6 +59,16 @@ def test_heavy_top():
         assert np.all(np.abs(orders - order) < 0.05), (name, orders)
         assert max(case["quaternion_minus_rotation_vector_m"]) < 1e-11
     assert (folder / "convergence.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_mechanisms():
+    folder, errors = _written(mechanisms, "mechanisms.json")
+    # RKMK4 with 1 ms and 0.1 ms, against reference solutions of 15 digits.
+    assert max(errors["bricard_rad"].values()) < 1e-12
+    assert max(errors["puma560_rad"].values()) < 1e-10
+    for name in ("bricard.gif", "puma560.gif"):
+        assert (folder / name).stat().st_size > 10_000
 
 
 @pytest.mark.slow

@@ -1,0 +1,86 @@
+"""Moving pictures of mechanisms: each body as the lines between its joints."""
+
+from pathlib import Path
+
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import Array, Float
+from matplotlib.animation import FuncAnimation, PillowWriter
+
+import lie_jax
+from experiments import _plots
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
+
+GROUND = -1
+FRAMES_PER_SECOND = 20
+
+
+def outlines(system: RigidBodySystem) -> dict[int, np.ndarray]:
+    """The joints' points (n, 3) of each body, by its number, and of the ground, by -1; own frame.
+
+    A body with one joint gets its frame's origin as the other end.
+    """
+    points: dict[int, list] = {}
+    for group in system.joints:
+        ends = (group.element.parent_point, group.element.child_point)
+        for bodies, places in zip(group.bodies, ends, strict=True):
+            for body, place in zip(bodies, np.asarray(places), strict=True):
+                points.setdefault(body, []).append(place)
+    for body, own in points.items():
+        if body != GROUND and len(own) == 1:
+            own.append(np.zeros(3))
+    return {body: np.asarray(own) for body, own in points.items()}
+
+
+def write(
+    path: Path,
+    mechanism: lie_jax.AbstractSystem,
+    rotation: Float[Array, "frames bodies 3 3"],
+    position: Float[Array, "frames bodies 3"],
+    title: str,
+) -> None:
+    """Write an animated GIF of the poses of a mechanism's bodies, a frame for each.
+
+    `mechanism`, in absolute coordinates, says where the joints are; the poses may come from any
+    formulation. Raises `ValueError` for a mechanism in other coordinates.
+    """
+    if not isinstance(mechanism, RigidBodySystem):
+        raise ValueError(
+            f"write(mechanism=) is a {type(mechanism).__name__}; it must be in absolute "
+            "coordinates: build the model with lie_jax.R3SO3()."
+        )
+    shapes = outlines(mechanism)
+    rotations, positions = np.asarray(rotation), np.asarray(position)
+    moving = {
+        body: np.einsum("fij,pj->fpi", rotations[:, body], own) + positions[:, body, None]
+        for body, own in shapes.items()
+        if body != GROUND
+    }
+    everything = np.concatenate([x.reshape(-1, 3) for x in moving.values()])
+    middle = 0.5 * (everything.min(axis=0) + everything.max(axis=0))
+    half = 0.55 * float(np.max(np.ptp(everything, axis=0)))
+    figure = plt.figure(figsize=(4.5, 4.5))
+    axes = figure.add_subplot(projection="3d", title=title)
+    axes.set(
+        xlabel="x / m", ylabel="y / m", zlabel="z / m", xlim=middle[0] + [-half, half],
+        ylim=middle[1] + [-half, half], zlim=middle[2] + [-half, half],
+    )  # fmt: skip
+    axes.locator_params(nbins=4)
+    if GROUND in shapes:
+        axes.scatter(*shapes[GROUND].T, color=_plots.BLACK, marker="^", s=40)
+    lines = [axes.plot(*own[0].T, "o-", lw=3, ms=4)[0] for own in moving.values()]
+
+    def draw(frame):
+        for line, points in zip(lines, moving.values(), strict=True):
+            line.set(data_3d=points[frame].T)
+        return lines
+
+    animation = FuncAnimation(figure, draw, frames=len(rotations))
+    animation.save(path, writer=PillowWriter(fps=FRAMES_PER_SECOND), dpi=80)
+    plt.close(figure)
+
+
+def poses(system, q: Float[Array, "frames nq"]):
+    """Rotations and positions of all bodies in each frame."""
+    return jax.jit(jax.vmap(lambda q: system.poses(q)))(q)
