@@ -68,16 +68,22 @@ def by_kind(
     )
 
 
-def owner(groups: tuple[Connected, ...], names: tuple[str, ...], row: int) -> str:
-    """The element that a row of the constraints of these groups belongs to, in words."""
+def owner(
+    groups: tuple[Connected, ...], names: tuple[str, ...], row: int, kind: str = "rows"
+) -> str:
+    """The element that a row of the constraints of these groups belongs to, in words.
+
+    `kind` is `"rows"` or `"velocity_rows"`, as elements call their numbers.
+    """
     for group in groups:
-        k = row // group.element.rows
+        rows = getattr(group.element, kind)
+        k = row // rows if rows else group.count
         if k < group.count:
             ends = ", ".join(
                 repr(names[slot[k]] if slot[k] >= 0 else GROUND) for slot in group.bodies
             )
             return f"{type(group.element).__name__}({ends})"
-        row -= group.count * group.element.rows
+        row -= group.count * rows
     raise IndexError(f"{row} rows beyond the last one")
 
 

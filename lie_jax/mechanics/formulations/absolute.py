@@ -162,8 +162,23 @@ class RigidBodySystem(AbstractSystem):
         return self._with_own_reactions(dynamic, q, multipliers)
 
     def internal_force(self, t, q, v, u=None):
-        """The force f (nv,) without gravity, given forces and torques."""
-        return attachments.without_loads(self).force(t, q, v, u)
+        """The force f (nv,) without gravity, given forces and torques.
+
+        Its derivatives by q are those of an iteration matrix, not of f: springs, dampers and
+        controllers feel how poses change, at constant velocities ṙ and ω, and their forces and
+        moments, inertial components, are pulled back as at q. This gives the counts of [S3].
+        """
+        t, held = jnp.asarray(t, q.dtype), jax.lax.stop_gradient(q)
+        rotation, position = self.poses(q)
+        fixed, _ = self.poses(held)
+        bias = self._inertia_forces(
+            rotation, q, v, self._velocities(rotation, q, v)[1], jnp.zeros_like(v)
+        )
+        inner = attachments.without_loads(self)
+        own = inner._applied(t, rotation, position, *self._velocities(fixed, held, v), u)
+        moment = jnp.einsum("nji,njk,nk->ni", fixed, rotation, own.torque)
+        inertia = self._pull_back(rotation, q, bias.force, bias.torque)
+        return self._pull_back(fixed, held, own.force, moment) - inertia
 
     def owner(self, equation):
         """The body or joint that an equation belongs to, in words, for messages."""
@@ -172,6 +187,9 @@ class RigidBodySystem(AbstractSystem):
         row = equation - self.nv
         if row < self._joint_rows:
             return attachments.owner(self.joints, self.names, row)
+        of_velocities = row - self.nc + self.velocity_rows
+        if of_velocities >= 0:
+            return attachments.owner(self.joints, self.names, of_velocities, "velocity_rows")
         body = (row - self._joint_rows) // self.formulation.rows
         return f"the coordinates of body {self.names[body]!r}"
 
@@ -183,10 +201,10 @@ class RigidBodySystem(AbstractSystem):
             self.bodies,
             self.gravity,
             [
-                *tangents.of_joints(self.joints, t, multipliers),
+                *tangents.of_joints(self.joints, t, self._of_joints(multipliers)),
                 *tangents.of_forces(self.forces, t, u),
             ],
-            *map(self._split, (q, v, acceleration, multipliers[self._joint_rows :])),
+            *map(self._split, (q, v, acceleration, self._of_coordinates(multipliers))),
         )
 
     def acceleration(self, t, q, v, u=None):
@@ -256,7 +274,7 @@ class RigidBodySystem(AbstractSystem):
         """
 
         def at(t, q, multipliers):
-            own = attachments.split(self.joints, multipliers, self.nc - self.velocity_rows)
+            own = self._of_joints(multipliers)
             return readings.reactions(self.joints, self.names, t, *self.poses(q), own)
 
         t = jnp.asarray(t, q.dtype)
@@ -287,10 +305,16 @@ class RigidBodySystem(AbstractSystem):
         own = jax.vmap(self.formulation.generalized_force)(rotation, self._split(q), force, torque)
         return own.reshape(-1)
 
+    def _of_joints(self, multipliers: Array) -> list[Array]:
+        return attachments.split(self.joints, multipliers, self.nc - self.velocity_rows)
+
+    def _of_coordinates(self, multipliers: Array) -> Array:
+        return multipliers[self._joint_rows : self.nc - self.velocity_rows]
+
     def _with_own_reactions(self, force: Array, q: Array, multipliers: Array) -> Array:
         if not self.formulation.rows:
             return force
-        own = self._split(multipliers[self._joint_rows : self.nc - self.velocity_rows])
+        own = self._split(self._of_coordinates(multipliers))
         return force + jax.vmap(self.formulation.reaction)(self._split(q), own).reshape(-1)
 
     def _applied(
@@ -308,8 +332,7 @@ class RigidBodySystem(AbstractSystem):
 
     def _reactions(self, t: Array, rotation: Array, position: Array, multipliers: Array) -> Wrench:
         total = Wrench(jnp.zeros_like(position), jnp.zeros_like(position))
-        each = attachments.split(self.joints, multipliers, self.nc - self.velocity_rows)
-        for group, own in zip(self.joints, each, strict=True):
+        for group, own in zip(self.joints, self._of_joints(multipliers), strict=True):
             poses = attachments.poses(group, rotation, position)
             wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
                 group.element, poses, own

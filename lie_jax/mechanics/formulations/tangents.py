@@ -43,20 +43,17 @@ class Term(NamedTuple):
         return tuple(k for k, slot in enumerate(self.group.bodies) if max(slot) >= 0)
 
 
-def of_joints(groups: Sequence[Connected], t: Array, multipliers: Array) -> list[Term]:
-    """The reactions of joints under their multipliers, of which there may be more."""
+def of_joints(groups: Sequence[Connected], t: Array, multipliers: Sequence[Array]) -> list[Term]:
+    """The reactions of joints under the multipliers (count, rows) of each group."""
 
     def wrenches(parameters, poses, velocities):
         element, own = parameters
         return element.reaction(t, *poses, own)
 
-    terms, start = [], 0
-    for group in groups:
-        end = start + group.count * group.element.rows
-        own = multipliers[start:end].reshape(group.count, -1)
-        terms.append(Term(group, (group.element, own), wrenches, False))
-        start = end
-    return terms
+    return [
+        Term(group, (group.element, own), wrenches, False)
+        for group, own in zip(groups, multipliers, strict=True)
+    ]
 
 
 def of_forces(groups: Sequence[Connected], t: Array, u: Array | None) -> list[Term]:
