@@ -228,7 +228,7 @@ def test_a_disc_rolls_without_slip():
 
 # Sixth-order differences: truncation below 1e-7. The method's damping moves the result by so little
 # that its differences need a longer step.
-DIFFERENCE_STEPS = np.asarray([1e-3] * 6 + [2e-2])
+DIFFERENCE_STEPS = np.asarray([1e-3] * 6 + [1e-2])
 GRADIENT_AGREEMENT = 1e-6
 # Rounding of a result of the order 0.1, over the shortest of these steps.
 DIFFERENCE_ROUNDING = 1e-12
@@ -263,7 +263,7 @@ def _pendulum(flat, steps, checkpoint=None):
 
 def test_gradients_over_a_thousand_steps_agree_with_differences():
     """Parameters of body, joint, force and method, and the initial state."""
-    start, _ = ravel_pytree([2.0, 0.05, 3.0, 0.2, 2.0, 0.7, 0.9])
+    start, _ = ravel_pytree([2.0, 0.05, 3.0, 0.2, 2.0, 0.7, 0.5])
 
     @jax.jit
     def evaluated(points):
