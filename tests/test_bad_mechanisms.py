@@ -20,12 +20,36 @@ def _off_joint():
     return _simulate(system, lie_jax.State(state.q.at[14].set(1.5), state.v), lie_jax.RKMK())
 
 
+def _simulated(joints):
+    bodies = [_body("a"), _body("b")]
+    mechanism = lie_jax.Mechanism(bodies, joints)
+    return _simulate(*lie_jax.assemble(mechanism, lie_jax.R3SO3()), lie_jax.GeneralizedAlpha())
+
+
+def _open_loop():
+    """Three joints between the ground and two bodies; the last one misses by 0.25 m."""
+    return _simulated([_ball("ground", "a"), _ball("a", "b"), _ball("b", "ground", (0.25, 0, 0))])
+
+
+def _contradictory():
+    """Two hinges between the same bodies, about axes a right angle apart."""
+    hinge = lie_jax.RevoluteJoint
+    across = hinge("a", "b", (1.0, 0.0, 0.0), orientation=(0.5**0.5, 0.0, 0.5**0.5, 0.0))
+    return _simulated([hinge("ground", "a", (0.0, 0.0, 1.0)), _ball("a", "b"), across])
+
+
 _ball = lie_jax.SphericalJoint
 # A turn by 0.2 rad.
 _TURN = (np.cos(0.1), np.sin(0.1), 0.0, 0.0)
 
 
 CASES = {
+    "loop that does not close": (
+        _open_loop, "position constraints by 0.25", "SphericalJoint('b', 'ground')",
+        "lie_jax.project"),
+    "contradictory joints": (
+        _contradictory, "position constraints by 1", "RevoluteJoint('a', 'b')", "correct it"),
+    "massless body": (lambda: _body(mass=0.0), "Body('b').mass", "0.0", "positive", "kg"),
     "mass": (lambda: _body(mass=-2.0), "Body('b').mass", "-2.0", "positive", "kg"),
     "mass is NaN": (lambda: _body(mass=float("nan")), "mass is nan", "positive", "check sign"),
     "mass has a shape": (lambda: _body(mass=[1.0, 2.0]), "shape (2,)", "one number"),

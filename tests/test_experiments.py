@@ -12,6 +12,7 @@ from experiments import (
     heavy_top,
     local_global_maps,
     mechanisms,
+    newton_counts,
     park_chung,
     unified_velocity,
 )
@@ -69,6 +70,19 @@ def test_mechanisms():
     assert max(errors["puma560_rad"].values()) < 1e-10
     for name in ("bricard.gif", "puma560.gif"):
         assert (folder / name).stat().st_size > 10_000
+
+
+@pytest.mark.slow
+def test_newton_counts():
+    _, results = _written(newton_counts, "results.json")
+    for name, entries in results.items():
+        for h, entry in entries.items():
+            # A dash in the paper is a failure here; all that the paper could compute, we can.
+            assert entry["failed"] == (entry["paper"] is None), (name, h)
+            if entry["other_code"] is not None:
+                assert abs(entry["ours"] - entry["other_code"]) < 0.02, (name, h)
+            elif not entry["failed"]:
+                assert abs(entry["ours"] - entry["paper"]) < 0.1, (name, h)
 
 
 @pytest.mark.slow
