@@ -15,7 +15,7 @@ test: $(VENV)/.ready
 
 experiments: $(VENV)/.peers
 	$(BIN)/python -m experiments all
-	$(BIN)/python -m pytest -m slow
+	XLA_FLAGS= $(BIN)/python -m pytest -m slow
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.step_cost

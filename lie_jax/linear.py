@@ -32,8 +32,8 @@ def _eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "
     return table[:, n:][pivot_of]
 
 
-def solve(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Solution x (n,) of a x = b for a regular matrix (n, n).
+def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
+    """Solution x (n,) or (n, m) of a x = b for a regular matrix (n, n).
 
     Differentiable to any order in both modes: derivatives are solutions with the same matrix or its
     transpose, not derivatives of the elimination. A singular matrix gives non-finite numbers.
@@ -43,8 +43,8 @@ def solve(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
     return jax.lax.custom_linear_solve(
         lambda x: a @ x,
         b,
-        solve=lambda _, b: _eliminate(a, b[:, None])[:, 0],
-        transpose_solve=lambda _, b: _eliminate(a.T, b[:, None])[:, 0],
+        solve=lambda _, b: _eliminate(a, b.reshape(b.shape[0], -1)).reshape(b.shape),
+        transpose_solve=lambda _, b: _eliminate(a.T, b.reshape(b.shape[0], -1)).reshape(b.shape),
     )
 
 
@@ -62,12 +62,29 @@ def regularized(a: Float[Array, "n n"], rows: int) -> Float[Array, "n n"]:
     they regularise: a relative change of ε times its condition number, and with dependent rows of
     B a multiplier that stays near the smallest one, while S⁻¹ Bᵀ λ does not change.
     """
+    return a - jnp.diag(_regularization(a, rows))
+
+
+def _regularization(a: Array, rows: int) -> Array:
     n = a.shape[0] - rows
     own = jnp.abs(jnp.diagonal(a))
     inertia = jnp.maximum(own[:n], _LIGHTEST * jnp.max(own[:n]))
     size = jnp.sum(jnp.abs(a[n:, :n] * a[:n, n:].T) / inertia[None, :], axis=1) + own[n:]
-    epsilon = jnp.finfo(a.dtype).eps ** 0.75 * size
-    return a - jnp.diag(jnp.concatenate([jnp.zeros(n, a.dtype), epsilon]))
+    return jnp.concatenate([jnp.zeros(n, a.dtype), jnp.finfo(a.dtype).eps ** 0.75 * size])
+
+
+def solve_constrained(
+    a: Float[Array, "n n"], b: Float[Array, " n"], rows: int
+) -> Float[Array, " n"]:
+    """Solution of a x = b for the matrix of a system with constraints, redundant ones too.
+
+    That of the `regularized` matrix, corrected once for what the regularisation has changed: an
+    error of ε² in place of ε.
+    """
+    n, change = a.shape[0] - rows, _regularization(a, rows)
+    columns = jnp.eye(a.shape[0], dtype=a.dtype)[:, n:]
+    both = solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))
+    return both[:, 0] - both[:, 1:] @ (change * both[:, 0])[n:]
 
 
 # Diagonal entries below this part of the largest do not tell how easily a velocity changes:

@@ -183,11 +183,10 @@ class Accelerations(NamedTuple):
 
 def _saddle(system: AbstractSystem, t: Time, q: Configuration) -> Array:
     # The matrix of the equations of motion with constraints. It is regular where the mass matrix is
-    # singular along directions that the constraints fix, and regularised for redundant ones.
+    # singular along directions that the constraints fix.
     b = system.constraint_jacobian(t, q)
     none = jnp.zeros((system.nc, system.nc), q.dtype)
-    matrix = jnp.block([[system.mass_matrix(q), b.T], [b, none]])
-    return linear.regularized(matrix, system.nc)
+    return jnp.block([[system.mass_matrix(q), b.T], [b, none]])
 
 
 def smallest_change(
@@ -195,7 +194,7 @@ def smallest_change(
 ) -> Velocity:
     """The velocity x with B x = rates that has the least kinetic energy."""
     right = jnp.concatenate([jnp.zeros(system.nv, q.dtype), rates])
-    return linear.solve(_saddle(system, t, q), right)[: system.nv]
+    return linear.solve_constrained(_saddle(system, t, q), right, system.nc)[: system.nv]
 
 
 def accelerations_and_multipliers(
@@ -219,8 +218,8 @@ def accelerations_and_multipliers(
             jnp.zeros(0, q.dtype),
         )
     drift = _drift(system, t, q, v, stabilization)
-    matrix = _saddle(system, t, q)
-    solution = linear.solve(matrix, jnp.concatenate([system.force(t, q, v, u), -drift]))
+    right = jnp.concatenate([system.force(t, q, v, u), -drift])
+    solution = linear.solve_constrained(_saddle(system, t, q), right, system.nc)
     return Accelerations(solution[: system.nv], solution[system.nv :])
 
 
@@ -294,9 +293,4 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
 
 @eqx.filter_jit
 def _project(system: AbstractSystem, state: State, t: Array) -> Projected:
-    q = onto_constraints(system, t, state, _PROJECTION_ITERATIONS).state.q
-    v = state.v
-    # The second correction removes what the regularisation leaves of the first.
-    for _ in range(2):
-        v = v + smallest_change(system, t, q, -system.constraint_rate(t, q, v))
-    return Projected(State(q, v), jnp.max(jnp.abs(system.constraint(t, q)), initial=0.0))
+    return onto_constraints(system, t, state, _PROJECTION_ITERATIONS)
