@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments._implicit_formulations import histories, plots, tables
-from experiments._implicit_formulations.cases import CASES, FORMULATIONS, RULES, Case
+from experiments._implicit_formulations.cases import CASES, RULES, Case
 from experiments._loops import Loop, march, start, step_costs
 
 # A run is made in so many parts: after a part in which it failed it is over.
@@ -44,7 +44,7 @@ def measure(name: str) -> dict[str, dict[str, dict]]:
     case = CASES[name]
     programs, results, timed = {}, {}, {}
     for formulation in case.counts:
-        system, state = case.build(FORMULATIONS[formulation])
+        system, state = case.build(case.formulations[formulation])
         results[formulation] = {}
         for rule in case.rules_of(formulation):
             program = programs[formulation, rule] = system, RULES[rule], state
@@ -99,17 +99,21 @@ def _orders(errors: list[float | None]) -> list[float | None]:
 def main(folder: Path) -> None:
     """Measure, print tables, write numbers and plots."""
     results: dict = {"cases": {}}
+    pages = []
     for name in CASES:
-        results["cases"][name] = measure(name)
-        print(tables.of_case(name, results["cases"][name]), flush=True)
-        plots.convergence(name, results["cases"][name], folder)
-        plots.cost(name, results["cases"][name], folder)
+        figures = results["cases"][name] = measure(name)
+        pages.append(tables.of_case(name, figures))
+        print(pages[-1], flush=True)
+        plots.convergence(name, figures, folder)
+        plots.cost(name, figures, folder)
     results["work"] = tables.work(results["cases"])
     results["heavy_top_motion"] = histories.heavy_top_motion()
     results["slider_crank_motion"] = histories.slider_crank_motion()
     results["puma_motion"] = histories.puma_motion()
     (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
-    print(tables.of_rest(results))
+    pages += [tables.of_work(results["work"]), tables.of_motions(results)]
+    print(*pages[-2:], sep="\n")
+    (folder / "tables.md").write_text("\n".join(pages) + "\n")
     plots.heavy_top(results["heavy_top_motion"], folder / "heavy_top.png")
     plots.slider_crank(results["slider_crank_motion"], folder / "slider_crank.png")
     plots.puma(results["puma_motion"], folder / "puma_560.png")

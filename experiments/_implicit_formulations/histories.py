@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments._implicit_formulations.cases import FORMULATIONS, RULES
+from experiments._implicit_formulations.cases import BODY_FORMULATIONS, RULES
 from experiments._loops import march, start
 from models import heavy_top, puma560, slider_crank
 
@@ -34,7 +34,7 @@ def heavy_top_motion() -> dict[str, Any]:
     results: dict[str, Any] = {}
     arm = jnp.asarray(heavy_top.CENTER_OF_MASS)
     for name, samples in (("RV", 400), ("EP", 320)):
-        system, state = heavy_top.build(FORMULATIONS[name])
+        system, state = heavy_top.build(BODY_FORMULATIONS[name])
 
         def observe(state, system=system):
             rotation = system.poses(state.q)[0][0]
@@ -70,7 +70,7 @@ def slider_crank_motion() -> dict[str, Any]:
     """
     results: dict[str, Any] = {}
     for name, (center, reference) in _CRANKS.items():
-        system, state = slider_crank.build(FORMULATIONS["Rxyz"], crank_com=center)
+        system, state = slider_crank.build(BODY_FORMULATIONS["Rxyz"], crank_com=center)
 
         def observe(state, system=system):
             position = slider_crank.slider_position(system, state.q)
@@ -93,7 +93,7 @@ def slider_crank_motion() -> dict[str, Any]:
 
 def puma_motion() -> dict[str, Any]:
     """Fig. 19: joint angles (rad) by Euler parameters with the paper's h = 1e-4 s."""
-    system, state = puma560.build(FORMULATIONS["EP"])
+    system, state = puma560.build(BODY_FORMULATIONS["EP"])
     program = system, RULES["S3"], state
     t, seen = _path(program, 1e-4, 100, 100, lambda s: puma560.joint_angles(system, s.q))
     error = np.linalg.norm(seen[-1] - puma560.REFERENCE[1.0][0])

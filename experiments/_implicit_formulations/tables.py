@@ -1,84 +1,96 @@
-"""Tables of the experiment in Markdown."""
+"""Tables of the experiment in Markdown, as docs/implicit_formulations.md has them."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 
 from experiments._implicit_formulations.cases import CASES
 
-_NO_VALUE = ""
+
+def _columns(results: dict) -> list[tuple[str, str]]:
+    rules = dict.fromkeys(rule for of_rules in results.values() for rule in of_rules)
+    return [(name, rule) for rule in rules for name in results if rule in results[name]]
 
 
-def _headers(results: dict) -> list[tuple[str, str]]:
-    return [(name, rule) for rule in _rules(results) for name in results if rule in results[name]]
+def _failure(figures: dict, h: float) -> str:
+    for failure in figures["failed"]:
+        if failure["h"] == h:
+            return f"{'singular' if failure['singular'] else 'fails'}, {failure['t']:.2g} s"
+    return ""
 
 
-def _rules(results: dict) -> list[str]:
-    return list(dict.fromkeys(rule for rules in results.values() for rule in rules))
-
-
-def _failures(figures: dict) -> dict[float, str]:
-    return {
-        failure["h"]: f"{'singular' if failure['singular'] else 'fails'} at {failure['t']:.3g} s"
-        for failure in figures["failed"]
-    }
-
-
-def _table(results: dict, key: str, shown: str, columns: list[tuple[str, str]]) -> str:
-    sizes = max((results[n][r]["h"] for n, r in columns), key=len)
+def _table(results: dict, columns: list[tuple[str, str]], cell: Callable) -> str:
+    """One line for each step size; `cell(figures, i)` is what a column shows where it has not
+    failed.
+    """
+    series = [results[name][rule] for name, rule in columns]
+    sizes = max((figures["h"] for figures in series), key=len)
     lines = [
         "| h (s) | " + " | ".join(f"{rule}: {name}" for name, rule in columns) + " |",
-        "|---:" * (1 + len(columns)) + "|",
+        "|" + "---:|" * (1 + len(columns)),
     ]
     for i, h in enumerate(sizes):
-        cells = []
-        for name, rule in columns:
-            figures = results[name][rule]
-            value = figures[key][i] if i < len(figures["h"]) else _NO_VALUE
-            cells.append(
-                _failures(figures).get(h, "")
-                if value is None
-                else value
-                if isinstance(value, str)
-                else shown.format(value)
-            )
-        lines.append(f"| {h:.3g} | " + " | ".join(cells) + " |")
+        cells = [
+            "" if i >= len(f["h"]) else _failure(f, h) or cell(f, i)  #
+            for f in series
+        ]
+        lines.append(f"| {_short(h)} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
+def _short(value: float) -> str:
+    """Three digits, powers of ten without a leading zero."""
+    return f"{value:.3g}".replace("e-0", "e-")
+
+
+def _error(figures: dict, i: int) -> str:
+    return f"{figures['error'][i]:.1e}".replace("e-0", "e-").replace("e+00", "")
+
+
 def of_case(name: str, results: dict) -> str:
-    """Errors, orders, iterations and costs of a step."""
-    columns = _headers(results)
+    """Errors with Newton iterations, orders, and costs of a step."""
+    columns = _columns(results)
     # T in the matrix changes no error.
-    without = [c for c in columns if "with T" not in c[1]]
+    without = [column for column in columns if "with T" not in column[1]]
+    with_t = [column for column in columns if "with T" in column[1]]
     parts = [
-        f"\n## {name}",
-        f"error ({CASES[name].unit})",
-        _table(results, "error", "{:.1e}", without),
-        "observed orders",
-        *(
-            f"{rule}, {formulation}: "
-            + " ".join(
-                "–" if order is None else f"{order:.2f}"
-                for order in results[formulation][rule]["observed_order"]
-            )
+        f"## {name}",
+        f"Error ({CASES[name].unit}), Newton iterations a step:",
+        _table(
+            results,
+            without,
+            lambda figures, i: f"{_error(figures, i)}, {figures['iterations'][i]:.2f}",
+        ),
+    ]
+    if with_t:
+        parts += [
+            "Newton iterations a step with T in the matrix:",
+            _table(results, with_t, lambda figures, i: f"{figures['iterations'][i]:.2f}"),
+        ]
+    parts += [
+        "Observed orders between these step sizes:",
+        "\n".join(
+            f"- {rule}, {formulation}: " + _orders(results[formulation][rule])
             for formulation, rule in without
         ),
-        "Newton iterations a step",
-        _table(results, "iterations", "{:.2f}", columns),
-        "CPU time of a step (µs)",
-        _table(results, "step_us", "{:.1f}", without),
+        "CPU time of a step (µs):",
+        _table(results, without, lambda figures, i: f"{figures['step_us'][i]:.1f}"),
     ]
-    return "\n\n".join(parts)
+    return "\n\n".join(parts) + "\n"
 
 
-# Errors (m) at which the paper compares costs, or that all formulations reach.
+def _orders(figures: dict) -> str:
+    return ", ".join("–" if x is None else f"{x:.2f}" for x in figures["observed_order"])
+
+
+# Errors at which the paper compares costs, or others that all formulations reach (m or rad).
 _ACCURACIES = {
     "heavy top": 1e-4,
     "constrained heavy top": 1e-4,
-    "rotor": 1e-6,
+    "rotor": 1e-5,
     "slider-crank": 1e-4,
-    "Puma 560": 1e-5,
+    "Puma 560": 1e-6,
 }
 
 
@@ -115,31 +127,40 @@ def _seconds_to_reach(figures: dict, error: float, duration: float) -> float | N
     return None
 
 
-def of_rest(results: dict) -> str:
-    """Costs of an accuracy and what the time histories give."""
-    lines = ["\n## CPU time to an error"]
-    for name, reached in results["work"].items():
-        lines.append(f"\n{name}, {reached['error']:g} {CASES[name].unit}")
-        lines += [
-            f"  {key}: " + ("–" if seconds is None else f"{seconds:.3g} s")
-            for key, seconds in reached["cpu_s"].items()
-        ]
+def of_work(reached: dict) -> str:
+    """CPU time to an accuracy."""
+    lines = [
+        "## CPU time to an error\n",
+        "| | error | formulation, rule: CPU time (ms) |",
+        "|---|---:|---|",
+    ]
+    for name, figures in reached.items():
+        times = "; ".join(
+            f"{key}: {'–' if seconds is None else f'{1e3 * seconds:.3g}'}"
+            for key, seconds in figures["cpu_s"].items()
+            if "with T" not in key
+        )
+        lines.append(f"| {name} | {_short(figures['error'])} {CASES[name].unit} | {times} |")
+    return "\n".join(lines) + "\n"
+
+
+def of_motions(results: dict) -> str:
+    """What the time histories give."""
     top, crank, puma = (
         results[key] for key in ("heavy_top_motion", "slider_crank_motion", "puma_motion")
     )
     return "\n".join(
         [
-            *lines,
-            "\n## Time histories\n",
-            f"heavy top: deviation at 1 s {top['deviation_m']:.3g} m,"
-            f" RV - EP up to 0.8 s {top['RV_minus_EP_m']:.3g} m",
+            "## Time histories\n",
+            f"- heavy top: deviation at 1 s {top['deviation_m']:.3g} m,"
+            f" RV from EP up to 0.8 s {top['RV_minus_EP_m']:.3g} m",
             *(
-                f"slider-crank, {name}: s(5 s) = {crank[name]['s_at_5_s']:.7f} m,"
+                f"- slider-crank, {name}: s(5 s) = {crank[name]['s_at_5_s']:.7f} m,"
                 f" error {crank[name]['error_m']:.3g} m"
                 for name in ("pivot", "mid-crank")
             ),
-            f"the readings differ by {crank['readings_differ_by_m']:.4g} m",
-            f"Puma 560: error {puma['error_rad']:.3g} rad,"
+            f"- the readings differ by {crank['readings_differ_by_m']:.4g} m",
+            f"- Puma 560: error {puma['error_rad']:.3g} rad,"
             f" {puma['from_command_rad']:.3g} rad from the command",
         ]
     )
