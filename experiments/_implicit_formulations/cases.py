@@ -111,7 +111,7 @@ CASES = {
         1.0,
         ("S3", "S3, modified", "S3 with T", "S3 with T, modified", "default"),
         625,
-        dict.fromkeys(_OF_BODIES, 8),
+        dict.fromkeys(_OF_BODIES, 7),
     ),
     "rotor": Case(
         rotor.build,
@@ -141,7 +141,7 @@ CASES = {
         1.0,
         ("S3", "default"),
         10,
-        dict.fromkeys(_OF_ROBOT, 11),
+        dict.fromkeys(_OF_ROBOT, 10),
         _OF_ROBOT,
     ),
 }
