@@ -101,7 +101,7 @@ CASES = {
         1.0,
         ("S3", "default"),
         625,
-        dict.fromkeys(_OF_BODIES, 10),
+        dict.fromkeys(_OF_BODIES, 9),
     ),
     "constrained heavy top": Case(
         _held_top,
