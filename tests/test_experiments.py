@@ -232,19 +232,18 @@ def test_implicit_formulations():
     cases = results["cases"]
     top, held, rotor = (cases[name] for name in ("heavy top", "constrained heavy top", "rotor"))
     crank, puma = cases["slider-crank"], cases["Puma 560"]
-    # Second order at the smallest steps; angles of the top come close to a singularity, the rotor's
-    # oscillate with its spin.
-    for case in cases.values():
-        for name, rules in case.items():
-            for rule, figures in rules.items():
-                if (
-                    name == "Rxyz"
-                    and case in (top, held, rotor)
-                    or (case is rotor and name == "EP")
-                ):
-                    continue
-                orders = np.asarray(figures["observed_order"][-2:], float)
-                assert np.all(np.abs(orders - 2.0) < 0.1), (name, rule, orders)
+    # Second order at the smallest steps, where nothing disturbs it: angles of the top come close to
+    # a singularity, those of the rotor oscillate with its spin as Euler parameters do, and the
+    # paper's tolerance of Newton's method is seen in the small errors of the slider-crank.
+    for methods, rules in (
+        ((top["RV"], top["EP"], held["RV"], held["EP"], *puma.values()), ("S3", "default")),
+        ((rotor["RV"],), ("S3", "default")),
+        ((crank["RV"], crank["Rxyz"]), ("default",)),
+    ):
+        for figures in methods:
+            for rule in rules:
+                orders = np.asarray(figures[rule]["observed_order"][-2:], float)
+                assert np.all(np.abs(orders - 2.0) < 0.1), (rule, orders)
     # What [S3] finds of the top: Euler parameters err least, the Lie group iterates least and takes
     # the largest steps, alone by the paper's Newton method.
     for case, counted, factor in ((top, "S3", 5.0), (held, "S3 with T", 3.0)):
@@ -266,6 +265,10 @@ def test_implicit_formulations():
         assert not rotor["RV"][rule]["failed"] and not rotor["Rxyz"][rule]["failed"]
         best, lie, angles = (rotor[name][rule]["error"][-1] for name in ("EP", "RV", "Rxyz"))
         assert 5.0 * best < lie < 0.2 * angles, rule
+    # Of the slider-crank: conventional coordinates are more accurate for h > 1e-4 s.
+    for rule in ("S3", "default"):
+        for name in ("EP", "Rxyz"):
+            assert np.all(np.less(*_common(crank[name][rule], crank["RV"][rule]))), (name, rule)
     # T in the matrix saves iterations where rotations in a step are large.
     full, with_t = (held["RV"][rule]["iterations"][0] for rule in ("S3", "S3 with T"))
     assert full > 1.5 * with_t
