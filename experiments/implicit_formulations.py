@@ -20,7 +20,7 @@ _TIMED = {
     "constrained heavy top": 500,
     "rotor": 1000,
     "slider-crank": 100,
-    "Puma 560": 40,
+    "Puma 560": 20,
 }
 
 
