@@ -20,8 +20,8 @@ _OF_BODIES = tuple(BODY_FORMULATIONS)
 
 
 class _AnglesBeyond(lie_jax.TaitBryan):
-    """Angles that may leave |β| < π/2, as the paper's do: links 1 and 2 of the robot turn about an
-    axis along which β passes -π/2 at a constant rate, while the other angles rest.
+    """Angles that may leave |β| < π/2, as the paper's must have done: β of links 1 and 2 is the
+    angle of joint 1 and passes -π/2, where α and γ stay smooth.
     """
 
     def regular(self, q):
