@@ -10,6 +10,7 @@ from experiments import (
     demo,
     explicit_formulations,
     heavy_top,
+    implicit_formulations,
     local_global_maps,
     mechanisms,
     newton_counts,
@@ -242,3 +243,79 @@ def test_explicit_formulations():
 # Errors of positions (m) above it are the methods' own: rounding over millions of steps stays a
 # hundred times below.
 ROUNDED_MOTION = 1e-9
+
+
+def _common(first: dict, second: dict) -> np.ndarray:
+    """Errors (2, steps) of two methods at the step sizes where both succeed."""
+    pairs = zip(first["error"], second["error"], strict=False)
+    return np.asarray([pair for pair in pairs if None not in pair]).T
+
+
+@pytest.mark.slow
+def test_implicit_formulations():
+    folder, results = _written(implicit_formulations, "results.json")
+    cases = results["cases"]
+    top, held, rotor = (cases[name] for name in ("heavy top", "constrained heavy top", "rotor"))
+    crank, puma = cases["slider-crank"], cases["Puma 560"]
+    # Second order at the smallest steps, where nothing disturbs it: angles of the top come close to
+    # a singularity, those of the rotor oscillate with its spin as Euler parameters do, and the
+    # paper's tolerance of Newton's method is seen in the small errors of the slider-crank.
+    for methods, rules in (
+        ((top["RV"], top["EP"], held["RV"], held["EP"], *puma.values()), ("S3", "default")),
+        ((rotor["RV"],), ("S3", "default")),
+        ((crank["RV"], crank["Rxyz"]), ("default",)),
+    ):
+        for figures in methods:
+            for rule in rules:
+                orders = np.asarray(figures[rule]["observed_order"][-2:], float)
+                assert np.all(np.abs(orders - 2.0) < 0.1), (rule, orders)
+    # What [S3] finds of the top: Euler parameters err least, the Lie group iterates least and takes
+    # the largest steps, alone by the paper's Newton method.
+    for case, counted, factor in ((top, "S3", 5.0), (held, "S3 with T", 3.0)):
+        for rule in ("S3", "default"):
+            lie, parameters = _common(case["RV"][rule], case["EP"][rule])[:, -5:]
+            assert np.all(lie > factor * parameters), rule
+            lie, angles = _common(case["RV"][rule], case["Rxyz"][rule])[:, -3:]
+            assert np.all(lie < angles), rule
+        assert not case["RV"]["S3"]["failed"]
+        assert case["EP"]["S3"]["failed"][0]["h"] == case["RV"]["S3"]["h"][0]
+        assert case["Rxyz"]["S3"]["failed"][0]["h"] == case["RV"]["S3"]["h"][0]
+        for i, count in enumerate(case["RV"][counted]["iterations"]):
+            for other in ("EP", "Rxyz"):
+                theirs = case[other]["S3"]["iterations"][i]
+                assert theirs is None or count <= theirs + EQUAL_COUNTS, (other, i)
+    # The rotor's Euler parameters fail at the largest steps and are the best at the smallest.
+    assert [failure["h"] for failure in rotor["EP"]["S3"]["failed"]] == rotor["EP"]["S3"]["h"][:4]
+    for rule in ("S3", "default"):
+        assert not rotor["RV"][rule]["failed"] and not rotor["Rxyz"][rule]["failed"]
+        best, lie, angles = (rotor[name][rule]["error"][-1] for name in ("EP", "RV", "Rxyz"))
+        assert 5.0 * best < lie < 0.2 * angles, rule
+    # Of the slider-crank: conventional coordinates are more accurate for h > 1e-4 s.
+    for rule in ("S3", "default"):
+        for name in ("EP", "Rxyz"):
+            assert np.all(np.less(*_common(crank[name][rule], crank["RV"][rule]))), (name, rule)
+    # T in the matrix saves iterations where rotations in a step are large.
+    full, with_t = (held["RV"][rule]["iterations"][0] for rule in ("S3", "S3 with T"))
+    assert full > 1.5 * with_t
+    # Of the robot: joint coordinates err least and cost least.
+    for rule in ("S3", "default"):
+        minimal = puma["Min. Coord."][rule]
+        for name in ("RV", "EP", "Rxyz"):
+            other = puma[name][rule]
+            assert np.all(np.less(*_common(minimal, other))), (name, rule)
+            costs = zip(minimal["step_us"], other["step_us"], strict=True)
+            assert all(least < cost for least, cost in costs if cost is not None)
+    assert results["slider_crank_motion"]["readings_differ_by_m"] > 0.01
+    for name in ("pivot", "mid-crank"):
+        assert results["slider_crank_motion"][name]["error_m"] < 1e-6
+    assert results["puma_motion"]["from_command_rad"] < 1e-3
+    for case in cases:
+        stem = case.lower().replace(" ", "_").replace("-", "_")
+        for kind in ("convergence", "work"):
+            assert (folder / f"{stem}_{kind}.png").stat().st_size > 10_000
+    for name in ("heavy_top", "slider_crank", "puma_560"):
+        assert (folder / f"{name}.png").stat().st_size > 10_000
+
+
+# Averages of iterations that differ in single steps only.
+EQUAL_COUNTS = 0.05
