@@ -1,0 +1,91 @@
+"""The undamped double pendulum over 1e5 steps, and at steps that grow small."""
+
+import equinox as eqx
+import jax
+import numpy as np
+
+import lie_jax
+from experiments._constrained_groups.cases import method
+from experiments._constrained_groups.measure import REFERENCE_METHOD
+from experiments._constrained_groups.runs import Program, seen
+from models import double_pendulum
+
+GROUPS = {"SE(3)": lie_jax.SE3(), "R³×SO(3)": lie_jax.R3SO3()}
+DAMPING = (1.0, 0.9, 0.5)
+STEP, STEPS, SAMPLES = 1e-3, 100_000, 1000
+EXPLICIT = "RKMK4, projection"
+
+
+def energies() -> dict:
+    """Energy over time of each group and method, less its initial value (J), and the drifts."""
+    results: dict = {"t": np.linspace(0.0, STEP * STEPS, SAMPLES + 1).tolist(), "runs": {}}
+    for group, formulation in GROUPS.items():
+        system, state = double_pendulum.build(formulation)
+        methods = {
+            f"index {index}, ρ∞ = {rho:g}": method(rho, index=index)
+            for index in (3, 2)
+            for rho in DAMPING
+        }
+        methods[EXPLICIT] = lie_jax.RKMK("rk4", stabilization=lie_jax.Projection())
+        for name, integrator in methods.items():
+            results["runs"][f"{group}, {name}"] = _energy(system, state, integrator)
+    return results
+
+
+def _energy(system, state, integrator) -> dict:
+    recording = Program(system, integrator, state, SAMPLES).run(STEP, STEPS, STEPS // SAMPLES)
+    energy = np.asarray(_total(system, recording.q, recording.v))
+    change = energy - energy[0]
+    t = np.linspace(0.0, STEP * STEPS, SAMPLES + 1)
+    # Energy oscillates with the motion; a straight line through it tells what it loses.
+    slope = np.polyfit(t, change, 1)[0] if np.all(np.isfinite(change)) else np.nan
+    return {
+        "initial_J": float(energy[0]),
+        "change_J": change.tolist(),
+        "slope_J_per_s": float(slope),
+        "largest_J": float(np.max(np.abs(change))),
+        "mean_of_last_tenth_J": float(np.mean(change[-SAMPLES // 10 :])),
+        "iterations": int(recording.iterations) / STEPS,
+    }
+
+
+@eqx.filter_jit
+def _total(system, q, v):
+    def total(q, v):
+        return system.kinetic_energy(q, v) + system.potential_energy(q)
+
+    return jax.vmap(total)(q, v)
+
+
+NOISE_SECONDS = 0.02
+_NOISE_SAMPLES = 200
+NOISE_COUNTS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
+
+
+def noise() -> dict:
+    """Largest errors of multipliers (N) and twists at steps from 2e-3 s down to 1e-6 s."""
+    system, state = double_pendulum.build(lie_jax.R3SO3())
+
+    def run(integrator, steps):
+        every = max(1, steps // _NOISE_SAMPLES)
+        program = Program(system, integrator, state, _NOISE_SAMPLES)
+        recording = program.run(NOISE_SECONDS / steps, steps, every)
+        count = steps // every
+        return seen(program, double_pendulum.centers_of_mass, recording, count)
+
+    truth = run(REFERENCE_METHOD, _NOISE_SAMPLES)
+    results: dict = {"h": [NOISE_SECONDS / n for n in NOISE_COUNTS], "multipliers": {}}
+    for field in ("multipliers", "twists"):
+        results[field] = {}
+    for index in (3, 2):
+        runs = [run(method(index=index), n) for n in NOISE_COUNTS]
+        for field in ("multipliers", "twists"):
+            results[field][f"index {index}"] = [
+                _difference(getattr(r, field), getattr(truth, field)) for r in runs
+            ]
+    return results
+
+
+def _difference(values: np.ndarray, truth: np.ndarray) -> float:
+    stride = (truth.shape[0] - 1) // (values.shape[0] - 1)
+    return float(np.max(np.abs(values - truth[::stride])))

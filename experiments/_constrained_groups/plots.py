@@ -1,0 +1,87 @@
+"""Plots: errors of both groups, starts, noise of multipliers, energy."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import NullFormatter
+
+from experiments import _plots
+
+_LOOKS = {
+    "SE(3) exp": {"color": _plots.BLUE, "marker": "o"},
+    "SE(3) cay": {"color": _plots.SKY, "marker": "v", "linestyle": "--"},
+    "R³×SO(3) exp": {"color": _plots.ORANGE, "marker": "s"},
+    "R³×SO(3) cay": {"color": _plots.RED, "marker": "^", "linestyle": "--"},
+    "index 2": {"color": _plots.GREEN, "marker": "D", "linestyle": ":"},
+    "plain start": {"color": _plots.PURPLE, "marker": "x", "linestyle": "-."},
+}
+_FIELDS = {"observed": "observed point", "twists": "twists", "multipliers": "multipliers"}
+
+
+def errors(cases: dict, path: Path) -> None:
+    """Largest error of all instants against the step size: a row a case, a column a field."""
+    figure, axes = plt.subplots(len(cases), 3, figsize=(8.5, 1.9 * len(cases)))
+    for row, (name, case) in zip(axes, cases.items(), strict=True):
+        for axis, (field, title) in zip(row, _FIELDS.items(), strict=True):
+            for program, look in _LOOKS.items():
+                figures = case["programs"].get(program)
+                if figures and max(figures[field]) > 0.0:
+                    axis.loglog(figures["h"], figures[field], label=program, markersize=4, **look)
+            if not axis.lines:
+                axis.set_axis_off()
+                continue
+            axis.xaxis.set_minor_formatter(NullFormatter())
+            axis.tick_params(labelsize=7)
+            if row is axes[0]:
+                axis.set_title(title, fontsize=10)
+        unit = case["unit"]
+        row[0].set_ylabel(f"{name}\n({unit})", fontsize=9)
+        row[1].set_ylabel("(m/s, rad/s)", fontsize=8)
+        if row[2].lines:
+            row[2].set_ylabel("(N, N m)", fontsize=8)
+    figure.supxlabel("step size h (s)", fontsize=10)
+    handles = {
+        line.get_label(): line for axis in axes.flat for line in axis.lines
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
+    _plots.save(figure, path)
+
+
+def energy(results: dict, path: Path) -> None:
+    """Energy against time: without damping, and how damping loses it."""
+    figure, (kept, lost) = plt.subplots(1, 2, figsize=(8.5, 4.2))
+    t, runs = np.asarray(results["t"]), results["runs"]
+    styles = {"SE(3)": "-", "R³×SO(3)": "--"}
+    colours = {3: (_plots.BLUE, _plots.SKY), 2: (_plots.RED, _plots.ORANGE)}
+    for group, style in styles.items():
+        for index, (strong, weak) in colours.items():
+            for rho, colour, axis in ((1.0, strong, kept), (0.9, strong, lost), (0.5, weak, lost)):
+                name = f"{group}, index {index}, ρ∞ = {rho:g}"
+                axis.plot(
+                    t, runs[name]["change_J"], style, color=colour, linewidth=0.8, label=name
+                )
+    kept.set_title("without numerical damping", fontsize=10)
+    lost.set_title("with numerical damping", fontsize=10)
+    for axis in (kept, lost):
+        axis.set(xlabel="time (s)", ylabel="change of energy (J)")
+        axis.legend(fontsize=7)
+    _plots.save(figure, path)
+
+
+def noise(results: dict, path: Path) -> None:
+    """Errors of multipliers and twists against the step size, down to where rounding rules."""
+    figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8))
+    h = np.asarray(results["h"])
+    for axis, field, unit in zip(axes, ("multipliers", "twists"), ("N", "m/s, rad/s"), strict=True):
+        looks = zip(results[field].items(), ("o", "s"), (_plots.BLUE, _plots.RED), strict=True)
+        for (name, values), marker, colour in looks:
+            axis.loglog(h, values, marker=marker, color=colour, label=name, markersize=4)
+        first = results[field]["index 3"][0]
+        axis.loglog(h, first * (h / h[0]) ** 2, ":", color=_plots.BLACK, linewidth=0.8)
+        axis.set(xlabel="step size h (s)", ylabel=f"largest error of {field} ({unit})")
+    amplified = np.asarray([1e-6, 1e-4])
+    axes[0].loglog(amplified, 1e-16 / amplified**2, "--", color="0.5", linewidth=0.8)
+    axes[0].annotate("1e-16/h²", (amplified[1], 1e-16 / amplified[1] ** 2), fontsize=8)
+    axes[0].legend(fontsize=8)
+    _plots.save(figure, path)

@@ -1,0 +1,99 @@
+"""What was measured as tables in Markdown."""
+
+from collections.abc import Iterable
+
+
+def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    head = list(head)
+    print("\n| " + " | ".join(head) + " |")
+    print("|---" + "|---:" * (len(head) - 1) + "|")
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+
+
+def _number(x: float | None) -> str:
+    return "" if x is None else f"{x:.2e}".replace("e-0", "e-").replace("e+0", "e+")
+
+
+def _order(orders: list[float]) -> str:
+    return f"{orders[-1]:.2f}" if orders else ""
+
+
+def cases(results: dict) -> None:
+    """A table of each case: errors at the smallest step, orders, iterations, drifts, costs."""
+    for name, case in results.items():
+        programs = case["programs"]
+        h = next(iter(programs.values()))["h"]
+        print(
+            f"\n{name}: errors at h = {h[-1]:.3g} s, observed order from {h[-2]:.3g} s on; "
+            f"reference run errs by {_number(case['reference_error'])} {case['unit']}"
+        )
+        head = (
+            *("", f"end ({case['unit']})", "order", "all instants", "order", "twists", "order"),
+            *("multipliers", "order", "iterations", "drift", "of rates", "µs a step"),
+        )
+        rows = []
+        for program, f in programs.items():
+            row = [program]
+            for field in ("end", "observed", "twists", "multipliers"):
+                forced = f[field][-1] > 0.0
+                row += [_number(f[field][-1]), _order(f["order_" + field])] if forced else ["", ""]
+            row += [f"{f['iterations'][0]:.2f} to {f['iterations'][-1]:.2f}"]
+            row += [_number(max(f["drift"])), _number(f["rate_drift"][-1]), f"{f['step_us']:.1f}"]
+            rows.append(row)
+        _table(head, rows)
+        if "unified" in programs:
+            print("\nunified - SE(3) exp:", programs["unified"]["minus_se3"])
+
+
+def extrapolations(results: dict) -> None:
+    """Errors left by extrapolation."""
+    head = ("", "smallest h (s)", "as computed", "order", "h² removed", "order")
+    rows = []
+    for name, case in results.items():
+        f = case["extrapolated"]
+        row = [name, f"{f['h'][-1]:.3g}"]
+        for column in ("h²", "h³"):
+            row += [_number(f["errors"][column][-1]), _order(f["orders"][column])]
+        rows.append([*row, _number(f["errors"]["h⁴"][-1]), _number(f["reached"])])
+    _table((*head, "h³ removed, too", "reached"), rows)
+
+
+def energies(results: dict) -> None:
+    """Drift of energy."""
+    rows = [
+        (
+            name,
+            _number(run["largest_J"]),
+            _number(run["mean_of_last_tenth_J"]),
+            _number(run["slope_J_per_s"]),
+        )
+        for name, run in results["runs"].items()
+    ]
+    _table(("", "largest change (J)", "mean of the last tenth (J)", "slope (J/s)"), rows)
+
+
+def noise(results: dict) -> None:
+    """Errors of multipliers and twists as steps grow small."""
+    columns = {
+        f"{field}, {index}": values
+        for field in ("multipliers", "twists")
+        for index, values in results[field].items()
+    }
+    rows = (
+        (f"{h:.0e}", *(_number(values[i]) for values in columns.values()))
+        for i, h in enumerate(results["h"])
+    )
+    _table(("h (s)", *columns), rows)
+
+
+def newton(results: dict) -> None:
+    """CPU time of a step by the way to the iteration matrix."""
+    ways = list(dict.fromkeys(way for case in results.values() for way in case))
+    rows = []
+    for name, case in results.items():
+        cells = (case.get(way) for way in ways)
+        rows.append(
+            [name, *(f"{c['step_us']:.1f} ({c['iterations']:.2f})" if c else "" for c in cells)]
+        )
+    _table(("µs a step (iterations)", *ways), rows)
