@@ -34,18 +34,20 @@ class Case(NamedTuple):
     """A model, run over some seconds in several numbers of steps by some of the `PROGRAMS`.
 
     `build(formulation)` gives the system and its state, `observe(system, q)` the numbers (k,) whose
-    error counts, `unit` theirs, and `reference` (k,) what they are at the end.
+    error counts, `unit` theirs, and `references` what they are at some times (s), multiples of a
+    tenth of all, the end among them. `switch`: when a command switches, if one does.
     """
 
     build: Callable
     observe: Callable
     unit: str
-    reference: tuple[float, ...]
+    references: dict[float, tuple[float, ...]]
     seconds: float
     step_counts: tuple[int, ...]
     # Runs for the error that extrapolation leaves.
     fine_counts: tuple[int, ...]
     programs: tuple[str, ...]
+    switch: float | None = None
 
 
 def _slider(system, q):
@@ -60,13 +62,17 @@ def _doubled(first: int, count: int = 4) -> tuple[int, ...]:
     return tuple(first * 2**k for k in range(count))
 
 
+def _until(end: float, reference: dict) -> dict:
+    return {t: values for t, values in reference.items() if t <= end}
+
+
 _GROUPS = (SE3_EXP, "SE(3) cay", R3SO3_EXP, "R³×SO(3) cay")
 CASES = {
     "heavy top": Case(
         partial(heavy_top.build, constrained=True),
         heavy_top.center_of_mass,
         "m",
-        heavy_top.REFERENCE[1.0],
+        heavy_top.REFERENCE,
         1.0,
         _doubled(2500),
         _doubled(20_000, 4),
@@ -76,7 +82,7 @@ CASES = {
         rotor.build,
         rotor.observed_point,
         "m",
-        rotor.REFERENCE[0.1],
+        _until(0.1, rotor.REFERENCE),
         0.1,
         _doubled(5000),
         _doubled(40_000, 3),
@@ -86,7 +92,7 @@ CASES = {
         slider_crank.build,
         _slider,
         "m",
-        slider_crank.REFERENCE[1.0][2:3],
+        {1.0: slider_crank.REFERENCE[1.0][2:3]},
         1.0,
         _doubled(250),
         _doubled(2000, 4),
@@ -96,7 +102,7 @@ CASES = {
         bricard.build,
         bricard.observed_point,
         "m",
-        bricard.REFERENCE[1.0][0],
+        {t: point for t, (point, _) in _until(1.0, bricard.REFERENCE).items()},
         1.0,
         _doubled(125),
         _doubled(1000, 3),
@@ -106,17 +112,21 @@ CASES = {
         puma560.build,
         puma560.joint_angles,
         "rad",
-        puma560.REFERENCE[1.0][0],
+        {t: angles for t, (angles, _) in puma560.REFERENCE.items()},
         1.0,
         _doubled(500),
         _doubled(2000, 3),
         (SE3_EXP, R3SO3_EXP, "index 2"),
+        puma560.SWITCH,
     ),
     "double pendulum": Case(
         double_pendulum.build,
         _centers,
         "m",
-        tuple(x for center in double_pendulum.REFERENCE[1.0] for x in center),
+        {
+            t: first + second
+            for t, (first, second) in _until(1.0, double_pendulum.REFERENCE).items()
+        },
         1.0,
         _doubled(250),
         _doubled(2000, 4),

@@ -57,9 +57,11 @@ def _total(system, q, v):
     return jax.vmap(total)(q, v)
 
 
+NOISE_METHODS = ((3, 0.9), (3, 0.5), (2, 0.9))
 NOISE_SECONDS = 0.02
 _NOISE_SAMPLES = 200
-NOISE_COUNTS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
+# All beyond the number of samples are multiples of it.
+NOISE_COUNTS = (10, 20, 50, 100, 200, 400, 1000, 2000, 5000, 10_000, 20_000)
 
 
 def noise() -> dict:
@@ -77,10 +79,10 @@ def noise() -> dict:
     results: dict = {"h": [NOISE_SECONDS / n for n in NOISE_COUNTS], "multipliers": {}}
     for field in ("multipliers", "twists"):
         results[field] = {}
-    for index in (3, 2):
-        runs = [run(method(index=index), n) for n in NOISE_COUNTS]
+    for index, rho in NOISE_METHODS:
+        runs = [run(method(rho, index=index), n) for n in NOISE_COUNTS]
         for field in ("multipliers", "twists"):
-            results[field][f"index {index}"] = [
+            results[field][f"index {index}, ρ∞ = {rho:g}"] = [
                 _difference(getattr(r, field), getattr(truth, field)) for r in runs
             ]
     return results

@@ -17,7 +17,7 @@ def reference(case: Case) -> tuple[Seen, float]:
     integrator = REFERENCE_METHOD if system.nc else lie_jax.RKMK("rk67")
     program = Program(system, integrator, state, steps)
     truth = seen(program, case.observe, program.run(case.seconds / steps, steps), steps)
-    return truth, _norm(truth.observed[-1] - np.asarray(case.reference))
+    return truth, _norm(truth.observed[-1] - np.asarray(case.references[case.seconds]))
 
 
 def _norm(x) -> float:
@@ -31,6 +31,9 @@ def _largest(difference: np.ndarray) -> float:
 _FIELDS = ("observed", "twists", "multipliers")
 # Steps that count as the first ones.
 _FIRST = 10
+# Steps after a switch in which what it excites is seen and decays.
+_AFTER = 40
+_TENTHS = 10
 
 
 def measure(case: Case, truth: Seen) -> dict[str, dict]:
@@ -57,13 +60,14 @@ def _errors(case: Case, program: Program, truth: Seen) -> dict:
         "rate_drift": [],
         **{field: [] for field in _FIELDS},
         "first_multipliers": [],
+        "switched_multipliers": [],
         "worst_multipliers_t": [],
     }
     for steps in case.step_counts:
         recording = program.run(case.seconds / steps, steps)
         run = seen(program, case.observe, recording, steps)
         stride = case.step_counts[-1] // steps
-        figures["end"].append(_norm(run.observed[-1] - np.asarray(case.reference)))
+        figures["end"].append(_norm(run.observed[-1] - np.asarray(case.references[case.seconds])))
         figures["iterations"].append(int(recording.iterations) / steps)
         figures["drift"].append(_largest(run.drift))
         figures["rate_drift"].append(_largest(run.rate_drift))
@@ -73,12 +77,19 @@ def _errors(case: Case, program: Program, truth: Seen) -> dict:
         if run.multipliers.size:
             off = np.max(np.abs(run.multipliers - truth.multipliers[::stride]), axis=1)
             figures["first_multipliers"].append(_largest(off[: _FIRST + 1]))
+            if case.switch is not None:
+                switch = round(case.switch / case.seconds * steps)
+                figures["switched_multipliers"].append(_largest(off[switch:][: _AFTER + 1]))
             figures["worst_multipliers_t"].append(float(np.argmax(off) * case.seconds / steps))
-    for field in ("end", *_FIELDS, "first_multipliers", "rate_drift"):
-        errors = np.asarray(figures[field])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            figures["order_" + field] = np.log2(errors[:-1] / errors[1:]).tolist()
+    for field in ("end", *_FIELDS, "first_multipliers", "switched_multipliers", "rate_drift"):
+        figures["order_" + field] = _orders(figures[field])
     return figures
+
+
+def _orders(errors) -> list[float]:
+    """log₂ of each error over that of half the step, where there is any."""
+    pairs = zip(errors[:-1], errors[1:], strict=True)
+    return [float(np.log2(a / b)) if a > 0.0 and b > 0.0 else float("nan") for a, b in pairs]
 
 
 def _compare_unified(case: Case, programs: dict[str, Program], results: dict) -> None:
@@ -103,22 +114,24 @@ def extrapolated(case: Case) -> dict:
     program = Program(system, method(), state, case.step_counts[-1])
     columns = []
     for steps in case.fine_counts:
-        recording = program.run(case.seconds / steps, steps, steps)
-        columns.append(seen(program, case.observe, recording, 1).observed[1])
-    expected = np.asarray(case.reference)
+        recording = program.run(case.seconds / steps, steps, steps // _TENTHS)
+        columns.append(seen(program, case.observe, recording, _TENTHS).observed)
     values, table = np.asarray(columns), {}
     table["h²"] = values
     for power, name in ((2, "h³"), (3, "h⁴")):
         values = values[1:] + (values[1:] - values[:-1]) / (2**power - 1)
         table[name] = values
-    errors = {name: [_norm(x - expected) for x in rows] for name, rows in table.items()}
-    return {
-        "program": R3SO3_EXP,
-        "h": [case.seconds / n for n in case.fine_counts],
-        "errors": errors,
-        "orders": {
-            name: np.log2(np.asarray(e[:-1]) / np.asarray(e[1:])).tolist()
-            for name, e in errors.items()
-        },
-        "reached": min(min(e) for e in errors.values()),
-    }
+    results = {}
+    for t, expected in case.references.items():
+        place = round(_TENTHS * t / case.seconds)
+        errors = {
+            name: [_norm(x[place] - np.asarray(expected)) for x in rows]
+            for name, rows in table.items()
+        }
+        results[str(t)] = {
+            "h": [case.seconds / n for n in case.fine_counts],
+            "errors": errors,
+            "orders": {name: _orders(e) for name, e in errors.items()},
+            "reached": min(min(e) for e in errors.values()),
+        }
+    return results

@@ -19,6 +19,10 @@ _LOOKS = {
 _FIELDS = {"observed": "observed point", "twists": "twists", "multipliers": "multipliers"}
 
 
+_NOISE_COLOURS = (_plots.BLUE, _plots.SKY, _plots.RED)
+_ROUNDING = 2e-16
+
+
 def errors(cases: dict, path: Path) -> None:
     """Largest error of all instants against the step size: a row a case, a column a field."""
     figure, axes = plt.subplots(len(cases), 3, figsize=(8.5, 1.9 * len(cases)))
@@ -41,9 +45,7 @@ def errors(cases: dict, path: Path) -> None:
         if row[2].lines:
             row[2].set_ylabel("(N, N m)", fontsize=8)
     figure.supxlabel("step size h (s)", fontsize=10)
-    handles = {
-        line.get_label(): line for axis in axes.flat for line in axis.lines
-    }
+    handles = {line.get_label(): line for axis in axes.flat for line in axis.lines}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
     _plots.save(figure, path)
 
@@ -58,9 +60,7 @@ def energy(results: dict, path: Path) -> None:
         for index, (strong, weak) in colours.items():
             for rho, colour, axis in ((1.0, strong, kept), (0.9, strong, lost), (0.5, weak, lost)):
                 name = f"{group}, index {index}, ρ∞ = {rho:g}"
-                axis.plot(
-                    t, runs[name]["change_J"], style, color=colour, linewidth=0.8, label=name
-                )
+                axis.plot(t, runs[name]["change_J"], style, color=colour, linewidth=0.8, label=name)
     kept.set_title("without numerical damping", fontsize=10)
     lost.set_title("with numerical damping", fontsize=10)
     for axis in (kept, lost):
@@ -74,14 +74,14 @@ def noise(results: dict, path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(8.5, 3.8))
     h = np.asarray(results["h"])
     for axis, field, unit in zip(axes, ("multipliers", "twists"), ("N", "m/s, rad/s"), strict=True):
-        looks = zip(results[field].items(), ("o", "s"), (_plots.BLUE, _plots.RED), strict=True)
+        looks = zip(results[field].items(), ("o", "v", "s"), _NOISE_COLOURS, strict=True)
         for (name, values), marker, colour in looks:
             axis.loglog(h, values, marker=marker, color=colour, label=name, markersize=4)
-        first = results[field]["index 3"][0]
+        first = results[field]["index 3, ρ∞ = 0.9"][0]
         axis.loglog(h, first * (h / h[0]) ** 2, ":", color=_plots.BLACK, linewidth=0.8)
         axis.set(xlabel="step size h (s)", ylabel=f"largest error of {field} ({unit})")
-    amplified = np.asarray([1e-6, 1e-4])
-    axes[0].loglog(amplified, 1e-16 / amplified**2, "--", color="0.5", linewidth=0.8)
-    axes[0].annotate("1e-16/h²", (amplified[1], 1e-16 / amplified[1] ** 2), fontsize=8)
+    small = np.asarray([1e-6, 1e-4])
+    axes[0].loglog(small, _ROUNDING / small**2, "--", color="0.5", linewidth=0.8)
+    axes[0].annotate("2e-16/h²", (small[1], _ROUNDING / small[1] ** 2), fontsize=8)
     axes[0].legend(fontsize=8)
     _plots.save(figure, path)

@@ -42,20 +42,27 @@ def cases(results: dict) -> None:
             row += [_number(max(f["drift"])), _number(f["rate_drift"][-1]), f"{f['step_us']:.1f}"]
             rows.append(row)
         _table(head, rows)
+            if f["switched_multipliers"]:
+                print(
+                    f"multipliers after the switch, {program}:",
+                    *map(_number, f["switched_multipliers"]),
+                    "orders",
+                    *(f"{p:.2f}" for p in f["order_switched_multipliers"]),
+                )
         if "unified" in programs:
             print("\nunified - SE(3) exp:", programs["unified"]["minus_se3"])
 
 
 def extrapolations(results: dict) -> None:
     """Errors left by extrapolation."""
-    head = ("", "smallest h (s)", "as computed", "order", "h² removed", "order")
+    head = ("", "t (s)", "smallest h (s)", "as computed", "order", "h² removed", "order")
     rows = []
     for name, case in results.items():
-        f = case["extrapolated"]
-        row = [name, f"{f['h'][-1]:.3g}"]
-        for column in ("h²", "h³"):
-            row += [_number(f["errors"][column][-1]), _order(f["orders"][column])]
-        rows.append([*row, _number(f["errors"]["h⁴"][-1]), _number(f["reached"])])
+        for t, f in case["extrapolated"].items():
+            row = [f"{name} ({case['unit']})", t, f"{f['h'][-1]:.3g}"]
+            for column in ("h²", "h³"):
+                row += [_number(f["errors"][column][-1]), _order(f["orders"][column])]
+            rows.append([*row, _number(f["errors"]["h⁴"][-1]), _number(f["reached"])])
     _table((*head, "h³ removed, too", "reached"), rows)
 
 
