@@ -1,9 +1,11 @@
 """Errors, orders, drifts, iterations and costs of one case."""
 
+import itertools
+
 import numpy as np
 
 import lie_jax
-from experiments._constrained_groups.cases import PROGRAMS, R3SO3_EXP, Case, method
+from experiments._constrained_groups.cases import PROGRAMS, Case, method
 from experiments._constrained_groups.runs import Program, Seen, seen, step_costs
 
 # Explicit, of order 6 and on the constraints: another kind than the methods that are compared.
@@ -88,7 +90,7 @@ def _errors(case: Case, program: Program, truth: Seen) -> dict:
 
 def _orders(errors) -> list[float]:
     """log₂ of each error over that of half the step, where there is any."""
-    pairs = zip(errors[:-1], errors[1:], strict=True)
+    pairs = itertools.pairwise(errors)
     return [float(np.log2(a / b)) if a > 0.0 and b > 0.0 else float("nan") for a, b in pairs]
 
 

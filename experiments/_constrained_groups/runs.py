@@ -33,11 +33,11 @@ def _record(system, integrator, state, dt, every, samples, rows: int) -> Recordi
         t = (k * every).astype(dt.dtype) * dt
         multipliers = integrator.accelerations(system, t, state, carry, None).multipliers
         new = (t, state.q, state.v, multipliers)
-        rows = (
+        t, q, v, multipliers = (
             jax.lax.dynamic_update_index_in_dim(*pair, k, 0)
             for pair in zip(notes[:4], new, strict=True)
         )
-        return Recording(*rows, iterations)
+        return Recording(t, q, v, multipliers, iterations)
 
     def step(i, loop):
         state, carry, iterations = loop
@@ -49,8 +49,11 @@ def _record(system, integrator, state, dt, every, samples, rows: int) -> Recordi
         loop = jax.lax.fori_loop(k * every, (k + 1) * every, step, loop)
         return loop, noted(notes, k + 1, loop)
 
-    sizes = (), (system.nq,), (system.nv,), (system.nc,)
-    empty = Recording(*(jnp.full((rows + 1, *size), jnp.nan) for size in sizes), none)
+    def nothing(*size):
+        return jnp.full((rows + 1, *size), jnp.nan)
+
+    sizes = system.nq, system.nv, system.nc
+    empty = Recording(nothing(), *(nothing(size) for size in sizes), none)
     loop = state, carry, none
     return jax.lax.fori_loop(0, samples, until_noted, (loop, noted(empty, none, loop)))[1]
 

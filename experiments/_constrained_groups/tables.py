@@ -42,13 +42,11 @@ def cases(results: dict) -> None:
             row += [_number(max(f["drift"])), _number(f["rate_drift"][-1]), f"{f['step_us']:.1f}"]
             rows.append(row)
         _table(head, rows)
+        for program, f in programs.items():
             if f["switched_multipliers"]:
-                print(
-                    f"multipliers after the switch, {program}:",
-                    *map(_number, f["switched_multipliers"]),
-                    "orders",
-                    *(f"{p:.2f}" for p in f["order_switched_multipliers"]),
-                )
+                errors = ", ".join(map(_number, f["switched_multipliers"]))
+                orders = ", ".join(f"{p:.2f}" for p in f["order_switched_multipliers"])
+                print(f"multipliers after the switch, {program}: {errors}, orders {orders}")
         if "unified" in programs:
             print("\nunified - SE(3) exp:", programs["unified"]["minus_se3"])
 
