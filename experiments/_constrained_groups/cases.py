@@ -84,7 +84,7 @@ CASES = {
         "m",
         _until(0.1, rotor.REFERENCE),
         0.1,
-        _doubled(5000),
+        _doubled(20_000),
         _doubled(40_000, 3),
         _GROUPS,
     ),

@@ -52,8 +52,7 @@ def _record(system, integrator, state, dt, every, samples, rows: int) -> Recordi
     def nothing(*size):
         return jnp.full((rows + 1, *size), jnp.nan)
 
-    sizes = system.nq, system.nv, system.nc
-    empty = Recording(nothing(), *(nothing(size) for size in sizes), none)
+    empty = Recording(nothing(), nothing(system.nq), nothing(system.nv), nothing(system.nc), none)
     loop = state, carry, none
     return jax.lax.fori_loop(0, samples, until_noted, (loop, noted(empty, none, loop)))[1]
 
@@ -92,7 +91,7 @@ def _seen(system, observe: Callable, redundant: bool, recording: Recording):
         t, q, v, multipliers = now
         if redundant:
             multipliers = redundancy.smallest_multipliers(system, t, q, multipliers)
-        return Seen(
+        return (
             observe(system, q),
             jnp.ravel(system.twists(q, v)),
             multipliers,
@@ -108,7 +107,7 @@ def seen(program: Program, observe: Callable, recording: Recording, instants: in
     system, state = program.system, program.state
     redundant = bool(system.nc and redundancy.redundant(system, jnp.zeros(()), state.q))
     everything = _seen(system, observe, redundant, recording)
-    return Seen(*(np.asarray(x)[: instants + 1] for x in everything))
+    return Seen._make(np.asarray(x)[: instants + 1] for x in everything)
 
 
 _TURNS = 7
