@@ -27,6 +27,7 @@ def main(folder: Path) -> None:
         # Compiled programs are of no use for the next case.
         jax.clear_caches()
     tables.cases(cases)
+    tables.summary(cases)
     tables.extrapolations(cases)
     noise = long_runs.noise()
     tables.noise(noise)

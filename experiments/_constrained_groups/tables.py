@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from experiments._constrained_groups.cases import R3SO3_EXP, SE3_EXP
+
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     head = list(head)
@@ -49,6 +51,21 @@ def cases(results: dict) -> None:
                 print(f"multipliers after the switch, {program}: {errors}, orders {orders}")
         if "unified" in programs:
             print("\nunified - SE(3) exp:", programs["unified"]["minus_se3"])
+
+
+def summary(results: dict) -> None:
+    """Errors at the smallest step, of all instants, and the cost in units of R³×SO(3) exp's."""
+    rows = []
+    for name, case in results.items():
+        base = case["programs"][R3SO3_EXP]
+        for program, f in case["programs"].items():
+            row = [f"{name}, h = {f['h'][-1]:.3g} s" if program == SE3_EXP else "", program]
+            for field in ("observed", "twists", "multipliers", "rate_drift"):
+                row.append(_number(f[field][-1]) if f[field][-1] > 0.0 else "")
+            ratio = f["step_us"] / base["step_us"]
+            row.append(f"{f['step_us']:.3g} µs" if program == R3SO3_EXP else f"{ratio:.2f}")
+            rows.append(row)
+    _table(("", "", "position", "twists", "multipliers", "velocity drift", "step"), rows)
 
 
 def extrapolations(results: dict) -> None:
