@@ -33,10 +33,18 @@ def main(folder: Path) -> None:
     tables.noise(noise)
     energies = long_runs.energies()
     tables.energies(energies)
+    survival = long_runs.survival()
+    tables.survival(survival)
     jax.clear_caches()
     newton = newton_costs.measure()
     tables.newton(newton)
-    results = {"cases": cases, "noise": noise, "energies": energies, "newton": newton}
+    results = {
+        "cases": cases,
+        "noise": noise,
+        "energies": energies,
+        "survival": survival,
+        "newton": newton,
+    }
     (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n")
     plots.errors(cases, folder / "errors.png")
     plots.noise(noise, folder / "noise.png")

@@ -87,12 +87,19 @@ def energies(results: dict) -> None:
         (
             name,
             _number(run["largest_J"]),
-            _number(run["mean_of_last_tenth_J"]),
             _number(run["slope_J_per_s"]),
+            f"{run['end_s']:.3g}",
         )
         for name, run in results["runs"].items()
     ]
-    _table(("", "largest change (J)", "mean of the last tenth (J)", "slope (J/s)"), rows)
+    _table(("", "largest change (J)", "slope (J/s)", "reached (s)"), rows)
+
+
+def survival(results: dict) -> None:
+    """How long runs last."""
+    head = ("reached (s)", *(f"h = {h:.3g} s" for h in results["h"]))
+    rows = ((name, *(f"{t:.3g}" for t in ends)) for name, ends in results["end_s"].items())
+    _table(head, rows)
 
 
 def noise(results: dict) -> None:
