@@ -232,6 +232,9 @@ ALPHA_ORDER = 0.05
 PLAIN_ORDER = 0.15
 # The accuracy that extrapolation must reach for an expansion in powers of h to be proven.
 EXTRAPOLATED = 1e-11
+# Rounding of positions, of velocities times 1/h and of multipliers times 1/h² at h = 4 ms, which the
+# method's roots at -0.9 amplify some hundred times.
+UNIFIED = {"observed": 1e-13, "twists": 1e-10, "multipliers": 1e-6}
 
 
 @pytest.mark.slow
@@ -272,7 +275,15 @@ def test_constrained_groups():
     noise = results["noise"]["multipliers"]
     strong, weak, none = (noise[key][-1] for key in noise)
     assert strong > 10 * weak > 1e5 * none
-    runs = results["energies"]["runs"]
-    assert all(np.all(np.isfinite(run["change_J"])) for run in runs.values())
+    # Without numerical damping index 3 falls to rounding, index 2 does not.
+    for name, run in results["energies"]["runs"].items():
+        fails = "index 3, ρ∞ = 1" in name
+        assert (run["end_s"] < 10.0) == fails, name
+        if not fails:
+            assert run["end_s"] == 100.0
+            assert run["largest_J"] < 0.01, name
+    ends = results["survival"]["end_s"]
+    assert max(ends["index 3, ρ∞ = 1"][:4]) < 10.0
+    assert min(ends["index 3, ρ∞ = 0.5"][1:]) == min(ends["index 2, ρ∞ = 1"][1:]) == 20.0
     for name in ("errors.png", "noise.png", "energy.png"):
         assert (folder / name).stat().st_size > 10_000
