@@ -16,7 +16,7 @@ _LOOKS = {
     "index 2": {"color": _plots.GREEN, "marker": "D", "linestyle": ":"},
     "plain start": {"color": _plots.PURPLE, "marker": "x", "linestyle": "-."},
 }
-_FIELDS = {"observed": "observed point", "twists": "twists", "multipliers": "multipliers"}
+_FIELDS = {"observed": "position", "twists": "twists", "multipliers": "multipliers"}
 
 
 _NOISE_COLOURS = (_plots.BLUE, _plots.SKY, _plots.RED)
@@ -27,7 +27,7 @@ def errors(cases: dict, path: Path) -> None:
     """Largest error of all instants against the step size: a row a case, a column a field."""
     figure, axes = plt.subplots(len(cases), 3, figsize=(8.5, 1.9 * len(cases)))
     for row, (name, case) in zip(axes, cases.items(), strict=True):
-        for axis, (field, title) in zip(row, _FIELDS.items(), strict=True):
+        for axis, field in zip(row, _FIELDS, strict=True):
             for program, look in _LOOKS.items():
                 figures = case["programs"].get(program)
                 if figures and max(figures[field]) > 0.0:
@@ -37,14 +37,15 @@ def errors(cases: dict, path: Path) -> None:
                 continue
             axis.xaxis.set_minor_formatter(NullFormatter())
             axis.tick_params(labelsize=7)
-            if row is axes[0]:
-                axis.set_title(title, fontsize=10)
         unit = case["unit"]
         row[0].set_ylabel(f"{name}\n({unit})", fontsize=9)
         row[1].set_ylabel("(m/s, rad/s)", fontsize=8)
         if row[2].lines:
             row[2].set_ylabel("(N, N m)", fontsize=8)
-    figure.supxlabel("step size h (s)", fontsize=10)
+    for axis, title in zip(axes[0], _FIELDS.values(), strict=True):
+        axis.set_title(title, fontsize=10)
+    for axis in axes[-1]:
+        axis.set_xlabel("step size h (s)", fontsize=9)
     handles = {line.get_label(): line for axis in axes.flat for line in axis.lines}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
     _plots.save(figure, path)
