@@ -232,8 +232,8 @@ ALPHA_ORDER = 0.05
 PLAIN_ORDER = 0.15
 # The accuracy that extrapolation must reach for an expansion in powers of h to be proven.
 EXTRAPOLATED = 1e-11
-# Rounding of positions, of velocities times 1/h and of multipliers times 1/h² at h = 4 ms, which the
-# method's roots at -0.9 amplify some hundred times.
+# Rounding of positions, in velocities times 1/h and in multipliers times 1/h² at h = 4 ms, which
+# the method's roots at -0.9 amplify some hundred times.
 UNIFIED = {"observed": 1e-13, "twists": 1e-10, "multipliers": 1e-6}
 
 
@@ -250,7 +250,8 @@ def test_constrained_groups():
                 if not max(f[field]) > 0.0:
                     assert (name, field) == ("rotor", "multipliers")
                     continue
-                first = plain and field == "multipliers"
+                # The slider-crank's start is too gentle to be seen beside later errors.
+                first = plain and field == "multipliers" and name != "slider-crank"
                 slack = PLAIN_ORDER if first else ALPHA_ORDER
                 seen = f["order_" + field][-1]
                 assert abs(seen - (1 if first else 2)) < slack, (*where, field, seen)
