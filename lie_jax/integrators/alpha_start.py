@@ -48,7 +48,11 @@ def optimal(
     state: State,
     u: Array | None,
 ) -> Start:
-    """The start of second order, from the acceleration now and after a step of Taylor's series."""
+    """The start of second order, from the acceleration now and after a step of Taylor's series.
+
+    It is that of `consistent` where the acceleration changes by more in a step than a motion that
+    the step resolves.
+    """
     space, q, v = system.space, state.q, state.v
 
     # Two evaluations in a loop compile as one.
@@ -62,6 +66,10 @@ def optimal(
     _, found = jax.lax.scan(evaluate, (t, q, v), length=2)
     start = jax.tree.map(lambda x: x[0], found)
     change = found.acceleration[1] - start.acceleration
+    # Where steps do not resolve the fastest motion, as with stiff controllers, the extrapolation
+    # would kick the system.
+    largest = jnp.max(jnp.abs(start.acceleration)) + jnp.max(jnp.abs(v)) / dt
+    change = jnp.where(jnp.max(jnp.abs(change)) <= largest, change, 0.0)
     lag = (rho - 1.0) / (rho + 1.0)  # α_m - α_f
     auxiliary = start.acceleration + lag * change
     positions = system.nc - system.velocity_rows

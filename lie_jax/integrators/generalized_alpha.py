@@ -43,6 +43,8 @@ class GeneralizedAlpha(AbstractIntegrator):
     **Arguments:**
 
     - `rho_inf`: spectral radius at infinite frequency, between 0 (strongest damping) and 1 (none).
+      Index 3 needs damping: with constraints, (1 - rho_inf) / dt should exceed the bodies' rates of
+      rotation (rad/s), or multipliers grow without bound; index 2 does not.
     - `newton`: `"full"`, a new iteration matrix in each iteration, or `"modified"`, one that is
       kept over steps as long as it serves ([S3] 3.4).
     - `jacobian`: `"autodiff"`, forward-mode derivatives of the residual along the lift, or
