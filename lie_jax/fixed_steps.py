@@ -65,7 +65,7 @@ def _start(system, integrator, state, dt, inputs) -> _Loop:
         taken=zero,
         completed=zero,
         result=Result.successful,
-        residuals=jnp.zeros(integrator.history, state.q.dtype),
+        residuals=jnp.full(integrator.history, jnp.nan, state.q.dtype),
         worst=zero - 1,
     )
 

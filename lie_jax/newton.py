@@ -61,8 +61,9 @@ def root(
     - `linearize(y, args)`: the residual (n,) and its exact Jacobian with respect to y (n, n).
     - `guess`: (n,), where to start.
     - `kept`: an inverse from another search, or None.
-    - `args`: any pytree. Derivatives with respect to its arrays are those of the solution, exact to
-      any order, whatever the number of iterations; nothing depends on `guess` and `kept`.
+    - `args`: any pytree. Derivatives with respect to its arrays are those of the solution, to any
+      order and as exact as `linearize`, whatever the number of iterations; nothing depends on
+      `guess` and `kept`.
     """
     return search(guess, kept, args)
 
@@ -83,8 +84,9 @@ def _root_jvp(primals, tangents):
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:
     """Full Newton steps, at least one and at most 25, each with `linearize(y, args)` afresh.
 
-    `converged(correction, y, args)`: whether the correction (n,) that led to y was small enough. A
-    correction that is not finite ends the search as not converged.
+    `converged(correction, value, y, args)`: whether the correction (n,) that led to y was small
+    enough, and the residual (n,) before it. A correction that is not finite ends the search as not
+    converged.
     """
 
     def proceed(carry):
@@ -97,7 +99,7 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
         correction = -linear.solve(jacobian, value)
         y = root.y + correction
         finite = jnp.isfinite(jnp.sum(correction))
-        done = converged(correction, y, args) & finite
+        done = converged(correction, value, y, args) & finite
         sizes = jnp.abs(value)
         history = _noted(root.history, jnp.max(sizes), root.iterations)
         worst = jnp.argmax(sizes).astype(jnp.int32)
@@ -113,15 +115,18 @@ def _no_history(guess: Array) -> Array:
 
 
 def _noted(history: Array, size: Array, place: Array) -> Array:
+    # NaN stands for iterations that were not made.
+    size = jnp.where(jnp.isnan(size), jnp.inf, size)
     return jax.lax.dynamic_update_index_in_dim(history, size, place, 0)
 
 
 class Sizes(NamedTuple):
-    """What tells whether a search is at its end: the last correction, the size of the residual
-    after it and that where the search began.
+    """What tells whether a search is at its end: the last correction, the residual after it, its
+    size and that where the search began.
     """
 
     correction: Float[Array, " n"]
+    value: Float[Array, " n"]
     residual: Float[Array, ""]
     first: Float[Array, ""]
 
@@ -156,8 +161,9 @@ def chord(
     Jacobian; `size(value, args)`: the size of a residual (n,), one number; `converged(Sizes, y,
     args)`: whether to stop; `keeps`: whether one inverse serves as long as it brings the residual
     down (modified Newton, [S3] 3.4), from search to search; it is renewed after eleven solves, or
-    when one halves the residual no more, and if seven more do not help, the search starts again
-    with a new matrix in each of at most 25 solves.
+    when one halves the residual no more, and if seven more do not help, or residuals are
+    no longer finite, the search starts again with a new matrix in each of the solves that are left
+    of `HISTORY`.
     """
 
     def proceed(state):
@@ -184,10 +190,11 @@ def chord(
         # A residual that grows at first is what later ones are compared with.
         first = jnp.where(count == 1, jnp.maximum(state.first, now), state.first)
         finite = jnp.isfinite(now)
-        done = converged(Sizes(correction, now, first), y, args) & finite
+        done = converged(Sizes(correction, value, now, first), y, args) & finite
         slow = (now > _SLOW * state.last) & (count > 2)
         renew = ~state.renewed & (slow | (count == _KEPT_SOLVES))
-        restart = state.renewed & ~state.each & (since == _NEW_SOLVES) & ~done
+        exhausted = (state.renewed & (since == _NEW_SOLVES) & ~done) | ~finite
+        restart = exhausted & ~state.each & keeps
         if keeps:
             y = jnp.where(restart, guess, y)
             value = jnp.where(restart, begun, value)
@@ -202,7 +209,7 @@ def chord(
             renew & ~done,
             state.renewed | (renew & ~done),
             state.each | restart,
-            finite,
+            finite | restart,
         )
 
     begun = residual(guess, args)

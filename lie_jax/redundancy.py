@@ -1,11 +1,13 @@
 """Constraints that depend on each other: whether there are any, and their smallest multipliers."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lie_jax import checks, linear
+from lie_jax import checks
 from lie_jax.system import AbstractSystem
 from lie_jax.trajectory import Result, Trajectory
 
@@ -16,17 +18,23 @@ def redundant(
     """Whether the rows of the constraint Jacobian depend on each other at q."""
     if not system.nc:
         return jnp.zeros((), bool)
-    b = jax.lax.stop_gradient(system.constraint_jacobian(t, jax.lax.stop_gradient(q)))
-    # Rows of one length: the rank must not depend on the units of constraints.
-    length = jnp.sqrt(jnp.sum(b * b, axis=1, keepdims=True))
-    rows = b / jnp.where(length > 0.0, length, 1.0)
     if system.nc > system.nv:
         return jnp.ones((), bool)
-    return jnp.linalg.svd(rows, compute_uv=False)[-1] < jnp.finfo(q.dtype).eps ** 0.5
+    b = jax.lax.stop_gradient(system.constraint_jacobian(t, jax.lax.stop_gradient(q)))
+    # Columns and rows of one length: the rank must not depend on units and sizes.
+    columns = _unit(b.T).T
+    smallest = jnp.linalg.svd(_unit(columns), compute_uv=False)[-1]
+    return smallest < _dependent(q.dtype)
 
 
-# Each corrects what the regularisation of the one before has changed.
-_ITERATIONS = 3
+def _unit(rows: Array) -> Array:
+    square = jnp.sum(rows * rows, axis=1, keepdims=True)
+    return rows / jnp.sqrt(jnp.where(square > 0.0, square, 1.0))
+
+
+def _dependent(dtype) -> Any:
+    """Singular values below this, relative to the largest, are zero."""
+    return jnp.finfo(dtype).eps ** 0.5
 
 
 def smallest_multipliers(
@@ -36,15 +44,10 @@ def smallest_multipliers(
     multipliers: Float[Array, " nc"],
 ) -> Float[Array, " nc"]:
     """Multipliers λ of minimum 2-norm among those with the same reactions Bᵀλ."""
-    b = system.constraint_jacobian(t, q)
-    square = b @ b.T
-    epsilon = jnp.finfo(q.dtype).eps ** 0.375 * jnp.max(jnp.abs(jnp.diagonal(square)))
-    matrix = square + epsilon * jnp.eye(system.nc, dtype=q.dtype)
-    wanted = square @ multipliers
-    found = jnp.zeros_like(multipliers)
-    for _ in range(_ITERATIONS):
-        found = found + linear.solve(matrix, wanted - square @ found)
-    return found
+    # Scaled velocities change neither the solutions nor their norm.
+    forces = _unit(system.constraint_jacobian(t, q).T)
+    wanted = forces @ multipliers
+    return jnp.linalg.pinv(forces, rtol=_dependent(q.dtype)) @ wanted
 
 
 def with_smallest_multipliers(
@@ -53,21 +56,23 @@ def with_smallest_multipliers(
     """The trajectory with multipliers of minimum norm and a result that says so, if redundant."""
     if not checks.traced(redundant):
         return _changed(system, trajectory) if bool(redundant) else trajectory
-    return jax.lax.cond(redundant, _changed, lambda _, same: same, system, trajectory)
+    return jax.lax.cond(redundant, lambda own: _changed(system, own), lambda own: own, trajectory)
 
 
 @eqx.filter_jit
 def _changed(system: AbstractSystem, trajectory: Trajectory) -> Trajectory:
-    def smallest(t, q, multipliers):
-        # Instants that were not reached are NaN.
-        return smallest_multipliers(system, jnp.nan_to_num(t), q, multipliers)
-
+    # Instants that were not reached are NaN, and would be in derivatives of the others.
+    reached = ~jnp.isnan(jnp.sum(trajectory.q, axis=1) + trajectory.t)[:, None]
+    q = jnp.where(reached, trajectory.q, trajectory.q[:1])
+    t = jnp.where(reached[:, 0], trajectory.t, 0.0)
+    multipliers = jnp.where(reached, trajectory.multipliers, 0.0)
+    smallest = jax.vmap(smallest_multipliers, (None, 0, 0, 0))(system, t, q, multipliers)
     result = trajectory.result
     return eqx.tree_at(
         lambda trajectory: (trajectory.multipliers, trajectory.result),
         trajectory,
         (
-            jax.vmap(smallest)(trajectory.t, trajectory.q, trajectory.multipliers),
+            jnp.where(reached, smallest, jnp.nan),
             Result.where(result == Result.successful, Result.redundant, result),
         ),
     )

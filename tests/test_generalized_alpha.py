@@ -1,5 +1,7 @@
 """Generalized-α in full: iteration counts of [S3], variants of Newton, constraints of all kinds."""
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,6 +12,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from experiments import newton_counts
+from lie_jax import redundancy
 from lie_jax.integrators import alpha_step
 from models import bricard, heavy_top
 from tests import mechanisms
@@ -294,6 +297,64 @@ def test_a_failure_of_newton_names_step_history_owner_and_advice():
     message = str(error.value)
     for part in (f"{noted[0]:.2g}", owner, "newton='full'", "smaller dt", "lie_jax.project"):
         assert part in message
+
+
+def test_constraints_that_come_to_contradict_each_other_end_the_run():
+    """Two drivers of one slider: they agree at the start only."""
+    body = lie_jax.Body("slide", 1.0, np.eye(3))
+    axis = (0.0, 0.0, 1.0)
+    joints = [
+        lie_jax.PrismaticJoint("ground", "slide", axis),
+        lie_jax.PrismaticDriver("ground", "slide", axis, lambda t: 0.0 * t),
+        lie_jax.PrismaticDriver("ground", "slide", axis, lambda t: t**3),
+    ]
+    system, state = lie_jax.assemble(lie_jax.Mechanism([body], joints), lie_jax.R3SO3())
+    run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(), state, dt=0.1, steps=5, throw=False)
+    assert bool(run.result == lie_jax.Result.newton_failed)
+    assert "PrismaticDriver('ground', 'slide')" in system.owner(int(run.stats.worst_equation))
+
+
+def test_smallest_multipliers_of_a_millimetre_mechanism():
+    """A four-bar linkage of hinges in space, against least squares."""
+    size = 1e-3
+    corners = size * np.asarray([[0, 0, 0], [0, 1, 0], [1.5, 1, 0], [1.5, 0, 0]], float)
+    ends = list(itertools.pairwise(corners))
+    bodies = [
+        lie_jax.Body(str(i), 1e-3, 1e-9 * np.eye(3), position=0.5 * (a + b))
+        for i, (a, b) in enumerate(ends)
+    ]
+    names = ["ground", "0", "1", "2", "ground"]
+    origins = [np.zeros(3), *(0.5 * (a + b) for a, b in ends), np.zeros(3)]
+    joints = [
+        lie_jax.RevoluteJoint(names[i], names[i + 1], (0.0, 0.0, 1.0), c - origins[i],
+                              c - origins[i + 1])
+        for i, c in enumerate(corners)
+    ]  # fmt: skip
+    system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
+    t = jnp.zeros(())
+    multipliers = jnp.asarray(np.random.default_rng(5).normal(size=system.nc))
+    found, b = jax.jit(
+        lambda q, m: (
+            redundancy.smallest_multipliers(system, t, q, m),
+            system.constraint_jacobian(t, q),
+        )
+    )(state.q, multipliers)
+    b = np.asarray(b)
+    expected = np.linalg.lstsq(b.T, b.T @ np.asarray(multipliers), rcond=1e-12)[0]
+    assert_allclose(found, expected, atol=1e-9)
+
+
+def test_equations_of_the_step_are_numbered_as_the_system_does():
+    system, state = heavy_top.build(constrained=True)
+    none = jnp.zeros(())
+    normal = alpha_step.normal(system, none, state.q, 2)
+    problem = alpha_step.Problem(system, none, None, none, none, none, none, none, normal)
+    assert [int(alpha_step.numbered(jnp.asarray(i), problem)) for i in (5, 6, 9, 11)] == [
+        5,
+        6,
+        6,
+        8,
+    ]
 
 
 BAD = {

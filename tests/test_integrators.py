@@ -267,7 +267,7 @@ def test_root_has_exact_derivatives_of_every_order():
     def linearize(x, p):
         return residual(x, p), jnp.diag(3 * x**2)
 
-    def small(correction, x, p):
+    def small(correction, value, x, p):
         return jnp.max(jnp.abs(correction)) < 1e-9
 
     def cube_root(p):

@@ -114,6 +114,14 @@ def _equations(problem: Problem, end: End) -> Array:
     return jnp.concatenate([dynamic, positions, rates])
 
 
+def numbered(equation: Array, problem: Problem) -> Array:
+    """The number that a system has for an equation of the step."""
+    if problem.normal is None:
+        return equation
+    last = problem.system.nv + problem.system.nc
+    return jnp.where(equation >= last, equation - problem.system.nc, equation)
+
+
 def residual(y: Array, problem: Problem) -> Array:
     """Residual of the equations, as many as unknowns."""
     return _equations(problem, end(y, problem))
@@ -247,15 +255,23 @@ def _bound(problem: Problem, y: Array, power: float) -> Array:
     return eps**power * moved + 64.0 * eps * (1.0 + jnp.max(jnp.abs(problem.q)))
 
 
-def converged(correction: Array, y: Array, problem: Problem) -> Array:
+def _held(value: Array, problem: Problem) -> Array:
+    # Constraints that contradict each other have corrections that vanish, too.
+    rows = jnp.abs(value[problem.system.nv :])
+    size = 1.0 + jnp.max(jnp.abs(problem.q))
+    return jnp.max(rows, initial=0.0) <= jnp.finfo(value.dtype).eps ** 0.5 * size
+
+
+def converged(correction: Array, value: Array, y: Array, problem: Problem) -> Array:
     """Whether a correction by the exact Jacobian leaves an error at the level of rounding."""
-    return jnp.max(jnp.abs(correction[: problem.system.nv])) <= _bound(problem, y, 0.5)
+    moved = jnp.max(jnp.abs(correction[: problem.system.nv]))
+    return (moved <= _bound(problem, y, 0.5)) & _held(value, problem)
 
 
 def converged_linearly(sizes: Sizes, y: Array, problem: Problem) -> Array:
     """The same of a correction by another matrix, which reduces errors by a factor only."""
     moved = jnp.max(jnp.abs(sizes.correction[: problem.system.nv]))
-    return moved <= _bound(problem, y, 0.75)
+    return (moved <= _bound(problem, y, 0.75)) & _held(sizes.value, problem)
 
 
 def size(value: Array, problem: Problem) -> Array:

@@ -97,7 +97,9 @@ class GeneralizedAlpha(AbstractIntegrator):
         if self.newton_rule == "holzinger2024":
             start = alpha_start.consistent(system, t, state, u)
         else:
-            start = alpha_start.optimal(system, self.rho_inf, self.index, t, dt, state, u)
+            start = alpha_start.optimal(
+                system, self._rho(state.q.dtype), self.index, t, dt, state, u
+            )
         n = alpha_step.unknowns(system, self.index)
         nothing = newton.Inverse(jnp.zeros((n, n), state.q.dtype), jnp.zeros((), bool))
         return Carry(
@@ -110,7 +112,7 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     def step(self, system, t, dt, state, carry, u):
         """One step."""
-        rho = self.rho_inf
+        rho = self._rho(state.q.dtype)
         alpha_m = (2.0 * rho - 1.0) / (rho + 1.0)
         alpha_f = rho / (rho + 1.0)
         gamma = 0.5 + alpha_f - alpha_m
@@ -151,8 +153,12 @@ class GeneralizedAlpha(AbstractIntegrator):
             solution.iterations,
             solution.converged,
             solution.history,
-            solution.worst,
+            alpha_step.numbered(solution.worst, problem),
         )
+
+    def _rho(self, dtype):
+        rho = self.rho_inf
+        return rho if isinstance(rho, float | int) else jnp.asarray(rho, dtype)
 
     def _search(self):
         modified = self.newton == "modified"

@@ -98,7 +98,7 @@ class ImplicitRKMK(AbstractIntegrator):
             solution.iterations,
             solution.converged,
             solution.history,
-            solution.worst,
+            solution.worst % space.nv,
         )
 
     def accelerations(self, system, t, state, carry, u):
@@ -171,7 +171,7 @@ class _Equations:
         return self.residual(y, problem), jax.vmap(column, out_axes=1)(basis)
 
 
-def _converged(correction: Array, y: Array, problem: _Problem) -> Array:
+def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:
     rates, accelerations = y.reshape(2, -1)
     rate_changes, changes = correction.reshape(2, -1)
     eps = jnp.finfo(y.dtype).eps

@@ -119,6 +119,12 @@ class TreeSystem(AbstractSystem):
         """The force f (nv,) without gravity, given forces and torques."""
         return attachments.without_loads(self).force(t, q, v, u)
 
+    def _name(self, body: int) -> str:
+        # Joints of several numbers have massless bodies between their hinges and sliders.
+        if body < 0:
+            return GROUND
+        return self.names[body] if body < len(self.names) else "inside a joint"
+
     def owner(self, equation):
         """The floating base or joint that an equation belongs to, in words, for messages."""
         if equation < 6 * self.tree.bases:
@@ -126,7 +132,7 @@ class TreeSystem(AbstractSystem):
         ends = accumulate((size.nv for size in self.sizes), initial=6 * self.tree.bases)
         joint = sum(end <= equation for end in ends) - 1
         kind: Any = self.joints.kinds[self.tree.joint_slots[joint]]
-        parent, child = (self.names[i] if i >= 0 else GROUND for i in self.tree.connected(joint))
+        parent, child = map(self._name, self.tree.connected(joint))
         return f"{kind.__name__}({parent!r}, {child!r})"
 
     def residual(self, t, q, v, acceleration, multipliers, u=None):
