@@ -67,3 +67,20 @@ def propagate(
         return jnp.where(needed > 0.0, jnp.nan, error)
 
     return function(z), jax.tree.map(standard_error, jax.jacfwd(function)(z))
+
+
+def correlation(
+    function: Callable[[Array], Array], z: Float[Array, " p"], covariance: Float[Array, "p p"]
+) -> Float[Array, "k k"]:
+    """Correlation matrix of a vector function of the coordinates, to first order, NaN likewise."""
+
+    @jax.jit
+    def matrix(z, covariance):
+        slope = jax.jacfwd(function)(z)
+        unknown = jnp.abs(slope) @ jnp.isnan(jnp.diagonal(covariance)).astype(z.dtype) > 0.0
+        product = slope @ jnp.where(jnp.isnan(covariance), 0.0, covariance) @ slope.T
+        deviation = jnp.sqrt(jnp.diagonal(product))
+        result = product / (deviation[:, None] * deviation[None, :])
+        return jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, result)
+
+    return matrix(z, covariance)

@@ -10,14 +10,14 @@ import numpy as np
 import optax
 import optimistix as optx
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 from tqdm import tqdm
 
 
 def iterations(residuals: Callable, linearize: Callable, method: Any) -> Callable:
-    """Iterations of a method: a function of z and a number of samples that yields (z, cost, done).
+    """Iterations of a method: a function of z and a horizon that yields (z, cost, done).
 
-    `residuals(z, samples)` is a pytree, `linearize(z, samples)` its Jacobian (m, p) and the pytree.
+    `residuals(z, horizon)` is a pytree, `linearize(z, horizon)` its Jacobian (m, p) and the pytree.
     Raises `ValueError` for anything that is no method.
     """
     if method is None:
@@ -127,28 +127,30 @@ def _descent(residuals, optimiser):
 _SMALL_GAIN = 1e-2
 
 
-def run(iterate: Callable, z: Array, horizons: tuple[int, ...], most: int, progress: bool):
+def run(iterate: Callable, z: Array, horizons: list[PyTree], most: int, progress: bool):
     """Run at most so many iterations on each horizon in turn, with a progress bar and a record.
 
-    Returns z, whether the last horizon was finished, and costs, samples and z of each iteration.
+    A horizon is a pytree of numbers of samples. Returns z, whether the last horizon was finished,
+    and costs, samples of the longest recording and z of each iteration.
     """
     costs, counts, path = [], [], []
     finished = False
     with tqdm(disable=not progress, unit="it", desc="identify") as bar:
-        for horizon in horizons:
-            steps = iterate(z, jnp.asarray(horizon))
+        for number, horizon in enumerate(horizons, 1):
+            samples = max(jax.tree.leaves(horizon))
+            steps = iterate(z, jax.tree.map(jnp.asarray, horizon))
             previous = np.inf
             for _ in range(most):
                 z, cost, finished = next(steps)
                 costs.append(cost)
-                counts.append(horizon)
+                counts.append(samples)
                 path.append(z)
-                bar.set_postfix_str(f"{horizon} samples, cost {float(cost):.6g}")
+                bar.set_postfix_str(f"{samples} samples, cost {float(cost):.6g}")
                 bar.update()
                 gain = previous - float(cost)
                 # A rejected trial leaves the cost as it was and says nothing.
                 small_gain = 0.0 < gain < _SMALL_GAIN * previous
-                if finished or (small_gain and horizon != horizons[-1]):
+                if finished or (small_gain and number < len(horizons)):
                     break
                 previous = float(cost)
     return z, finished, (costs, counts, path)
@@ -169,7 +171,7 @@ class _Search(NamedTuple):
     step: Array
     damping: Array
     done: Array
-    count: Array
+    trials: Array
 
 
 def search(
@@ -209,11 +211,11 @@ def search(
         )
         damping = now.damping * jnp.where(better, 1.0 / _CHANGE, _CHANGE)
         step, done = planned(jacobian, value, damping)
-        return _Search(z, value, jacobian, step, damping, done, now.count + 1)
+        return _Search(z, value, jacobian, step, damping, done, now.trials + 1)
 
     jacobian, value = linearized(z)
     damping = jnp.asarray(_NEAR, z.dtype)
     step, done = planned(jacobian, value, damping)
     start = _Search(z, value, jacobian, step, damping, done, jnp.asarray(0))
-    end = jax.lax.while_loop(lambda now: ~now.done & (now.count < max_iterations), body, start)
+    end = jax.lax.while_loop(lambda now: ~now.done & (now.trials < max_iterations), body, start)
     return end.z, end.value, end.jacobian, end.done

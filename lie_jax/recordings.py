@@ -1,6 +1,7 @@
 """Recordings for `identify` and `monte_carlo`: how they are compared, their noise and gaps."""
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
@@ -73,12 +74,6 @@ class Recordings(NamedTuple):
     observed: PyTree
     weights: PyTree
 
-    def residuals(self, predicted: PyTree) -> PyTree:
-        """Predicted minus observed, without weights."""
-        return jax.tree.map(
-            lambda kind, p, o: KINDS[kind].difference(p, o), self.kinds, predicted, self.observed
-        )
-
     def simulated(self, key: Array) -> "Recordings":
         """The same with noise added to the observations."""
         leaves, structure = jax.tree.flatten(self.observed)
@@ -92,9 +87,13 @@ class Recordings(NamedTuple):
         observed = jax.tree.map(noisy, self.kinds, self.observed, self.weights, keys)
         return self._replace(observed=observed)
 
-    def weighted_residuals(self, predicted: PyTree) -> PyTree:
-        """Residuals times weights."""
-        return jax.tree.map(jnp.multiply, self.residuals(predicted), self.weights)
+    def weighted_residuals(self, predicted: PyTree, horizon: PyTree | None = None) -> PyTree:
+        """Predicted minus observed, times weights; zero beyond a horizon, numbers of samples."""
+        difference = jax.tree.map(
+            lambda kind, p, o: KINDS[kind].difference(p, o), self.kinds, predicted, self.observed
+        )
+        weighted = jax.tree.map(jnp.multiply, difference, self.weights)
+        return weighted if horizon is None else jax.tree.map(_first, weighted, horizon)
 
     @property
     def numbers(self) -> int:
@@ -105,6 +104,11 @@ class Recordings(NamedTuple):
     def lengths(self) -> PyTree:
         """The number of samples of each array."""
         return jax.tree.map(len, self.observed)
+
+
+def _first(residual: Array, number: Array) -> Array:
+    inside = jnp.arange(len(residual)) < number
+    return jnp.where(inside.reshape(-1, *[1] * (residual.ndim - 1)), residual, 0.0)
 
 
 def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) -> Recordings:
@@ -120,20 +124,20 @@ def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) ->
             f"{where}(observations=) holds arrays of the shapes {[x.shape for x in leaves]}; each "
             "must have a leading axis, the samples in time."
         )
-    kinds = _spread(where, "compare", compare, observations)
+    kinds = _spread(where, "compare", "word", compare, observations)
     jax.tree.map(lambda kind: checks.one_of(f"{where}(compare=)", kind, tuple(KINDS)), kinds)
     jax.tree.map(lambda *pair: _check_element(where, *pair), kinds, observations)
-    deviations = _spread(where, "noise", noise, observations)
+    deviations = _spread(where, "noise", "number", noise, observations)
     weights = jax.tree.map(lambda *three: _weights(where, *three), kinds, observations, deviations)
     observed = jax.tree.map(lambda *three: _filled(where, *three), kinds, observations, weights)
     return Recordings(kinds, observed, weights)
 
 
-def _spread(where: str, name: str, prefix: PyTree, tree: PyTree) -> PyTree:
+def _spread(where: str, name: str, what: str, prefix: PyTree, tree: PyTree) -> PyTree:
     if not is_prefix(prefix, tree):
         raise ValueError(
             f"{where}({name}=) is {prefix!r}, no prefix of the observations "
-            f"{jax.tree.structure(tree)}: give one for all, or one for each entry."
+            f"{jax.tree.structure(tree)}: give one {what} for all, or one for each entry."
         )
     return jax.tree.map(lambda value, part: jax.tree.map(lambda _: value, part), prefix, tree)
 
@@ -179,3 +183,46 @@ def _filled(where: str, kind: str, observed: Array, weights: Array) -> Array:
     values[~has_weight] = how.neutral()
     how.check(f"{where}(observations=)", values)
     return jnp.asarray(values)
+
+
+def horizons(where: str, given: Sequence[PyTree] | None, lengths: PyTree) -> list[PyTree]:
+    """Numbers of samples of each array for each stage, the last of them all.
+
+    Raises `ValueError` for stages that do not grow from one to the next up to the whole.
+    """
+    whole = jax.tree.leaves(lengths)
+    rule = (
+        f"{where}(horizons=) is {given}; it must be increasing numbers of samples that end with "
+        f"all {max(whole)} of the recording, or with {lengths}: each is a number, or a pytree of "
+        "them that is a prefix of the observations."
+    )
+    stages = []
+    for stage in [max(whole)] if given is None else given:
+        if not is_prefix(stage, lengths):
+            raise ValueError(rule)
+        wanted = jax.tree.map(lambda n, part: jax.tree.map(lambda _: n, part), stage, lengths)
+        largest = jax.tree.map(lambda _, part: max(jax.tree.leaves(part)), stage, lengths)
+        too_long = jax.tree.map(lambda n, most: not 1 <= int(n) <= most, stage, largest)
+        if any(jax.tree.leaves(too_long)):
+            raise ValueError(rule)
+        stages.append([min(int(n), m) for n, m in zip(jax.tree.leaves(wanted), whole, strict=True)])
+    grows = all(
+        a != b and all(x <= y for x, y in zip(a, b, strict=True))
+        for a, b in itertools.pairwise(stages)
+    )
+    if not stages or not grows or stages[-1] != whole:
+        raise ValueError(rule)
+    return [jax.tree.unflatten(jax.tree.structure(lengths), stage) for stage in stages]
+
+
+def check_prediction(predict: Callable[[PyTree], PyTree], start: PyTree, observed: PyTree) -> None:
+    """Raise unless a prediction has the observations' shapes."""
+    got, expected = (
+        jax.tree.map(lambda x: tuple(x.shape), tree)
+        for tree in (jax.eval_shape(predict, start), observed)
+    )
+    if got != expected:
+        raise ValueError(
+            f"predict returns arrays of the shapes {got}, the observations have {expected}; the "
+            "two must match: observe the same channels at the same instants."
+        )

@@ -39,7 +39,7 @@ LAYERS = [
     },
     {"fixed_steps", "adaptive_steps", "preflight"},
     {"simulate", "transforms", "interop", "diffrax_adapter"},
-    {"parameters", "recordings", "estimation", "fitting"},
+    {"parameters", "recordings", "estimation", "identifiability", "fitting"},
     {"identify", "monte_carlo"},
 ]
 MECHANICS_ABOVE = 6
