@@ -52,6 +52,8 @@ from lie_jax.mechanics.springs import LinearSpringDamper as LinearSpringDamper
 from lie_jax.mechanics.springs import TorsionalSpringDamper as TorsionalSpringDamper
 from lie_jax.mechanics.velocity_joints import GearJoint as GearJoint
 from lie_jax.mechanics.velocity_joints import RollingDisc as RollingDisc
+from lie_jax.monte_carlo import MonteCarlo as MonteCarlo
+from lie_jax.monte_carlo import monte_carlo as monte_carlo
 from lie_jax.pose_spaces import R3SO3 as R3SO3
 from lie_jax.pose_spaces import SE3 as SE3
 from lie_jax.simulate import SimulationError as SimulationError

@@ -1,7 +1,7 @@
 """Iterations of least-squares solvers and optimisers over growing horizons, for `identify`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,14 +10,14 @@ import numpy as np
 import optax
 import optimistix as optx
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, Float, PyTree
 from tqdm import tqdm
 
 
 def iterations(residuals: Callable, linearize: Callable, method: Any) -> Callable:
-    """Iterations of a method: a function of z and a number of samples that yields (z, cost, done).
+    """Iterations of a method: a function of z and a horizon that yields (z, cost, done).
 
-    `residuals(z, samples)` is a pytree, `linearize(z, samples)` its Jacobian (m, p) and the pytree.
+    `residuals(z, horizon)` is a pytree, `linearize(z, horizon)` its Jacobian (m, p) and the pytree.
     Raises `ValueError` for anything that is no method.
     """
     if method is None:
@@ -127,28 +127,95 @@ def _descent(residuals, optimiser):
 _SMALL_GAIN = 1e-2
 
 
-def run(iterate: Callable, z: Array, horizons: tuple[int, ...], most: int, progress: bool):
+def run(iterate: Callable, z: Array, horizons: list[PyTree], most: int, progress: bool):
     """Run at most so many iterations on each horizon in turn, with a progress bar and a record.
 
-    Returns z, whether the last horizon was finished, and costs, samples and z of each iteration.
+    A horizon is a pytree of numbers of samples. Returns z, whether the last horizon was finished,
+    and costs, samples of the longest recording and z of each iteration.
     """
     costs, counts, path = [], [], []
     finished = False
     with tqdm(disable=not progress, unit="it", desc="identify") as bar:
-        for horizon in horizons:
-            steps = iterate(z, jnp.asarray(horizon))
+        for number, horizon in enumerate(horizons, 1):
+            samples = max(jax.tree.leaves(horizon))
+            steps = iterate(z, jax.tree.map(jnp.asarray, horizon))
             previous = np.inf
             for _ in range(most):
                 z, cost, finished = next(steps)
                 costs.append(cost)
-                counts.append(horizon)
+                counts.append(samples)
                 path.append(z)
-                bar.set_postfix_str(f"{horizon} samples, cost {float(cost):.6g}")
+                bar.set_postfix_str(f"{samples} samples, cost {float(cost):.6g}")
                 bar.update()
                 gain = previous - float(cost)
                 # A rejected trial leaves the cost as it was and says nothing.
                 small_gain = 0.0 < gain < _SMALL_GAIN * previous
-                if finished or (small_gain and horizon != horizons[-1]):
+                if finished or (small_gain and number < len(horizons)):
                     break
                 previous = float(cost)
     return z, finished, (costs, counts, path)
+
+
+# The damping of a search that starts near the optimum, relative to squared lengths of the columns:
+# nearly a Gauss-Newton step. A trial that does not help multiplies it, one that does divides it.
+_NEAR, _CHANGE = 1e-6, 10.0
+# A search has ended when its next step is below this fraction of the standard errors. With more
+# damping than `_LIGHT`, steps are short for another reason.
+_SMALL_STEP, _LIGHT = 1e-3, 1e-2
+
+
+class _Search(NamedTuple):
+    z: Array
+    value: Array
+    jacobian: Array
+    step: Array
+    damping: Array
+    done: Array
+    trials: Array
+
+
+def search(
+    function: Callable[[Array], Array], z: Float[Array, " p"], degrees: int, max_iterations: int
+) -> tuple[Array, Array, Array, Array]:
+    """Levenberg-Marquardt as a pure function, for starts near the optimum and for batches.
+
+    `function(z)` are residuals (m,) with `degrees` of freedom. Returns z, residuals and Jacobian
+    there, and whether the next step would be far below the standard errors.
+    """
+
+    def linearized(z):
+        def twice(z):
+            value = function(z)
+            return value, value
+
+        return jax.jacfwd(twice, has_aux=True)(z)
+
+    def planned(jacobian, value, damping):
+        scale = jnp.linalg.norm(jacobian, axis=0)
+        scale = jnp.where(scale > 0.0, scale, 1.0)
+        slope = (value @ jacobian) / scale
+        gram = jacobian.T @ jacobian / (scale[:, None] * scale[None, :])
+        damped = gram + damping * jnp.eye(len(scale), dtype=scale.dtype)
+        step = -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(damped), slope)
+        # The decrease that the step promises, against the variance of the residuals.
+        small = -(slope @ step) <= _SMALL_STEP**2 * (value @ value) / degrees
+        return step / scale, small & (damping <= _LIGHT)
+
+    def body(now):
+        trial = now.z + now.step
+        jacobian, value = linearized(trial)
+        better = value @ value <= now.value @ now.value
+        z, value, jacobian = (
+            jnp.where(better, new, old)
+            for new, old in ((trial, now.z), (value, now.value), (jacobian, now.jacobian))
+        )
+        damping = now.damping * jnp.where(better, 1.0 / _CHANGE, _CHANGE)
+        step, done = planned(jacobian, value, damping)
+        return _Search(z, value, jacobian, step, damping, done, now.trials + 1)
+
+    jacobian, value = linearized(z)
+    damping = jnp.asarray(_NEAR, z.dtype)
+    step, done = planned(jacobian, value, damping)
+    start = _Search(z, value, jacobian, step, damping, done, jnp.asarray(0))
+    end = jax.lax.while_loop(lambda now: ~now.done & (now.trials < max_iterations), body, start)
+    return end.z, end.value, end.jacobian, end.done

@@ -120,7 +120,7 @@ CASES = {
         "lie_jax.project"),
     "observations not finite": (
         lambda: _fit(np.asarray([0.0, np.nan, 1.0])), "index (1,)", "repair that"),
-    "observations without time": (lambda: _fit(np.asarray(1.0)), "same leading axis"),
+    "observations without time": (lambda: _fit(np.asarray(1.0)), "leading axis"),
     "prediction shape": (lambda: _fit(np.zeros(9)), "(10,)", "(9,)", "must match"),
     "prediction not finite": (
         lambda: _fit(predict=lambda p: jnp.full(10, jnp.nan) * p), "start values", "smaller dt"),

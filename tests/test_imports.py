@@ -38,8 +38,9 @@ LAYERS = [
         "integrators.stabilization",
     },
     {"fixed_steps", "adaptive_steps", "preflight"},
-    {"simulate", "transforms", "fitting", "interop", "diffrax_adapter"},
-    {"identify"},
+    {"simulate", "transforms", "interop", "diffrax_adapter"},
+    {"parameters", "recordings", "estimation", "identifiability", "fitting"},
+    {"identify", "monte_carlo"},
 ]
 MECHANICS_ABOVE = 6
 
@@ -128,6 +129,7 @@ PUBLIC = {
     "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
+    "monte_carlo MonteCarlo "
     "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",
 }
 
