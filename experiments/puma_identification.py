@@ -36,18 +36,18 @@ class Recording(NamedTuple):
 
 
 # Encoders, and torques from currents: the motors of the arm, those of the wrist.
-NOISE = Recording(jnp.asarray(1e-4), jnp.asarray((0.1, 0.1, 0.1, 0.005, 0.005, 0.005)))
+NOISE = Recording(np.asarray(1e-4), np.asarray((0.1, 0.1, 0.1, 0.005, 0.005, 0.005)))
 
 Parameters = dict[str, Any]
-MASS = jnp.asarray(puma560.MASS)
-CENTER = jnp.asarray(puma560.CENTER_OF_MASS)
+MASS = np.asarray(puma560.MASS)
+CENTER = np.asarray(puma560.CENTER_OF_MASS)
 # What is fitted in the end: masses of links 2, 3, 4 and 5 together, and 6; and four components of
 # the centres of mass. Links 4 and 5 share their mass as the paper's do.
 TRUTH = {
-    "mass": jnp.asarray((MASS[1], MASS[2], MASS[3] + MASS[4], MASS[5])),
-    "center": jnp.asarray((CENTER[1, 0], CENTER[1, 1], CENTER[2, 0], CENTER[2, 2])),
+    "mass": np.asarray((MASS[1], MASS[2], MASS[3] + MASS[4], MASS[5])),
+    "center": np.asarray((CENTER[1, 0], CENTER[1, 1], CENTER[2, 0], CENTER[2, 2])),
 }
-START = {"mass": jnp.asarray((10.0, 10.0, 2.0, 0.2)), "center": jnp.asarray((-0.2, 0.0, 0.0, 0.0))}
+START = {"mass": np.asarray((10.0, 10.0, 2.0, 0.2)), "center": np.asarray((-0.2, 0.0, 0.0, 0.0))}
 TRANSFORMS = {"mass": transforms.positive, "center": transforms.free}
 LABELS = {
     "mass[0]": "mass 2",
@@ -59,7 +59,7 @@ LABELS = {
     "center[2]": "centre of mass 3 x",
     "center[3]": "centre of mass 3 z",
 }
-EQUAL_MASSES = jnp.asarray((5.0, 10.0, 5.0, 1.0, 1.0, 0.2))
+EQUAL_MASSES = np.asarray((5.0, 10.0, 5.0, 1.0, 1.0, 0.2))
 
 
 class Swing(eqx.Module):
@@ -74,13 +74,14 @@ class Swing(eqx.Module):
         return self.start + self.amplitude * (1.0 - jnp.cos(2.0 * jnp.pi * self.frequency * t))
 
 
-COMMANDS = [Swing(*each) for each in zip(puma560.ANGLES, AMPLITUDE, FREQUENCY, strict=True)]
-
-
 def record(mass: Array, center: Array, method: str = "dopri5", step: float = STEP) -> Recording:
     """What is recorded of a robot with these masses (6,) and centres of mass (6, 3)."""
+    swings = zip(puma560.ANGLES, AMPLITUDE, FREQUENCY, strict=True)
     system, state = puma560.build(
-        lie_jax.Minimal(), mass=mass, center_of_mass=center, commands=COMMANDS
+        lie_jax.Minimal(),
+        mass=mass,
+        center_of_mass=center,
+        commands=[Swing(*each) for each in swings],
     )
     trajectory = lie_jax.simulate(
         system,
@@ -104,14 +105,15 @@ def links(parameters: Parameters) -> tuple[Array, Array]:
     """Masses (6,) and centres of mass (6, 3) of the links, in link frames."""
     second, third, wrist, hand = parameters["mass"]
     share = MASS[3] / (MASS[3] + MASS[4])
-    mass = jnp.stack([MASS[0], second, third, share * wrist, (1.0 - share) * wrist, hand])
+    first = jnp.asarray(MASS[0])
+    mass = jnp.stack([first, second, third, share * wrist, (1.0 - share) * wrist, hand])
     x2, y2, x3, z3 = parameters["center"]
     center = jnp.stack(
         [
-            CENTER[0],
+            jnp.asarray(CENTER[0]),
             jnp.stack([x2, y2, CENTER[1, 2]]),
             jnp.stack([x3, CENTER[2, 1], z3]),
-            *CENTER[3:],
+            *jnp.asarray(CENTER[3:]),
         ]
     )
     return mass, center

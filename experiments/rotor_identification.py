@@ -31,15 +31,15 @@ Parameters = dict[str, Any]
 Orbit = Float[Array, "samples probes"]
 # Rows for the left and the right support, columns along y and z; the blow along y and z, N s.
 TRUTH = {
-    "stiffness": jnp.asarray(((4200.0, 3800.0), (3900.0, 4300.0))),
-    "damping": jnp.asarray(((5.5, 4.9), (4.6, 5.6))),
-    "blow": jnp.asarray((0.1, 0.02)),
+    "stiffness": np.asarray(((4200.0, 3800.0), (3900.0, 4300.0))),
+    "damping": np.asarray(((5.5, 4.9), (4.6, 5.6))),
+    "blow": np.asarray((0.1, 0.02)),
 }
 # Half of each spring, twice each damper, and a blow that is only known to be along y.
 START = {
-    "stiffness": jnp.full((2, 2), 2000.0),
-    "damping": jnp.full((2, 2), 10.0),
-    "blow": jnp.asarray((0.06, 0.0)),
+    "stiffness": np.full((2, 2), 2000.0),
+    "damping": np.full((2, 2), 10.0),
+    "blow": np.asarray((0.06, 0.0)),
 }
 TRANSFORMS = {
     "stiffness": transforms.positive,
@@ -80,7 +80,7 @@ def predict(
     return jnp.concatenate(planes, axis=1)
 
 
-def fit(observed: Orbit, progress: bool = True) -> lie_jax.Identification:
+def fit(observed: Orbit | np.ndarray, progress: bool = True) -> lie_jax.Identification:
     """Identify the supports from an orbit, from the poor start."""
     return lie_jax.identify(
         predict,
@@ -104,7 +104,7 @@ def main(folder: Path) -> None:
         "largest_m": float(np.abs(clean - fine).max()),
         "largest_shift_in_standard_errors": float(np.linalg.norm((clean - fine) / NOISE)),
     }
-    found = fit(jnp.asarray(observed))
+    found = fit(observed)
     repeated = lie_jax.monte_carlo(
         predict, TRUTH, noise=NOISE, runs=_identification.RUNS, transforms=TRANSFORMS
     )
