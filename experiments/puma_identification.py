@@ -31,8 +31,8 @@ FINE_STEP = 1.25e-4
 class Recording(NamedTuple):
     """What is recorded: angles (samples, 6), rad, and torques of the motors (samples, 6), N m."""
 
-    angles: Array
-    torques: Array
+    angles: Array | np.ndarray
+    torques: Array | np.ndarray
 
 
 # Encoders, and torques from currents: the motors of the arm, those of the wrist.
@@ -74,7 +74,9 @@ class Swing(eqx.Module):
         return self.start + self.amplitude * (1.0 - jnp.cos(2.0 * jnp.pi * self.frequency * t))
 
 
-def record(mass: Array, center: Array, method: str = "dopri5", step: float = STEP) -> Recording:
+def record(
+    mass: Array | np.ndarray, center: Array | np.ndarray, method: str = "dopri5", step: float = STEP
+) -> Recording:
     """What is recorded of a robot with these masses (6,) and centres of mass (6, 3)."""
     swings = zip(puma560.ANGLES, AMPLITUDE, FREQUENCY, strict=True)
     system, state = puma560.build(

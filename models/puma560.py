@@ -242,9 +242,20 @@ def joint_angles(system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"]) -
 
 
 def motor_torques(
-    system: TreeSystem, t: Float[Array, ""], q: Float[Array, " 6"], v: Float[Array, " 6"]
+    system: RigidBodySystem | TreeSystem,
+    t: Float[Array, ""],
+    q: Float[Array, " 6"],
+    v: Float[Array, " 6"],
 ) -> Float[Array, "6"]:
-    """Torques (6,) of the controllers, N m, in joint coordinates."""
+    """Torques (6,) of the controllers, N m.
+
+    Raises `ValueError` in absolute coordinates, which hold no angles.
+    """
+    if not isinstance(system, TreeSystem):
+        raise ValueError(
+            f"puma560.motor_torques got a {type(system).__name__}; torques are read in joint "
+            "coordinates: build the robot with lie_jax.Minimal()."
+        )
     controllers = system.forces[0].element
 
     def references(t):

@@ -54,6 +54,12 @@ def test_motor_torques_are_what_the_motion_needs():
     assert_allclose(exerted, needed, rtol=1e-9, atol=1e-9)
 
 
+def test_motor_torques_are_refused_in_absolute_coordinates():
+    system, state = puma560.build()
+    with pytest.raises(ValueError, match=r"lie_jax.Minimal\(\)"):
+        puma560.motor_torques(system, jnp.asarray(0.0), state.q, state.v)
+
+
 def _check_fit(results, most_shift):
     assert results["converged"]
     # Chi-squared over its degrees of freedom: 0.1 is three standard deviations of it or more.
