@@ -131,8 +131,8 @@ def fit(observed: Recording, progress: bool = True) -> lie_jax.Identification:
 def fit_all_masses(observed: Recording, progress: bool = True) -> lie_jax.Identification:
     """Identify all six masses, the rest known: one too many."""
     return lie_jax.identify(
-        lambda mass: record(mass, CENTER),
-        EQUAL_MASSES,
+        lambda parameters: record(parameters["mass"], CENTER),
+        {"mass": EQUAL_MASSES},
         observed,
         noise=NOISE,
         transforms=transforms.positive,
@@ -203,6 +203,9 @@ def main(folder: Path) -> None:
     }
     masses = fit_all_masses(observed)
     report = masses.identifiability()
+    estimates, errors = (
+        np.asarray(tree["mass"]) for tree in (masses.estimates, masses.standard_errors)
+    )
     linear, linear_errors = regression(observed)
     found = fit(observed)
     repeated = lie_jax.monte_carlo(
@@ -222,7 +225,7 @@ def main(folder: Path) -> None:
     )
     print("\nall masses, the rest known:    truth    output error           regression (kg)")
     for i in range(6):
-        own = f"{float(masses.estimates[i]):.4f} ± {float(masses.standard_errors[i]):.4f}"
+        own = f"{estimates[i]:.4f} ± {errors[i]:.4f}"
         other = f"{linear[i - 1]:.4f} ± {linear_errors[i - 1]:.4f}" if i else "left out"
         print(f"  mass {i + 1:<22}{float(MASS[i]):8.3f}    {own:22} {other}")
     print(f"correlation of masses 4 and 5: {float(masses.correlation[3, 4]):.4f}\n{report}")
@@ -233,11 +236,9 @@ def main(folder: Path) -> None:
         "integration_error": integration,
         "all_masses": {
             "truth_kg": list(puma560.MASS),
-            "estimate_kg": np.asarray(masses.estimates).tolist(),
+            "estimate_kg": estimates.tolist(),
             # The first mass is not determined.
-            "standard_error_kg": [
-                None if np.isnan(x) else float(x) for x in masses.standard_errors
-            ],
+            "standard_error_kg": [None if np.isnan(error) else error for error in errors.tolist()],
             "correlation_4_5": float(masses.correlation[3, 4]),
             "singular_values": np.asarray(report.singular_values).tolist(),
             "report": str(report),
@@ -266,5 +267,5 @@ def _plot_torques(path: Path, observed: Recording, fitted: Recording) -> None:
         axis.set_ylabel("torque (N m)")
     for axis in axes[1]:
         axis.set_xlabel("time (s)")
-    axes[0, 0].legend(loc="lower right")
+    axes[0, 0].legend(loc="lower left")
     _plots.save(figure, path)

@@ -188,14 +188,17 @@ def _plot_orbit(path: Path, observed: np.ndarray, fitted: np.ndarray) -> None:
         )
         axis.set(xlabel="y (µm)", ylabel="z (µm)", title=f"{plane} probes")
         axis.set_aspect("equal", adjustable="datalim")
-    axes[0].legend(loc="upper right")
+    axes[0].legend(loc="center")
     t = SAMPLE_TIME * np.arange(len(observed))
     for k, label in enumerate(("left y", "left z", "right y", "right z")):
         axes[2].plot(t, micro * (observed - fitted)[:, k], ".", markersize=3, label=label)
     for level in (-2 * micro * NOISE, 2 * micro * NOISE):
         axes[2].axhline(level, color=_plots.BLACK, linewidth=0.7, linestyle="--")
     axes[2].set(
-        xlabel="time (s)", ylabel="measured - fitted (µm)", title="dashed: ±2 standard deviations"
+        xlabel="time (s)",
+        ylabel="measured - fitted (µm)",
+        title="dashed: ±2 standard deviations",
+        ylim=(-5 * micro * NOISE, 5.5 * micro * NOISE),
     )
     axes[2].legend(ncols=4, loc="upper center", markerscale=3, fontsize=8)
     _plots.save(figure, path)
