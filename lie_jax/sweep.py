@@ -2,28 +2,20 @@
 
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Bool, PyTree
-from tqdm import tqdm
+from jax.sharding import Mesh
+from jaxtyping import Bool, PyTree
 
-from lie_jax import checks, sweep_storage
-from lie_jax.trajectory import Result, Statistics, Trajectory
+from lie_jax import checks, sweep_batches, sweep_storage
 
 if TYPE_CHECKING:
     import xarray
-
-# Variants in a batch on each device, unless told: on a CPU more of them are no faster, and more is
-# lost when a sweep is killed; other devices need more to be busy.
-_CPU_VARIANTS, _OTHER_VARIANTS = 1024, 65_536
-# Parameters and results of a batch, bytes, unless told: what is quick to save and to read again.
-_BATCH_BYTES = 2**28
 
 
 class Sweep(NamedTuple):
@@ -112,12 +104,12 @@ def sweep(
     """
     rows, structure, variants = _rows(parameters)
     one = structure.unflatten([jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in rows])
-    results, _ = jax.eval_shape(functools.partial(_judged, fn), one)
+    results, _ = jax.eval_shape(functools.partial(sweep_batches.judged, fn), one)
     bytes_each = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((one, results)))
     _check_options(batch, mesh, save_to)
     if save_to is None:
         _check_host_memory(variants * bytes_each)
-        plan = _plan(fn, rows, structure, bytes_each, batch, mesh)
+        plan = sweep_batches.plan(fn, rows, structure, bytes_each, batch, mesh)
         return _in_memory(plan, rows, results, progress)
 
     sweep_storage.require()
@@ -133,16 +125,16 @@ def sweep(
     )
     plan = None
     if saved is None:
-        plan = _plan(fn, rows, structure, bytes_each, batch, mesh)
+        plan = sweep_batches.plan(fn, rows, structure, bytes_each, batch, mesh)
         sweep_storage.create(path, settings, plan.batch, inputs, rows, outputs)
         saved = plan.batch
     batches = -(-variants // saved)
     todo = np.flatnonzero(~sweep_storage.done(path, batches))
     mine = todo[todo % jax.process_count() == jax.process_index()]
     if len(mine):
-        plan = plan or _plan(fn, rows, structure, bytes_each, saved, mesh)
+        plan = plan or sweep_batches.plan(fn, rows, structure, bytes_each, saved, mesh)
         targets = sweep_storage.arrays(path, outputs)
-        for place, values, failed in _computed(plan, rows, mine, progress):
+        for place, values, failed in sweep_batches.computed(plan, rows, mine, progress):
             sweep_storage.write(targets, place, jax.tree.leaves(values), failed)
     sweep_storage.wait_until_done(path, batches)
     if jax.process_index() == 0:
@@ -150,12 +142,14 @@ def sweep(
     return sweep_storage.dataset(path)
 
 
-def _in_memory(plan: "_Plan", rows: list[np.ndarray], results: PyTree, progress: bool) -> Sweep:
+def _in_memory(
+    plan: sweep_batches.Plan, rows: list[np.ndarray], results: PyTree, progress: bool
+) -> Sweep:
     variants = len(rows[0])
     failed = np.zeros(variants, bool)
     held = jax.tree.map(lambda x: np.empty((variants, *x.shape), x.dtype), results)
     batches = np.arange(-(-variants // plan.batch))
-    for place, values, bad in _computed(plan, rows, batches, progress):
+    for place, values, bad in sweep_batches.computed(plan, rows, batches, progress):
         failed[place] = bad
         for whole, part in zip(jax.tree.leaves(held), jax.tree.leaves(values), strict=True):
             whole[place] = part
@@ -201,31 +195,6 @@ def _rows(parameters: PyTree) -> tuple[list[np.ndarray], Any, int]:
     return rows, structure, len(rows[0])
 
 
-def _judged(fn: Callable[[Any], Any], variant: PyTree) -> tuple[PyTree, Array]:
-    """Results of a variant, and whether it failed."""
-    results = fn(variant)
-    leaves = jax.tree.leaves(results)
-    numbers = jax.Array, np.ndarray, np.generic, int, float, complex
-    wrong = [x for x in leaves if not isinstance(x, numbers)]
-    if wrong or not leaves:
-        what = f"a {type(wrong[0]).__name__}" if wrong else "nothing"
-        raise ValueError(
-            f"sweep(fn=) returns {what}; it must return a pytree of arrays, for example a "
-            "Trajectory or a dictionary of numbers: leave everything else out."
-        )
-    failed, judged = jnp.zeros((), bool), (Trajectory, Statistics, Result)
-    for part in jax.tree.leaves(results, is_leaf=lambda x: isinstance(x, judged)):
-        if isinstance(part, Statistics):
-            continue
-        if isinstance(part, Trajectory | Result):
-            result = part.result if isinstance(part, Trajectory) else part
-            fine = (result == Result.successful) | (result == Result.redundant)
-        else:
-            fine = jnp.isfinite(jnp.asarray(part))
-        failed = failed | ~jnp.all(fine)
-    return jax.tree.map(jnp.asarray, results), failed
-
-
 def _check_options(batch: Any, mesh: Any, save_to: Any) -> None:
     if batch is not None:
         checks.positive_integer("sweep(batch=)", batch, "variants in a batch")
@@ -252,159 +221,11 @@ def _check_options(batch: Any, mesh: Any, save_to: Any) -> None:
         )
 
 
-class _Plan(NamedTuple):
-    """Variants in a batch, its compiled program, and how its inputs lie on the devices."""
-
-    batch: int
-    program: Callable[[PyTree], tuple[PyTree, Array]]
-    sharding: NamedSharding
-    structure: Any
-
-
-def _plan(
-    fn: Callable,
-    rows: list[np.ndarray],
-    structure: Any,
-    bytes_each: int,
-    batch: int | None,
-    mesh: Mesh | None,
-) -> _Plan:
-    """Compile for a batch that fits; raise `ValueError` if a given one does not."""
-    mesh = _default_mesh(batch) if mesh is None else mesh
-    size, chosen, given = mesh.size, batch, batch is not None
-    sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
-    if chosen is None:
-        cpu = mesh.devices.flat[0].platform == "cpu"
-        limit = min((_CPU_VARIANTS if cpu else _OTHER_VARIANTS) * size, _BATCH_BYTES // bytes_each)
-        chosen = _even_batch(len(rows[0]), limit, size)
-    elif chosen % size:
-        raise ValueError(
-            f"batches of {chosen} variants are saved there and sweep(mesh=) has {size} devices; a "
-            "batch must be a multiple of them: leave mesh out."
-        )
-    kinds = tuple((x.shape[1:], x.dtype) for x in rows)
-    compiled = _compile if _hashable(fn) else _compile.__wrapped__
-    free = _free_memory(mesh)
-    while True:
-        program = compiled(fn, structure, kinds, chosen, sharding)
-        need = _needed_memory(program, bytes_each * chosen // size)
-        if need <= (free if given else free // 2):
-            return _Plan(chosen, program, sharding, structure)
-        if given or chosen == size:
-            raise ValueError(
-                f"a batch of {chosen} variants needs {need / 1e9:.3g} GB on each of {size} "
-                f"devices, where {free / 1e9:.3g} GB are free; it must fit: take batch="
-                f"{max(size, int(chosen * free / need) // size * size)} or less, or let fn "
-                "return less."
-            )
-        fitting = min(chosen - size, int(chosen * free / 2 / need))
-        chosen = _even_batch(len(rows[0]), fitting, size)
-
-
-def _even_batch(variants: int, limit: int, size: int) -> int:
-    """A multiple of `size`, at most `limit` if that is possible, that leaves little to pad."""
-    limit = max(size, limit // size * size)
-    batches = -(-variants // limit)
-    return -(-variants // (batches * size)) * size
-
-
-def _default_mesh(batch: int | None) -> Mesh:
-    devices = jax.local_devices()
-    count = len(devices)
-    while batch is not None and batch % count:
-        count -= 1
-    return Mesh(np.asarray(devices[:count]), ("variants",))
-
-
-def _hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
-
-
-@functools.lru_cache(maxsize=8)
-def _compile(
-    fn: Callable, structure: Any, kinds: tuple, batch: int, sharding: NamedSharding
-) -> Callable:
-    """The program of a batch; sweeps of the same function and shapes compile it once."""
-    shapes = structure.unflatten(
-        [jax.ShapeDtypeStruct((batch, *shape), dtype, sharding=sharding) for shape, dtype in kinds]
-    )
-    # Each device runs a program of its own. Left to the compiler, the loops of Newton's method
-    # would ask all devices after every iteration whether to go on.
-    spread = jax.shard_map(
-        jax.vmap(functools.partial(_judged, fn)),
-        mesh=sharding.mesh,
-        in_specs=(sharding.spec,),
-        out_specs=sharding.spec,
-        check_vma=False,
-    )
-    return jax.jit(spread).lower(shapes).compile()
-
-
-def _needed_memory(program: Any, least: int) -> int:
-    """Bytes on each device, with the results of the batch before, which is still being saved."""
-    analysis = program.memory_analysis()
-    if analysis is None:
-        return 2 * least
-    moved = analysis.argument_size_in_bytes + analysis.output_size_in_bytes
-    return analysis.temp_size_in_bytes + 2 * moved
-
-
-def _free_memory(mesh: Mesh) -> int:
-    """Bytes that are free on each device; those on the host share its memory."""
-    statistics = [device.memory_stats() or {} for device in mesh.devices.flat]
-    if all("bytes_limit" in one for one in statistics):
-        return min(one["bytes_limit"] - one.get("bytes_in_use", 0) for one in statistics)
-    return _free_host_memory() // mesh.size
-
-
-def _free_host_memory() -> int:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
 def _check_host_memory(needed: int) -> None:
-    free = _free_host_memory()
+    free = sweep_batches.free_host_memory()
     if needed > free:
         raise ValueError(
             f"the results of all variants are {needed / 1e9:.3g} GB and {free / 1e9:.3g} GB of "
             "memory are free; without save_to they must fit: name a folder with save_to=, or let "
             "fn return less."
         )
-
-
-def _computed(
-    plan: _Plan, rows: list[np.ndarray], batches: np.ndarray, progress: bool
-) -> Iterator[tuple[slice, PyTree, np.ndarray]]:
-    """Of each of these batches: its place among the variants, its results, and which failed."""
-    variants, size = len(rows[0]), plan.batch
-
-    def start(index: int):
-        # The last batch is filled up by the last variant, so that one program does for all.
-        chosen = np.minimum(np.arange(index * size, (index + 1) * size), variants - 1)
-        inputs = plan.structure.unflatten([x[chosen] for x in rows])
-        return index, plan.program(jax.device_put(inputs, plan.sharding))
-
-    def finish(index: int, output: tuple[PyTree, Array]):
-        place = slice(index * size, min((index + 1) * size, variants))
-        count = place.stop - place.start
-        results, failed = jax.tree.map(lambda x: np.asarray(x)[:count], output)
-        bar.update(count)
-        return place, results, failed
-
-    counts = np.minimum((batches + 1) * size, variants) - batches * size
-    shown = progress and jax.process_index() == 0
-    with tqdm(total=int(counts.sum()), unit="variant", desc="sweep", disable=not shown) as bar:
-        running = None
-        for index in (*batches.tolist(), None):
-            # While a batch is saved, the next one is computed.
-            following = None if index is None else start(index)
-            if running is not None:
-                yield finish(*running)
-            running = following

@@ -21,7 +21,7 @@ _ATTRIBUTE = "lie_jax_sweep"
 _STATUS = {"pending": -1, "fine": 0, "failed": 1}
 # The leaves of a trajectory that have a row for each saved instant.
 _INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
-_POLL_SECONDS = 0.2
+_POLL_SECONDS = 0.05
 # Equinox does not export the class of an enumeration's items.
 _Item = type(Result.successful)
 
@@ -123,13 +123,12 @@ def saved_batch(path: Path, wanted: dict) -> int | None:
     if not path.exists():
         return None
     try:
-        found = dict(zarr.open_group(path, mode="r").attrs)[_ATTRIBUTE]
+        found: Any = dict(zarr.open_group(path, mode="r").attrs)[_ATTRIBUTE]
     except (OSError, KeyError, ValueError):
         raise ValueError(
             f"sweep(save_to=) is {str(path)!r}, where there is something that is no saved sweep; "
             "it must be a new folder, or one of a sweep to resume: take another name."
         ) from None
-    assert isinstance(found, dict)
     for setting, value in wanted.items():
         if found[setting] != value:
             there, here = found[setting], value

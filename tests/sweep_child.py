@@ -1,6 +1,5 @@
 """Sweeps in a process of their own, for tests/test_sweep.py: `python sweep_child.py KIND ...`."""
 
-import importlib
 import os
 import sys
 import time
@@ -10,8 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import lie_jax
-
-sweep_module = importlib.import_module("lie_jax.sweep")
+from lie_jax import sweep_batches
 
 
 def logged(path, seconds):
@@ -46,8 +44,8 @@ def devices():
             used.append(len(failed.sharding.device_set))
             return results, failed
 
-    compiled = sweep_module._compile
-    sweep_module._compile = lambda *arguments: Spy(compiled(*arguments))
+    compiled = sweep_batches._compile
+    sweep_batches._compile = lambda *arguments: Spy(compiled(*arguments))
 
     def fn(x):
         # A loop that every variant leaves at its own time.
@@ -86,7 +84,7 @@ def processes(path, log, port, index):
     except ValueError as error:
         assert "save_to" in str(error) and "2 processes" in str(error)
     # Only the first process knows the size of a batch, as if it were chosen by its memory.
-    sweep_module._CPU_VARIANTS = 4 if index == "0" else 5
+    sweep_batches._CPU_VARIANTS = 4 if index == "0" else 5
     stored = lie_jax.sweep(fn, np.arange(40.0), save_to=path, progress=False)
     assert stored.status.values.tolist() == [0] * 40
 

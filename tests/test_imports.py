@@ -39,7 +39,7 @@ LAYERS = [
     },
     {"fixed_steps", "adaptive_steps", "preflight"},
     {"simulate", "transforms", "fitting", "interop", "diffrax_adapter"},
-    {"sweep_storage"},
+    {"sweep_batches", "sweep_storage"},
     {"identify", "sweep"},
 ]
 MECHANICS_ABOVE = 6

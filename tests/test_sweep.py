@@ -1,6 +1,5 @@
 """Sweeps equal vmap, mark what fails, and survive being killed at any point."""
 
-import importlib
 import os
 import signal
 import socket
@@ -17,13 +16,10 @@ import pytest
 import xarray
 
 import lie_jax
-from lie_jax import Result, sweep_storage
+from lie_jax import Result, sweep_batches, sweep_storage
 from models import heavy_top
 from tests import sweep_child
 from tests.test_bad_input import check_message
-
-# The function shadows its module.
-sweep_module = importlib.import_module("lie_jax.sweep")
 
 # Batches of other sizes are vectorised otherwise: rounding of numbers up to 150.
 ROUNDING = 1e-12
@@ -109,6 +105,15 @@ def test_what_fails_is_marked():
     np.testing.assert_array_equal(swept.results["constant"], np.full(6, 3.0))
 
 
+def test_a_simulation_that_throws_is_explained():
+    def throws(dt):
+        system, state = heavy_top.build()
+        return lie_jax.simulate(system, lie_jax.RKMK("euler"), state, dt=dt, steps=1).q
+
+    with pytest.raises(RuntimeError, match="pass throw=False, and failed variants are marked"):
+        _sweep(throws, np.asarray([1e-3, 1e300]))
+
+
 def test_single_precision_and_single_arrays(tmp_path):
     values = jnp.linspace(0.0, 1.0, 7, dtype=jnp.float32)
     swept = _sweep(jnp.sqrt, values)
@@ -121,13 +126,13 @@ def test_single_precision_and_single_arrays(tmp_path):
 
 def test_batches_that_fit_are_chosen(monkeypatch):
     """Fewer variants where memory is short, a multiple of the devices, little padding."""
-    assert sweep_module._even_batch(4097, 1024, 1) == 820
-    assert sweep_module._even_batch(4097, 1024, 8) == 824
-    assert sweep_module._even_batch(3, 1024, 8) == 8
+    assert sweep_batches.even_batch(4097, 1024, 1) == 820
+    assert sweep_batches.even_batch(4097, 1024, 8) == 824
+    assert sweep_batches.even_batch(3, 1024, 8) == 8
     sizes = []
-    compiled = sweep_module._compile
+    compiled = sweep_batches._compile
     monkeypatch.setattr(
-        sweep_module, "_compile", lambda *args: sizes.append(args[3]) or compiled(*args)
+        sweep_batches, "_compile", lambda *args: sizes.append(args[3]) or compiled(*args)
     )
 
     def fn(x):
@@ -137,7 +142,7 @@ def test_batches_that_fit_are_chosen(monkeypatch):
     full = _sweep(fn, variants)
     assert sizes == [100] and full.results.shape == (100, 1000)
     # Of 2 MB half may be used, twice by results of 8 kB: 62 variants in theory.
-    monkeypatch.setattr(sweep_module, "_free_host_memory", lambda: 2_000_000)
+    monkeypatch.setattr(sweep_batches, "free_host_memory", lambda: 2_000_000)
     np.testing.assert_array_equal(_sweep(fn, variants).results, full.results)
     assert 20 <= sizes[-1] <= 62, sizes
 
