@@ -5,8 +5,10 @@
 loop over single runs under `jax.jit`, `jax.jit(jax.vmap(...))` over all masses, and
 `lie_jax.sweep`, in memory and to disk; all compiled before. A single run costs a call of some
 70 µs beside its steps, so that the ratio to the loop depends on their number: it is given for
-several. Then, in wall-clock time, one process on one core against two on two cores that share a
-sweep through `jax.distributed`: that needs two idle cores.
+several. For scale there is a loop over the same function without `jax.jit` around it, as one first
+writes it: `simulate` is compiled inside, but mechanisms are built and checked one by one. Then, in
+wall-clock time, one process on one core against two on two cores that share a sweep through
+`jax.distributed`: that needs two idle cores.
 """
 
 import argparse
@@ -25,7 +27,7 @@ from benchmarks._processes import cpu_seconds, in_fresh_process, pin_to_one_core
 
 VARIANTS = 4096
 # Single runs of the loop: enough for the clock, all 4096 would take minutes.
-LOOP_VARIANTS = 256
+LOOP_VARIANTS, PLAIN_VARIANTS = 256, 8
 LENGTHS = {"RKMK4": (10, 100, 1000), "generalized-α": (10, 100)}
 # Of the two processes: a sweep of some ten seconds.
 SHARED_VARIANTS, SHARED_STEPS = 16_384, 1000
@@ -66,6 +68,9 @@ def measure(repeats: int) -> dict[str, dict[str, float]]:
             def loop(single=single):
                 return jax.device_get([single(mass) for mass in masses[:LOOP_VARIANTS]])
 
+            def plain(run=run):
+                return jax.device_get([run(mass) for mass in masses[:PLAIN_VARIANTS]])
+
             def sweep(run=run):
                 return lie_jax.sweep(run, masses, progress=False)
 
@@ -79,6 +84,7 @@ def measure(repeats: int) -> dict[str, dict[str, float]]:
                 "vmap": (lambda batched=batched: jax.device_get(batched(masses)), VARIANTS),
                 "sweep": (sweep, VARIANTS),
                 "to disk": (to_disk, VARIANTS),
+                "plain loop": (plain, PLAIN_VARIANTS),
             }
             turns = [
                 {name: cpu_seconds(form, 1) / n * 1e6 for name, (form, n) in forms.items()}
@@ -152,8 +158,8 @@ def main() -> None:
         f"{jax.__version__}; medians of {arguments.repeats}; µs a variant",
         "",
         "| heavy top, 4096 masses | loop over jitted runs | vmap | sweep | sweep to disk "
-        "| loop / sweep | sweep / vmap |",
-        "|---|" + "---:|" * 6,
+        "| loop without jit | loop over jitted runs / sweep | sweep / vmap |",
+        "|---|" + "---:|" * 7,
     ]
     for name, row in figures.items():
         lines.append(f"| {name} | " + " | ".join(f"{value:.3g}" for value in row.values()) + " |")
