@@ -172,7 +172,7 @@ def _rows(parameters: PyTree) -> tuple[list[np.ndarray], Any, int]:
     rows, lengths = [], {}
     for path, leaf in leaves:
         name = f"sweep(parameters=){jax.tree_util.keystr(path)}"
-        dtype = getattr(leaf, "dtype", None) or np.asarray(leaf).dtype
+        dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
         if not (jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_)):
             raise ValueError(
                 f"{name} has dtype {dtype}; it must hold numbers: let fn close over what is the "

@@ -105,7 +105,7 @@ def settings(parameters: list[Variable], rows: list[np.ndarray], results: list[V
             variable.name: [
                 variable.dtype.str,
                 list(variable.shape),
-                hashlib.sha256(np.ascontiguousarray(values).data).hexdigest(),
+                hashlib.sha256(values.tobytes()).hexdigest(),
             ]
             for variable, values in zip(parameters, rows, strict=True)
         },

@@ -135,12 +135,19 @@ def test_batches_that_fit_are_chosen(monkeypatch):
         sweep_batches, "_compile", lambda *args: sizes.append(args[3]) or compiled(*args)
     )
 
+    traces = []
+
     def fn(x):
+        traces.append(x)
         return jnp.full(1000, x)
 
     variants = np.arange(100.0)
     full = _sweep(fn, variants)
     assert sizes == [100] and full.results.shape == (100, 1000)
+    # To learn the shapes and to compile; the second time only for the shapes.
+    assert len(traces) == 2
+    _sweep(fn, variants[::-1])
+    assert len(traces) == 3
     # Of 2 MB half may be used, twice by results of 8 kB: 62 variants in theory.
     monkeypatch.setattr(sweep_batches, "free_host_memory", lambda: 2_000_000)
     np.testing.assert_array_equal(_sweep(fn, variants).results, full.results)
