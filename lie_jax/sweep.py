@@ -1,6 +1,5 @@
 """Sweeps: one function over many variants, batch by batch, on all devices, to memory or disk."""
 
-import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -103,8 +102,9 @@ def sweep(
     given and the extra `sweep` is not installed.
     """
     rows, structure, variants = _rows(parameters)
-    one = structure.unflatten([jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in rows])
-    results, _ = jax.eval_shape(functools.partial(sweep_batches.judged, fn), one)
+    kinds = sweep_batches.kinds(rows)
+    one = structure.unflatten([jax.ShapeDtypeStruct(*kind) for kind in kinds])
+    results = sweep_batches.shapes(fn, structure, kinds)
     bytes_each = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((one, results)))
     _check_options(batch, mesh, save_to)
     if save_to is None:

@@ -35,8 +35,8 @@ def judged(fn: Callable[[Any], Any], variant: PyTree) -> tuple[PyTree, Array]:
             f"sweep(fn=) returns {what}; it must return a pytree of arrays, for example a "
             "Trajectory or a dictionary of numbers: leave everything else out."
         )
-    failed, kinds = jnp.zeros((), bool), (Trajectory, Statistics, Result)
-    for part in jax.tree.leaves(results, is_leaf=lambda x: isinstance(x, kinds)):
+    failed, parts = jnp.zeros((), bool), (Trajectory, Statistics, Result)
+    for part in jax.tree.leaves(results, is_leaf=lambda x: isinstance(x, parts)):
         if isinstance(part, Statistics):
             continue
         if isinstance(part, Trajectory | Result):
@@ -46,6 +46,11 @@ def judged(fn: Callable[[Any], Any], variant: PyTree) -> tuple[PyTree, Array]:
             fine = jnp.isfinite(jnp.asarray(part))
         failed = failed | ~jnp.all(fine)
     return jax.tree.map(jnp.asarray, results), failed
+
+
+def kinds(rows: list[np.ndarray]) -> tuple:
+    """Shapes and dtypes of one variant's parameters."""
+    return tuple((x.shape[1:], x.dtype) for x in rows)
 
 
 class Plan(NamedTuple):
@@ -78,12 +83,9 @@ def plan(
             f"batches of {chosen} variants are saved there and sweep(mesh=) has {size} devices; a "
             "batch must be a multiple of them: leave mesh out."
         )
-    kinds = tuple((x.shape[1:], x.dtype) for x in rows)
-    compiled = _compile if _hashable(fn) else _compile.__wrapped__
     free = _free_memory(mesh)
     while True:
-        program = compiled(fn, structure, kinds, chosen, sharding)
-        need = _needed_memory(program, bytes_each * chosen // size)
+        program, need = _compile(fn, structure, kinds(rows), chosen, sharding)
         smallest = chosen == size
         if need <= (free if given or smallest else free // 2):
             return Plan(chosen, program, sharding, structure)
@@ -113,20 +115,34 @@ def _default_mesh(batch: int | None) -> Mesh:
     return Mesh(np.asarray(devices[:count]), ("variants",))
 
 
-def _hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
+def _for_each_function(work: Callable) -> Callable:
+    """Keep what was made of a function and shapes: tracing one takes longer than a small sweep."""
+    cached = functools.lru_cache(maxsize=8)(work)
+
+    @functools.wraps(work)
+    def kept(fn: Callable, *arguments: Any) -> Any:
+        try:
+            hash(fn)
+        except TypeError:
+            return work(fn, *arguments)
+        return cached(fn, *arguments)
+
+    return kept
 
 
-@functools.lru_cache(maxsize=8)
+@_for_each_function
+def shapes(fn: Callable, structure: Any, kinds: tuple) -> PyTree:
+    """The results of one variant as `jax.ShapeDtypeStruct`s."""
+    one = structure.unflatten([jax.ShapeDtypeStruct(*kind) for kind in kinds])
+    return jax.eval_shape(functools.partial(judged, fn), one)[0]
+
+
+@_for_each_function
 def _compile(
     fn: Callable, structure: Any, kinds: tuple, batch: int, sharding: NamedSharding
-) -> Callable:
-    """The program of a batch; sweeps of the same function and shapes compile it once."""
-    shapes = structure.unflatten(
+) -> tuple[Callable, int]:
+    """The program of a batch, and the bytes on each device that it needs."""
+    inputs = structure.unflatten(
         [jax.ShapeDtypeStruct((batch, *shape), dtype, sharding=sharding) for shape, dtype in kinds]
     )
     # Each device runs a program of its own. Left to the compiler, the loops of Newton's method
@@ -138,16 +154,13 @@ def _compile(
         out_specs=sharding.spec,
         check_vma=False,
     )
-    return jax.jit(spread).lower(shapes).compile()
-
-
-def _needed_memory(program: Any, least: int) -> int:
-    """Bytes on each device, with the results of the batch before, which is still being saved."""
+    program = jax.jit(spread).lower(inputs).compile()
     analysis = program.memory_analysis()
-    if analysis is None:
-        return 2 * least
+    if analysis is None:  # Not every backend can tell.
+        return program, 0
+    # The results of the batch before are still being saved.
     moved = analysis.argument_size_in_bytes + analysis.output_size_in_bytes
-    return analysis.temp_size_in_bytes + 2 * moved
+    return program, analysis.temp_size_in_bytes + 2 * moved
 
 
 def _free_memory(mesh: Mesh) -> int:

@@ -37,7 +37,6 @@ def devices():
     class Spy:
         def __init__(self, program):
             self.program = program
-            self.memory_analysis = program.memory_analysis
 
         def __call__(self, inputs):
             results, failed = self.program(inputs)
@@ -45,7 +44,12 @@ def devices():
             return results, failed
 
     compiled = sweep_batches._compile
-    sweep_batches._compile = lambda *arguments: Spy(compiled(*arguments))
+
+    def spied(*arguments):
+        program, need = compiled(*arguments)
+        return Spy(program), need
+
+    sweep_batches._compile = spied
 
     def fn(x):
         # A loop that every variant leaves at its own time.

@@ -144,10 +144,10 @@ def test_batches_that_fit_are_chosen(monkeypatch):
     variants = np.arange(100.0)
     full = _sweep(fn, variants)
     assert sizes == [100] and full.results.shape == (100, 1000)
-    # To learn the shapes and to compile; the second time only for the shapes.
+    # To learn the shapes and to compile, and never again.
     assert len(traces) == 2
     _sweep(fn, variants[::-1])
-    assert len(traces) == 3
+    assert len(traces) == 2
     # Of 2 MB half may be used, twice by results of 8 kB: 62 variants in theory.
     monkeypatch.setattr(sweep_batches, "free_host_memory", lambda: 2_000_000)
     np.testing.assert_array_equal(_sweep(fn, variants).results, full.results)
