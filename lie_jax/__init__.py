@@ -58,6 +58,8 @@ from lie_jax.pose_spaces import R3SO3 as R3SO3
 from lie_jax.pose_spaces import SE3 as SE3
 from lie_jax.simulate import SimulationError as SimulationError
 from lie_jax.simulate import simulate as simulate
+from lie_jax.sweep import Sweep as Sweep
+from lie_jax.sweep import sweep as sweep
 from lie_jax.system import AbstractSystem as AbstractSystem
 from lie_jax.system import State as State
 from lie_jax.system import project as project

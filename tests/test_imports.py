@@ -39,7 +39,8 @@ LAYERS = [
     },
     {"fixed_steps", "adaptive_steps", "preflight"},
     {"simulate", "transforms", "fitting", "interop", "diffrax_adapter"},
-    {"identify"},
+    {"sweep_batches", "sweep_storage"},
+    {"identify", "sweep"},
 ]
 MECHANICS_ABOVE = 6
 
@@ -128,7 +129,8 @@ PUBLIC = {
     "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
-    "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",
+    "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms "
+    "sweep Sweep",
 }
 
 
@@ -143,6 +145,7 @@ def test_import_needs_no_test_or_plot_library():
     program = (
         "import sys, lie_jax; "
         "heavy = {'matplotlib', 'beartype', 'diffrax', 'pytest', 'scipy.optimize'}; "
+        "heavy |= {'zarr', 'xarray'}; "
         "assert not heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
