@@ -63,8 +63,8 @@ def check(
     checks.one_of("simulate(adjoint=)", adjoint, ADJOINTS)
     if adjoint == "recursive" and checkpoint == 1:
         raise ValueError(
-            "simulate(checkpoint=) is 1; with adjoint='recursive' it must be at least 2, the number "
-            "of blocks side by side: take more, or leave it out for the square root of steps."
+            "simulate(checkpoint=) is 1; with adjoint='recursive' it must be at least 2, the "
+            "number of blocks side by side: take more, or leave it out for the root of steps."
         )
     if inputs is not None and (np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps):
         raise ValueError(
