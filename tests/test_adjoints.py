@@ -31,7 +31,7 @@ def _gradients(*variants):
     """All in one program: compilation is the cost."""
 
     def all_of_them(stiffness):
-        return [jax.grad(lambda k: _objective(k, **v))(stiffness) for v in variants]
+        return [jax.grad(lambda k, v=v: _objective(k, **v))(stiffness) for v in variants]
 
     return jax.jit(all_of_them)(STIFFNESS)
 
