@@ -103,6 +103,12 @@ def cost(case: str, repeats: int) -> dict[str, float]:
     }
 
 
+def _megabytes(compiled) -> float:
+    # Not every backend tells.
+    sizes = compiled.memory_analysis()
+    return float("nan") if sizes is None else sizes.temp_size_in_bytes / 1e6
+
+
 def reserved(case: str) -> dict[str, float]:
     """What gradients over 10⁶ steps reserve, MB."""
     import jax
@@ -112,7 +118,7 @@ def reserved(case: str) -> dict[str, float]:
     for name in ("stored", "recursive"):
         gradient = jax.grad(lambda p, name=name: run(p, LONG, **ADJOINTS[name]))
         compiled = jax.jit(gradient).lower(parameters).compile()
-        sizes[name] = compiled.memory_analysis().temp_size_in_bytes / 1e6
+        sizes[name] = _megabytes(compiled)
     return sizes
 
 
@@ -135,7 +141,7 @@ def peak(name: str) -> dict[str, float]:
     forward = jax.jit(lambda p: run(p, LONG)).lower(parameters).compile()
     base, again = cpu_seconds_in_turns([lambda: forward(parameters), lambda: compiled(given)], 1)
     return {
-        "reserved": compiled.memory_analysis().temp_size_in_bytes / 1e6,
+        "reserved": _megabytes(compiled),
         "before": before,
         "peak": after,
         "ratio": again / base,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 from tqdm import tqdm
 
-from lie_jax import adjoints, checks
+from lie_jax import adjoints, checks, newton
 from lie_jax.adjoints import Blocks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -112,7 +112,9 @@ def _run(system, integrator, loop, dt, inputs, schedule):
     """All saved instants after the first, and the Newton iterations of each step."""
     steps, save_every, blocks = schedule
     step = jax.checkpoint(
-        lambda loop: _step(system, integrator, dt, inputs, loop), prevent_cse=False
+        lambda loop: _step(system, integrator, dt, inputs, loop),
+        prevent_cse=False,
+        policy=jax.checkpoint_policies.save_only_these_names(newton.FOUND),
     )
     sample = jax.checkpoint(
         lambda loop: _sample(system, integrator, dt, inputs, loop), prevent_cse=False

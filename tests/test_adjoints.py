@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 from numpy.testing import assert_allclose, assert_array_equal
 
 import lie_jax
@@ -21,7 +22,7 @@ DOPRI5 = lie_jax.RKMK("dopri5")
 def _objective(stiffness, integrator=None, steps=23, **options):
     """A number that depends on all saved instants."""
     trajectory = lie_jax.simulate(
-        Oscillator(stiffness), integrator or lie_jax.RKMK("midpoint"), OSCILLATOR_START, dt=0.05,
+        Oscillator(stiffness), integrator or lie_jax.RKMK("euler"), OSCILLATOR_START, dt=0.05,
         steps=steps, throw=False, **options,
     )  # fmt: skip
     return jnp.nansum(trajectory.q**3) + 0.1 * jnp.nansum(trajectory.acceleration)
@@ -56,6 +57,26 @@ def test_gradients_of_newton_do_not_depend_on_the_adjoint():
     assert_allclose(recursive, expected, rtol=AGREEMENT)
 
 
+def test_newton_does_not_search_again():
+    """The backward pass starts from the solution that was found."""
+
+    def searches(function):
+        def counted(jaxpr):
+            return sum(
+                (equation.primitive.name == "while")
+                + sum(map(counted, jaxprs_in_params(equation.params)))
+                for equation in jaxpr.eqns
+            )
+
+        return counted(jax.make_jaxpr(function)(STIFFNESS).jaxpr)
+
+    def run(k):
+        return _objective(k, integrator=lie_jax.GeneralizedAlpha(), save_every=23)
+
+    assert searches(run) > 0
+    assert searches(jax.grad(run)) == searches(run)
+
+
 def test_gradients_of_automatic_steps_do_not_depend_on_the_adjoint():
     options = {"integrator": DOPRI5, "adaptive": lie_jax.Adaptive(end=1.0), "steps": 40}
     expected, recursive = _gradients(options, options | {"adjoint": "recursive", "checkpoint": 3})
@@ -69,7 +90,7 @@ def test_second_derivatives_and_batches():
     direction = jnp.asarray(rng.normal(size=(2, 2)))
 
     def product(k, **options):
-        gradient = jax.grad(lambda k: _objective(k, steps=11, **options))
+        gradient = jax.grad(lambda k: _objective(k, steps=6, **options))
         return jax.jvp(gradient, (k,), (direction,))
 
     @jax.jit
