@@ -147,7 +147,7 @@ def to_matrix(q: Quaternion) -> Matrix:
     """Rotation matrix (3, 3) of a unit quaternion."""
     scalar, vector = algebra.parted(q, 1)
     skew = algebra.hat(vector)
-    return jnp.eye(3, dtype=q.dtype) + 2.0 * (scalar * skew + algebra.matmul(skew, skew))
+    return jnp.eye(3, dtype=q.dtype) + 2.0 * (scalar[:, None] * skew + algebra.matmul(skew, skew))
 
 
 @checks.one_element
