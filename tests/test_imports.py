@@ -37,7 +37,7 @@ LAYERS = [
         "integrators.implicit_rkmk",
         "integrators.stabilization",
     },
-    {"fixed_steps", "adaptive_steps", "preflight"},
+    {"adjoints", "fixed_steps", "adaptive_steps", "preflight"},
     {"simulate", "transforms", "fitting", "interop", "diffrax_adapter"},
     {"sweep_batches", "sweep_storage"},
     {"identify", "sweep"},
