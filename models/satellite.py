@@ -10,6 +10,8 @@ axis h = I (Ω + aᵀω) matter: ḣ is the motor's torque, and with J the inert
 the wheels' axial parts, J ω̇ + ω × (J ω + Σ a h) = -Σ a ḣ.
 """
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -21,6 +23,7 @@ from lie_jax.pose_spaces import AbstractPoseSpace
 from models.fixed_point import Numbers
 
 MASS = 60.0
+Table = Numbers | Sequence[Sequence[float]]
 INERTIA = ((2.4, 0.12, -0.08), (0.12, 3.1, 0.15), (-0.08, 0.15, 1.9))
 WHEEL_MASS = 0.5
 # About an axis across the wheel's, through its centre of mass.
@@ -41,8 +44,8 @@ PYRAMID = tuple(
 def build(
     formulation: AbstractPoseSpace | lie_jax.Minimal | None = None,
     *,
-    inertia: Numbers = INERTIA,
-    axes: Numbers = AXES,
+    inertia: Table = INERTIA,
+    axes: Table = AXES,
     wheel_inertias: Numbers = WHEEL_INERTIAS,
     wheel_speeds: Numbers = WHEEL_SPEEDS,
     omega_body: Numbers = (0.0, 0.0, 0.0),
@@ -80,7 +83,7 @@ def build(
 def build_rigid(
     formulation: AbstractPoseSpace | lie_jax.Minimal | None = None,
     *,
-    inertia: Numbers = INERTIA,
+    inertia: Table = INERTIA,
     orientation: Numbers = (1.0, 0.0, 0.0, 0.0),
     omega_body: Numbers = (0.0, 0.0, 0.0),
 ) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
@@ -98,7 +101,7 @@ def build_rigid(
 
 
 def _body(
-    inertia: Numbers, omega: Numbers, orientation: Numbers = (1.0, 0.0, 0.0, 0.0)
+    inertia: Table, omega: Numbers, orientation: Numbers = (1.0, 0.0, 0.0, 0.0)
 ) -> lie_jax.Body:
     return lie_jax.Body("satellite", MASS, inertia, orientation=orientation, omega_body=omega)
 

@@ -129,7 +129,7 @@ PUBLIC = {
     "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
-    "monte_carlo MonteCarlo "
+    "monte_carlo MonteCarlo Identifiability rows_at "
     "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",
 }
 
