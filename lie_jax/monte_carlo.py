@@ -128,9 +128,8 @@ def monte_carlo(
     )
 
 
-def _coverage(
-    deviations: Array, converged: Array, quantile: np.ndarray
-) -> tuple[Array, Array, Array]:
+def _coverage(deviations: Array, converged: Array, freedom: Array) -> tuple[Array, Array, Array]:
+    quantile = jnp.asarray(stdtrit(np.asarray(freedom), 0.975), deviations.dtype)
     inside = (jnp.abs(deviations) <= quantile[:, None]).astype(deviations.dtype)
     inside = jnp.where(jnp.isnan(deviations), jnp.nan, inside)
     kept = jnp.where(converged[:, None], inside, jnp.nan)
