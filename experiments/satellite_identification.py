@@ -38,10 +38,10 @@ TRANSFORMS = {
     "bias": transforms.free,
 }
 TRUTH = {
-    "inertia": jnp.asarray(satellite.INERTIA),
-    "wheels": jnp.asarray(satellite.WHEEL_INERTIAS),
-    "omega": jnp.asarray(OMEGA),
-    "bias": jnp.asarray(GYRO_BIAS),
+    "inertia": np.asarray(satellite.INERTIA),
+    "wheels": np.asarray(satellite.WHEEL_INERTIAS),
+    "omega": np.asarray(OMEGA),
+    "bias": np.asarray(GYRO_BIAS),
 }
 
 
@@ -64,7 +64,7 @@ def simulate(parameters: Parameters, pyramid: bool = False) -> lie_jax.Trajector
         axes=axes,
         wheel_speeds=speeds,
     )
-    inputs = parameters.get("gain", jnp.ones(())) * torques(len(speeds))
+    inputs = parameters.get("gain", 1.0) * torques(len(speeds))
     return lie_jax.simulate(
         system, lie_jax.RKMK("rk4"), state, dt=DT, steps=STEPS, inputs=inputs, throw=False
     )
@@ -96,42 +96,44 @@ def _noisy(clean: Any, noise: Any) -> Any:
     return jax.tree.map(lambda x, s: np.asarray(x) + s * rng.normal(size=x.shape), clean, noise)
 
 
-def _fit(predict, truth: Parameters, noise: Any, **options) -> lie_jax.Identification:
-    """From a start that a data sheet could give."""
+def _fit(predict, truth: Parameters, noise: Any, **options) -> tuple[Any, lie_jax.Identification]:
+    """A fit of a simulated recording, from a start that a data sheet could give."""
     start = truth | {
-        "inertia": 2.0 * jnp.eye(3),
-        "wheels": jnp.full_like(truth["wheels"], 5e-4),
-        "omega": jnp.zeros(3),
-        "bias": jnp.zeros(3),
+        "inertia": 2.0 * np.eye(3),
+        "wheels": np.full_like(truth["wheels"], 5e-4),
+        "omega": np.zeros(3),
+        "bias": np.zeros(3),
     }
-    return lie_jax.identify(
+    measured = _noisy(jax.jit(predict)(truth), noise)
+    fit = lie_jax.identify(
         predict,
         start,
-        _noisy(jax.jit(predict)(truth), noise),
+        measured,
         noise=noise,
         transforms={name: TRANSFORMS.get(name, transforms.positive) for name in truth},
         progress=False,
         **options,
     )
+    return measured, fit
 
 
 def main(folder: Path) -> None:
     """Fit, report, count, print, and write `identification.json` and three plots."""
-    fit = _fit(gyro, TRUTH, GYRO_NOISE)
+    measured, fit = _fit(gyro, TRUTH, GYRO_NOISE)
     print(f"Gyro of {STEPS * DT:g} s, three wheels, known torques: converged {fit.converged}")
     numbers = _table(fit)
     print(f"\n{fit.identifiability()}\n")
 
-    scaled = TRUTH | {"gain": jnp.ones(())}
+    scaled = TRUTH | {"gain": 1.0}
     noise = {"gyro": GYRO_NOISE, "tachometers": TACHOMETER_NOISE}
-    unknown = _fit(gyro_and_tachometers, scaled, noise, prior={"gain": GAIN_PRIOR})
+    _, unknown = _fit(gyro_and_tachometers, scaled, noise, prior={"gain": GAIN_PRIOR})
     print("Torques known to a common factor only, gyro and tachometers:")
     print(unknown.identifiability())
     relative = unknown.standard_errors["inertia"][0, 0] / unknown.estimates["inertia"][0, 0]
     print(f"with a prior of 1 % on the factor, inertia[0, 0] is known to {100 * relative:.2f} %\n")
 
-    four = TRUTH | {"wheels": jnp.asarray(PYRAMID_INERTIAS)}
-    pyramid = _fit(gyro_of_pyramid, four, GYRO_NOISE)
+    four = TRUTH | {"wheels": np.asarray(PYRAMID_INERTIAS)}
+    _, pyramid = _fit(gyro_of_pyramid, four, GYRO_NOISE)
     print("Four wheels, gyro alone:")
     print(f"{pyramid.identifiability()}\n")
 
@@ -158,7 +160,7 @@ def main(folder: Path) -> None:
             indent=2,
         )
     )
-    _plot_fit(folder / "fit.png", fit)
+    _plot_fit(folder / "fit.png", measured, fit)
     _plot_coverage(folder / "coverage.png", check)
     _plot_correlation(folder / "correlation.png", fit)
 
@@ -193,12 +195,12 @@ def _last_direction(fit: lie_jax.Identification) -> dict[str, Any]:
     }
 
 
-def _plot_fit(path: Path, fit: lie_jax.Identification) -> None:
+def _plot_fit(path: Path, measured: np.ndarray, fit: lie_jax.Identification) -> None:
     figure, axes = plt.subplots(3, 2, figsize=(11, 7), sharex=True)
     t, left = DT * np.arange(STEPS + 1), np.asarray(fit.residuals)
-    fitted = np.asarray(jax.jit(gyro)(fit.estimates))
+    fitted = measured - left
     for k, name in enumerate("xyz"):
-        axes[k, 0].plot(t, (fitted + left)[:, k], ".", color=_plots.SKY, markersize=4)
+        axes[k, 0].plot(t, measured[:, k], ".", color=_plots.SKY, markersize=4)
         axes[k, 0].plot(t, fitted[:, k], color=_plots.BLACK, linewidth=0.9)
         axes[k, 0].set_ylabel(f"gyro {name} (rad/s)")
         axes[k, 1].plot(t, 1e3 * left[:, k], ".", color=_plots.SKY, markersize=4)

@@ -209,7 +209,7 @@ def search(
         step = -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(damped), slope)
         # The decrease that the step promises, against the variance of the residuals.
         small = -(slope @ step) <= _SMALL_STEP**2 * (value @ value) / degrees
-        return step / scale, small & (damping <= _LIGHT)
+        return (step / scale).astype(z.dtype), small & (damping <= _LIGHT)
 
     def body(now):
         trial = now.z + now.step
@@ -227,7 +227,7 @@ def search(
     # The first trial is the start itself: the function is compiled once.
     shapes = jax.eval_shape(linearized, z)
     jacobian, value = (jnp.zeros(x.shape, x.dtype) for x in shapes)
-    damping = jnp.asarray(_NEAR, z.dtype)
+    damping = jnp.asarray(_NEAR, value.dtype)
     start = _Search(
         z, jnp.full_like(damping, jnp.inf), value, jacobian,
         jnp.zeros_like(z), damping, jnp.asarray(False), jnp.asarray(0),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, PyTree
+from jaxtyping import Array, PyTree
 
 from lie_jax import checks
 from lie_jax.groups import quaternion, se3, so3
@@ -233,7 +233,9 @@ def check_prediction(predict: Callable[[PyTree], PyTree], start: PyTree, observe
 _REGULARITY = 1e-3
 
 
-def rows_at(times: ArrayLike, *, dt: float, steps: int, save_every: int = 1) -> np.ndarray:
+def rows_at(
+    times: Sequence[float] | np.ndarray | Array, *, dt: float, steps: int, save_every: int = 1
+) -> np.ndarray:
     """Rows of a trajectory of `simulate(dt=, steps=, save_every=)` at the times of a recording.
 
     `times` (n,) are in s, as is `dt`. For recordings of different sampling: observe
