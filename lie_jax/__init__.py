@@ -11,6 +11,7 @@ from lie_jax.groups import se3 as se3
 from lie_jax.groups import so3 as so3
 from lie_jax.groups import tait_bryan as tait_bryan
 from lie_jax.groups import unified_velocity as unified_velocity
+from lie_jax.identifiability import Identifiability as Identifiability
 from lie_jax.identify import Identification as Identification
 from lie_jax.identify import identify as identify
 from lie_jax.integrators.adaptive import Adaptive as Adaptive
@@ -54,8 +55,11 @@ from lie_jax.mechanics.springs import LinearSpringDamper as LinearSpringDamper
 from lie_jax.mechanics.springs import TorsionalSpringDamper as TorsionalSpringDamper
 from lie_jax.mechanics.velocity_joints import GearJoint as GearJoint
 from lie_jax.mechanics.velocity_joints import RollingDisc as RollingDisc
+from lie_jax.monte_carlo import MonteCarlo as MonteCarlo
+from lie_jax.monte_carlo import monte_carlo as monte_carlo
 from lie_jax.pose_spaces import R3SO3 as R3SO3
 from lie_jax.pose_spaces import SE3 as SE3
+from lie_jax.recordings import rows_at as rows_at
 from lie_jax.simulate import SimulationError as SimulationError
 from lie_jax.simulate import simulate as simulate
 from lie_jax.sweep import Sweep as Sweep

@@ -1,7 +1,7 @@
 """Iterations of least-squares solvers and optimisers over growing horizons, for `identify`."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,20 +10,22 @@ import numpy as np
 import optax
 import optimistix as optx
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array
+from jaxtyping import Array, Float, PyTree
 from tqdm import tqdm
+
+# Relative tolerance of cost and coordinates, well below standard errors; the absolute one is for a
+# coordinate or a cost that goes to zero.
+_DEFAULT = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-12)
 
 
 def iterations(residuals: Callable, linearize: Callable, method: Any) -> Callable:
-    """Iterations of a method: a function of z and a number of samples that yields (z, cost, done).
+    """Iterations of a method: a function of z and a horizon that yields (z, cost, done).
 
-    `residuals(z, samples)` is a pytree, `linearize(z, samples)` its Jacobian (m, p) and the pytree.
+    `residuals(z, horizon)` is a pytree, `linearize(z, horizon)` its Jacobian (m, p) and the pytree.
     Raises `ValueError` for anything that is no method.
     """
     if method is None:
-        # Relative tolerance of cost and coordinates, well below standard errors; the absolute one
-        # is for a coordinate or a cost that goes to zero.
-        method = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-12)
+        method = _DEFAULT
     if isinstance(method, optx.AbstractLeastSquaresSolver):
         return _least_squares(residuals, linearize, method)
     if isinstance(method, optax.GradientTransformation):
@@ -35,13 +37,36 @@ def iterations(residuals: Callable, linearize: Callable, method: Any) -> Callabl
 
 
 # So many iterations in a row without a gain above rounding end a search as converged. Far from an
-# optimum a solver needs a few rejected trials to find its damping; after twelve it has tried steps
-# of every size.
+# optimum a solver needs rejected trials to find its damping, each of which multiplies it by four:
+# after eighteen it has gone through steps of every size.
 _NO_GAIN = 1e-10
-_PATIENCE = 12
+_PATIENCE = 18
 # Damping of the first step on each horizon, relative to the square of the longest column of the
 # Jacobian: nearly a Gauss-Newton step, but what a short horizon hardly determines stays put.
 _FIRST_DAMPING = 1e-7
+
+
+_FORWARD = {"options": {"jac": "fwd"}, "tags": frozenset()}
+
+
+# Compiled once for all fits of the same shapes and method: neither holds a prediction, where the
+# model is a tangent plane.
+@eqx.filter_jit
+def _init(solver, model, z, args):
+    shapes = jax.eval_shape(model, z, args)[0]
+    return solver.init(model, z, args, f_struct=shapes, aux_struct=None, **_FORWARD)
+
+
+@eqx.filter_jit
+def _advance(solver, model, z, state, args):
+    z, state, _ = solver.step(model, z, args, state=state, **_FORWARD)
+    done, result = solver.terminate(model, z, args, state=state, **_FORWARD)
+    return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
+
+
+def _tangent_plane(z, args):
+    point, value, jacobian = args
+    return value + jacobian @ (z - point), None
 
 
 def _least_squares(residuals, linearize, solver):
@@ -54,24 +79,8 @@ def _least_squares(residuals, linearize, solver):
 
     # Solvers of the Gauss-Newton family look at the function and its Jacobian at one point a step.
     # Given both, they need not compile the prediction and its derivatives a second time.
-    def tangent_plane(z, args):
-        point, value, jacobian = args
-        return value + jacobian @ (z - point), None
-
     looks_once = isinstance(solver, optx.AbstractGaussNewton)
-    model = tangent_plane if looks_once else function
-    fixed = {"options": {"jac": "fwd"}, "tags": frozenset()}
-
-    @eqx.filter_jit
-    def init(z, args):
-        shapes = jax.eval_shape(model, z, args)[0]
-        return solver.init(model, z, args, f_struct=shapes, aux_struct=None, **fixed)
-
-    @eqx.filter_jit
-    def advance(z, state, args):
-        z, state, _ = solver.step(model, z, args, state=state, **fixed)
-        done, result = solver.terminate(model, z, args, state=state, **fixed)
-        return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
+    model = _tangent_plane if looks_once else function
 
     def iterate(z, horizon):
         jacobian, weighted = linearize(z, horizon)
@@ -82,10 +91,10 @@ def _least_squares(residuals, linearize, solver):
             return point, scale * ravel_pytree(weighted)[0], scale * jacobian
 
         args = plane(z, jacobian, weighted) if looks_once else (horizon, scale)
-        state = init(z, args)
+        state = _init(solver, model, z, args)
         previous, idle = np.inf, 0
         while True:
-            z, state, cost, done = advance(z, state, args)
+            z, state, cost, done = _advance(solver, model, z, state, args)
             idle = idle + 1 if previous - float(cost) <= _NO_GAIN * previous else 0
             previous = float(cost)
             yield z, cost / scale**2, bool(done) or idle >= _PATIENCE
@@ -127,28 +136,101 @@ def _descent(residuals, optimiser):
 _SMALL_GAIN = 1e-2
 
 
-def run(iterate: Callable, z: Array, horizons: tuple[int, ...], most: int, progress: bool):
+def run(iterate: Callable, z: Array, horizons: list[PyTree], most: int, progress: bool):
     """Run at most so many iterations on each horizon in turn, with a progress bar and a record.
 
-    Returns z, whether the last horizon was finished, and costs, samples and z of each iteration.
+    A horizon is a pytree of numbers of samples. Returns z, whether the last horizon was finished,
+    and costs, samples of the longest recording and z of each iteration.
     """
     costs, counts, path = [], [], []
     finished = False
     with tqdm(disable=not progress, unit="it", desc="identify") as bar:
-        for horizon in horizons:
-            steps = iterate(z, jnp.asarray(horizon))
+        for number, horizon in enumerate(horizons, 1):
+            samples = max(jax.tree.leaves(horizon))
+            steps = iterate(z, jax.tree.map(jnp.asarray, horizon))
             previous = np.inf
             for _ in range(most):
                 z, cost, finished = next(steps)
                 costs.append(cost)
-                counts.append(horizon)
+                counts.append(samples)
                 path.append(z)
-                bar.set_postfix_str(f"{horizon} samples, cost {float(cost):.6g}")
+                bar.set_postfix_str(f"{samples} samples, cost {float(cost):.6g}")
                 bar.update()
                 gain = previous - float(cost)
                 # A rejected trial leaves the cost as it was and says nothing.
                 small_gain = 0.0 < gain < _SMALL_GAIN * previous
-                if finished or (small_gain and horizon != horizons[-1]):
+                if finished or (small_gain and number < len(horizons)):
                     break
                 previous = float(cost)
     return z, finished, (costs, counts, path)
+
+
+# The damping of a search that starts near the optimum, relative to squared lengths of the columns:
+# nearly a Gauss-Newton step. A trial that does not help multiplies it, one that does divides it.
+_NEAR, _CHANGE = 1e-6, 10.0
+# A search has ended when its next step is below this fraction of the standard errors. With more
+# damping than `_LIGHT`, steps are short for another reason.
+_SMALL_STEP, _LIGHT = 1e-3, 1e-2
+
+
+class _Search(NamedTuple):
+    z: Array
+    cost: Array
+    value: Array
+    jacobian: Array
+    step: Array
+    damping: Array
+    done: Array
+    trials: Array
+
+
+def search(
+    function: Callable[[Array], Array], z: Float[Array, " p"], degrees: int, max_iterations: int
+) -> tuple[Array, Array, Array, Array]:
+    """Levenberg-Marquardt as a pure function, for starts near the optimum and for batches.
+
+    `function(z)` are residuals (m,) with `degrees` of freedom. Returns z, residuals and Jacobian
+    there, and whether the next step would be far below the standard errors.
+    """
+
+    def linearized(z):
+        def twice(z):
+            value = function(z)
+            return value, value
+
+        return jax.jacfwd(twice, has_aux=True)(z)
+
+    def planned(jacobian, value, damping):
+        scale = jnp.linalg.norm(jacobian, axis=0)
+        scale = jnp.where(scale > 0.0, scale, 1.0)
+        slope = (value @ jacobian) / scale
+        gram = jacobian.T @ jacobian / (scale[:, None] * scale[None, :])
+        damped = gram + damping * jnp.eye(len(scale), dtype=scale.dtype)
+        step = -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(damped), slope)
+        # The decrease that the step promises, against the variance of the residuals.
+        small = -(slope @ step) <= _SMALL_STEP**2 * (value @ value) / degrees
+        return (step / scale).astype(z.dtype), small & (damping <= _LIGHT)
+
+    def body(now):
+        trial = now.z + now.step
+        jacobian, value = linearized(trial)
+        cost = value @ value
+        better = cost <= now.cost
+        z, cost, value, jacobian = (
+            jnp.where(better, new, old)
+            for new, old in zip((trial, cost, value, jacobian), now[:4], strict=True)
+        )
+        damping = now.damping * jnp.where(better, 1.0 / _CHANGE, _CHANGE)
+        step, done = planned(jacobian, value, damping)
+        return _Search(z, cost, value, jacobian, step, damping, done, now.trials + 1)
+
+    # The first trial is the start itself: the function is compiled once.
+    shapes = jax.eval_shape(linearized, z)
+    jacobian, value = (jnp.zeros(x.shape, x.dtype) for x in shapes)
+    damping = jnp.asarray(_NEAR, value.dtype)
+    start = _Search(
+        z, jnp.full_like(damping, jnp.inf), value, jacobian,
+        jnp.zeros_like(z), damping, jnp.asarray(False), jnp.asarray(0),
+    )  # fmt: skip
+    end = jax.lax.while_loop(lambda now: ~now.done & (now.trials <= max_iterations), body, start)
+    return end.z, end.value, end.jacobian, end.done

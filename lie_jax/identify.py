@@ -1,26 +1,27 @@
 """Identification: parameters of a model, and its initial state, from recordings."""
 
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from lie_jax import checks, fitting
+from lie_jax import checks, estimation, fitting, recordings
+from lie_jax import identifiability as report
 from lie_jax import transforms as charts
 from lie_jax.algebra import as_float
+from lie_jax.identifiability import Identifiability
+from lie_jax.parameters import parameters, priors
 
 
 class History(NamedTuple):
-    """One row for each iteration: half the weighted sum of squares, the number of samples it was
-    taken over, and the estimates (a pytree with a leading axis).
+    """One row for each iteration: half the weighted sum of squares, the number of samples of the
+    longest recording it was taken over, and the estimates (a pytree with a leading axis).
     """
 
     cost: Float[Array, " iterations"]
@@ -31,10 +32,11 @@ class History(NamedTuple):
 class ResidualStatistics(NamedTuple):
     """Of each observed channel: mean, root mean square and lag-1 autocorrelation of the residuals.
 
-    `mean` and `rms` have the observations' units; all are pytrees like the observations, without
-    their leading axis. `reduced_chi_squared` is the weighted sum of squares divided by the degrees
-    of freedom: near 1 if the model is right and the noise was stated right. White residuals have
-    autocorrelations within about 2/√n of zero.
+    `mean` and `rms` have the residuals' units; all are pytrees like the residuals, without their
+    leading axis. Missing samples are left out. The autocorrelation is that of residuals divided by
+    the noise; white residuals have autocorrelations within about 2/√n of zero.
+    `reduced_chi_squared` is the weighted sum of squares, that of the priors with it, divided by the
+    degrees of freedom: near 1 if the model is right and the noise was stated right.
     """
 
     mean: PyTree
@@ -47,11 +49,16 @@ class Identification(eqx.Module):
     """What `identify` found.
 
     - `estimates`: pytree like the start values, in physical units.
-    - `standard_errors`: likewise; NaN where the recording does not determine the parameters.
-    - `residuals`: observed minus predicted, like the observations.
+    - `standard_errors`: likewise; NaN where neither recordings nor priors determine the parameters.
+    - `residuals`: observed minus predicted, NaN for missing samples: like the observations, but
+      for those compared on a group, whose residuals are rotation vectors (3,) or twists (6,).
     - `statistics`: `ResidualStatistics`. `history`: `History`.
     - `converged`: whether the method met its tolerance.
     - `coordinates`, `covariance`: the unconstrained coordinates (p,) and their covariance (p, p).
+    - `names`: of the p independent numbers that the parameters hold, such as `"inertia[0, 1]"`: the
+      upper triangle of a symmetric matrix; for an orientation its coordinates.
+    - `information_root`: a matrix whose square, RᵀR, is the recordings' information on the
+      coordinates, JᵀJ, without the priors'.
     """
 
     estimates: PyTree
@@ -62,11 +69,25 @@ class Identification(eqx.Module):
     converged: Bool[Array, ""]
     coordinates: Float[Array, " p"]
     covariance: Float[Array, "p p"]
+    names: tuple[str, ...] = eqx.field(static=True)
+    information_root: Float[Array, "n p"]
     _decode: Callable = eqx.field(static=True)
+    _numbers: Callable = eqx.field(static=True)
 
     def propagate(self, function: Callable[[PyTree], PyTree]) -> tuple[PyTree, PyTree]:
         """Value and standard error of any function of the estimates, to first order."""
         return _propagate(lambda z: function(self._decode(z)), self.coordinates, self.covariance)
+
+    @property
+    def correlation(self) -> Float[Array, "p p"]:
+        """Correlation matrix of the numbers that `names` lists; NaN for what is not determined."""
+        return estimation.correlation(self._numbers, self.coordinates, self.covariance)
+
+    def identifiability(self) -> Identifiability:
+        """Which combinations of the parameters the recordings, without priors, determine."""
+        return report.identifiability(
+            self.names, self._numbers, self.coordinates, self.information_root
+        )
 
 
 def identify(
@@ -76,7 +97,9 @@ def identify(
     *,
     noise: PyTree = 1.0,
     transforms: PyTree = charts.free,
-    horizons: Sequence[int] | None = None,
+    compare: PyTree = "vector",
+    prior: PyTree = None,
+    horizons: Sequence[Any] | None = None,
     method: optx.AbstractLeastSquaresSolver | optax.GradientTransformation | None = None,
     max_iterations: int = 200,
     progress: bool = True,
@@ -88,16 +111,28 @@ def identify(
     - `predict(parameters)`: the predicted observations: build the system from the parameters (or
       put them into a system with `equinox.tree_at`), simulate with `throw=False`, observe.
     - `start`: pytree of start values, in physical units.
-    - `observations`: pytree of arrays that `predict` matches; the leading axis of all is time.
+    - `observations`: pytree of arrays that `predict` matches; the leading axis of each is time.
+      Recordings of their own length and sampling are entries of their own.
     - `noise`: standard deviations of the observations' noise: a number, or a pytree of numbers or
-      arrays that broadcast to the observations. Residuals are divided by them.
+      arrays that broadcast to the residuals. Residuals are divided by them. Infinite noise marks
+      samples that are missing: whatever stands there, NaN too, is left out.
     - `transforms`: one of `lie_jax.transforms`, or a pytree of them that is a prefix of `start`:
       the coordinates in which a parameter is sought, so that masses stay positive, inertias
-      physical and orientations on the group.
+      physical, orientations on the group and numbers within bounds.
+    - `compare`: one word, or a pytree of them that is a prefix of the observations. `"vector"`:
+      residuals are differences. `"rotation"` (..., 3, 3), `"quaternion"` (..., 4): rotation
+      vectors (3,) from observed to predicted, log(Rᵀ_observed R_predicted), in rad. `"pose"`
+      (..., 4, 4): twists (6,) of that kind, translation first. Noise is that of the residuals.
+    - `prior`: what is known of parameters before: pairs (mean, standard deviation) in physical
+      units in the place of each parameter, `None` for those without; for a dict of parameters,
+      those that have one. A prior counts as further observations, so that the noise must be stated
+      rightly. The deviation is a number or an array that broadcasts to the parameter, infinite for
+      entries without a prior; that of an orientation is a rotation vector's, in rad.
     - `horizons`: increasing numbers of samples; the fit starts on the first so many samples and
       goes on to the next number from what it found. For oscillating or fast turning systems a poor
-      start is out of phase on the whole recording and finds its way over short horizons only.
-      Default: all samples at once.
+      start is out of phase on the whole recording and finds its way over short horizons only. Each
+      is a number for all recordings (a shorter one is taken whole) or a pytree of numbers that is a
+      prefix of the observations. The last is the whole. Default: all samples at once.
     - `method`: an Optimistix least-squares solver, default Levenberg-Marquardt, or an Optax
       optimiser, which is run for `max_iterations` on each horizon.
     - `max_iterations`: at most so many on each horizon.
@@ -105,26 +140,27 @@ def identify(
 
     **Returns** an `Identification`. Standard errors come from the Jacobian at the optimum and the
     size of the residuals: they hold for independent noise and a model that is linear over their
-    size. Raises `ValueError` for observations that do not match the prediction, are not finite or
-    have no common leading axis, for noise that is not positive, for horizons that do not increase
-    or are longer than the recording, and for start values without a finite prediction.
+    size; `monte_carlo` tells whether it is. Raises `ValueError`, before anything is fitted, for
+    observations that do not match the prediction, are not finite or no elements of their group, for
+    noise that is not positive, for priors that match no parameter, for horizons that do not
+    increase or do not end with the whole, for start values and means of priors outside of their
+    transform's range, and for start values without a finite prediction.
     """
+    where = "identify"
     start = jax.tree.map(as_float, start)
-    z0, decode = _coordinates(start, transforms)
-    observations = jax.tree.map(as_float, observations)
-    samples = _samples(observations)
-    horizons = _horizons(horizons, samples)
-    weights = _weights(noise, observations)
-    checks.positive_integer("identify(max_iterations=)", max_iterations, "for each horizon")
-    _check_shapes(jax.eval_shape(predict, start), observations)
+    sought = parameters(where, start, transforms)
+    recorded = recordings.prepare(where, jax.tree.map(as_float, observations), noise, compare)
+    stages = recordings.horizons(where, horizons, recorded.lengths)
+    known = priors(where, prior, start, transforms)
+    checks.positive_integer(f"{where}(max_iterations=)", max_iterations, "for each horizon")
+    recordings.check_prediction(predict, start, recorded.observed)
+    known_numbers = known(start).size
+    numbers = recorded.numbers + known_numbers
+    estimation.check_degrees(numbers, len(sought.names))
 
     def residuals(z, horizon):
-        def weighted(observed, predicted, weight):
-            inside = jnp.arange(samples) < horizon
-            inside = inside.reshape(-1, *[1] * (observed.ndim - 1))
-            return jnp.where(inside, (predicted - observed) * weight, 0.0)
-
-        return jax.tree.map(weighted, observations, predict(decode(z)), weights)
+        values = sought.decode(z)
+        return recorded.weighted_residuals(predict(values), horizon), known(values)
 
     @jax.jit
     def linearize(z, horizon):
@@ -134,148 +170,42 @@ def identify(
 
         return jax.jacfwd(flat, has_aux=True)(z)
 
-    jacobian, weighted = linearize(z0, jnp.asarray(samples))
-    _check_prediction(jacobian, weighted)
+    whole = jax.tree.map(jnp.asarray, stages[-1])
+    _check_finite(linearize(sought.start, whole)[1])
     iterate = fitting.iterations(residuals, linearize, method)
     z, converged, (cost, counts, path) = fitting.run(
-        iterate, z0, horizons, max_iterations, progress
+        iterate, sought.start, stages, max_iterations, progress
     )
 
-    jacobian, weighted = linearize(z, jnp.asarray(samples))
-    chi_squared = sum(jnp.sum(r**2) for r in jax.tree.leaves(weighted))
-    variance = chi_squared / (jacobian.shape[0] - jacobian.shape[1])
-    covariance = variance * _inverse_of_gram(jacobian)
-    estimates, standard_errors = _propagate(decode, z, covariance)
-    left, mean, rms, autocorrelation = _describe(weighted, weights)
-    decoded_path = jax.jit(jax.vmap(decode))(jnp.stack(path))
+    jacobian, (weighted, more) = linearize(z, whole)
+    flat = ravel_pytree((weighted, more))[0]
+    covariance, variance, _ = _covariance(jacobian, flat, numbers)
+    estimates, standard_errors = _propagate(sought.decode, z, covariance)
+    left, mean, rms, autocorrelation = _describe(weighted, recorded.weights)
     return Identification(
         estimates=estimates,
         standard_errors=standard_errors,
         residuals=left,
         statistics=ResidualStatistics(mean, rms, autocorrelation, variance),
-        history=History(jnp.asarray(cost), jnp.asarray(counts), decoded_path),
+        history=History(
+            jnp.asarray(cost),
+            jnp.asarray(counts),
+            jax.jit(jax.vmap(sought.decode))(jnp.stack(path)),
+        ),
         converged=jnp.asarray(converged),
         coordinates=z,
         covariance=covariance,
-        _decode=decode,
+        names=sought.names,
+        information_root=jnp.linalg.qr(jacobian[: len(jacobian) - known_numbers], mode="r"),
+        _decode=sought.decode,
+        _numbers=sought.numbers,
     )
 
 
-def _coordinates(start: PyTree, transforms: PyTree):
-    try:
-        each = jax.tree.map(
-            lambda transform, part: jax.tree.map(transform, part), transforms, start
-        )
-    except ValueError as error:
-        if not _same_structure_as_prefix(transforms, start):
-            raise ValueError(
-                f"identify(transforms=) is {transforms!r}, no prefix of the start values "
-                f"{jax.tree.structure(start)}: give one transform for all, or one for each entry."
-            ) from error
-        raise
-    pairs, structure = jax.tree.flatten(each, is_leaf=_is_chart)
-    z0, unravel = ravel_pytree([as_float(z) for z, _ in pairs])
-    backs = [back for _, back in pairs]
-
-    def decode(z):
-        parts = unravel(z)
-        return jax.tree.unflatten(
-            structure, [back(part) for back, part in zip(backs, parts, strict=True)]
-        )
-
-    return as_float(z0), decode
+_covariance = jax.jit(estimation.covariance, static_argnums=2)
 
 
-def _same_structure_as_prefix(prefix: PyTree, tree: PyTree) -> bool:
-    try:
-        jax.tree.map(lambda *_: None, prefix, tree)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_chart(x: Any) -> bool:
-    return isinstance(x, tuple) and len(x) == 2 and callable(x[1])
-
-
-def _samples(observations: PyTree) -> int:
-    leaves = jax.tree.leaves(observations)
-    lengths = {leaf.shape[0] if leaf.ndim else 0 for leaf in leaves}
-    if len(lengths) != 1 or lengths == {0}:
-        raise ValueError(
-            f"identify(observations=) holds arrays of the shapes {[x.shape for x in leaves]}; all "
-            "must have the same leading axis, the samples in time."
-        )
-    for leaf in leaves:
-        bad = np.argwhere(~np.isfinite(np.asarray(leaf)))
-        if len(bad):
-            raise ValueError(
-                f"identify(observations=) is not finite at index {tuple(bad[0].tolist())} of an "
-                f"array of shape {leaf.shape}; remove or repair that sample."
-            )
-    return lengths.pop()
-
-
-def _horizons(horizons: Sequence[int] | None, samples: int) -> tuple[int, ...]:
-    if horizons is None:
-        return (samples,)
-    result = tuple(int(h) for h in horizons)
-    increasing = all(a < b for a, b in itertools.pairwise(result))
-    if not result or not increasing or result[0] < 1 or result[-1] != samples:
-        raise ValueError(
-            f"identify(horizons=) is {result}; it must be increasing numbers of samples that end "
-            f"with all {samples} of the recording."
-        )
-    return result
-
-
-def _weights(noise: PyTree, observations: PyTree) -> PyTree:
-    def weight(deviation, part):
-        array = np.asarray(deviation, dtype=float)
-        if not np.all(np.isfinite(array) & (array > 0.0)):
-            raise ValueError(
-                f"identify(noise=) is {array.tolist()}; standard deviations must be positive: use "
-                "1.0 where the noise is not known."
-            )
-
-        def broadcast(observed):
-            try:
-                return jnp.asarray(np.broadcast_to(1.0 / array, observed.shape), observed.dtype)
-            except ValueError as error:
-                raise ValueError(
-                    f"identify(noise=) has the shape {array.shape}, the observations have "
-                    f"{observed.shape}; it must broadcast to them: give a number, or one for each "
-                    "channel."
-                ) from error
-
-        return jax.tree.map(broadcast, part)
-
-    if not _same_structure_as_prefix(noise, observations):
-        raise ValueError(
-            f"identify(noise=) is {noise!r}, no prefix of the observations "
-            f"{jax.tree.structure(observations)}: give one number for all, or one for each entry."
-        )
-    return jax.tree.map(weight, noise, observations)
-
-
-def _check_shapes(predicted: PyTree, observations: PyTree) -> None:
-    got, expected = (
-        jax.tree.map(lambda x: tuple(x.shape), tree) for tree in (predicted, observations)
-    )
-    if got != expected:
-        raise ValueError(
-            f"predict returns arrays of the shapes {got}, the observations have {expected}; the "
-            "two must match: observe the same channels at the same instants."
-        )
-
-
-def _check_prediction(jacobian: Array, weighted: PyTree) -> None:
-    numbers, unknowns = jacobian.shape
-    if numbers <= unknowns:
-        raise ValueError(
-            f"{numbers} numbers were observed for {unknowns} unknowns; there must be more: observe "
-            "more, or seek fewer parameters."
-        )
+def _check_finite(weighted: PyTree) -> None:
     if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(weighted)):
         raise ValueError(
             "the prediction at the start values is infinite or NaN; start nearer to the truth, or "
@@ -283,50 +213,35 @@ def _check_prediction(jacobian: Array, weighted: PyTree) -> None:
         )
 
 
-@jax.jit
-def _inverse_of_gram(jacobian: Float[Array, "m p"]) -> Float[Array, "p p"]:
-    """(JᵀJ)⁻¹, with NaN rows and columns for coordinates that J does not determine."""
-    # Columns of unit length make the numerical rank independent of the parameters' units.
-    lengths = jnp.linalg.norm(jacobian, axis=0)
-    scale = jnp.where(lengths > 0.0, lengths, 1.0)
-    _, singular, right = jnp.linalg.svd(jacobian / scale[None, :], full_matrices=False)
-    eps = jnp.finfo(jacobian.dtype).eps
-    determined = singular > jacobian.shape[0] * eps * singular[0]
-    inverse = jnp.where(determined, 1.0 / jnp.where(determined, singular, 1.0) ** 2, 0.0)
-    root = right.T / scale[:, None]
-    gram_inverse = (root * inverse[None, :]) @ root.T
-    unknown = jnp.sum(jnp.where(determined[:, None], 0.0, right**2), axis=0) > eps**0.5
-    return jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, gram_inverse)
-
-
 def _propagate(function: Callable, z: Array, covariance: Array) -> tuple[PyTree, PyTree]:
-    unknown = jnp.isnan(jnp.diagonal(covariance)).astype(z.dtype)
-    known = jnp.where(jnp.isnan(covariance), 0.0, covariance)
-
-    def standard_error(slope):
-        error = jnp.sqrt(jnp.einsum("...i,ij,...j->...", slope, known, slope))
-        needed = jnp.einsum("...i,i->...", jnp.abs(slope), unknown)
-        return jnp.where(needed > 0.0, jnp.nan, error)
-
-    @jax.jit
-    def value_and_error(z):
-        return function(z), jax.tree.map(standard_error, jax.jacfwd(function)(z))
-
-    return value_and_error(z)
+    return jax.jit(lambda *pair: estimation.propagate(function, *pair))(z, covariance)
 
 
 @jax.jit
 def _describe(weighted: PyTree, weights: PyTree) -> tuple[PyTree, PyTree, PyTree, PyTree]:
     """Observed minus predicted in the observations' units: all, means, rms, autocorrelations."""
-    left = jax.tree.map(lambda residual, weight: -residual / weight, weighted, weights)
+
+    def unweighted(residual, weight):
+        return jnp.where(weight > 0.0, -residual / jnp.where(weight > 0.0, weight, 1.0), jnp.nan)
+
+    left = jax.tree.map(unweighted, weighted, weights)
     return (
         left,
-        jax.tree.map(lambda r: jnp.mean(r, axis=0), left),
-        jax.tree.map(lambda r: jnp.sqrt(jnp.mean(r**2, axis=0)), left),
-        jax.tree.map(_lag_one, left),
+        jax.tree.map(lambda r: jnp.nanmean(r, axis=0), left),
+        jax.tree.map(lambda r: jnp.sqrt(jnp.nanmean(r**2, axis=0)), left),
+        jax.tree.map(_lag_one, weighted, weights),
     )
 
 
-def _lag_one(residual: Array) -> Array:
-    centered = residual - jnp.mean(residual, axis=0, keepdims=True)
-    return jnp.sum(centered[1:] * centered[:-1], axis=0) / jnp.sum(centered**2, axis=0)
+def _lag_one(residual: Array, weight: Array) -> Array:
+    there = (weight > 0.0).astype(residual.dtype)
+    number = jnp.sum(there, axis=0)
+    mean = jnp.sum(residual * there, axis=0) / number
+    centered = (residual - mean[None]) * there
+    pairs = jnp.sum(there[1:] * there[:-1], axis=0)
+    # Gaps leave fewer pairs; without any the factor is 1.
+    return (
+        (number / (pairs + 1.0))
+        * jnp.sum(centered[1:] * centered[:-1], axis=0)
+        / jnp.sum(centered**2, axis=0)
+    )

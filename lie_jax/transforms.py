@@ -7,7 +7,9 @@ do; these are the usual ones.
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
@@ -30,6 +32,33 @@ def positive(value: Array) -> Chart:
     for number in jnp.ravel(value):
         checks.positive("the start value of a positive parameter", number, "its logarithm is used")
     return jnp.log(value), jnp.exp
+
+
+def interval(lower: float, upper: float) -> Callable[[Array], Chart]:
+    """Numbers strictly between two bounds; `upper` may be infinite for a bound from below only.
+
+    With two bounds the coordinate is the logarithm of the ratio of the distances to them, with one
+    that of the distance. Raises `ValueError` for bounds in the wrong order, and for a start value
+    that is not strictly between them.
+    """
+    if not (np.isfinite(lower) and lower < upper):
+        raise ValueError(
+            f"interval({lower!r}, {upper!r}): the lower bound must be finite and below the upper "
+            "one; for a bound from above only, seek the negative."
+        )
+
+    def chart(value: Array) -> Chart:
+        if not checks.traced(value) and not bool(jnp.all((lower < value) & (value < upper))):
+            raise ValueError(
+                f"the start value of a bounded parameter is {value.tolist()}; it must lie strictly "
+                f"between {lower!r} and {upper!r}."
+            )
+        if np.isinf(upper):
+            return jnp.log(value - lower), lambda z: lower + jnp.exp(z)
+        z = jnp.log(value - lower) - jnp.log(upper - value)
+        return z, lambda z: lower + (upper - lower) * jax.nn.sigmoid(z)
+
+    return chart
 
 
 def inertia(value: Float[Array, "3 3"]) -> Chart:

@@ -38,9 +38,10 @@ LAYERS = [
         "integrators.stabilization",
     },
     {"adjoints", "fixed_steps", "adaptive_steps", "preflight"},
-    {"simulate", "transforms", "fitting", "interop", "diffrax_adapter"},
+    {"simulate", "transforms", "interop", "diffrax_adapter"},
+    {"parameters", "recordings", "estimation", "identifiability", "fitting"},
     {"sweep_batches", "sweep_storage"},
-    {"identify", "sweep"},
+    {"identify", "monte_carlo", "sweep"},
 ]
 MECHANICS_ABOVE = 6
 
@@ -129,8 +130,8 @@ PUBLIC = {
     "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
-    "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms "
-    "sweep Sweep",
+    "monte_carlo MonteCarlo Identifiability rows_at sweep Sweep "
+    "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",
 }
 
 

@@ -57,3 +57,9 @@ def test_documentation(page):
         for name, value in truth.items():
             off = np.abs(np.asarray(fit.estimates[name] - value))
             assert np.all(off < 4 * np.asarray(fit.standard_errors[name])), name
+        several, true = names["several"], names["true"]
+        for name, value in true.items():
+            off = abs(float(several.estimates[name]) - value)
+            assert off < 4 * float(several.standard_errors[name]), name
+        assert names["report"].determined.tolist() == [True, True, False]
+        assert 0.93 < float(names["check"].pooled_coverage) < 0.97
