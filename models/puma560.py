@@ -13,7 +13,7 @@ torques of the controllers are those of the printed numbers. Neither friction no
 motors is in the model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
@@ -148,6 +148,7 @@ def build(
     rates: Numbers = (0.0,) * 6,
     acceleration: Numbers = ACCELERATION,
     switch: Numbers = SWITCH,
+    commands: Sequence[Callable] | None = None,
     proportional: Numbers = PROPORTIONAL,
     derivative: Numbers = DERIVATIVE,
     gravity: Numbers = GRAVITY,
@@ -158,8 +159,9 @@ def build(
     (6, 3) in link frames, m, `inertia` (6, 3, 3) about them, kg m²; Denavit-Hartenberg parameters
     `offset` d (6,), m, `length` a (6,), m, and `twist` α (6,), rad; `angles` (6,), rad, at which
     motion and commands start, and `rates` (6,), rad/s, of the motion there; of the commands,
-    `acceleration` (6,), rad/s², and the time `switch` from which they brake, s; of the controllers,
-    `proportional` (6,), N m/rad, and `derivative` (6,), N m s/rad; `gravity` (3,), m/s².
+    `acceleration` (6,), rad/s², and the time `switch` from which they brake, s, or instead six
+    `commands` of your own, the references of the controllers; of these, `proportional` (6,),
+    N m/rad, and `derivative` (6,), N m s/rad; `gravity` (3,), m/s².
     """
     if inertia is None:
         inertia = jnp.stack([jnp.diag(jnp.asarray(i)) for i in INERTIA])
@@ -183,7 +185,11 @@ def build(
             lie_jax.Body(name, mass[i], inertia[i], (0.0, 0.0, 0.0), *(part[i] for part in start))
         )
         joints.append(lie_jax.RevoluteJoint(parent, name, z, origin, own, orientation))
-        command = AccelerateAndBrake(angles[i], acceleration[i], switch)
+        command = (
+            AccelerateAndBrake(angles[i], acceleration[i], switch)
+            if commands is None
+            else commands[i]
+        )
         forces.append(
             lie_jax.PDController(
                 parent, name, z, command, proportional[i], derivative[i], orientation
@@ -233,3 +239,27 @@ def joint_angles(system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"]) -
         jnp.concatenate([jnp.zeros((1, 3), q.dtype), position[:-1]]),
     )
     return jax.vmap(angle)(joints, *before, rotation, position)
+
+
+def motor_torques(
+    system: RigidBodySystem | TreeSystem,
+    t: Float[Array, ""],
+    q: Float[Array, " 6"],
+    v: Float[Array, " 6"],
+) -> Float[Array, "6"]:
+    """Torques (6,) of the controllers, N m.
+
+    Raises `ValueError` in absolute coordinates, which hold no angles.
+    """
+    if not isinstance(system, TreeSystem):
+        raise ValueError(
+            f"puma560.motor_torques got a {type(system).__name__}; torques are read in joint "
+            "coordinates: build the robot with lie_jax.Minimal()."
+        )
+    controllers = system.forces[0].element
+
+    def references(t):
+        return jax.vmap(lambda controller: controller.reference(t))(controllers)
+
+    angles, rates = jax.jvp(references, (t,), (jnp.ones_like(t),))
+    return controllers.proportional * (angles - q) + controllers.derivative * (rates - v)

@@ -11,9 +11,10 @@ the printed 1.223 kg.
 """
 
 import math
+from collections.abc import Sequence
 
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
 from lie_jax.mechanics.forces import point_position
@@ -21,6 +22,8 @@ from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.mechanics.joint_parts import BodyPose
 from lie_jax.pose_spaces import AbstractPoseSpace
 from models.fixed_point import Numbers
+
+Rows = ArrayLike | Sequence[Sequence[float]]
 
 MASS = 1.223
 INERTIA = (0.001541, 0.000812, 0.000812)
@@ -63,8 +66,8 @@ def build(
     left: Numbers = LEFT,
     right: Numbers = RIGHT,
     spin: Numbers = SPIN,
-    stiffness: Numbers = STIFFNESS,
-    damping: Numbers = DAMPING,
+    stiffness: Rows = STIFFNESS,
+    damping: Rows = DAMPING,
     torque: Numbers = TORQUE,
     gravity: Numbers = GRAVITY,
 ) -> tuple[RigidBodySystem, lie_jax.State]:
@@ -72,31 +75,50 @@ def build(
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre
     of mass, kg m²; `left`, `right`: distances of the supports from the centre of mass, m; `spin`:
-    initial angular velocity about x, rad/s; of each support, `stiffness` in N/m and `damping` in
-    N s/m; `torque` (3,), inertial components, N m; `gravity` (3,), m/s²: `WEIGHT` for a rotor with
-    weight.
+    initial angular velocity about x, rad/s; `stiffness` in N/m and `damping` in N s/m: one number,
+    or what broadcasts to (2, 3), rows for the left and the right support, columns along inertial x,
+    y and z, of which the right one's x does not act; `torque` (3,), inertial components, N m;
+    `gravity` (3,), m/s²: `WEIGHT` for a rotor with weight. Raises `ValueError` for other shapes.
     """
     inertia = jnp.diag(jnp.asarray(INERTIA)) if inertia is None else jnp.asarray(inertia, float)
     ahead = jnp.asarray((1.0, 0.0, 0.0))
     body = lie_jax.Body("rotor", mass, inertia, omega_body=ahead * jnp.asarray(spin, float))
 
-    def support(place, axes):
+    stiffness, damping = _rows("stiffness", stiffness), _rows("damping", damping)
+
+    def support(row, place):
         return lie_jax.CartesianSpringDamper(
             "ground",
             "rotor",
-            stiffness=axes * jnp.asarray(stiffness, float),
-            damping=axes * jnp.asarray(damping, float),
+            stiffness=stiffness[row],
+            damping=damping[row],
             parent_point=place * ahead,
             child_point=place * ahead,
         )
 
     forces = [
-        support(-jnp.asarray(left, float), jnp.asarray((1.0, 1.0, 1.0))),
-        support(jnp.asarray(right, float), jnp.asarray((0.0, 1.0, 1.0))),
+        support(0, -jnp.asarray(left, float)),
+        support(1, jnp.asarray(right, float)),
         lie_jax.Torque("rotor", torque),
     ]
     mechanism = lie_jax.Mechanism([body], forces=forces, gravity=gravity)
     return lie_jax.assemble(mechanism, lie_jax.R3SO3() if formulation is None else formulation)
+
+
+# Where supports act: the right one holds nothing along x.
+_ACTING = ((1.0, 1.0, 1.0), (0.0, 1.0, 1.0))
+
+
+def _rows(name: str, value: Rows) -> Float[Array, "2 3"]:
+    array = jnp.asarray(value, float)
+    try:
+        array = jnp.broadcast_to(array, (2, 3))
+    except ValueError as error:
+        raise ValueError(
+            f"rotor.build({name}=) has the shape {array.shape}; it must broadcast to (2, 3): give "
+            "one number, (3,) along x, y and z, (2, 1) for the two supports, or (2, 3)."
+        ) from error
+    return jnp.asarray(_ACTING, array.dtype) * array
 
 
 def observed_point(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
