@@ -16,7 +16,7 @@ from tests.test_integrators import OSCILLATOR_START, Oscillator
 # The same operations in another order of summation.
 AGREEMENT = 1e-12
 STIFFNESS = jnp.asarray([[5.0, -2.0], [-2.0, 4.0]])
-DOPRI5 = lie_jax.RKMK("dopri5")
+PAIR = lie_jax.RKMK("ode23")
 
 
 def _objective(stiffness, integrator=None, steps=23, **options):
@@ -37,7 +37,10 @@ def _gradients(*variants):
     return jax.jit(all_of_them)(STIFFNESS)
 
 
-@pytest.mark.parametrize("save_every", [1, 4, 23])
+@pytest.mark.parametrize(
+    "save_every",
+    [pytest.param(1, marks=pytest.mark.slow), 4, pytest.param(23, marks=pytest.mark.slow)],
+)
 def test_gradients_do_not_depend_on_the_adjoint(save_every):
     """In bases that do not divide the number of steps, with steps after the last saved instant."""
     options = {"save_every": save_every}
@@ -78,7 +81,7 @@ def test_newton_does_not_search_again():
 
 
 def test_gradients_of_automatic_steps_do_not_depend_on_the_adjoint():
-    options = {"integrator": DOPRI5, "adaptive": lie_jax.Adaptive(end=1.0), "steps": 40}
+    options = {"integrator": PAIR, "adaptive": lie_jax.Adaptive(end=1.0), "steps": 40}
     expected, recursive = _gradients(options, options | {"adjoint": "recursive", "checkpoint": 3})
     assert_allclose(recursive, expected, rtol=AGREEMENT)
 
