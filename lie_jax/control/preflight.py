@@ -31,7 +31,7 @@ def problem(
             f"{name}(inputs=) has shape {shape}; it must have shape (steps, nu), one input vector "
             "for each step: start from jnp.zeros((steps, nu)) for example."
         )
-    if not (isinstance(inputs, jax.Array) or isinstance(inputs, np.ndarray)):
+    if not (isinstance(inputs, jax.Array | np.ndarray)):
         raise ValueError(f"{name}(inputs=) is a {type(inputs).__name__}; it must be an array.")
     known = getattr(system, "nu", None)
     if known and known != shape[1]:

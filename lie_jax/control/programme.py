@@ -36,7 +36,7 @@ def build(problem: Problem, coefficients: Array, basis: Array | None, nodes: int
     references = jax.tree.map(lambda x: x[length::length], states)
     if basis is not None:
         own = basis.T**2 @ own
-    half = jnp.broadcast_to(0.5 * (problem.upper - problem.lower), own.shape)
+    half = jnp.broadcast_to(0.5 * (problem.upper - problem.lower)[None], own.shape)
     flat = jnp.where(jnp.isfinite(half), half, 1.0)
     curved = own > 0.0
     scale = jnp.where(curved, 1.0 / jnp.sqrt(jnp.where(curved, own, 1.0)), flat)
@@ -93,8 +93,8 @@ def bounds(programme: Programme) -> tuple[Array, Array]:
     inputs = jnp.zeros_like(start.coefficients)
     infinite = jnp.full_like(start.nodes, jnp.inf)
     return (
-        programme.scaled(Unknowns(inputs + problem.lower, -infinite)),
-        programme.scaled(Unknowns(inputs + problem.upper, infinite)),
+        programme.scaled(Unknowns(inputs + problem.lower[None], -infinite)),
+        programme.scaled(Unknowns(inputs + problem.upper[None], infinite)),
     )
 
 
