@@ -100,13 +100,12 @@ def test_limits_give_the_solution_of_the_quadratic_programme():
     held = expected.active_mask != 0
     assert 5 < held.sum() < STEPS - 5
     common = {"dt": DT, "running": regulate, "final": settle, "limits": LIMITS}
-    tight = {"tolerance": 1e-9}
     for best in (
-        control.ilqr(Cart(), MIDPOINT, START, ZERO, **common, **tight),
-        control.shoot(Cart(), MIDPOINT, START, ZERO, **common, **tight),
+        control.ilqr(Cart(), MIDPOINT, START, ZERO, **common, tolerance=1e-9),
+        control.shoot(Cart(), MIDPOINT, START, ZERO, **common, tolerance=1e-7),
     ):
         assert bool(best.converged)
-        # A relative gradient of 1e-9, and inputs of size one.
+        # A relative gradient of at most 1e-7, and inputs of size one.
         assert_allclose(best.inputs[:, 0], expected.x, atol=1e-7)
         assert_allclose(best.cost, expected.cost, rtol=1e-12)
         assert float(best.history.cost[0]) > float(best.cost)
@@ -160,10 +159,10 @@ def test_second_derivatives_of_the_steps_make_the_convergence_quadratic():
     assert_allclose(_cost_of(system, second.inputs), second.cost, rtol=1e-12)
     assert bool(first.converged) and bool(second.converged)
     assert_allclose(first.inputs, second.inputs, atol=1e-8)
-    assert int(second.iterations) < int(first.iterations)
-    norms = np.asarray(second.history.gradient_norm)[: int(second.iterations) + 1]
-    # From one iteration to the next the number of digits doubles, nearly.
-    assert norms[-1] < norms[-2] ** 1.5
+    # The exponent of convergence is two with them and one without.
+    for best, low, high in ((second, 1.7, 3.0), (first, 0.9, 1.4)):
+        norms = np.asarray(best.history.gradient_norm)[: int(best.iterations) + 1]
+        assert low < np.log(norms[-2]) / np.log(norms[-3]) < high
 
 
 MOMENTS, TURN, TURN_STEPS = (0.5, 0.8, 1.0), 2.0, 30
@@ -213,7 +212,7 @@ def good(**changes):
 @pytest.mark.parametrize(
     "inputs, changes, message",
     [
-        (np.zeros(STEPS), {}, r"\(steps, nu\)"),
+        (jnp.zeros(STEPS), {}, r"\(steps, nu\)"),
         (ZERO, {"limits": (1.0, -1.0)}, "below the upper"),
         (ZERO, {"limits": (0.5, 1.0)}, "start within"),
         (ZERO, {"limits": 1.0}, "pair"),

@@ -37,7 +37,7 @@ def ilqr(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state: State,
-    inputs: Float[Array, "steps nu"],
+    inputs: Float[Array, "..."],
     *,
     dt: float | Float[Array, ""],
     running: Callable,
@@ -186,15 +186,18 @@ def _advance(
 
     pull = multipliers + weights * values
     slope = last.slope + matvec(last.jacobian.T, pull)
-    hessian = last.hessian
+    hessian = last.hessian + (last.jacobian.T * weights[None]) @ last.jacobian
+    curvature = None
     if settings.second_order:
-        hessian = expansion.ending(problem, run.last, pull).hessian
         costate = expansion.adjoint(steps, costs.slope, slope).costate
-        curved = expansion.curvature(problem, run, inputs, costate)
-        costs = costs._replace(hessian=costs.hessian + curved)
-    hessian = hessian + (last.jacobian.T * weights[None]) @ last.jacobian
+        curvature = search_steps.Curvature(
+            expansion.curvature(problem, run, inputs, costate),
+            expansion.ending(problem, run.last, pull).hessian - last.hessian,
+        )
     bounds = problem.lower[None] - inputs, problem.upper[None] - inputs
-    policy, damping = search_steps.policy(steps, costs, (slope, hessian), bounds, search.damping)
+    policy, damping = search_steps.policy(
+        steps, costs, (slope, hessian), curvature, bounds, search.damping
+    )
 
     converged = met & (norm <= tolerances.gradient)
     stuck = ~policy.found | (search.damping > search_steps.LARGEST_DAMPING)

@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float
 
 from lie_jax.algebra import matvec
 from lie_jax.control import backward
+from lie_jax.control.expansion import Dynamics, Quadratic
 from lie_jax.control.problem import Problem, Run, difference
 
 _FIRST_DAMPING, LARGEST_DAMPING = 1e-6, 1e10
@@ -17,21 +18,49 @@ _HALVINGS = 12
 _SUFFICIENT = 1e-4
 
 
-def policy(steps, costs, last, bounds, damping) -> tuple[backward.Policy, Float[Array, ""]]:
-    """The policy with the least damping, from the given one on, that makes the problem convex."""
-    shapes = jax.eval_shape(lambda: backward.solve(steps, costs, last, bounds, damping))
+class Curvature(NamedTuple):
+    """Second derivatives of the steps and of the end values, weighted by what they cost."""
+
+    steps: Float[Array, "steps z z"]
+    end: Float[Array, "n n"]
+
+
+def policy(
+    steps: Dynamics,
+    costs: Quadratic,
+    last: tuple[Array, Array],
+    curvature: Curvature | None,
+    bounds: tuple[Array, Array],
+    damping: Float[Array, ""],
+) -> tuple[backward.Policy, Float[Array, ""]]:
+    """A policy of a convex problem, and its damping.
+
+    With the curvature and the given damping if these make the problem convex; else without the
+    curvature, and with the least damping from the given one on that does.
+    """
+
+    def solve(share, damping):
+        if curvature is None:
+            return backward.solve(steps, costs, last, bounds, damping)
+        curved = costs._replace(hessian=costs.hessian + share * curvature.steps)
+        end = last[0], last[1] + share * curvature.end
+        return backward.solve(steps, curved, end, bounds, damping)
+
+    one = jnp.ones_like(damping) if curvature is not None else jnp.zeros_like(damping)
+    shapes = jax.eval_shape(lambda: solve(one, damping))
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
     # The first attempt is made in the loop too, or it would be compiled twice.
     def attempt(carry):
-        _, _, following = carry
-        found = backward.solve(steps, costs, last, bounds, following)
-        return found, following, jnp.maximum(_CHANGE * following, _FIRST_DAMPING)
+        _, _, share, trial = carry
+        more = jnp.maximum(_CHANGE * trial, _FIRST_DAMPING)
+        following = jnp.where(share > 0.0, trial, more)
+        return solve(share, trial), trial, jnp.zeros_like(share), following
 
-    found, used, _ = jax.lax.while_loop(
-        lambda carry: ~carry[0].found & (carry[2] <= _CHANGE * LARGEST_DAMPING),
+    found, used, _, _ = jax.lax.while_loop(
+        lambda carry: ~carry[0].found & (carry[3] <= _CHANGE * LARGEST_DAMPING),
         attempt,
-        (nothing, damping, damping),
+        (nothing, damping, one, damping),
     )
     return found, used
 

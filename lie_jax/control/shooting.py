@@ -20,14 +20,14 @@ def shoot(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state: State,
-    inputs: Float[Array, "steps nu"],
+    inputs: Float[Array, "..."],
     *,
     dt: float | Float[Array, ""],
     running: Callable,
     final: Callable | None = None,
     end: Callable | None = None,
     limits: tuple[Any, Any] | None = None,
-    basis: Float[Array, "steps coefficients"] | None = None,
+    basis: Float[Array, "..."] | None = None,
     nodes: int = 1,
     tolerance: float = 1e-6,
     end_tolerance: float = 1e-6,
@@ -41,8 +41,9 @@ def shoot(
 
     **Arguments:** those of `ilqr`, and
 
-    - `basis`: (steps, coefficients), for example `spline_basis(steps, 12)`; `inputs` is then the
-      first guess of the coefficients (coefficients, nu), and limits hold for these.
+    - `inputs`: (steps, nu), or with a basis (coefficients, nu).
+    - `basis`: (steps, coefficients), for example `spline_basis(steps, 12)`; the inputs are
+      basis @ coefficients, and limits hold for the coefficients.
     - `nodes`: the number of segments that are shot side by side. 1: single shooting. More: multiple
       shooting, with the states between the segments among the unknowns, in local coordinates around
       reference states that follow the search. It must divide the number of steps.
