@@ -90,9 +90,7 @@ def solve(vector) -> dict[str, control.Solution]:
         "iLQR": control.ilqr(system, INTEGRATOR, state, zero, **common),
         "single shooting": control.shoot(system, INTEGRATOR, state, zero, **common),
         "single shooting, random guess": control.shoot(system, INTEGRATOR, state, noise, **common),
-        "multiple shooting": control.shoot(
-            system, INTEGRATOR, state, zero, nodes=NODES, **common
-        ),
+        "multiple shooting": control.shoot(system, INTEGRATOR, state, zero, nodes=NODES, **common),
     }
 
 

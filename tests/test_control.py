@@ -113,13 +113,14 @@ def test_limits_give_the_solution_of_the_quadratic_programme():
 
 def test_least_effort_to_rest_at_the_origin():
     """Minimum norm under linear conditions, by its closed form; nodes and splines alike."""
-    reach, x = np.zeros((2, STEPS)), X0
+    first = np.array([1.0, 0.7])
+    reach, x = np.zeros((2, STEPS)), first
     for k in range(STEPS):
         reach, x = A @ reach + B * np.eye(STEPS)[k], A @ x
     expected = -np.linalg.pinv(reach) @ x
     multipliers = -DT * np.linalg.solve(reach @ reach.T, reach @ expected)
     common = {"dt": DT, "running": effort, "end": at_rest}
-    start = (Cart(), MIDPOINT, START)
+    start = (Cart(), MIDPOINT, lie_jax.State(first[:1], first[1:]))
     basis = control.spline_basis(STEPS, 8)
     line = control.spline_basis(STEPS, 2, degree=1)
     assert_allclose(np.sum(basis, axis=1), 1.0, rtol=1e-14)

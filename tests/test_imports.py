@@ -39,7 +39,22 @@ LAYERS = [
     },
     {"fixed_steps", "adaptive_steps", "preflight"},
     {"simulate", "transforms", "fitting", "interop", "diffrax_adapter"},
-    {"identify"},
+    {
+        "identify",
+        "control.backward",
+        "control.box",
+        "control.expansion",
+        "control.iterative_lqr",
+        "control.nonlinear",
+        "control.preflight",
+        "control.problem",
+        "control.programme",
+        "control.search_steps",
+        "control.shooting",
+        "control.solution",
+        "control.splines",
+        "control.transcription",
+    },
 ]
 MECHANICS_ABOVE = 6
 
@@ -120,6 +135,7 @@ PUBLIC = {
     "se3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
     "ddcay_inv ad Ad identity compose inverse act",
     "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
+    "control": "ilqr shoot spline_basis Solution History",
     "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
     "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "

@@ -223,8 +223,9 @@ def _advance(
 def _natural_weights(
     problem: Problem, steps: expansion.Dynamics, costs: expansion.Quadratic, last: expansion.Ending
 ) -> Float[Array, " ends"]:
-    """By a first estimate, the least change of the inputs that moves end value i by c costs
-    weight c²/2: that part of the problem's own curvature against which penalties are large or small.
+    """What it costs to move the end values: weight c²/2 for moving one of them by c.
+
+    By a first estimate, from the running costs alone. Penalties are large or small against it.
     """
     n, m = last.slope.shape[0], problem.lower.shape[0]
     own = jnp.diagonal(costs.hessian, axis1=1, axis2=2)[:, n : n + m]
