@@ -134,7 +134,8 @@ def test_least_effort_to_rest_at_the_origin():
         control.shoot(*start, jnp.zeros((8, 1)), **common, basis=basis, limits=(-9.0, 9.0)),
     ):
         assert bool(best.converged)
-        assert_allclose(best.inputs[:, 0], expected, atol=1e-6)
+        # A relative gradient of 1e-6, and inputs of size one.
+        assert_allclose(best.inputs[:, 0], expected, atol=1e-5)
         assert_allclose(best.multipliers, multipliers, rtol=1e-5)
         assert float(best.violation) < 1e-6
         last = best.trajectory
@@ -216,10 +217,8 @@ def good(**changes):
         (jnp.zeros(STEPS), {}, r"\(steps, nu\)"),
         (ZERO, {"limits": (1.0, -1.0)}, "below the upper"),
         (ZERO, {"limits": (0.5, 1.0)}, "start within"),
-        (ZERO, {"limits": 1.0}, "pair"),
         (ZERO, {"limits": (np.zeros(2), np.ones(2))}, "one for each input"),
         (ZERO, {"dt": -0.1}, "positive"),
-        (ZERO, {"running": 3.0}, "must be a function"),
         (ZERO, {"running": lambda t, q, v, u: u}, "one number"),
         (ZERO, {"final": lambda q, v: 1}, "array of float64"),
         (ZERO, {"tolerance": 0.0}, "positive"),
