@@ -49,9 +49,9 @@ class _Search:
         """Cost and constraints (1 + rows,) and their Jacobian."""
         key = z.tobytes()
         if self.known is None or self.known[0] != key:
-            out = programmes.linearize(self.programme, self.array(z))
-            self.known = key, *(np.asarray(x, float) for x in out)
-        return self.known[1:]
+            values, jacobian = programmes.linearize(self.programme, self.array(z))
+            self.known = key, np.asarray(values, float), np.asarray(jacobian, float)
+        return self.known[1], self.known[2]
 
     def array(self, z: np.ndarray):
         """In the precision of the problem."""
@@ -137,7 +137,7 @@ def _minimize(search: _Search, z: np.ndarray, most: int) -> np.ndarray:
         cost,
         z,
         method="SLSQP",
-        bounds=optimize.Bounds(search.lower, search.upper),
+        bounds=optimize.Bounds(search.lower, search.upper),  # pyright: ignore[reportArgumentType]
         constraints=[constraint] if len(rows(z)) else [],
         # The tolerance of the callback ends the search.
         options={"maxiter": most, "ftol": 1e-16},
