@@ -42,6 +42,21 @@ LAYERS = [
     {"parameters", "recordings", "estimation", "identifiability", "fitting"},
     {"sweep_batches", "sweep_storage"},
     {"identify", "monte_carlo", "sweep"},
+    {
+        "control.backward",
+        "control.box",
+        "control.expansion",
+        "control.iterative_lqr",
+        "control.nonlinear",
+        "control.preflight",
+        "control.problem",
+        "control.programme",
+        "control.search_steps",
+        "control.shooting",
+        "control.solution",
+        "control.splines",
+        "control.transcription",
+    },
 ]
 MECHANICS_ABOVE = 6
 
@@ -122,6 +137,7 @@ PUBLIC = {
     "se3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
     "ddcay_inv ad Ad identity compose inverse act",
     "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
+    "control": "ilqr shoot spline_basis Solution History",
     "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
     "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "

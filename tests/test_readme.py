@@ -29,7 +29,10 @@ def test_readme():
     np.testing.assert_allclose(names["slope"], difference, rtol=1e-4, atol=1e-8)
 
 
-@pytest.mark.parametrize("page", ["index.md", "identification.md", "integrators.md", "sweeps.md"])
+PAGES = ("index.md", "identification.md", "integrators.md", "sweeps.md", "optimal_control.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_documentation(page):
     names = _run(ROOT / "docs" / page)
     if page == "index.md":
@@ -52,6 +55,12 @@ def test_documentation(page):
         assert np.ptp(omega[0, :, 1]) < 1e-12 < 1.0 < np.ptp(omega[50, :, 1])
         assert not names["swept"].failed.any()
         np.testing.assert_allclose(names["stored"].v, names["swept"].results.v, rtol=1e-10)
+    elif page == "optimal_control.md":
+        best = names["best"]
+        # The last step's state is the end of the trajectory; the motor stays within its limits.
+        np.testing.assert_allclose(best.trajectory.q[-1], [np.pi], atol=1e-6)
+        assert np.max(np.abs(best.inputs)) <= 2.5
+        assert np.any(np.asarray(best.trajectory.q) < -0.1)
     else:
         fit, truth = names["fit"], names["truth"]
         for name, value in truth.items():
