@@ -5,12 +5,12 @@ import pytest
 
 from experiments import satellite_identification
 from models import satellite
-from tests.test_experiments import written
+from tests.test_experiments import numbers_of
 
 
 @pytest.mark.slow
 def test_satellite_identification():
-    folder, results = written(satellite_identification, "identification.json")
+    folder, results = numbers_of(satellite_identification, "identification.json")
     assert results["converged"]
     # 453 - 15 degrees of freedom: a standard deviation of 0.068.
     assert abs(results["reduced_chi_squared"] - 1.0) < 3 * 0.068
@@ -26,7 +26,7 @@ def test_satellite_identification():
 @pytest.mark.slow
 def test_what_the_gyro_does_not_tell_is_found():
     """The directions follow from the equation of a gyrostat, in `models/satellite.py`."""
-    _, results = written(satellite_identification, "identification.json")
+    _, results = numbers_of(satellite_identification, "identification.json")
     # Torques, momenta and the inertia J may all be a percent larger: J, which holds the wheels'
     # masses, is more than the parameter.
     scale = results["scale_ambiguity"]
