@@ -20,11 +20,11 @@ class Options(NamedTuple):
 
     steps: int
     inputs: Array | None
-    save_every: int
-    checkpoint: int | None
-    progress: bool
-    adaptive: Adaptive | None
-    adjoint: str
+    save_every: int = 1
+    checkpoint: int | None = None
+    progress: bool = False
+    adaptive: Adaptive | None = None
+    adjoint: str = "stored"
 
 
 def check(

@@ -39,7 +39,7 @@ def problem(
             f"{name}(inputs=) has shape {shape}, the system reads {known} inputs; it must have "
             f"shape ({shape[0]}, {known})."
         )
-    options = simulation.Options(shape[0], jnp.asarray(inputs), 1, None, False, None)
+    options = simulation.Options(shape[0], jnp.asarray(inputs))
     simulation.check(system, integrator, state, dt, options)
     _check_kind(name, system, integrator)
     lower, upper = limited(name, inputs, limits)
