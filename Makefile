@@ -19,7 +19,9 @@ experiments: $(VENV)/.peers
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.step_cost
+	$(BIN)/python -m benchmarks.gradient_cost
 	$(BIN)/python -m benchmarks.maps
+	$(BIN)/python -m benchmarks.sweep_throughput
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .

@@ -8,15 +8,18 @@ scan over 1000 dependent evaluations of sin and cos in the same process, the yar
 machine.
 """
 
-import argparse
 import json
-import platform
-from pathlib import Path
 
-from benchmarks._processes import cpu_seconds, in_fresh_process, pin_to_one_core
+from benchmarks._processes import (
+    MODES,
+    arguments_of,
+    conditions,
+    cpu_seconds,
+    in_fresh_process,
+    pin_to_one_core,
+    write,
+)
 
-RAISED_THRESHOLD = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000"
-MODES = {"as it comes": "", "raised loop threshold": RAISED_THRESHOLD}
 STEPS = 10_000
 GRADIENT_STEPS = 1_000
 
@@ -112,24 +115,17 @@ def measure(repeats: int) -> dict[str, float]:
 
 def main() -> None:
     """Measure in fresh processes, or be one of them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=9, help="runs of each figure (9)")
-    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for results")
-    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+    arguments = arguments_of(__doc__)
     pin_to_one_core()
     if arguments.child:
         print(json.dumps(measure(arguments.repeats)))
         return
-    import jax
-
     results = {
         mode: in_fresh_process("benchmarks.step_cost", arguments.repeats, XLA_FLAGS=flags)
         for mode, flags in MODES.items()
     }
     lines = [
-        f"float64, one core, {platform.machine()}, Python "
-        f"{platform.python_version()}, JAX {jax.__version__}; medians of {arguments.repeats}",
+        conditions(arguments.repeats),
         "",
         f"| | {' | '.join(MODES)} |",
         "|---|" + "---:|" * len(MODES),
@@ -138,11 +134,7 @@ def main() -> None:
         unit = "" if name.endswith("/ run") else " (µs a step)"
         values = " | ".join(f"{results[mode][name]:.3g}" for mode in MODES)
         lines.append(f"| {name}{unit} | {values} |")
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    table = "\n".join(lines)
-    (arguments.out / "step_cost.md").write_text(table + "\n")
-    (arguments.out / "step_cost.json").write_text(json.dumps(results, indent=2) + "\n")
-    print(table)
+    write(arguments.out, "step_cost", results, lines)
 
 
 if __name__ == "__main__":

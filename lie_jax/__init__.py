@@ -1,5 +1,6 @@
 """Differentiable simulation of multibody systems on Lie groups in JAX."""
 
+from lie_jax import control as control
 from lie_jax import interop as interop
 from lie_jax import transforms as transforms
 from lie_jax.config import enable_x64 as enable_x64
@@ -11,6 +12,7 @@ from lie_jax.groups import se3 as se3
 from lie_jax.groups import so3 as so3
 from lie_jax.groups import tait_bryan as tait_bryan
 from lie_jax.groups import unified_velocity as unified_velocity
+from lie_jax.identifiability import Identifiability as Identifiability
 from lie_jax.identify import Identification as Identification
 from lie_jax.identify import identify as identify
 from lie_jax.integrators.adaptive import Adaptive as Adaptive
@@ -43,6 +45,8 @@ from lie_jax.mechanics.joints import RigidJoint as RigidJoint
 from lie_jax.mechanics.joints import SphericalJoint as SphericalJoint
 from lie_jax.mechanics.joints import UniversalJoint as UniversalJoint
 from lie_jax.mechanics.mechanism import Mechanism as Mechanism
+from lie_jax.mechanics.motors import PrismaticMotor as PrismaticMotor
+from lie_jax.mechanics.motors import RevoluteMotor as RevoluteMotor
 from lie_jax.mechanics.sliding_joints import CylindricalJoint as CylindricalJoint
 from lie_jax.mechanics.sliding_joints import DistanceJoint as DistanceJoint
 from lie_jax.mechanics.sliding_joints import PlanarJoint as PlanarJoint
@@ -56,8 +60,11 @@ from lie_jax.monte_carlo import MonteCarlo as MonteCarlo
 from lie_jax.monte_carlo import monte_carlo as monte_carlo
 from lie_jax.pose_spaces import R3SO3 as R3SO3
 from lie_jax.pose_spaces import SE3 as SE3
+from lie_jax.recordings import rows_at as rows_at
 from lie_jax.simulate import SimulationError as SimulationError
 from lie_jax.simulate import simulate as simulate
+from lie_jax.sweep import Sweep as Sweep
+from lie_jax.sweep import sweep as sweep
 from lie_jax.system import AbstractSystem as AbstractSystem
 from lie_jax.system import State as State
 from lie_jax.system import project as project

@@ -12,7 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lie_jax.fixed_steps import scan
+from lie_jax import adjoints
+from lie_jax.adjoints import Blocks
 from lie_jax.integrators import adaptive as control
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
@@ -61,10 +62,10 @@ def run(
     dt: Array,
     adaptive: Adaptive,
     steps: int,
-    checkpoint: int | None,
+    blocks: Blocks,
 ) -> Trajectory:
     """The trajectory from time 0 with at most that many steps, rejected ones included."""
-    saved, loop = _integrate(system, integrator, state, dt, adaptive, steps, checkpoint)
+    saved, loop = _integrate(system, integrator, state, dt, adaptive, steps, blocks)
     reached = jnp.arange(loop.rows.t.shape[0] + 1, dtype=jnp.int32) <= loop.saved
 
     def column(first, rest):
@@ -99,7 +100,7 @@ def run(
 
 
 @eqx.filter_custom_jvp
-def _integrate(system, integrator, state, dt, adaptive, steps, checkpoint) -> tuple[State, _Loop]:
+def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[State, _Loop]:
     loop = jax.lax.while_loop(
         lambda loop: ~loop.finished,
         lambda loop: _attempt(system, integrator, adaptive, steps, loop),
@@ -110,20 +111,20 @@ def _integrate(system, integrator, state, dt, adaptive, steps, checkpoint) -> tu
 
 @_integrate.def_jvp
 def _integrate_jvp(primals, tangents):
-    checkpoint = primals[-1]
+    blocks = primals[-1]
     saved, loop = _integrate(*primals)
     nothing = jax.tree.map(lambda _: None, loop)
     if not jax.tree.leaves(tangents[:3]):
         return (saved, loop), (jax.tree.map(lambda _: None, saved), nothing)
 
     def replay(system, integrator, state):
-        return _replay(system, integrator, state, loop, checkpoint)
+        return _replay(system, integrator, state, loop, blocks)
 
     _, tangent = eqx.filter_jvp(replay, primals[:3], tangents[:3])
     return (saved, loop), (tangent, nothing)
 
 
-def _replay(system, integrator, state, loop: _Loop, checkpoint) -> State:
+def _replay(system, integrator, state, loop: _Loop, blocks) -> State:
     def step(carry):
         state, number = carry
         t, dt = loop.steps.t[number], loop.steps.dt[number]
@@ -136,7 +137,7 @@ def _replay(system, integrator, state, loop: _Loop, checkpoint) -> State:
 
     recomputed = jax.checkpoint(step, prevent_cse=False)
     length = loop.steps.dt.shape[0]
-    _, states = scan(recomputed, (state, jnp.zeros((), jnp.int32)), length, checkpoint)
+    _, states = adjoints.scan(recomputed, (state, jnp.zeros((), jnp.int32)), length, blocks)
     return jax.tree.map(lambda x: x[loop.rows.step], states)
 
 

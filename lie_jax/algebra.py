@@ -8,6 +8,7 @@ the same form.
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -58,8 +59,8 @@ def cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
     """Vector product `a × b`."""
     # The exception: joined once, at the end, components cost half of the products with the tensor.
     # Only in the columns of a Jacobian inside a loop is `matvec(hat(a), b)` the faster one.
-    a1, a2, a3 = a
-    b1, b2, b3 = b
+    a1, a2, a3 = jax.lax.unstack(a)
+    b1, b2, b3 = jax.lax.unstack(b)
     return jnp.stack([a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1])
 
 
@@ -67,6 +68,15 @@ def hamilton_product(p: Float[Array, "4"], q: Float[Array, "4"]) -> Float[Array,
     """Hamilton product of two quaternions, scalar first."""
     left = jnp.sum(jnp.asarray(HAMILTON, p.dtype) * p[None, :, None], axis=1)
     return matvec(left, q)
+
+
+def parted(x: Float[Array, " n"], first: int) -> tuple[Float[Array, " first"], Float[Array, " m"]]:
+    """The `first` numbers of a vector, and the rest.
+
+    In reverse mode the parts are joined; those of two slices would be padded and added.
+    """
+    a, b = jax.lax.split(x, (first, x.shape[0] - first))
+    return a, b
 
 
 def outer(a: Float[Array, " m"], b: Float[Array, " n"]) -> Float[Array, "m n"]:

@@ -4,18 +4,22 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 
 def covariance(
     jacobian: Float[Array, "m p"], residuals: Float[Array, " m"], count: int
-) -> tuple[Float[Array, "p p"], Float[Array, ""]]:
-    """Covariance of coordinates at an optimum, and the reduced chi-squared that it is scaled by.
+) -> tuple[Float[Array, "p p"], Float[Array, ""], Int[Array, ""]]:
+    """Covariance of coordinates at an optimum, the reduced chi-squared that scales it, and the
+    degrees of freedom.
 
-    `count` is the number of residuals that have a weight.
+    `count` is the number of residuals that have a weight; what J does not determine takes no degree
+    of freedom.
     """
-    variance = jnp.sum(residuals**2) / (count - jacobian.shape[1])
-    return variance * inverse_of_gram(jacobian), variance
+    inverse, rank = inverse_of_gram(jacobian)
+    degrees = count - rank
+    variance = jnp.sum(residuals**2) / degrees.astype(residuals.dtype)
+    return variance * inverse, variance, degrees
 
 
 def check_degrees(numbers: int, unknowns: int) -> None:
@@ -27,15 +31,18 @@ def check_degrees(numbers: int, unknowns: int) -> None:
         )
 
 
-def inverse_of_gram(jacobian: Float[Array, "m p"]) -> Float[Array, "p p"]:
-    """(JᵀJ)⁻¹, with NaN rows and columns for coordinates that J does not determine."""
+def inverse_of_gram(
+    jacobian: Float[Array, "m p"],
+) -> tuple[Float[Array, "p p"], Int[Array, ""]]:
+    """(JᵀJ)⁻¹, NaN in rows and columns of coordinates that J does not determine, and J's rank."""
     scale, singular, right, determined = singular_directions(jacobian)
     inverse = jnp.where(determined, 1.0 / jnp.where(determined, singular, 1.0) ** 2, 0.0)
     root = right.T / scale[:, None]
     gram_inverse = (root * inverse[None, :]) @ root.T
     eps = jnp.finfo(jacobian.dtype).eps
     unknown = jnp.sum(jnp.where(determined[:, None], 0.0, right**2), axis=0) > eps**0.5
-    return jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, gram_inverse)
+    inverse = jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, gram_inverse)
+    return inverse, jnp.sum(determined)
 
 
 def singular_directions(jacobian: Float[Array, "m p"]) -> tuple[Array, Array, Array, Array]:
@@ -46,8 +53,9 @@ def singular_directions(jacobian: Float[Array, "m p"]) -> tuple[Array, Array, Ar
     lengths = jnp.linalg.norm(jacobian, axis=0)
     scale = jnp.where(lengths > 0.0, lengths, 1.0)
     _, singular, right = jnp.linalg.svd(jacobian / scale[None, :], full_matrices=False)
-    eps = jnp.finfo(jacobian.dtype).eps
-    determined = singular > jacobian.shape[0] * eps * singular[0]
+    # Derivatives of a simulation carry the rounding of all its steps and of large numbers in it:
+    # columns that agree in half of the digits are taken for dependent.
+    determined = singular > jnp.finfo(jacobian.dtype).eps ** 0.5 * singular[0]
     return scale, singular, right, determined
 
 

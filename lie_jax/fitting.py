@@ -13,6 +13,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 from tqdm import tqdm
 
+# Relative tolerance of cost and coordinates, well below standard errors; the absolute one is for a
+# coordinate or a cost that goes to zero.
+_DEFAULT = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-12)
+
 
 def iterations(residuals: Callable, linearize: Callable, method: Any) -> Callable:
     """Iterations of a method: a function of z and a horizon that yields (z, cost, done).
@@ -21,9 +25,7 @@ def iterations(residuals: Callable, linearize: Callable, method: Any) -> Callabl
     Raises `ValueError` for anything that is no method.
     """
     if method is None:
-        # Relative tolerance of cost and coordinates, well below standard errors; the absolute one
-        # is for a coordinate or a cost that goes to zero.
-        method = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-12)
+        method = _DEFAULT
     if isinstance(method, optx.AbstractLeastSquaresSolver):
         return _least_squares(residuals, linearize, method)
     if isinstance(method, optax.GradientTransformation):
@@ -35,13 +37,36 @@ def iterations(residuals: Callable, linearize: Callable, method: Any) -> Callabl
 
 
 # So many iterations in a row without a gain above rounding end a search as converged. Far from an
-# optimum a solver needs a few rejected trials to find its damping; after twelve it has tried steps
-# of every size.
+# optimum a solver needs rejected trials to find its damping, each of which multiplies it by four:
+# after eighteen it has gone through steps of every size.
 _NO_GAIN = 1e-10
-_PATIENCE = 12
+_PATIENCE = 18
 # Damping of the first step on each horizon, relative to the square of the longest column of the
 # Jacobian: nearly a Gauss-Newton step, but what a short horizon hardly determines stays put.
 _FIRST_DAMPING = 1e-7
+
+
+_FORWARD = {"options": {"jac": "fwd"}, "tags": frozenset()}
+
+
+# Compiled once for all fits of the same shapes and method: neither holds a prediction, where the
+# model is a tangent plane.
+@eqx.filter_jit
+def _init(solver, model, z, args):
+    shapes = jax.eval_shape(model, z, args)[0]
+    return solver.init(model, z, args, f_struct=shapes, aux_struct=None, **_FORWARD)
+
+
+@eqx.filter_jit
+def _advance(solver, model, z, state, args):
+    z, state, _ = solver.step(model, z, args, state=state, **_FORWARD)
+    done, result = solver.terminate(model, z, args, state=state, **_FORWARD)
+    return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
+
+
+def _tangent_plane(z, args):
+    point, value, jacobian = args
+    return value + jacobian @ (z - point), None
 
 
 def _least_squares(residuals, linearize, solver):
@@ -54,24 +79,8 @@ def _least_squares(residuals, linearize, solver):
 
     # Solvers of the Gauss-Newton family look at the function and its Jacobian at one point a step.
     # Given both, they need not compile the prediction and its derivatives a second time.
-    def tangent_plane(z, args):
-        point, value, jacobian = args
-        return value + jacobian @ (z - point), None
-
     looks_once = isinstance(solver, optx.AbstractGaussNewton)
-    model = tangent_plane if looks_once else function
-    fixed = {"options": {"jac": "fwd"}, "tags": frozenset()}
-
-    @eqx.filter_jit
-    def init(z, args):
-        shapes = jax.eval_shape(model, z, args)[0]
-        return solver.init(model, z, args, f_struct=shapes, aux_struct=None, **fixed)
-
-    @eqx.filter_jit
-    def advance(z, state, args):
-        z, state, _ = solver.step(model, z, args, state=state, **fixed)
-        done, result = solver.terminate(model, z, args, state=state, **fixed)
-        return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
+    model = _tangent_plane if looks_once else function
 
     def iterate(z, horizon):
         jacobian, weighted = linearize(z, horizon)
@@ -82,10 +91,10 @@ def _least_squares(residuals, linearize, solver):
             return point, scale * ravel_pytree(weighted)[0], scale * jacobian
 
         args = plane(z, jacobian, weighted) if looks_once else (horizon, scale)
-        state = init(z, args)
+        state = _init(solver, model, z, args)
         previous, idle = np.inf, 0
         while True:
-            z, state, cost, done = advance(z, state, args)
+            z, state, cost, done = _advance(solver, model, z, state, args)
             idle = idle + 1 if previous - float(cost) <= _NO_GAIN * previous else 0
             previous = float(cost)
             yield z, cost / scale**2, bool(done) or idle >= _PATIENCE
@@ -166,6 +175,7 @@ _SMALL_STEP, _LIGHT = 1e-3, 1e-2
 
 class _Search(NamedTuple):
     z: Array
+    cost: Array
     value: Array
     jacobian: Array
     step: Array
@@ -199,23 +209,28 @@ def search(
         step = -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(damped), slope)
         # The decrease that the step promises, against the variance of the residuals.
         small = -(slope @ step) <= _SMALL_STEP**2 * (value @ value) / degrees
-        return step / scale, small & (damping <= _LIGHT)
+        return (step / scale).astype(z.dtype), small & (damping <= _LIGHT)
 
     def body(now):
         trial = now.z + now.step
         jacobian, value = linearized(trial)
-        better = value @ value <= now.value @ now.value
-        z, value, jacobian = (
+        cost = value @ value
+        better = cost <= now.cost
+        z, cost, value, jacobian = (
             jnp.where(better, new, old)
-            for new, old in ((trial, now.z), (value, now.value), (jacobian, now.jacobian))
+            for new, old in zip((trial, cost, value, jacobian), now[:4], strict=True)
         )
         damping = now.damping * jnp.where(better, 1.0 / _CHANGE, _CHANGE)
         step, done = planned(jacobian, value, damping)
-        return _Search(z, value, jacobian, step, damping, done, now.trials + 1)
+        return _Search(z, cost, value, jacobian, step, damping, done, now.trials + 1)
 
-    jacobian, value = linearized(z)
-    damping = jnp.asarray(_NEAR, z.dtype)
-    step, done = planned(jacobian, value, damping)
-    start = _Search(z, value, jacobian, step, damping, done, jnp.asarray(0))
-    end = jax.lax.while_loop(lambda now: ~now.done & (now.trials < max_iterations), body, start)
+    # The first trial is the start itself: the function is compiled once.
+    shapes = jax.eval_shape(linearized, z)
+    jacobian, value = (jnp.zeros(x.shape, x.dtype) for x in shapes)
+    damping = jnp.asarray(_NEAR, value.dtype)
+    start = _Search(
+        z, jnp.full_like(damping, jnp.inf), value, jacobian,
+        jnp.zeros_like(z), damping, jnp.asarray(False), jnp.asarray(0),
+    )  # fmt: skip
+    end = jax.lax.while_loop(lambda now: ~now.done & (now.trials <= max_iterations), body, start)
     return end.z, end.value, end.jacobian, end.done

@@ -1,6 +1,5 @@
 """Steps of one size: a scan over steps, in blocks that reverse mode recomputes."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -9,18 +8,19 @@ import jax.numpy as jnp
 from jaxtyping import Array
 from tqdm import tqdm
 
-from lie_jax import checks
+from lie_jax import adjoints, checks, newton
+from lie_jax.adjoints import Blocks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, Accelerations, State
 from lie_jax.trajectory import Result, Statistics, Trajectory
 
 
 class Schedule(NamedTuple):
-    """How many steps, every how many of them are saved, and how many are recomputed as one."""
+    """How many steps, every how many of them are saved, and what reverse mode recomputes."""
 
     steps: int
     save_every: int
-    checkpoint: int | None
+    blocks: Blocks
 
 
 class _Loop(NamedTuple):
@@ -107,44 +107,30 @@ def _sample(system, integrator, dt, inputs, loop: _Loop) -> _Sample:
     return _Sample(loop.state, integrator.accelerations(system, t, loop.state, loop.carry, u))
 
 
-def scan(body: Callable, loop: Any, length: int, block: int | None = None):
-    """Scan `body(loop)` that many times, in rematerialised blocks if asked for."""
-
-    def once(carry, _):
-        return body(carry)
-
-    if block is None or block >= length:
-        return jax.lax.scan(once, loop, length=length)
-    full, rest = divmod(length, block)
-    inner = jax.checkpoint(
-        lambda carry, _: jax.lax.scan(once, carry, length=block), prevent_cse=False
-    )
-    loop, out = jax.lax.scan(inner, loop, length=full)
-    out = jax.tree.map(lambda x: x.reshape(full * block, *x.shape[2:]), out)
-    if rest:
-        loop, tail = jax.lax.scan(once, loop, length=rest)
-        out = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), out, tail)
-    return loop, out
-
-
 @eqx.filter_jit
 def _run(system, integrator, loop, dt, inputs, schedule):
     """All saved instants after the first, and the Newton iterations of each step."""
-    steps, save_every, checkpoint = schedule
+    steps, save_every, blocks = schedule
     step = jax.checkpoint(
-        lambda loop: _step(system, integrator, dt, inputs, loop), prevent_cse=False
+        lambda loop: _step(system, integrator, dt, inputs, loop),
+        prevent_cse=False,
+        policy=jax.checkpoint_policies.save_only_these_names(newton.FOUND),
+    )
+    sample = jax.checkpoint(
+        lambda loop: _sample(system, integrator, dt, inputs, loop), prevent_cse=False
     )
 
     def until_sample(loop):
-        loop, counts = scan(step, loop, save_every, checkpoint)
-        return loop, (_sample(system, integrator, dt, inputs, loop), counts)
+        loop, counts = adjoints.scan(step, loop, save_every, blocks)
+        return loop, (sample(loop), counts)
 
-    block = None if checkpoint is None else max(1, checkpoint // save_every)
+    size = None if blocks.size is None else max(1, blocks.size // save_every)
     saves, rest = divmod(steps, save_every)
-    loop, (samples, counts) = scan(until_sample, loop, saves, block)
+    of_saves = Blocks(size, blocks.side_by_side)
+    loop, (samples, counts) = adjoints.scan(until_sample, loop, saves, of_saves)
     counts = counts.reshape(-1)
     if rest:
-        loop, tail = scan(step, loop, rest, checkpoint)
+        loop, tail = adjoints.scan(step, loop, rest, blocks)
         counts = jnp.concatenate([counts, tail])
     return loop, samples, counts
 
@@ -154,14 +140,14 @@ _PROGRESS_UPDATES = 50
 
 
 def _run_with_progress(system, integrator, first, dt, inputs, schedule) -> Trajectory:
-    steps, save_every, checkpoint = schedule
+    steps, save_every, blocks = schedule
     piece = max(1, -(-(steps // save_every) // _PROGRESS_UPDATES)) * save_every
     loop, parts = first, []
     with tqdm(total=steps, unit="step", desc="simulate") as bar:
         done = 0
         while done < steps:
             now = min(piece, steps - done)
-            part = _run(system, integrator, loop, dt, inputs, Schedule(now, save_every, checkpoint))
+            part = _run(system, integrator, loop, dt, inputs, Schedule(now, save_every, blocks))
             loop = jax.block_until_ready(part[0])
             parts.append(part[1:])
             done += now

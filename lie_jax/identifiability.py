@@ -14,7 +14,7 @@ from lie_jax import estimation
 # weak: the collinearity index of Brun, Reichert and Künsch (2001), who draw the line at 10 to 15.
 _WEAK = 10.0
 # Numbers below this share of a direction are not printed.
-_SMALL = 0.05
+_SMALL = 0.1
 
 
 class Identifiability(eqx.Module):

@@ -179,7 +179,7 @@ def identify(
 
     jacobian, (weighted, more) = linearize(z, whole)
     flat = ravel_pytree((weighted, more))[0]
-    covariance, variance = jax.jit(estimation.covariance, static_argnums=2)(jacobian, flat, numbers)
+    covariance, variance, _ = _covariance(jacobian, flat, numbers)
     estimates, standard_errors = _propagate(sought.decode, z, covariance)
     left, mean, rms, autocorrelation = _describe(weighted, recorded.weights)
     return Identification(
@@ -200,6 +200,9 @@ def identify(
         _decode=sought.decode,
         _numbers=sought.numbers,
     )
+
+
+_covariance = jax.jit(estimation.covariance, static_argnums=2)
 
 
 def _check_finite(weighted: PyTree) -> None:

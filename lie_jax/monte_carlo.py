@@ -5,6 +5,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 from scipy.special import stdtrit
@@ -110,25 +111,26 @@ def monte_carlo(
         z, value, jacobian, converged = fitting.search(
             residuals, sought.start, degrees, max_iterations
         )
-        covariance, _ = estimation.covariance(jacobian, value, recorded.numbers)
+        covariance, _, freedom = estimation.covariance(jacobian, value, recorded.numbers)
         physical = estimation.propagate(sought.decode, z, covariance)
         numbers, errors = estimation.propagate(sought.numbers, z, covariance)
-        return *physical, converged, (numbers - true_numbers) / errors
+        return *physical, converged, (numbers - true_numbers) / errors, freedom
 
     keys = jax.random.split(jax.random.key(seed), runs)
-    estimates, errors, converged, deviations = jax.jit(jax.vmap(one))(keys)
+    estimates, errors, converged, deviations, freedom = jax.jit(jax.vmap(one))(keys)
     return MonteCarlo(
         estimates,
         errors,
         converged,
         sought.names,
         deviations,
-        *_coverage(deviations, converged, stdtrit(degrees, 0.975)),
+        *_coverage(deviations, converged, freedom),
     )
 
 
-def _coverage(deviations: Array, converged: Array, quantile: float) -> tuple[Array, Array, Array]:
-    inside = (jnp.abs(deviations) <= quantile).astype(deviations.dtype)
+def _coverage(deviations: Array, converged: Array, freedom: Array) -> tuple[Array, Array, Array]:
+    quantile = jnp.asarray(stdtrit(np.asarray(freedom), 0.975), deviations.dtype)
+    inside = (jnp.abs(deviations) <= quantile[:, None]).astype(deviations.dtype)
     inside = jnp.where(jnp.isnan(deviations), jnp.nan, inside)
     kept = jnp.where(converged[:, None], inside, jnp.nan)
     each_run = jnp.nanmean(kept, axis=1)

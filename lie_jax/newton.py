@@ -6,11 +6,14 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import linear
 
 MAX_ITERATIONS = 25
+# What reverse mode may keep of a step so that it need not search again.
+FOUND = "found by Newton's method"
 # Modified Newton takes a new matrix after so many solves of a step, or if from the third solve on
 # one reduces the residual by less than this factor. After so many more it starts the step again
 # with full Newton. Those of the code behind [S3] (3.4).
@@ -73,6 +76,9 @@ def _root_jvp(primals, tangents):
     search, residual, linearize, guess, kept, args = primals
     args_tangent = tangents[5]
     solution = root(search, residual, linearize, guess, kept, args)
+    solution = solution._replace(
+        y=checkpoint_name(solution.y, FOUND), converged=checkpoint_name(solution.converged, FOUND)
+    )
     nothing = jax.tree.map(lambda _: None, solution)
     if not jax.tree.leaves(args_tangent):
         return solution, nothing

@@ -189,11 +189,13 @@ def _prior(where: str, entry: Any, transform: Callable, value: Array) -> Callabl
             f"{shape}: give one number, or one for each entry."
         ) from error
 
+    # Of a symmetric matrix, each number once.
+    chosen = np.triu(np.ones(shape)) if kind == "triangle" else np.ones(shape)
+    chosen = np.flatnonzero(chosen * weight)
+    factor = jnp.asarray(np.ravel(weight)[chosen], value.dtype)
+
     def weighted(difference):
-        # Of a symmetric matrix, each number once.
-        chosen = np.triu(np.ones(shape)) if kind == "triangle" else np.ones(shape)
-        chosen = (chosen > 0.0) & (weight > 0.0)
-        return difference[chosen] * jnp.asarray(weight[chosen], value.dtype)
+        return jnp.ravel(difference)[chosen] * factor
 
     def turn(x):
         return quaternion.log(quaternion.multiply(quaternion.conjugate(mean), x))

@@ -196,7 +196,8 @@ class AbstractPoseSpace(AbstractBodySpace):
 
     def pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, "3 3"], Vector]:
         """Rotation matrix (3, 3), body to inertial, and position (3,) of the body frame."""
-        return self._storage.to_matrix(q[3:]), q[:3]
+        position, p = algebra.parted(q, 3)
+        return self._storage.to_matrix(p), position
 
     def lift(self, q, v):
         """Time derivative of the coordinates: (ṙ, rate of the orientation's numbers)."""
@@ -257,19 +258,23 @@ class R3SO3(AbstractPoseSpace):
 
     def retract(self, q, x):
         """Add the translation, turn by the rotation in the body frame."""
-        return jnp.concatenate([q[:3] + x[:3], self._turn(q[3:], x[3:])])
+        (position, p), (y, x) = algebra.parted(q, 3), algebra.parted(x, 3)
+        return jnp.concatenate([position + y, self._turn(p, x)])
 
     def inverse_retract(self, q0, q1):
         """Difference of positions and local coordinates of the rotation from q0 to q1."""
-        return jnp.concatenate([q1[:3] - q0[:3], self._turn_between(q0[3:], q1[3:])])
+        (r0, p0), (r1, p1) = algebra.parted(q0, 3), algebra.parted(q1, 3)
+        return jnp.concatenate([r1 - r0, self._turn_between(p0, p1)])
 
     def tangent_operator(self, x, dx):
         """The translation as it is, dψ(-x) on the rotation."""
-        return jnp.concatenate([dx[:3], self._rotation_chart.differential(-x[3:], dx[3:])])
+        (_, x), (dy, dx) = algebra.parted(x, 3), algebra.parted(dx, 3)
+        return jnp.concatenate([dy, self._rotation_chart.differential(-x, dx)])
 
     def tangent_operator_inv(self, x, v):
         """The translation as it is, dψ(-x)⁻¹ on the rotation."""
-        return jnp.concatenate([v[:3], self._rotation_chart.differential_inv(-x[3:], v[3:])])
+        (_, x), (linear, omega) = algebra.parted(x, 3), algebra.parted(v, 3)
+        return jnp.concatenate([linear, self._rotation_chart.differential_inv(-x, omega)])
 
     def tangent_operator_inv_derivative(self, x, dx, v):
         """Zero for the translation, that of dψ(-x)⁻¹ for the rotation."""
@@ -278,15 +283,16 @@ class R3SO3(AbstractPoseSpace):
 
     def rate_at_zero(self, v):
         """The translation as it is, the angular velocity divided by the slope of the chart."""
-        return jnp.concatenate([v[:3], v[3:] / self._rotation_chart.slope])
+        linear, omega = algebra.parted(v, 3)
+        return jnp.concatenate([linear, omega / self._rotation_chart.slope])
 
     def hybrid_velocity(self, rotation, q, v):
         """The two halves of v."""
-        return v[:3], v[3:]
+        return algebra.parted(v, 3)
 
     def hybrid_acceleration(self, rotation, q, v, dv):
         """The two halves of dv."""
-        return dv[:3], dv[3:]
+        return algebra.parted(dv, 3)
 
     def generalized_force(self, rotation, q, force, torque):
         """(f, τ)."""

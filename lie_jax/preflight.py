@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lie_jax import checks, redundancy
+from lie_jax.adjoints import ADJOINTS
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, State
@@ -19,10 +20,11 @@ class Options(NamedTuple):
 
     steps: int
     inputs: Array | None
-    save_every: int
-    checkpoint: int | None
-    progress: bool
-    adaptive: Adaptive | None
+    save_every: int = 1
+    checkpoint: int | None = None
+    progress: bool = False
+    adaptive: Adaptive | None = None
+    adjoint: str = "stored"
 
 
 def check(
@@ -32,7 +34,7 @@ def check(
 
     Returns whether constraints are redundant.
     """
-    steps, inputs, save_every, checkpoint, _, adaptive = options
+    steps, inputs, save_every, checkpoint, _, adaptive, adjoint = options
     if not isinstance(system, AbstractSystem):
         raise ValueError(
             f"simulate(system=) is a {type(system).__name__}; it must be a system. "
@@ -58,6 +60,12 @@ def check(
         )
     if checkpoint is not None:
         checks.positive_integer("simulate(checkpoint=)", checkpoint, "steps in a block")
+    checks.one_of("simulate(adjoint=)", adjoint, ADJOINTS)
+    if adjoint == "recursive" and checkpoint == 1:
+        raise ValueError(
+            "simulate(checkpoint=) is 1; with adjoint='recursive' it must be at least 2, the "
+            "number of blocks side by side: take more, or leave it out for the root of steps."
+        )
     if inputs is not None and (np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps):
         raise ValueError(
             f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, nu): "
@@ -65,6 +73,12 @@ def check(
         )
     if inputs is not None:
         checks.finite("simulate(inputs=)", inputs)
+    given = 0 if inputs is None else np.shape(inputs)[1]
+    if given < system.nu:
+        raise ValueError(
+            f"simulate(inputs=) holds {given} inputs a step, but the forces read {system.nu}; it "
+            f"must have shape ({steps}, {system.nu})."
+        )
     if adaptive is not None:
         _check_adaptive(integrator, options)
     floats = (system, state, inputs, adaptive)

@@ -226,3 +226,39 @@ def check_prediction(predict: Callable[[PyTree], PyTree], start: PyTree, observe
             f"predict returns arrays of the shapes {got}, the observations have {expected}; the "
             "two must match: observe the same channels at the same instants."
         )
+
+
+# How far a time of a recording may lie from an instant of the run, as a fraction of the interval
+# between instants: clocks are printed rounded.
+_REGULARITY = 1e-3
+
+
+def rows_at(
+    times: Sequence[float] | np.ndarray | Array, *, dt: float, steps: int, save_every: int = 1
+) -> np.ndarray:
+    """Rows of a trajectory of `simulate(dt=, steps=, save_every=)` at the times of a recording.
+
+    `times` (n,) are in s, as is `dt`. For recordings of different sampling: observe
+    `trajectory.q[rows]`. Raises `ValueError` for times that do not increase, that lie outside of
+    the run or between its instants.
+    """
+    given = np.asarray(times, float)
+    interval, last = float(dt) * save_every, steps // save_every
+    if given.ndim != 1 or not np.all(np.isfinite(given)) or np.any(np.diff(given) <= 0.0):
+        raise ValueError(
+            f"rows_at(times=) has shape {given.shape}; it must be one row of finite times that "
+            "increase: sort them and leave out the missing ones."
+        )
+    rows = np.rint(given / interval)
+    off = np.abs(given / interval - rows)
+    for wrong, rule in (
+        ((rows < 0) | (rows > last), f"outside of the run, which ends at {last * interval:g} s"),
+        (off > _REGULARITY, f"between instants of the run, which are {interval:g} s apart"),
+    ):
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise ValueError(
+                f"rows_at(times=): sample {i} at {given[i]:g} s lies {rule}: change dt and steps, "
+                "or cut the recording."
+            )
+    return rows.astype(int)

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import adaptive_steps, checks, config, fixed_steps, preflight, redundancy
+from lie_jax import adaptive_steps, adjoints, checks, config, fixed_steps, preflight, redundancy
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, State
@@ -32,6 +32,7 @@ def simulate(
     throw: bool = True,
     progress: bool = False,
     adaptive: Adaptive | None = None,
+    adjoint: str = "stored",
 ) -> Trajectory:
     """Integrate a system over `steps` steps of size `dt` from time 0.
 
@@ -44,12 +45,16 @@ def simulate(
     - `integrator`: for example `lie_jax.RKMK("rk4")` or `lie_jax.GeneralizedAlpha(rho_inf=0.9)`.
     - `state`: the initial `State`.
     - `dt`: step size in s, positive. `steps`: their number.
-    - `inputs`: (steps, nu), the input vector u of each step, held over the step. It is handed to
-      the forces; those of this library do not read it, a force or system of your own may.
+    - `inputs`: (steps, nu), the input vector u of each step, held over the step: of motors, of
+      loads with an `input`, and of forces and systems of your own.
     - `save_every`: every how many steps the trajectory keeps an instant.
-    - `checkpoint`: for long reverse-mode runs. By default the backward pass keeps the state of
-      every step and recomputes the rest; `checkpoint=k` keeps every k-th state only, for a second
-      recomputation of each step.
+    - `adjoint`, `checkpoint`: what reverse mode keeps of a run of n steps. With `"stored"`, the
+      default, the backward pass keeps the state of every step and recomputes the rest of it;
+      `checkpoint=k` keeps n / k states and those of one block of k steps, and recomputes each step
+      once more. With `"recursive"` blocks lie within blocks, `checkpoint=k` of them side by side
+      (at least 2, by default √n): some k log n / log k states, and each step is recomputed once
+      for each level of blocks. Take `"stored"` as long as memory lasts, `"recursive"` beyond, and
+      `jax.jacfwd` or `jax.jvp`, which keep nothing, for derivatives with respect to a few numbers.
     - `throw`: whether a failure (see `Result`) raises `SimulationError`, which names the step and
       time and carries the trajectory. With `throw=False`, and for each member of a batch,
       `Trajectory.result` tells. Inside `jax.jit` or `jax.vmap` the error of `throw=True` is a plain
@@ -69,15 +74,16 @@ def simulate(
     shape, one that is no configuration or that violates the constraints, and for an integrator that
     cannot take the system.
     """
-    options = preflight.Options(steps, inputs, save_every, checkpoint, progress, adaptive)
+    options = preflight.Options(steps, inputs, save_every, checkpoint, progress, adaptive, adjoint)
     redundant = preflight.check(system, integrator, state, dt, options)
     config.warn_of_single_precision()
     dt = jnp.asarray(dt, state.q.dtype)
+    blocks = adjoints.blocks(adjoint, checkpoint, steps)
     if adaptive is None:
-        schedule = fixed_steps.Schedule(steps, save_every, checkpoint)
+        schedule = fixed_steps.Schedule(steps, save_every, blocks)
         trajectory = fixed_steps.run(system, integrator, state, dt, inputs, schedule, progress)
     else:
-        trajectory = adaptive_steps.run(system, integrator, state, dt, adaptive, steps, checkpoint)
+        trajectory = adaptive_steps.run(system, integrator, state, dt, adaptive, steps, blocks)
     if system.nc:
         trajectory = redundancy.with_smallest_multipliers(system, redundant, trajectory)
     if not throw:

@@ -52,10 +52,13 @@ def _unreachable():
     return lie_jax.assemble(lie_jax.Mechanism([_body()], joints), lie_jax.R3SO3())
 
 
-def _fit(observed=None, predict=None, **others):
+TEN = jnp.ones(10)
+
+
+def _fit(observed=None, predict=None, start=1.0, **others):
     observed = np.linspace(0.0, 1.0, 10) if observed is None else observed
     predict = predict or (lambda p: p * jnp.linspace(0.0, 1.0, 10))
-    return lie_jax.identify(predict, jnp.asarray(1.0), observed, progress=False, **others)
+    return lie_jax.identify(predict, start, observed, progress=False, **others)
 
 
 CASES = {
@@ -119,13 +122,43 @@ CASES = {
         lambda: _off("v", [0, 0.02, 0, 0, 0, 0]), "velocity constraints by 0.02",
         "lie_jax.project"),
     "observations not finite": (
-        lambda: _fit(np.asarray([0.0, np.nan, 1.0])), "index (1,)", "repair that"),
+        lambda: _fit(np.asarray([0.0, np.nan, 1.0])), "index (1,)", "repair that",
+        "infinite noise"),
     "observations without time": (lambda: _fit(np.asarray(1.0)), "leading axis"),
     "prediction shape": (lambda: _fit(np.zeros(9)), "(10,)", "(9,)", "must match"),
     "prediction not finite": (
         lambda: _fit(predict=lambda p: jnp.full(10, jnp.nan) * p), "start values", "smaller dt"),
     "noise": (lambda: _fit(noise=0.0), "noise", "0.0", "positive"),
     "horizons": (lambda: _fit(horizons=(5, 3, 10)), "(5, 3, 10)", "increasing", "all 10"),
+    "comparison": (lambda: _fit(compare="angle"), "'angle'", "'rotation'"),
+    "observed rotations": (
+        lambda: _fit(np.ones((10, 3, 3)), compare="rotation"), "rotation matrix", "orthonormalise"),
+    "observed poses": (
+        lambda: _fit(np.zeros((10, 4, 4)) + np.diag([1.0, 1.0, 1.0, 2.0]), compare="pose"),
+        "last row", "homogeneous"),
+    "prior of nothing": (
+        lambda: _fit(predict=lambda p: p["a"] * TEN, start={"a": 1.0}, prior={"b": (1, 2)}),
+        "'b'", "'a'"),
+    "prior without deviation": (lambda: _fit(prior=2.0), "2.0", "(mean, standard deviation)"),
+    "prior's mean": (lambda: _fit(prior=(np.ones(2), 1.0)), "the mean", "(2,)", "()"),
+    "prior's deviation": (lambda: _fit(prior=(1.0, 0.0)), "0.0", "must be positive"),
+    "prior outside": (
+        lambda: _fit(prior=(-1.0, 1.0), transforms=transforms.positive), "the mean", "-1.0",
+        "positive"),
+    "start outside, by name": (
+        lambda: _fit(start={"mass": -1.0}, transforms=transforms.positive), "'mass'", "-1.0"),
+    "bounds": (lambda: transforms.interval(2.0, 1.0), "interval(2.0, 1.0)", "below"),
+    "start out of bounds": (
+        lambda: _fit(transforms=transforms.interval(2.0, 3.0)), "1.0", "between 2.0 and 3.0"),
+    "horizons of several recordings": (
+        lambda: _fit([np.ones(10), np.ones(5)], horizons=([5, 5], [10, 4])), "[10, 5]", "prefix"),
+    "runs": (
+        lambda: lie_jax.monte_carlo(lambda p: p * jnp.ones(3), 1.0, noise=0.1, runs=0), "runs", "0",
+        "at least 1"),
+    "samples outside the run": (
+        lambda: lie_jax.rows_at([0.0, 0.5, 1.25], dt=0.25, steps=4), "sample 2", "1.25", "1 s"),
+    "samples between instants": (
+        lambda: lie_jax.rows_at([0.0, 0.4], dt=0.25, steps=4), "sample 1", "0.25 s apart"),
     "max_iterations": (lambda: _fit(max_iterations=0), "max_iterations", "at least 1"),
     "start not positive": (
         lambda: transforms.positive(jnp.asarray([1.0, -3.0])), "-3.0", "positive"),

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from experiments import puma_identification, rotor_identification
 from models import puma560, rotor
-from tests.test_experiments import written
+from tests.test_experiments import numbers_of
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def _check_pictures(folder, names):
 
 @pytest.mark.slow
 def test_supports_are_identified_from_the_orbit():
-    folder, results = written(rotor_identification, "results.json")
+    folder, results = numbers_of(rotor_identification, "results.json")
     _check_fit(results, 0.5)
     _check_pictures(folder, ("orbit.png", "deviations.png"))
     # Both supports together are known better than each of them, damping by far.
@@ -99,7 +99,7 @@ def test_supports_are_identified_from_the_orbit():
 
 @pytest.mark.slow
 def test_links_are_identified_from_torques():
-    folder, results = written(puma_identification, "results.json")
+    folder, results = numbers_of(puma_identification, "results.json")
     _check_fit(results, 0.5)
     _check_pictures(folder, ("torques.png", "deviations.png"))
     masses = results["all_masses"]

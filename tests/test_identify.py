@@ -15,11 +15,11 @@ from tests.test_integrators import OSCILLATOR, OSCILLATOR_START
 TIME = jnp.linspace(0.0, 1.0, 400)
 
 
-def _line(p):
+def line(p):
     return {"line": p["slope"] * TIME + p["offset"]}
 
 
-def _noisy_line(sigma, seed=0):
+def noisy_line(sigma, seed=0):
     noise = np.random.default_rng(seed).normal(size=len(TIME))
     return {"line": np.asarray(2.0 * TIME + 0.5) + sigma * noise}
 
@@ -29,8 +29,8 @@ START = {"slope": 1.0, "offset": 1.0}
 
 def test_a_straight_line_has_its_textbook_solution():
     """Estimates and standard errors of linear regression are known in closed form."""
-    data = _noisy_line(0.1)
-    fit = lie_jax.identify(_line, START, data, noise={"line": 0.1}, progress=False)
+    data = noisy_line(0.1)
+    fit = lie_jax.identify(line, START, data, noise={"line": 0.1}, progress=False)
     design = np.stack([np.asarray(TIME), np.ones(len(TIME))], axis=1)
     expected, rest, *_ = np.linalg.lstsq(design, data["line"])
     variance = rest[0] / (len(TIME) - 2)
@@ -54,12 +54,12 @@ def test_a_straight_line_has_its_textbook_solution():
 
 
 def test_optax_arrives_at_the_same_optimum():
-    data = _noisy_line(0.1)
-    exact = lie_jax.identify(_line, START, data, noise=0.1, progress=False)
+    data = noisy_line(0.1)
+    exact = lie_jax.identify(line, START, data, noise=0.1, progress=False)
     # Optax counts its steps in integers and relies on their promotion.
     with jax.numpy_dtype_promotion("standard"):
         descent = lie_jax.identify(
-            _line, START, data, noise=0.1, progress=False,
+            line, START, data, noise=0.1, progress=False,
             method=optax.adam(0.05), max_iterations=2000,
         )  # fmt: skip
     assert bool(descent.converged)
@@ -73,7 +73,7 @@ def test_what_the_data_do_not_determine_has_no_standard_error():
         return (p["a"] + p["b"]) * TIME + p["c"]
 
     start = {"a": 1.0, "b": 1.0, "c": 0.0}
-    fit = lie_jax.identify(predict, start, _noisy_line(0.1)["line"], progress=False)
+    fit = lie_jax.identify(predict, start, noisy_line(0.1)["line"], progress=False)
     assert np.isnan(fit.standard_errors["a"])
     assert np.isnan(fit.standard_errors["b"])
     assert np.isfinite(fit.standard_errors["c"])
@@ -126,7 +126,7 @@ def test_counts_are_observations():
 
 
 def test_progress_is_shown(capfd):
-    lie_jax.identify(_line, START, _noisy_line(0.1))
+    lie_jax.identify(line, START, noisy_line(0.1))
     assert "identify" in capfd.readouterr().err
 
 

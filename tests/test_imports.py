@@ -37,10 +37,26 @@ LAYERS = [
         "integrators.implicit_rkmk",
         "integrators.stabilization",
     },
-    {"fixed_steps", "adaptive_steps", "preflight"},
+    {"adjoints", "fixed_steps", "adaptive_steps", "preflight"},
     {"simulate", "transforms", "interop", "diffrax_adapter"},
     {"parameters", "recordings", "estimation", "identifiability", "fitting"},
-    {"identify", "monte_carlo"},
+    {"sweep_batches", "sweep_storage"},
+    {"identify", "monte_carlo", "sweep"},
+    {
+        "control.backward",
+        "control.box",
+        "control.expansion",
+        "control.iterative_lqr",
+        "control.nonlinear",
+        "control.preflight",
+        "control.problem",
+        "control.programme",
+        "control.search_steps",
+        "control.shooting",
+        "control.solution",
+        "control.splines",
+        "control.transcription",
+    },
 ]
 MECHANICS_ABOVE = 6
 
@@ -121,15 +137,16 @@ PUBLIC = {
     "se3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
     "ddcay_inv ad Ad identity compose inverse act",
     "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
+    "control": "ilqr shoot spline_basis Solution History",
     "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
     "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "
     "TorsionalSpringDamper Bushing RollingDisc GearJoint PrismaticDriver "
-    "CoordinateJoint "
+    "CoordinateJoint RevoluteMotor PrismaticMotor "
     "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
-    "monte_carlo MonteCarlo "
+    "monte_carlo MonteCarlo Identifiability rows_at sweep Sweep "
     "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",
 }
 
@@ -145,6 +162,7 @@ def test_import_needs_no_test_or_plot_library():
     program = (
         "import sys, lie_jax; "
         "heavy = {'matplotlib', 'beartype', 'diffrax', 'pytest', 'scipy.optimize'}; "
+        "heavy |= {'zarr', 'xarray'}; "
         "assert not heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -29,7 +29,10 @@ def test_readme():
     np.testing.assert_allclose(names["slope"], difference, rtol=1e-4, atol=1e-8)
 
 
-@pytest.mark.parametrize("page", ["index.md", "identification.md", "integrators.md"])
+PAGES = ("index.md", "identification.md", "integrators.md", "sweeps.md", "optimal_control.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_documentation(page):
     names = _run(ROOT / "docs" / page)
     if page == "index.md":
@@ -44,8 +47,28 @@ def test_documentation(page):
         np.testing.assert_allclose(end, heavy_top.REFERENCE[1.0], atol=1e-6)
         end = heavy_top.center_of_mass(names["system"], names["solution"].ys.q[-1])
         np.testing.assert_allclose(end, heavy_top.REFERENCE[0.1], atol=1e-7)
+    elif page == "sweeps.md":
+        omega, inertia = names["swept"].results.v[..., 3:], names["variants"]["inertia"]
+        energy = 0.5 * np.sum(np.asarray(inertia)[:, None] * omega**2, axis=-1)
+        np.testing.assert_allclose(energy, np.broadcast_to(energy[:, :1], energy.shape), rtol=1e-6)
+        # Turning about the middle axis is unstable: small errors grow.
+        assert np.ptp(omega[0, :, 1]) < 1e-12 < 1.0 < np.ptp(omega[50, :, 1])
+        assert not names["swept"].failed.any()
+        np.testing.assert_allclose(names["stored"].v, names["swept"].results.v, rtol=1e-10)
+    elif page == "optimal_control.md":
+        best = names["best"]
+        # The last step's state is the end of the trajectory; the motor stays within its limits.
+        np.testing.assert_allclose(best.trajectory.q[-1], [np.pi], atol=1e-6)
+        assert np.max(np.abs(best.inputs)) <= 2.5
+        assert np.any(np.asarray(best.trajectory.q) < -0.1)
     else:
         fit, truth = names["fit"], names["truth"]
         for name, value in truth.items():
             off = np.abs(np.asarray(fit.estimates[name] - value))
             assert np.all(off < 4 * np.asarray(fit.standard_errors[name])), name
+        several, true = names["several"], names["true"]
+        for name, value in true.items():
+            off = abs(float(several.estimates[name]) - value)
+            assert off < 4 * float(several.standard_errors[name]), name
+        assert names["report"].determined.tolist() == [True, True, False]
+        assert 0.93 < float(names["check"].pooled_coverage) < 0.97

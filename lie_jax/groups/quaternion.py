@@ -145,8 +145,9 @@ def cay2_inv(q: Quaternion) -> Vector:
 @checks.one_element
 def to_matrix(q: Quaternion) -> Matrix:
     """Rotation matrix (3, 3) of a unit quaternion."""
-    skew = algebra.hat(q[1:])
-    return jnp.eye(3, dtype=q.dtype) + 2.0 * (q[0] * skew + algebra.matmul(skew, skew))
+    scalar, vector = algebra.parted(q, 1)
+    skew = algebra.hat(vector)
+    return jnp.eye(3, dtype=q.dtype) + 2.0 * (scalar[:, None] * skew + algebra.matmul(skew, skew))
 
 
 @checks.one_element

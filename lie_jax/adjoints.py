@@ -1,0 +1,102 @@
+"""What reverse mode keeps of a run, and what it computes again."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+ADJOINTS = ("stored", "recursive")
+
+
+class Blocks(NamedTuple):
+    """How many steps are recomputed as one, and how many of such blocks are kept side by side:
+    more are put into blocks themselves. None for no bound.
+    """
+
+    size: int | None
+    side_by_side: int | None
+
+
+def blocks(adjoint: str, checkpoint: int | None, steps: int) -> Blocks:
+    """The blocks that `simulate(adjoint=, checkpoint=)` means."""
+    if adjoint == "stored":
+        return Blocks(checkpoint, None)
+    kept = checkpoint or max(2, _root(steps, 2))
+    return Blocks(kept, kept)
+
+
+def _root(n: int, degree: int) -> int:
+    # The smallest integer whose power is at least n.
+    root = max(1, round(n ** (1.0 / degree)) - 1)
+    while root**degree < n:
+        root += 1
+    return root
+
+
+def scan(body: Callable, loop: Any, length: int, blocks: Blocks) -> tuple[Any, Any]:
+    """Scan `body(loop)` that many times, in rematerialised blocks if asked for."""
+
+    def once(carry, _):
+        return body(carry)
+
+    size, side_by_side = blocks
+    if size is None or size >= length:
+        return jax.lax.scan(once, loop, length=length)
+    full, rest = divmod(length, size)
+
+    def block(carry):
+        return jax.lax.scan(once, carry, length=size)
+
+    loop, out = _side_by_side(block, loop, full, side_by_side)
+    if rest:
+        loop, tail = jax.lax.scan(once, loop, length=rest)
+        out = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), out, tail)
+    return loop, out
+
+
+def _side_by_side(block: Callable, loop: Any, count: int, bound: int | None) -> tuple[Any, Any]:
+    # Scan over the blocks, each recomputed; in groups of groups if there are more than the bound.
+    if bound is None or count <= bound:
+        loop, out = jax.lax.scan(_recomputed(block), loop, length=count)
+        return loop, _joined(out)
+    levels = 2
+    while bound**levels < count:
+        levels += 1
+    # Groups of one size at all levels: what is left over at the end is skipped, as another size
+    # would be compiled again.
+    width = _root(count, levels)
+    sample = jax.eval_shape(block, loop)[1]
+
+    def group(level: int, carry):
+        loop, number = carry
+
+        def run():
+            if level == 0:
+                end, out = block(loop)
+                return (end, number + 1), out
+            inner = _recomputed(lambda carry: group(level - 1, carry))
+            end, out = jax.lax.scan(inner, carry, length=width)
+            return end, _joined(out)
+
+        def skip():
+            size = width**level
+            return carry, jax.tree.map(
+                lambda x: jnp.zeros((size * x.shape[0], *x.shape[1:]), x.dtype), sample
+            )
+
+        return jax.lax.cond(number < count, run, skip)
+
+    outermost = _recomputed(lambda carry: group(levels - 1, carry))
+    start = loop, jnp.zeros((), jnp.int32)
+    (loop, _), out = jax.lax.scan(outermost, start, length=-(-count // width ** (levels - 1)))
+    taken = jax.tree.map(lambda x, one: _joined(x)[: count * one.shape[0]], out, sample)
+    return loop, taken
+
+
+def _joined(out: Any) -> Any:
+    return jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), out)
+
+
+def _recomputed(body: Callable) -> Callable:
+    return jax.checkpoint(lambda carry, _: body(carry), prevent_cse=False)
