@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test experiments bench lint docs clean
+.PHONY: demo test experiments notebooks bench lint docs clean
 
 demo: $(VENV)/.ready
 	$(BIN)/python -m experiments demo
@@ -13,9 +13,12 @@ demo: $(VENV)/.ready
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest
 
-experiments: $(VENV)/.peers
+experiments: $(VENV)/.peers notebooks
 	$(BIN)/python -m experiments all
 	XLA_FLAGS= $(BIN)/python -m pytest -m slow
+
+notebooks: $(VENV)/.notebooks
+	$(BIN)/python -m nbconvert --to notebook --execute --inplace notebooks/*.ipynb
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.step_cost
@@ -42,6 +45,10 @@ $(VENV)/.ready: pyproject.toml
 # The libraries that the experiment `accuracy` compares with, besides those that tests use.
 $(VENV)/.peers: $(VENV)/.ready
 	$(PIP) install --editable '.[peers]'
+	touch $@
+
+$(VENV)/.notebooks: $(VENV)/.ready
+	$(PIP) install --editable '.[notebooks]'
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.ready
