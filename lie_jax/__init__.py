@@ -43,6 +43,8 @@ from lie_jax.mechanics.joints import RigidJoint as RigidJoint
 from lie_jax.mechanics.joints import SphericalJoint as SphericalJoint
 from lie_jax.mechanics.joints import UniversalJoint as UniversalJoint
 from lie_jax.mechanics.mechanism import Mechanism as Mechanism
+from lie_jax.mechanics.motors import PrismaticMotor as PrismaticMotor
+from lie_jax.mechanics.motors import RevoluteMotor as RevoluteMotor
 from lie_jax.mechanics.sliding_joints import CylindricalJoint as CylindricalJoint
 from lie_jax.mechanics.sliding_joints import DistanceJoint as DistanceJoint
 from lie_jax.mechanics.sliding_joints import PlanarJoint as PlanarJoint

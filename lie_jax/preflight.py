@@ -65,6 +65,12 @@ def check(
         )
     if inputs is not None:
         checks.finite("simulate(inputs=)", inputs)
+    given = 0 if inputs is None else np.shape(inputs)[1]
+    if given < system.nu:
+        raise ValueError(
+            f"simulate(inputs=) holds {given} inputs a step, but the forces read {system.nu}; it "
+            f"must have shape ({steps}, {system.nu})."
+        )
     if adaptive is not None:
         _check_adaptive(integrator, options)
     floats = (system, state, inputs, adaptive)

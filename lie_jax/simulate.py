@@ -44,8 +44,8 @@ def simulate(
     - `integrator`: for example `lie_jax.RKMK("rk4")` or `lie_jax.GeneralizedAlpha(rho_inf=0.9)`.
     - `state`: the initial `State`.
     - `dt`: step size in s, positive. `steps`: their number.
-    - `inputs`: (steps, nu), the input vector u of each step, held over the step. It is handed to
-      the forces; those of this library do not read it, a force or system of your own may.
+    - `inputs`: (steps, nu), the input vector u of each step, held over the step: of motors, of
+      loads with an `input`, and of forces and systems of your own.
     - `save_every`: every how many steps the trajectory keeps an instant.
     - `checkpoint`: for long reverse-mode runs. By default the backward pass keeps the state of
       every step and recomputes the rest; `checkpoint=k` keeps every k-th state only, for a second

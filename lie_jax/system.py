@@ -75,6 +75,11 @@ class AbstractSystem(eqx.Module):
         return self.space.nv
 
     @property
+    def nu(self) -> int:
+        """Number of inputs that a run must be given at least."""
+        return 0
+
+    @property
     def nc(self) -> int:
         """Number of constraints and of multipliers, velocity constraints included."""
         return 0

@@ -23,7 +23,7 @@ from experiments._constrained_groups.cases import CASES
 OUT = Path(__file__).parent.parent / "out"
 
 
-def written(module, file: str) -> tuple[Path, dict]:
+def numbers_of(module, file: str) -> tuple[Path, dict]:
     folder = OUT / module.__name__.split(".")[-1]
     if not (folder / file).exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -33,7 +33,7 @@ def written(module, file: str) -> tuple[Path, dict]:
 
 @pytest.mark.slow
 def test_demo():
-    folder, written = written(demo, "estimates.json")
+    folder, written = numbers_of(demo, "estimates.json")
     assert written["converged"]
     assert np.shape(written["center_of_mass"]) == (3,)
     inertia = np.asarray(written["inertia_about_pivot"])
@@ -50,7 +50,7 @@ def test_demo():
 
 @pytest.mark.slow
 def test_heavy_top():
-    folder, results = written(heavy_top, "convergence.json")
+    folder, results = numbers_of(heavy_top, "convergence.json")
     # Orders from h = 1e-4 on; DOPRI5 reaches rounding there, so that larger steps show its order.
     expected = {"RKMK4": (4, 2), "RKMK DOPRI5": (5, 0)}
     # Between rounding and the largest step there is no straight line left for order 6.
@@ -67,7 +67,7 @@ def test_heavy_top():
 
 @pytest.mark.slow
 def test_mechanisms():
-    folder, errors = written(mechanisms, "mechanisms.json")
+    folder, errors = numbers_of(mechanisms, "mechanisms.json")
     # RKMK4 with 1 ms and 0.1 ms, against reference solutions of 15 digits.
     assert max(errors["bricard_rad"].values()) < 1e-12
     assert max(errors["puma560_rad"].values()) < 1e-10
@@ -77,7 +77,7 @@ def test_mechanisms():
 
 @pytest.mark.slow
 def test_newton_counts():
-    _, results = written(newton_counts, "results.json")
+    _, results = numbers_of(newton_counts, "results.json")
     for name, entries in results.items():
         for h, entry in entries.items():
             # A dash in the paper is a failure here; all that the paper could compute, we can.
@@ -93,7 +93,7 @@ def test_newton_counts():
 
 @pytest.mark.slow
 def test_local_global_maps():
-    folder, results = written(local_global_maps, "local_global_maps.json")
+    folder, results = numbers_of(local_global_maps, "local_global_maps.json")
     errors = results["errors"]
     for name, case in errors.items():
         order = 4 if "RKMK4" in name else 2
@@ -139,7 +139,7 @@ def test_local_global_maps():
 
 @pytest.mark.slow
 def test_unified_velocity():
-    folder, results = written(unified_velocity, "results.json")
+    folder, results = numbers_of(unified_velocity, "results.json")
     methods = results["methods"]
     for name, case in methods.items():
         # From h = 1e-3 s to 1e-4 s; smaller steps are at the level of rounding.
@@ -167,7 +167,7 @@ DRIFT_ROUNDING = 5e-13
 
 @pytest.mark.slow
 def test_park_chung():
-    folder, results = written(park_chung, "results.json")
+    folder, results = numbers_of(park_chung, "results.json")
     drifts = results["drifts"]
     assert drifts["entries"] == 108
     differing = {(e["table"], e["method"], e["h"]): e for e in drifts["differing"]}
@@ -198,7 +198,7 @@ def test_park_chung():
 
 @pytest.mark.slow
 def test_explicit_formulations():
-    folder, results = written(explicit_formulations, "results.json")
+    folder, results = numbers_of(explicit_formulations, "results.json")
     top, rotor = results["heavy top"], results["rotor"]
     for case in (top, rotor):
         for methods in case.values():
@@ -258,7 +258,7 @@ def _common(first: dict, second: dict) -> np.ndarray:
 
 @pytest.mark.slow
 def test_implicit_formulations():
-    folder, results = written(implicit_formulations, "results.json")
+    folder, results = numbers_of(implicit_formulations, "results.json")
     cases = results["cases"]
     top, held, rotor = (cases[name] for name in ("heavy top", "constrained heavy top", "rotor"))
     crank, puma = cases["slider-crank"], cases["Puma 560"]
@@ -344,7 +344,7 @@ UNIFIED = {"observed": 1e-13, "twists": 1e-10, "multipliers": 1e-6}
 
 @pytest.mark.slow
 def test_constrained_groups():
-    folder, results = written(constrained_groups, "results.json")
+    folder, results = numbers_of(constrained_groups, "results.json")
     assert set(results["cases"]) == set(CASES)
     for name, case in results["cases"].items():
         assert case["reference_error"] < 1e-10

@@ -124,7 +124,7 @@ PUBLIC = {
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
     "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "
     "TorsionalSpringDamper Bushing RollingDisc GearJoint PrismaticDriver "
-    "CoordinateJoint "
+    "CoordinateJoint RevoluteMotor PrismaticMotor "
     "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "

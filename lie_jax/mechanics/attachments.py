@@ -16,7 +16,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.forces import AbstractForce
+from lie_jax.mechanics.forces import AbstractForce, entry
 from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint, BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import connected
 
@@ -28,12 +28,14 @@ class Connected(eqx.Module):
     """Elements of one kind, stacked, and where they are attached.
 
     `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground;
-    `places[k]` is where the element stands among those that were given.
+    `places[k]` is where the element stands among those that were given; `inputs[k]` is the number
+    of the input it reads, for elements that read a single one.
     """
 
     element: Any
     bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     places: tuple[int, ...] = eqx.field(static=True)
+    inputs: tuple[int, ...] = eqx.field(static=True)
 
     @property
     def count(self) -> int:
@@ -53,16 +55,17 @@ def by_kind(
     number = {name: i for i, name in enumerate(names)} | {GROUND: -1}
     kinds: dict = {}
     for place, element in enumerate(elements):
-        anonymous = _without_names(element)
+        anonymous, reads = _without_names(element), getattr(element, "input", None)
         leaves, structure = jax.tree.flatten(anonymous)
         key = (structure, tuple((np.shape(leaf), leaf.dtype) for leaf in leaves))
         indices = [number[name] for name in connected(element)]
-        kinds.setdefault(key, []).append((anonymous, indices, place))
+        kinds.setdefault(key, []).append((anonymous, indices, place, reads))
     return tuple(
         Connected(
-            stack([element for element, _, _ in members]),
-            tuple(zip(*[indices for _, indices, _ in members], strict=True)),
-            tuple(place for _, _, place in members),
+            stack([element for element, *_ in members]),
+            tuple(zip(*[indices for _, indices, *_ in members], strict=True)),
+            tuple(place for *_, place, _ in members),
+            tuple(reads for *_, reads in members if reads is not None),
         )
         for members in kinds.values()
     )
@@ -97,11 +100,14 @@ def without_loads(system: Any) -> Any:
 
 
 def _without_names(element):
-    blank = {
+    blank: dict[str, str | int] = {
         field.name: ""
         for field in dataclasses.fields(element)
         if field.name in ("parent", "child", "body")
     }
+    # Each then gets its own entry of the inputs as the only one.
+    if getattr(element, "input", None) is not None:
+        blank["input"] = 0
     return dataclasses.replace(element, **blank)
 
 
@@ -151,6 +157,18 @@ def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[Bod
     )
 
 
+def number_of_inputs(groups: tuple[Connected, ...]) -> int:
+    """How many inputs the forces of these groups read by number."""
+    return 1 + max((number for group in groups for number in group.inputs), default=-1)
+
+
+def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:
+    """What each element of a group gets of the inputs: all of them, or the one that it reads."""
+    if group.inputs:
+        return jnp.stack([entry(u, number)[None] for number in group.inputs])
+    return None if u is None else jnp.broadcast_to(u, (group.count, *u.shape))
+
+
 def split(groups: tuple[Connected, ...], multipliers: Array, last: int) -> list[Array]:
     """Multipliers (count, rows + velocity_rows) of each group of joints.
 
@@ -194,8 +212,13 @@ def applied(
     total = Wrench(weight, _torques_of(rotation, bodies.center_of_mass, weight))
     for group in forces:
         wrenches = jax.vmap(
-            lambda element, poses, velocities: element.wrenches(t, poses, velocities, u)
-        )(group.element, poses(group, rotation, position), velocities(group, velocity, omega))
+            lambda element, own, poses, velocities: element.wrenches(t, poses, velocities, own)
+        )(
+            group.element,
+            own_inputs(group, u),
+            poses(group, rotation, position),
+            velocities(group, velocity, omega),
+        )
         total = gather(total, group, wrenches)
     return total
 

@@ -70,7 +70,11 @@ class AbstractForce(eqx.Module):
         velocities: tuple[BodyVelocity, ...],
         u: Float[Array, " nu"] | None,
     ) -> tuple[Wrench, ...]:
-        """One wrench for each body."""
+        """One wrench for each body.
+
+        An element with a field `input`, the number of an entry of the inputs, is stacked with
+        others as if it read the first: it then gets that entry alone.
+        """
 
     def potential_energy(self, poses: tuple[BodyPose, ...]) -> Float[Array, ""]:
         """Potential energy (J) of a conservative force; zero for any other."""
@@ -110,15 +114,42 @@ def value_at(value: Any, t: Array) -> Any:
     return value(t) if callable(value) else value
 
 
+def check_input(element: Any, where: str) -> None:
+    """Raise unless `input` is the number of an input, or None where that is allowed."""
+    number = element.input
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ValueError(
+            f"{where}.input is {number!r}; it must be the number of an entry of the inputs u, "
+            "counted from 0."
+        )
+
+
+def entry(u: Float[Array, " nu"] | None, number: int) -> Float[Array, ""]:
+    """An entry of the inputs."""
+    if u is None or u.shape[0] <= number:
+        given = "none were given" if u is None else f"u has {u.shape[0]}"
+        raise ValueError(
+            f"a force reads input {number}, counted from 0, but {given}; give at least "
+            f"{number + 1}: the argument u, or simulate(inputs=) of shape (steps, nu)."
+        )
+    return u[number]
+
+
+def _driven(element: Any, load: Array, u: Float[Array, " nu"] | None) -> Array:
+    """A given load, or as many times of it as the element's input says."""
+    return load if element.input is None else entry(u, element.input) * load
+
+
 class PointForce(AbstractForce):
     """A force at a body-fixed point, with a direction fixed in the world or in the body.
 
     **Arguments:** `body`: its name; `force`: (3,), a constant (N), or a function of the time (s)
     that returns one; `point`: (3,), in the body frame (m); `frame`: `"world"` for inertial
-    components, `"body"` for components that turn with the body (a follower force). A function with
-    parameters to be differentiated is an `equinox.Module` with `__call__`, or a
+    components, `"body"` for components that turn with the body (a follower force); `input`: number
+    of an entry of the inputs u; the force is then u[input] times `force`, as of a propeller. A
+    function with parameters to be differentiated is an `equinox.Module` with `__call__`, or a
     `jax.tree_util.Partial`. A constant force has the potential -F·p in the world's frame, none in
-    the body's. Raises `ValueError` for other shapes and words.
+    the body's or with an input. Raises `ValueError` for other shapes, words and numbers.
     """
 
     is_load: ClassVar[bool] = True
@@ -126,9 +157,12 @@ class PointForce(AbstractForce):
     force: Float[Array, "..."] | Callable = eqx.field(converter=as_signal)
     point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     frame: str = eqx.field(static=True, default="world")
+    input: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         where = f"PointForce({self.body!r})"
+        if self.input is not None:
+            check_input(self, where)
         checks.shape(f"{where}.point", self.point, (3,), "m, body components")
         checks.finite(f"{where}.point", self.point)
         checks.one_of(f"{where}.frame", self.frame, FRAMES)
@@ -141,14 +175,14 @@ class PointForce(AbstractForce):
 
     def wrenches(self, t, poses, velocities, u):
         """The force at its point."""
-        force = value_at(self.force, t)
+        force = _driven(self, value_at(self.force, t), u)
         if self.frame == "body":
             force = algebra.matvec(poses[0].rotation, force)
         return (force_at(poses[0], self.point, force),)
 
     def potential_energy(self, poses):
         """-F·p for a constant force of constant direction, else zero."""
-        if callable(self.force) or self.frame == "body":
+        if callable(self.force) or self.frame == "body" or self.input is not None:
             return jnp.zeros((), poses[0].position.dtype)
         return -algebra.dot(self.force, point_position(poses[0], self.point))
 
@@ -158,17 +192,21 @@ class Torque(AbstractForce):
 
     **Arguments:** `body`: its name; `torque`: (3,), a constant (N m), or a function of the time (s)
     that returns one, as for `PointForce`; `frame`: `"world"` for inertial components, `"body"` for
-    components that turn with the body (a follower torque). It has no potential. Raises `ValueError`
-    for other shapes and words.
+    components that turn with the body (a follower torque); `input`: number of an entry of the
+    inputs u; the torque is then u[input] times `torque`. It has no potential. Raises `ValueError`
+    for other shapes, words and numbers.
     """
 
     is_load: ClassVar[bool] = True
     body: str = eqx.field(static=True)
     torque: Float[Array, "..."] | Callable = eqx.field(converter=as_signal)
     frame: str = eqx.field(static=True, default="world")
+    input: int | None = eqx.field(static=True, default=None)
 
     def __check_init__(self):
         where = f"Torque({self.body!r})"
+        if self.input is not None:
+            check_input(self, where)
         checks.one_of(f"{where}.frame", self.frame, FRAMES)
         check_signal(f"{where}.torque", self.torque, (3,), f"N m, {_COMPONENTS[self.frame]}")
 
@@ -179,7 +217,7 @@ class Torque(AbstractForce):
 
     def wrenches(self, t, poses, velocities, u):
         """The torque, and no force."""
-        torque = value_at(self.torque, t)
+        torque = _driven(self, value_at(self.torque, t), u)
         if self.frame == "world":
             torque = algebra.matvec(poses[0].rotation.T, torque)
         return (Wrench(jnp.zeros_like(torque), torque),)

@@ -53,6 +53,11 @@ class RigidBodySystem(AbstractSystem):
         return self._joint_rows + len(self.names) * self.formulation.rows + self.velocity_rows
 
     @property
+    def nu(self) -> int:
+        """Number of inputs that the forces read."""
+        return attachments.number_of_inputs(self.forces)
+
+    @property
     def velocity_rows(self) -> int:
         """Number of velocity constraints of all joints."""
         return sum(group.count * group.element.velocity_rows for group in self.joints)

@@ -86,6 +86,11 @@ class TreeSystem(AbstractSystem):
             _order(6 * bases, numbers, [size.nv for size in self.sizes]),
         )
 
+    @property
+    def nu(self) -> int:
+        """Number of inputs that the forces read."""
+        return attachments.number_of_inputs(self.forces)
+
     def poses(
         self, q: Float[Array, " nq"]
     ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:

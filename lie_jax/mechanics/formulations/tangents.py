@@ -59,10 +59,14 @@ def of_joints(groups: Sequence[Connected], t: Array, multipliers: Sequence[Array
 def of_forces(groups: Sequence[Connected], t: Array, u: Array | None) -> list[Term]:
     """Minus the forces of elements."""
 
-    def wrenches(element, poses, velocities):
-        return jax.tree.map(jnp.negative, element.wrenches(t, poses, velocities, u))
+    def wrenches(parameters, poses, velocities):
+        element, own = parameters
+        return jax.tree.map(jnp.negative, element.wrenches(t, poses, velocities, own))
 
-    return [Term(group, group.element, wrenches, True) for group in groups]
+    return [
+        Term(group, (group.element, attachments.own_inputs(group, u)), wrenches, True)
+        for group in groups
+    ]
 
 
 class _Moving(NamedTuple):

@@ -1,0 +1,163 @@
+"""Motors and loads with an input against closed forms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import lie_jax
+from lie_jax.system import AbstractSystem
+from tests.golden import assert_close
+
+# Rounding in accelerations of some ten units.
+ROUNDING = 1e-12
+AXIS = np.asarray([0.6, 0.0, -0.8])
+PLACES = np.asarray([[0.3, 0.0, 0.1], [0.0, 0.2, 0.1], [-0.3, 0.0, 0.1], [0.0, -0.2, 0.1]])
+INERTIA = np.asarray([[0.5, 0.02, 0.0], [0.02, 0.6, -0.01], [0.0, -0.01, 0.9]])
+MASS = 2.0
+TURN = np.asarray([0.4, -0.3, 0.7])
+
+
+def _flyer():
+    """Four propellers and a paddle whose inputs are listed out of order, and a given torque."""
+    body = lie_jax.Body(
+        "flyer", MASS, INERTIA, orientation=lie_jax.quaternion.exp(jnp.asarray(TURN))
+    )
+    forces = [
+        lie_jax.PointForce("flyer", (0.0, 0.0, 1.0), place, "body", input=k)
+        for k, place in zip((3, 1, 0, 2), PLACES, strict=True)
+    ]
+    forces += [
+        lie_jax.Torque("flyer", AXIS, "body", input=4),
+        lie_jax.Torque("flyer", (0.0, 2.0, 0.0), "world", input=5),
+        lie_jax.Torque("flyer", (0.1, 0.0, 0.0), "body"),
+    ]
+    return lie_jax.assemble(lie_jax.Mechanism([body], forces=forces), lie_jax.R3SO3())
+
+
+def test_each_load_reads_its_input():
+    system, state = _flyer()
+    assert system.nu == 6
+    u = jnp.asarray([2.0, 3.0, 5.0, 7.0, 11.0, 13.0])
+    rotation = np.asarray(lie_jax.so3.exp(jnp.asarray(TURN)))
+    thrust = np.asarray(u)[[3, 1, 0, 2]]
+    torque = np.cross(PLACES, thrust[:, None] * [0.0, 0.0, 1.0]).sum(axis=0)
+    torque += 11.0 * AXIS + 13.0 * rotation.T @ [0.0, 2.0, 0.0] + [0.1, 0.0, 0.0]
+    linear = rotation @ [0.0, 0.0, thrust.sum() / MASS] + [0.0, 0.0, -9.81]
+
+    @jax.jit
+    def acceleration_and_slope(u):
+        def function(u):
+            return system.acceleration(0.0, state.q, state.v, u)
+
+        return function(u), jax.jacrev(function)(u)
+
+    acceleration, slope = acceleration_and_slope(u)
+    assert_close(acceleration, [*linear, *np.linalg.solve(INERTIA, torque)], atol=ROUNDING)
+    # Accelerations are affine in the inputs.
+    offset, _ = acceleration_and_slope(0.0 * u)
+    assert_close(slope @ u, acceleration - offset, atol=ROUNDING)
+
+
+def _driven_pair(formulation):
+    """A carriage pushed by input 1 along a rail, and a wheel on it turned by input 0."""
+    bodies = [lie_jax.Body("carriage", MASS, INERTIA), lie_jax.Body("wheel", 0.5, 0.1 * np.eye(3))]
+    joints = [
+        lie_jax.PrismaticJoint("ground", "carriage", (1.0, 0.0, 0.0)),
+        lie_jax.RevoluteJoint("carriage", "wheel", AXIS),
+    ]
+    motors = [
+        lie_jax.RevoluteMotor("carriage", "wheel", 3.0 * AXIS, input=0),
+        lie_jax.PrismaticMotor("ground", "carriage", (2.0, 0.0, 0.0), 1, child_point=PLACES[0]),
+    ]
+    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, motors, np.zeros(3)), formulation)
+
+
+DT, STEPS = 0.01, 10
+
+
+def _speeds(formulation, integrator, inputs):
+    system, state = _driven_pair(formulation)
+    run = lie_jax.simulate(
+        system, integrator, state, dt=DT, steps=STEPS, inputs=inputs, throw=False
+    )
+    twists = system.twists(run.q[-1], run.v[-1])
+    return jnp.stack([twists[1, 3:] @ AXIS, twists[0, 0]])
+
+
+# Inertias that the motors move.
+MOVED = np.asarray([0.1, MASS + 0.5])
+
+
+def test_motors_move_joints():
+    """Each step's inputs are held: speeds are sums, and so are their derivatives."""
+    inputs = jnp.asarray(np.random.default_rng(0).normal(size=(STEPS, 2)))
+
+    @jax.jit
+    def speeds_and_slopes(inputs):
+        speeds, back = jax.vjp(
+            lambda u: _speeds(lie_jax.Minimal(), lie_jax.RKMK("euler"), u), inputs
+        )
+        return speeds, jax.vmap(back)(jnp.eye(2))[0]
+
+    speeds, slopes = speeds_and_slopes(inputs)
+    assert_close(speeds, DT * inputs.sum(axis=0) / MOVED, atol=ROUNDING)
+    expected = np.broadcast_to(DT * np.diag(1.0 / MOVED)[:, None], (2, STEPS, 2))
+    assert_close(slopes, expected, atol=ROUNDING)
+
+
+def test_motors_move_constrained_joints():
+    inputs = np.broadcast_to([0.7, -0.4], (STEPS, 2))
+    speeds = jax.jit(lambda u: _speeds(lie_jax.R3SO3(), lie_jax.GeneralizedAlpha(0.9), u))(
+        jnp.asarray(inputs)
+    )
+    # The regularisation of constraints takes 2e-12 of their condition.
+    assert_allclose(speeds, DT * STEPS * inputs[0] / MOVED, rtol=1e-10)
+
+
+def test_tangent_matrices_know_the_inputs():
+    """Those assembled from elements are derivatives of the residual with these inputs."""
+    system, _ = _driven_pair(lie_jax.R3SO3())
+    rng = np.random.default_rng(3)
+    q = system.space.retract(
+        jnp.asarray([0, 0, 0, 1, 0, 0, 0] * 2, float), jnp.asarray(rng.normal(size=12))
+    )
+    v, acceleration = (jnp.asarray(rng.normal(size=12)) for _ in range(2))
+    multipliers, u = jnp.zeros(system.nc), jnp.asarray([4.0, -7.0])
+
+    @jax.jit
+    def both(q, v):
+        rest = acceleration, multipliers, u
+        return (
+            system.tangent_matrices(0.0, q, v, *rest),
+            AbstractSystem.tangent_matrices(system, 0.0, q, v, *rest),
+        )
+
+    own, expected = both(q, v)
+    for a, b in zip(own, expected, strict=True):
+        assert_close(a, b, atol=100 * ROUNDING)
+    assert np.max(np.abs(expected.stiffness)) > 1.0
+
+
+def test_missing_inputs_are_named():
+    system, state = _flyer()
+    with pytest.raises(ValueError, match=r"reads input 3, counted from 0, but none were given"):
+        system.acceleration(0.0, state.q, state.v)
+    with pytest.raises(ValueError, match=r"reads input 4, counted from 0, but u has 4"):
+        system.acceleration(0.0, state.q, state.v, jnp.zeros(4))
+    for inputs, given in ((None, 0), (jnp.zeros((5, 4)), 4)):
+        with pytest.raises(ValueError, match=rf"holds {given} inputs a step.*read 6.*\(5, 6\)"):
+            lie_jax.simulate(system, lie_jax.RKMK(), state, dt=0.1, steps=5, inputs=inputs)
+
+
+@pytest.mark.parametrize("number", [-1, 1.0, True, "0"])
+def test_an_input_is_a_number_of_an_entry(number):
+    for build in (
+        lambda: lie_jax.Torque("b", (0.0, 0.0, 1.0), input=number),
+        lambda: lie_jax.PointForce("b", (0.0, 0.0, 1.0), input=number),
+        lambda: lie_jax.RevoluteMotor("a", "b", AXIS, number),
+        lambda: lie_jax.PrismaticMotor("a", "b", AXIS, number),
+    ):
+        with pytest.raises((ValueError, TypeError), match="input"):
+            build()
