@@ -130,14 +130,13 @@ def _worst(got: np.ndarray, expected: np.ndarray) -> float:
 
 
 def measure(case: Case) -> dict[str, dict[str, float | None]]:
-    """Errors by kind of parameter: `gradient`, `modes`, `hessian`, and `single` if the case asks for it.
+    """Errors by kind of parameter: `gradient`, `modes`, `hessian`, and `single` if it is wanted.
 
     Each is the largest difference among the kind's parameters, relative to the kind's largest
     derivative: reverse mode against differences of values, forward against reverse mode,
     Hessian-vector products along each parameter against differences of gradients, and the gradient
     in single precision against that in double precision. Parameters count in units of the largest
-    one of their kind. None where all derivatives are exactly
-    zero, as they must be for kinds that are without effect.
+    one of their kind. None for kinds without effect, all of whose derivatives are exactly zero.
     """
     numbers = case.model.parameters
     flat, sizes = np.asarray(numbers.flat), numbers.sizes
@@ -168,6 +167,7 @@ def measure(case: Case) -> dict[str, dict[str, float | None]]:
         _, gradients, slopes, products = rows(program, points[:1], directions[:1])
     reverse, forward, hessian = gradients[0, 0], slopes[0], products[0]
     found = {"gradient": {}, "modes": {}, "hessian": {}}
+    rough = reverse
     if case.single:
         in_single = jax.jit(jax.grad(_objective(case)), compiler_options=_COMPILER)
         rough = np.asarray(in_single(flat.astype(np.float32)), float) * sizes

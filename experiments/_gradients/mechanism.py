@@ -1,12 +1,12 @@
 """Two bodies with parameters of every kind: the formulations' test.
 
 A hinge on the ground carries the first body, another one the second. The first of them, or both,
-are left out for floating bases and for integrators that take no constraints. Poses and velocities at the start fit the joints whatever the parameters are.
+are left out for floating bases and for integrators that take no constraints. Poses and velocities
+at the start fit the joints whatever the parameters are.
 """
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 from jax.tree_util import Partial
 from jaxtyping import Array, Float
@@ -17,24 +17,6 @@ from lie_jax import quaternion
 from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics.forces import AbstractForce
 from lie_jax.mechanics.formulations.minimal import Minimal
-from lie_jax.mechanics.joint_parts import Wrench
-
-class InputForce(AbstractForce):
-    """Two inputs: a torque (N m) about the body's x axis, and an inertial force (N) along y."""
-
-    body: str = eqx.field(static=True)
-
-    @property
-    def bodies(self):
-        """The one body."""
-        return (self.body,)
-
-    def wrenches(self, t, poses, velocities, u):
-        """The torque and the force at the origin."""
-        assert u is not None
-        none = jnp.zeros_like(u[0])
-        return (Wrench(jnp.stack([none, u[1], none]), jnp.stack([u[0], none, none])),)
-
 
 # By kind; units are those of the elements. Inertias by diagonals and what is above them.
 _PARAMETERS: dict[str, dict[str, Any]] = {
@@ -63,7 +45,10 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "damping": {"spring": 0.8},
     "rest": {"length": 0.9},
     "gravity": {"gravity": [0.4, -0.3, -9.7]},
-    "load": {"force": [0.8, 1.1, -0.6]},
+    "load": {
+        "force": [0.8, 1.1, -0.6],
+        "torques": [[0.6, -0.4, 0.5], [0.3, 0.5, -0.2]],
+    },
     "signal": {"rate": 5.0, "phase": 0.2},
     "initial q": {"angles": [0.5, 0.25]},
     "initial v": {"rates": [1.1, 1.3]},
@@ -90,8 +75,8 @@ def _hinges(p: dict[str, dict[str, Array]]) -> list[lie_jax.RevoluteJoint]:
 
 
 def _bodies(p: dict[str, dict[str, Array]]) -> list[lie_jax.Body]:
-    none = jnp.zeros(3, p["mass"]["masses"].dtype)
-    position, orientation, velocity, omega = none, quaternion.identity(none.dtype), none, none
+    none = jnp.zeros(3)
+    position, orientation, velocity, omega = none, quaternion.identity(), none, none
     bodies = []
     for i, hinge in enumerate(_hinges(p)):
         turned = quaternion.exp(p["initial q"]["angles"][i] * hinge.axis)
@@ -131,7 +116,12 @@ def _forces(p: dict[str, dict[str, Array]], driven: bool) -> list[AbstractForce]
     )
     wave = Wave(p["load"]["force"], p["signal"]["rate"], p["signal"]["phase"])
     load = lie_jax.PointForce("second", Partial(Wave.at, wave), points["force"], "body")
-    return [spring, load] + driven * [InputForce("first")]
+    torques = p["load"]["torques"]
+    motors = [
+        lie_jax.Torque(body, torques[i], "body", input=i)
+        for i, body in enumerate(("first", "second"))
+    ]
+    return [spring, load, *(motors if driven else [])]
 
 
 def _build(p, formulation: AbstractBodySpace | Minimal, hinges: int, driven: bool):

@@ -37,7 +37,6 @@ class SmallBody(AbstractSystem):
     p: dict[str, dict[str, Array]]
     formulation: AbstractBodySpace
     held: bool = eqx.field(static=True)
-    driven: bool = eqx.field(static=True)
 
     @property
     def space(self):
@@ -66,12 +65,14 @@ class SmallBody(AbstractSystem):
         stretch = self._from_ground(q, ends, "spring", "anchor")
         spring = -p["stiffness"]["stiffness"] * stretch
         damping, turning = p["damping"]["damping"]
-        load = Wave(p["load"]["force"], p["signal"]["rate"], p["signal"]["phase"]).at(t)
+        load = Wave(p["load"]["force"], p["signal"]["rate"], p["signal"]["phase"]).at(
+            jnp.asarray(t, q.dtype)
+        )
         force = spring - damping * v[:3] + p["mass"]["mass"] * p["gravity"]["gravity"] + load
         lever = algebra.cross(ends["spring"], algebra.matvec(rotation.T, spring))
         spin = algebra.matvec(p["inertia"]["inertia"], omega)
         torque = lever - algebra.cross(omega, spin) - turning * omega
-        if self.driven:
+        if u is not None:
             torque = torque + u[0] * jnp.asarray([1.0, 0.0, 0.0], q.dtype)
             force = force + u[1] * jnp.asarray([0.0, 1.0, 0.0], q.dtype)
         return jnp.concatenate([force, torque])
@@ -83,14 +84,14 @@ class SmallBody(AbstractSystem):
         return self._from_ground(q, self.p["joint points"], "body", "ground")
 
 
-def _build(p, formulation, held: bool, driven: bool) -> tuple[SmallBody, State]:
+def _build(p, formulation, held: int, driven: bool) -> tuple[SmallBody, State]:
     turn, omega, points = p["initial q"]["turn"], p["initial v"]["omega"], p["joint points"]
     rotation = so3.exp(turn)
     position = points["ground"] - algebra.matvec(rotation, points["body"])
     velocity = -algebra.matvec(rotation, algebra.cross(omega, points["body"]))
     q = formulation.configuration(position, quaternion.exp(turn))
     return (
-        SmallBody(p, formulation, held, driven),
+        SmallBody(p, formulation, bool(held)),
         lie_jax.State(q, jnp.concatenate([velocity, omega])),
     )
 

@@ -15,12 +15,13 @@ MEASURES = {
     "hessian": "Hessian-vector products against differences of gradients",
     "single": "gradient in single precision",
 }
+_SCALE = LogNorm(1e-13, 1e-6)
 Errors = dict[str, dict[str, float | None]]
 
 
 def worst(errors: dict[str, float | None]) -> float:
-    """The largest one of all kinds that have an effect."""
-    return max(error for error in errors.values() if error is not None)
+    """The largest one of all kinds that have an effect; NaN if one of them is."""
+    return float(np.max([error for error in errors.values() if error is not None]))
 
 
 def line(name: str, found: Errors) -> str:
@@ -48,8 +49,8 @@ def markdown(results: dict[str, Errors]) -> str:
     for kind in kinds(results):
         numbers = []
         for m in heads:
-            errors = (found[m].get(kind) for found in results.values() if m in found)
-            numbers.append(f"{max(e for e in errors if e is not None):.0e}")
+            errors = {name: found[m].get(kind) for name, found in results.items() if m in found}
+            numbers.append(f"{worst(errors):.0e}")
         rows.append(f"| {kind} | " + " | ".join(numbers) + " |")
     return "\n".join(rows) + "\n"
 
@@ -60,13 +61,16 @@ def heat_map(results: dict[str, Errors], path: Path) -> None:
     figure, axes = plt.subplots(1, 2, figsize=(13, 2 + 0.2 * len(results)), sharey=True)
     for ax, measure in zip(axes, ("gradient", "hessian"), strict=True):
         table = [
-            [np.nan if (e := found[measure].get(kind)) is None else max(e, 1e-16) for kind in columns]
+            [
+                np.nan if (e := found[measure].get(kind)) is None else max(e, 1e-16)
+                for kind in columns
+            ]
             for found in results.values()
         ]
-        image = ax.imshow(np.asarray(table), norm=LogNorm(1e-13, 1e-6), cmap="viridis", aspect="auto")
+        ax.imshow(np.asarray(table), norm=_SCALE, cmap="viridis", aspect="auto")
         ax.set_xticks(range(len(columns)), columns, rotation=60, ha="right")
         ax.set_title(MEASURES[measure], fontsize=10)
         ax.grid(visible=False)
     axes[0].set_yticks(range(len(results)), list(results), fontsize=7)
-    figure.colorbar(image, ax=axes, label="relative error", shrink=0.6)
+    figure.colorbar(axes[0].images[0], ax=axes, label="relative error", shrink=0.6)
     _plots.save(figure, path)
