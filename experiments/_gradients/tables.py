@@ -50,7 +50,8 @@ def markdown(results: dict[str, Errors]) -> str:
         numbers = []
         for m in heads:
             errors = {name: found[m].get(kind) for name, found in results.items() if m in found}
-            numbers.append(f"{worst(errors):.0e}")
+            measured = any(error is not None for error in errors.values())
+            numbers.append(f"{worst(errors):.0e}" if measured else "")
         rows.append(f"| {kind} | " + " | ".join(numbers) + " |")
     return "\n".join(rows) + "\n"
 
