@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import linear
@@ -65,7 +67,14 @@ def root(
       order and as exact as `linearize`, whatever the number of iterations; nothing depends on
       `guess` and `kept`.
     """
-    return search(guess, kept, args)
+    return search(*_held((guess, kept, args)))
+
+
+def _held(tree: Any) -> Any:
+    # Where JAX has forgotten the rule below, in what runs in a `jax.lax.scan` under reverse mode,
+    # other derivatives of that must not go through the iterations.
+    arrays, rest = eqx.partition(tree, eqx.is_inexact_array)
+    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
 @root.def_jvp
@@ -76,9 +85,49 @@ def _root_jvp(primals, tangents):
     nothing = jax.tree.map(lambda _: None, solution)
     if not jax.tree.leaves(args_tangent):
         return solution, nothing
-    _, jacobian = linearize(solution.y, args)
-    _, change = eqx.filter_jvp(lambda a: residual(solution.y, a), (args,), (args_tangent,))
-    return solution, nothing._replace(y=-linear.solve(jacobian, change))
+    y = _polished(residual, linearize, solution.y, args)
+    _, jacobian = linearize(y, args)
+    _, change = eqx.filter_jvp(lambda a: residual(y, a), (args,), (args_tangent,))
+    return solution._replace(y=y), nothing._replace(y=-linear.solve(jacobian, change))
+
+
+def _polished(residual: Callable, linearize: Callable, y: Array, args: Any) -> Array:
+    """The solution y itself, with the derivatives of a Newton step that ends there.
+
+    They are right whatever those of y are. Without further derivatives the step costs nothing.
+    """
+    _, jacobian = linearize(*_held((y, args)))
+    return _with_derivatives_of.bind(y, y - linear.solve(_held(jacobian), residual(y, args)))
+
+
+# Rules of primitives, unlike those of functions, are never forgotten.
+_with_derivatives_of = Primitive("with_derivatives_of")
+_with_derivatives_of.def_impl(lambda value, other: value)
+_with_derivatives_of.def_abstract_eval(lambda value, other: value)
+mlir.register_lowering(_with_derivatives_of, lambda context, value, other: [value])
+
+
+def _with_derivatives_of_jvp(primals, tangents):
+    return _with_derivatives_of.bind(*primals), tangents[1]
+
+
+def _with_derivatives_of_batched(arguments, axes):
+    size = next(
+        x.shape[axis]
+        for x, axis in zip(arguments, axes, strict=True)
+        if axis is not batching.not_mapped
+    )
+
+    def in_front(x, axis):
+        if axis is batching.not_mapped:
+            return jnp.broadcast_to(x, (size, *x.shape))
+        return jnp.moveaxis(x, axis, 0)
+
+    return _with_derivatives_of.bind(*map(in_front, arguments, axes)), 0
+
+
+ad.primitive_jvps[_with_derivatives_of] = _with_derivatives_of_jvp
+batching.primitive_batchers[_with_derivatives_of] = _with_derivatives_of_batched
 
 
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:

@@ -10,6 +10,7 @@ from jax.flatten_util import ravel_pytree
 from numpy.testing import assert_allclose
 
 import lie_jax
+from lie_jax import newton
 from models import heavy_top
 from tests.test_integrators import OSCILLATOR, OSCILLATOR_START, Oscillator
 
@@ -19,6 +20,8 @@ AGREEMENT_WITH_DIFFERENCES = 1e-7
 # Of Hessian-vector products with differences of gradients.
 AGREEMENT_OF_HESSIANS = 1e-6
 AGREEMENT_OF_MODES = 1e-12
+# Multipliers amplify rounding by 1/h²: steps as large as the motion allows, 0.6 rad each.
+DT = 4e-3
 STEPS = 50
 # Compiling is most of the time; rules of differentiation do not depend on how well it is done.
 COMPILER = {"xla_backend_optimization_level": 0}
@@ -58,7 +61,7 @@ def _objective(case):
             orientation=lie_jax.quaternion.exp(turn),
             **parameters,
         )
-        trajectory = lie_jax.simulate(system, integrator, state, dt=1e-3, steps=STEPS, throw=False)
+        trajectory = lie_jax.simulate(system, integrator, state, dt=DT, steps=STEPS, throw=False)
         centers = jax.vmap(lambda q: heavy_top.center_of_mass(system, q))(trajectory.q)
         return (
             jnp.sum(jnp.sin(3.0 * centers))
@@ -171,3 +174,57 @@ def test_checkpoints_save_memory():
         return compiled.memory_analysis().temp_size_in_bytes
 
     assert reserved(64) < reserved(None) / 8
+
+
+def _roots(search):
+    """The square root of 3 a + 1, by y² = a + y_before² three times in a scan."""
+
+    def residual(y, a):
+        return y**2 - a
+
+    def linearize(y, a):
+        return residual(y, a), jnp.diag(2.0 * y)
+
+    def function(a):
+        @jax.checkpoint
+        def step(y, _):
+            found = newton.root(search, residual, linearize, y, None, a + y**2)
+            return found.y, None
+
+        return jax.lax.scan(step, jnp.ones(1), length=3)[0][0]
+
+    return function
+
+
+def _found_by_a_table(guess, kept, args):
+    # A search that carries no derivatives.
+    y = jnp.asarray(jax.lax.stop_gradient(jnp.sqrt(args)))
+    none = jnp.zeros((), jnp.int32)
+    return newton.Root(y, none, none == 0, jnp.full(newton.HISTORY, jnp.nan), none)
+
+
+def _found_by_iterations(guess, kept, args):
+    return newton.full(
+        lambda y, a: (y**2 - a, jnp.diag(2.0 * y)),
+        lambda correction, value, y, args: jnp.max(jnp.abs(correction)) < 1e-8,
+        guess,
+        kept,
+        args,
+    )
+
+
+@pytest.mark.parametrize("search", [_found_by_a_table, _found_by_iterations])
+def test_second_derivatives_do_not_depend_on_how_a_root_was_found(search):
+    """A `jax.lax.scan` forgets the rule of `root` where reverse mode meets another derivative."""
+    function, a = _roots(search), jnp.asarray(0.7)
+
+    def both(function):
+        modes = {"f": jax.jacfwd, "r": jax.grad}
+        second = {x + y: modes[x](modes[y](function))(a) for x in modes for y in modes}
+        _, (slope, _) = jax.jvp(jax.value_and_grad(function), (a,), (jnp.ones_like(a),))
+        return second | {"of the value": slope}
+
+    got = jax.jit(lambda: both(function))()
+    expected = both(lambda a: jnp.sqrt(3.0 * a + 1.0))
+    for name, value in expected.items():
+        assert_allclose(got[name], value, rtol=1e-13, err_msg=name)
