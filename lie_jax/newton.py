@@ -6,11 +6,9 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Bool, Float, Int
 
-from lie_jax import linear
+from lie_jax import derivatives, linear
 
 MAX_ITERATIONS = 25
 # Modified Newton takes a new matrix after so many solves of a step, or if from the third solve on
@@ -67,14 +65,8 @@ def root(
       order and as exact as `linearize`, whatever the number of iterations; nothing depends on
       `guess` and `kept`.
     """
-    return search(*_held((guess, kept, args)))
-
-
-def _held(tree: Any) -> Any:
-    # Where JAX has forgotten the rule below, in what runs in a `jax.lax.scan` under reverse mode,
-    # other derivatives of that must not go through the iterations.
-    arrays, rest = eqx.partition(tree, eqx.is_inexact_array)
-    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
+    # Where the rule below is forgotten, derivatives must not go through the iterations.
+    return search(*derivatives.held((guess, kept, args)))
 
 
 @root.def_jvp
@@ -94,40 +86,12 @@ def _root_jvp(primals, tangents):
 def _polished(residual: Callable, linearize: Callable, y: Array, args: Any) -> Array:
     """The solution y itself, with the derivatives of a Newton step that ends there.
 
-    They are right whatever those of y are. Without further derivatives the step costs nothing.
+    They are right whatever those of y are, up to second derivatives of a simulation. Without
+    further derivatives the step costs nothing.
     """
-    _, jacobian = linearize(*_held((y, args)))
-    return _with_derivatives_of.bind(y, y - linear.solve(_held(jacobian), residual(y, args)))
-
-
-# Rules of primitives, unlike those of functions, are never forgotten.
-_with_derivatives_of = Primitive("with_derivatives_of")
-_with_derivatives_of.def_impl(lambda value, other: value)
-_with_derivatives_of.def_abstract_eval(lambda value, other: value)
-mlir.register_lowering(_with_derivatives_of, lambda context, value, other: [value])
-
-
-def _with_derivatives_of_jvp(primals, tangents):
-    return _with_derivatives_of.bind(*primals), tangents[1]
-
-
-def _with_derivatives_of_batched(arguments, axes):
-    size = next(
-        x.shape[axis]
-        for x, axis in zip(arguments, axes, strict=True)
-        if axis is not batching.not_mapped
-    )
-
-    def in_front(x, axis):
-        if axis is batching.not_mapped:
-            return jnp.broadcast_to(x, (size, *x.shape))
-        return jnp.moveaxis(x, axis, 0)
-
-    return _with_derivatives_of.bind(*map(in_front, arguments, axes)), 0
-
-
-ad.primitive_jvps[_with_derivatives_of] = _with_derivatives_of_jvp
-batching.primitive_batchers[_with_derivatives_of] = _with_derivatives_of_batched
+    _, jacobian = linearize(*derivatives.held((y, args)))
+    step = linear.solve(derivatives.held(jacobian), residual(y, args))
+    return derivatives.with_derivatives_of(y, y - step)
 
 
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:

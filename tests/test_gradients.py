@@ -20,7 +20,7 @@ AGREEMENT_WITH_DIFFERENCES = 1e-7
 # Of Hessian-vector products with differences of gradients.
 AGREEMENT_OF_HESSIANS = 1e-6
 AGREEMENT_OF_MODES = 1e-12
-# Multipliers amplify rounding by 1/h²: steps as large as the motion allows, 0.6 rad each.
+# Steps as large as the motion allows, 0.6 rad each: a long run in few of them.
 DT = 4e-3
 STEPS = 50
 # Compiling is most of the time; rules of differentiation do not depend on how well it is done.
@@ -228,3 +228,25 @@ def test_second_derivatives_do_not_depend_on_how_a_root_was_found(search):
     expected = both(lambda a: jnp.sqrt(3.0 * a + 1.0))
     for name, value in expected.items():
         assert_allclose(got[name], value, rtol=1e-13, err_msg=name)
+
+
+def test_second_derivatives_of_adaptive_runs_hold_the_steps_in_loops_too():
+    def total(factor):
+        run = lie_jax.simulate(
+            Oscillator(factor * OSCILLATOR.stiffness), lie_jax.RKMK("ode23"), OSCILLATOR_START,
+            dt=0.05, steps=40, throw=False,
+            adaptive=lie_jax.Adaptive(end=0.5, rtol=1e-3, atol=1e-3),
+        )  # fmt: skip
+        return jnp.sum(jnp.where(jnp.isfinite(run.t)[:, None], run.q, 0.0) ** 3)
+
+    def looped(factor):
+        return jnp.sum(jax.lax.map(total, jnp.stack([factor, 1.1 * factor])))
+
+    one = jnp.ones(())
+    modes = {"f": jax.jacfwd, "r": jax.grad}
+    got = jax.jit(
+        lambda: {x + y: modes[x](modes[y](looped))(one) for x, y in ("ff", "fr", "rr")},
+        compiler_options=COMPILER,
+    )()
+    for name, value in got.items():
+        assert_allclose(value, got["ff"], rtol=1e-12, err_msg=name)
