@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lie_jax import adjoints
+from lie_jax import adjoints, derivatives
 from lie_jax.adjoints import Blocks
 from lie_jax.integrators import adaptive as control
 from lie_jax.integrators.adaptive import Adaptive
@@ -101,6 +101,10 @@ def run(
 
 @eqx.filter_custom_jvp
 def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[State, _Loop]:
+    # Where the rule below is forgotten, derivatives must not go through the loop.
+    system, integrator, state, dt, adaptive = derivatives.held(
+        (system, integrator, state, dt, adaptive)
+    )
     loop = jax.lax.while_loop(
         lambda loop: ~loop.finished,
         lambda loop: _attempt(system, integrator, adaptive, steps, loop),
@@ -120,7 +124,8 @@ def _integrate_jvp(primals, tangents):
     def replay(system, integrator, state):
         return _replay(system, integrator, state, loop, blocks)
 
-    _, tangent = eqx.filter_jvp(replay, primals[:3], tangents[:3])
+    replayed, tangent = eqx.filter_jvp(replay, primals[:3], tangents[:3])
+    saved = jax.tree.map(derivatives.with_derivatives_of, saved, replayed)
     return (saved, loop), (tangent, nothing)
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
-from lie_jax import linear
+from lie_jax import derivatives, linear
 
 MAX_ITERATIONS = 25
 # What reverse mode may keep of a step so that it need not search again.
@@ -68,7 +68,8 @@ def root(
       order and as exact as `linearize`, whatever the number of iterations; nothing depends on
       `guess` and `kept`.
     """
-    return search(guess, kept, args)
+    # Where the rule below is forgotten, derivatives must not go through the iterations.
+    return search(*derivatives.held((guess, kept, args)))
 
 
 @root.def_jvp
@@ -82,9 +83,21 @@ def _root_jvp(primals, tangents):
     nothing = jax.tree.map(lambda _: None, solution)
     if not jax.tree.leaves(args_tangent):
         return solution, nothing
-    _, jacobian = linearize(solution.y, args)
-    _, change = eqx.filter_jvp(lambda a: residual(solution.y, a), (args,), (args_tangent,))
-    return solution, nothing._replace(y=-linear.solve(jacobian, change))
+    y = _polished(residual, linearize, solution.y, args)
+    _, jacobian = linearize(y, args)
+    _, change = eqx.filter_jvp(lambda a: residual(y, a), (args,), (args_tangent,))
+    return solution._replace(y=y), nothing._replace(y=-linear.solve(jacobian, change))
+
+
+def _polished(residual: Callable, linearize: Callable, y: Array, args: Any) -> Array:
+    """The solution y itself, with the derivatives of a Newton step that ends there.
+
+    They are right whatever those of y are, up to second derivatives of a simulation. Without
+    further derivatives the step costs nothing.
+    """
+    _, jacobian = linearize(*derivatives.held((y, args)))
+    step = linear.solve(derivatives.held(jacobian), residual(y, args))
+    return derivatives.with_derivatives_of(y, y - step)
 
 
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:

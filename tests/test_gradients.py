@@ -10,14 +10,21 @@ from jax.flatten_util import ravel_pytree
 from numpy.testing import assert_allclose
 
 import lie_jax
+from lie_jax import newton
 from models import heavy_top
 from tests.test_integrators import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 # Central differences of sixth order at this step: truncation and rounding both stay below 1e-8.
 DIFFERENCE_STEP = 1e-4
 AGREEMENT_WITH_DIFFERENCES = 1e-7
+# Of Hessian-vector products with differences of gradients.
+AGREEMENT_OF_HESSIANS = 1e-6
 AGREEMENT_OF_MODES = 1e-12
-STEPS = 200
+# Steps as large as the motion allows, 0.6 rad each: a long run in few of them.
+DT = 4e-3
+STEPS = 50
+# Compiling is most of the time; rules of differentiation do not depend on how well it is done.
+COMPILER = {"xla_backend_optimization_level": 0}
 
 CASES = {
     "RKMK4": (False, lie_jax.RKMK("rk4"), lie_jax.R3SO3()),
@@ -41,7 +48,7 @@ PARAMETERS, UNRAVEL = ravel_pytree(
 )
 
 
-def _objective(case, steps=STEPS, **options):
+def _objective(case):
     constrained, integrator, formulation = CASES[case]
 
     def objective(flat):
@@ -54,9 +61,7 @@ def _objective(case, steps=STEPS, **options):
             orientation=lie_jax.quaternion.exp(turn),
             **parameters,
         )
-        trajectory = lie_jax.simulate(
-            system, integrator, state, dt=1e-3, steps=steps, throw=False, **options
-        )
+        trajectory = lie_jax.simulate(system, integrator, state, dt=DT, steps=STEPS, throw=False)
         centers = jax.vmap(lambda q: heavy_top.center_of_mass(system, q))(trajectory.q)
         return (
             jnp.sum(jnp.sin(3.0 * centers))
@@ -67,16 +72,35 @@ def _objective(case, steps=STEPS, **options):
     return objective
 
 
-@functools.cache
-def _compiled(case):
-    """Value and gradient of a single run, and values of a batch."""
-    objective = _objective(case)
-    return jax.jit(jax.value_and_grad(objective)), jax.jit(jax.vmap(objective))
-
-
-# Differences at three distances on both sides, all in one batch; others keep to its size.
+# Differences at three distances on both sides.
 WEIGHTS = {1: 45, 2: -9, 3: 1, -1: -45, -2: 9, -3: -1}
-BATCH = len(WEIGHTS) * len(PARAMETERS)
+
+
+@functools.cache
+def _around(case):
+    """The parameters and those shifted along each axis (7 n, n), and what comes from one program.
+
+    Values, gradients, derivatives of the value in forward mode along each axis, and Hessian-vector
+    products (forward over reverse) along them: each (7, n, ...), the shifts first.
+    """
+    objective, n = _objective(case), len(PARAMETERS)
+
+    def along(p, direction):
+        return jax.jvp(jax.value_and_grad(objective), (p,), (direction,))
+
+    shifts = DIFFERENCE_STEP * np.kron(np.asarray([0, *WEIGHTS])[:, None], np.eye(n))
+    points = PARAMETERS[None] + shifts
+    axes = jnp.tile(jnp.eye(n), (len(WEIGHTS) + 1, 1))
+    found = jax.jit(jax.vmap(along), compiler_options=COMPILER)(points, axes)
+    (value, gradient), (slope, product) = jax.tree.map(
+        lambda x: np.asarray(x).reshape(len(WEIGHTS) + 1, n, *x.shape[1:]), found
+    )
+    return points, value, gradient, slope, product
+
+
+def _differences(values):
+    weights = np.asarray(list(WEIGHTS.values())) / (60 * DIFFERENCE_STEP)
+    return np.tensordot(weights, values[1:], 1)
 
 
 def _scaled_error(got, expected):
@@ -85,7 +109,8 @@ def _scaled_error(got, expected):
 
 def _errors_by_parameter(got, expected):
     """Each parameter's largest error, relative to its own largest derivative."""
-    return {k: _scaled_error(v, UNRAVEL(expected)[k]) for k, v in UNRAVEL(got).items()}
+    got, expected = (UNRAVEL(jnp.asarray(x)) for x in (got, expected))
+    return {k: _scaled_error(v, expected[k]) for k, v in got.items()}
 
 
 @pytest.mark.parametrize(
@@ -97,26 +122,26 @@ def _errors_by_parameter(got, expected):
         pytest.param("generalized-α, SE(3), rotation vector", marks=pytest.mark.slow),
     ],
 )
-def test_gradients_agree_with_differences_and_with_each_other(case):
-    single, many = _compiled(case)
-    forward = jax.jit(jax.jacfwd(_objective(case)))(PARAMETERS)
-    _, reverse = single(PARAMETERS)
-    for name, error in _errors_by_parameter(reverse, forward).items():
+def test_first_and_second_derivatives_agree_with_differences_and_with_each_other(case):
+    _, values, gradients, slopes, products = _around(case)
+    for name, error in _errors_by_parameter(gradients[0, 0], slopes[0]).items():
         assert error < AGREEMENT_OF_MODES, name
-    shifts = DIFFERENCE_STEP * np.kron(np.asarray(list(WEIGHTS))[:, None], np.eye(len(PARAMETERS)))
-    values = many(PARAMETERS[None] + shifts).reshape(len(WEIGHTS), -1)
-    estimate = np.asarray(list(WEIGHTS.values())) @ np.asarray(values) / (60 * DIFFERENCE_STEP)
-    for name, error in _errors_by_parameter(forward, jnp.asarray(estimate)).items():
+    for name, error in _errors_by_parameter(slopes[0], _differences(values)).items():
         assert error < AGREEMENT_WITH_DIFFERENCES, name
+    # A silent wrong Hessian is found in any of its columns.
+    for product, expected in zip(products[0], _differences(gradients), strict=True):
+        for name, error in _errors_by_parameter(product, expected).items():
+            assert error < AGREEMENT_OF_HESSIANS, name
 
 
 @pytest.mark.parametrize("case", ["RKMK4", "generalized-α"])
 def test_a_batch_equals_single_runs(case):
-    single, many = _compiled(case)
-    rng = np.random.default_rng(0)
-    sets = PARAMETERS[None] * (1.0 + 1e-2 * jnp.asarray(rng.normal(size=(BATCH, len(PARAMETERS)))))
+    points, values, *_ = _around(case)
+    some = slice(None, None, 9)
+    single = jax.jit(_objective(case), compiler_options=COMPILER)
     # Rounding of another order of summation, grown over the trajectory.
-    assert_allclose(many(sets), [single(p)[0] for p in sets], rtol=1e-11)
+    expected = [single(p) for p in points[some]]
+    assert_allclose(values.reshape(-1)[some], expected, rtol=1e-11)
 
 
 @pytest.mark.parametrize("integrator", [lie_jax.RKMK(), lie_jax.GeneralizedAlpha()])
@@ -151,16 +176,77 @@ def test_checkpoints_save_memory():
     assert reserved(64) < reserved(None) / 8
 
 
-def test_second_derivatives_through_newton_agree_with_differences_of_gradients():
-    objective = _objective("generalized-α", steps=20)
-    direction = jnp.asarray(np.random.default_rng(3).normal(size=len(PARAMETERS)))
+def _roots(search):
+    """The square root of 3 a + 1, by y² = a + y_before² three times in a scan."""
 
-    # The gradient itself is computed on the way: one program serves the differences too.
-    @jax.jit
-    def gradient_and_product(p):
-        return jax.jvp(jax.grad(objective), (p,), (direction,))
+    def residual(y, a):
+        return y**2 - a
 
-    _, product = gradient_and_product(PARAMETERS)
-    h = 1e-5
-    ahead, behind = (gradient_and_product(PARAMETERS + k * h * direction)[0] for k in (1, -1))
-    assert _scaled_error(product, (ahead - behind) / (2 * h)) < 1e-6
+    def linearize(y, a):
+        return residual(y, a), jnp.diag(2.0 * y)
+
+    def function(a):
+        @jax.checkpoint
+        def step(y, _):
+            found = newton.root(search, residual, linearize, y, None, a + y**2)
+            return found.y, None
+
+        return jax.lax.scan(step, jnp.ones(1), length=3)[0][0]
+
+    return function
+
+
+def _found_by_a_table(guess, kept, args):
+    # A search that carries no derivatives.
+    y = jnp.asarray(jax.lax.stop_gradient(jnp.sqrt(args)))
+    none = jnp.zeros((), jnp.int32)
+    return newton.Root(y, none, none == 0, jnp.full(newton.HISTORY, jnp.nan), none)
+
+
+def _found_by_iterations(guess, kept, args):
+    return newton.full(
+        lambda y, a: (y**2 - a, jnp.diag(2.0 * y)),
+        lambda correction, value, y, args: jnp.max(jnp.abs(correction)) < 1e-8,
+        guess,
+        kept,
+        args,
+    )
+
+
+@pytest.mark.parametrize("search", [_found_by_a_table, _found_by_iterations])
+def test_second_derivatives_do_not_depend_on_how_a_root_was_found(search):
+    """A `jax.lax.scan` forgets the rule of `root` where reverse mode meets another derivative."""
+    function, a = _roots(search), jnp.asarray(0.7)
+
+    def both(function):
+        modes = {"f": jax.jacfwd, "r": jax.grad}
+        second = {x + y: modes[x](modes[y](function))(a) for x in modes for y in modes}
+        _, (slope, _) = jax.jvp(jax.value_and_grad(function), (a,), (jnp.ones_like(a),))
+        return second | {"of the value": slope}
+
+    got = jax.jit(lambda: both(function))()
+    expected = both(lambda a: jnp.sqrt(3.0 * a + 1.0))
+    for name, value in expected.items():
+        assert_allclose(got[name], value, rtol=1e-13, err_msg=name)
+
+
+def test_second_derivatives_of_adaptive_runs_hold_the_steps_in_loops_too():
+    def total(factor):
+        run = lie_jax.simulate(
+            Oscillator(factor * OSCILLATOR.stiffness), lie_jax.RKMK("ode23"), OSCILLATOR_START,
+            dt=0.05, steps=40, throw=False,
+            adaptive=lie_jax.Adaptive(end=0.5, rtol=1e-3, atol=1e-3),
+        )  # fmt: skip
+        return jnp.sum(jnp.where(jnp.isfinite(run.t)[:, None], run.q, 0.0) ** 3)
+
+    def looped(factor):
+        return jnp.sum(jax.lax.map(total, jnp.stack([factor, 1.1 * factor])))
+
+    one = jnp.ones(())
+    modes = {"f": jax.jacfwd, "r": jax.grad}
+    got = jax.jit(
+        lambda: {x + y: modes[x](modes[y](looped))(one) for x, y in ("ff", "fr", "rr")},
+        compiler_options=COMPILER,
+    )()
+    for name, value in got.items():
+        assert_allclose(value, got["ff"], rtol=1e-12, err_msg=name)

@@ -1,0 +1,1 @@
+"""Derivatives of runs by every integrator and formulation, against differences."""
