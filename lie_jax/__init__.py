@@ -1,5 +1,6 @@
 """Differentiable simulation of multibody systems on Lie groups in JAX."""
 
+from lie_jax import control as control
 from lie_jax import interop as interop
 from lie_jax import transforms as transforms
 from lie_jax.config import enable_x64 as enable_x64

@@ -1,0 +1,5 @@
+"""Optimal control: iLQR, and direct shooting with one segment or several."""
+
+from lie_jax.control.iterative_lqr import ilqr as ilqr
+from lie_jax.control.solution import History as History
+from lie_jax.control.solution import Solution as Solution

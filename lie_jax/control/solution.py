@@ -1,0 +1,59 @@
+"""What optimal control returns."""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from lie_jax.control.expansion import Adjoint
+from lie_jax.control.problem import Problem
+from lie_jax.trajectory import Trajectory
+
+
+class History(NamedTuple):
+    """One row for each iterate, the first guess included; NaN after the last one."""
+
+    cost: Float[Array, "*batch iterates"]
+    gradient_norm: Float[Array, "*batch iterates"]
+    violation: Float[Array, "*batch iterates"]
+
+
+class Solution(eqx.Module):
+    """An optimal control, or what was found on the way to it.
+
+    - `inputs`: (steps, nu), held over each step. `trajectory`: the `Trajectory` they give.
+    - `unknowns`: what was sought: the inputs, or the coefficients of a spline.
+    - `cost`: the sum that was minimised, without any penalty.
+    - `gradient_norm`: largest entry of the gradient of cost + multipliers · end values with respect
+      to the unknowns, but for those that a limit holds; as a fraction of the largest sum of the
+      sizes of the terms that cancel in it. Zero at an optimum.
+    - `violation`: largest absolute end value (and, between nodes, the largest gap).
+    - `multipliers`: (ends,), what a unit of each end value costs, with the opposite sign.
+    - `gains`: (steps, nu, 2 nv), the feedback: inputs + gains @ (local coordinates of q, v - v̄)
+      around the trajectory; None if the method has none.
+    - `iterations`, `history`; `converged`: whether gradient and violation met their tolerances.
+    """
+
+    inputs: Float[Array, "..."]
+    unknowns: Float[Array, "..."]
+    trajectory: Trajectory
+    cost: Float[Array, "..."]
+    gradient_norm: Float[Array, "..."]
+    violation: Float[Array, "..."]
+    multipliers: Float[Array, "..."]
+    gains: Float[Array, "..."] | None
+    iterations: Int[Array, "..."]
+    history: History
+    converged: Bool[Array, "..."]
+
+
+def relative_norm(problem: Problem, inputs: Float[Array, "steps nu"], adjoint: Adjoint) -> Array:
+    """`Solution.gradient_norm` for the gradient with respect to the inputs."""
+    gradient, parts = adjoint.gradient, adjoint.parts
+    # An input is at its limit up to the rounding of the sum that brought it there.
+    slack = 64.0 * jnp.finfo(inputs.dtype).eps * jnp.max(jnp.abs(inputs), axis=0)
+    held = (inputs - problem.lower <= slack) & (gradient > 0.0)
+    held = held | (problem.upper - inputs <= slack) & (gradient < 0.0)
+    largest, size = jnp.max(jnp.where(held, 0.0, jnp.abs(gradient))), jnp.max(parts)
+    return largest / jnp.where(size > 0.0, size, 1.0)
