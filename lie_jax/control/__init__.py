@@ -1,5 +1,7 @@
 """Optimal control: iLQR, and direct shooting with one segment or several."""
 
 from lie_jax.control.iterative_lqr import ilqr as ilqr
+from lie_jax.control.shooting import shoot as shoot
 from lie_jax.control.solution import History as History
 from lie_jax.control.solution import Solution as Solution
+from lie_jax.control.splines import spline_basis as spline_basis

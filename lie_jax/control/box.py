@@ -76,7 +76,7 @@ def minimize(
         size = jnp.abs(slope) + matvec(jnp.abs(hessian), jnp.abs(x))
         finished = jnp.all(jnp.abs(rest) <= 64.0 * eps * size)
         newton, definite = solve_definite(restricted(hessian, free), -rest[:, None])
-        trials = jnp.clip(x + shrink[:, None] * newton[:, 0], lower, upper)
+        trials = jnp.clip(x[None] + shrink[:, None] * newton.T, lower[None], upper[None])
         best = trials[jnp.argmin(jax.vmap(cost)(trials))]
         better = definite & ~finished & (cost(best) < cost(x))
         return jnp.where(better, best, x), free, definite, ~better, count + 1

@@ -98,6 +98,7 @@ def curvature(
 
     def one(k, state, after, u, p):
         zero = jnp.zeros(n + m, u.dtype)
+
         # Forward over forward: few directions, and no reverse pass through a step.
         def along(z):
             step = lambda z: _local_step(problem, k, state, after, u, z)  # noqa: E731
@@ -127,9 +128,7 @@ def ending(problem: Problem, last: State, multipliers: Array | None = None) -> E
     )
 
 
-def adjoint(
-    steps: Dynamics, slopes: Float[Array, "steps z"], last: Float[Array, " n"]
-) -> Adjoint:
+def adjoint(steps: Dynamics, slopes: Float[Array, "steps z"], last: Float[Array, " n"]) -> Adjoint:
     """Gradient with respect to the inputs; `last` is that with respect to the last state."""
     n = last.shape[0]
 
@@ -143,9 +142,7 @@ def adjoint(
     return Adjoint(*out)
 
 
-def end_jacobian(
-    steps: Dynamics, last: Float[Array, "ends n"]
-) -> Float[Array, "steps ends nu"]:
+def end_jacobian(steps: Dynamics, last: Float[Array, "ends n"]) -> Float[Array, "steps ends nu"]:
     """Derivatives of the end values with respect to the inputs; `last`: to the last state."""
 
     def back(y, each):

@@ -192,8 +192,8 @@ def _advance(
         costate = expansion.adjoint(steps, costs.slope, slope).costate
         curved = expansion.curvature(problem, run, inputs, costate)
         costs = costs._replace(hessian=costs.hessian + curved)
-    hessian = hessian + (last.jacobian.T * weights) @ last.jacobian
-    bounds = problem.lower - inputs, problem.upper - inputs
+    hessian = hessian + (last.jacobian.T * weights[None]) @ last.jacobian
+    bounds = problem.lower[None] - inputs, problem.upper[None] - inputs
     policy, damping = search_steps.policy(steps, costs, (slope, hessian), bounds, search.damping)
 
     converged = met & (norm <= tolerances.gradient)

@@ -1,6 +1,5 @@
 """Checks before an optimal control is sought."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -32,22 +31,20 @@ def problem(
             f"{name}(inputs=) has shape {shape}; it must have shape (steps, nu), one input vector "
             "for each step: start from jnp.zeros((steps, nu)) for example."
         )
-    if not (isinstance(inputs, jax.Array) or isinstance(inputs, np.ndarray)):
+    if not (isinstance(inputs, jax.Array | np.ndarray)):
         raise ValueError(f"{name}(inputs=) is a {type(inputs).__name__}; it must be an array.")
-    options = simulation.Options(shape[0], inputs, 1, None, False, None)
-    simulation.check(system, integrator, state, dt, options)
-    _check_kind(name, system, integrator)
     known = getattr(system, "nu", None)
     if known and known != shape[1]:
         raise ValueError(
             f"{name}(inputs=) has shape {shape}, the system reads {known} inputs; it must have "
             f"shape ({shape[0]}, {known})."
         )
-    lower, upper = _limits(name, inputs, limits)
+    options = simulation.Options(shape[0], inputs, 1, None, False, None)
+    simulation.check(system, integrator, state, dt, options)
+    _check_kind(name, system, integrator)
+    lower, upper = limited(name, inputs, limits)
     dtype = state.q.dtype
-    result = Problem(
-        system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *costs
-    )
+    result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *costs)
     _check_costs(name, result, shape[1])
     return result
 
@@ -71,7 +68,8 @@ def _check_kind(name: str, system: Any, integrator: Any) -> None:
         )
 
 
-def _limits(name: str, inputs: Any, limits: Any) -> tuple[Array, Array]:
+def limited(name: str, inputs: Any, limits: Any) -> tuple[Array, Array]:
+    """Lower and upper limits (nu,); raises `ValueError` if they or the guess break the rules."""
     dtype, nu = inputs.dtype, inputs.shape[1]
     if limits is None:
         unlimited = jnp.full(nu, jnp.inf, dtype)
@@ -130,8 +128,7 @@ def _check_costs(name: str, problem: Problem, nu: int) -> None:
             )
         if option != "end" and value.shape != ():
             raise ValueError(
-                f"{name}({option}=) returns shape {value.shape}; a cost is one number: use "
-                "jnp.sum."
+                f"{name}({option}=) returns shape {value.shape}; a cost is one number: use jnp.sum."
             )
 
 

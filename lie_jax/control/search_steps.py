@@ -19,7 +19,6 @@ _SUFFICIENT = 1e-4
 
 def policy(steps, costs, last, bounds, damping) -> tuple[backward.Policy, Float[Array, ""]]:
     """The policy with the least damping, from the given one on, that makes the problem convex."""
-
     shapes = jax.eval_shape(lambda: backward.solve(steps, costs, last, bounds, damping))
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
@@ -76,7 +75,9 @@ def line_search(
     def merit(run):
         ends = problem.end_values(run.last)
         return (
-            run.cost + problem.final_cost(run.last) + jnp.sum(ends * (multipliers + 0.5 * weights * ends))
+            run.cost
+            + problem.final_cost(run.last)
+            + jnp.sum(ends * (multipliers + 0.5 * weights * ends))
         )
 
     here = merit(now[1])

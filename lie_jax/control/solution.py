@@ -52,8 +52,8 @@ def relative_norm(problem: Problem, inputs: Float[Array, "steps nu"], adjoint: A
     """`Solution.gradient_norm` for the gradient with respect to the inputs."""
     gradient, parts = adjoint.gradient, adjoint.parts
     # An input is at its limit up to the rounding of the sum that brought it there.
-    slack = 64.0 * jnp.finfo(inputs.dtype).eps * jnp.max(jnp.abs(inputs), axis=0)
-    held = (inputs - problem.lower <= slack) & (gradient > 0.0)
-    held = held | (problem.upper - inputs <= slack) & (gradient < 0.0)
+    slack = 64.0 * jnp.finfo(inputs.dtype).eps * jnp.max(jnp.abs(inputs), axis=0, keepdims=True)
+    held = (inputs - problem.lower[None] <= slack) & (gradient > 0.0)
+    held = held | (problem.upper[None] - inputs <= slack) & (gradient < 0.0)
     largest, size = jnp.max(jnp.where(held, 0.0, jnp.abs(gradient))), jnp.max(parts)
     return largest / jnp.where(size > 0.0, size, 1.0)

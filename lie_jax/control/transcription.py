@@ -1,4 +1,4 @@
-"""The problem as one of many unknowns: inputs, and states at nodes between which steps are taken."""
+"""The problem as one of many unknowns: inputs, and states at nodes between the segments."""
 
 from typing import NamedTuple
 

@@ -1,0 +1,114 @@
+"""Direct shooting: the problem as a nonlinear programme, solved by SciPy with exact derivatives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.control import nonlinear, preflight, programme
+from lie_jax.control.problem import Problem
+from lie_jax.control.solution import History, Solution
+from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.simulate import simulate
+from lie_jax.system import AbstractSystem, State
+
+
+def shoot(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state: State,
+    inputs: Float[Array, "steps nu"],
+    *,
+    dt: float | Float[Array, ""],
+    running: Callable,
+    final: Callable | None = None,
+    end: Callable | None = None,
+    limits: tuple[Any, Any] | None = None,
+    basis: Float[Array, "steps coefficients"] | None = None,
+    nodes: int = 1,
+    tolerance: float = 1e-6,
+    end_tolerance: float = 1e-6,
+    max_iterations: int = 200,
+) -> Solution:
+    """Find the inputs that minimise Σ dt running(t, q, v, u) + final(q, v), by direct shooting.
+
+    A nonlinear programme with exact first derivatives, solved by SciPy: by SLSQP with limits, else
+    by `trust-constr` with exact second derivatives. Unlike `ilqr` it takes splines, and nodes that
+    keep long unstable motions in hand; it has no feedback gains and is not to be traced by JAX.
+
+    **Arguments:** those of `ilqr`, and
+
+    - `basis`: (steps, coefficients), for example `spline_basis(steps, 12)`; `inputs` is then the
+      first guess of the coefficients (coefficients, nu), and limits hold for these.
+    - `nodes`: the number of segments that are shot side by side. 1: single shooting. More: multiple
+      shooting, with the states between the segments among the unknowns, in local coordinates around
+      reference states that follow the search. It must divide the number of steps.
+
+    **Returns** a `Solution`; with nodes, its `violation` counts the gaps between segments, and the
+    end that the inputs reach without them. Raises `ValueError` as `ilqr` does, and for a basis or
+    number of nodes that does not fit.
+    """
+    applied = inputs if basis is None else _applied(inputs, basis)
+    problem = preflight.problem(
+        "shoot", system, integrator, state, applied, dt, (running, final, end), limits
+    )
+    preflight.limited("shoot", inputs, limits)
+    preflight.options("shoot", tolerance, end_tolerance, max_iterations)
+    steps = applied.shape[0]
+    checks.positive_integer("shoot(nodes=)", nodes, "the number of segments")
+    if steps % nodes:
+        raise ValueError(
+            f"shoot(nodes=) is {nodes}, which does not divide the {steps} steps: take a divisor."
+        )
+    if checks.traced(problem, inputs, basis):
+        raise ValueError(
+            "shoot hands numbers to SciPy and cannot run inside jax.jit, jax.grad or jax.vmap; use "
+            "lie_jax.control.ilqr there."
+        )
+    start = programme.build(problem, jnp.asarray(inputs), basis, nodes)
+    found = nonlinear.solve(start, tolerance, end_tolerance, max_iterations)
+    return _solution(found, problem, (tolerance, end_tolerance))
+
+
+def _applied(inputs: Any, basis: Any) -> Array:
+    if np.ndim(inputs) != 2 or np.ndim(basis) != 2 or basis.shape[1] != inputs.shape[0]:
+        raise ValueError(
+            f"shoot(basis=) has shape {np.shape(basis)}, shoot(inputs=) has {np.shape(inputs)}; "
+            "they must have shapes (steps, coefficients) and (coefficients, nu)."
+        )
+    return jnp.asarray(basis) @ jnp.asarray(inputs)
+
+
+def _solution(
+    found: nonlinear.Found, problem: Problem, tolerances: tuple[float, float]
+) -> Solution:
+    coefficients = found.programme.unknowns(found.z).coefficients
+    inputs = found.programme.transcription.inputs(coefficients)
+    trajectory = simulate(
+        problem.system, problem.integrator, problem.state, dt=problem.dt, steps=inputs.shape[0],
+        inputs=inputs, throw=False,
+    )  # fmt: skip
+    reached = problem.end_values(State(trajectory.q[-1], trajectory.v[-1]))
+    measure, gaps = found.measure, found.gaps
+    violation = jnp.maximum(
+        jnp.asarray(measure.violation, inputs.dtype), jnp.max(jnp.abs(reached), initial=0.0)
+    )
+    tolerance, end_tolerance = tolerances
+    norm = jnp.asarray(measure.gradient_norm, inputs.dtype)
+    table = [jnp.asarray(column, inputs.dtype) for column in zip(*found.history, strict=True)]
+    return Solution(
+        inputs=inputs,
+        unknowns=coefficients,
+        trajectory=trajectory,
+        cost=table[0][-1],
+        gradient_norm=norm,
+        violation=violation,
+        multipliers=jnp.asarray(measure.multipliers[gaps:], inputs.dtype),
+        gains=None,
+        iterations=jnp.asarray(len(found.history) - 1),
+        history=History(*table),
+        converged=(norm <= tolerance) & (violation <= end_tolerance),
+    )
