@@ -136,3 +136,14 @@ def figure(title: str) -> tuple[Any, np.ndarray]:
     picture, axes = _plots.plt.subplots(2, 2, figsize=(10.0, 6.5))
     picture.suptitle(title)
     return picture, axes.reshape(-1)
+
+
+# Of the width between the limits.
+_SHAKE = 0.01
+
+
+def shaken(task: Task, inputs: Float[Array, "steps nu"]) -> Float[Array, "steps nu"]:
+    """Inputs with noise of a hundredth of the width between their limits, within these."""
+    lower, upper = (np.asarray(x, float) for x in task.limits)
+    noise = np.random.default_rng(0).normal(size=inputs.shape)
+    return jnp.asarray(np.clip(np.asarray(inputs) + _SHAKE * (upper - lower) * noise, lower, upper))

@@ -19,14 +19,14 @@ from experiments import _animate, _control, _plots
 from experiments._control import Task
 from models import quadrotor
 
-DT = 0.01
-STEPS = 80
+DT = 0.02
+STEPS = 40
 # Limits of each thrust in hover thrusts.
 LARGEST = 2.0
 # Time of the turn in the first guess, s.
 TURN = 0.4
 NODES = 8
-FRAME = 2
+FRAME = 1
 
 
 def task() -> Task:

@@ -75,9 +75,7 @@ def build(
     return lie_jax.assemble(lie_jax.Mechanism([body], forces=forces, gravity=gravity), formulation)
 
 
-def hover_thrusts(
-    mass: Numbers = MASS, gravity: Numbers = GRAVITY
-) -> Float[Array, "4"]:
+def hover_thrusts(mass: Numbers = MASS, gravity: Numbers = GRAVITY) -> Float[Array, "4"]:
     """Inputs (4,), N, that hold the vehicle level and still where it is."""
     weight = jnp.asarray(mass, float) * jnp.linalg.norm(jnp.asarray(gravity, float))
     return jnp.full(4, 0.25 * weight)
