@@ -10,8 +10,10 @@ from jaxtyping import Array, Float
 from matplotlib.axes import Axes
 
 import lie_jax
-from experiments import _plots
+from experiments import _interior_point, _plots
+from experiments._interior_point import Found
 from lie_jax import control
+from lie_jax.control.problem import Problem
 
 INTEGRATOR = lie_jax.RKMK("rk4")
 
@@ -43,27 +45,43 @@ def by_ilqr(task: Task, guess: Float[Array, "steps nu"], **options) -> control.S
 
 
 def by_shooting(
-    task: Task, guess: Float[Array, "steps nu"], nodes: int, **options
-) -> control.Solution:
-    """The optimum by direct multiple shooting."""
-    return control.shoot(
+    task: Task,
+    guess: Float[Array, "steps nu"],
+    states: lie_jax.State | None = None,
+    **options,
+) -> Found:
+    """The optimum by direct multiple shooting, from states that are guessed too if given."""
+    lower, upper = (jnp.broadcast_to(jnp.asarray(x, float), guess[0].shape) for x in task.limits)
+    problem = Problem(
         task.system,
         INTEGRATOR,
         task.state,
-        guess,
+        jnp.asarray(task.dt),
+        lower,
+        upper,
+        task.running,
+        None,
+        task.end,
+    )
+    return _interior_point.solve(problem, np.asarray(guess), states, **options)
+
+
+def run(task: Task, inputs: Float[Array, "steps nu"]) -> lie_jax.Trajectory:
+    """The motion of given inputs."""
+    return lie_jax.simulate(
+        task.system,
+        INTEGRATOR,
+        task.state,
         dt=task.dt,
-        running=task.running,
-        end=task.end,
-        limits=task.limits,
-        nodes=nodes,
-        **options,
+        steps=inputs.shape[0],
+        inputs=jnp.asarray(inputs),
     )
 
 
 def step_error(task: Task, solution: control.Solution) -> float:
     """How far steps of half the size end from the last state: largest local coordinate."""
     inputs = jnp.repeat(solution.inputs, 2, axis=0)
-    run = lie_jax.simulate(
+    finer = lie_jax.simulate(
         task.system,
         INTEGRATOR,
         task.state,
@@ -73,11 +91,11 @@ def step_error(task: Task, solution: control.Solution) -> float:
         save_every=inputs.shape[0],
     )
     q, v = solution.trajectory.q[-1], solution.trajectory.v[-1]
-    apart = jax.jit(task.system.space.inverse_retract)(q, run.q[-1])
-    return float(np.max(np.abs(np.concatenate([apart, run.v[-1] - v]))))
+    apart = jax.jit(task.system.space.inverse_retract)(q, finer.q[-1])
+    return float(np.max(np.abs(np.concatenate([apart, finer.v[-1] - v]))))
 
 
-def numbers(solution: control.Solution) -> dict[str, Any]:
+def numbers(solution: control.Solution | Found) -> dict[str, Any]:
     """What a method ended with."""
     return {
         "cost": float(solution.cost),
@@ -89,7 +107,7 @@ def numbers(solution: control.Solution) -> dict[str, Any]:
 
 
 def checked(
-    task: Task, first: control.Solution, second: control.Solution, names: tuple[str, str]
+    task: Task, first: control.Solution, second: Found, names: tuple[str, str]
 ) -> dict[str, Any]:
     """Numbers of two solutions and how well they agree; prints them."""
     size = float(np.max(np.abs(first.inputs)))
@@ -97,7 +115,7 @@ def checked(
         "methods": {
             name: numbers(solution) for name, solution in zip(names, (first, second), strict=True)
         },
-        "cost_difference": abs(float(first.cost - second.cost)) / float(first.cost),
+        "cost_difference": abs(float(first.cost) - second.cost) / float(first.cost),
         "input_difference": float(np.max(np.abs(first.inputs - second.inputs))) / size,
         "step_error": step_error(task, first),
     }
@@ -122,12 +140,16 @@ def stairs(axes: Axes, inputs: np.ndarray, dt: float, names: Mapping[int, str]) 
         axes.stairs(inputs[:, number], times, baseline=None, label=name, lw=1.5)
 
 
-def history(axes: Axes, solutions: Mapping[str, control.Solution]) -> None:
+def history(axes: Axes, solution: control.Solution, other: Found) -> None:
     """Draw the relative gradient and the end values over the iterations."""
-    for name, solution in solutions.items():
-        axes.semilogy(solution.history.gradient_norm, label=f"gradient, {name}")
-        axes.semilogy(solution.history.violation, "--", label=f"end values, {name}")
-    axes.set(xlabel="iteration", ylabel="relative gradient, end values")
+    own = solution.history
+    for name, norm, violation in (
+        ("iLQR", own.gradient_norm, own.violation),
+        ("multiple shooting", *other.history.T[1:]),
+    ):
+        (line,) = axes.semilogy(norm, label=f"gradient, {name}")
+        axes.semilogy(violation, "--", color=line.get_color(), label=f"violation, {name}")
+    axes.set(xlabel="iteration", ylabel="relative gradient, violation", title="search")
     axes.legend(fontsize=8)
 
 

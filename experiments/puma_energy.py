@@ -17,6 +17,8 @@ from jaxtyping import Array
 import lie_jax
 from experiments import _animate, _control, _plots
 from experiments._control import Task
+from experiments._interior_point import Found
+from lie_jax import control
 from models import puma560
 
 STEPS = 50
@@ -24,7 +26,6 @@ DURATION = 1.0
 DT = DURATION / STEPS
 # The controllers' shortest time constant is 0.4 ms.
 FINE = 200
-NODES = 5
 
 
 class Motion(NamedTuple):
@@ -138,7 +139,12 @@ def _table(balances: dict[str, dict]) -> None:
             print(f"{title + ' ' + str(i + 1):26}{row}")
 
 
-def _plot(path: Path, motions: dict[str, Motion], largest: np.ndarray, solutions: dict) -> None:
+def _plot(
+    path: Path,
+    motions: dict[str, Motion],
+    largest: np.ndarray,
+    solutions: tuple[control.Solution, Found],
+) -> None:
     figure, (angle_axes, torque_axes, wrist_axes, search_axes) = _control.figure(
         "Puma 560: least effort (solid) and PD controllers (dashed)"
     )
@@ -157,7 +163,7 @@ def _plot(path: Path, motions: dict[str, Motion], largest: np.ndarray, solutions
     wrist_axes.set(xlabel="t / s", ylabel="torque / largest of PD", title="wrist")
     for axes in (angle_axes, torque_axes, wrist_axes):
         axes.legend(fontsize=8)
-    _control.history(search_axes, solutions)
+    _control.history(search_axes, *solutions)
     _plots.save(figure, path)
 
 
@@ -169,7 +175,7 @@ def main(folder: Path) -> None:
     # The controllers' torques, averaged over each step.
     guess = jnp.asarray(pd.torques[:-1].reshape(STEPS, -1, 6).mean(axis=1))
     found = _control.by_ilqr(problem, guess, penalty=1e4)
-    again = _control.by_shooting(problem, guess, NODES)
+    again = _control.by_shooting(problem, guess)
     names = ("iLQR", "multiple shooting")
     result = _control.checked(problem, found, again, names)
     motions = {"least effort": driven(problem, found.inputs), "PD": pd}
@@ -177,7 +183,7 @@ def main(folder: Path) -> None:
     _table(balances)
     result |= {"motions": balances}
     (folder / "results.json").write_text(json.dumps(result, indent=2) + "\n")
-    _plot(folder / "puma.png", motions, largest, dict(zip(names, (found, again), strict=True)))
+    _plot(folder / "puma.png", motions, largest, (found, again))
     shape, _ = puma560.build()
     rotation, position = _animate.poses(problem.system, found.trajectory.q)
     _animate.write(folder / "puma.gif", shape, rotation, position, "Puma 560, the least effort")

@@ -17,6 +17,8 @@ from jaxtyping import Array
 import lie_jax
 from experiments import _animate, _control, _plots
 from experiments._control import Task
+from experiments._interior_point import Found
+from lie_jax import control
 from models import quadrotor
 
 DT = 0.02
@@ -25,8 +27,6 @@ STEPS = 40
 LARGEST = 2.0
 # Time of the turn in the first guess, s.
 TURN = 0.4
-NODES = 8
-FRAME = 1
 
 
 def task() -> Task:
@@ -61,11 +61,10 @@ def turn(system: lie_jax.AbstractSystem, trajectory: lie_jax.Trajectory) -> Arra
     return jnp.concatenate([jnp.zeros(1), jnp.cumsum(relative[:, 3])])
 
 
-def _plot(path: Path, problem: Task, solutions: dict) -> None:
+def _plot(path: Path, problem: Task, solution: control.Solution, other: Found) -> None:
     figure, (path_axes, input_axes, turn_axes, search_axes) = _control.figure(
         "Flip of a quadrotor with the least effort"
     )
-    solution = solutions["iLQR"]
     position = np.asarray(solution.trajectory.q)[:, :3]
     times = DT * np.arange(STEPS + 1)
     path_axes.plot(position[:, 1], position[:, 2], ".-", ms=3)
@@ -75,18 +74,15 @@ def _plot(path: Path, problem: Task, solutions: dict) -> None:
     input_axes.axhline(LARGEST, color=_plots.BLACK, ls=":")
     input_axes.set(xlabel="t / s", ylabel="thrust / hover", title="inputs")
     input_axes.legend(fontsize=8)
-    for name, each in solutions.items():
-        style = "--" if name != "iLQR" else "-"
-        turned = np.rad2deg(turn(problem.system, each.trajectory))
-        turn_axes.plot(times, turned, style, label=name)
+    turned = np.rad2deg(turn(problem.system, solution.trajectory))
+    turn_axes.plot(times, turned)
     turn_axes.set(xlabel="t / s", ylabel="turn about x / °", title="attitude")
-    turn_axes.legend(fontsize=8)
-    _control.history(search_axes, solutions)
+    _control.history(search_axes, solution, other)
     _plots.save(figure, path)
 
 
 def _animation(path: Path, problem: Task, trajectory: lie_jax.Trajectory) -> None:
-    rotation, position = _animate.poses(problem.system, trajectory.q[::FRAME])
+    rotation, position = _animate.poses(problem.system, trajectory.q)
     up = np.asarray([0.0, 0.0, 0.08])
     arms = quadrotor.ARM * quadrotor.DIRECTIONS
     shapes = [arms[[0, 2]], arms[[1, 3]], np.stack([np.zeros(3), up])]
@@ -99,14 +95,14 @@ def main(folder: Path) -> None:
     """Solve by both methods, compare, write numbers, plot and animation."""
     problem = task()
     found = _control.by_ilqr(problem, guess(), penalty=1e3)
-    again = _control.by_shooting(problem, guess(), NODES)
+    again = _control.by_shooting(problem, guess())
     names = ("iLQR", "multiple shooting")
     result = _control.checked(problem, found, again, names)
-    trajectory = found.trajectory
+    trajectory, other = found.trajectory, _control.run(problem, again.inputs)
     hover = float(quadrotor.hover_thrusts()[0])
     result |= {
         "turn_rad": float(turn(problem.system, trajectory)[-1]),
-        "turn_of_the_other_rad": float(turn(problem.system, again.trajectory)[-1]),
+        "turn_of_the_other_rad": float(turn(problem.system, other)[-1]),
         "quaternion_at_the_end": trajectory.q[-1, 3:].tolist(),
         "highest_m": float(jnp.max(trajectory.q[:, 2])),
         "aside_m": float(jnp.max(jnp.abs(trajectory.q[:, 1]))),
@@ -123,5 +119,5 @@ def main(folder: Path) -> None:
         f"{result['at_a_limit']} of {found.inputs.size} at a limit"
     )
     (folder / "results.json").write_text(json.dumps(result, indent=2) + "\n")
-    _plot(folder / "flip.png", problem, dict(zip(names, (found, again), strict=True)))
+    _plot(folder / "flip.png", problem, found, again)
     _animation(folder / "flip.gif", problem, trajectory)
