@@ -28,11 +28,12 @@ _HALVINGS = 25
 
 
 class Found(NamedTuple):
-    """Inputs (steps, nu), cost, largest entry of the gradient of the Lagrangian relative to its
+    """Inputs (steps, nu), states before and after all steps, cost, largest entry of the gradient of the Lagrangian relative to its
     terms, largest gap or end value, iterations, whether it converged, and the history of both.
     """
 
     inputs: np.ndarray
+    states: lie_jax.State
     cost: float
     gradient_norm: float
     violation: float
@@ -189,11 +190,11 @@ def solve(
         d_high = barrier / (upper - inputs) - high + high / (upper - inputs) * du
         primal = min(_longest(inputs - lower, du), _longest(upper - inputs, -du))
         dual = min(_longest(low, d_low), _longest(high, d_high))
-        price = 2.0 * np.max(np.abs(new))
+        price = np.maximum(2.0 * np.abs(new), 1e-6 * np.max(np.abs(new)))
 
         def merit(cost, rows, u, barrier=barrier, price=price):
             logs = np.sum(np.log(u - lower)) + np.sum(np.log(upper - u))
-            return cost - barrier * logs + price * np.sum(np.abs(rows))
+            return cost - barrier * logs + np.sum(price * np.abs(rows))
 
         here = merit(cost, rows, inputs)
         for halving in range(_HALVINGS):
@@ -206,7 +207,7 @@ def solve(
         low, high = low + dual * d_low, high + dual * d_high
         multipliers = new if multipliers is None else multipliers + part * (new - multipliers)
     table = np.asarray(history)
-    return Found(inputs, cost, norm, violation, len(history) - 1, converged, table)
+    return Found(inputs, states, cost, norm, violation, len(history) - 1, converged, table)
 
 
 def _longest(distance: np.ndarray, change: np.ndarray) -> float:

@@ -70,7 +70,9 @@ def _plot(path: Path, problem: Task, solution: control.Solution, other: Found) -
     path_axes.plot(position[:, 1], position[:, 2], ".-", ms=3)
     path_axes.set(xlabel="y / m", ylabel="z / m", aspect="equal", title="path, seen along x")
     thrusts = np.asarray(solution.inputs) / float(quadrotor.hover_thrusts()[0])
-    _control.stairs(input_axes, thrusts, DT, {0: "0 and 2, on x", 1: "1, left", 3: "3, right"})
+    _control.stairs(
+        input_axes, thrusts, DT, dict(enumerate(("0, front", "1, left", "2, behind", "3, right")))
+    )
     input_axes.axhline(LARGEST, color=_plots.BLACK, ls=":")
     input_axes.set(xlabel="t / s", ylabel="thrust / hover", title="inputs")
     input_axes.legend(fontsize=8)
