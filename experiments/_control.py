@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 from matplotlib.axes import Axes
 
 import lie_jax
@@ -66,15 +66,16 @@ def by_shooting(
     return _interior_point.solve(problem, np.asarray(guess), states, **options)
 
 
-def run(task: Task, inputs: Float[Array, "steps nu"]) -> lie_jax.Trajectory:
-    """The motion of given inputs."""
+def run(task: Task, inputs: ArrayLike) -> lie_jax.Trajectory:
+    """The motion of given inputs (steps, nu)."""
+    inputs = jnp.asarray(inputs)
     return lie_jax.simulate(
         task.system,
         INTEGRATOR,
         task.state,
         dt=task.dt,
-        steps=inputs.shape[0],
-        inputs=jnp.asarray(inputs),
+        steps=len(inputs),
+        inputs=inputs,
     )
 
 

@@ -25,6 +25,9 @@ from lie_jax.control.problem import Problem, Run, difference, follow, moved
 _TO_LIMIT = 0.995
 _FIRST_BARRIER, _FALL, _POWER = 1e-2, 0.2, 1.5
 _HALVINGS = 25
+_BETTER = 1e-4
+# Of the cost's own curvature along the inputs, until the problem is convex along a step.
+_DAMPINGS = (0.0, *(1e-3 * 10.0 ** np.arange(8)))
 
 
 class Found(NamedTuple):
@@ -77,8 +80,10 @@ def _led_to(problem: Problem, inputs) -> lie_jax.State:
 
 
 @eqx.filter_jit
-def _curvature(problem: Problem, states: lie_jax.State, inputs, multipliers):
-    return expansion.curvature(problem, _run(states), inputs, multipliers)
+def _curvature(problem: Problem, states: lie_jax.State, inputs, multipliers, of_ends):
+    run = _run(states)
+    last = expansion.ending(problem, run.last, of_ends).hessian
+    return expansion.curvature(problem, run, inputs, multipliers), last
 
 
 @eqx.filter_jit
@@ -98,7 +103,7 @@ def _constraints(steps, ends, n: int, m: int):
     return sparse.block_array(rows, format="csc")
 
 
-def _hessian(blocks: np.ndarray, n: int, m: int):
+def _hessian(blocks: np.ndarray, last: np.ndarray, n: int, m: int):
     """Of the Lagrangian, from the blocks of (state before, inputs) of each step."""
     count, size = len(blocks), n + m
     full = sparse.lil_array((count * size, count * size))
@@ -110,6 +115,7 @@ def _hessian(blocks: np.ndarray, n: int, m: int):
             state = slice((k - 1) * size + m, k * size)
             full[state, state] = block[:n, :n]
             full[own, state], full[state, own] = block[n:, :n], block[:n, n:]
+    full[-n:, -n:] = last
     return full.tocsc()
 
 
@@ -138,7 +144,7 @@ def solve(
     states = _led_to(problem, jnp.asarray(inputs)) if states is None else states
     barrier = _FIRST_BARRIER
     low, high = barrier / (inputs - lower), barrier / (upper - inputs)
-    multipliers, history = None, []
+    multipliers, history, part, damping, filter, most = None, [], 1.0, 0.0, [], 1.0
 
     def evaluate(states, inputs):
         cost, gaps, ends = _values(problem, states, jnp.asarray(inputs))
@@ -153,7 +159,7 @@ def solve(
         slope = np.zeros((count, size))
         slope[:, :m] = costs.slope[:, n:]
         slope[:-1, m:] = costs.slope[1:, :n]
-        blocks = costs.hessian
+        blocks, last_block = costs.hessian, np.zeros((n, n))
         if multipliers is not None:
             pull = (jacobian.T @ multipliers).reshape(count, size)
             left, parts = slope + pull, np.abs(slope) + np.abs(pull)
@@ -165,47 +171,61 @@ def solve(
             gap = max(np.max(low * (inputs - lower)), np.max(high * (upper - inputs)))
             history.append((cost, norm, violation))
             if progress is not None:
-                progress(len(history), cost, norm, violation, barrier)
+                progress(len(history), cost, norm, violation, barrier, part, damping)
             if norm < tolerance and violation < tolerance and gap < 1e-3 * tolerance * abs(cost):
                 converged = True
                 break
             error = max(norm, violation, abs(gap - barrier) / max(1.0, abs(cost)))
             if error < 10.0 * barrier:
                 barrier = max(1e-11, min(_FALL * barrier, barrier**_POWER))
+                filter = []
             if curved:
                 gaps = jnp.asarray(multipliers[: count * n].reshape(count, n))
-                blocks = blocks + np.asarray(_curvature(problem, states, jnp.asarray(inputs), gaps))
-        hessian = _hessian(blocks, n, m)
+                of_ends = jnp.asarray(multipliers[count * n :])
+                each, last = _curvature(problem, states, jnp.asarray(inputs), gaps, of_ends)
+                blocks, last_block = blocks + np.asarray(each), np.asarray(last)
+        hessian = _hessian(blocks, last_block, n, m)
         weight = np.zeros((count, size))
         weight[:, :m] = low / (inputs - lower) + high / (upper - inputs)
         push = np.zeros((count, size))
         push[:, :m] = -barrier / (inputs - lower) + barrier / (upper - inputs)
         first = hessian + sparse.diags_array(weight.ravel())
-        matrix = sparse.block_array([[first, jacobian.T], [jacobian, None]], format="csc")
         right = -np.concatenate([(slope + push).ravel(), rows])
-        found = splu(matrix).solve(right)
-        change, new = found[: count * size].reshape(count, size), found[count * size :]
+        own = np.zeros((count, size))
+        own[:, :m] = np.abs(np.diagonal(costs.hessian, axis1=1, axis2=2)[:, n:])
+        for damping in _DAMPINGS:
+            top = first + damping * sparse.diags_array(own.ravel())
+            matrix = sparse.block_array([[top, jacobian.T], [jacobian, None]], format="csc")
+            found = splu(matrix).solve(right)
+            along = found[: count * size]
+            # Convex along the step: what matters of the inertia of the matrix.
+            if along @ (top @ along) > 0.0:
+                break
+        change, new = along.reshape(count, size), found[count * size :]
         du, dx = change[:, :m], np.concatenate([np.zeros((1, n)), change[:, m:]])
         d_low = barrier / (inputs - lower) - low - low / (inputs - lower) * du
         d_high = barrier / (upper - inputs) - high + high / (upper - inputs) * du
         primal = min(_longest(inputs - lower, du), _longest(upper - inputs, -du))
         dual = min(_longest(low, d_low), _longest(high, d_high))
-        price = np.maximum(2.0 * np.abs(new), 1e-6 * np.max(np.abs(new)))
 
-        def merit(cost, rows, u, barrier=barrier, price=price):
+        def judged(cost, rows, u, barrier=barrier):
             logs = np.sum(np.log(u - lower)) + np.sum(np.log(upper - u))
-            return cost - barrier * logs + np.sum(price * np.abs(rows))
+            return float(np.sum(np.abs(rows))), float(cost - barrier * logs)
 
-        here = merit(cost, rows, inputs)
+        here = judged(cost, rows, inputs)
+        most = max(most, 10.0 * here[0]) if not filter and not history else most
         for halving in range(_HALVINGS):
             part = primal * 0.5**halving
             trial = _moved(problem, states, jnp.asarray(part * dx)), inputs + part * du
             values = evaluate(*trial)
-            if merit(*values, trial[1]) <= here + 1e-12 * abs(here):
+            now = judged(*values, trial[1])
+            slack = 1e-12 * abs(here[1])
+            if now[0] <= most and all(now[0] <= (1 - _BETTER) * f[0] or now[1] <= f[1] - _BETTER * f[0] + slack for f in (*filter, here)):
                 break
+        filter.append(here)
         (states, inputs), (cost, rows) = trial, values
         low, high = low + dual * d_low, high + dual * d_high
-        multipliers = new if multipliers is None else multipliers + part * (new - multipliers)
+        multipliers = new
     table = np.asarray(history)
     return Found(inputs, states, cost, norm, violation, len(history) - 1, converged, table)
 

@@ -26,10 +26,12 @@ STEPS = 60
 DT = DURATION / STEPS
 # Limits of the shoulder's and the elbow's torques about the axes x and y of the world, N m.
 LIMITS = ((100.0, 100.0), (12.0, 2.0), (10.0, 1.5), (9.0, 1.2))
-# Torques that count alike in the cost, N m.
-SIZES = (10.0, 2.0)
+# Torques that count alike in the cost: about x and y in the shoulder, in the elbow, N m.
+SIZES = (10.0, 8.0, 2.0, 1.6)
+# Bodies of revolution, so that none of them spins as long as the motion stays in a plane.
+INERTIA = (np.diag([0.3, 0.3, 0.05]), np.diag([0.1, 0.1, 0.02]))
 # The vertical plane of the first guess, from the x axis: along no axis of a link or of the limits.
-PLANE = 0.6
+PLANE = 0.3
 PENALTY = 1e7
 ITERATIONS = 300
 NODES = 6
@@ -48,18 +50,20 @@ def task(limits: tuple[float, float]) -> Task:
         ]
     system, state = double_pendulum.build(
         lie_jax.Minimal(),
+        inertia=jnp.asarray(INERTIA),
         orientation=((1.0, 0.0, 0.0, 0.0),) * 2,
         omega_body=np.zeros((2, 3)),
         forces=forces,
     )
-    sizes, largest = (np.repeat(pair, 2) for pair in (SIZES, limits))
+    sizes, largest = np.asarray(SIZES), np.repeat(limits, 2)
 
     def running(t, q, v, u):
         return jnp.sum((u / jnp.asarray(sizes)) ** 2)
 
     def end(q, v):
-        up = directions(system, q)
-        return jnp.concatenate([_from_upright(up).reshape(-1), v])
+        # What spin about its own axis is left to a link is free.
+        rates = v.reshape(2, 3)[:, :2]
+        return jnp.concatenate([_from_upright(directions(system, q)), rates]).reshape(-1)
 
     return Task(system, state, DT, running, end, (-largest, largest))
 

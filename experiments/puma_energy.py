@@ -63,7 +63,8 @@ def controlled() -> Motion:
         return gains[0] * (angle - q) + gains[1] * (rate - v)
 
     torques = jax.jit(jax.vmap(torque))(run.t, run.q, run.v)
-    return Motion(*(np.asarray(x) for x in (run.t, run.q, run.v, torques)))
+    times, angles, rates = (np.asarray(x) for x in (run.t, run.q, run.v))
+    return Motion(times, angles, rates, np.asarray(torques))
 
 
 def task(largest: np.ndarray) -> Task:
@@ -93,7 +94,8 @@ def driven(problem: Task, inputs: Array) -> Motion:
         inputs=inputs,
     )
     torques = np.concatenate([inputs, inputs[-1:]])
-    return Motion(*(np.asarray(x) for x in (run.t, run.q, run.v)), torques)
+    times, angles, rates = (np.asarray(x) for x in (run.t, run.q, run.v))
+    return Motion(times, angles, rates, torques)
 
 
 def balance(motion: Motion, largest: np.ndarray) -> dict[str, Any]:

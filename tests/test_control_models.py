@@ -22,10 +22,12 @@ def test_hover_is_an_equilibrium():
     assert_close(found[0], np.zeros(6), atol=ROUNDING)
     # A newton more: upwards, about the arm by right-hand rule, and against the propeller's turn.
     arm = quadrotor.ARM
-    torques = [[0.0, -arm, -1.0], [arm, 0.0, 1.0], [0.0, arm, -1.0], [-arm, 0.0, 1.0]]
-    torques *= np.asarray([1.0, 1.0, quadrotor.DRAG])
+    drag = quadrotor.DRAG
+    torques = np.asarray(
+        [[0.0, -arm, -drag], [arm, 0.0, drag], [0.0, arm, -drag], [-arm, 0.0, drag]]
+    )
     expected = np.zeros((4, 6))
-    expected[:, 2], expected[:, 3:] = 1.0 / quadrotor.MASS, torques / quadrotor.INERTIA
+    expected[:, 2], expected[:, 3:] = 1.0 / quadrotor.MASS, torques / np.asarray(quadrotor.INERTIA)
     assert_close(found[1:], expected, atol=ROUNDING)
 
 
