@@ -14,6 +14,8 @@ from experiments import _interior_point, _plots
 from experiments._interior_point import Found
 from lie_jax import control
 from lie_jax.control.problem import Problem
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
+from lie_jax.mechanics.formulations.minimal import TreeSystem
 
 INTEGRATOR = lie_jax.RKMK("rk4")
 
@@ -21,7 +23,7 @@ INTEGRATOR = lie_jax.RKMK("rk4")
 class Task(NamedTuple):
     """Minimise Σ dt running(t, q, v, u) so that end(q, v) = 0, with u between the limits."""
 
-    system: lie_jax.AbstractSystem
+    system: RigidBodySystem | TreeSystem
     state: lie_jax.State
     dt: float
     running: Callable
@@ -159,14 +161,3 @@ def figure(title: str) -> tuple[Any, np.ndarray]:
     picture, axes = _plots.plt.subplots(2, 2, figsize=(10.0, 6.5))
     picture.suptitle(title)
     return picture, axes.reshape(-1)
-
-
-# Of the width between the limits.
-_SHAKE = 0.01
-
-
-def shaken(task: Task, inputs: Float[Array, "steps nu"]) -> Float[Array, "steps nu"]:
-    """Inputs with noise of a hundredth of the width between their limits, within these."""
-    lower, upper = (np.asarray(x, float) for x in task.limits)
-    noise = np.random.default_rng(0).normal(size=inputs.shape)
-    return jnp.asarray(np.clip(np.asarray(inputs) + _SHAKE * (upper - lower) * noise, lower, upper))

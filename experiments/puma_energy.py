@@ -29,7 +29,7 @@ FINE = 200
 
 
 class Motion(NamedTuple):
-    """Times (n,), s, angles, rates (n, 6) and torques (n, 6), N m, of motors or controllers."""
+    """Times (n,), s, angles, rates (n, 6), and torques (n - 1, 6), N m, between them."""
 
     times: np.ndarray
     angles: np.ndarray
@@ -52,9 +52,7 @@ def controlled() -> Motion:
     """The motion under the PD controllers and what torques they exert."""
     system, state = puma560.build(lie_jax.Minimal())
     steps = FINE * STEPS
-    run = lie_jax.simulate(
-        system, _control.INTEGRATOR, state, dt=DURATION / steps, steps=steps, save_every=FINE // 20
-    )
+    run = lie_jax.simulate(system, _control.INTEGRATOR, state, dt=DURATION / steps, steps=steps)
     command = _command()
     gains = jnp.asarray(puma560.PROPORTIONAL), jnp.asarray(puma560.DERIVATIVE)
 
@@ -64,7 +62,8 @@ def controlled() -> Motion:
 
     torques = jax.jit(jax.vmap(torque))(run.t, run.q, run.v)
     times, angles, rates = (np.asarray(x) for x in (run.t, run.q, run.v))
-    return Motion(times, angles, rates, np.asarray(torques))
+    held = np.asarray(torques)
+    return Motion(times, angles, rates, 0.5 * (held[1:] + held[:-1]))
 
 
 def task(largest: np.ndarray) -> Task:
@@ -93,25 +92,22 @@ def driven(problem: Task, inputs: Array) -> Motion:
         steps=steps,
         inputs=inputs,
     )
-    torques = np.concatenate([inputs, inputs[-1:]])
     times, angles, rates = (np.asarray(x) for x in (run.t, run.q, run.v))
-    return Motion(times, angles, rates, torques)
+    return Motion(times, angles, rates, np.asarray(inputs))
 
 
 def balance(motion: Motion, largest: np.ndarray) -> dict[str, Any]:
     """Effort, energies and ends of a motion."""
-    power = motion.torques * motion.rates
-
-    def total(values):
-        return np.trapezoid(values, motion.times, axis=0)
-
-    efforts = total((motion.torques / largest) ** 2)
+    durations = np.diff(motion.times)[:, None]
+    # A torque that is held does this work, whatever the rate does meanwhile.
+    work = motion.torques * np.diff(motion.angles, axis=0)
+    efforts = np.sum(durations * (motion.torques / largest) ** 2, axis=0)
     return {
         "effort_s": float(np.sum(efforts)),
         "effort_of_each_s": efforts.tolist(),
-        "work_J": float(total(np.sum(power, axis=1))),
-        "absolute_work_J": float(total(np.sum(np.abs(power), axis=1))),
-        "largest_power_W": float(np.max(np.sum(np.abs(power), axis=1))),
+        "work_J": float(np.sum(work)),
+        "absolute_work_J": float(np.sum(np.abs(work))),
+        "largest_power_W": float(np.max(np.sum(np.abs(work) / durations, axis=1))),
         "largest_torques_N_m": np.max(np.abs(motion.torques), axis=0).tolist(),
         "end_angle_error_rad": float(np.max(np.abs(motion.angles[-1] - np.asarray(goal())))),
         "end_rate_error_rad_s": float(np.max(np.abs(motion.rates[-1]))),
@@ -159,7 +155,9 @@ def _plot(
             axes = torque_axes if i < 3 else wrist_axes
             if i == 3:
                 axes.set_prop_cycle(None)
-            axes.plot(motion.times, motion.torques[:, i] / largest[i], style, label=label, lw=1.2)
+            axes.plot(
+                motion.times[1:], motion.torques[:, i] / largest[i], style, label=label, lw=1.2
+            )
     angle_axes.set(xlabel="t / s", ylabel="angle / °")
     torque_axes.set(xlabel="t / s", ylabel="torque / largest of PD", title="arm")
     wrist_axes.set(xlabel="t / s", ylabel="torque / largest of PD", title="wrist")
@@ -175,7 +173,7 @@ def main(folder: Path) -> None:
     largest = np.max(np.abs(pd.torques), axis=0)
     problem = task(largest)
     # The controllers' torques, averaged over each step.
-    guess = jnp.asarray(pd.torques[:-1].reshape(STEPS, -1, 6).mean(axis=1))
+    guess = jnp.asarray(pd.torques.reshape(STEPS, -1, 6).mean(axis=1))
     found = _control.by_ilqr(problem, guess, penalty=1e4)
     again = _control.by_shooting(problem, guess)
     names = ("iLQR", "multiple shooting")
@@ -183,7 +181,12 @@ def main(folder: Path) -> None:
     motions = {"least effort": driven(problem, found.inputs), "PD": pd}
     balances = {name: balance(motion, largest) for name, motion in motions.items()}
     _table(balances)
-    result |= {"motions": balances}
+    # From rest to rest the motors' work is what the weights gain.
+    heights = jax.jit(jax.vmap(problem.system.potential_energy))(
+        found.trajectory.q[jnp.array([0, -1])]
+    )
+    result |= {"motions": balances, "potential_gained_J": float(heights[1] - heights[0])}
+    print(f"the links' potential energy grows by {result['potential_gained_J']:.4f} J")
     (folder / "results.json").write_text(json.dumps(result, indent=2) + "\n")
     _plot(folder / "puma.png", motions, largest, (found, again))
     shape, _ = puma560.build()
