@@ -16,6 +16,8 @@ def _names() -> list[str]:
 def main() -> None:
     """Read the command line and run what it asks for."""
     names = _names()
+    # First: modules may hold arrays.
+    lie_jax.enable_x64()
     modules = {name: importlib.import_module(f"experiments.{name}") for name in names}
     summaries = "\n".join(
         f"  {name:20} {(module.__doc__ or '').splitlines()[0]}" for name, module in modules.items()
@@ -38,7 +40,6 @@ def main() -> None:
     if "list" in arguments.names:
         print(summaries)
         return
-    lie_jax.enable_x64()
     for name in names if "all" in arguments.names else arguments.names:
         folder = arguments.out / name
         folder.mkdir(parents=True, exist_ok=True)

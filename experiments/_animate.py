@@ -1,5 +1,6 @@
 """Moving pictures of mechanisms: each body as the lines between its joints."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -57,7 +58,18 @@ def write(
         for body, own in shapes.items()
         if body != GROUND
     }
-    everything = np.concatenate([x.reshape(-1, 3) for x in moving.values()])
+    lines(path, list(moving.values()), title, ground=shapes.get(GROUND))
+
+
+def lines(
+    path: Path,
+    moving: Sequence[Float[np.ndarray, "frames points 3"]],
+    title: str,
+    *,
+    ground: Float[np.ndarray, "points 3"] | None = None,
+) -> None:
+    """Write an animated GIF of moving lines through points, and of fixed points of the ground."""
+    everything = np.concatenate([x.reshape(-1, 3) for x in moving])
     middle = 0.5 * (everything.min(axis=0) + everything.max(axis=0))
     half = 0.55 * float(np.max(np.ptp(everything, axis=0)))
     figure = plt.figure(figsize=(4.5, 4.5))
@@ -67,16 +79,16 @@ def write(
         ylim=middle[1] + [-half, half], zlim=middle[2] + [-half, half],
     )  # fmt: skip
     axes.locator_params(nbins=4)
-    if GROUND in shapes:
-        axes.scatter(*shapes[GROUND].T, color=_plots.BLACK, marker="^", s=40)
-    lines = [axes.plot(*own[0].T, "o-", lw=3, ms=4)[0] for own in moving.values()]
+    if ground is not None:
+        axes.scatter(*ground.T, color=_plots.BLACK, marker="^", s=40)
+    drawn = [axes.plot(*own[0].T, "o-", lw=3, ms=4)[0] for own in moving]
 
     def draw(frame):
-        for line, points in zip(lines, moving.values(), strict=True):
+        for line, points in zip(drawn, moving, strict=True):
             line.set(data_3d=points[frame].T)
-        return lines
+        return drawn
 
-    animation = FuncAnimation(figure, draw, frames=len(rotations))
+    animation = FuncAnimation(figure, draw, frames=len(moving[0]))
     animation.save(path, writer=PillowWriter(fps=FRAMES_PER_SECOND), dpi=80)
     plt.close(figure)
 

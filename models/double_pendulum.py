@@ -10,6 +10,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
 from lie_jax.body_spaces import AbstractBodySpace
+from lie_jax.mechanics.forces import AbstractForce
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
 from models import links
@@ -71,13 +72,15 @@ def build(
     orientation: Rows = ORIENTATION,
     omega_body: Rows = OMEGA_BODY,
     gravity: Numbers = GRAVITY,
+    forces: Sequence[AbstractForce] = (),
 ) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
     """The pendulum, with six constraints or in joint coordinates, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; for the first and the second body: `mass` (2,),
     kg; `inertia` (2, 3, 3) about the centres of mass, kg m²; `center_of_mass` (2, 3) from the joint
     above, body axes, m; `orientation` (2, 4), unit quaternions; `omega_body` (2, 3), rad/s;
-    `second_joint` (3,) from the first one in the first body's axes, m; `gravity` (3,), m/s².
+    `second_joint` (3,) from the first one in the first body's axes, m; `gravity` (3,), m/s²;
+    `forces` on the bodies, `"link 0"` and `"link 1"`, besides it.
     """
     inertia = jnp.stack([jnp.diag(jnp.asarray(i)) for i in INERTIA]) if inertia is None else inertia
     return links.build(
@@ -89,6 +92,7 @@ def build(
         orientation=jnp.asarray(orientation, float),
         omega_body=jnp.asarray(omega_body, float),
         gravity=jnp.asarray(gravity, float),
+        forces=forces,
     )
 
 

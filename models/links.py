@@ -4,12 +4,15 @@ The common ground of the double pendulum and the chain. Body frames lie at the c
 points of a link are given from the joint above it.
 """
 
+from collections.abc import Sequence
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax import algebra
 from lie_jax.body_spaces import AbstractBodySpace
+from lie_jax.mechanics.forces import AbstractForce
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
 
@@ -25,6 +28,7 @@ def build(
     omega_body: Float[Array, "n 3"],
     gravity: Float[Array, "3"],
     axes: Float[Array, "n 3"] | None = None,
+    forces: Sequence[AbstractForce] = (),
 ) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
     """The links as a system and its initial state, which satisfies the joints.
 
@@ -32,6 +36,7 @@ def build(
     about the centre of mass, kg m²; `orientation` holds unit quaternions, `omega_body` absolute
     angular velocities, body components, rad/s. The joints are ball joints, or with `axes` hinges
     about these directions of the link above; a hinge's angle is zero when its links are parallel.
+    `forces` act on the links besides gravity.
     """
     bodies, joints = [], []
     place, velocity = jnp.zeros(3), jnp.zeros(3)
@@ -57,7 +62,7 @@ def build(
         parent, hook = name, next_joint[i] - center
         velocity = velocity + _turned(turn, algebra.cross(omega, next_joint[i]))
         place = place + _turned(turn, next_joint[i])
-    mechanism = lie_jax.Mechanism(bodies, joints, gravity=gravity)
+    mechanism = lie_jax.Mechanism(bodies, joints, forces, gravity)
     return lie_jax.assemble(mechanism, lie_jax.R3SO3() if formulation is None else formulation)
 
 

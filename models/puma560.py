@@ -1,4 +1,4 @@
-"""The Puma 560 manipulator of [S3] 4.4: six hinges and the PD controllers that move them.
+"""The Puma 560 manipulator of [S3] 4.4: six hinges, and PD controllers or motors that move them.
 
 Standard Denavit-Hartenberg frames: frame i follows from frame i - 1 by Rz(q) Tz(d) Tx(a) Rx(α), so
 that joint i turns link i about the z axis of frame i - 1; frame 0 is the world's. Body frames are
@@ -152,6 +152,7 @@ def build(
     proportional: Numbers = PROPORTIONAL,
     derivative: Numbers = DERIVATIVE,
     gravity: Numbers = GRAVITY,
+    motors: bool = False,
 ) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
     """The robot as a system, with 30 constraints or in joint coordinates, and its initial state.
 
@@ -161,7 +162,8 @@ def build(
     motion and commands start, and `rates` (6,), rad/s, of the motion there; of the commands,
     `acceleration` (6,), rad/s², and the time `switch` from which they brake, s, or instead six
     `commands` of your own, the references of the controllers; of these, `proportional` (6,),
-    N m/rad, and `derivative` (6,), N m s/rad; `gravity` (3,), m/s².
+    N m/rad, and `derivative` (6,), N m s/rad; `gravity` (3,), m/s²; with `motors` inputs take the
+    controllers' place: u (6,), N m, are the torques in the joints.
     """
     if inertia is None:
         inertia = jnp.stack([jnp.diag(jnp.asarray(i)) for i in INERTIA])
@@ -191,7 +193,9 @@ def build(
             else commands[i]
         )
         forces.append(
-            lie_jax.PDController(
+            lie_jax.RevoluteMotor(parent, name, z, input=i)
+            if motors
+            else lie_jax.PDController(
                 parent, name, z, command, proportional[i], derivative[i], orientation
             )
         )
