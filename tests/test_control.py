@@ -149,6 +149,7 @@ def _cost_of(system, inputs):
     return DT * jnp.sum(each) + settle(run.q[-1], run.v[-1])
 
 
+@pytest.mark.slow
 def test_second_derivatives_of_the_steps_make_the_convergence_quadratic():
     """On a stiff spring, from a poor guess; the optimum is one by the gradient of `simulate`."""
     system = Cart(stiffness=jnp.asarray(-3.0), cubic=jnp.asarray(4.0))

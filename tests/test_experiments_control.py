@@ -4,12 +4,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from experiments import satellite_reorientation
-from tests.test_experiments import written
+from tests.test_experiments import numbers_of
 
 
 @pytest.mark.slow
 def test_satellite_reorientation():
-    folder, results = written(satellite_reorientation, "optimum.json")
+    folder, results = numbers_of(satellite_reorientation, "optimum.json")
     for table in ("principal", "general", "limited"):
         for best in results[table].values():
             assert best["converged"]

@@ -5,7 +5,7 @@ import pytest
 
 from experiments import gradients
 from experiments._gradients.cases import CASES
-from tests.test_experiments import written
+from tests.test_experiments import numbers_of
 
 # Differences of sixth order leave 1e-9 of the largest derivative of a kind. Constrained
 # generalized-α solves its derivatives with a matrix that is regularised by 2e-12 times a condition,
@@ -21,7 +21,7 @@ PAPERS_RULE = 1e-4
 
 @pytest.mark.slow
 def test_gradients():
-    folder, results = written(gradients, "results.json")
+    folder, results = numbers_of(gradients, "results.json")
     assert len(results) == len(CASES)
     for key, case in CASES.items():
         name = " | ".join(key)

@@ -264,6 +264,7 @@ def _pendulum(flat, steps, checkpoint=None):
     return jnp.mean(run.q**2) + 1e-2 * jnp.mean(run.v) + 1e-3 * jnp.mean(run.multipliers)
 
 
+@pytest.mark.slow
 def test_gradients_over_a_thousand_steps_agree_with_differences():
     """Parameters of body, joint, force and method, and the initial state."""
     start, _ = ravel_pytree([2.0, 0.05, 3.0, 0.2, 2.0, 0.7, 0.5])

@@ -24,6 +24,7 @@ PARAMETERS = {
 }
 
 
+@pytest.mark.slow
 def test_both_models_of_the_pinned_body_move_alike():
     """With a joint, in two formulations, and with equations about the fixed point."""
     ends = []
