@@ -72,7 +72,8 @@ def ilqr(
     - `second_order`: whether second derivatives of the steps enter: fewer iterations where the
       motion is far from linear (quadratic convergence), for a few times the work in each.
     - `penalty`: the first weight of the end values, relative to what the inputs that meet them
-      cost by a first estimate. Smaller for a more cautious start.
+      cost by a first estimate. Smaller for a more cautious start, larger (1e3 to 1e7) for motions
+      far from an equilibrium or unstable ones, whose end values grow otherwise.
     - `tolerance`: on `Solution.gradient_norm`; `end_tolerance`: on `Solution.violation`.
 
     **Returns** a `Solution`. Raises `ValueError` for wrong shapes, limits that cross, a guess

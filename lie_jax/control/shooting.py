@@ -35,9 +35,10 @@ def shoot(
 ) -> Solution:
     """Find the inputs that minimise Σ dt running(t, q, v, u) + final(q, v), by direct shooting.
 
-    A nonlinear programme with exact first derivatives, solved by SciPy: by SLSQP with limits, else
-    by `trust-constr` with exact second derivatives. Unlike `ilqr` it takes splines, and nodes that
-    keep long unstable motions in hand; it has no feedback gains and is not to be traced by JAX.
+    A nonlinear programme with exact first derivatives, solved by SciPy: by SLSQP with limits, which
+    takes minutes for more than some 200 unknowns, else by `trust-constr` with exact second
+    derivatives. Unlike `ilqr` it takes splines, and nodes that keep long unstable motions in hand;
+    it has no feedback gains and is not to be traced by JAX.
 
     **Arguments:** those of `ilqr`, and
 
