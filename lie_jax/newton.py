@@ -89,21 +89,15 @@ def _root_jvp(primals, tangents):
     return solution._replace(y=y), nothing._replace(y=-linear.solve(jacobian, change))
 
 
-# Each polishing step makes derivatives of one order more right; a run's are of one order more.
-_POLISHING_STEPS = 2
-
-
 def _polished(residual: Callable, linearize: Callable, y: Array, args: Any) -> Array:
-    """The solution y itself, with the derivatives of Newton steps that end there.
+    """The solution y itself, with the derivatives of a Newton step that ends there.
 
-    They are right whatever those of y are, up to third derivatives of a simulation. Without
-    further derivatives the steps cost nothing.
+    They are right whatever those of y are, up to second derivatives of a simulation. Without
+    further derivatives the step costs nothing.
     """
     _, jacobian = linearize(*derivatives.held((y, args)))
-    other = derivatives.held(y)
-    for _ in range(_POLISHING_STEPS):
-        other = other - linear.solve(derivatives.held(jacobian), residual(other, args))
-    return derivatives.with_derivatives_of(y, other)
+    step = linear.solve(derivatives.held(jacobian), residual(y, args))
+    return derivatives.with_derivatives_of(y, y - step)
 
 
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:
