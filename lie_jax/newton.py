@@ -64,9 +64,9 @@ def root(
     - `linearize(y, args)`: the residual (n,) and its exact Jacobian with respect to y (n, n).
     - `guess`: (n,), where to start.
     - `kept`: an inverse from another search, or None.
-    - `args`: any pytree. Derivatives with respect to its arrays are those of the solution, to any
-      order and as exact as `linearize`, whatever the number of iterations; nothing depends on
-      `guess` and `kept`.
+    - `args`: any pytree. Derivatives with respect to its arrays are those of the solution, as exact
+      as `linearize`, whatever the number of iterations; nothing depends on `guess` and `kept`. They
+      are right to any order, but in a `jax.lax.scan` under reverse mode to the second only.
     """
     # Where the rule below is forgotten, derivatives must not go through the iterations.
     return search(*derivatives.held((guess, kept, args)))
