@@ -32,27 +32,48 @@ def _eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "
     return table[:, n:][pivot_of]
 
 
+@jax.custom_batching.custom_vmap
+def _by_lapack(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    return jnp.linalg.solve(a, b)
+
+
+@_by_lapack.def_vmap
+def _batch(size: int, batched: list[bool], a: Array, b: Array) -> tuple[Array, bool]:
+    a, b = (
+        x if has else jnp.broadcast_to(x, (size, *x.shape))
+        for x, has in zip((a, b), batched, strict=True)
+    )
+
+    # XLA's threads on a CPU wait for each other without end if as many batches as there are threads
+    # are factorised at a time, on two cores two.
+    def one_by_one(a, b):
+        return jax.lax.map(lambda each: _by_lapack(*each), (a, b))
+
+    return jax.lax.platform_dependent(a, b, cpu=one_by_one, default=jnp.linalg.solve), True
+
+
+def _solve(a: Array, b: Array) -> Array:
+    method = _by_lapack if b.shape[0] > _ELIMINATION_LIMIT else _eliminate
+    return method(a, b.reshape(b.shape[0], -1)).reshape(b.shape)
+
+
 def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
     """Solution x (n,) or (n, m) of a x = b for a regular matrix (n, n).
 
     Differentiable to any order in both modes: derivatives are solutions with the same matrix or its
     transpose, not derivatives of the elimination. A singular matrix gives non-finite numbers.
     """
-    if b.shape[0] > _ELIMINATION_LIMIT:
-        return jnp.linalg.solve(a, b)
     return jax.lax.custom_linear_solve(
         lambda x: a @ x,
         b,
-        solve=lambda _, b: _eliminate(a, b.reshape(b.shape[0], -1)).reshape(b.shape),
-        transpose_solve=lambda _, b: _eliminate(a.T, b.reshape(b.shape[0], -1)).reshape(b.shape),
+        solve=lambda _, b: _solve(a, b),
+        transpose_solve=lambda _, b: _solve(a.T, b),
     )
 
 
 def inverse(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
     """Inverse of a regular matrix; not to be differentiated."""
-    if a.shape[0] > _ELIMINATION_LIMIT:
-        return jnp.linalg.inv(a)
-    return _eliminate(a, jnp.eye(a.shape[0], dtype=a.dtype))
+    return _solve(a, jnp.eye(a.shape[0], dtype=a.dtype))
 
 
 def regularized(a: Float[Array, "n n"], rows: int) -> Float[Array, "n n"]:

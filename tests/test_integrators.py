@@ -1,4 +1,5 @@
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -233,6 +234,22 @@ def test_linear_solve_against_lapack():
         b = rng.normal(size=n)
         got = jax.jit(linear.solve)(jnp.asarray(a), jnp.asarray(b))
         assert_allclose(got, np.linalg.solve(a, b), rtol=1e-9)
+
+
+def test_batches_of_large_systems_are_solved_one_by_one():
+    """Two batched factorisations at a time can leave XLA's threads waiting for each other."""
+    rng = np.random.default_rng(2)
+    a = jnp.asarray(rng.normal(size=(2, 3, 20, 20)))
+    b = jnp.asarray(rng.normal(size=(3, 20)))
+    both = jax.vmap(jax.vmap(linear.solve), (0, None))
+    assert_allclose(
+        jax.jit(both)(a, b), jnp.linalg.solve(a, b[None, :, :, None])[..., 0], rtol=1e-9
+    )
+    compiled = jax.jit(both).lower(a, b).compile().as_text()
+    calls = [line for line in compiled.splitlines() if "getrf" in line and "custom-call" in line]
+    assert calls
+    for call in calls:
+        assert re.search(r"f64\[(1,)*20,20\]", call), call
 
 
 def test_linear_solve_has_all_derivatives():
