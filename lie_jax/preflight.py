@@ -1,5 +1,6 @@
 """Checks before a simulation starts."""
 
+import math
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax import checks, redundancy
+from lie_jax import checks, memory, redundancy
 from lie_jax.adjoints import ADJOINTS
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
@@ -66,6 +67,7 @@ def check(
             "simulate(checkpoint=) is 1; with adjoint='recursive' it must be at least 2, the "
             "number of blocks side by side: take more, or leave it out for the root of steps."
         )
+    _check_memory(system, state, options)
     if inputs is not None and (np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps):
         raise ValueError(
             f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, nu): "
@@ -96,6 +98,35 @@ def check(
     if checks.traced(system, state):
         return redundancy.redundant(system, jnp.zeros((), state.q.dtype), state.q)
     return _check_consistency(system, state)
+
+
+# Trajectories below this need no look at what is free.
+_SMALL = 2**28
+
+
+def _check_memory(system: AbstractSystem, state: State, options: Options) -> None:
+    instants = options.steps // options.save_every + 1
+    if options.adaptive and options.adaptive.times is not None:
+        instants = len(options.adaptive.times) + 1
+    each = (system.nq + 2 * system.nv + system.nc) * state.q.dtype.itemsize
+    # The initial instant is joined to the others: there are two copies at a time.
+    needed = 2 * instants * each + 8 * options.steps
+    if needed < _SMALL:
+        return
+    free = memory.of_device(jax.devices()[0])
+    if needed > free:
+        fewer = options.save_every * 10 ** math.ceil(math.log10(needed / free))
+        remedy = (
+            "name fewer instants by Adaptive(times=...)"
+            if options.adaptive
+            else f"save fewer of them, for example by save_every={fewer}"
+        )
+        raise ValueError(
+            f"simulate(steps=) is {options.steps}: its {instants} saved instants of "
+            f"{each // state.q.dtype.itemsize} numbers take {needed / 1e9:.3g} GB, and "
+            f"{free / 1e9:.3g} GB of memory are free; {remedy}, or simulate in pieces, each from "
+            "the last state of the one before."
+        )
 
 
 def _check_adaptive(integrator: AbstractIntegrator, options: Options) -> None:

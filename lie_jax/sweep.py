@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Bool, PyTree
 
-from lie_jax import checks, sweep_batches, sweep_storage
+from lie_jax import checks, memory, sweep_batches, sweep_storage
 
 if TYPE_CHECKING:
     import xarray
@@ -222,7 +222,7 @@ def _check_options(batch: Any, mesh: Any, save_to: Any) -> None:
 
 
 def _check_host_memory(needed: int) -> None:
-    free = sweep_batches.free_host_memory()
+    free = memory.of_host()
     if needed > free:
         raise ValueError(
             f"the results of all variants are {needed / 1e9:.3g} GB and {free / 1e9:.3g} GB of "

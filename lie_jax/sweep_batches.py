@@ -2,9 +2,7 @@
 
 import contextlib
 import functools
-import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 from tqdm import tqdm
 
+from lie_jax import memory
 from lie_jax.trajectory import Result, Statistics, Trajectory
 
 # Variants in a batch on each device, unless told: on a CPU more of them are no faster, and more is
@@ -165,19 +164,9 @@ def _compile(
 
 def _free_memory(mesh: Mesh) -> int:
     """Bytes that are free on each device; those on the host share its memory."""
-    statistics = [device.memory_stats() or {} for device in mesh.devices.flat]
-    if all("bytes_limit" in one for one in statistics):
-        return min(one["bytes_limit"] - one.get("bytes_in_use", 0) for one in statistics)
-    return free_host_memory() // mesh.size
-
-
-def free_host_memory() -> int:
-    """Bytes of the computer's memory that are free."""
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    devices = list(mesh.devices.flat)
+    shared = mesh.size if any(not device.memory_stats() for device in devices) else 1
+    return min(map(memory.of_device, devices)) // shared
 
 
 @contextlib.contextmanager

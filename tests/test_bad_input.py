@@ -1,5 +1,6 @@
 """Every message names the value, the rule and the fix."""
 
+import functools
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import lie_jax
-from lie_jax import transforms
+from lie_jax import memory, transforms
 from lie_jax.groups import product
 from lie_jax.spaces import Power
 from models import heavy_top, pinned_body
@@ -281,6 +282,17 @@ def test_messages_for_wrong_types():
 
 def test_traced_values_pass_unchecked():
     assert jax.jit(lambda m: _body(mass=m).mass)(-1.0) == -1.0
+
+
+def test_trajectories_beyond_the_memory_are_refused_before_they_run(monkeypatch):
+    system, state = heavy_top.build()
+    monkeypatch.setattr(memory, "of_host", lambda: 1_000_000_000)
+    run = functools.partial(lie_jax.simulate, system, lie_jax.RKMK("rk4"), state, dt=1e-4)
+    with pytest.raises(ValueError, match="steps=") as error:
+        run(steps=100_000_000)
+    # 7 coordinates, 6 velocities and accelerations, all twice, and iteration counts.
+    for part in ("100000001 saved instants of 19 numbers", "31.2 GB", "1 GB", "save_every=100,"):
+        assert part in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 import xarray
 
 import lie_jax
-from lie_jax import Result, sweep_batches, sweep_storage
+from lie_jax import Result, memory, sweep_batches, sweep_storage
 from models import heavy_top
 from tests import sweep_child
 from tests.test_bad_input import check_message
@@ -149,7 +149,7 @@ def test_batches_that_fit_are_chosen(monkeypatch):
     _sweep(fn, variants[::-1])
     assert len(traces) == 2
     # Of 2 MB half may be used, twice by results of 8 kB: 62 variants in theory.
-    monkeypatch.setattr(sweep_batches, "free_host_memory", lambda: 2_000_000)
+    monkeypatch.setattr(memory, "of_host", lambda: 2_000_000)
     np.testing.assert_array_equal(_sweep(fn, variants).results, full.results)
     assert 20 <= sizes[-1] <= 62, sizes
 

@@ -1,0 +1,23 @@
+"""How much memory is free."""
+
+import os
+from pathlib import Path
+
+import jax
+
+
+def of_host() -> int:
+    """Bytes of the computer's memory that are free."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def of_device(device: jax.Device) -> int:
+    """Bytes that are free on a device; those on the host share its memory."""
+    statistics = device.memory_stats() or {}
+    if "bytes_limit" not in statistics:
+        return of_host()
+    return statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
