@@ -76,6 +76,4 @@ def program(case: str, quick: bool) -> Program:
     ))  # fmt: skip
     advance = compiled(LANES if run.batch > 1 else 1)
     end = advance(start, run.steps, run.dt)
-    return Program(
-        lambda: advance(start, run.steps, run.dt), run.units, center_of_mass(end[:, -1])
-    )
+    return Program(lambda: advance(start, run.steps, run.dt), run.units, center_of_mass(end[:, -1]))

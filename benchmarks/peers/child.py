@@ -49,8 +49,13 @@ def main() -> None:
         try:
             module = importlib.import_module(LIBRARIES[arguments.library])
             program = module.program(arguments.case, arguments.quick)
-        except (Missing, ImportError) as error:
+        except Missing as error:
             print(json.dumps({"missing": str(error)}), file=answers, flush=True)
+            return
+        except Exception as error:
+            # A peer that fails, or is not installed, costs its row and nothing else.
+            said = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+            print(json.dumps({"missing": said}), file=answers, flush=True)
             return
         functions = [f for f in (program.run, program.base) if f is not None]
         firsts = [seconds(f, 1) for f in functions]

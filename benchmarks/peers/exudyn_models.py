@@ -127,9 +127,7 @@ def _rotor(model: Model) -> Callable:
             )
         )
     marker = model.marker(0)
-    model.system.AddLoad(
-        items.LoadTorqueVector(markerNumber=marker, loadVector=list(rotor.TORQUE))
-    )
+    model.system.AddLoad(items.LoadTorqueVector(markerNumber=marker, loadVector=list(rotor.TORQUE)))
     return lambda: _position(model, 0, -rotor.LEFT * X)
 
 

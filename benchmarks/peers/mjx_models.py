@@ -28,9 +28,7 @@ def program(case: str, quick: bool) -> Program:
 
     def end(omega):
         begin = start.replace(qvel=omega)
-        last, _ = jax.lax.scan(
-            lambda d, _: (mjx.step(on_device, d), None), begin, length=run.steps
-        )
+        last, _ = jax.lax.scan(lambda d, _: (mjx.step(on_device, d), None), begin, length=run.steps)
         return last.qpos
 
     velocities = spread(velocity, run.batch) if run.batch > 1 else np.array([velocity])
