@@ -4,6 +4,9 @@ Bodies have rotation vectors and its Lie group integrators; joints are its joint
 takes full Newton steps with the tangent operator in the iteration matrix, as ours does.
 """
 
+# It is not installed everywhere, and its types are not to be relied upon.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportArgumentType=false
+
 from collections.abc import Callable
 from typing import Any
 

@@ -1,5 +1,8 @@
 """The cases in MJX, MuJoCo in JAX, in double precision: a scan over its steps, under `jax.vmap`."""
 
+# It is not installed everywhere, and its types are not to be relied upon.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+
 from importlib import metadata
 
 import jax

@@ -1,5 +1,8 @@
 """The cases in MuJoCo's C library: ball joints, Runge-Kutta of order 4, no contacts, one thread."""
 
+# It is not installed everywhere, and its types are not to be relied upon.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false
+
 from collections.abc import Callable
 
 import mujoco

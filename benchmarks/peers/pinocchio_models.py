@@ -4,6 +4,9 @@ What counts as a step are four evaluations of the articulated-body algorithm, wi
 Runge-Kutta step. That they are those of the same motion is checked by a step written in Python.
 """
 
+# It is not installed everywhere, and its types are not to be relied upon.
+# pyright: reportMissingImports=false
+
 import numpy as np
 import pinocchio
 

@@ -184,7 +184,7 @@ def _own(results: dict[str, Any]) -> list[str]:
             full = max(used) == 1024 and min(used) == LONG_CHAIN
             reached = "yes" if power <= rows.GROWTH_TARGET else "no"
             lines.append(
-                f"| growth of the cost of a chain's step, exponent, {sizes} | {mode} | {power:.2f} | "
+                f"| growth of a chain's cost, exponent, {sizes} | {mode} | {power:.2f} | "
                 f"{rows.GROWTH_TARGET:g} | {reached if full else f'{reached}, for these sizes'} |"
             )
         compiled = {int(n): c for n, c in results["compile"].get(mode, {}).items() if c}
