@@ -48,7 +48,7 @@ $(VENV)/.peers: $(VENV)/.ready
 	$(PIP) install --editable '.[peers]'
 	touch $@
 
-# The simulators that benchmarks measure against; a missing one costs its rows only.
+# The simulators that `make bench` measures against.
 $(VENV)/.bench: $(VENV)/.ready
 	$(PIP) install --editable '.[bench]'
 	touch $@
