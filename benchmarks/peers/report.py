@@ -37,25 +37,24 @@ def _ratio(ours: Measured, theirs: Measured, which: int = 0) -> float:
 
 def _compared(row: rows.Row, measured: dict[Key, Measured]) -> dict[str, Any]:
     mine = {key.mode: m for key, m in measured.items() if key.library == OURS}
-    theirs = [m for key, m in measured.items() if key.library == row.peer]
+    theirs = {key.mode: m for key, m in measured.items() if key.library == row.peer}
     entry: dict[str, Any] = row._asdict()
-    missing = [m.missing for m in theirs if not m.costs] + [
+    missing = [m.missing for m in theirs.values() if not m.costs] + [
         f"ours: {m.missing}" for m in mine.values() if not m.costs
     ]
     if missing or not theirs:
         return entry | {"missing": missing[0] if missing else "not measured"}
-    best = min(theirs, key=Measured.median)
-    apart = max(_distance(m.about["end"], best.about["end"]) for m in mine.values())
+    # JAX programs in the same mode; others have but one.
+    pairs = {mode: (m, theirs.get(mode, theirs[RAISED])) for mode, m in mine.items()}
+    apart = max(_distance(m.about["end"], other.about["end"]) for m, other in pairs.values())
+    own, other = pairs[RAISED]
     entry |= {
         "ours": {mode: m.median() for mode, m in mine.items()},
-        "theirs": best.median(),
-        "ratio": {mode: _ratio(m, best) for mode, m in mine.items()},
+        "theirs": {mode: m.median() for mode, m in theirs.items()},
+        "ratio": {mode: _ratio(*pair) for mode, pair in pairs.items()},
         "apart": apart,
         "agrees": apart <= row.agree,
-        "detail": {
-            "ours": next(iter(mine.values())).about["detail"],
-            "theirs": best.about["detail"],
-        },
+        "detail": {"ours": own.about["detail"], "theirs": other.about["detail"]},
     }
     return entry
 
@@ -162,10 +161,7 @@ def _line(entry: dict[str, Any]) -> str:
     if not entry["agrees"]:
         return f"{start} – | – | – | – | – | {aim} | they do not agree | {agree} | |"
     theirs = entry["theirs"]
-    shown = (
-        " / ".join(_cell(theirs.get(mode), 1e6) for mode in MODES)
-        if isinstance(theirs, dict) else _cell(theirs, 1e6)
-    )  # fmt: skip
+    shown = ", ".join(_cell(theirs[mode], 1e6) for mode in MODES if mode in theirs)
     ours = [_cell(entry["ours"].get(mode), 1e6) for mode in MODES]
     ratios = [_cell(entry["ratio"].get(mode)) for mode in MODES]
     cells = [*ours, shown, *ratios, aim, reached, agree, _notes(entry)]

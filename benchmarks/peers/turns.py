@@ -13,7 +13,7 @@ from benchmarks.peers.cases import Missing
 
 # Setting a program up, compilation included, and one measurement, s.
 PATIENCE = 400.0
-# These are JAX programs too: they run in both modes, and the faster one counts.
+# These are JAX programs too: they run in both modes, and each of ours is compared with its own.
 JAX_PEERS = ("MJX", "diffrax")
 OURS = "lie_jax"
 
