@@ -23,6 +23,11 @@ from models import chain, heavy_top, puma560, rotor, slider_crank
 X, Z = np.eye(3)[0], np.eye(3)[2]
 # Systems with more bodies are solved by its sparse solver.
 MOST_DENSE = 6
+# Which of six axes joints hold: three translations, three rotations of the first body's frame.
+BALL, ABOUT_X, ABOUT_Z = (1, 1, 1, 0, 0, 0), (1, 1, 1, 0, 1, 1), (1, 1, 1, 1, 1, 0)
+ALONG_X = (0, 1, 1, 1, 1, 1)
+# The first body's x stays normal to the second's y.
+UNIVERSAL = (1, 1, 1, 0, 0, 1)
 
 
 def version() -> str:
@@ -139,15 +144,12 @@ def _slider_crank(model: Model) -> Callable:
     moments = (slider_crank.CRANK_INERTIA, slider_crank.ROD_INERTIA, slider_crank.SLIDER_INERTIA)
     _bodies(model, "slider-crank", masses, [np.diag(m) for m in moments], slider_crank.GRAVITY)
     half = 0.5 * slider_crank.ROD_LENGTH * X
-    origin, free = np.zeros(3), (1, 1, 1, 0, 0, 0)
-    model.joint(-1, 0, (np.asarray(slider_crank.PIVOT), origin), (1, 1, 1, 0, 1, 1))
-    model.joint(0, 1, (slider_crank.CRANK_LENGTH * Z, -half), free)
+    origin = np.zeros(3)
+    model.joint(-1, 0, (np.asarray(slider_crank.PIVOT), origin), ABOUT_X)
+    model.joint(0, 1, (slider_crank.CRANK_LENGTH * Z, -half), BALL)
     model.joint(2, 1, (origin, half), UNIVERSAL)
-    model.joint(-1, 2, (origin, origin), (0, 1, 1, 1, 1, 1))
+    model.joint(-1, 2, (origin, origin), ALONG_X)
     return lambda: _position(model, 2)[:1]
-
-
-UNIVERSAL = (1, 1, 1, 0, 0, 1)
 
 
 def _puma(model: Model) -> Callable:
@@ -160,7 +162,7 @@ def _puma(model: Model) -> Callable:
         offset = np.array([puma560.LENGTH[i], 0.0, puma560.OFFSET[i]])
         points = (parent_point, -home.T @ offset - centre)
         frames = (np.eye(3), home.T)
-        model.joint(i - 1, i, points, (1, 1, 1, 1, 1, 0), frames)
+        model.joint(i - 1, i, points, ABOUT_Z, frames)
         model.system.AddObject(
             items.TorsionalSpringDamper(
                 markerNumbers=[model.marker(i - 1, points[0]), model.marker(i, points[1])],
