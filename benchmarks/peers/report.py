@@ -108,7 +108,7 @@ def numbers(
     """Everything that was measured, ready for JSON."""
     versions = {m.about["version"] for g in groups.values() for m in g.values() if m.costs}
     compared = [
-        _compared(row, groups[row.case]) if row.case in groups
+        _compared(row, groups[row.case]) if row.case in groups and row.case not in left_out
         else row._asdict() | {"missing": left_out.get(row.case, "not measured")}
         for row in rows.ROWS
     ]  # fmt: skip
