@@ -20,7 +20,8 @@ experiments: $(VENV)/.peers notebooks
 notebooks: $(VENV)/.notebooks
 	$(BIN)/python -m nbconvert --to notebook --execute --inplace notebooks/*.ipynb
 
-bench: $(VENV)/.ready
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.peers
 	$(BIN)/python -m benchmarks.step_cost
 	$(BIN)/python -m benchmarks.gradient_cost
 	$(BIN)/python -m benchmarks.maps
@@ -45,6 +46,11 @@ $(VENV)/.ready: pyproject.toml
 # The libraries that the experiment `accuracy` compares with, besides those that tests use.
 $(VENV)/.peers: $(VENV)/.ready
 	$(PIP) install --editable '.[peers]'
+	touch $@
+
+# The simulators that `make bench` measures against.
+$(VENV)/.bench: $(VENV)/.ready
+	$(PIP) install --editable '.[bench]'
 	touch $@
 
 $(VENV)/.notebooks: $(VENV)/.ready

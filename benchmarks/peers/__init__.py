@@ -1,0 +1,1 @@
+"""Speed against other simulators and against the machine: `python -m benchmarks.peers`."""

@@ -1,0 +1,73 @@
+"""The rows of the table: what is compared with what, how well they must agree, what is aimed at."""
+
+from typing import NamedTuple
+
+from benchmarks.peers.cases import CHAIN_SIZES
+
+# Distances of end points, m. The same method, and methods of order 4 in steps that resolve the
+# motion: rounding over 10 000 steps.
+SAME = 1e-10
+# Generalized-α in both, of second order: they start differently, with errors of that order. The
+# largest steps are those of the slider-crank.
+SECOND_ORDER = 1e-6
+# MJX averages velocities of stages, which is of second order on rotations.
+MJX_STEPS = 1e-4
+# Automatic steps with tolerances of 1e-8 over some 1500 steps.
+AUTOMATIC = 1e-5
+
+
+class Row(NamedTuple):
+    """A comparison: ours / theirs should be at most `target` with the raised loop threshold, and at
+    most `as_it_comes` without.
+    """
+
+    case: str
+    title: str
+    peer: str
+    against: str
+    agree: float
+    target: float | None = None
+    as_it_comes: float | None = None
+
+
+ROWS = (
+    Row("top", "heavy top, RKMK4", "Exudyn", "Exudyn, RK44", SAME, 0.06, 0.2),
+    Row("top", "heavy top, RKMK4", "MuJoCo C", "MuJoCo C, RK4, ball joint", SAME, 0.08),
+    Row("top", "heavy top, RKMK4", "own C", "own scalar C", SAME, 2.0),
+    Row(
+        *("top joint", "heavy top with its joint, generalized-α", "Exudyn"),
+        *("Exudyn, full Newton with T", SECOND_ORDER, 0.10, 0.3),
+    ),
+    Row("rotor", "rotor, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.5),
+    Row("slider-crank", "slider-crank, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.5),
+    Row("puma", "Puma 560, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.5),
+    Row("top batch", "4096 heavy tops, RKMK4", "MJX", "MJX, RK4", MJX_STEPS, 0.02),
+    Row("top batch", "4096 heavy tops, RKMK4", "own C", "own C with SIMD", SAME, 4.0),
+    Row(
+        *("gradient of top", "gradient of 10 000 RKMK4 steps, heavy top", "Exudyn"),
+        *("Exudyn's run alone, RK44", SAME, 1.0),
+    ),
+    Row("links", "6 links on ball joints, RKMK4", "MuJoCo C", "MuJoCo C, RK4", SAME, 1.0),
+    Row("links", "6 links on ball joints, RKMK4", "Pinocchio", "Pinocchio, 4 × ABA", SAME),
+    Row("links batch", "the same, 4096 of them", "MuJoCo C", "MuJoCo C, RK4", SAME, 0.5),
+    Row("top adaptive", "heavy top, DOPRI5, 1 s", "diffrax", "diffrax, own ODE", AUTOMATIC, 0.5),
+    *(
+        Row(
+            *(f"chain-{n}", f"chain of {n}, generalized-α", "Exudyn"),
+            "Exudyn" if n == CHAIN_SIZES[0] else "Exudyn, sparse",
+            *(SECOND_ORDER, 0.10 if n in (64, 256) else None),
+        )
+        for n in CHAIN_SIZES
+    ),
+)
+# Gradient / run of our own, at most.
+GRADIENTS = {
+    "gradient of top": "heavy top, RKMK4",
+    "gradient of slider-crank": "slider-crank, generalized-α",
+    "gradient of chain-16": "chain of 16, generalized-α",
+}
+GRADIENT_TARGET = 6.0
+GRADIENT_AGREES = 1e-5
+GROWTH_TARGET = 1.1
+COMPILE_TARGET = 3.0
+FIRST_RESULT_TARGET = 3.0
