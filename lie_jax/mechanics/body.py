@@ -5,6 +5,8 @@ frame's origin, forces) and body-fixed for what is angular (ω, ω̇, torques ab
 are those of R³ × SO(3); other formulations are pulled back from them.
 """
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -87,6 +89,40 @@ def inverse_dynamics(
     )
     lever = algebra.cross(body.center_of_mass, algebra.matvec(rotation.T, force))
     return force, about_center + lever
+
+
+class MotionMatrices(NamedTuple):
+    """How the force and the torque of a motion change: hybrid matrices (6, 6)."""
+
+    mass: Float[Array, "6 6"]
+    stiffness: Float[Array, "6 6"]
+    damping: Float[Array, "6 6"]
+
+
+def motion_matrices(
+    body: MassProperties, rotation: Matrix, omega: Vector, acceleration: Vector, domega: Vector
+) -> MotionMatrices:
+    """Derivatives of `inverse_dynamics` by (r̈, ω̇), along hybrid velocities, and by them.
+
+    r̈ and ω̇ are held constant in the second, the pose in the third.
+    """
+    c = body.center_of_mass
+    lever, spin = algebra.hat(c), algebra.hat(omega)
+    swing = algebra.hat(algebra.cross(omega, c))
+    relative = algebra.hat(domega) + algebra.matmul(spin, spin)
+    along = algebra.matvec(rotation.T, acceleration)
+    turned_force = -body.mass * algebra.matmul(rotation, algebra.hat(algebra.matvec(relative, c)))
+    faster_force = -body.mass * algebra.matmul(rotation, swing + algebra.matmul(spin, lever))
+    # The torque about the origin is J ω̇ + ω × J ω + m c × Rᵀ r̈ with J about the origin.
+    inertia = inertia_about_origin(body.mass, body.inertia, c)
+    turned_torque = body.mass * algebra.matmul(lever, algebra.hat(along))
+    faster_torque = algebra.matmul(spin, inertia) - algebra.hat(algebra.matvec(inertia, omega))
+    none = jnp.zeros_like(inertia)
+    return MotionMatrices(
+        mass_matrix(body, rotation),
+        jnp.block([[none, turned_force], [none, turned_torque]]),
+        jnp.block([[none, faster_force], [none, faster_torque]]),
+    )
 
 
 def forward_dynamics(

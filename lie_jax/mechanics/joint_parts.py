@@ -8,9 +8,11 @@ equations of motion M v̇ + Bᵀλ = f, the joint acts on the child with minus t
 """
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -94,6 +96,23 @@ class AbstractJoint(eqx.Module):
         """Bᵀλ on parent and child, λ of the position and then of the velocity constraints."""
 
     @property
+    def couples(self) -> bool:
+        """Whether the reaction on a body, for given multipliers, depends on the other's pose."""
+        return True
+
+    def stiffness(
+        self,
+        t: Float[Array, ""],
+        parent: BodyPose,
+        child: BodyPose,
+        multipliers: Float[Array, " all_rows"],
+    ) -> Float[Array, "2 2 6 6"]:
+        """Derivatives of the reactions on parent and child, the first axis, along the hybrid
+        velocities of parent and child, the second.
+        """
+        return reaction_stiffness(lambda *poses: self.reaction(t, *poses, multipliers), parent, child)
+
+    @property
     def coordinate_units(self) -> tuple[str, ...]:
         """`"rad"` or `"m"` for each coordinate, if the joint has angles or distances."""
         return ()
@@ -101,6 +120,25 @@ class AbstractJoint(eqx.Module):
     def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:
         """Angles, between -π and π, and distances at poses that the joint allows."""
         return jnp.zeros(0, child.position.dtype)
+
+
+def reaction_stiffness(
+    reaction: Callable, parent: BodyPose, child: BodyPose
+) -> Float[Array, "2 2 6 6"]:
+    """The derivatives of a joint's `stiffness`, by forward mode."""
+
+    def moved(direction):
+        v, omega = direction[:, :3], direction[:, 3:]
+        tangents = tuple(
+            BodyPose(algebra.matmul(pose.rotation, algebra.hat(omega[k])), v[k])
+            for k, pose in enumerate((parent, child))
+        )
+        wrenches = jax.jvp(reaction, (parent, child), tangents)[1]
+        return jnp.stack([jnp.concatenate(wrench) for wrench in wrenches])
+
+    directions = jnp.eye(12, dtype=child.position.dtype).reshape(12, 2, 6)
+    columns = jax.vmap(moved, out_axes=2)(directions)
+    return columns.reshape(2, 6, 2, 6).swapaxes(1, 2)
 
 
 def add_torques(
