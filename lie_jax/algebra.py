@@ -89,18 +89,24 @@ def axial(a: Float[Array, "3 3"]) -> Float[Array, "3"]:
     return jnp.sum(jnp.asarray(EPSILON, a.dtype) * a[None, :, :], axis=(1, 2))
 
 
-def pick(places: tuple[int, ...], values: Float[Array, "n ..."]) -> Float[Array, "places ..."]:
+def pick(
+    places: tuple[int, ...], values: Float[Array, "n ..."], axis: int = 0
+) -> Float[Array, "places ..."]:
     """The rows of `values` at these places, which are fixed; zeros for a place of -1.
 
-    Rows that stand next to each other are cut out; others are found by a product with a constant
+    Rows are along `axis`. Rows that stand next to each other are cut out; others are found by a product with a constant
     matrix, which needs no scatter in reverse mode, or by their numbers where that is too large.
     """
     missing, rest = _in_a_row(places)
     if rest is not None:
-        rows = values[rest[0] : rest[0] + len(rest)]
+        rows = jax.lax.slice_in_dim(values, rest[0], rest[0] + len(rest), axis=axis)
         if not missing:
             return rows
-        return jnp.concatenate([jnp.zeros((missing, *values.shape[1:]), values.dtype), rows])
+        shape = list(values.shape)
+        shape[axis] = missing
+        return jnp.concatenate([jnp.zeros(shape, values.dtype), rows], axis=axis)
+    if axis:
+        return jnp.moveaxis(pick(places, jnp.moveaxis(values, axis, 0)), 0, axis)
     n = values.shape[0]
     if len(places) * n > _LARGE:
         return _looked_up(places, values)
@@ -108,16 +114,19 @@ def pick(places: tuple[int, ...], values: Float[Array, "n ..."]) -> Float[Array,
 
 
 def add_up(
-    places: tuple[int, ...], values: Float[Array, "places ..."], n: int
+    places: tuple[int, ...], values: Float[Array, "places ..."], n: int, axis: int = 0
 ) -> Float[Array, "n ..."]:
     """The sums of the rows of `values` at each of n places; the transpose of `pick`."""
     missing, rest = _in_a_row(places)
     if rest is not None:
-        rows = values[missing:]
+        rows = jax.lax.slice_in_dim(values, missing, len(places), axis=axis)
         if len(rest) == n:
             return rows
-        around = ((rest[0], n - rest[0] - len(rest)), *((0, 0),) * (values.ndim - 1))
+        around = [(0, 0)] * values.ndim
+        around[axis] = rest[0], n - rest[0] - len(rest)
         return jnp.pad(rows, around)
+    if axis:
+        return jnp.moveaxis(add_up(places, jnp.moveaxis(values, axis, 0), n), 0, axis)
     if len(places) * n > _LARGE:
         return _added_up(places, values, n)
     return jnp.tensordot(jnp.asarray(_chosen(places, n).T, values.dtype), values, 1)

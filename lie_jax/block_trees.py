@@ -7,8 +7,7 @@ once, fills in no other block. The velocities of a node are eliminated before it
 nothing is pivoted: with the inertia that the children add to it, the block of its velocities is
 that of an articulated body.
 
-Arrays inside the elimination have the nodes on their last axis, where the processor takes several
-at once. Source: Baraff, "Linear-time dynamics using Lagrange multipliers" (1996).
+Arrays have the nodes on their last axis, where the processor takes several at once. Source: Baraff, "Linear-time dynamics using Lagrange multipliers" (1996).
 """
 
 from typing import NamedTuple
@@ -70,26 +69,26 @@ class BlockTree(eqx.Module):
 
     Of n nodes with k velocities and at most r multipliers each:
 
-    - `own` (n, k, k): rows and columns of a node's velocities;
-    - `reactions` (n, k, r), `rows` (n, r, k): its velocities and its multipliers;
-    - `corner` (n, r): the diagonal of the multipliers, one where a node has fewer than r;
-    - `parent_reactions` (n, k, r), `parent_rows` (n, r, k): its parent's velocities and its own
+    - `own` (k, k, n): rows and columns of a node's velocities;
+    - `reactions` (k, r, n), `rows` (r, k, n): its velocities and its multipliers;
+    - `corner` (r, n): the diagonal of the multipliers, one where a node has fewer than r;
+    - `parent_reactions` (k, r, n), `parent_rows` (r, k, n): its parent's velocities and its own
       multipliers;
-    - `by_parent`, `by_child` (n, k, k): rows of a node and columns of its parent, and the
+    - `by_parent`, `by_child` (k, k, n): rows of a node and columns of its parent, and the
       transposed place; None for no such blocks.
 
     `multipliers` has the number of each node's multipliers among all of them, n r in all, -1 for
     none. As a vector the velocities of all nodes come first, then the multipliers.
     """
 
-    own: Float[Array, "n k k"]
-    reactions: Float[Array, "n k r"]
-    rows: Float[Array, "n r k"]
-    corner: Float[Array, "n r"]
-    parent_reactions: Float[Array, "n k r"]
-    parent_rows: Float[Array, "n r k"]
-    by_parent: Float[Array, "n k k"] | None
-    by_child: Float[Array, "n k k"] | None
+    own: Float[Array, "k k n"]
+    reactions: Float[Array, "k r n"]
+    rows: Float[Array, "r k n"]
+    corner: Float[Array, "r n"]
+    parent_reactions: Float[Array, "k r n"]
+    parent_rows: Float[Array, "r k n"]
+    by_parent: Float[Array, "k k n"] | None
+    by_child: Float[Array, "k k n"] | None
     forest: Forest = eqx.field(static=True)
     multipliers: tuple[int, ...] = eqx.field(static=True)
 
@@ -97,7 +96,7 @@ class BlockTree(eqx.Module):
         """The transposed matrix."""
 
         def turned(x):
-            return None if x is None else x.swapaxes(1, 2)
+            return None if x is None else x.swapaxes(0, 1)
 
         return BlockTree(
             turned(self.own),
@@ -114,17 +113,16 @@ class BlockTree(eqx.Module):
 
     def matvec(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
         """The product with a vector."""
-        parents = self.forest.parent_of
-        velocities, own = self._split(x)
-        above = algebra.pick(parents, velocities)
-        dynamic = _each(self.own, velocities) + _each(self.reactions, own)
-        onto_parent = _each(self.parent_reactions, own)
+        velocities, own = self.split(x)
+        above = self.of_parents(velocities)
+        dynamic = _times(self.own, velocities) + _times(self.reactions, own)
+        onto_parent = _times(self.parent_reactions, own)
         if self.by_parent is not None:
-            dynamic = dynamic + _each(self.by_parent, above)
-            onto_parent = onto_parent + _each(self.by_child, velocities)
-        dynamic = dynamic + algebra.add_up(parents, onto_parent, velocities.shape[0])
-        rows = _each(self.rows, velocities) + _each(self.parent_rows, above) + self.corner * own
-        return self._joined(dynamic, rows)
+            dynamic = dynamic + _times(self.by_parent, above)
+        if self.by_child is not None:
+            onto_parent = onto_parent + _times(self.by_child, velocities)
+        rows = _times(self.rows, velocities) + _times(self.parent_rows, above)
+        return self.joined(dynamic + self.onto_parents(onto_parent), rows + self.corner * own)
 
     def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """The vector whose product is b; differentiable to any order in both modes."""
@@ -137,34 +135,60 @@ class BlockTree(eqx.Module):
 
     def regularization(self) -> Float[Array, " size"]:
         """By how much `linear.regularized` lowers the diagonal of such a matrix."""
-        own = jnp.abs(jnp.sum(self.own * jnp.eye(self.own.shape[1], dtype=self.own.dtype), 2))
+        return self.joined(jnp.zeros_like(self.own[0]), self._regularization())
+
+    def regularized(self) -> "BlockTree":
+        """The matrix with its diagonal lowered by that."""
+        corner = self.corner - self._regularization()
+        return eqx.tree_at(lambda tree: tree.corner, self, corner)
+
+    def _regularization(self) -> Array:
+        k = self.own.shape[0]
+        own = jnp.abs(jnp.stack([self.own[i, i] for i in range(k)]))
         ease = 1.0 / jnp.maximum(own, LIGHTEST * jnp.max(own))
-        sizes = jnp.abs(self.rows * self.reactions.swapaxes(1, 2))
-        of_parents = jnp.abs(self.parent_rows * self.parent_reactions.swapaxes(1, 2))
-        above = algebra.pick(self.forest.parent_of, ease)
-        size = _each(sizes, ease) + _each(of_parents, above)
-        there = np.asarray(self.multipliers).reshape(size.shape) >= 0
-        size = jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
-        return self._joined(jnp.zeros_like(own), size)
+        sizes = jnp.abs(self.rows * self.reactions.swapaxes(0, 1))
+        of_parents = jnp.abs(self.parent_rows * self.parent_reactions.swapaxes(0, 1))
+        size = _times(sizes, ease) + _times(of_parents, self.of_parents(ease))
+        there = np.asarray(self.multipliers, int).reshape(size.shape[1], -1).T >= 0
+        return jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
 
-    def lowered(self, change: Float[Array, " size"]) -> "BlockTree":
-        """The matrix whose diagonal of the multipliers is lowered by the last part of `change`."""
-        _, own = self._split(change)
-        return eqx.tree_at(lambda tree: tree.corner, self, self.corner - own)
+    def smallest_row(self) -> Float[Array, ""]:
+        """The smallest singular value of the rows of a node, scaled to columns and rows of one
+        length: zero if and only if the rows depend on each other, from the roots outwards.
+        """
+        columns, corner = _unit(jnp.moveaxis(self.rows, -1, 0), 1), self.corner.T
+        fill = jnp.eye(corner.shape[1], dtype=corner.dtype)[None] * corner[:, None, :]
+        rows = _unit(jnp.concatenate([columns, fill], axis=2), 2)
+        return jnp.min(jnp.linalg.svd(rows, compute_uv=False), initial=1.0)
 
-    def _split(self, x: Array) -> tuple[Array, Array]:
-        n, k, r = self.reactions.shape
+    def split(self, x: Float[Array, " size"]) -> tuple[Float[Array, "k n"], Float[Array, "r n"]]:
+        """The velocities and the multipliers of each node."""
+        k, r, n = self.reactions.shape
         velocities, multipliers = algebra.parted(x, n * k)
-        return velocities.reshape(n, k), algebra.pick(self.multipliers, multipliers).reshape(n, r)
+        own = algebra.pick(self.multipliers, multipliers)
+        return velocities.reshape(n, k).T, own.reshape(n, r).T
 
-    def _joined(self, velocities: Array, own: Array) -> Array:
+    def joined(
+        self, velocities: Float[Array, "k n"], multipliers: Float[Array, "r n"]
+    ) -> Float[Array, " size"]:
+        """The vector of these velocities and multipliers."""
         size = sum(number >= 0 for number in self.multipliers)
-        flat = algebra.add_up(self.multipliers, own.reshape(-1), size)
-        return jnp.concatenate([velocities.reshape(-1), flat])
+        flat = algebra.add_up(self.multipliers, multipliers.T.reshape(-1), size)
+        return jnp.concatenate([velocities.T.reshape(-1), flat])
+
+    def of_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
+        """What the parent of each node has, zero for none."""
+        return algebra.pick(self.forest.parent_of, values, axis=values.ndim - 1)
+
+    def onto_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
+        """The sums over the children of each node."""
+        last = values.ndim - 1
+        return algebra.add_up(self.forest.parent_of, values, values.shape[last], axis=last)
 
 
-def _each(blocks: Array, vectors: Array) -> Array:
-    return jnp.sum(blocks * vectors[:, None, :], axis=2)
+def _unit(x: Array, axis: int) -> Array:
+    square = jnp.sum(x * x, axis=axis, keepdims=True)
+    return x / jnp.sqrt(jnp.where(square > 0.0, square, 1.0))
 
 
 def product(a: Float[Array, "m n ..."], b: Float[Array, "n p ..."]) -> Float[Array, "m p ..."]:
@@ -198,7 +222,7 @@ def _reciprocal(a: Array) -> Array:
 
 def _inverse_of_two(a: Array) -> Array:
     (p, q), (r, s) = a
-    return jnp.stack([jnp.stack([s, -q]), jnp.stack([-r, p])]) / (p * s - q * r)
+    return jnp.stack([jnp.stack([s, -q]), jnp.stack([-r, p])]) / (p * s - q * r)[None, None]
 
 
 def _inverse_of_three(a: Array) -> Array:
@@ -207,7 +231,7 @@ def _inverse_of_three(a: Array) -> Array:
     table = jnp.concatenate([table, table[:, :2]], axis=1)
     cofactors = table[1:4, 1:4] * table[2:5, 2:5] - table[1:4, 2:5] * table[2:5, 1:4]
     determinant = jnp.sum(a[0] * cofactors[0], axis=0)
-    return cofactors.swapaxes(0, 1) / determinant
+    return cofactors.swapaxes(0, 1) / determinant[None, None]
 
 
 class Levels(eqx.Module):
@@ -267,25 +291,26 @@ def eliminated(
     parent's rows of them.
     """
     places = _Places(forest)
-    p = rows.shape[0]
     fill = jnp.eye(own.shape[0], dtype=own.dtype)
     own, columns, rows = (_by_level(forest, x) for x in (own, columns, rows))
     if not places.full:
         empty = np.asarray(forest.nodes).reshape(forest.depth, 1, 1, forest.width) < 0
         own = jnp.where(empty, fill[None, :, :, None], own)
 
-    def towards_roots(added, level):
-        own, columns, rows, children = level
-        block = own - _padded(added, own.shape[0])
-        inverses = inverse(block)
-        columns = product(inverses, columns)
-        return places.summed(product(rows, columns), children), (inverses, columns)
+    def towards_roots(block, level):
+        above, columns, rows, children = level
+        change = product(rows, product(inverse(block), columns))
+        return above - _padded(places.summed(change, children), block.shape[0]), block
 
-    none = jnp.zeros_like(own[0, :p, :p])
-    _, (inverses, columns) = jax.lax.scan(
-        towards_roots, none, (own, columns, rows, places.children), reverse=True
+    # The loop keeps the blocks only, and little enough passes through it that XLA makes one
+    # function of it; all inverses are taken once more at once.
+    above = jnp.concatenate([jnp.zeros_like(own[:1]), own[:-1]])
+    _, blocks = jax.lax.scan(
+        towards_roots, own[-1], (above, columns, rows, places.children), reverse=True
     )
-    return Levels(inverses, columns, rows, forest)
+    inverses = inverse(jnp.moveaxis(blocks, 0, -1))
+    solved = product(inverses, jnp.moveaxis(columns, 0, -1))
+    return Levels(jnp.moveaxis(inverses, -1, 0), jnp.moveaxis(solved, -1, 0), rows, forest)
 
 
 def _padded(block: Array, size: int) -> Array:
@@ -347,43 +372,30 @@ def _by_node(forest: Forest, values: Array) -> Array:
 
 
 class Factors(eqx.Module):
-    """The elimination of a `BlockTree`, and how its unknowns become those of the nodes."""
+    """The elimination of a `BlockTree`.
+
+    `inverses` (k, k, n) are those of the velocities' own blocks where all velocities are eliminated
+    before the multipliers.
+    """
 
     tree: BlockTree
     levels: Levels
-    inverse: Float[Array, "k k n"] | None
+    inverses: Float[Array, "k k n"] | None
 
     def __matmul__(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """The solution for a right-hand side: the product with the inverse."""
-        velocities, multipliers = (x.T for x in self.tree._split(b))
-        if self.inverse is None:
+        tree = self.tree
+        velocities, multipliers = tree.split(b)
+        if self.inverses is None:
             k = velocities.shape[0]
             x = self.levels.solve(jnp.concatenate([velocities, multipliers]))
-            return self.tree._joined(x[:k].T, x[k:].T)
-        return self._by_multipliers(velocities, multipliers)
-
-    def _by_multipliers(self, b: Array, c: Array) -> Array:
-        tree = _nodes_last(self.tree)
-        free = _times(self.inverse, b)
-        c = c - _times(tree.rows, free) - _times(tree.parent_rows, _from_parents(tree, free))
-        found = self.levels.solve(c)
+            return tree.joined(x[:k], x[k:])
+        free = _times(self.inverses, velocities)
+        moved = _times(tree.rows, free) + _times(tree.parent_rows, tree.of_parents(free))
+        found = self.levels.solve(multipliers - moved)
         force = _times(tree.reactions, found)
-        force = force + _onto_parents(tree, _times(tree.parent_reactions, found))
-        return self.tree._joined((free - _times(self.inverse, force)).T, found.T)
-
-
-def _nodes_last(tree: BlockTree) -> BlockTree:
-    return jax.tree.map(lambda x: jnp.moveaxis(x, 0, -1), tree)
-
-
-def _from_parents(tree: BlockTree, values: Array) -> Array:
-    return jnp.moveaxis(algebra.pick(tree.forest.parent_of, jnp.moveaxis(values, -1, 0)), 0, -1)
-
-
-def _onto_parents(tree: BlockTree, values: Array) -> Array:
-    nodes_first = jnp.moveaxis(values, -1, 0)
-    total = algebra.add_up(tree.forest.parent_of, nodes_first, nodes_first.shape[0])
-    return jnp.moveaxis(total, 0, -1)
+        force = force + tree.onto_parents(_times(tree.parent_reactions, found))
+        return tree.joined(free - _times(self.inverses, force), found)
 
 
 def factors(tree: BlockTree) -> Factors:
@@ -392,33 +404,31 @@ def factors(tree: BlockTree) -> Factors:
     Where no node has two children and none feels its parent's velocities, all velocities are
     eliminated at once, and what is left to do in order are blocks of the size of the multipliers.
     """
-    last = _nodes_last(tree)
-    if tree.by_parent is None and tree.forest.is_paths:
-        return _by_multipliers(tree, last)
-    own = _joined_blocks(last.own, last.reactions, last.rows, _diagonal(last.corner))
-    columns = jnp.concatenate([_or_zeros(last.by_parent, last.own), last.parent_rows])
-    rows = jnp.concatenate([_or_zeros(last.by_child, last.own), last.parent_reactions], axis=1)
+    if tree.by_parent is None and tree.by_child is None and tree.forest.is_paths:
+        return _velocities_first(tree)
+    own = jnp.concatenate(
+        [
+            jnp.concatenate([tree.own, tree.reactions], axis=1),
+            jnp.concatenate([tree.rows, _diagonal(tree.corner)], axis=1),
+        ]
+    )
+    columns = jnp.concatenate([_or_zeros(tree.by_parent, tree.own), tree.parent_rows])
+    rows = jnp.concatenate([_or_zeros(tree.by_child, tree.own), tree.parent_reactions], axis=1)
     return Factors(tree, eliminated(tree.forest, own, columns, rows), None)
 
 
-def _by_multipliers(tree: BlockTree, last: BlockTree) -> Factors:
-    ease = inverse(last.own)
-    above = _from_parents(last, ease)
-    moved = product(ease, last.reactions)
-    pulled = product(above, last.parent_reactions)
-    own = _diagonal(last.corner) - product(last.rows, moved) - product(last.parent_rows, pulled)
-    columns = -product(last.parent_rows, _from_parents(last, moved))
-    rows = -product(_from_parents(last, last.rows), pulled)
-    return Factors(tree, eliminated(tree.forest, own, columns, rows), ease)
-
-
-def _joined_blocks(a: Array, b: Array, c: Array, d: Array) -> Array:
-    return jnp.concatenate([jnp.concatenate([a, b], axis=1), jnp.concatenate([c, d], axis=1)])
+def _velocities_first(tree: BlockTree) -> Factors:
+    inverses = inverse(tree.own)
+    moved = product(inverses, tree.reactions)
+    pulled = product(tree.of_parents(inverses), tree.parent_reactions)
+    own = _diagonal(tree.corner) - product(tree.rows, moved) - product(tree.parent_rows, pulled)
+    columns = -product(tree.parent_rows, tree.of_parents(moved))
+    rows = -product(tree.of_parents(tree.rows), pulled)
+    return Factors(tree, eliminated(tree.forest, own, columns, rows), inverses)
 
 
 def _diagonal(corner: Array) -> Array:
-    r = corner.shape[0]
-    return jnp.eye(r, dtype=corner.dtype)[:, :, None] * corner[None]
+    return jnp.eye(corner.shape[0], dtype=corner.dtype)[:, :, None] * corner[None]
 
 
 def _or_zeros(blocks: Array | None, like: Array) -> Array:

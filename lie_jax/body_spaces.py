@@ -28,7 +28,7 @@ class AbstractBodySpace(AbstractSpace):
 
     @property
     def hybrid(self) -> bool:
-        """Whether velocities are ṙ and ω themselves."""
+        """Whether velocities are ṙ and ω themselves and translations add, whatever the rotation."""
         return False
 
     @abc.abstractmethod

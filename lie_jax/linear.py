@@ -72,7 +72,7 @@ def regularized(
     B a multiplier that stays near the smallest one, while S⁻¹ Bᵀ λ does not change.
     """
     if isinstance(a, BlockTree):
-        return a.lowered(a.regularization())
+        return a.regularized()
     return a - jnp.diag(_regularization(a, rows))
 
 
@@ -93,10 +93,9 @@ def solve_constrained(
     error of ε² in place of ε.
     """
     if isinstance(a, BlockTree):
-        change = a.regularization()
-        tree = a.lowered(change)
+        tree = a.regularized()
         first = tree.solve(b)
-        return first - tree.solve(change * first)
+        return first - tree.solve(a.regularization() * first)
     n, change = a.shape[0] - rows, _regularization(a, rows)
     columns = jnp.eye(a.shape[0], dtype=a.dtype)[:, n:]
     both = solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))

@@ -92,37 +92,62 @@ def inverse_dynamics(
 
 
 class MotionMatrices(NamedTuple):
-    """How the force and the torque of a motion change: hybrid matrices (6, 6)."""
+    """Mass matrices of bodies, and how force and torque of their motion change: (6, 6, N)."""
 
-    mass: Float[Array, "6 6"]
-    stiffness: Float[Array, "6 6"]
-    damping: Float[Array, "6 6"]
+    mass: Float[Array, "6 6 bodies"]
+    stiffness: Float[Array, "6 6 bodies"]
+    damping: Float[Array, "6 6 bodies"]
 
 
 def motion_matrices(
-    body: MassProperties, rotation: Matrix, omega: Vector, acceleration: Vector, domega: Vector
+    bodies: MassProperties,
+    rotation: Float[Array, "bodies 3 3"],
+    omega: Float[Array, "bodies 3"],
+    acceleration: Float[Array, "bodies 3"],
+    domega: Float[Array, "bodies 3"],
 ) -> MotionMatrices:
     """Derivatives of `inverse_dynamics` by (r̈, ω̇), along hybrid velocities, and by them.
 
-    r̈ and ω̇ are held constant in the second, the pose in the third.
+    r̈ and ω̇ are held constant in the second, the pose in the third. Of all bodies at once and with
+    them on the last axis, which is many times faster than a `vmap`.
     """
-    c = body.center_of_mass
-    lever, spin = algebra.hat(c), algebra.hat(omega)
-    swing = algebra.hat(algebra.cross(omega, c))
-    relative = algebra.hat(domega) + algebra.matmul(spin, spin)
-    along = algebra.matvec(rotation.T, acceleration)
-    turned_force = -body.mass * algebra.matmul(rotation, algebra.hat(algebra.matvec(relative, c)))
-    faster_force = -body.mass * algebra.matmul(rotation, swing + algebra.matmul(spin, lever))
-    # The torque about the origin is J ω̇ + ω × J ω + m c × Rᵀ r̈ with J about the origin.
-    inertia = inertia_about_origin(body.mass, body.inertia, c)
-    turned_torque = body.mass * algebra.matmul(lever, algebra.hat(along))
-    faster_torque = algebra.matmul(spin, inertia) - algebra.hat(algebra.matvec(inertia, omega))
+    c, omega, acceleration, domega = (x.T for x in (bodies.center_of_mass, omega, acceleration, domega))
+    rotation = rotation.transpose(1, 2, 0)
+    moment, mass = bodies.mass[None] * c, bodies.mass[None, None]
+    identity = jnp.eye(3, dtype=mass.dtype)[:, :, None]
+    # The inertia about the origin.
+    skew, spin, lever = _skew(omega), _skew(domega), _skew(moment)
+    inertia = bodies.inertia.transpose(1, 2, 0) - algebra.matmul(lever, _skew(c))
+    relative = spin + algebra.matmul(skew, skew)
+    along = algebra.matvec(rotation.swapaxes(0, 1), acceleration)
+    swing = _skew(algebra.matvec(skew, moment))
+
+    def inertial(x):
+        return -algebra.matmul(rotation, x)
+
+    # The torque about the origin is J ω̇ + ω × J ω + m c × Rᵀ r̈, the force m (r̈ + R (ω̇ × c +
+    # ω × (ω × c))).
+    coupling = inertial(lever)
+    turned_force = inertial(_skew(algebra.matvec(relative, moment)))
+    faster_force = inertial(swing + algebra.matmul(skew, lever))
+    turned_torque = algebra.matmul(lever, _skew(along))
+    faster_torque = algebra.matmul(skew, inertia) - _skew(algebra.matvec(inertia, omega))
     none = jnp.zeros_like(inertia)
     return MotionMatrices(
-        mass_matrix(body, rotation),
-        jnp.block([[none, turned_force], [none, turned_torque]]),
-        jnp.block([[none, faster_force], [none, faster_torque]]),
+        _four(mass * identity, coupling, coupling.swapaxes(0, 1), inertia),
+        _four(none, turned_force, none, turned_torque),
+        _four(none, faster_force, none, faster_torque),
     )
+
+
+def _skew(x: Float[Array, "3 bodies"]) -> Float[Array, "3 3 bodies"]:
+    x1, x2, x3 = x
+    none = jnp.zeros_like(x1)
+    return jnp.stack([none, -x3, x2, x3, none, -x1, -x2, x1, none]).reshape(3, 3, -1)
+
+
+def _four(a: Array, b: Array, c: Array, d: Array) -> Array:
+    return jnp.concatenate([jnp.concatenate([a, b], axis=1), jnp.concatenate([c, d], axis=1)])
 
 
 def forward_dynamics(

@@ -47,6 +47,17 @@ class Wrench(NamedTuple):
     torque: Vector
 
 
+class Stiffness(NamedTuple):
+    """Derivatives (6, 6) of the wrench on parent or child along the velocities of parent or child;
+    None for zero.
+    """
+
+    parent_by_parent: Float[Array, "6 6"]
+    parent_by_child: Float[Array, "6 6"] | None
+    child_by_parent: Float[Array, "6 6"] | None
+    child_by_child: Float[Array, "6 6"]
+
+
 def force_at(pose: BodyPose, point: Vector, force: Vector) -> Wrench:
     """Wrench of an inertial force that acts at a body-fixed point."""
     return Wrench(force, algebra.cross(point, algebra.matvec(pose.rotation.T, force)))
@@ -95,20 +106,16 @@ class AbstractJoint(eqx.Module):
     ) -> tuple[Wrench, Wrench]:
         """Bᵀλ on parent and child, λ of the position and then of the velocity constraints."""
 
-    @property
-    def couples(self) -> bool:
-        """Whether the reaction on a body, for given multipliers, depends on the other's pose."""
-        return True
-
     def stiffness(
         self,
         t: Float[Array, ""],
         parent: BodyPose,
         child: BodyPose,
         multipliers: Float[Array, " all_rows"],
-    ) -> Float[Array, "2 2 6 6"]:
-        """Derivatives of the reactions on parent and child, the first axis, along the hybrid
-        velocities of parent and child, the second.
+    ) -> "Stiffness":
+        """Derivatives of the reactions on parent and child along their hybrid velocities.
+
+        None for what is zero whatever the poses.
         """
         return reaction_stiffness(lambda *poses: self.reaction(t, *poses, multipliers), parent, child)
 
@@ -124,7 +131,7 @@ class AbstractJoint(eqx.Module):
 
 def reaction_stiffness(
     reaction: Callable, parent: BodyPose, child: BodyPose
-) -> Float[Array, "2 2 6 6"]:
+) -> Stiffness:
     """The derivatives of a joint's `stiffness`, by forward mode."""
 
     def moved(direction):
@@ -137,8 +144,8 @@ def reaction_stiffness(
         return jnp.stack([jnp.concatenate(wrench) for wrench in wrenches])
 
     directions = jnp.eye(12, dtype=child.position.dtype).reshape(12, 2, 6)
-    columns = jax.vmap(moved, out_axes=2)(directions)
-    return columns.reshape(2, 6, 2, 6).swapaxes(1, 2)
+    (on_parent, on_child) = jax.vmap(moved, out_axes=2)(directions)
+    return Stiffness(on_parent[:, :6], on_parent[:, 6:], on_child[:, :6], on_child[:, 6:])
 
 
 def add_torques(

@@ -10,6 +10,7 @@ from lie_jax.groups import quaternion
 from lie_jax.mechanics.joint_parts import (
     AbstractJoint,
     BodyPose,
+    Stiffness,
     Vector,
     add_torques,
     angle_about,
@@ -60,17 +61,10 @@ class SphericalJoint(AbstractJoint):
         """The multipliers as a force at the child's point, and its opposite at the parent's."""
         return force_between_points(self, parent, child, multipliers)
 
-    @property
-    def couples(self):
-        """No: each body feels a force at a point of its own."""
-        return False
-
     def stiffness(self, t, parent, child, multipliers):
-        """The force is constant, its torque turns with the body."""
+        """The force is constant, its torque turns with the body; neither feels the other body."""
         on_parent = _turning(parent, self.parent_point, -multipliers)
-        on_child = _turning(child, self.child_point, multipliers)
-        none = jnp.zeros_like(on_child)
-        return jnp.stack([jnp.stack([on_parent, none]), jnp.stack([none, on_child])])
+        return Stiffness(on_parent, None, None, _turning(child, self.child_point, multipliers))
 
 
 def _turning(pose: BodyPose, point: Vector, force: Vector) -> Float[Array, "6 6"]:

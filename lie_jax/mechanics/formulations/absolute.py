@@ -227,7 +227,7 @@ class RigidBodySystem(AbstractSystem):
         columns = step_blocks.reactions(
             self.formulation, order, self.joints, t, own, rotation, position
         )
-        masses = Sums(self._masses(q, rotation), None, None)
+        masses = Sums(self._masses(q, rotation).transpose(1, 2, 0))
         return step_blocks.tree(order, masses, columns, None)
 
     def step_tree(self, t, q, v, acceleration, multipliers, u, x, factors):
@@ -255,10 +255,8 @@ class RigidBodySystem(AbstractSystem):
             u,
             motion,
         )
-        if masses is None:
-            masses = self._masses(q, rotation)
-        operator = None if x is None else self._operators(x)
-        dynamic = Sums(masses, None, None).plus(damping, factors.damping)
+        operator = None if x is None else step_blocks.operators(self.formulation, self._split(x))
+        dynamic = Sums(masses).plus(damping, factors.damping)
         dynamic = dynamic.plus(stiffness.times(order, operator), factors.stiffness)
         return step_blocks.tree(order, dynamic, columns, operator)
 
@@ -347,17 +345,6 @@ class RigidBodySystem(AbstractSystem):
             return hybrid
         frame = jax.vmap(self._hybrid_from_velocity)(rotation, self._split(q))
         return jnp.einsum("nij,nik,nkl->njl", frame, hybrid, frame)
-
-    def _operators(self, x: Array) -> Array:
-        space = self.formulation
-        basis = jnp.eye(space.nv, dtype=x.dtype)
-
-        def operator(x):
-            return jax.vmap(
-                lambda dx: space.tangent_operator(x, space.rate_at_zero(dx)), out_axes=1
-            )(basis)
-
-        return jax.vmap(operator)(self._split(x))
 
     def _hybrid_from_velocity(self, rotation: Array, q: Array) -> Array:
         basis = jnp.eye(self.formulation.nv, dtype=q.dtype)
