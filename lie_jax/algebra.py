@@ -94,8 +94,9 @@ def pick(
 ) -> Float[Array, "places ..."]:
     """The rows of `values` at these places, which are fixed; zeros for a place of -1.
 
-    Rows are along `axis`. Rows that stand next to each other are cut out; others are found by a product with a constant
-    matrix, which needs no scatter in reverse mode, or by their numbers where that is too large.
+    Rows are along `axis`. Those that stand next to each other are cut out; others are found by a
+    product with a constant matrix, which needs no scatter in reverse mode, or by their numbers
+    where that is too large; the reverse of this is `add_up`.
     """
     missing, rest = _in_a_row(places)
     if rest is not None:

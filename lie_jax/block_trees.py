@@ -7,7 +7,8 @@ once, fills in no other block. The velocities of a node are eliminated before it
 nothing is pivoted: with the inertia that the children add to it, the block of its velocities is
 that of an articulated body.
 
-Arrays have the nodes on their last axis, where the processor takes several at once. Source: Baraff, "Linear-time dynamics using Lagrange multipliers" (1996).
+Arrays have the nodes on their last axis, where the processor takes several at once. Source: Baraff,
+"Linear-time dynamics using Lagrange multipliers" (1996).
 """
 
 from typing import NamedTuple
@@ -19,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import algebra
+from lie_jax.batch_algebra import four, inverse, product, times
 
 # Diagonal entries below this part of the largest do not tell how easily a velocity changes:
 # coordinates that are redundant have entries of any size.
@@ -115,13 +117,13 @@ class BlockTree(eqx.Module):
         """The product with a vector."""
         velocities, own = self.split(x)
         above = self.of_parents(velocities)
-        dynamic = _times(self.own, velocities) + _times(self.reactions, own)
-        onto_parent = _times(self.parent_reactions, own)
+        dynamic = times(self.own, velocities) + times(self.reactions, own)
+        onto_parent = times(self.parent_reactions, own)
         if self.by_parent is not None:
-            dynamic = dynamic + _times(self.by_parent, above)
+            dynamic = dynamic + times(self.by_parent, above)
         if self.by_child is not None:
-            onto_parent = onto_parent + _times(self.by_child, velocities)
-        rows = _times(self.rows, velocities) + _times(self.parent_rows, above)
+            onto_parent = onto_parent + times(self.by_child, velocities)
+        rows = times(self.rows, velocities) + times(self.parent_rows, above)
         return self.joined(dynamic + self.onto_parents(onto_parent), rows + self.corner * own)
 
     def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
@@ -148,7 +150,7 @@ class BlockTree(eqx.Module):
         ease = 1.0 / jnp.maximum(own, LIGHTEST * jnp.max(own))
         sizes = jnp.abs(self.rows * self.reactions.swapaxes(0, 1))
         of_parents = jnp.abs(self.parent_rows * self.parent_reactions.swapaxes(0, 1))
-        size = _times(sizes, ease) + _times(of_parents, self.of_parents(ease))
+        size = times(sizes, ease) + times(of_parents, self.of_parents(ease))
         there = np.asarray(self.multipliers, int).reshape(size.shape[1], -1).T >= 0
         return jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
 
@@ -191,49 +193,6 @@ def _unit(x: Array, axis: int) -> Array:
     return x / jnp.sqrt(jnp.where(square > 0.0, square, 1.0))
 
 
-def product(a: Float[Array, "m n ..."], b: Float[Array, "n p ..."]) -> Float[Array, "m p ..."]:
-    """Matrix times matrix, for each place of the last axes."""
-    return jnp.sum(a[:, :, None] * b[None], axis=1)
-
-
-def inverse(a: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
-    """Inverse for each place of the last axes, by blocks of up to three in order, not pivoted."""
-    n = a.shape[0]
-    if n <= 3:
-        return (_reciprocal, _inverse_of_two, _inverse_of_three)[n - 1](a)
-    # 3 + (1..3), 6 + (1..6): velocities come first.
-    head = 3 if n <= 6 else 6
-    first = inverse(a[:head, :head])
-    right, left = a[:head, head:], a[head:, :head]
-    from_right, from_left = product(first, right), product(left, first)
-    last = inverse(a[head:, head:] - product(left, from_right))
-    upper = -product(from_right, last)
-    return jnp.concatenate(
-        [
-            jnp.concatenate([first - product(upper, from_left), upper], axis=1),
-            jnp.concatenate([-product(last, from_left), last], axis=1),
-        ]
-    )
-
-
-def _reciprocal(a: Array) -> Array:
-    return 1.0 / a
-
-
-def _inverse_of_two(a: Array) -> Array:
-    (p, q), (r, s) = a
-    return jnp.stack([jnp.stack([s, -q]), jnp.stack([-r, p])]) / (p * s - q * r)[None, None]
-
-
-def _inverse_of_three(a: Array) -> Array:
-    # Cofactors from a table that repeats its first rows and columns.
-    table = jnp.concatenate([a, a[:2]])
-    table = jnp.concatenate([table, table[:, :2]], axis=1)
-    cofactors = table[1:4, 1:4] * table[2:5, 2:5] - table[1:4, 2:5] * table[2:5, 1:4]
-    determinant = jnp.sum(a[0] * cofactors[0], axis=0)
-    return cofactors.swapaxes(0, 1) / determinant[None, None]
-
-
 class Levels(eqx.Module):
     """A matrix of coupled nodes, eliminated level by level.
 
@@ -255,12 +214,12 @@ class Levels(eqx.Module):
         def towards_roots(added, level):
             inverses, rows, b, children = level
             own = b + jnp.concatenate([added, jnp.zeros_like(b[p:])])
-            y = _times(inverses, own)
-            return places.summed(-_times(rows, y), children), y
+            y = times(inverses, own)
+            return places.summed(-times(rows, y), children), y
 
         def towards_leaves(above, level):
             columns, y, parents = level
-            x = y - _times(columns, places.of_parents(above[:p], parents))
+            x = y - times(columns, places.of_parents(above[:p], parents))
             return x, x
 
         by_level = _by_level(self.forest, b)
@@ -271,14 +230,8 @@ class Levels(eqx.Module):
             (self.inverses, self.rows, by_level, places.children),
             reverse=True,
         )
-        _, x = jax.lax.scan(
-            towards_leaves, jnp.zeros_like(y[0]), (self.columns, y, places.parents)
-        )
+        _, x = jax.lax.scan(towards_leaves, jnp.zeros_like(y[0]), (self.columns, y, places.parents))
         return _by_node(self.forest, x)
-
-
-def _times(a: Array, x: Array) -> Array:
-    return jnp.sum(a * x[None], axis=1)
 
 
 def eliminated(
@@ -299,18 +252,18 @@ def eliminated(
 
     def towards_roots(block, level):
         above, columns, rows, children = level
-        change = product(rows, product(inverse(block), columns))
-        return above - _padded(places.summed(change, children), block.shape[0]), block
+        inverted = inverse(block)
+        change = product(rows, product(inverted, columns))
+        return above - _padded(places.summed(change, children), block.shape[0]), inverted
 
-    # The loop keeps the blocks only, and little enough passes through it that XLA makes one
-    # function of it; all inverses are taken once more at once.
+    # So little passes through the loop with three multipliers that XLA makes one function of it:
+    # the inverted columns are kept afterwards, all at once.
     above = jnp.concatenate([jnp.zeros_like(own[:1]), own[:-1]])
-    _, blocks = jax.lax.scan(
+    _, inverses = jax.lax.scan(
         towards_roots, own[-1], (above, columns, rows, places.children), reverse=True
     )
-    inverses = inverse(jnp.moveaxis(blocks, 0, -1))
-    solved = product(inverses, jnp.moveaxis(columns, 0, -1))
-    return Levels(jnp.moveaxis(inverses, -1, 0), jnp.moveaxis(solved, -1, 0), rows, forest)
+    solved = product(jnp.moveaxis(inverses, 0, -1), jnp.moveaxis(columns, 0, -1))
+    return Levels(inverses, jnp.moveaxis(solved, -1, 0), rows, forest)
 
 
 def _padded(block: Array, size: int) -> Array:
@@ -390,12 +343,12 @@ class Factors(eqx.Module):
             k = velocities.shape[0]
             x = self.levels.solve(jnp.concatenate([velocities, multipliers]))
             return tree.joined(x[:k], x[k:])
-        free = _times(self.inverses, velocities)
-        moved = _times(tree.rows, free) + _times(tree.parent_rows, tree.of_parents(free))
+        free = times(self.inverses, velocities)
+        moved = times(tree.rows, free) + times(tree.parent_rows, tree.of_parents(free))
         found = self.levels.solve(multipliers - moved)
-        force = _times(tree.reactions, found)
-        force = force + tree.onto_parents(_times(tree.parent_reactions, found))
-        return tree.joined(free - _times(self.inverses, force), found)
+        force = times(tree.reactions, found)
+        force = force + tree.onto_parents(times(tree.parent_reactions, found))
+        return tree.joined(free - times(self.inverses, force), found)
 
 
 def factors(tree: BlockTree) -> Factors:
@@ -406,12 +359,7 @@ def factors(tree: BlockTree) -> Factors:
     """
     if tree.by_parent is None and tree.by_child is None and tree.forest.is_paths:
         return _velocities_first(tree)
-    own = jnp.concatenate(
-        [
-            jnp.concatenate([tree.own, tree.reactions], axis=1),
-            jnp.concatenate([tree.rows, _diagonal(tree.corner)], axis=1),
-        ]
-    )
+    own = four(tree.own, tree.reactions, tree.rows, _diagonal(tree.corner))
     columns = jnp.concatenate([_or_zeros(tree.by_parent, tree.own), tree.parent_rows])
     rows = jnp.concatenate([_or_zeros(tree.by_child, tree.own), tree.parent_reactions], axis=1)
     return Factors(tree, eliminated(tree.forest, own, columns, rows), None)

@@ -62,9 +62,7 @@ def inverse(a: Float[Array, "n n"] | BlockTree) -> Float[Array, "n n"] | block_t
     return _eliminate(a, jnp.eye(a.shape[0], dtype=a.dtype))
 
 
-def regularized(
-    a: Float[Array, "n n"] | BlockTree, rows: int
-) -> Float[Array, "n n"] | BlockTree:
+def regularized(a: Float[Array, "n n"] | BlockTree, rows: int) -> Float[Array, "n n"] | BlockTree:
     """The matrix [[S, Bᵀ], [B, 0]] of a system with constraints, solvable if some are redundant.
 
     The last `rows` diagonal entries are lowered by ε = eps^(3/4) times the size of B S⁻¹ Bᵀ, which

@@ -94,9 +94,7 @@ def check(
             "jax.tree.map(lambda x: x.astype(dtype), ...)."
         )
     if checks.traced(system, state):
-        return redundancy.redundant_under_tracing(
-            system, jnp.zeros((), state.q.dtype), state.q
-        )
+        return redundancy.redundant_under_tracing(system, jnp.zeros((), state.q.dtype), state.q)
     return _check_consistency(system, state)
 
 

@@ -16,7 +16,17 @@ PACKAGE = Path(lie_jax.__file__).parent
 # Each layer imports from layers above it in this list and from its own; integrators and mechanics
 # are siblings.
 LAYERS = [
-    {"algebra", "checks", "config", "derivatives", "trajectory", "linear", "integrators.tableaux"},
+    {
+        "algebra",
+        "batch_algebra",
+        "block_trees",
+        "checks",
+        "config",
+        "derivatives",
+        "trajectory",
+        "linear",
+        "integrators.tableaux",
+    },
     {"series"},
     {
         *("groups.rotation_algebra", "groups.quaternion", "groups.so3", "groups.se3"),

@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import algebra, block_trees, linear, newton, redundancy
 from lie_jax.integrators import alpha_step
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.system import accelerations_and_multipliers
@@ -35,7 +34,9 @@ class _Full(RigidBodySystem):
 
 
 def _full(system):
-    return _Full(**{field.name: getattr(system, field.name) for field in dataclasses.fields(system)})
+    return _Full(
+        **{field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
+    )
 
 
 def _forest():
@@ -131,9 +132,11 @@ def test_derivatives_of_a_run_are_those_of_the_full_matrix(name):
 
         gradient = jax.grad(cost)
         forward = jax.jvp(cost, (system.gravity,), (direction,))
-        return _end(system, state, system.gravity), *jax.jvp(
-            gradient, (system.gravity,), (direction,)
-        ), *forward
+        return (
+            _end(system, state, system.gravity),
+            *jax.jvp(gradient, (system.gravity,), (direction,)),
+            *forward,
+        )
 
     ours, theirs = (jax.jit(all_of)(s) for s in (system, _full(system)))
     for a, b in zip(ours, theirs, strict=True):

@@ -234,17 +234,17 @@ def _rate_rows(problem: Problem, at: End, moved: Array) -> Array:
     return jax.vmap(column, in_axes=1, out_axes=1)(moved) / problem.gamma
 
 
-def autodiff(y: Array, problem: Problem) -> tuple[Array, Array]:
+def autodiff(y: Array, problem: Problem) -> tuple[Array, Array | BlockTree]:
     """Residual and Jacobian, by forward-mode derivatives of the residual along the lift."""
     return _by_columns(y, problem, True)
 
 
-def analytic(y: Array, problem: Problem) -> tuple[Array, Array]:
+def analytic(y: Array, problem: Problem) -> tuple[Array, Array | BlockTree]:
     """Residual and Jacobian, from M, B, T and the system's tangent matrices. [S3] (40)"""
     return _assembled(y, problem, True)
 
 
-def matrix(jacobian: str, operator: bool, y: Array, problem: Problem) -> Array:
+def matrix(jacobian: str, operator: bool, y: Array, problem: Problem) -> Array | BlockTree:
     """The Jacobian by the one or the other way, with or without the tangent operator."""
     ways = {"autodiff": _by_columns, "analytic": _assembled}
     return ways[jacobian](y, problem, operator)[1]

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.algebra import as_float
+from lie_jax.batch_algebra import four, product, skew, times
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
@@ -111,43 +112,31 @@ def motion_matrices(
     r̈ and ω̇ are held constant in the second, the pose in the third. Of all bodies at once and with
     them on the last axis, which is many times faster than a `vmap`.
     """
-    c, omega, acceleration, domega = (x.T for x in (bodies.center_of_mass, omega, acceleration, domega))
-    rotation = rotation.transpose(1, 2, 0)
-    moment, mass = bodies.mass[None] * c, bodies.mass[None, None]
-    identity = jnp.eye(3, dtype=mass.dtype)[:, :, None]
-    # The inertia about the origin.
-    skew, spin, lever = _skew(omega), _skew(domega), _skew(moment)
-    inertia = bodies.inertia.transpose(1, 2, 0) - algebra.matmul(lever, _skew(c))
-    relative = spin + algebra.matmul(skew, skew)
-    along = algebra.matvec(rotation.swapaxes(0, 1), acceleration)
-    swing = _skew(algebra.matvec(skew, moment))
-
-    def inertial(x):
-        return -algebra.matmul(rotation, x)
-
-    # The torque about the origin is J ω̇ + ω × J ω + m c × Rᵀ r̈, the force m (r̈ + R (ω̇ × c +
-    # ω × (ω × c))).
-    coupling = inertial(lever)
-    turned_force = inertial(_skew(algebra.matvec(relative, moment)))
-    faster_force = inertial(swing + algebra.matmul(skew, lever))
-    turned_torque = algebra.matmul(lever, _skew(along))
-    faster_torque = algebra.matmul(skew, inertia) - _skew(algebra.matvec(inertia, omega))
-    none = jnp.zeros_like(inertia)
-    return MotionMatrices(
-        _four(mass * identity, coupling, coupling.swapaxes(0, 1), inertia),
-        _four(none, turned_force, none, turned_torque),
-        _four(none, faster_force, none, faster_torque),
+    c, omega, acceleration, domega = (
+        x.T for x in (bodies.center_of_mass, omega, acceleration, domega)
     )
+    rotation, mass = rotation.transpose(1, 2, 0), bodies.mass[None, None]
+    moment = bodies.mass[None] * c
+    lever, spin = skew(moment), skew(omega)
+    inertia = bodies.inertia.transpose(1, 2, 0) - product(lever, skew(c))
 
+    # The force is m r̈ + R (ω̇ × + ω × ω ×) m c, the torque J ω̇ + ω × J ω + m c × Rᵀ r̈ with J about
+    # the origin.
+    def inertial(x):
+        return -product(rotation, x)
 
-def _skew(x: Float[Array, "3 bodies"]) -> Float[Array, "3 3 bodies"]:
-    x1, x2, x3 = x
-    none = jnp.zeros_like(x1)
-    return jnp.stack([none, -x3, x2, x3, none, -x1, -x2, x1, none]).reshape(3, 3, -1)
-
-
-def _four(a: Array, b: Array, c: Array, d: Array) -> Array:
-    return jnp.concatenate([jnp.concatenate([a, b], axis=1), jnp.concatenate([c, d], axis=1)])
+    coupling = inertial(lever)
+    turned_force = inertial(skew(times(skew(domega) + product(spin, spin), moment)))
+    faster_force = inertial(skew(times(spin, moment)) + product(spin, lever))
+    turned_torque = product(lever, skew(times(rotation.swapaxes(0, 1), acceleration)))
+    faster_torque = product(spin, inertia) - skew(times(inertia, omega))
+    none = jnp.zeros_like(inertia)
+    heavy = mass * jnp.eye(3, dtype=mass.dtype)[:, :, None]
+    return MotionMatrices(
+        four(heavy, coupling, coupling.swapaxes(0, 1), inertia),
+        four(none, turned_force, none, turned_torque),
+        four(none, faster_force, none, faster_torque),
+    )
 
 
 def forward_dynamics(

@@ -49,9 +49,7 @@ class Order(NamedTuple):
         )
 
 
-def order_of(
-    n: int, joints: Sequence[Connected], forces: Sequence[Connected]
-) -> Order | None:
+def order_of(n: int, joints: Sequence[Connected], forces: Sequence[Connected]) -> Order | None:
     """The order for n bodies, or None if the full matrix is to be solved.
 
     It is for few bodies, for velocity constraints, and where joints or forces close a loop.
@@ -68,7 +66,11 @@ def order_of(
 @lru_cache(maxsize=64)
 def _order(n: int, joints: tuple[tuple[Ends, int], ...], forces: tuple[Ends, ...]) -> Order | None:
     # The ground is the last vertex.
-    ends = [tuple(body % (n + 1) for body in pair) for group, _ in joints for pair in zip(*group)]
+    ends = [
+        tuple(body % (n + 1) for body in pair)
+        for group, _ in joints
+        for pair in zip(*group, strict=True)
+    ]
     of_joints = _Sets(n + 1)
     if not all(of_joints.joined(a, b) for a, b in ends):
         return None
@@ -76,7 +78,7 @@ def _order(n: int, joints: tuple[tuple[Ends, int], ...], forces: tuple[Ends, ...
     for a, b in edges:
         between.joined(a, b)
     for group in forces:
-        for acting in zip(*group):
+        for acting in zip(*group, strict=True):
             bodies = sorted({body for body in acting if body >= 0})
             pairs = [(a, b) for a in bodies for b in bodies if a < b]
             for pair in pairs:
@@ -137,9 +139,7 @@ def _tied(n: int, forest: Forest, ends: list[tuple[int, ...]], rows: list[int]) 
     first = [sum(rows[:k]) for k in range(1)]
     for size in rows:
         first.append(first[-1] + size)
-    numbers = [
-        first[k] + i if k >= 0 and i < rows[k] else -1 for k in joints for i in range(most)
-    ]
+    numbers = [first[k] + i if k >= 0 and i < rows[k] else -1 for k in joints for i in range(most)]
     return Order(forest, tuple(joints), tuple(slots), most, tuple(numbers))
 
 

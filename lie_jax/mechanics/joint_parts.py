@@ -117,7 +117,9 @@ class AbstractJoint(eqx.Module):
 
         None for what is zero whatever the poses.
         """
-        return reaction_stiffness(lambda *poses: self.reaction(t, *poses, multipliers), parent, child)
+        return reaction_stiffness(
+            lambda *poses: self.reaction(t, *poses, multipliers), parent, child
+        )
 
     @property
     def coordinate_units(self) -> tuple[str, ...]:
@@ -129,9 +131,7 @@ class AbstractJoint(eqx.Module):
         return jnp.zeros(0, child.position.dtype)
 
 
-def reaction_stiffness(
-    reaction: Callable, parent: BodyPose, child: BodyPose
-) -> Stiffness:
+def reaction_stiffness(reaction: Callable, parent: BodyPose, child: BodyPose) -> Stiffness:
     """The derivatives of a joint's `stiffness`, by forward mode."""
 
     def moved(direction):

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax import algebra
-from lie_jax.block_trees import BlockTree
 from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics import attachments, elimination, readings
 from lie_jax.mechanics import body as rigid

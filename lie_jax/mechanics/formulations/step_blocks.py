@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import algebra
-from lie_jax.block_trees import BlockTree, product
+from lie_jax.batch_algebra import product
+from lie_jax.block_trees import BlockTree
 from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics import attachments
 from lie_jax.mechanics import body as rigid
