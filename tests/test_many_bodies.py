@@ -113,12 +113,12 @@ def _saddle(system, q):
 def _end(system, state, gravity, **options):
     system = dataclasses.replace(system, gravity=gravity)
     trajectory = lie_jax.simulate(
-        system, lie_jax.GeneralizedAlpha(0.8, **options), state, dt=2e-3, steps=4, throw=False
+        system, lie_jax.GeneralizedAlpha(0.8, **options), state, dt=2e-3, steps=3, throw=False
     )
     return jnp.concatenate([trajectory.q[-1], trajectory.v[-1], trajectory.multipliers[-1]])
 
 
-@pytest.mark.parametrize("name", ["balls, R3SO3", "forest, R3SO3"])
+@pytest.mark.parametrize("name", ["balls, R3SO3"])
 def test_derivatives_of_a_run_are_those_of_the_full_matrix(name):
     """Values, forward and reverse mode and a Hessian-vector product."""
     system, state = CASES[name]()
