@@ -32,7 +32,7 @@ class _Full(RigidBodySystem):
     def saddle_tree(self, t, q):
         return None
 
-    def step_tree(self, *arguments):
+    def step_tree(self, t, q, v, acceleration, multipliers, u, x, factors):
         return None
 
 
@@ -118,7 +118,7 @@ def _end(system, state, gravity):
     system = dataclasses.replace(system, gravity=gravity)
     rest = jnp.zeros(system.nv)
     carry = Carry(rest, rest, jnp.zeros(system.nc), rest, None)
-    end = lie_jax.GeneralizedAlpha(0.8).step(system, 0.0, jnp.asarray(2e-3), state, carry, None)
+    end = lie_jax.GeneralizedAlpha(0.8).step(system, rest[0], rest[0] + 2e-3, state, carry, None)
     return jnp.concatenate([end.state.q, end.state.v])
 
 
