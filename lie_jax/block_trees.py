@@ -97,8 +97,8 @@ class BlockTree(eqx.Module):
     def transpose(self) -> "BlockTree":
         """The transposed matrix."""
 
-        def turned(x):
-            return None if x is None else x.swapaxes(0, 1)
+        def turned(x: Array) -> Array:
+            return x.swapaxes(0, 1)
 
         return BlockTree(
             turned(self.own),
@@ -107,8 +107,8 @@ class BlockTree(eqx.Module):
             self.corner,
             turned(self.parent_rows),
             turned(self.parent_reactions),
-            turned(self.by_child),
-            turned(self.by_parent),
+            None if self.by_child is None else turned(self.by_child),
+            None if self.by_parent is None else turned(self.by_parent),
             self.forest,
             self.multipliers,
         )

@@ -62,15 +62,13 @@ def inverse(a: Float[Array, "n n"] | BlockTree) -> Float[Array, "n n"] | block_t
     return _eliminate(a, jnp.eye(a.shape[0], dtype=a.dtype))
 
 
-def regularized(a: Float[Array, "n n"] | BlockTree, rows: int) -> Float[Array, "n n"] | BlockTree:
+def regularized(a: Float[Array, "n n"], rows: int) -> Float[Array, "n n"]:
     """The matrix [[S, Bᵀ], [B, 0]] of a system with constraints, solvable if some are redundant.
 
     The last `rows` diagonal entries are lowered by ε = eps^(3/4) times the size of B S⁻¹ Bᵀ, which
     they regularise: a relative change of ε times its condition number, and with dependent rows of
     B a multiplier that stays near the smallest one, while S⁻¹ Bᵀ λ does not change.
     """
-    if isinstance(a, BlockTree):
-        return a.regularized()
     return a - jnp.diag(_regularization(a, rows))
 
 

@@ -1,6 +1,7 @@
 """Many bodies: equations of motion in blocks along the joints, against the full matrices."""
 
 import dataclasses
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,10 +47,8 @@ def _forest():
     """A floating tree with branches and one on the ground, joints of four kinds, springs."""
     mechanism = mechanisms.forest()
     springs = [
-        lie_jax.LinearSpringDamper(
-            parent, child, 90.0, 4.0, 0.7, parent_point=(0.1, 0.2, 0.3), child_point=(0.0, 0.3, 0.1)
-        )
-        for parent, child in (("leg", "trunk"), ("hand", "boom"), ("ground", "boom"))
+        lie_jax.LinearSpringDamper(*pair, 90.0, 4.0, 0.7, (0.1, 0.2, 0.3), (0.0, 0.3, 0.1))
+        for pair in (("leg", "trunk"), ("hand", "boom"), ("ground", "boom"))
     ]
     return lie_jax.Mechanism(
         mechanism.bodies, mechanism.joints, [*mechanism.forces, *springs], mechanism.gravity
@@ -89,9 +88,9 @@ def test_blocks_are_those_of_the_full_matrix(name):
     y, b = jnp.asarray(rng.normal(size=(2, system.nv + system.nc)))
 
     def both(y, b):
-        tree = alpha_step.analytic(0.1 * y, problem)[1]
-        full = alpha_step.analytic(0.1 * y, problem._replace(system=_full(system)))[1]
-        saddle = system.saddle_tree(0.1, state.q)
+        tree: Any = alpha_step.analytic(0.1 * y, problem)[1]
+        full: Any = alpha_step.analytic(0.1 * y, problem._replace(system=_full(system)))[1]
+        saddle: Any = system.saddle_tree(0.1, state.q)
         ours = tree.matvec(b), tree.transpose().matvec(b), tree.solve(b), saddle.matvec(b)
         dense = accelerations_and_multipliers(_full(system), 0.1, state.q, state.v)
         return (
@@ -175,8 +174,10 @@ def test_a_singular_joint_is_found_redundant():
     bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in names]
     pairs = list(zip(["ground", *names], names, strict=False))
     for child_axis, expected in (((0, 1, 0), False), ((1, 0, 0), True)):
-        joints = [lie_jax.SphericalJoint(*pair) for pair in pairs[1:]]
-        joints.append(lie_jax.UniversalJoint(*pairs[0], (1, 0, 0), child_axis))
+        joints = [
+            *(lie_jax.SphericalJoint(*pair) for pair in pairs[1:]),
+            lie_jax.UniversalJoint("ground", names[0], (1, 0, 0), child_axis),
+        ]
         system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
         zero = jnp.zeros(())
         assert bool(redundancy.redundant(system, zero, state.q)) == expected

@@ -151,7 +151,7 @@ def _tree(y: Array, problem: Problem, at: End, operator: bool) -> BlockTree | No
     x = problem.system.space.rate_at_zero(_increment(y, problem)) if operator else None
     factors = Factors(1.0 / problem.beta, problem.gamma / problem.beta)
     tree = problem.system.step_tree(problem.t, *at, problem.u, x, factors)
-    return None if tree is None else linear.regularized(tree, problem.system.nc)
+    return None if tree is None else tree.regularized()
 
 
 def _by_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Array | BlockTree]:

@@ -117,9 +117,11 @@ class AbstractJoint(eqx.Module):
 
         None for what is zero whatever the poses.
         """
-        return reaction_stiffness(
-            lambda *poses: self.reaction(t, *poses, multipliers), parent, child
-        )
+
+        def reaction(parent, child):
+            return self.reaction(t, parent, child, multipliers)
+
+        return reaction_stiffness(reaction, parent, child)
 
     @property
     def coordinate_units(self) -> tuple[str, ...]:
@@ -141,10 +143,10 @@ def reaction_stiffness(reaction: Callable, parent: BodyPose, child: BodyPose) ->
             for k, pose in enumerate((parent, child))
         )
         wrenches = jax.jvp(reaction, (parent, child), tangents)[1]
-        return jnp.stack([jnp.concatenate(wrench) for wrench in wrenches])
+        return jnp.stack([jnp.concatenate([*wrench]) for wrench in wrenches])
 
     directions = jnp.eye(12, dtype=child.position.dtype).reshape(12, 2, 6)
-    (on_parent, on_child) = jax.vmap(moved, out_axes=2)(directions)
+    on_parent, on_child = jax.vmap(moved, out_axes=2)(directions)
     return Stiffness(on_parent[:, :6], on_parent[:, 6:], on_child[:, :6], on_child[:, 6:])
 
 

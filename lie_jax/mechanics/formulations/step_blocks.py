@@ -46,7 +46,10 @@ class Sums(NamedTuple):
         above = tuple(a if a >= 0 and b >= 0 and parent_of[a] == b else -1 for a, b in pairs)
         below = tuple(b if a >= 0 and b >= 0 and parent_of[b] == a else -1 for a, b in pairs)
         places = own, above, below
-        return Sums(*(_plus(x, p, values, n) for x, p in zip(self, places, strict=True)))
+        at, by_parent, by_child = (
+            _plus(x, p, values, n) for x, p in zip(self, places, strict=True)
+        )
+        return Sums(self.own if at is None else at, by_parent, by_child)
 
     def plus(self, other: "Sums", factor: Array) -> "Sums":
         """With the matrices of another one, times a factor."""
@@ -54,7 +57,11 @@ class Sums(NamedTuple):
         def sum_of(a, b):
             return a if b is None else factor * b if a is None else a + factor * b
 
-        return Sums(*(sum_of(a, b) for a, b in zip(self, other, strict=True)))
+        return Sums(
+            self.own + factor * other.own,
+            sum_of(self.by_parent, other.by_parent),
+            sum_of(self.by_child, other.by_child),
+        )
 
     def times(self, order: Order, operator: "Operator") -> "Sums":
         """The columns of each body times its own operator."""
@@ -129,7 +136,8 @@ def reactions(
     if space.hybrid:
         return Columns(own, parent)
     frame = _frames(space, q, rotation)
-    return Columns(_pulled(frame, own), _pulled(_of_parents(order, frame), parent))
+    above = algebra.pick(order.forest.parent_of, frame, axis=2)
+    return Columns(_pulled(frame, own), _pulled(above, parent))
 
 
 def _of_units(element, poses, t):
@@ -201,16 +209,19 @@ def matrices(
                 right = algebra.pick(column, frame, axis=2)
                 values = product(_pulled(algebra.pick(row, frame, axis=2), values), right)
             of_poses = of_poses.with_blocks(order, row, column, values)
-    for term, *both in changes:
+    for term, by_q, by_v in changes:
         at = [(k, term.group.bodies[slot]) for k, slot in enumerate(term.free)]
         for (i, row), (j, column) in [(a, b) for a in at for b in at]:
-            by_q, by_v = (None if x is None else x[:, i, j].transpose(2, 1, 0) for x in both)
-            if frame is not None:
-                left = algebra.pick(row, frame, axis=2)
-                by_q, by_v = (None if x is None else _pulled(left, x) for x in (by_q, by_v))
-            of_poses = of_poses.with_blocks(order, row, column, by_q)
+            left = None if frame is None else algebra.pick(row, frame, axis=2)
+
+            def placed(sums, values, i=i, j=j, row=row, column=column, left=left):
+                values = values[:, i, j].transpose(2, 1, 0)
+                values = values if left is None else _pulled(left, values)
+                return sums.with_blocks(order, row, column, values)
+
+            of_poses = placed(of_poses, by_q)
             if by_v is not None:
-                of_rates = of_rates.with_blocks(order, row, column, by_v)
+                of_rates = placed(of_rates, by_v)
     return of_poses, of_rates, mass
 
 
