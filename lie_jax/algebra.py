@@ -89,18 +89,99 @@ def axial(a: Float[Array, "3 3"]) -> Float[Array, "3"]:
     return jnp.sum(jnp.asarray(EPSILON, a.dtype) * a[None, :, :], axis=(1, 2))
 
 
-def pick(places: tuple[int, ...], values: Float[Array, "n ..."]) -> Float[Array, "places ..."]:
+def pick(
+    places: tuple[int, ...], values: Float[Array, "n ..."], axis: int = 0
+) -> Float[Array, "places ..."]:
     """The rows of `values` at these places, which are fixed; zeros for a place of -1.
 
-    Rows that stand next to each other are cut out; others are found by a product with a constant
-    matrix, which needs no scatter in reverse mode.
+    Rows are along `axis`. Those that stand next to each other are cut out; others are found by a
+    product with a constant matrix, which needs no scatter in reverse mode, or by their numbers
+    where that is too large; the reverse of this is `add_up`.
     """
+    missing, rest = _in_a_row(places)
+    if rest is not None:
+        rows = jax.lax.slice_in_dim(values, rest[0], rest[0] + len(rest), axis=axis)
+        if not missing:
+            return rows
+        shape = list(values.shape)
+        shape[axis] = missing
+        return jnp.concatenate([jnp.zeros(shape, values.dtype), rows], axis=axis)
+    if axis:
+        return jnp.moveaxis(pick(places, jnp.moveaxis(values, axis, 0)), 0, axis)
+    n = values.shape[0]
+    if len(places) * n > _LARGE:
+        return _looked_up(places, values)
+    return jnp.tensordot(jnp.asarray(_chosen(places, n), values.dtype), values, 1)
+
+
+def add_up(
+    places: tuple[int, ...], values: Float[Array, "places ..."], n: int, axis: int = 0
+) -> Float[Array, "n ..."]:
+    """The sums of the rows of `values` at each of n places; the transpose of `pick`."""
+    missing, rest = _in_a_row(places)
+    if rest is not None:
+        rows = jax.lax.slice_in_dim(values, missing, len(places), axis=axis)
+        if len(rest) == n:
+            return rows
+        around = [(0, 0)] * values.ndim
+        around[axis] = rest[0], n - rest[0] - len(rest)
+        return jnp.pad(rows, around)
+    if axis:
+        return jnp.moveaxis(add_up(places, jnp.moveaxis(values, axis, 0), n), 0, axis)
+    if len(places) * n > _LARGE:
+        return _added_up(places, values, n)
+    return jnp.tensordot(jnp.asarray(_chosen(places, n).T, values.dtype), values, 1)
+
+
+# Entries of a 0/1 matrix beyond which a product with it costs more than to look rows up.
+_LARGE = 1024
+
+
+def _in_a_row(places: tuple[int, ...]) -> tuple[int, tuple[int, ...] | None]:
+    # How many places are missing, and the others if they follow each other after those.
     missing = sum(place < 0 for place in places)
     rest = places[missing:]
     if rest and rest[0] >= 0 and rest == tuple(range(rest[0], rest[0] + len(rest))):
-        rows = values[rest[0] : rest[0] + len(rest)]
-        if not missing:
-            return rows
-        return jnp.concatenate([jnp.zeros((missing, *values.shape[1:]), values.dtype), rows])
-    chosen = (np.asarray(places, int)[:, None] == np.arange(values.shape[0])[None, :]).astype(float)
-    return jnp.tensordot(jnp.asarray(chosen, values.dtype), values, 1)
+        return missing, rest
+    return missing, None
+
+
+def _chosen(places: tuple[int, ...], n: int) -> np.ndarray:
+    return (np.asarray(places, int)[:, None] == np.arange(n)[None, :]).astype(float)
+
+
+def _looked_up(places: tuple[int, ...], values: Array) -> Array:
+    n = values.shape[0]
+
+    def forward(_, values):
+        padded = jnp.concatenate([values, jnp.zeros_like(values[:1])])
+        return padded[np.asarray(places)]
+
+    def backward(_, values):
+        return _added_up(places, values, n)
+
+    return jax.custom_derivatives.linear_call(forward, backward, (), values)
+
+
+def _added_up(places: tuple[int, ...], values: Array, n: int) -> Array:
+    def forward(_, values):
+        table = _sources(places, n)
+        padded = jnp.concatenate([values, jnp.zeros_like(values[:1])])
+        return jnp.sum(padded[table], axis=0)
+
+    def backward(_, values):
+        return _looked_up(places, values)
+
+    return jax.custom_derivatives.linear_call(forward, backward, (), values)
+
+
+def _sources(places: tuple[int, ...], n: int) -> np.ndarray:
+    # Which rows each place is the sum of, as many as the busiest has; the last one for none.
+    found: list[list[int]] = [[] for _ in range(n)]
+    for row, place in enumerate(places):
+        if place >= 0:
+            found[place].append(row)
+    table = np.full((max(1, *map(len, found)), n), len(places))
+    for place, rows in enumerate(found):
+        table[: len(rows), place] = rows
+    return table

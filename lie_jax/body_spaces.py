@@ -26,6 +26,11 @@ Velocity = Float[Array, " nv"]
 class AbstractBodySpace(AbstractSpace):
     """Configurations of one rigid body with the kinematics of their coordinates; see the module."""
 
+    @property
+    def hybrid(self) -> bool:
+        """Whether velocities are ṙ and ω themselves and translations add, whatever the rotation."""
+        return False
+
     @abc.abstractmethod
     def configuration(self, position: Vector, orientation: Float[Array, "4"]) -> Configuration:
         """Absolute coordinates of a position (m) and an orientation given as a unit quaternion."""

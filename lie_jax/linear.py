@@ -4,6 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax import block_trees
+from lie_jax.block_trees import LIGHTEST, BlockTree
+
 # Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
 # from compiling the time loop around it into one function.
 _ELIMINATION_LIMIT = 18
@@ -57,12 +60,14 @@ def _solve(a: Array, b: Array) -> Array:
     return method(a, b.reshape(b.shape[0], -1)).reshape(b.shape)
 
 
-def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
-    """Solution x (n,) or (n, m) of a x = b for a regular matrix (n, n).
+def solve(a: Float[Array, "n n"] | BlockTree, b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
+    """Solution x (n,) or (n, m) of a x = b for a regular matrix (n, n); (n,) only with a tree.
 
     Differentiable to any order in both modes: derivatives are solutions with the same matrix or its
     transpose, not derivatives of the elimination. A singular matrix gives non-finite numbers.
     """
+    if isinstance(a, BlockTree):
+        return a.solve(b)
     return jax.lax.custom_linear_solve(
         lambda x: a @ x,
         b,
@@ -71,8 +76,10 @@ def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m
     )
 
 
-def inverse(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """Inverse of a regular matrix; not to be differentiated."""
+def inverse(a: Float[Array, "n n"] | BlockTree) -> Float[Array, "n n"] | block_trees.Factors:
+    """Inverse of a regular matrix, to be multiplied with vectors; not to be differentiated."""
+    if isinstance(a, BlockTree):
+        return block_trees.factors(a)
     return _solve(a, jnp.eye(a.shape[0], dtype=a.dtype))
 
 
@@ -89,25 +96,24 @@ def regularized(a: Float[Array, "n n"], rows: int) -> Float[Array, "n n"]:
 def _regularization(a: Array, rows: int) -> Array:
     n = a.shape[0] - rows
     own = jnp.abs(jnp.diagonal(a))
-    inertia = jnp.maximum(own[:n], _LIGHTEST * jnp.max(own[:n]))
+    inertia = jnp.maximum(own[:n], LIGHTEST * jnp.max(own[:n]))
     size = jnp.sum(jnp.abs(a[n:, :n] * a[:n, n:].T) / inertia[None, :], axis=1) + own[n:]
     return jnp.concatenate([jnp.zeros(n, a.dtype), jnp.finfo(a.dtype).eps ** 0.75 * size])
 
 
 def solve_constrained(
-    a: Float[Array, "n n"], b: Float[Array, " n"], rows: int
+    a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"], rows: int
 ) -> Float[Array, " n"]:
     """Solution of a x = b for the matrix of a system with constraints, redundant ones too.
 
     That of the `regularized` matrix, corrected once for what the regularisation has changed: an
     error of ε² in place of ε.
     """
+    if isinstance(a, BlockTree):
+        tree = a.regularized()
+        first = tree.solve(b)
+        return first - tree.solve(a.regularization() * first)
     n, change = a.shape[0] - rows, _regularization(a, rows)
     columns = jnp.eye(a.shape[0], dtype=a.dtype)[:, n:]
     both = solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))
     return both[:, 0] - both[:, 1:] @ (change * both[:, 0])[n:]
-
-
-# Diagonal entries below this part of the largest do not tell how easily a velocity changes:
-# redundant coordinates have a singular mass matrix.
-_LIGHTEST = 1e-6

@@ -10,6 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import derivatives, linear
+from lie_jax.block_trees import Factors
 
 MAX_ITERATIONS = 25
 # What reverse mode may keep of a step so that it need not search again.
@@ -27,7 +28,7 @@ HISTORY = _KEPT_SOLVES + _NEW_SOLVES + MAX_ITERATIONS
 class Inverse(NamedTuple):
     """Inverse (n, n) of an iteration matrix that is kept, and whether there is one yet."""
 
-    matrix: Float[Array, "n n"]
+    matrix: Float[Array, "n n"] | Factors
     there: Bool[Array, ""]
 
 

@@ -251,6 +251,11 @@ class R3SO3(AbstractPoseSpace):
     coordinates: str = eqx.field(static=True, default="quaternion")
     chart: str = eqx.field(static=True, default="exp")
 
+    @property
+    def hybrid(self):
+        """True."""
+        return True
+
     @classmethod
     def charts(cls):
         """`"exp"`, `"cayley"` and `"cayley2"`."""

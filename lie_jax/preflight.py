@@ -30,7 +30,7 @@ class Options(NamedTuple):
 
 def check(
     system: AbstractSystem, integrator: AbstractIntegrator, state: State, dt: Any, options: Options
-) -> Array:
+) -> Array | np.ndarray:
     """Raise `ValueError` for what `lie_jax.simulate` cannot do.
 
     Returns whether constraints are redundant.
@@ -96,7 +96,7 @@ def check(
             "jax.tree.map(lambda x: x.astype(dtype), ...)."
         )
     if checks.traced(system, state):
-        return redundancy.redundant(system, jnp.zeros((), state.q.dtype), state.q)
+        return redundancy.redundant_under_tracing(system, jnp.zeros((), state.q.dtype), state.q)
     return _check_consistency(system, state)
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
@@ -20,11 +21,28 @@ def redundant(
         return jnp.zeros((), bool)
     if system.nc > system.nv:
         return jnp.ones((), bool)
-    b = jax.lax.stop_gradient(system.constraint_jacobian(t, jax.lax.stop_gradient(q)))
+    q = jax.lax.stop_gradient(q)
+    tree = jax.lax.stop_gradient(system.saddle_tree(t, q))
+    if tree is not None:
+        return tree.smallest_row() < _dependent(q.dtype)
+    b = jax.lax.stop_gradient(system.constraint_jacobian(t, q))
     # Columns and rows of one length: the rank must not depend on units and sizes.
     columns = _unit(b.T).T
     smallest = jnp.linalg.svd(_unit(columns), compute_uv=False)[-1]
     return smallest < _dependent(q.dtype)
+
+
+def redundant_under_tracing(
+    system: AbstractSystem, t: Float[Array, ""], q: Float[Array, " nq"]
+) -> Bool[Array, ""] | np.ndarray:
+    """The same inside JAX transformations, where what it leads to is compiled beforehand.
+
+    Many bodies without loops count as not redundant there: the smallest multipliers need full
+    matrices, and only a joint that is singular by itself would ask for them.
+    """
+    if system.saddle_tree(t, q) is not None:
+        return np.zeros((), bool)
+    return redundant(system, t, q)
 
 
 def _unit(rows: Array) -> Array:
@@ -51,7 +69,7 @@ def smallest_multipliers(
 
 
 def with_smallest_multipliers(
-    system: AbstractSystem, redundant: Bool[Array, ""], trajectory: Trajectory
+    system: AbstractSystem, redundant: Bool[Array, ""] | np.ndarray, trajectory: Trajectory
 ) -> Trajectory:
     """The trajectory with multipliers of minimum norm and a result that says so, if redundant."""
     if not checks.traced(redundant):

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float
 
 from lie_jax import calculus, checks, linear
 from lie_jax.algebra import as_float
+from lie_jax.block_trees import BlockTree
 from lie_jax.spaces import AbstractSpace
 
 Time = float | Float[Array, ""]
@@ -40,6 +41,13 @@ class TangentMatrices(NamedTuple):
 
     stiffness: Float[Array, "nv nv"]
     damping: Float[Array, "nv nv"]
+
+
+class Factors(NamedTuple):
+    """Of stiffness and damping in the matrix of an implicit step."""
+
+    stiffness: Float[Array, ""]
+    damping: Float[Array, ""]
 
 
 class AbstractSystem(eqx.Module):
@@ -174,6 +182,31 @@ class AbstractSystem(eqx.Module):
             jax.jacfwd(lambda v: self.residual(t, q, v, *rest))(v),
         )
 
+    def saddle_tree(self, t: Time, q: Configuration) -> BlockTree | None:
+        """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints, in blocks.
+
+        None for a system that is solved by the full matrix.
+        """
+        return None
+
+    def step_tree(
+        self,
+        t: Time,
+        q: Configuration,
+        v: Velocity,
+        acceleration: Velocity,
+        multipliers: Multipliers,
+        u: Inputs,
+        x: Float[Array, " nv"] | None,
+        factors: Factors,
+    ) -> BlockTree | None:
+        """[[M + d C + k K T, Bᵀ], [B T, 0]] with the `tangent_matrices` K and C, in blocks.
+
+        T is the tangent operator at the local coordinates x of a step, the identity without; k and
+        d are the factors. None for a system that is solved by the full matrix.
+        """
+        return None
+
     def acceleration(self, t: Time, q: Configuration, v: Velocity, u: Inputs = None) -> Velocity:
         """v̇ from the equations of motion, with constraints in their index-1 form."""
         return accelerations_and_multipliers(self, t, q, v, u).acceleration
@@ -186,9 +219,12 @@ class Accelerations(NamedTuple):
     multipliers: Array
 
 
-def _saddle(system: AbstractSystem, t: Time, q: Configuration) -> Array:
+def _saddle(system: AbstractSystem, t: Time, q: Configuration) -> Array | BlockTree:
     # The matrix of the equations of motion with constraints. It is regular where the mass matrix is
     # singular along directions that the constraints fix.
+    tree = system.saddle_tree(t, q)
+    if tree is not None:
+        return tree
     b = system.constraint_jacobian(t, q)
     none = jnp.zeros((system.nc, system.nc), q.dtype)
     return jnp.block([[system.mass_matrix(q), b.T], [b, none]])
@@ -219,7 +255,7 @@ def accelerations_and_multipliers(
     t = jnp.asarray(t, q.dtype)
     if not system.nc:
         return Accelerations(
-            linear.solve(system.mass_matrix(q), system.force(t, q, v, u)),
+            linear.solve(_saddle(system, t, q), system.force(t, q, v, u)),
             jnp.zeros(0, q.dtype),
         )
     drift = _drift(system, t, q, v, stabilization)

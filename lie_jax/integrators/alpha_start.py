@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax import calculus
 from lie_jax.spaces import AbstractSpace
 from lie_jax.system import (
     AbstractSystem,
@@ -78,8 +79,8 @@ def optimal(
     beta = 0.25 * (1.0 - lag) ** 2
     turned = dt * dt * _turning(space, v, start.acceleration)
     error = turned / 6.0 + dt * (1.0 / 6.0 - 0.5 * lag - beta) * change
-    rows = system.constraint_jacobian(t, q) @ error
-    rows = jnp.where(jnp.arange(system.nc) < positions, rows, 0.0)
+    rows = calculus.derivative_along(space, lambda q: system.constraint(t, q), q, error)
+    rows = jnp.concatenate([rows, jnp.zeros(system.velocity_rows, q.dtype)])
     return Start(start, auxiliary, smallest_change(system, t, q, rows))
 
 

@@ -18,8 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from lie_jax import linear
+from lie_jax.block_trees import BlockTree
 from lie_jax.newton import Sizes
-from lie_jax.system import AbstractSystem
+from lie_jax.system import AbstractSystem, Factors
 
 
 class Problem(NamedTuple):
@@ -143,8 +144,21 @@ def _changes(direction: Array, y: Array, q: Array, problem: Problem, operator: b
     )
 
 
-def _by_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Array]:
+def _tree(y: Array, problem: Problem, at: End, operator: bool) -> BlockTree | None:
+    # The Jacobian in blocks, if the system has them and position constraints are its equations.
+    if problem.normal is not None or problem.system.velocity_rows:
+        return None
+    x = problem.system.space.rate_at_zero(_increment(y, problem)) if operator else None
+    factors = Factors(1.0 / problem.beta, problem.gamma / problem.beta)
+    tree = problem.system.step_tree(problem.t, *at, problem.u, x, factors)
+    return None if tree is None else tree.regularized()
+
+
+def _by_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Array | BlockTree]:
     at = end(y, problem)
+    tree = _tree(y, problem, at, operator)
+    if tree is not None:
+        return _equations(problem, at), tree
     value, push = jax.linearize(lambda end: _equations(problem, end), at)
 
     def column(direction):
@@ -154,9 +168,12 @@ def _by_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Arra
     return value, linear.regularized(jacobian, y.shape[0] - problem.system.nv)
 
 
-def _assembled(y: Array, problem: Problem, operator: bool) -> tuple[Array, Array]:
+def _assembled(y: Array, problem: Problem, operator: bool) -> tuple[Array, Array | BlockTree]:
     # [S3] (40), scaled.
     system, at = problem.system, end(y, problem)
+    tree = _tree(y, problem, at, operator)
+    if tree is not None:
+        return _equations(problem, at), tree
     k, c = system.tangent_matrices(problem.t, *at, problem.u)
     return _equations(problem, at), _scaled(y, problem, at, k, c, operator)
 
@@ -217,17 +234,17 @@ def _rate_rows(problem: Problem, at: End, moved: Array) -> Array:
     return jax.vmap(column, in_axes=1, out_axes=1)(moved) / problem.gamma
 
 
-def autodiff(y: Array, problem: Problem) -> tuple[Array, Array]:
+def autodiff(y: Array, problem: Problem) -> tuple[Array, Array | BlockTree]:
     """Residual and Jacobian, by forward-mode derivatives of the residual along the lift."""
     return _by_columns(y, problem, True)
 
 
-def analytic(y: Array, problem: Problem) -> tuple[Array, Array]:
+def analytic(y: Array, problem: Problem) -> tuple[Array, Array | BlockTree]:
     """Residual and Jacobian, from M, B, T and the system's tangent matrices. [S3] (40)"""
     return _assembled(y, problem, True)
 
 
-def matrix(jacobian: str, operator: bool, y: Array, problem: Problem) -> Array:
+def matrix(jacobian: str, operator: bool, y: Array, problem: Problem) -> Array | BlockTree:
     """The Jacobian by the one or the other way, with or without the tangent operator."""
     ways = {"autodiff": _by_columns, "analytic": _assembled}
     return ways[jacobian](y, problem, operator)[1]

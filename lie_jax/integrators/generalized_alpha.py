@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import checks, newton
+from lie_jax import checks, linear, newton
 from lie_jax.integrators import alpha_start, alpha_step
 from lie_jax.integrators.alpha_step import Problem
 from lie_jax.integrators.base import AbstractIntegrator, Step
@@ -100,18 +100,32 @@ class GeneralizedAlpha(AbstractIntegrator):
             start = alpha_start.optimal(
                 system, self._rho(state.q.dtype), self.index, t, dt, state, u
             )
-        n = alpha_step.unknowns(system, self.index)
-        nothing = newton.Inverse(jnp.zeros((n, n), state.q.dtype), jnp.zeros((), bool))
-        return Carry(
+        carry = Carry(
             start.accelerations.acceleration,
             start.auxiliary,
             start.accelerations.multipliers,
             start.shift,
-            nothing if self.newton == "modified" else None,
+            None,
         )
+        if self.newton == "modified":
+            inverse = self._no_inverse(system, t, dt, state, carry, u)
+            carry = carry._replace(kept=newton.Inverse(inverse, jnp.zeros((), bool)))
+        return carry
 
-    def step(self, system, t, dt, state, carry, u):
-        """One step."""
+    def _no_inverse(self, system, t, dt, state, carry, u):
+        if self.newton_rule == "default" and system.saddle_tree(t, state.q) is not None:
+            problem = self._problem(system, t, dt, state, carry, u)[0]
+            guess = alpha_step.guess(problem, carry.acceleration, carry.multipliers)
+            matrix = partial(alpha_step.matrix, self.jacobian, self.tangent_operator)
+            kept = jax.eval_shape(lambda y: linear.inverse(matrix(y, problem)), guess)
+            return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
+        n = alpha_step.unknowns(system, self.index)
+        return jnp.zeros((n, n), state.q.dtype)
+
+    def _problem(self, system, t, dt, state, carry, u):
+        """What a step solves, the part of its auxiliary acceleration that is known, and how much
+        of the acceleration at the end comes to it.
+        """
         rho = self._rho(state.q.dtype)
         alpha_m = (2.0 * rho - 1.0) / (rho + 1.0)
         alpha_f = rho / (rho + 1.0)
@@ -130,7 +144,12 @@ class GeneralizedAlpha(AbstractIntegrator):
             gamma=gamma / (dt * beta),
             normal=alpha_step.normal(system, t, state.q, self.index),
         )
-        guess = alpha_step.guess(problem, last, carry.multipliers)
+        return problem, a_bar, (1.0 - alpha_f) / (1.0 - alpha_m)
+
+    def step(self, system, t, dt, state, carry, u):
+        """One step."""
+        problem, a_bar, share = self._problem(system, t, dt, state, carry, u)
+        guess = alpha_step.guess(problem, carry.acceleration, carry.multipliers)
         if self.newton_rule == "holzinger2024":
             guess = jnp.zeros_like(guess)
         solution = newton.root(
@@ -142,14 +161,14 @@ class GeneralizedAlpha(AbstractIntegrator):
             problem,
         )
         end = alpha_step.end(solution.y, problem)
-        a = a_bar + (1.0 - alpha_f) / (1.0 - alpha_m) * end.acceleration
+        a = a_bar + share * end.acceleration
 
         def found(x):
             return jnp.where(solution.converged, x, jnp.nan)
 
         return Step(
             State(found(end.q), found(end.v)),
-            Carry(end.acceleration, a, end.multipliers, jnp.zeros_like(v), solution.kept),
+            Carry(end.acceleration, a, end.multipliers, jnp.zeros_like(end.v), solution.kept),
             solution.iterations,
             solution.converged,
             solution.history,

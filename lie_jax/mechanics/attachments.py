@@ -111,12 +111,6 @@ def _without_names(element):
     return dataclasses.replace(element, **blank)
 
 
-def _selection(indices: tuple[int, ...], n: int) -> np.ndarray:
-    # Row k selects the body of element k; the ground's row is zero. A product with this constant
-    # matrix gathers, one with its transpose adds up, and neither needs a scatter in reverse mode.
-    return (np.asarray(indices)[:, None] == np.arange(n)[None, :]).astype(float)
-
-
 def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
     """Values (K, ...) of the bodies with these numbers; `ground` (...) stands for -1."""
     n = values.shape[0]
@@ -126,8 +120,7 @@ def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
     ground_values = jnp.tensordot(ground_rows, ground, 0)
     if all(i < 0 for i in indices):
         return ground_values
-    selected = jnp.tensordot(jnp.asarray(_selection(indices, n), values.dtype), values, 1)
-    return selected + ground_values
+    return algebra.pick(indices, values) + ground_values
 
 
 def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
@@ -136,7 +129,7 @@ def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
         return values
     if all(i < 0 for i in indices):
         return jnp.zeros((n, *values.shape[1:]), values.dtype)
-    return jnp.tensordot(jnp.asarray(_selection(indices, n).T, values.dtype), values, 1)
+    return algebra.add_up(indices, values, n)
 
 
 def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[BodyPose, ...]:

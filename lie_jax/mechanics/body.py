@@ -5,12 +5,15 @@ frame's origin, forces) and body-fixed for what is angular (ω, ω̇, torques ab
 are those of R³ × SO(3); other formulations are pulled back from them.
 """
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.algebra import as_float
+from lie_jax.batch_algebra import four, product, skew, times
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
@@ -87,6 +90,53 @@ def inverse_dynamics(
     )
     lever = algebra.cross(body.center_of_mass, algebra.matvec(rotation.T, force))
     return force, about_center + lever
+
+
+class MotionMatrices(NamedTuple):
+    """Mass matrices of bodies, and how force and torque of their motion change: (6, 6, N)."""
+
+    mass: Float[Array, "6 6 bodies"]
+    stiffness: Float[Array, "6 6 bodies"]
+    damping: Float[Array, "6 6 bodies"]
+
+
+def motion_matrices(
+    bodies: MassProperties,
+    rotation: Float[Array, "bodies 3 3"],
+    omega: Float[Array, "bodies 3"],
+    acceleration: Float[Array, "bodies 3"],
+    domega: Float[Array, "bodies 3"],
+) -> MotionMatrices:
+    """Derivatives of `inverse_dynamics` by (r̈, ω̇), along hybrid velocities, and by them.
+
+    r̈ and ω̇ are held constant in the second, the pose in the third. Of all bodies at once and with
+    them on the last axis, which is many times faster than a `vmap`.
+    """
+    c, omega, acceleration, domega = (
+        x.T for x in (bodies.center_of_mass, omega, acceleration, domega)
+    )
+    rotation, mass = rotation.transpose(1, 2, 0), bodies.mass[None, None]
+    moment = bodies.mass[None] * c
+    lever, spin = skew(moment), skew(omega)
+    inertia = bodies.inertia.transpose(1, 2, 0) - product(lever, skew(c))
+
+    # The force is m r̈ + R (ω̇ × + ω × ω ×) m c, the torque J ω̇ + ω × J ω + m c × Rᵀ r̈ with J about
+    # the origin.
+    def inertial(x):
+        return -product(rotation, x)
+
+    coupling = inertial(lever)
+    turned_force = inertial(skew(times(skew(domega) + product(spin, spin), moment)))
+    faster_force = inertial(skew(times(spin, moment)) + product(spin, lever))
+    turned_torque = product(lever, skew(times(rotation.swapaxes(0, 1), acceleration)))
+    faster_torque = product(spin, inertia) - skew(times(inertia, omega))
+    none = jnp.zeros_like(inertia)
+    heavy = mass * jnp.eye(3, dtype=mass.dtype)[:, :, None]
+    return MotionMatrices(
+        four(heavy, coupling, coupling.swapaxes(0, 1), inertia),
+        four(none, turned_force, none, turned_torque),
+        four(none, faster_force, none, faster_torque),
+    )
 
 
 def forward_dynamics(

@@ -8,9 +8,11 @@ equations of motion M v̇ + Bᵀλ = f, the joint acts on the child with minus t
 """
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -43,6 +45,17 @@ class Wrench(NamedTuple):
 
     force: Vector
     torque: Vector
+
+
+class Stiffness(NamedTuple):
+    """Derivatives (6, 6) of the wrench on parent or child along the velocities of parent or child;
+    None for zero.
+    """
+
+    parent_by_parent: Float[Array, "6 6"]
+    parent_by_child: Float[Array, "6 6"] | None
+    child_by_parent: Float[Array, "6 6"] | None
+    child_by_child: Float[Array, "6 6"]
 
 
 def force_at(pose: BodyPose, point: Vector, force: Vector) -> Wrench:
@@ -93,6 +106,23 @@ class AbstractJoint(eqx.Module):
     ) -> tuple[Wrench, Wrench]:
         """Bᵀλ on parent and child, λ of the position and then of the velocity constraints."""
 
+    def stiffness(
+        self,
+        t: Float[Array, ""],
+        parent: BodyPose,
+        child: BodyPose,
+        multipliers: Float[Array, " all_rows"],
+    ) -> "Stiffness":
+        """Derivatives of the reactions on parent and child along their hybrid velocities.
+
+        None for what is zero whatever the poses.
+        """
+
+        def reaction(parent, child):
+            return self.reaction(t, parent, child, multipliers)
+
+        return reaction_stiffness(reaction, parent, child)
+
     @property
     def coordinate_units(self) -> tuple[str, ...]:
         """`"rad"` or `"m"` for each coordinate, if the joint has angles or distances."""
@@ -101,6 +131,23 @@ class AbstractJoint(eqx.Module):
     def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:
         """Angles, between -π and π, and distances at poses that the joint allows."""
         return jnp.zeros(0, child.position.dtype)
+
+
+def reaction_stiffness(reaction: Callable, parent: BodyPose, child: BodyPose) -> Stiffness:
+    """The derivatives of a joint's `stiffness`, by forward mode."""
+
+    def moved(direction):
+        v, omega = direction[:, :3], direction[:, 3:]
+        tangents = tuple(
+            BodyPose(algebra.matmul(pose.rotation, algebra.hat(omega[k])), v[k])
+            for k, pose in enumerate((parent, child))
+        )
+        wrenches = jax.jvp(reaction, (parent, child), tangents)[1]
+        return jnp.stack([jnp.concatenate([*wrench]) for wrench in wrenches])
+
+    directions = jnp.eye(12, dtype=child.position.dtype).reshape(12, 2, 6)
+    on_parent, on_child = jax.vmap(moved, out_axes=2)(directions)
+    return Stiffness(on_parent[:, :6], on_parent[:, 6:], on_child[:, :6], on_child[:, 6:])
 
 
 def add_torques(

@@ -9,6 +9,9 @@ from lie_jax.algebra import as_float
 from lie_jax.groups import quaternion
 from lie_jax.mechanics.joint_parts import (
     AbstractJoint,
+    BodyPose,
+    Stiffness,
+    Vector,
     add_torques,
     angle_about,
     angle_between,
@@ -57,6 +60,16 @@ class SphericalJoint(AbstractJoint):
     def reaction(self, t, parent, child, multipliers):
         """The multipliers as a force at the child's point, and its opposite at the parent's."""
         return force_between_points(self, parent, child, multipliers)
+
+    def stiffness(self, t, parent, child, multipliers):
+        """The force is constant, its torque turns with the body; neither feels the other body."""
+        on_parent = _turning(parent, self.parent_point, -multipliers)
+        return Stiffness(on_parent, None, None, _turning(child, self.child_point, multipliers))
+
+
+def _turning(pose: BodyPose, point: Vector, force: Vector) -> Float[Array, "6 6"]:
+    own = algebra.hat(algebra.matvec(pose.rotation.T, force))
+    return jnp.pad(algebra.matmul(algebra.hat(point), own), ((3, 0), (3, 0)))
 
 
 class RevoluteJoint(AbstractJoint):

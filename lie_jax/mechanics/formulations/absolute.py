@@ -13,11 +13,12 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra
 from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics import attachments, readings
+from lie_jax.mechanics import attachments, elimination, readings
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.attachments import Connected
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.formulations import tangents
+from lie_jax.mechanics.formulations import step_blocks, tangents
+from lie_jax.mechanics.formulations.step_blocks import Sums
 from lie_jax.mechanics.joint_parts import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.readings import JointReaction
@@ -90,10 +91,7 @@ class RigidBodySystem(AbstractSystem):
 
         Singular where coordinates are redundant, along what their own constraints forbid.
         """
-        rotation, _ = self.poses(q)
-        hybrid = jax.vmap(rigid.mass_matrix)(self.bodies, rotation)
-        frame = jax.vmap(self._hybrid_from_velocity)(rotation, self._split(q))
-        blocks = jnp.einsum("nij,nik,nkl->njl", frame, hybrid, frame)
+        blocks = self._masses(q, self.poses(q)[0])
         eye = jnp.eye(len(self.names), dtype=q.dtype)
         return jnp.einsum("nij,nm->nimj", blocks, eye).reshape(self.nv, self.nv)
 
@@ -212,6 +210,55 @@ class RigidBodySystem(AbstractSystem):
             *map(self._split, (q, v, acceleration, self._of_coordinates(multipliers))),
         )
 
+    @property
+    def _order(self) -> elimination.Order | None:
+        if self.formulation.rows:
+            return None
+        return elimination.order_of(len(self.names), self.joints, self.forces)
+
+    def saddle_tree(self, t, q):
+        """[[M, Bᵀ], [B, 0]] in blocks along the joints, for many bodies without a loop."""
+        order = self._order
+        if order is None:
+            return None
+        t, own = jnp.asarray(t, q.dtype), self._split(q)
+        rotation, position = self.poses(q)
+        columns = step_blocks.reactions(
+            self.formulation, order, self.joints, t, own, rotation, position
+        )
+        masses = Sums(self._masses(q, rotation).transpose(1, 2, 0))
+        return step_blocks.tree(order, masses, columns, None)
+
+    def step_tree(self, t, q, v, acceleration, multipliers, u, x, factors):
+        """[[M + d C + k K T, Bᵀ], [B T, 0]] in blocks along the joints, likewise."""
+        order = self._order
+        if order is None:
+            return None
+        t = jnp.asarray(t, q.dtype)
+        rotation, position = self.poses(q)
+        motion = step_blocks.Motion(
+            *map(self._split, (q, v, acceleration)), rotation=rotation, position=position
+        )
+        columns = step_blocks.reactions(
+            self.formulation, order, self.joints, t, motion.q, rotation, position
+        )
+        stiffness, damping, masses = step_blocks.matrices(
+            self.formulation,
+            order,
+            self.bodies,
+            self.gravity,
+            self.joints,
+            self.forces,
+            self._of_joints(multipliers),
+            t,
+            u,
+            motion,
+        )
+        operator = None if x is None else step_blocks.operators(self.formulation, self._split(x))
+        dynamic = Sums(masses).plus(damping, factors.damping)
+        dynamic = dynamic.plus(stiffness.times(order, operator), factors.stiffness)
+        return step_blocks.tree(order, dynamic, columns, operator)
+
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
         if self._joint_rows or self.velocity_rows:
@@ -290,6 +337,13 @@ class RigidBodySystem(AbstractSystem):
 
     def _velocities(self, rotation: Array, q: Array, v: Array) -> tuple[Array, Array]:
         return jax.vmap(self.formulation.hybrid_velocity)(rotation, self._split(q), self._split(v))
+
+    def _masses(self, q: Array, rotation: Array) -> Array:
+        hybrid = jax.vmap(rigid.mass_matrix)(self.bodies, rotation)
+        if self.formulation.hybrid:
+            return hybrid
+        frame = jax.vmap(self._hybrid_from_velocity)(rotation, self._split(q))
+        return jnp.einsum("nij,nik,nkl->njl", frame, hybrid, frame)
 
     def _hybrid_from_velocity(self, rotation: Array, q: Array) -> Array:
         basis = jnp.eye(self.formulation.nv, dtype=q.dtype)

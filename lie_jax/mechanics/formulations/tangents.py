@@ -85,6 +85,18 @@ class _Blocks(NamedTuple):
     values: Array
 
 
+class Changes(NamedTuple):
+    """Derivatives (count, free, free, nv, 6) of what the elements of a term do to their bodies.
+
+    Hybrid wrenches on the free slots of the first axis, along the unit velocities of those of the
+    second, and with respect to these velocities if they matter.
+    """
+
+    term: Term
+    stiffness: Array
+    damping: Array | None
+
+
 class _Body(NamedTuple):
     # What differs between the bodies besides coordinates and velocities.
     properties: MassProperties
@@ -109,8 +121,9 @@ def matrices(
     constraints among coordinates.
     """
     n = v.shape[0]
-    moving = jax.vmap(lambda q, v: _moving(space, q, v))(q, v)
-    stiffness, damping, total = _of_terms(terms, moving)
+    moving = motions(space, q, v)
+    changes, total = of_terms(terms, moving)
+    stiffness, damping = _placed(changes)
     home = space.configuration(jnp.zeros(3, q.dtype), jnp.eye(4, dtype=q.dtype)[0])
 
     def pulled_back(rows, wrenches):
@@ -129,6 +142,25 @@ def matrices(
         of_terms = joined._replace(values=pulled_back(joined.rows, joined.values))
         return _full(_joined([_Blocks(everyone, everyone, own), of_terms]), n)
 
+    by_q, by_v = of_bodies(space, bodies, gravity, total, q, v, dv, multipliers)
+    return TangentMatrices(assembled(stiffness, by_q), assembled(damping, by_v))
+
+
+def of_bodies(
+    space: AbstractBodySpace,
+    bodies: MassProperties,
+    gravity: Float[Array, "3"],
+    total: Wrench,
+    q: Float[Array, "bodies nq"],
+    v: Float[Array, "bodies nv"],
+    dv: Float[Array, "bodies nv"],
+    multipliers: Float[Array, "bodies rows"],
+) -> tuple[Float[Array, "bodies nv nv"], Float[Array, "bodies nv nv"]]:
+    """Stiffness and damping of the bodies alone, under constant hybrid wrenches besides gravity.
+
+    The first axis of a matrix has the velocities along which it is taken.
+    """
+
     def own(body: _Body, q, v):
         rotation, _ = space.pose(q)
         _, omega = space.hybrid_velocity(rotation, q, v)
@@ -146,14 +178,20 @@ def matrices(
         by_q = _along(space, lambda q: own(body, q, v), q)
         return by_q, jax.jacfwd(lambda v: own(body, q, v))(v).T
 
-    by_q, by_v = jax.vmap(of_body)(_Body(bodies, dv, multipliers, total), q, v)
-    return TangentMatrices(assembled(stiffness, by_q), assembled(damping, by_v))
+    return jax.vmap(of_body)(_Body(bodies, dv, multipliers, total), q, v)
 
 
 def _along(space: AbstractBodySpace, function: Callable, q: Array) -> Any:
     """Derivatives of function(q), first axis the unit velocities."""
     basis = jnp.eye(space.nv, dtype=q.dtype)
     return jax.vmap(lambda e: jax.jvp(function, (q,), (space.lift(q, e),))[1])(basis)
+
+
+def motions(
+    space: AbstractBodySpace, q: Float[Array, "bodies nq"], v: Float[Array, "bodies nv"]
+) -> _Moving:
+    """How all bodies move."""
+    return jax.vmap(lambda q, v: _moving(space, q, v))(q, v)
 
 
 def _moving(space: AbstractBodySpace, q: Array, v: Array) -> _Moving:
@@ -166,23 +204,20 @@ def _moving(space: AbstractBodySpace, q: Array, v: Array) -> _Moving:
     return _Moving(motion(q, v), _along(space, lambda q: motion(q, v), q), units)
 
 
-def _of_terms(
-    terms: Sequence[Term], moving: _Moving
-) -> tuple[list[_Blocks], list[_Blocks], Wrench]:
-    """Stiffness and damping in hybrid components, (T, nv, 6), and all wrenches on each body."""
-    (pose, velocity), _, units = moving
+def of_terms(terms: Sequence[Term], moving: _Moving) -> tuple[list[Changes], Wrench]:
+    """Stiffness and damping of those that act on bodies, and all wrenches on each body."""
+    (pose, velocity), _, _ = moving
     total = Wrench(jnp.zeros_like(velocity.linear), jnp.zeros_like(velocity.linear))
     terms = [term for term in terms if term.free]
     if not terms:
-        return [], [], total
+        return [], total
     ground = jax.tree.map(lambda x: jnp.zeros_like(x[0]), moving)
     identity = BodyPose(jnp.eye(3, dtype=pose.position.dtype), ground.motion[0].position)
     ground = ground._replace(motion=(identity, ground.motion[1]))
     # One gather for all: XLA would repeat what leads to each of many.
     everywhere = sum((slot for term in terms for slot in term.group.bodies), ())
     moving = jax.tree.map(lambda x, at_rest: _of_bodies(everywhere, x, at_rest), moving, ground)
-    nv, start = units.linear.shape[1], 0
-    stiffness, damping = [], []
+    start, found = 0, []
     for term in terms:
         slots = []
         for bodies in term.group.bodies:
@@ -193,14 +228,24 @@ def _of_terms(
             term.parameters, tuple(slots)
         )
         total = attachments.gather(total, term.group, wrenches)
+        found.append(Changes(term, changes[0], changes[1] if term.damped else None))
+    return found, total
+
+
+def _placed(changes: list[Changes]) -> tuple[list[_Blocks], list[_Blocks]]:
+    """Stiffness and damping as blocks with their places."""
+    stiffness, damping = [], []
+    for term, *both in changes:
         at = [term.group.bodies[k] for k in term.free]
         rows, columns = zip(
             *((row[k], column[k]) for k in range(term.group.count) for row in at for column in at),
             strict=True,
         )
-        for blocks, values in zip((stiffness, damping), changes, strict=False):
-            blocks.append(_Blocks(rows, columns, values.reshape(-1, nv, 6)))
-    return stiffness, damping, total
+        for blocks, values in zip((stiffness, damping), both, strict=True):
+            if values is not None:
+                nv = values.shape[-2]
+                blocks.append(_Blocks(rows, columns, values.reshape(-1, nv, 6)))
+    return stiffness, damping
 
 
 def _derivatives(term: Term, parameters: Any, slots: tuple[_Moving, ...]):
