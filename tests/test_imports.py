@@ -17,7 +17,17 @@ PACKAGE = Path(lie_jax.__file__).parent
 # are siblings.
 LAYERS = [
     {
-        *("algebra", "batch_algebra", "block_trees", "checks", "config", "derivatives", "memory", "trajectory", "linear"),
+        *(
+            "algebra",
+            "batch_algebra",
+            "block_trees",
+            "checks",
+            "config",
+            "derivatives",
+            "memory",
+            "trajectory",
+            "linear",
+        ),
         "integrators.tableaux",
     },
     {"series"},
