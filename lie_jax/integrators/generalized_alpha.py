@@ -12,6 +12,7 @@ from lie_jax import checks, newton
 from lie_jax.integrators import alpha_start, alpha_step
 from lie_jax.integrators.alpha_step import Problem
 from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.one_function import one_function
 from lie_jax.system import Accelerations, State
 
 
@@ -112,6 +113,9 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     def step(self, system, t, dt, state, carry, u):
         """One step."""
+        return one_function(type(self)._step, self, system, t, dt, state, carry, u)
+
+    def _step(self, system, t, dt, state, carry, u):
         rho = self._rho(state.q.dtype)
         alpha_m = (2.0 * rho - 1.0) / (rho + 1.0)
         alpha_f = rho / (rho + 1.0)
