@@ -148,11 +148,13 @@ def _needs_library(kind: str, operation: Any) -> bool:
         return max(_count(x.type) for x in operation.operands) >= _SMALL_SUM
     if kind != "dot_general":
         return False
-    left, right = (ir.RankedTensorType(x.type) for x in operation.operands)
+    left, right = (ir.RankedTensorType(x.type).shape for x in operation.operands)
     where = hlo.DotDimensionNumbers(operation.attributes["dot_dimension_numbers"])
-    held = len(where.lhs_batching_dimensions) + len(where.lhs_contracting_dimensions)
-    with_vector = min(left.rank, right.rank) == held
-    return not with_vector and max(*left.shape, *right.shape) > _SMALL_PRODUCT
+    batch = int(np.prod([left[k] for k in where.lhs_batching_dimensions]))
+    summed = int(np.prod([left[k] for k in where.lhs_contracting_dimensions]))
+    rows = int(np.prod(left)) // max(batch * summed, 1)
+    columns = int(np.prod(right)) // max(batch * summed, 1)
+    return min(rows, columns, summed) > 1 and max(rows, columns, summed) > _SMALL_PRODUCT
 
 
 def _count(kind: Any) -> int:

@@ -117,6 +117,12 @@ def _selection(indices: tuple[int, ...], n: int) -> np.ndarray:
     return (np.asarray(indices)[:, None] == np.arange(n)[None, :]).astype(float)
 
 
+def _combined(weights: np.ndarray, values: Array) -> Array:
+    """Sums (m, ...) of values (n, ...) with constant weights (m, n)."""
+    weights = weights.reshape(*weights.shape, *[1] * (values.ndim - 1))
+    return jnp.sum(jnp.asarray(weights, values.dtype) * values[None], axis=1)
+
+
 def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
     """Values (K, ...) of the bodies with these numbers; `ground` (...) stands for -1."""
     n = values.shape[0]
@@ -126,7 +132,7 @@ def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
     ground_values = jnp.tensordot(ground_rows, ground, 0)
     if all(i < 0 for i in indices):
         return ground_values
-    selected = jnp.tensordot(jnp.asarray(_selection(indices, n), values.dtype), values, 1)
+    selected = _combined(_selection(indices, n), values)
     return selected + ground_values
 
 
@@ -136,7 +142,7 @@ def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
         return values
     if all(i < 0 for i in indices):
         return jnp.zeros((n, *values.shape[1:]), values.dtype)
-    return jnp.tensordot(jnp.asarray(_selection(indices, n).T, values.dtype), values, 1)
+    return _combined(_selection(indices, n).T, values)
 
 
 def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[BodyPose, ...]:
