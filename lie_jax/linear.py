@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 # Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
 # from compiling the time loop around it into one function.
-_ELIMINATION_LIMIT = 70
+_ELIMINATION_LIMIT = 36
 # Sums over products of so many numbers go to a library.
 _LARGEST_SUM = 4000
 
@@ -64,24 +64,35 @@ def _eliminate_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[A
     return table[: b.shape[0], n:]
 
 
-def _solved(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
-    """By blocks, and once more with pivots if that has not solved the equations.
-
-    The first way is backward stable for matrices of mechanical systems, regular mass matrix first;
-    whether it was is measured, row by row, by what it leaves of the equations.
-    """
+def _solved(
+    a: Float[Array, "n n"], b: Float[Array, "n m"], error: float | None = None
+) -> Float[Array, "n m"]:
+    # By blocks, and anew with pivots where that has not solved the equations: what is left of each
+    # is compared with its terms.
     x = _eliminate_blocks(a, b)
     left = jnp.abs(product(a, x) - b)
     size = product(jnp.abs(a), jnp.abs(x)) + jnp.abs(b)
-    bad = ~jnp.all(left <= _BACKWARD_ERROR * jnp.finfo(a.dtype).eps * size)
+    error = _ROUNDING * float(jnp.finfo(a.dtype).eps) if error is None else error
+    bad = ~jnp.all(left <= error * size)
     # A loop and no branch: of a batch it runs only if one member needs it.
     return jax.lax.while_loop(
         lambda carry: carry[1], lambda carry: (_eliminate(a, b), jnp.zeros((), bool)), (x, bad)
     )[0]
 
 
-# In units of rounding; elimination with pivots stays below the number of unknowns.
-_BACKWARD_ERROR = 1e3
+# What elimination with pivots leaves of small systems, in units of rounding, stays well below it.
+_ROUNDING = 1e3
+
+
+def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Solution of a x = b up to the square root of the machine epsilon; not to be differentiated.
+
+    Relative to the terms of each equation: what a Newton iteration needs that is followed by
+    another one, or whose correction is small. A singular matrix gives non-finite numbers.
+    """
+    if b.shape[0] > _ELIMINATION_LIMIT:
+        return jnp.linalg.solve(a, b)
+    return _solved(a, b[:, None], float(jnp.finfo(a.dtype).eps) ** 0.5)[:, 0]
 
 
 def _eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:

@@ -156,10 +156,6 @@ def _by_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Arra
     return value, linear.regularized(jacobian, y.shape[0] - problem.system.nv)
 
 
-# How many columns of a Jacobian are found together.
-_COLUMNS = 9
-
-
 def _by_own_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Array]:
     # The other columns and rows are those of B, and zero.
     system, at = problem.system, end(y, problem)
@@ -176,8 +172,7 @@ def _by_own_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, 
         return push(*changes, problem.beta * direction)
 
     basis = jnp.eye(system.nv, dtype=y.dtype)
-    # A few columns together: sums over larger arrays are no part of one function.
-    own = jax.lax.map(lambda both: column(*both), (basis, moved.T), batch_size=_COLUMNS).T
+    own = jax.vmap(column, in_axes=(0, 1), out_axes=1)(basis, moved)
     if not system.nc:
         return value, own
     b = system.constraint_jacobian(problem.t, at.q)
