@@ -6,7 +6,7 @@ from jaxtyping import Array, Float
 
 # Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
 # from compiling the time loop around it into one function.
-_ELIMINATION_LIMIT = 36
+_ELIMINATION_LIMIT = 18
 # Sums over products of so many numbers go to a library.
 _LARGEST_SUM = 4000
 
@@ -35,7 +35,9 @@ def _padded(a: Array, b: Array) -> Array:
     table = jnp.concatenate([a, jnp.zeros((n, more), a.dtype), b], axis=1)
     if not more:
         return table
-    last = jnp.concatenate([jnp.eye(more, n + more, n, a.dtype), jnp.zeros((more, b.shape[1]), a.dtype)], axis=1)
+    last = jnp.concatenate(
+        [jnp.eye(more, n + more, n, a.dtype), jnp.zeros((more, b.shape[1]), a.dtype)], axis=1
+    )
     return jnp.concatenate([table, last])
 
 
@@ -52,11 +54,11 @@ def _eliminate_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[A
         own = product(_inverse_3(square), own)
         is_own = (rows >= first) & (rows < first + 3)
         # The rows of the block become `own`, the others lose their part in its columns.
-        factors = jnp.where(is_own[:, None], rows[:, None] == first + jnp.arange(3), -columns)
-        factors = factors.astype(table.dtype)
+        units = rows[:, None] == (first + jnp.arange(3))[None, :]
+        factors = jnp.where(is_own[:, None], units.astype(table.dtype), -columns)
         kept = jnp.where(is_own[:, None], 0.0, table)
         for k in range(3):
-            kept = kept + factors[:, k, None] * own[k]
+            kept = kept + factors[:, k, None] * own[None, k]
         return kept
 
     # A loop, for XLA would compute the entries of blocks in a row again and again.

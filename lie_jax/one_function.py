@@ -26,17 +26,18 @@ _NAME = "one_function"
 _SMALL_SUM, _SMALL_PRODUCT = 4096, 6
 # What XLA compiles in place. Other operations (solutions by LAPACK, scatters, sorts, callbacks,
 # communication) are calls of libraries, which a small call cannot hold.
-_PLAIN = frozenset(
-    """abs add and atan2 broadcast_in_dim broadcast case cbrt ceil clamp compare complex concatenate
-    constant convert cosine count_leading_zeros divide dot_general dynamic_slice
-    dynamic_update_slice exponential exponential_minus_one floor gather get_tuple_element if imag
-    iota is_finite log log_plus_one logistic maximum minimum multiply negate not
-    optimization_barrier or pad popcnt power real reduce reduce_precision remainder reshape return
-    reverse round_nearest_afz round_nearest_even rsqrt select shift_left shift_right_arithmetic
-    shift_right_logical sign sine slice sqrt subtract tan tanh transpose tuple while xor
-    acos acosh asin asinh atan atanh cosh erf erf_inv erfc lgamma digamma sinh square
-    constant_like broadcast_add broadcast_multiply""".split()
-)
+_OPERATIONS = """
+    abs acos acosh add and asin asinh atan atan2 atanh broadcast broadcast_add broadcast_in_dim
+    broadcast_multiply case cbrt ceil clamp compare complex concatenate constant constant_like
+    convert cosh cosine count_leading_zeros digamma divide dot_general dynamic_slice
+    dynamic_update_slice erf erf_inv erfc exponential exponential_minus_one floor gather
+    get_tuple_element if imag iota is_finite lgamma log log_plus_one logistic maximum minimum
+    multiply negate not optimization_barrier or pad popcnt power real reduce reduce_precision
+    remainder reshape return reverse round_nearest_afz round_nearest_even rsqrt select shift_left
+    shift_right_arithmetic shift_right_logical sign sine sinh slice sqrt square subtract tan tanh
+    transpose tuple while xor
+"""
+_PLAIN = frozenset(_OPERATIONS.split())
 
 
 def one_function(function: Callable, *arguments: Any) -> Any:
@@ -76,12 +77,12 @@ def _marked(tree: Any) -> Any:
     return jax.tree.map(_mark.bind, tree)
 
 
-def _MARKS():
+def _marks():
     marks = {"inlineable": "false", "xla_cpu_small_call": "true"}
     return ir.DictAttr.get({key: ir.StringAttr.get(text) for key, text in marks.items()})
 
 
-def _GREATER():
+def _greater():
     return hlo.ComparisonDirectionAttr.get("GT")
 
 
@@ -98,7 +99,7 @@ def _lowered(context, value):
         for call in _calls(value):
             function = module.symbol_table[_callee(call)]
             if _small(module.symbol_table, _callee(call)) and _pinned(function):
-                call.attributes[_ATTRIBUTES] = _MARKS()
+                call.attributes[_ATTRIBUTES] = _marks()
     return [value]
 
 
@@ -110,7 +111,7 @@ def _calls(value: Any) -> list:
     reverse mode computes again before it goes back.
     """
     call = value.owner
-    if isinstance(call, ir.Block) or not _NAME in _callee(call.operation):
+    if isinstance(call, ir.Block) or _NAME not in _callee(call.operation):
         return []
     before = {id(x.owner): x.owner for x in call.operands if not isinstance(x.owner, ir.Block)}
     own = [other.operation for other in before.values() if _NAME in _callee(other.operation)]
@@ -188,7 +189,7 @@ def _pinned(function: Any) -> bool:
             own = ir.RankedTensorType.get((), ir.RankedTensorType(x.type).element_type)
             total = hlo.add(total, hlo.convert(scalar, hlo.reshape(own, first)))
         infinity = hlo.constant(ir.DenseElementsAttr.get(np.float32(np.inf)))
-        beyond = hlo.compare(hlo.abs(total), infinity, _GREATER())
+        beyond = hlo.compare(hlo.abs(total), infinity, _greater())
         place = min(filled, key=lambda k: _count(end.operands[k].type))
         result = end.operands[place]
         is_bool = str(ir.RankedTensorType(result.type).element_type) == "i1"

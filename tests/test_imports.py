@@ -16,7 +16,16 @@ PACKAGE = Path(lie_jax.__file__).parent
 # Each layer imports from layers above it in this list and from its own; integrators and mechanics
 # are siblings.
 LAYERS = [
-    {"algebra", "checks", "config", "derivatives", "trajectory", "linear", "integrators.tableaux"},
+    {
+        "algebra",
+        "checks",
+        "config",
+        "derivatives",
+        "trajectory",
+        "linear",
+        "integrators.tableaux",
+        "one_function",
+    },
     {"series"},
     {
         *("groups.rotation_algebra", "groups.quaternion", "groups.so3", "groups.se3"),
