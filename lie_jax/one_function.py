@@ -53,7 +53,7 @@ def one_function(function: Callable, *arguments: Any) -> Any:
         numbers, rest = eqx.partition(function(*eqx.combine(arrays, static)), _is_filled)
         empty, rest = eqx.partition(rest, eqx.is_array)
         # What has no entries is made anew outside.
-        others.append((jax.tree.map(lambda x: (x.shape, x.dtype), empty), rest))
+        others.append((jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), empty), rest))
         return numbers
 
     others: list = []
@@ -61,11 +61,7 @@ def one_function(function: Callable, *arguments: Any) -> Any:
     # In reverse mode the marks of the arguments are those of the call that goes back.
     numbers = _marked(jax.jit(filled)(_marked(arrays)))
     empty, rest = others[-1]
-    empty = jax.tree.map(
-        lambda x: jnp.zeros(*x),
-        empty,
-        is_leaf=lambda x: isinstance(x, tuple) and len(x) == 2 and isinstance(x[1], np.dtype),
-    )
+    empty = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), empty)
     return eqx.combine(numbers, empty, rest)
 
 
@@ -182,13 +178,15 @@ def _pinned(function: Any) -> bool:
     with ir.InsertionPoint(end), ir.Location.unknown():
         number = ir.F32Type.get()
         scalar = ir.RankedTensorType.get((), number)
-        total = hlo.constant(ir.DenseElementsAttr.get(np.float32(0.0)))
+        total = hlo.constant(ir.DenseElementsAttr.get_splat(scalar, ir.FloatAttr.get(number, 0.0)))
         for x in arguments:
             rank = ir.RankedTensorType(x.type).rank
             first = hlo.slice(x, [0] * rank, [1] * rank, [1] * rank) if rank else x
             own = ir.RankedTensorType.get((), ir.RankedTensorType(x.type).element_type)
             total = hlo.add(total, hlo.convert(scalar, hlo.reshape(own, first)))
-        infinity = hlo.constant(ir.DenseElementsAttr.get(np.float32(np.inf)))
+        infinity = hlo.constant(
+            ir.DenseElementsAttr.get_splat(scalar, ir.FloatAttr.get(number, np.inf))
+        )
         beyond = hlo.compare(hlo.abs(total), infinity, _greater())
         place = min(filled, key=lambda k: _count(end.operands[k].type))
         result = end.operands[place]
