@@ -30,7 +30,7 @@ def measure(repeats: int) -> dict[str, float]:
     import jax.numpy as jnp
 
     import lie_jax
-    from models import heavy_top, rotor, three_bodies
+    from models import heavy_top, puma560, rotor, slider_crank, three_bodies
 
     lie_jax.enable_x64()
     figures = {}
@@ -92,6 +92,13 @@ def measure(repeats: int) -> dict[str, float]:
     figures["three bodies in joint coordinates, RK44"] = step_cost(
         three_bodies.build, lie_jax.RKMK("rk4"), 1e-4
     )
+    # Newton iterations a step: one for the rotor, two for the others.
+    for name, build, dt in (
+        ("rotor", rotor.build, 1e-5),
+        ("slider-crank", slider_crank.build, 1e-4),
+        ("Puma 560", puma560.build, 1e-3),
+    ):
+        figures[f"{name}, generalized-α"] = step_cost(build, lie_jax.GeneralizedAlpha(0.9), dt)
     for name, stabilization in (
         ("projection", lie_jax.Projection()),
         ("Baumgarte", lie_jax.Baumgarte(50.0)),

@@ -10,6 +10,96 @@ from lie_jax.block_trees import LIGHTEST, BlockTree
 # Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
 # from compiling the time loop around it into one function.
 _ELIMINATION_LIMIT = 18
+# Sums over products of so many numbers go to a library.
+_LARGEST_SUM = 4000
+
+
+def product(a: Float[Array, "m n"], b: Float[Array, "n p"]) -> Float[Array, "m p"]:
+    """Product of two matrices without a call of a library."""
+    if a.shape[0] * b.size <= _LARGEST_SUM:
+        return jnp.sum(a[:, :, None] * b[None, :, :], axis=1)
+    return jax.lax.map(lambda row: row @ b, a)
+
+
+def _inverse_3(a: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    # By the adjugate; numbers that are not finite where the matrix is singular.
+    tiled = jnp.tile(a, (2, 2))
+
+    def turned(i, j):
+        return tiled[i : i + 3, j : j + 3]
+
+    cofactors = turned(1, 1) * turned(2, 2) - turned(1, 2) * turned(2, 1)
+    return cofactors.T / jnp.sum(a[0] * cofactors[0])
+
+
+def _padded(a: Array, b: Array) -> Array:
+    """The table [a, b] with rows and columns of the identity, to a multiple of three of them."""
+    n, more = b.shape[0], -b.shape[0] % 3
+    table = jnp.concatenate([a, jnp.zeros((n, more), a.dtype), b], axis=1)
+    if not more:
+        return table
+    last = jnp.concatenate(
+        [jnp.eye(more, n + more, n, a.dtype), jnp.zeros((more, b.shape[1]), a.dtype)], axis=1
+    )
+    return jnp.concatenate([table, last])
+
+
+def _eliminate_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    # Gauss-Jordan elimination by blocks (3, 3) on the diagonal, without pivots.
+    table = _padded(a, b)
+    n = table.shape[0]
+    rows = jnp.arange(n)
+
+    def block(first, table):
+        own = jax.lax.dynamic_slice_in_dim(table, first, 3, axis=0)
+        columns = jax.lax.dynamic_slice_in_dim(table, first, 3, axis=1)
+        square = jax.lax.dynamic_slice_in_dim(own, first, 3, axis=1)
+        own = product(_inverse_3(square), own)
+        is_own = (rows >= first) & (rows < first + 3)
+        # The rows of the block become `own`, the others lose their part in its columns.
+        units = rows[:, None] == (first + jnp.arange(3))[None, :]
+        factors = jnp.where(is_own[:, None], units.astype(table.dtype), -columns)
+        kept = jnp.where(is_own[:, None], 0.0, table)
+        for k in range(3):
+            kept = kept + factors[:, k, None] * own[None, k]
+        return kept
+
+    # A loop, for XLA would compute the entries of blocks in a row again and again.
+    table = jax.lax.fori_loop(0, n // 3, lambda k, table: block(3 * k, table), table)
+    return table[: b.shape[0], n:]
+
+
+def _solved(
+    a: Float[Array, "n n"], b: Float[Array, "n m"], error: float | None = None
+) -> Float[Array, "n m"]:
+    # By blocks, and anew with pivots where that has not solved the equations: what is left of each
+    # is compared with its terms.
+    x = _eliminate_blocks(a, b)
+    left = jnp.abs(product(a, x) - b)
+    size = product(jnp.abs(a), jnp.abs(x)) + jnp.abs(b)
+    error = _ROUNDING * float(jnp.finfo(a.dtype).eps) if error is None else error
+    bad = ~jnp.all(left <= error * size)
+    # A loop and no branch: of a batch it runs only if one member needs it.
+    return jax.lax.while_loop(
+        lambda carry: carry[1], lambda carry: (_eliminate(a, b), jnp.zeros((), bool)), (x, bad)
+    )[0]
+
+
+# What elimination with pivots leaves of small systems, in units of rounding, stays well below it.
+_ROUNDING = 1e3
+
+
+def solve_roughly(a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Solution of a x = b up to the square root of the machine epsilon; not to be differentiated.
+
+    Relative to the terms of each equation: what a Newton iteration needs that is followed by
+    another one, or whose correction is small. A singular matrix gives non-finite numbers.
+    """
+    if isinstance(a, BlockTree):
+        return a.solve(b)
+    if b.shape[0] > _ELIMINATION_LIMIT:
+        return _by_lapack(a, b[:, None])[:, 0]
+    return _solved(a, b[:, None], float(jnp.finfo(a.dtype).eps) ** 0.5)[:, 0]
 
 
 def _eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
@@ -56,7 +146,7 @@ def _batch(size: int, batched: list[bool], a: Array, b: Array) -> tuple[Array, b
 
 
 def _solve(a: Array, b: Array) -> Array:
-    method = _by_lapack if b.shape[0] > _ELIMINATION_LIMIT else _eliminate
+    method = _by_lapack if b.shape[0] > _ELIMINATION_LIMIT else _solved
     return method(a, b.reshape(b.shape[0], -1)).reshape(b.shape)
 
 

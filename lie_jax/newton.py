@@ -116,7 +116,7 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
     def iterate(carry):
         root, _ = carry
         value, jacobian = linearize(root.y, args)
-        correction = -linear.solve(jacobian, value)
+        correction = -linear.solve_roughly(jacobian, value)
         y = root.y + correction
         finite = jnp.isfinite(jnp.sum(correction))
         done = converged(correction, value, y, args) & finite

@@ -159,6 +159,8 @@ def _by_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Arra
     tree = _tree(y, problem, at, operator)
     if tree is not None:
         return _equations(problem, at), tree
+    if problem.normal is None and not problem.system.velocity_rows:
+        return _by_own_columns(y, problem, operator)
     value, push = jax.linearize(lambda end: _equations(problem, end), at)
 
     def column(direction):
@@ -166,6 +168,32 @@ def _by_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Arra
 
     jacobian = jax.vmap(column, out_axes=1)(jnp.eye(y.shape[0], dtype=y.dtype))
     return value, linear.regularized(jacobian, y.shape[0] - problem.system.nv)
+
+
+def _by_own_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Array]:
+    # The other columns and rows are those of B, and zero.
+    system, at = problem.system, end(y, problem)
+    held = at.multipliers, problem.u
+
+    def dynamic(*moving):
+        return system.residual(problem.t, *moving, *held) / problem.beta
+
+    value, push = jax.linearize(dynamic, *at[:3])
+    moved = _moved(y, problem, operator)
+
+    def column(direction, along):
+        changes = system.space.lift(at.q, along), problem.gamma * direction
+        return push(*changes, problem.beta * direction)
+
+    basis = jnp.eye(system.nv, dtype=y.dtype)
+    own = jax.vmap(column, in_axes=(0, 1), out_axes=1)(basis, moved)
+    if not system.nc:
+        return value, own
+    b = system.constraint_jacobian(problem.t, at.q)
+    none = jnp.zeros((system.nc, system.nc), y.dtype)
+    jacobian = jnp.block([[own, b.T], [linear.product(b, moved), none]])
+    value = jnp.concatenate([value, system.constraint(problem.t, at.q)])
+    return value, linear.regularized(jacobian, system.nc)
 
 
 def _assembled(y: Array, problem: Problem, operator: bool) -> tuple[Array, Array | BlockTree]:
