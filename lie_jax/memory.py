@@ -2,8 +2,7 @@
 
 import os
 from pathlib import Path
-
-import jax
+from typing import Any
 
 
 def of_host() -> int:
@@ -15,7 +14,7 @@ def of_host() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def of_device(device: jax.Device) -> int:
+def of_device(device: Any) -> int:
     """Bytes that are free on a device; those on the host share its memory."""
     statistics = device.memory_stats() or {}
     if "bytes_limit" not in statistics:

@@ -175,10 +175,10 @@ def _by_own_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, 
     system, at = problem.system, end(y, problem)
     held = at.multipliers, problem.u
 
-    def dynamic(*moving):
-        return system.residual(problem.t, *moving, *held) / problem.beta
+    def dynamic(q, v, acceleration):
+        return system.residual(problem.t, q, v, acceleration, *held) / problem.beta
 
-    value, push = jax.linearize(dynamic, *at[:3])
+    value, push = jax.linearize(dynamic, at.q, at.v, at.acceleration)
     moved = _moved(y, problem, operator)
 
     def column(direction, along):
