@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 from tqdm import tqdm
 
-from lie_jax import adjoints, checks, newton
+from lie_jax import adjoints, checks, newton, one_function
 from lie_jax.adjoints import Blocks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -110,6 +110,12 @@ def _sample(system, integrator, dt, inputs, loop: _Loop) -> _Sample:
 @eqx.filter_jit
 def _run(system, integrator, loop, dt, inputs, schedule):
     """All saved instants after the first, and the Newton iterations of each step."""
+    return one_function.call(
+        lambda *arguments: _all_steps(*arguments, schedule), system, integrator, loop, dt, inputs
+    )
+
+
+def _all_steps(system, integrator, loop, dt, inputs, schedule):
     steps, save_every, blocks = schedule
     step = jax.checkpoint(
         lambda loop: _step(system, integrator, dt, inputs, loop),

@@ -1,0 +1,128 @@
+"""Time loops that XLA compiles into one function on the CPU.
+
+On its own, XLA runs a loop on the CPU as one kernel after the other, 20 to 50 ns each: for small
+systems many times what the arithmetic costs. A call with the attribute `xla_cpu_small_call` becomes
+one native function with all its loops; XLA itself sets it for loops below a size that only
+`XLA_FLAGS` can change (see `lie_jax.configure_cpu`). Here it is set for the calls that gain by it:
+of small arrays, not batched, on the CPU, made of what such a function can hold. The results differ
+in the last digits at most. A version of XLA that does not know the attribute ignores it.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+from jax.interpreters.mlir import ir
+
+# From this number of elements on, XLA hands sums and products to libraries, which such a function
+# cannot call; arrays of this size keep several kernels, and cores, busy anyhow.
+_LARGE = 4096
+
+# Operations that such a function cannot hold: library calls, and what is compiled apart.
+_UNAVAILABLE = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "custom_call scatter sort fft cholesky triangular_solve convolution select_and_scatter "
+        "infeed outfeed send recv rng_bit_generator all_gather all_reduce all_to_all "
+        "collective_permute collective_broadcast reduce_scatter partition_id replica_id"
+    ).split()
+)
+# Moving parts of a trajectory, however long it is, is nothing that the above concerns.
+_MOVING = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "while case if return dynamic_slice dynamic_update_slice slice reshape broadcast_in_dim "
+        "concatenate constant iota pad tuple get_tuple_element optimization_barrier"
+    ).split()
+) | {"func.call", "func.return", "sdy.return"}
+
+
+_ATTRIBUTES = "mhlo.frontend_attributes"
+
+
+def call(function: Callable, *arguments: Any) -> Any:
+    """`function(*arguments)`, compiled into one function of its own where that is possible.
+
+    Takes and returns pytrees; parts that are no arrays count as constants.
+    """
+    arrays, rest = eqx.partition(arguments, eqx.is_array)
+
+    @jax.jit
+    def of_arrays(arrays):
+        return function(*eqx.combine(arrays, rest))
+
+    return _marked(of_arrays(_marked(arrays)))
+
+
+def _marked(tree: Any) -> Any:
+    return jax.tree.map(_mark.bind, tree)
+
+
+def _lower(context, value):
+    # The mark is the identity; what it is put on is the call that made the value. Reverse mode
+    # marks the call of the backward pass through the arguments' marks.
+    operation = _owner(value)
+    if operation is not None and operation.name == "func.call":
+        module = context.module_context
+        new = _ATTRIBUTES not in operation.attributes
+        if new and tuple(module.platforms) == ("cpu",) and _possible(operation, module, set()):
+            names = ("inlineable", "false"), ("xla_cpu_small_call", "true")
+            operation.attributes[_ATTRIBUTES] = ir.DictAttr.get(
+                {name: ir.StringAttr.get(text) for name, text in names}
+            )
+    return [value]
+
+
+def _owner(value: Any) -> Any:
+    owner = value.owner
+    return None if isinstance(owner, ir.Block) else getattr(owner, "operation", owner)
+
+
+def _possible(operation: Any, module: Any, seen: set[str]) -> bool:
+    """Whether all that a call leads to fits in one function."""
+    name = ir.FlatSymbolRefAttr(operation.attributes["callee"]).value
+    if name in seen:
+        return True
+    seen.add(name)
+    found = []
+
+    def look(inner: Any):
+        found.append(inner)
+        return ir.WalkResult.ADVANCE
+
+    module.symbol_table[name].operation.walk(look)
+    return all(_fits(inner, module, seen) for inner in found)
+
+
+def _fits(operation: Any, module: Any, seen: set[str]) -> bool:
+    if operation.name == "func.call":
+        return _possible(operation, module, seen)
+    if operation.name in _UNAVAILABLE:
+        return False
+    if operation.name in _MOVING or operation.name == "func.func":
+        return True
+    values = (*operation.operands, *operation.results)
+    return all(_size(value.type) < _LARGE for value in values)
+
+
+def _size(kind: Any) -> int:
+    try:
+        kind = ir.RankedTensorType(kind)
+    except ValueError:
+        return 0
+    size = 1
+    for dimension in kind.shape:
+        size *= dimension
+    return size
+
+
+_mark = Primitive("one_function")
+_mark.def_impl(lambda value: value)
+_mark.def_abstract_eval(lambda value: value)
+ad.deflinear2(_mark, lambda cotangent, _: [_mark.bind(cotangent)])
+# Batches are better off without: their arrays keep kernels busy.
+batching.primitive_batchers[_mark] = lambda values, axes: (values[0], axes[0])
+mlir.register_lowering(_mark, _lower, cacheable=False)
