@@ -4,7 +4,7 @@ On its own, XLA runs a loop on the CPU as one kernel after the other, 20 to 50 n
 systems many times what the arithmetic costs. A call with the attribute `xla_cpu_small_call` becomes
 one native function with all its loops; XLA itself sets it for loops below a size that only
 `XLA_FLAGS` can change (see `lie_jax.configure_cpu`). Here it is set for the calls that gain by it:
-of small arrays, not batched, on the CPU, made of what such a function can hold. The results differ
+of small arrays, on the CPU, made of what such a function can hold. The results differ
 in the last digits at most. A version of XLA that does not know the attribute ignores it.
 """
 
@@ -17,27 +17,29 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.interpreters.mlir import ir
 
-# From this number of elements on, XLA hands sums and products to libraries, which such a function
-# cannot call; arrays of this size keep several kernels, and cores, busy anyhow.
-_LARGE = 4096
+# Arrays from this number of elements on keep kernels busy: batches of some 40 bodies are as fast in
+# either way, larger ones many times slower in one function. From 4096 elements on, XLA hands sums
+# to a library, which such a function cannot call.
+_LARGE = 1024
 
 # Operations that such a function cannot hold: library calls, and what is compiled apart.
-_UNAVAILABLE = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "custom_call scatter sort fft cholesky triangular_solve convolution select_and_scatter "
-        "infeed outfeed send recv rng_bit_generator all_gather all_reduce all_to_all "
-        "collective_permute collective_broadcast reduce_scatter partition_id replica_id"
-    ).split()
-)
+_UNAVAILABLE = frozenset({
+    *("stablehlo.custom_call", "stablehlo.scatter", "stablehlo.sort", "stablehlo.fft"),
+    *("stablehlo.cholesky", "stablehlo.triangular_solve", "stablehlo.convolution"),
+    *("stablehlo.select_and_scatter", "stablehlo.rng_bit_generator", "stablehlo.infeed"),
+    *("stablehlo.outfeed", "stablehlo.send", "stablehlo.recv", "stablehlo.all_gather"),
+    *("stablehlo.all_reduce", "stablehlo.all_to_all", "stablehlo.reduce_scatter"),
+    *("stablehlo.collective_permute", "stablehlo.collective_broadcast"),
+    *("stablehlo.partition_id", "stablehlo.replica_id"),
+})  # fmt: skip
 # Moving parts of a trajectory, however long it is, is nothing that the above concerns.
-_MOVING = frozenset(
-    f"stablehlo.{name}"
-    for name in (
-        "while case if return dynamic_slice dynamic_update_slice slice reshape broadcast_in_dim "
-        "concatenate constant iota pad tuple get_tuple_element optimization_barrier"
-    ).split()
-) | {"func.call", "func.return", "sdy.return"}
+_MOVING = frozenset({
+    *("stablehlo.while", "stablehlo.case", "stablehlo.if", "stablehlo.return", "func.return"),
+    *("stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice", "stablehlo.slice"),
+    *("stablehlo.reshape", "stablehlo.broadcast_in_dim", "stablehlo.concatenate"),
+    *("stablehlo.constant", "stablehlo.iota", "stablehlo.pad", "func.func"),
+    *("stablehlo.optimization_barrier", "stablehlo.tuple", "stablehlo.get_tuple_element"),
+})  # fmt: skip
 
 
 _ATTRIBUTES = "mhlo.frontend_attributes"
@@ -102,7 +104,7 @@ def _fits(operation: Any, module: Any, seen: set[str]) -> bool:
         return _possible(operation, module, seen)
     if operation.name in _UNAVAILABLE:
         return False
-    if operation.name in _MOVING or operation.name == "func.func":
+    if operation.name in _MOVING:
         return True
     values = (*operation.operands, *operation.results)
     return all(_size(value.type) < _LARGE for value in values)
@@ -123,6 +125,5 @@ _mark = Primitive("one_function")
 _mark.def_impl(lambda value: value)
 _mark.def_abstract_eval(lambda value: value)
 ad.deflinear2(_mark, lambda cotangent, _: [_mark.bind(cotangent)])
-# Batches are better off without: their arrays keep kernels busy.
-batching.primitive_batchers[_mark] = lambda values, axes: (values[0], axes[0])
+batching.primitive_batchers[_mark] = lambda values, axes: (_mark.bind(values[0]), axes[0])
 mlir.register_lowering(_mark, _lower, cacheable=False)

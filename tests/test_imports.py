@@ -37,7 +37,7 @@ LAYERS = [
         "integrators.implicit_rkmk",
         "integrators.stabilization",
     },
-    {"adjoints", "fixed_steps", "adaptive_steps", "preflight"},
+    {"adjoints", "one_function", "fixed_steps", "adaptive_steps", "preflight"},
     {"simulate", "transforms", "interop", "diffrax_adapter"},
     {"parameters", "recordings", "estimation", "identifiability", "fitting"},
     {"sweep_batches", "sweep_storage"},
@@ -147,7 +147,8 @@ PUBLIC = {
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "monte_carlo MonteCarlo Identifiability rows_at sweep Sweep "
-    "enable_x64 AbstractSystem Trajectory Result SimulationError Identification transforms",
+    "configure_cpu enable_x64 AbstractSystem Trajectory Result SimulationError Identification "
+    "transforms",
 }
 
 
