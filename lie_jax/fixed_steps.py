@@ -110,9 +110,7 @@ def _sample(system, integrator, dt, inputs, loop: _Loop) -> _Sample:
 @eqx.filter_jit
 def _run(system, integrator, loop, dt, inputs, schedule):
     """All saved instants after the first, and the Newton iterations of each step."""
-    return one_function.call(
-        lambda *arguments: _all_steps(*arguments, schedule), system, integrator, loop, dt, inputs
-    )
+    return one_function.call(_all_steps, system, integrator, loop, dt, inputs, schedule)
 
 
 def _all_steps(system, integrator, loop, dt, inputs, schedule):

@@ -13,9 +13,10 @@ from collections.abc import Callable, Sequence
 from math import factorial, perm
 
 import jax
+import jax.core
 import jax.numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+from jax.interpreters import batching, mlir
 from jaxtyping import Array, Bool, Float
 
 Scalar = Float[Array, ""]
@@ -103,10 +104,6 @@ _anywhere = Primitive("anywhere")
 _anywhere.def_impl(lambda condition: condition)
 _anywhere.def_abstract_eval(lambda condition: condition)
 batching.primitive_batchers[_anywhere] = _anywhere_batched
-ad.primitive_jvps[_anywhere] = lambda primals, _: (
-    _anywhere.bind(*primals),
-    ad.Zero.from_primal_value(primals[0]),
-)
 mlir.register_lowering(_anywhere, lambda context, condition: [condition])
 
 

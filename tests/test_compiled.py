@@ -53,10 +53,10 @@ def _seconds(compiled, *arguments):
 def test_a_run_is_one_function_and_faster_for_it(monkeypatch):
     mass, steps = jnp.asarray(heavy_top.MASS), 5000
     together = _compiled(_end("RKMK4, free", steps), mass)
-    assert MARK in together.as_text()
+    assert MARK in (together.as_text() or "")
     monkeypatch.setattr(one_function, "_possible", lambda *_: False)
     apart = _compiled(_end("RKMK4, free", steps), mass)
-    assert MARK not in apart.as_text()
+    assert MARK not in (apart.as_text() or "")
     assert_allclose(together(mass), apart(mass), rtol=1e-9, atol=1e-9)
     assert _seconds(together, mass) < SPEED_UP * _seconds(apart, mass)
 
@@ -119,7 +119,7 @@ def test_configure_cpu_refuses_what_is_too_late_or_no_number():
 def test_other_parameters_are_not_compiled_again():
     count = []
 
-    def listen(event, duration, **_):
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
             count.append(event)
 
