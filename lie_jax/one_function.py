@@ -44,9 +44,9 @@ _MOVING = frozenset({
 
 _ATTRIBUTES = "mhlo.frontend_attributes"
 
-# Set to False to let XLA decide alone. The XLA of jaxlib 0.10.1 stops the process ("All or none of the slices
-# should have an explicit index") when the loop of an adaptive run is marked and the run is
-# differentiated; why is not known. Loops of steps of one size have not shown it.
+# Set to False to let XLA decide alone. The XLA of jaxlib 0.10.1 stops the process ("All or none of
+# the slices should have an explicit index") when the loop of an adaptive run is marked and the run
+# is differentiated; why is not known. Loops of steps of one size have not shown it.
 ENABLED = True
 
 
