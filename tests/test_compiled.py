@@ -51,6 +51,7 @@ def _seconds(compiled, *arguments):
 
 
 def test_a_run_is_one_function_and_faster_for_it(monkeypatch):
+    monkeypatch.setattr(one_function, "ENABLED", True)
     mass, steps = jnp.asarray(heavy_top.MASS), 5000
     together = _compiled(_end("RKMK4, free", steps), mass)
     assert MARK in (together.as_text() or "")
@@ -65,7 +66,8 @@ def _marked(function, *arguments):
     return MARK in jax.jit(lambda *arguments: function(*arguments)).lower(*arguments).as_text()
 
 
-def test_derivatives_and_small_batches_are_one_function_too():
+def test_derivatives_and_small_batches_are_one_function_too(monkeypatch):
+    monkeypatch.setattr(one_function, "ENABLED", True)
     mass, end = jnp.asarray(heavy_top.MASS), _end("RKMK4, free", 10)
     for transform in (jax.jacfwd, jax.grad):
         assert _marked(transform(lambda mass: jnp.sum(end(mass))), mass)
@@ -73,7 +75,8 @@ def test_derivatives_and_small_batches_are_one_function_too():
     assert not _marked(jax.vmap(end), mass * jnp.ones(one_function._LARGE))
 
 
-def test_what_one_function_cannot_hold_is_left_as_it_is():
+def test_what_one_function_cannot_hold_is_left_as_it_is(monkeypatch):
+    monkeypatch.setattr(one_function, "ENABLED", True)
     a, b = jnp.diag(jnp.arange(1.0, 4.0)), jnp.ones(3)
 
     def repeated(solve):
@@ -94,7 +97,7 @@ lie_jax.configure_cpu()
 lie_jax.enable_x64()
 from lie_jax import one_function
 from tests import test_compiled
-one_function._possible = lambda *_: False
+assert not one_function.ENABLED
 for name in test_compiled.RUNS:
     text = test_compiled._compiled(test_compiled._end(name, 10), jnp.asarray(15.0)).as_text()
     print({MARK!r} in text)
