@@ -3,9 +3,9 @@
 On its own, XLA runs a loop on the CPU as one kernel after the other, 20 to 50 ns each: for small
 systems many times what the arithmetic costs. A call with the attribute `xla_cpu_small_call` becomes
 one native function with all its loops; XLA itself sets it for loops below a size that only
-`XLA_FLAGS` can change (see `lie_jax.configure_cpu`). Here it is set, where `ENABLED`, for the calls that gain by it:
-of small arrays, on the CPU, made of what such a function can hold. The results differ
-in the last digits at most. A version of XLA that does not know the attribute ignores it.
+`XLA_FLAGS` can change (see `lie_jax.configure_cpu`). Here it is set, where `ENABLED`, for the calls
+that gain by it: of small arrays, on the CPU, made of what such a function can hold. The results
+differ in the last digits at most. A version of XLA that does not know the attribute ignores it.
 """
 
 from collections.abc import Callable
@@ -44,9 +44,9 @@ _MOVING = frozenset({
 
 _ATTRIBUTES = "mhlo.frontend_attributes"
 
-# Off: the XLA of jaxlib 0.10.1 stops the process ("All or none of the slices should have an explicit
-# index") in some programs that are marked so and differentiated, for a reason not known yet. With
-# `lie_jax.configure_cpu` XLA marks the loops itself and runs them as fast.
+# Off: the XLA of jaxlib 0.10.1 stops the process ("All or none of the slices should have an
+# explicit index") in some programs that are marked so and differentiated, for a reason not known
+# yet. With `lie_jax.configure_cpu` XLA marks the loops itself and runs them as fast.
 ENABLED = False
 
 
