@@ -28,8 +28,8 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
     Call it before anything is computed, or set the environment variable `XLA_FLAGS` yourself.
     Loops that touch less than `loop_bytes` bytes in each pass are compiled so, 1024 by XLA's own
     choice: runs of small systems are then three to six times as fast. Versions of XLA that do not
-    know the option ignore it. Raises `ValueError` for a number that is no positive integer, `RuntimeError`
-    if JAX has computed something already.
+    know the option ignore it. Raises `ValueError` for a number that is no positive integer,
+    `RuntimeError` if JAX has computed something already.
     """
     checks.positive_integer("configure_cpu(loop_bytes=)", loop_bytes, "bytes")
     flags, own = os.environ.get("XLA_FLAGS", ""), loop_flag(loop_bytes)
