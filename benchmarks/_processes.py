@@ -11,7 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-RAISED_THRESHOLD = "--xla_backend_extra_options=xla_cpu_small_while_loop_byte_threshold=1000000"
+from lie_jax.config import loop_flag
+
+# What `lie_jax.configure_cpu` sets.
+RAISED_THRESHOLD = loop_flag(1_000_000)
 MODES = {"as it comes": "", "raised loop threshold": RAISED_THRESHOLD}
 
 

@@ -17,6 +17,7 @@ def main() -> None:
     """Read the command line and run what it asks for."""
     names = _names()
     # First: modules may hold arrays.
+    lie_jax.configure_cpu()
     lie_jax.enable_x64()
     modules = {name: importlib.import_module(f"experiments.{name}") for name in names}
     summaries = "\n".join(

@@ -12,8 +12,12 @@ so that the branch not taken cannot put a NaN into a derivative.
 from collections.abc import Callable, Sequence
 from math import factorial, perm
 
+import jax
+import jax.core
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+from jaxtyping import Array, Bool, Float
 
 Scalar = Float[Array, ""]
 
@@ -35,16 +39,22 @@ def horner(coefficients: Sequence[float], t: Scalar) -> Scalar:
     return result
 
 
+def _taylor(k: int, name: str, t: Scalar) -> Scalar:
+    return horner([(-1.0) ** j / factorial(2 * j + k) for j in range(_degree(name, t) + 1)], t)
+
+
 def _stumpff(k: int, name: str, t: Scalar, switch: float, closed: Callable[[Scalar], Scalar]):
     small = t < switch
-    taylor = [(-1.0) ** j / factorial(2 * j + k) for j in range(_degree(name, t) + 1)]
-    near = horner(taylor, jnp.where(small, t, 0.0))
+    near = _taylor(k, name, jnp.where(small, t, 0.0))
     return jnp.where(small, near, closed(jnp.where(small, switch, t)))
 
 
 def c0(t: Scalar) -> Scalar:
     """Cos θ."""
     return 1.0 - t * c2(t)
+
+
+_C1_SWITCH = 4.0
 
 
 def c1(t: Scalar) -> Scalar:
@@ -54,7 +64,7 @@ def c1(t: Scalar) -> Scalar:
         theta = jnp.sqrt(t)
         return jnp.sin(theta) / theta
 
-    return _stumpff(1, "c1", t, 4.0, closed)
+    return _stumpff(1, "c1", t, _C1_SWITCH, closed)
 
 
 def c2(t: Scalar) -> Scalar:
@@ -66,6 +76,35 @@ def c3(t: Scalar) -> Scalar:
     """(θ - sin θ) / θ³, the δ of [S4] (2.4)."""
     sine_ratio = c1(t)
     return _stumpff(3, "c3", t, 16.0, lambda t: (1.0 - sine_ratio) / t)
+
+
+def c0_and_c1(t: Scalar) -> tuple[Scalar, Scalar]:
+    """(`c0`, `c1`), without the closed forms where no member of a batch needs them."""
+    # On a GPU a branch would wait for the host; outside of transformations one is compiled alone.
+    if not isinstance(t, jax.core.Tracer) or jax.default_backend() != "cpu":
+        return _both(t)
+    return jax.lax.cond(_anywhere.bind(t >= _C1_SWITCH), _both, _both_near, t)
+
+
+def _both(t: Scalar) -> tuple[Scalar, Scalar]:
+    return c0(t), c1(t)
+
+
+def _both_near(t: Scalar) -> tuple[Scalar, Scalar]:
+    return 1.0 - t * _taylor(2, "c2", t), _taylor(1, "c1", t)
+
+
+def _anywhere_batched(values: tuple[Bool[Array, "..."]], axes: tuple[int]):
+    return _anywhere.bind(jnp.any(values[0], axis=axes[0])), batching.not_mapped
+
+
+# The identity for a single condition; for a batch, whether it holds for any member. A branch on it
+# stays a branch under `vmap`.
+_anywhere = Primitive("anywhere")
+_anywhere.def_impl(lambda condition: condition)
+_anywhere.def_abstract_eval(lambda condition: condition)
+batching.primitive_batchers[_anywhere] = _anywhere_batched
+mlir.register_lowering(_anywhere, lambda context, condition: [condition])
 
 
 def _rate(k: int, order: int, t: Scalar, closed: Scalar) -> Scalar:

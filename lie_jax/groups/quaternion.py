@@ -5,6 +5,7 @@ q and -q are the same rotation. The differentials are those of SO(3). `compose`,
 are the names that all groups share for `multiply`, `conjugate` and `rotate`.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -101,7 +102,8 @@ def renormalize(q: Quaternion) -> Quaternion:
 def exp(x: Vector) -> Quaternion:
     """Unit quaternion of the rotation by |x| radians about x. [S0] (62), corrected"""
     t = 0.25 * algebra.dot(x, x)
-    return jnp.concatenate([series.c0(t)[None], 0.5 * series.c1(t) * x])
+    scalar, ratio = series.c0_and_c1(t)
+    return jnp.concatenate([scalar[None], 0.5 * ratio * x])
 
 
 @checks.one_element
@@ -145,9 +147,13 @@ def cay2_inv(q: Quaternion) -> Vector:
 @checks.one_element
 def to_matrix(q: Quaternion) -> Matrix:
     """Rotation matrix (3, 3) of a unit quaternion."""
-    scalar, vector = algebra.parted(q, 1)
-    skew = algebra.hat(vector)
-    return jnp.eye(3, dtype=q.dtype) + 2.0 * (scalar[:, None] * skew + algebra.matmul(skew, skew))
+    w, x, y, z = jax.lax.unstack(q)
+    rows = [
+        1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y),
+        2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x),
+        2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y),
+    ]  # fmt: skip
+    return jnp.stack(rows).reshape(3, 3)
 
 
 @checks.one_element

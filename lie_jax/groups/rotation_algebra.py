@@ -64,8 +64,8 @@ def dexp_inv(x: Vector) -> Matrix:
 @checks.one_element
 def dexp_inv_apply(x: Vector, y: Vector) -> Vector:
     """dexp_inv(x) y without forming the matrix, for |x| < 2π."""
-    xy = _cross(x, y)
-    return y - 0.5 * xy + series.e(algebra.dot(x, x)) * _cross(x, xy)
+    xy = algebra.cross(x, y)
+    return y - 0.5 * xy + series.e(algebra.dot(x, x)) * algebra.cross(x, xy)
 
 
 @checks.one_element

@@ -1,0 +1,84 @@
+"""What the compiler makes of runs: one function for a time loop, and nothing twice."""
+
+import subprocess
+import sys
+
+import jax
+import pytest
+
+import lie_jax
+from models import heavy_top
+
+MARK = "xla_cpu_small_call"
+RUNS = {
+    "RKMK4, free": (False, lie_jax.RKMK("rk4")),
+    "generalized-α, constrained": (True, lie_jax.GeneralizedAlpha(0.9)),
+}
+
+
+def _end(name, steps):
+    constrained, integrator = RUNS[name]
+
+    def end(mass):
+        system, state = heavy_top.build(constrained=constrained, mass=mass)
+        trajectory = lie_jax.simulate(
+            system, integrator, state, dt=1e-4, steps=steps, save_every=steps, throw=False
+        )
+        return trajectory.q[-1]
+
+    return end
+
+
+def _compiled(function, *arguments):
+    # A function of its own each time: what was traced is otherwise taken from memory.
+    return jax.jit(lambda *arguments: function(*arguments)).lower(*arguments).compile()
+
+
+_WITH_THE_FLAG = f"""
+import jax.numpy as jnp
+import lie_jax
+lie_jax.configure_cpu()
+lie_jax.enable_x64()
+from tests import test_compiled
+for name in test_compiled.RUNS:
+    text = test_compiled._compiled(test_compiled._end(name, 10), jnp.asarray(15.0)).as_text()
+    print({MARK!r} in text)
+"""
+
+
+def test_xla_makes_one_function_itself_with_configure_cpu():
+    done = subprocess.run(
+        [sys.executable, "-c", _WITH_THE_FLAG], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True"] * len(RUNS)
+
+
+def test_configure_cpu_refuses_what_is_too_late_or_no_number():
+    jax.devices()
+    with pytest.raises(RuntimeError, match=r"after JAX had computed.*XLA_FLAGS="):
+        lie_jax.configure_cpu(loop_bytes=12345)
+    with pytest.raises(ValueError, match=r"loop_bytes=.*is 0"):
+        lie_jax.configure_cpu(loop_bytes=0)
+
+
+def test_other_parameters_are_not_compiled_again():
+    count = []
+
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            count.append(event)
+
+    def run(mass, steps=7):
+        system, state = heavy_top.build(mass=mass)
+        integrator = lie_jax.RKMK("rk4")
+        return lie_jax.simulate(system, integrator, state, dt=1e-4 * mass, steps=steps).q[-1]
+
+    run(15.0)
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        run(14.0)
+        assert not count
+        run(14.0, steps=8)
+        assert count
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
