@@ -140,7 +140,7 @@ def main(folder: Path) -> None:
     problem = task()
     start = guess(problem)
     found = _control.by_ilqr(problem, start, penalty=PENALTY, second_order=True)
-    # From near the optimum: from far away another one is found, or none. The states are those of the
+    # From near the optimum: from far away another one is found, or none. States are those of the
     # first method: open loop, the change of the inputs leads far away.
     noise = np.random.default_rng(0).standard_normal(found.inputs.shape)
     size = np.max(np.abs(found.inputs), axis=0)

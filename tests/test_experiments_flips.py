@@ -1,9 +1,9 @@
-"""The numbers of the flip and of the robot's motion that were just written hold."""
+"""The numbers of the flip, the robot's motion and the swing-up that were just written hold."""
 
 import numpy as np
 import pytest
 
-from experiments import puma_energy, quadrotor_flip
+from experiments import pendulum_swing_up, puma_energy, quadrotor_flip
 from tests.test_experiments import numbers_of
 
 # Largest entry of the relative gradient and of the end values: what the methods aim at.
@@ -57,3 +57,17 @@ def test_puma_energy():
     np.testing.assert_allclose(least["work_J"], gained, rtol=0, atol=WORK)
     largest = np.asarray(controlled["largest_torques_N_m"])
     assert np.all(np.asarray(least["largest_torques_N_m"]) <= largest * (1.0 + 1e-12))
+
+
+@pytest.mark.slow
+def test_pendulum_swing_up():
+    folder, found = numbers_of(pendulum_swing_up, "results.json")
+    _check_optimum(found)
+    _check_pictures(folder, "swing_up")
+    np.testing.assert_allclose(found["end"], 0.0, rtol=0, atol=OPTIMAL)
+    # The swing comes from one plane and ends in another.
+    assert found["out_of_plane"] > 0.1
+    # Limits are there for the barrier alone.
+    shoulder, elbow = found["largest_torques_N_m"]
+    assert shoulder < 0.5 * pendulum_swing_up.LARGEST[0]
+    assert elbow < 0.5 * pendulum_swing_up.LARGEST[-1]
