@@ -69,26 +69,6 @@ def _eliminate_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[A
     return table[: b.shape[0], n:]
 
 
-def _solved(
-    a: Float[Array, "n n"], b: Float[Array, "n m"], error: float | None = None
-) -> Float[Array, "n m"]:
-    # By blocks, and anew with pivots where that has not solved the equations: what is left of each
-    # is compared with its terms.
-    x = _eliminate_blocks(a, b)
-    left = jnp.abs(product(a, x) - b)
-    size = product(jnp.abs(a), jnp.abs(x)) + jnp.abs(b)
-    error = _ROUNDING * float(jnp.finfo(a.dtype).eps) if error is None else error
-    bad = ~jnp.all(left <= error * size)
-    # A loop and no branch: of a batch it runs only if one member needs it.
-    return jax.lax.while_loop(
-        lambda carry: carry[1], lambda carry: (_eliminate(a, b), jnp.zeros((), bool)), (x, bad)
-    )[0]
-
-
-# What elimination with pivots leaves of small systems, in units of rounding, stays well below it.
-_ROUNDING = 1e3
-
-
 def solve_roughly(a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"]) -> Float[Array, " n"]:
     """Solution of a x = b up to the square root of the machine epsilon; not to be differentiated.
 
@@ -99,7 +79,17 @@ def solve_roughly(a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"]) -> 
         return a.solve(b)
     if b.shape[0] > _ELIMINATION_LIMIT:
         return _by_lapack(a, b[:, None])[:, 0]
-    return _solved(a, b[:, None], float(jnp.finfo(a.dtype).eps) ** 0.5)[:, 0]
+    # By blocks, and anew with pivots where that has not solved the equations: what is left of each
+    # is compared with its terms.
+    b = b[:, None]
+    x = _eliminate_blocks(a, b)
+    left = jnp.abs(product(a, x) - b)
+    size = product(jnp.abs(a), jnp.abs(x)) + jnp.abs(b)
+    bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** 0.5 * size)
+    # A loop and no branch: of a batch it runs only if one member needs it.
+    return jax.lax.while_loop(
+        lambda carry: carry[1], lambda carry: (_eliminate(a, b), jnp.zeros((), bool)), (x, bad)
+    )[0][:, 0]
 
 
 def _eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
@@ -146,7 +136,7 @@ def _batch(size: int, batched: list[bool], a: Array, b: Array) -> tuple[Array, b
 
 
 def _solve(a: Array, b: Array) -> Array:
-    method = _by_lapack if b.shape[0] > _ELIMINATION_LIMIT else _solved
+    method = _by_lapack if b.shape[0] > _ELIMINATION_LIMIT else _eliminate
     return method(a, b.reshape(b.shape[0], -1)).reshape(b.shape)
 
 
