@@ -67,7 +67,6 @@ def check(
             "simulate(checkpoint=) is 1; with adjoint='recursive' it must be at least 2, the "
             "number of blocks side by side: take more, or leave it out for the root of steps."
         )
-    _check_memory(system, state, options)
     if inputs is not None and (np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps):
         raise ValueError(
             f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, nu): "
@@ -83,6 +82,7 @@ def check(
         )
     if adaptive is not None:
         _check_adaptive(integrator, options)
+    _check_memory(system, state, options)
     floats = (system, state, inputs, adaptive)
     dtypes = {
         leaf.dtype

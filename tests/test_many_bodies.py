@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import redundancy
+from lie_jax import algebra, redundancy
 from lie_jax.integrators import alpha_step
 from lie_jax.integrators.generalized_alpha import Carry
 from lie_jax.mechanics.elimination import MANY_BODIES
@@ -182,3 +182,19 @@ def test_a_singular_joint_is_found_redundant():
         zero = jnp.zeros(())
         assert bool(redundancy.redundant(system, zero, state.q)) == expected
         assert bool(redundancy.redundant(_full(system), zero, state.q)) == expected
+
+
+def test_rows_of_many_bodies_are_looked_up_in_batches_too():
+    rng = np.random.default_rng(3)
+    n, places = 50, tuple(int(place) for place in rng.integers(-1, 50, 60))
+    assert len(places) * n > algebra._LARGE
+    values = rng.normal(size=(2, n, 3))
+    chosen = (np.asarray(places)[:, None] == np.arange(n)).astype(float)
+
+    def there_and_back(x):
+        picked, back = jax.vjp(lambda x: algebra.pick(places, x), x)
+        return back(picked)[0], algebra.add_up(places, picked, n)
+
+    expected = np.einsum("kn,km,bmi->bni", chosen, chosen, values)
+    for got in jax.jit(jax.vmap(there_and_back))(values):
+        assert_allclose(got, expected, rtol=0, atol=ROUNDING)
