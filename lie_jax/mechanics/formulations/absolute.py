@@ -242,17 +242,9 @@ class RigidBodySystem(AbstractSystem):
         columns = step_blocks.reactions(
             self.formulation, order, self.joints, t, motion.q, rotation, position
         )
+        parts = self.bodies, self.gravity, self.joints, self.forces, self._of_joints(multipliers)
         stiffness, damping, masses = step_blocks.matrices(
-            self.formulation,
-            order,
-            self.bodies,
-            self.gravity,
-            self.joints,
-            self.forces,
-            self._of_joints(multipliers),
-            t,
-            u,
-            motion,
+            self.formulation, order, *parts, t, u, motion
         )
         operator = None if x is None else step_blocks.operators(self.formulation, self._split(x))
         dynamic = Sums(masses).plus(damping, factors.damping)
