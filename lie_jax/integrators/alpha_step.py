@@ -160,7 +160,7 @@ def _by_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Arra
     if tree is not None:
         return _equations(problem, at), tree
     if problem.normal is None and not problem.system.velocity_rows:
-        return _by_own_columns(y, problem, operator)
+        return _by_own_columns(y, problem, at, operator)
     value, push = jax.linearize(lambda end: _equations(problem, end), at)
 
     def column(direction):
@@ -170,10 +170,9 @@ def _by_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Arra
     return value, linear.regularized(jacobian, y.shape[0] - problem.system.nv)
 
 
-def _by_own_columns(y: Array, problem: Problem, operator: bool) -> tuple[Array, Array]:
+def _by_own_columns(y: Array, problem: Problem, at: End, operator: bool) -> tuple[Array, Array]:
     # The other columns and rows are those of B, and zero.
-    system, at = problem.system, end(y, problem)
-    held = at.multipliers, problem.u
+    system, held = problem.system, (at.multipliers, problem.u)
 
     def dynamic(q, v, acceleration):
         return system.residual(problem.t, q, v, acceleration, *held) / problem.beta
