@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import os
 import pkgutil
 from pathlib import Path
 
@@ -19,6 +20,8 @@ def main() -> None:
     # First: modules may hold arrays.
     lie_jax.configure_cpu()
     lie_jax.enable_x64()
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        lie_jax.cache_compilations(Path(__file__).parents[1] / ".jax_cache")
     modules = {name: importlib.import_module(f"experiments.{name}") for name in names}
     summaries = "\n".join(
         f"  {name:20} {(module.__doc__ or '').splitlines()[0]}" for name, module in modules.items()

@@ -1,7 +1,8 @@
-"""Precision of JAX's default numbers, and how XLA compiles for the CPU."""
+"""Precision of JAX's default numbers, how XLA compiles for the CPU, and where it keeps it."""
 
 import os
 import warnings
+from pathlib import Path
 
 import jax
 from jax._src import xla_bridge
@@ -42,6 +43,29 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
             f'the process with XLA_FLAGS="{f"{flags} {own}".strip()}".'
         )
     os.environ["XLA_FLAGS"] = f"{flags} {own}".strip()
+
+
+def cache_compilations(folder: str | os.PathLike) -> None:
+    """Keep every compiled program in a folder, from which later processes take it.
+
+    Call it before anything is computed. `~` is your home; the folder is made if need be, and may be
+    deleted at any time. JAX by itself keeps no program that took less than a second to compile.
+    Programs with callbacks, as `simulate` inside `jax.jit` without `throw=False`, are not kept.
+    When it loads one, XLA writes lines about features of the processor, which mean nothing:
+    `TF_CPP_MIN_LOG_LEVEL=3` in the environment silences them. Raises `ValueError` for a folder
+    that cannot be written.
+    """
+    path = Path(folder).expanduser()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"cache_compilations(folder=) is {str(folder)!r}, which cannot be made "
+            f"({error.strerror}); it must be a folder that you may write to: take another."
+        ) from error
+    jax.config.update("jax_compilation_cache_dir", str(path))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def warn_of_single_precision() -> None:

@@ -18,10 +18,14 @@ if jax.__version__.startswith("0.10."):
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
-jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parent.parent / ".jax_cache"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # Tracing makes millions of small objects that live on; looking for garbage among them at every
 # 700th, Python's default, costs a quarter of its time.
 gc.set_threshold(50_000, 20, 100)
+
+
+def pytest_sessionstart() -> None:
+    """Switch the cache on, when types of `lie_jax` are being checked already."""
+    import lie_jax
+
+    lie_jax.cache_compilations(Path(__file__).parent.parent / ".jax_cache")

@@ -61,6 +61,37 @@ def test_configure_cpu_refuses_what_is_too_late_or_no_number():
         lie_jax.configure_cpu(loop_bytes=0)
 
 
+_TO_A_CACHE = """
+import sys
+import jax.numpy as jnp
+import lie_jax
+lie_jax.cache_compilations(sys.argv[1])
+from tests import test_compiled
+events = []
+test_compiled.jax.monitoring.register_event_listener(lambda event, **kwargs: events.append(event))
+test_compiled._compiled(test_compiled._end("RKMK4, free", 10), jnp.asarray(15.0))
+print(events.count("/jax/compilation_cache/cache_hits"))
+print(events.count("/jax/compilation_cache/cache_misses"))
+"""
+
+
+def test_second_process_compiles_nothing(tmp_path):
+    def hits_and_misses():
+        command = [sys.executable, "-c", _TO_A_CACHE, str(tmp_path / "cache")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        return tuple(map(int, done.stdout.split()))
+
+    hits, programs = hits_and_misses()
+    assert hits == 0 and programs > 0
+    assert hits_and_misses() == (programs, 0)
+
+
+def test_cache_refuses_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"cache_compilations\(folder=\).*take another"):
+        lie_jax.cache_compilations(tmp_path / "file")
+
+
 def test_other_parameters_are_not_compiled_again():
     count = []
 
