@@ -135,12 +135,8 @@ class BlockTree(eqx.Module):
             transpose_solve=lambda _, b: factors(self.transpose()) @ b,
         )
 
-    def regularization(self) -> Float[Array, " size"]:
-        """By how much `linear.regularized` lowers the diagonal of such a matrix."""
-        return self.joined(jnp.zeros_like(self.own[0]), self._regularization())
-
     def regularized(self) -> "BlockTree":
-        """The matrix with its diagonal lowered by that."""
+        """The matrix with its diagonal lowered as that of `linear.regularized`."""
         corner = self.corner - self._regularization()
         return eqx.tree_at(lambda tree: tree.corner, self, corner)
 
@@ -357,7 +353,8 @@ def factors(tree: BlockTree) -> Factors:
     Where no node has two children and none feels its parent's velocities, all velocities are
     eliminated at once, and what is left to do in order are blocks of the size of the multipliers.
     """
-    if tree.by_parent is None and tree.by_child is None and tree.forest.is_paths:
+    coupled = tree.by_parent is not None or tree.by_child is not None
+    if tree.multipliers and tree.forest.is_paths and not coupled:
         return _velocities_first(tree)
     own = four(tree.own, tree.reactions, tree.rows, _diagonal(tree.corner))
     columns = jnp.concatenate([_or_zeros(tree.by_parent, tree.own), tree.parent_rows])

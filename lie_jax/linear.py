@@ -10,6 +10,8 @@ from lie_jax.block_trees import LIGHTEST, BlockTree
 # Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
 # from compiling the time loop around it into one function.
 _ELIMINATION_LIMIT = 18
+# The same for what need not be exact, with pivots in the second half only.
+_ROUGH_LIMIT = 48
 # Sums over products of so many numbers go to a library.
 _LARGEST_SUM = 4000
 
@@ -44,9 +46,8 @@ def _padded(a: Array, b: Array) -> Array:
     return jnp.concatenate([table, last])
 
 
-def _eliminate_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
-    # Gauss-Jordan elimination by blocks (3, 3) on the diagonal, without pivots.
-    table = _padded(a, b)
+def _without_pivots(table: Float[Array, "n p"], columns: int) -> Float[Array, "n p"]:
+    # Gauss-Jordan elimination of the first columns by blocks (3, 3) on the diagonal.
     n = table.shape[0]
     rows = jnp.arange(n)
 
@@ -65,27 +66,41 @@ def _eliminate_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[A
         return kept
 
     # A loop, for XLA would compute the entries of blocks in a row again and again.
-    table = jax.lax.fori_loop(0, n // 3, lambda k, table: block(3 * k, table), table)
-    return table[: b.shape[0], n:]
+    return jax.lax.fori_loop(0, columns // 3, lambda k, table: block(3 * k, table), table)
+
+
+def _eliminate_by_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    # All of a small matrix; of a larger one the first half, which holds no constraint, and the
+    # rest with pivots, for constraints may be redundant.
+    n = b.shape[0]
+    if n <= _ELIMINATION_LIMIT:
+        table = _padded(a, b)
+        return _without_pivots(table, table.shape[0])[:n, table.shape[0] :]
+    half = n // 6 * 3
+    table = _without_pivots(jnp.concatenate([a, b], axis=1), half)
+    last = _eliminate(table[half:, half:n], table[half:, n:])
+    return jnp.concatenate([table[:half, n:] - product(table[:half, half:n], last), last])
 
 
 def solve_roughly(a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Solution of a x = b up to the square root of the machine epsilon; not to be differentiated.
+    """Solution of a x = b up to eps^(2/3); not to be differentiated.
 
-    Relative to the terms of each equation: what a Newton iteration needs that is followed by
-    another one, or whose correction is small. A singular matrix gives non-finite numbers.
+    Relative to the coefficients of each equation and the largest unknown: what a Newton iteration
+    needs that is followed by another one, or whose correction is small. A singular matrix gives
+    non-finite numbers.
     """
     if isinstance(a, BlockTree):
         return a.solve(b)
-    if b.shape[0] > _ELIMINATION_LIMIT:
+    if b.shape[0] > _ROUGH_LIMIT:
         return _by_lapack(a, b[:, None])[:, 0]
-    # By blocks, and anew with pivots where that has not solved the equations: what is left of each
-    # is compared with its terms.
+    # By blocks, and anew with pivots where that has not solved the equations. What is left of one
+    # is compared with its coefficients times the largest unknown, not with its own terms: those
+    # may all be rounding errors, as out of the plane of a motion in a plane.
     b = b[:, None]
-    x = _eliminate_blocks(a, b)
+    x = _eliminate_by_blocks(a, b)
     left = jnp.abs(product(a, x) - b)
-    size = product(jnp.abs(a), jnp.abs(x)) + jnp.abs(b)
-    bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** 0.5 * size)
+    size = jnp.sum(jnp.abs(a), axis=1, keepdims=True) * jnp.max(jnp.abs(x))
+    bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** (2 / 3) * size)
     # A loop and no branch: of a batch it runs only if one member needs it.
     return jax.lax.while_loop(
         lambda carry: carry[1], lambda carry: (_eliminate(a, b), jnp.zeros((), bool)), (x, bad)
@@ -192,7 +207,7 @@ def solve_constrained(
     if isinstance(a, BlockTree):
         tree = a.regularized()
         first = tree.solve(b)
-        return first - tree.solve(a.regularization() * first)
+        return first + tree.solve(b - a.matvec(first))
     n, change = a.shape[0] - rows, _regularization(a, rows)
     columns = jnp.eye(a.shape[0], dtype=a.dtype)[:, n:]
     both = solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import newton
 from models import heavy_top
+from tests.compiling import QUICK
 from tests.test_integrators import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 # Central differences of sixth order at this step: truncation and rounding both stay below 1e-8.
@@ -23,8 +24,6 @@ AGREEMENT_OF_MODES = 1e-12
 # Steps as large as the motion allows, 0.6 rad each: a long run in few of them.
 DT = 4e-3
 STEPS = 50
-# Compiling is most of the time; rules of differentiation do not depend on how well it is done.
-COMPILER = {"xla_backend_optimization_level": 0}
 
 CASES = {
     "RKMK4": (False, lie_jax.RKMK("rk4"), lie_jax.R3SO3()),
@@ -91,7 +90,7 @@ def _around(case):
     shifts = DIFFERENCE_STEP * np.kron(np.asarray([0, *WEIGHTS])[:, None], np.eye(n))
     points = PARAMETERS[None] + shifts
     axes = jnp.tile(jnp.eye(n), (len(WEIGHTS) + 1, 1))
-    found = jax.jit(jax.vmap(along), compiler_options=COMPILER)(points, axes)
+    found = jax.jit(jax.vmap(along), compiler_options=QUICK)(points, axes)
     (value, gradient), (slope, product) = jax.tree.map(
         lambda x: np.asarray(x).reshape(len(WEIGHTS) + 1, n, *x.shape[1:]), found
     )
@@ -138,7 +137,7 @@ def test_first_and_second_derivatives_agree_with_differences_and_with_each_other
 def test_a_batch_equals_single_runs(case):
     points, values, *_ = _around(case)
     some = slice(None, None, 9)
-    single = jax.jit(_objective(case), compiler_options=COMPILER)
+    single = jax.jit(_objective(case), compiler_options=QUICK)
     # Rounding of another order of summation, grown over the trajectory.
     expected = [single(p) for p in points[some]]
     assert_allclose(values.reshape(-1)[some], expected, rtol=1e-11)
@@ -214,7 +213,7 @@ def test_second_derivatives_of_adaptive_runs_hold_the_steps_in_loops_too():
     modes = {"f": jax.jacfwd, "r": jax.grad}
     got = jax.jit(
         lambda: {x + y: modes[x](modes[y](looped))(one) for x, y in ("ff", "fr", "rr")},
-        compiler_options=COMPILER,
+        compiler_options=QUICK,
     )()
     for name, value in got.items():
         assert_allclose(value, got["ff"], rtol=1e-12, err_msg=name)

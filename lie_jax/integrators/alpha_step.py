@@ -55,11 +55,6 @@ def _positions(system: AbstractSystem) -> int:
     return system.nc - system.velocity_rows
 
 
-def unknowns(system: AbstractSystem, index: int) -> int:
-    """Their number."""
-    return system.nv + system.nc + (_positions(system) if index == 2 else 0)
-
-
 def normal(system: AbstractSystem, t: Array, q: Array, index: int) -> Array | None:
     """Jacobian of the position constraints at the start of a step of the stabilised form."""
     if index == 3:
@@ -262,12 +257,14 @@ def _rate_rows(problem: Problem, at: End, moved: Array) -> Array:
 
 
 def autodiff(y: Array, problem: Problem) -> tuple[Array, Array | BlockTree]:
-    """Residual and Jacobian, by forward-mode derivatives of the residual along the lift."""
+    """Residual and Jacobian, by forward-mode derivatives of the residual along the lift, or in
+    blocks along the joints if the system has them.
+    """
     return _by_columns(y, problem, True)
 
 
 def analytic(y: Array, problem: Problem) -> tuple[Array, Array | BlockTree]:
-    """Residual and Jacobian, from M, B, T and the system's tangent matrices. [S3] (40)"""
+    """The same from M, B, T and the system's tangent matrices. [S3] (40)"""
     return _assembled(y, problem, True)
 
 

@@ -48,7 +48,9 @@ class GeneralizedAlpha(AbstractIntegrator):
     - `newton`: `"full"`, a new iteration matrix in each iteration, or `"modified"`, one that is
       kept over steps as long as it serves ([S3] 3.4).
     - `jacobian`: `"autodiff"`, forward-mode derivatives of the residual along the lift, or
-      `"analytic"`, [S3] (40) from the system's tangent matrices. Both are the same matrix.
+      `"analytic"`, [S3] (40) from the system's tangent matrices. Both are the same matrix. Two and
+      more bodies in absolute coordinates whose joints close no loop take neither: the same matrix
+      in blocks along the joints, by derivatives joint by joint.
     - `tangent_operator`: whether the iteration matrix has the tangent operator T(Δq) in it; [S3]
       leaves it out, which saves its evaluation and costs iterations at large rotations in a step.
     - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: unscaled
@@ -113,14 +115,10 @@ class GeneralizedAlpha(AbstractIntegrator):
         return carry
 
     def _no_inverse(self, system, t, dt, state, carry, u):
-        if self.newton_rule == "default" and system.saddle_tree(t, state.q) is not None:
-            problem = self._problem(system, t, dt, state, carry, u)[0]
-            guess = alpha_step.guess(problem, carry.acceleration, carry.multipliers)
-            matrix = partial(alpha_step.matrix, self.jacobian, self.tangent_operator)
-            kept = jax.eval_shape(lambda y: linear.inverse(matrix(y, problem)), guess)
-            return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
-        n = alpha_step.unknowns(system, self.index)
-        return jnp.zeros((n, n), state.q.dtype)
+        problem = self._problem(system, t, dt, state, carry, u)[0]
+        guess = alpha_step.guess(problem, carry.acceleration, carry.multipliers)
+        kept = jax.eval_shape(lambda y: linear.inverse(self._matrix()(y, problem)), guess)
+        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
 
     def _problem(self, system, t, dt, state, carry, u):
         """What a step solves, the part of its auxiliary acceleration that is known, and how much
@@ -179,18 +177,21 @@ class GeneralizedAlpha(AbstractIntegrator):
         rho = self.rho_inf
         return rho if isinstance(rho, float | int) else jnp.asarray(rho, dtype)
 
+    def _matrix(self):
+        if self.newton_rule == "holzinger2024":
+            return partial(alpha_step.of_papers, self.tangent_operator)
+        return partial(alpha_step.matrix, self.jacobian, self.tangent_operator)
+
     def _search(self):
         modified = self.newton == "modified"
         if self.newton_rule == "holzinger2024":
-            matrix = partial(alpha_step.of_papers, self.tangent_operator)
             rule = alpha_step.size_of_papers, alpha_step.converged_of_papers
         elif modified or not self.tangent_operator:
-            matrix = partial(alpha_step.matrix, self.jacobian, self.tangent_operator)
             rule = alpha_step.size, alpha_step.converged_linearly
         else:
             linearize = alpha_step.analytic if self.jacobian == "analytic" else alpha_step.autodiff
             return partial(newton.full, linearize, alpha_step.converged)
-        return partial(newton.chord, alpha_step.residual, matrix, *rule, modified)
+        return partial(newton.chord, alpha_step.residual, self._matrix(), *rule, modified)
 
     def accelerations(self, system, t, state, carry, u):
         """As the method found them."""

@@ -13,7 +13,7 @@ from lie_jax.block_trees import Forest
 from lie_jax.mechanics.attachments import Connected
 
 # From so many bodies on the blocks along the forest are solved faster than the full matrix.
-MANY_BODIES = 8
+MANY_BODIES = 2
 
 Ends = tuple[tuple[int, ...], ...]
 
