@@ -2,6 +2,7 @@
 
 from lie_jax import control as control
 from lie_jax import interop as interop
+from lie_jax import io as io
 from lie_jax import transforms as transforms
 from lie_jax.config import cache_compilations as cache_compilations
 from lie_jax.config import configure_cpu as configure_cpu
@@ -70,5 +71,6 @@ from lie_jax.sweep import sweep as sweep
 from lie_jax.system import AbstractSystem as AbstractSystem
 from lie_jax.system import State as State
 from lie_jax.system import project as project
+from lie_jax.trajectory import Restart as Restart
 from lie_jax.trajectory import Result as Result
 from lie_jax.trajectory import Trajectory as Trajectory

@@ -12,7 +12,7 @@ from lie_jax import adjoints, checks, newton
 from lie_jax.adjoints import Blocks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, Accelerations, State
-from lie_jax.trajectory import Result, Statistics, Trajectory
+from lie_jax.trajectory import Restart, Result, Statistics, Trajectory
 
 
 class Schedule(NamedTuple):
@@ -41,32 +41,38 @@ class _Sample(NamedTuple):
 def run(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
-    state: State,
+    start: State | Restart,
     dt: Array,
     inputs: Array | None,
     schedule: Schedule,
     progress: bool,
 ) -> Trajectory:
-    """The trajectory of `schedule.steps` steps of size dt from time 0."""
-    first = _start(system, integrator, state, dt, inputs)
+    """The trajectory of `schedule.steps` steps of size dt from time 0, or from the end of a run."""
+    first = begin(system, integrator, start, dt, inputs)
     if progress and not checks.traced(first, dt, inputs):
         return _run_with_progress(system, integrator, first, dt, inputs, schedule)
-    loop, samples, counts = _run(system, integrator, first, dt, inputs, schedule)
+    loop, samples, counts = _run(system, integrator, first, dt, inputs, schedule, first.taken)
     return _trajectory(system, integrator, first, dt, inputs, schedule, loop, samples, counts)
 
 
 @eqx.filter_jit
-def _start(system, integrator, state, dt, inputs) -> _Loop:
-    zero, t = jnp.zeros((), jnp.int32), jnp.zeros((), state.q.dtype)
-    carry = integrator.init(system, t, dt, state, _input(inputs, 0))
+def begin(system, integrator, start, dt, inputs) -> _Loop:
+    """Before the first step: with initial values of what the integrator keeps, or with those that
+    another run has left.
+    """
+    if isinstance(start, Restart):
+        state, carry, taken = start.state, start.carry, start.steps
+    else:
+        state, taken, t = start, jnp.zeros((), jnp.int32), jnp.zeros((), start.q.dtype)
+        carry = integrator.init(system, t, dt, state, _input(inputs, 0))
     return _Loop(
         state=state,
         carry=carry,
-        taken=zero,
-        completed=zero,
+        taken=taken,
+        completed=taken,
         result=Result.successful,
         residuals=jnp.full(integrator.history, jnp.nan, state.q.dtype),
-        worst=zero - 1,
+        worst=jnp.full((), -1, jnp.int32),
     )
 
 
@@ -74,9 +80,9 @@ def _input(inputs: Array | None, index) -> Array | None:
     return None if inputs is None else jax.lax.dynamic_index_in_dim(inputs, index, keepdims=False)
 
 
-def _step(system, integrator, dt, inputs, loop: _Loop) -> tuple[_Loop, Array]:
+def _step(system, integrator, dt, inputs, begun, loop: _Loop) -> tuple[_Loop, Array]:
     t = loop.taken.astype(dt.dtype) * dt
-    u = _input(inputs, loop.taken)
+    u = _input(inputs, loop.taken - begun)
     step = integrator.step(system, t, dt, loop.state, loop.carry, u)
     state, regular = step.state, system.regular(step.state.q)
     # The sum is finite only if every number is: one reduction instead of a test of each.
@@ -101,23 +107,23 @@ def _step(system, integrator, dt, inputs, loop: _Loop) -> tuple[_Loop, Array]:
     )
 
 
-def _sample(system, integrator, dt, inputs, loop: _Loop) -> _Sample:
+def _sample(system, integrator, dt, inputs, begun, loop: _Loop) -> _Sample:
     t = loop.taken.astype(dt.dtype) * dt
-    u = _input(inputs, jnp.maximum(loop.taken - 1, 0))
+    u = _input(inputs, jnp.maximum(loop.taken - begun - 1, 0))
     return _Sample(loop.state, integrator.accelerations(system, t, loop.state, loop.carry, u))
 
 
 @eqx.filter_jit
-def _run(system, integrator, loop, dt, inputs, schedule):
+def _run(system, integrator, loop, dt, inputs, schedule, begun):
     """All saved instants after the first, and the Newton iterations of each step."""
     steps, save_every, blocks = schedule
     step = jax.checkpoint(
-        lambda loop: _step(system, integrator, dt, inputs, loop),
+        lambda loop: _step(system, integrator, dt, inputs, begun, loop),
         prevent_cse=False,
         policy=jax.checkpoint_policies.save_only_these_names(newton.FOUND),
     )
     sample = jax.checkpoint(
-        lambda loop: _sample(system, integrator, dt, inputs, loop), prevent_cse=False
+        lambda loop: _sample(system, integrator, dt, inputs, begun, loop), prevent_cse=False
     )
 
     def until_sample(loop):
@@ -147,7 +153,8 @@ def _run_with_progress(system, integrator, first, dt, inputs, schedule) -> Traje
         done = 0
         while done < steps:
             now = min(piece, steps - done)
-            part = _run(system, integrator, loop, dt, inputs, Schedule(now, save_every, blocks))
+            of_part = Schedule(now, save_every, blocks)
+            part = _run(system, integrator, loop, dt, inputs, of_part, first.taken)
             loop = jax.block_until_ready(part[0])
             parts.append(part[1:])
             done += now
@@ -162,10 +169,11 @@ def _trajectory(
 ) -> Trajectory:
     samples = jax.tree.map(
         lambda start, rest: jnp.concatenate([start[None], rest]),
-        _sample(system, integrator, dt, inputs, first),
+        _sample(system, integrator, dt, inputs, first.taken, first),
         samples,
     )
-    index = jnp.arange(schedule.steps // schedule.save_every + 1) * schedule.save_every
+    index = jnp.arange(schedule.steps // schedule.save_every + 1, dtype=jnp.int32)
+    index = first.taken + index * schedule.save_every
     noted = jnp.sum(~jnp.isnan(loop.residuals))
     last = jnp.arange(loop.residuals.shape[0]) == noted - 1
     return Trajectory(
@@ -176,7 +184,7 @@ def _trajectory(
         multipliers=samples.accelerations.multipliers,
         stats=Statistics(
             newton_iterations=counts,
-            completed_steps=loop.completed,
+            completed_steps=loop.completed - first.taken,
             rejected_steps=jnp.zeros((), jnp.int32),
             end_time=loop.completed.astype(dt.dtype) * dt,
             residual=jnp.max(jnp.where(last, loop.residuals, 0.0)),
@@ -184,4 +192,5 @@ def _trajectory(
             worst_equation=loop.worst,
         ),
         result=loop.result,
+        restart=Restart(loop.state, loop.carry, loop.taken, dt),
     )

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax import checks, memory, redundancy
+from lie_jax import checks, fixed_steps, memory, redundancy
 from lie_jax.adjoints import ADJOINTS
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, State
+from lie_jax.trajectory import Restart
 
 
 class Options(NamedTuple):
@@ -29,7 +30,11 @@ class Options(NamedTuple):
 
 
 def check(
-    system: AbstractSystem, integrator: AbstractIntegrator, state: State, dt: Any, options: Options
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    start: State | Restart,
+    dt: Any,
+    options: Options,
 ) -> Array | np.ndarray:
     """Raise `ValueError` for what `lie_jax.simulate` cannot do.
 
@@ -47,6 +52,7 @@ def check(
             "lie_jax.RKMK('rk4') or lie_jax.GeneralizedAlpha()."
         )
     integrator.check(system)
+    restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
     checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
     checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")
     for name, value in (("q", state.q), ("v", state.v)):
@@ -83,7 +89,11 @@ def check(
     if adaptive is not None:
         _check_adaptive(integrator, options)
     _check_memory(system, state, options)
-    floats = (system, state, inputs, adaptive)
+    t = jnp.zeros((), state.q.dtype)
+    if restart is not None:
+        _check_restart(system, integrator, restart, dt, options)
+        t = restart.steps.astype(t.dtype) * restart.dt
+    floats = (system, start, inputs, adaptive)
     dtypes = {
         leaf.dtype
         for leaf in jax.tree.leaves(eqx.filter(floats, eqx.is_inexact_array))
@@ -95,9 +105,12 @@ def check(
             f"{sorted(map(str, dtypes))}; all must have one: cast them with "
             "jax.tree.map(lambda x: x.astype(dtype), ...)."
         )
-    if checks.traced(system, state):
-        return redundancy.redundant_under_tracing(system, jnp.zeros((), state.q.dtype), state.q)
-    return _check_consistency(system, state)
+    if checks.traced(system, start):
+        return redundancy.redundant_under_tracing(system, t, state.q)
+    if restart is not None:
+        # Its velocities violate the constraints by what the integrator leaves.
+        return _violations(system, t, state)[-1]
+    return _check_consistency(system, t, state)
 
 
 # Trajectories below this need no look at what is free.
@@ -125,7 +138,7 @@ def _check_memory(system: AbstractSystem, state: State, options: Options) -> Non
             f"simulate(steps=) is {options.steps}: its {instants} saved instants of "
             f"{each // state.q.dtype.itemsize} numbers take {needed / 1e9:.3g} GB, and "
             f"{free / 1e9:.3g} GB of memory are free; {remedy}, or simulate in pieces, each from "
-            "the last state of the one before."
+            "the restart of the one before."
         )
 
 
@@ -150,13 +163,44 @@ def _check_adaptive(integrator: AbstractIntegrator, options: Options) -> None:
             )
 
 
-def _check_consistency(system: AbstractSystem, state: State) -> Array:
+def _check_restart(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    restart: Restart,
+    dt: Any,
+    options: Options,
+) -> None:
+    if options.adaptive is not None:
+        raise ValueError(
+            "simulate(state=) is a Restart; it is for steps of one size: with adaptive= start from "
+            "its `state`, at time 0."
+        )
+    if not checks.traced(dt, restart.dt) and float(dt) != float(restart.dt):
+        raise ValueError(
+            f"simulate(dt=) is {float(dt)!r}, and the run that is continued had steps of "
+            f"{float(restart.dt)!r} s; both must be one number: take that one, or start from the "
+            "restart's `state`, at time 0."
+        )
+
+    def kept(start: State | Restart) -> Any:
+        return fixed_steps.begin(system, integrator, start, restart.dt, options.inputs).carry
+
+    wanted, found = (eqx.filter_eval_shape(kept, s) for s in (restart.state, restart))
+    if not eqx.tree_equal(wanted, found):
+        raise ValueError(
+            f"simulate(integrator=) is {integrator!r}, and the run that is continued was made by "
+            "another one, or of another system: take the same, or start from the restart's "
+            "`state`, at time 0."
+        )
+
+
+def _check_consistency(system: AbstractSystem, t: Array, state: State) -> Array:
     reason = system.space.invalid(np.asarray(state.q))
     if reason is not None:
         raise ValueError(f"the initial state's q is no configuration: {reason}.")
     if not system.nc:
         return jnp.zeros((), bool)
-    *violations, redundant = _violations(system, state)
+    *violations, redundant = _violations(system, t, state)
     if checks.traced(violations):
         return redundant
     position, velocity, scale = (np.asarray(x) for x in violations)
@@ -178,8 +222,7 @@ def _check_consistency(system: AbstractSystem, state: State) -> Array:
 
 
 @eqx.filter_jit
-def _violations(system: AbstractSystem, state: State):
-    t = jnp.zeros((), state.q.dtype)
+def _violations(system: AbstractSystem, t: Array, state: State):
     position = system.constraint(t, state.q)
     velocity = system.constraint_rate(t, state.q, state.v)
     # Lengths and speeds that the constraints are made of, to judge the rounding in them.

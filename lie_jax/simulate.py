@@ -8,7 +8,7 @@ from lie_jax import adaptive_steps, adjoints, checks, config, fixed_steps, prefl
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, State
-from lie_jax.trajectory import Result, Trajectory
+from lie_jax.trajectory import Restart, Result, Trajectory
 
 
 class SimulationError(RuntimeError):
@@ -22,7 +22,7 @@ class SimulationError(RuntimeError):
 def simulate(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
-    state: State,
+    state: State | Restart,
     *,
     dt: float | Float[Array, ""],
     steps: int,
@@ -34,7 +34,7 @@ def simulate(
     adaptive: Adaptive | None = None,
     adjoint: str = "stored",
 ) -> Trajectory:
-    """Integrate a system over `steps` steps of size `dt` from time 0.
+    """Integrate a system over `steps` steps of size `dt` from time 0, or on from another run.
 
     Pure: `jax.jit`, `jax.vmap`, `jax.grad` and `jax.jvp` go through it, with respect to anything in
     the system, the state, the inputs and `dt`.
@@ -43,7 +43,9 @@ def simulate(
 
     - `system`: from `lie_jax.assemble`, or an `AbstractSystem` of your own.
     - `integrator`: for example `lie_jax.RKMK("rk4")` or `lie_jax.GeneralizedAlpha(rho_inf=0.9)`.
-    - `state`: the initial `State`.
+    - `state`: the initial `State`, or `trajectory.restart` of another run with this system,
+      integrator and `dt`, which then goes on bit by bit as if it had not stopped; `inputs` are
+      those of the further steps.
     - `dt`: step size in s, positive. `steps`: their number.
     - `inputs`: (steps, nu), the input vector u of each step, held over the step: of motors, of
       loads with an `input`, and of forces and systems of your own.
@@ -77,13 +79,14 @@ def simulate(
     options = preflight.Options(steps, inputs, save_every, checkpoint, progress, adaptive, adjoint)
     redundant = preflight.check(system, integrator, state, dt, options)
     config.warn_of_single_precision()
-    dt = jnp.asarray(dt, state.q.dtype)
+    start = state.state if isinstance(state, Restart) else state
+    dt = jnp.asarray(dt, start.q.dtype)
     blocks = adjoints.blocks(adjoint, checkpoint, steps)
     if adaptive is None:
         schedule = fixed_steps.Schedule(steps, save_every, blocks)
         trajectory = fixed_steps.run(system, integrator, state, dt, inputs, schedule, progress)
     else:
-        trajectory = adaptive_steps.run(system, integrator, state, dt, adaptive, steps, blocks)
+        trajectory = adaptive_steps.run(system, integrator, start, dt, adaptive, steps, blocks)
     if system.nc:
         trajectory = redundancy.with_smallest_multipliers(system, redundant, trajectory)
     if not throw:

@@ -1,6 +1,7 @@
 """Batches of a sweep: their size, their program and their evaluation."""
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -24,7 +25,9 @@ _BATCH_BYTES = 2**28
 
 def judged(fn: Callable[[Any], Any], variant: PyTree) -> tuple[PyTree, Array]:
     """Results of a variant, and whether it failed."""
-    results = fn(variant)
+    results = jax.tree.map(
+        _without_restart, fn(variant), is_leaf=lambda x: isinstance(x, Trajectory)
+    )
     leaves = jax.tree.leaves(results)
     numbers = jax.Array, np.ndarray, np.generic, int, float, complex
     wrong = [x for x in leaves if not isinstance(x, numbers)]
@@ -45,6 +48,11 @@ def judged(fn: Callable[[Any], Any], variant: PyTree) -> tuple[PyTree, Array]:
             fine = jnp.isfinite(jnp.asarray(part))
         failed = failed | ~jnp.all(fine)
     return jax.tree.map(jnp.asarray, results), failed
+
+
+def _without_restart(x: Any) -> Any:
+    # As large as a saved instant, or larger, and of no use to a sweep.
+    return dataclasses.replace(x, restart=None) if isinstance(x, Trajectory) else x
 
 
 def kinds(rows: list[np.ndarray]) -> tuple:

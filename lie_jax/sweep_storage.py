@@ -60,7 +60,7 @@ def variables(tree: Any, root: tuple[str, ...], alone: str) -> list[Variable]:
     for path, leaf in flatten(tree, is_leaf=lambda x: isinstance(x, _Item))[0]:
         words, attributes = (*root, *_words(path)) or (alone,), {}
         if isinstance(leaf, _Item):
-            attributes, leaf = _codes(leaf._enumeration), leaf._value
+            attributes, leaf = codes(leaf._enumeration), leaf._value
         name = ".".join(words)
         dimensions = [f"{name}_{axis}" for axis in range(len(leaf.shape))]
         if words[:-1] in runs and words[-1] in _INSTANTS:
@@ -80,7 +80,7 @@ def _words(path: Any) -> tuple[str, ...]:
     return tuple(jax.tree_util.keystr((key,), simple=True) for key in path)
 
 
-def _codes(enumeration: Any) -> dict[str, Any]:
+def codes(enumeration: Any) -> dict[str, Any]:
     """The codes of an enumeration as attributes, by the CF conventions for flags."""
     items = enumeration._name_to_item
     return {

@@ -1,7 +1,11 @@
 """Trajectories: what a simulation returns."""
 
+from typing import Any
+
 import equinox as eqx
 from jaxtyping import Array, Float, Int
+
+from lie_jax.system import State
 
 
 class Result(eqx.Enumeration):
@@ -56,11 +60,25 @@ class Statistics(eqx.Module):
     worst_equation: Int[Array, "..."]
 
 
+class Restart(eqx.Module):
+    """The end of a run, from which `lie_jax.simulate` goes on as if it had not stopped.
+
+    `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` is what the integrator
+    keeps between steps.
+    """
+
+    state: State
+    carry: Any
+    steps: Int[Array, "..."]
+    dt: Float[Array, "..."]
+
+
 class Trajectory(eqx.Module):
     """Saved instants of a simulation, the initial state first.
 
     `t` (n,) times in s; `q` (n, nq) configurations; `v` (n, nv) velocities; `acceleration` (n, nv)
     their time derivatives; `multipliers` (n, nc); `stats` a `Statistics`; `result` a `Result`.
+    `restart` is where to go on, after a run with steps of one size.
     n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
     Instants that were not reached are NaN.
     """
@@ -72,3 +90,4 @@ class Trajectory(eqx.Module):
     multipliers: Float[Array, "..."]
     stats: Statistics
     result: Result
+    restart: Restart | None = None

@@ -25,7 +25,6 @@ LAYERS = [
             "config",
             "derivatives",
             "memory",
-            "trajectory",
             "linear",
         ),
         "integrators.tableaux",
@@ -39,6 +38,7 @@ LAYERS = [
     {"spaces", "body_spaces", "pose_spaces", "joint_spaces"},
     {"calculus"},
     {"system"},
+    {"trajectory"},
     {"newton", "redundancy"},
     {
         "integrators.adaptive",
@@ -55,6 +55,7 @@ LAYERS = [
     {"parameters", "recordings", "estimation", "identifiability", "fitting"},
     {"sweep_batches", "sweep_storage"},
     {"identify", "monte_carlo", "sweep"},
+    {"io.files"},
     {
         "control.backward",
         "control.box",
@@ -161,7 +162,7 @@ PUBLIC = {
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "monte_carlo MonteCarlo Identifiability rows_at sweep Sweep "
     "cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result SimulationError "
-    "Identification transforms",
+    "Identification transforms io Restart",
 }
 
 

@@ -1,0 +1,275 @@
+"""One file for whatever lie_jax is made of: trajectories, mechanisms, systems, states.
+
+A file is in the classic format of NetCDF, which most tools of science read; `xarray.open_dataset`
+does so in one line. Every array is a variable, those of a trajectory along the dimension `instant`;
+the attribute `tree` says in JSON what they are parts of.
+"""
+
+import dataclasses
+import importlib
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lie_jax.sweep_storage import codes
+from lie_jax.trajectory import Result, Trajectory
+
+_FORMAT = 1
+_PACKAGE = "lie_jax"
+_INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
+# What the classic format has; the dtype itself is noted in the tree.
+_STORED = {"f": ("f4", "f8"), "i": ("i1", "i2", "i4", "i8"), "b": ("?",)}
+# A variable of the format may be no larger.
+_LARGEST = 2**32 - 4
+# Equinox does not export the class of an enumeration's items.
+_Item: Any = type(Result.successful)
+
+
+class _Variable(NamedTuple):
+    values: np.ndarray
+    dimensions: tuple[str, ...]
+    attributes: dict[str, Any]
+
+
+def save(path: str | os.PathLike, what: Any) -> None:
+    """Write a trajectory, mechanism, system or state, or a dictionary, list or tuple of such.
+
+    What `load` gives back is equal to the last bit. `path`: name of the file, usually with the
+    ending `.nc`; one that is there is replaced, at once and only when all is written. Raises
+    `ValueError` for what cannot be saved (functions, classes from outside of lie_jax, complex
+    numbers, integers beyond 32 bits, an array of more than 4 GB), and for a path that cannot be
+    written.
+    """
+    from scipy.io import netcdf_file
+
+    variables: dict[str, _Variable] = {}
+    tree = _encoded(what, (), variables)
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with netcdf_file(unfinished, "w", version=2) as file:
+            file.lie_jax_format = _FORMAT
+            file.tree = json.dumps(tree)
+            for name, variable in variables.items():
+                for dimension, size in zip(variable.dimensions, variable.values.shape, strict=True):
+                    if dimension not in file.dimensions:
+                        file.createDimension(dimension, size)
+                stored = file.createVariable(name, variable.values.dtype, variable.dimensions)
+                stored[...] = variable.values
+                for key, value in variable.attributes.items():
+                    setattr(stored, key, value)
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise ValueError(
+            f"io.save(path=) is {str(path)!r}, which cannot be written ({error.strerror}); it must "
+            "be a file in a folder that exists and that you may write to: take another."
+        ) from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike) -> Any:
+    """What `save` has written.
+
+    Arrays of JAX have the dtype that they had; 64 bits need `lie_jax.enable_x64()`. Raises
+    `FileNotFoundError`, and `ValueError` for a file that `save` has not written, for one of a newer
+    version of lie_jax, and for 64 bits without that setting.
+    """
+    from scipy.io import netcdf_file
+
+    try:
+        with netcdf_file(Path(path), "r", mmap=False) as file:
+            version, text = getattr(file, "lie_jax_format", None), getattr(file, "tree", None)
+            values = {name: variable.data for name, variable in file.variables.items()}
+    except (TypeError, ValueError, IndexError) as error:
+        raise ValueError(f"{_named(path)} is no file of lie_jax.io.save: {error}.") from error
+    if version is None or text is None:
+        raise ValueError(
+            f"{_named(path)} is a NetCDF file that lie_jax.io.save has not written; open it with "
+            "xarray.open_dataset."
+        )
+    if int(version) > _FORMAT:
+        raise ValueError(
+            f"{_named(path)} has format {int(version)}, and this lie_jax reads formats up to "
+            f"{_FORMAT}: it was saved by a newer version; install that one or a later one."
+        )
+    return _decoded(json.loads(text), values, _named(path))
+
+
+def _named(path: str | os.PathLike) -> str:
+    return f"io.load(path=): {str(path)!r}"
+
+
+def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) -> Any:
+    if x is None or isinstance(x, bool | int | float | str):
+        return x
+    if isinstance(x, type):
+        return {"type": _reference(x, words)}
+    if isinstance(x, jax.Array | np.ndarray | np.generic):
+        return _array(x, words, variables, {})
+    if isinstance(x, _Item):
+        enumeration: Any = x._enumeration
+        # The format has no lists of strings.
+        flags = {k: v for k, v in codes(enumeration).items() if k != "messages"}
+        value = _array(x._value, words, variables, flags)
+        return {"item": _reference(enumeration, words), "value": value}
+
+    def inside(names, values):
+        return [
+            _encoded(value, (*words, str(name)), variables)
+            for name, value in zip(names, values, strict=True)
+        ]
+
+    if isinstance(x, eqx.Module) or hasattr(x, "_fields"):
+        module = isinstance(x, eqx.Module)
+        names = [f.name for f in dataclasses.fields(x)] if module else list(x._fields)
+        values = [getattr(x, name) for name in names]
+        known = set(variables)
+        parts = inside(names, values)
+        if isinstance(x, Trajectory):
+            _along_instants(
+                words, {k: v for k, v in variables.items() if k not in known}, variables
+            )
+        return {"class": _reference(type(x), words), "fields": dict(zip(names, parts, strict=True))}
+    if isinstance(x, dict) and all(isinstance(key, str) for key in x):
+        return {"dict": dict(zip(x, inside(x, x.values()), strict=True))}
+    if type(x) in (list, tuple):
+        return {type(x).__name__: inside(range(len(x)), x)}
+    raise ValueError(
+        f"io.save: {_place(words)} is {x!r}; it must be made of numbers, strings, arrays and "
+        "objects of lie_jax: leave it out, and build it anew after loading."
+    )
+
+
+def _place(words: tuple[str, ...]) -> str:
+    return ".".join(words) or "what is to be saved"
+
+
+def _reference(kind: type, words: tuple[str, ...]) -> str:
+    module = kind.__module__
+    if module.split(".")[0] != _PACKAGE:
+        raise ValueError(
+            f"io.save: {_place(words)} is a {kind.__name__} from {module}; only classes of lie_jax "
+            "can be loaded again: save its parameters, and build it anew after loading."
+        )
+    return f"{module}:{kind.__qualname__}"
+
+
+def _array(
+    x: Any, words: tuple[str, ...], variables: dict[str, _Variable], attributes: dict[str, Any]
+) -> dict[str, Any]:
+    values = np.asarray(x)
+    name = ".".join(words) or "value"
+    kinds = _STORED.get(values.dtype.kind, ())
+    if not any(values.dtype == np.dtype(kind) for kind in kinds) or values.nbytes > _LARGEST:
+        raise ValueError(
+            f"io.save: {_place(words)} has dtype {values.dtype} and {values.nbytes / 1e9:.3g} GB; "
+            "it must have float32, float64, integers or bool and at most 4.29 GB: convert it, or "
+            "save fewer instants."
+        )
+    stored = values
+    if values.dtype.kind == "b":
+        stored = values.astype("i1")
+    elif values.dtype == np.int64:
+        stored = values.astype("i4")
+        if not np.array_equal(stored, values):
+            raise ValueError(
+                f"io.save: {_place(words)} holds integers beyond 32 bits, which the format does "
+                "not have: convert it to float64."
+            )
+    # The format has no dimension of size zero.
+    if values.size:
+        dimensions = tuple(f"{name}_{axis}" for axis in range(values.ndim))
+        variables[name] = _Variable(stored, dimensions, attributes)
+    return {
+        "array": name,
+        "dtype": str(values.dtype),
+        "shape": list(values.shape),
+        "jax": isinstance(x, jax.Array),
+    }
+
+
+def _along_instants(
+    words: tuple[str, ...], own: dict[str, _Variable], variables: dict[str, _Variable]
+) -> None:
+    for field in _INSTANTS:
+        name = ".".join((*words, field))
+        if name in own:
+            variable = own[name]
+            dimensions = (".".join((*words, "instant")), *variable.dimensions[1:])
+            variables[name] = variable._replace(dimensions=dimensions)
+
+
+def _decoded(x: Any, values: dict[str, np.ndarray], path: str) -> Any:
+    if not isinstance(x, dict):
+        return x
+    if "array" in x:
+        return _loaded(x, values, path)
+    if "type" in x:
+        return _class(x["type"], path)
+    if "item" in x:
+        return _Item(_decoded(x["value"], values, path), _class(x["item"], path))
+    if "class" in x:
+        fields = {name: _decoded(part, values, path) for name, part in x["fields"].items()}
+        return _built(_class(x["class"], path), fields, path)
+    if "dict" in x:
+        return {name: _decoded(part, values, path) for name, part in x["dict"].items()}
+    ((kind, parts),) = x.items()
+    return (list if kind == "list" else tuple)(_decoded(part, values, path) for part in parts)
+
+
+def _loaded(x: dict[str, Any], values: dict[str, np.ndarray], path: str) -> Any:
+    dtype, shape = np.dtype(x["dtype"]), tuple(x["shape"])
+    empty = 0 in shape
+    found = np.zeros(shape, dtype) if empty else values[x["array"]].reshape(shape).astype(dtype)
+    if not x["jax"]:
+        return found
+    array = jnp.asarray(found)
+    if array.dtype != dtype:
+        raise ValueError(
+            f"{path} holds {dtype} in {x['array']!r}, which JAX would round to {array.dtype}: call "
+            "lie_jax.enable_x64() first."
+        )
+    return array
+
+
+def _class(reference: str, path: str) -> Any:
+    module, _, name = reference.partition(":")
+    found: Any = None
+    if module.split(".")[0] == _PACKAGE:
+        try:
+            found = importlib.import_module(module)
+            for part in name.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError):
+            found = None
+    if not isinstance(found, type):
+        raise ValueError(
+            f"{path} holds a {reference!r}, which this version of lie_jax does not have: load it "
+            "with the version that saved it."
+        )
+    return found
+
+
+def _built(kind: type, fields: dict[str, Any], path: str) -> Any:
+    module = issubclass(kind, eqx.Module)
+    names = [f.name for f in dataclasses.fields(kind)] if module else kind._fields
+    if set(names) != set(fields):
+        raise ValueError(
+            f"{path} holds a {kind.__name__} with the fields {sorted(fields)}, and this version of "
+            f"lie_jax has {sorted(names)}: load it with the version that saved it."
+        )
+    if not module:
+        return kind(**fields)
+    # Not by its own constructor, which may convert and so round.
+    made = object.__new__(kind)
+    for name, value in fields.items():
+        object.__setattr__(made, name, value)
+    return made
