@@ -1,4 +1,4 @@
-"""One look for all plots: readable in print and when colour-blind."""
+"""All plots in the look of `lie_jax.viz`, drawn without a screen."""
 
 from pathlib import Path
 
@@ -6,36 +6,12 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-from cycler import cycler
 from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with every common kind of colour vision.
-BLUE, ORANGE, GREEN, PURPLE, RED, SKY, BLACK = (
-    "#0072B2",
-    "#E69F00",
-    "#009E73",
-    "#CC79A7",
-    "#D55E00",
-    "#56B4E9",
-    "#000000",
-)
+from lie_jax.viz.look import COLORS, STYLE
 
-plt.rcParams.update(
-    {
-        "figure.dpi": 110,
-        "savefig.dpi": 150,
-        "figure.constrained_layout.use": True,
-        "font.size": 10,
-        "axes.grid": True,
-        "axes.axisbelow": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "grid.color": "#dddddd",
-        "grid.linewidth": 0.6,
-        "legend.frameon": False,
-        "axes.prop_cycle": cycler(color=[BLUE, ORANGE, GREEN, PURPLE, RED, SKY, BLACK]),
-    }
-)
+BLUE, ORANGE, GREEN, PURPLE, RED, SKY, BLACK = COLORS
+plt.rcParams.update(STYLE)
 
 
 def save(figure: Figure, path: Path) -> None:

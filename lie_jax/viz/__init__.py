@@ -1,0 +1,24 @@
+"""Pictures: time plots, checks, convergence, and a moving scene in the browser.
+
+`pip install 'lie-jax[viz]'`; import it by itself, `import lie_jax` does not.
+"""
+
+try:
+    import matplotlib  # noqa: F401
+    import viser  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "lie_jax.viz draws with matplotlib and viser, which are not installed: "
+        "pip install 'lie-jax[viz]'."
+    ) from error
+
+from lie_jax.viz.look import COLORS as COLORS
+from lie_jax.viz.look import STYLE as STYLE
+from lie_jax.viz.plots import convergence as convergence
+from lie_jax.viz.plots import drift as drift
+from lie_jax.viz.plots import energy as energy
+from lie_jax.viz.plots import motion as motion
+from lie_jax.viz.plots import paths as paths
+from lie_jax.viz.plots import work_precision as work_precision
+from lie_jax.viz.scene import export as export
+from lie_jax.viz.scene import show as show

@@ -1,0 +1,32 @@
+"""One look for all plots: readable in print and when colour-blind."""
+
+from typing import Any
+
+from cycler import cycler
+
+# Okabe and Ito's palette, told apart with every common kind of colour vision.
+BLUE, ORANGE, GREEN, PURPLE, RED, SKY, BLACK = COLORS = (
+    "#0072B2",
+    "#E69F00",
+    "#009E73",
+    "#CC79A7",
+    "#D55E00",
+    "#56B4E9",
+    "#000000",
+)
+
+# For `matplotlib.rc_context` or `matplotlib.rcParams.update`.
+STYLE: Any = {
+    "figure.dpi": 110,
+    "savefig.dpi": 150,
+    "figure.constrained_layout.use": True,
+    "font.size": 10,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "legend.frameon": False,
+    "axes.prop_cycle": cycler(color=COLORS),
+}

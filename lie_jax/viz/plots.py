@@ -1,0 +1,186 @@
+"""Plots of trajectories, and of what methods cost and how they converge.
+
+Each function returns a `matplotlib.figure.Figure`: `figure.savefig("plot.png")`, or
+`matplotlib.pyplot.show()`.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import ArrayLike
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lie_jax import checks
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
+from lie_jax.mechanics.formulations.minimal import TreeSystem
+from lie_jax.system import AbstractSystem
+from lie_jax.trajectory import Trajectory
+from lie_jax.viz import shapes
+from lie_jax.viz.look import BLACK, STYLE
+
+_ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
+
+Numbers = ArrayLike | Sequence[float]
+Mechanical = RigidBodySystem | TreeSystem
+
+
+def of_bodies(where: str, system: Any, trajectory: Any) -> None:
+    """Raise `ValueError` unless they are a system of bodies and one trajectory of it."""
+    if not isinstance(system, RigidBodySystem | TreeSystem):
+        raise ValueError(
+            f"{where}(system=) is a {type(system).__name__}; it must be a system of bodies, from "
+            "lie_jax.assemble."
+        )
+    of_one(where, trajectory)
+    checks.shape(f"{where}(trajectory=).q[0]", trajectory.q[0], (system.nq,), "of this system")
+
+
+def of_one(where: str, trajectory: Any) -> None:
+    """Raise `ValueError` unless it is one trajectory."""
+    if not isinstance(trajectory, Trajectory):
+        raise ValueError(
+            f"{where}(trajectory=) is a {type(trajectory).__name__}; it must be what "
+            "lie_jax.simulate returns."
+        )
+    if np.ndim(trajectory.t) != 1:
+        raise ValueError(
+            f"{where}(trajectory=) is a batch of trajectories with times of shape "
+            f"{np.shape(trajectory.t)}; take one: jax.tree.map(lambda x: x[0], trajectory)."
+        )
+
+
+def motion(system: Mechanical, trajectory: Trajectory) -> Figure:
+    """Positions of the bodies' frames (m) and their angular velocities (rad/s, body axes)."""
+    of_bodies("viz.motion", system, trajectory)
+
+    def at(q, v):
+        return system.poses(q)[1], system.twists(q, v)[:, 3:]
+
+    position, omega = map(np.asarray, jax.jit(jax.vmap(at))(trajectory.q, trajectory.v))
+    n = len(system.names)
+    with plt.rc_context(STYLE):
+        figure, grid = plt.subplots(n, 2, figsize=(9.0, 1.2 + 1.8 * n), sharex=True, squeeze=False)
+        for body, (left, right) in enumerate(grid):
+            for axes, values, unit, symbol in (
+                (left, position, "m", ""),
+                (right, omega, "rad/s", "ω"),
+            ):
+                for i, name in enumerate("xyz"):
+                    label = f"{symbol}{'₁₂₃'[i]}" if symbol else name
+                    axes.plot(trajectory.t, values[:, body, i], label=label)
+                axes.set_ylabel(f"{system.names[body]} / {unit}")
+        for axes, title in zip(grid[0], ("Position", "Angular velocity in body axes"), strict=True):
+            axes.set_title(title, loc="left")
+            axes.legend(ncols=3, **_ABOVE)
+        for axes in grid[-1]:
+            axes.set_xlabel("t / s")
+    return figure
+
+
+def energy(system: Mechanical, trajectory: Trajectory) -> Figure:
+    """Kinetic, potential and total energy (J), and how the total one changes."""
+    of_bodies("viz.energy", system, trajectory)
+
+    def at(q, v):
+        return system.kinetic_energy(q, v), system.potential_energy(q)
+
+    kinetic, potential = map(np.asarray, jax.jit(jax.vmap(at))(trajectory.q, trajectory.v))
+    total = kinetic + potential
+    with plt.rc_context(STYLE):
+        figure, (above, below) = plt.subplots(2, 1, figsize=(7.0, 5.0), sharex=True)
+        for values, name in ((kinetic, "kinetic"), (potential, "potential"), (total, "total")):
+            above.plot(trajectory.t, values, label=name)
+        above.set(ylabel="energy / J")
+        above.legend(ncols=3, **_ABOVE)
+        below.plot(trajectory.t, total - total[0], color=BLACK)
+        below.set(xlabel="t / s", ylabel="change of the total / J")
+    return figure
+
+
+def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
+    """Largest violation of the constraints and of their rates at each instant.
+
+    Raises `ValueError` for a system without constraints.
+    """
+    of_one("viz.drift", trajectory)
+    if not system.nc:
+        raise ValueError(
+            "viz.drift(system=) has no constraints, and so no drift; viz.energy shows how well its "
+            "energy is kept."
+        )
+
+    def at(t, q, v):
+        return system.constraint(t, q), system.constraint_rate(t, q, v)
+
+    found = jax.jit(jax.vmap(at))(trajectory.t, trajectory.q, trajectory.v)
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(7.0, 3.5))
+        for values, name in zip(
+            found, ("positions / m, rad", "velocities / m/s, rad/s"), strict=True
+        ):
+            worst = np.max(np.abs(np.asarray(values)), axis=1, initial=0.0)
+            # What is exactly zero has no place on a logarithmic axis.
+            axes.semilogy(trajectory.t, np.where(worst > 0.0, worst, np.nan), label=name)
+        axes.set(xlabel="t / s", ylabel="violation of constraints")
+        axes.legend(ncols=2, **_ABOVE)
+    return figure
+
+
+def paths(system: Mechanical, trajectory: Trajectory) -> Figure:
+    """Paths of the bodies' centres of mass in space (m)."""
+    of_bodies("viz.paths", system, trajectory)
+    center = shapes.centers(system, trajectory.q)
+    with plt.rc_context(STYLE):
+        figure = plt.figure(figsize=(5.5, 5.0))
+        axes = cast(Any, figure.add_subplot(projection="3d"))
+        for body, name in enumerate(system.names):
+            (line,) = axes.plot(*center[:, body].T, label=name)
+            axes.plot(*center[:1, body].T, "o", color=line.get_color())
+        axes.set(xlabel="x / m", ylabel="y / m", zlabel="z / m")
+        axes.set_aspect("equal")
+        axes.locator_params(nbins=4)
+        axes.legend(**_ABOVE)
+    return figure
+
+
+def convergence(
+    steps: Numbers, errors: Mapping[str, Numbers], orders: Sequence[int] = ()
+) -> Figure:
+    """Errors over step sizes (n,) in s, one line for each name, and the slopes of some orders."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(6.0, 4.5))
+        _lines(axes, dict.fromkeys(errors, steps), errors)
+        h = np.sort(np.asarray(steps, float))
+        # Next to the lines, not on them.
+        first = 2.0 * max(np.nanmax(np.asarray(e, float)) for e in errors.values())
+        for order in orders:
+            axes.loglog(h, first * (h / h[-1]) ** order, ":", color=BLACK, lw=0.8)
+            place = h[0], first * (h[0] / h[-1]) ** order
+            axes.annotate(f"order {order}", place, (0, 3), textcoords="offset points")
+        axes.set(xlabel="step size / s", ylabel="error")
+        axes.legend()
+    return figure
+
+
+def work_precision(costs: Mapping[str, Numbers], errors: Mapping[str, Numbers]) -> Figure:
+    """Errors over cost (n,) in s, one line for each name."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(6.0, 4.5))
+        _lines(axes, costs, errors)
+        axes.set(xlabel="computing time / s", ylabel="error")
+        axes.legend()
+    return figure
+
+
+def _lines(axes: Axes, along: Mapping[str, Numbers], errors: Mapping[str, Numbers]) -> None:
+    for (name, values), marker in zip(errors.items(), "osD^vP*X" * len(errors), strict=False):
+        if name not in along or np.shape(along[name]) != np.shape(values):
+            raise ValueError(
+                f"viz: {name!r} has {np.size(values)} errors; the other axis must have a number "
+                "for each of them under the same name."
+            )
+        axes.loglog(np.asarray(along[name]), np.asarray(values), marker=marker, ms=4, label=name)

@@ -1,0 +1,221 @@
+"""A moving scene in the browser: bodies as boxes of their inertia, joints, frames and traces.
+
+Drawn by viser. `export` writes one file that needs neither Python nor a network; `show` serves the
+same scene with more controls.
+"""
+
+import contextlib
+import io
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from lie_jax import checks
+from lie_jax.groups import quaternion
+from lie_jax.mechanics.formulations.absolute import RigidBodySystem
+from lie_jax.mechanics.formulations.minimal import TreeSystem
+from lie_jax.trajectory import Trajectory
+from lie_jax.viz import plots, shapes
+from lie_jax.viz.look import COLORS
+
+Run = tuple[RigidBodySystem | TreeSystem, Trajectory]
+
+
+class _Frames(NamedTuple):
+    """Times (frames,) and poses of the bodies at them, and where a run stands in the scene."""
+
+    system: Any
+    t: NDArray
+    position: NDArray
+    orientation: NDArray
+    center: NDArray
+    offset: NDArray
+
+
+def export(
+    path: str | os.PathLike, *runs: Run, speed: float = 1.0, frames_per_second: float = 30.0
+) -> None:
+    """Write a page with a scene that plays, with buttons to stop it and a slider for the time.
+
+    **Arguments:** `path`: of the HTML file; `runs`: pairs (system, trajectory), side by side, those
+    of one mechanism to compare, or several; `speed`: seconds of the motion in a second, 0.1 for
+    slow motion; `frames_per_second`: of the page.
+
+    Raises `ValueError` for other values and a path that cannot be written.
+    """
+    checks.positive("viz.export(speed=)", speed, "seconds of motion in a second")
+    checks.positive("viz.export(frames_per_second=)", frames_per_second, "1/s")
+    scenes = _prepared("viz.export", runs, speed / frames_per_second)
+    # It tells where it serves, which is of no use here.
+    with contextlib.redirect_stdout(io.StringIO()):
+        page = _recorded(scenes, frames_per_second)
+    try:
+        Path(path).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(
+            f"viz.export(path=) is {str(path)!r}, which cannot be written ({error.strerror}); it "
+            "must be a file in a folder that exists and that you may write to: take another."
+        ) from error
+
+
+def _recorded(scenes: list[_Frames], frames_per_second: float) -> str:
+    server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
+    try:
+        moving = [_drawn(server, i, scene) for i, scene in enumerate(scenes)]
+        _look(server, scenes)
+        recording = server.get_scene_serializer()
+        for frame in range(max(len(scene.t) for scene in scenes)):
+            _place(moving, scenes, frame)
+            recording.insert_sleep(1.0 / frames_per_second)
+        return recording.as_html()
+    finally:
+        server.stop()
+
+
+def show(*runs: Run, speed: float = 1.0, port: int = 8080) -> None:
+    """Serve the scene, at http://localhost:8080, until Ctrl-C.
+
+    With play and pause, a slider for the time and a field for the speed. **Arguments:** those of
+    `export`; `port`: where to serve, the next free one if it is taken.
+    """
+    checks.positive("viz.show(speed=)", speed, "seconds of motion in a second")
+    scenes = _prepared("viz.show", runs, None)
+    server = viser.ViserServer(port=port)
+    try:
+        _play(server, scenes, speed)
+    except KeyboardInterrupt:
+        server.stop()
+
+
+def _play(server: viser.ViserServer, scenes: list[_Frames], speed: float) -> None:
+    moving = [_drawn(server, i, scene) for i, scene in enumerate(scenes)]
+    _look(server, scenes)
+    end = max(float(scene.t[-1]) for scene in scenes)
+    playing = server.gui.add_checkbox("Play", True)
+    chosen = server.gui.add_slider("t / s", 0.0, end, end / 1000.0, 0.0)
+    pace = server.gui.add_number("Speed", speed, min=1e-3, step=0.1)
+
+    @chosen.on_update
+    def _(_: Any) -> None:
+        for run, scene in zip(moving, scenes, strict=True):
+            _place([run], [scene], int(np.searchsorted(scene.t, chosen.value)))
+
+    last = time.monotonic()
+    while True:
+        time.sleep(1.0 / 30.0)
+        now = time.monotonic()
+        if playing.value:
+            chosen.value = (chosen.value + (now - last) * pace.value) % end
+        last = now
+
+
+def _prepared(where: str, runs: tuple[Run, ...], spacing: float | None) -> list[_Frames]:
+    if not runs:
+        raise ValueError(f"{where} was given no run; give at least one pair (system, trajectory).")
+    scenes, edge = [], 0.0
+    for run in runs:
+        if not isinstance(run, tuple | list) or len(run) != 2:
+            raise ValueError(
+                f"{where}(runs=) holds a {type(run).__name__}; each run is a pair (system, "
+                "trajectory): put the two in parentheses."
+            )
+        system, trajectory = run
+        plots.of_bodies(where, system, trajectory)
+        t, q = _at_even_times(trajectory, spacing)
+        rotation, position = jax.jit(jax.vmap(lambda q, s=system: s.poses(q)))(q)
+        orientation = jax.jit(jax.vmap(jax.vmap(quaternion.from_matrix)))(rotation)
+        center = shapes.centers(system, q)
+        left, right = float(np.min(center[..., 0])), float(np.max(center[..., 0]))
+        offset = np.asarray([edge - left, 0.0, 0.0]) if scenes else np.zeros(3)
+        edge = right + offset[0] + 0.3 * (right - left) + 0.5 * _size(center)
+        found = np.asarray(position), np.asarray(orientation)
+        scenes.append(_Frames(system, t, *found, center, offset))
+    return scenes
+
+
+def _at_even_times(trajectory: Trajectory, spacing: float | None) -> tuple[NDArray, NDArray]:
+    # The nearest saved instants: configurations cannot be averaged.
+    t, q = np.asarray(trajectory.t), np.asarray(trajectory.q)
+    there = np.isfinite(t) & np.all(np.isfinite(q), axis=1)
+    t, q = t[there], q[there]
+    if spacing is None or len(t) < 2:
+        return t, q
+    wanted = t[0] + np.arange(int((t[-1] - t[0]) / spacing) + 1) * spacing
+    middle = 0.5 * (t[1:] + t[:-1])
+    nearest = np.searchsorted(middle, wanted)
+    return wanted, q[nearest]
+
+
+def _size(center: NDArray) -> float:
+    return max(1e-3, float(np.max(np.ptp(center.reshape(-1, 3), axis=0))))
+
+
+def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
+    """The bodies' nodes, which are to be moved."""
+    root = f"/run {number + 1}"
+    server.scene.add_frame(root, position=scene.offset, show_axes=False)
+    points, solids = shapes.joint_points(scene.system), shapes.boxes(scene.system)
+    length = 0.3 * max(float(np.max(box.sizes)) for box in solids)
+    moving = []
+    for body, (name, box) in enumerate(zip(scene.system.names, solids, strict=True)):
+        color = _rgb(COLORS[(number + body) % (len(COLORS) - 1)])
+        # Names may hold the sign that separates nodes.
+        path = f"{root}/{body} {name.replace('/', ' ')}"
+        node = server.scene.add_frame(path, axes_length=length, axes_radius=0.03 * length)
+        turn = np.asarray(quaternion.from_matrix(jax.numpy.asarray(box.axes)))
+        server.scene.add_box(
+            f"{path}/body", color=color, dimensions=tuple(box.sizes), wxyz=turn,
+            position=box.center, opacity=0.7,
+        )  # fmt: skip
+        own = points.get(body)
+        if own is not None:
+            ends = np.stack([np.broadcast_to(box.center, own.shape), own], axis=1)
+            server.scene.add_line_segments(
+                f"{path}/links", ends, colors=color, thickness=4.0, thickness_units="screen"
+            )
+            for i, point in enumerate(own):
+                server.scene.add_icosphere(
+                    f"{path}/joint {i}", radius=0.08 * length, color=(40, 40, 40), position=point
+                )
+        trace = np.stack([scene.center[:-1, body], scene.center[1:, body]], axis=1)
+        if len(trace):
+            server.scene.add_line_segments(
+                f"{root}/trace {body}", trace, colors=color, thickness=1.5, thickness_units="screen"
+            )
+        moving.append(node)
+    for i, point in enumerate(points.get(shapes.GROUND, ())):
+        server.scene.add_icosphere(
+            f"{root}/ground {i}", radius=0.12 * length, color=(0, 0, 0), position=point
+        )
+    return moving
+
+
+def _rgb(color: str) -> tuple[int, int, int]:
+    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
+
+
+def _look(server: viser.ViserServer, scenes: list[_Frames]) -> None:
+    everything = np.concatenate([(s.center + s.offset).reshape(-1, 3) for s in scenes])
+    low, high = everything.min(axis=0), everything.max(axis=0)
+    middle, size = 0.5 * (low + high), _size(everything)
+    server.scene.set_up_direction("+z")
+    server.scene.add_grid(
+        "/grid", width=4.0 * size, height=4.0 * size, cell_size=0.25 * size,
+        position=(middle[0], middle[1], low[2] - 0.3 * size),
+    )  # fmt: skip
+    server.initial_camera.position = middle + size * np.asarray([0.9, -1.35, 0.75])
+    server.initial_camera.look_at = middle
+
+
+def _place(moving: list[list[Any]], scenes: list[_Frames], frame: int) -> None:
+    for nodes, scene in zip(moving, scenes, strict=True):
+        now = min(frame, len(scene.t) - 1)
+        for body, node in enumerate(nodes):
+            node.position = scene.position[now, body]
+            node.wxyz = scene.orientation[now, body]
