@@ -8,13 +8,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: demo test experiments notebooks bench lint docs clean
 
 demo: $(VENV)/.ready
-	$(BIN)/python -m experiments demo
+	$(BIN)/python -m experiments run demo
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest
 
 experiments: $(VENV)/.peers notebooks
-	$(BIN)/python -m experiments all
+	$(BIN)/python -m experiments run all
 	XLA_FLAGS= $(BIN)/python -m pytest -m slow
 
 notebooks: $(VENV)/.notebooks

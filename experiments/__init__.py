@@ -1,4 +1,4 @@
-"""Experiments: one claim, table or figure a file, run by `python -m experiments NAME`."""
+"""Experiments: one claim, table or figure a file, run by `python -m experiments run NAME`."""
 
 import os
 

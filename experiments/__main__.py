@@ -1,53 +1,118 @@
-"""Run experiments by name: `python -m experiments --help`."""
+"""The command line: experiments, and models simulated, compared and animated."""
 
-import argparse
-import importlib
 import os
-import pkgutil
+import sys
 from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import Positional, arg
 
 import lie_jax
 
+app = tyro.extras.SubcommandApp()
+Out = Annotated[Path, arg(help="folder for what is written")]
+Model = Annotated[Positional[str], arg(help="name of a model, see `list`")]
 
-def _names() -> list[str]:
-    folder = str(Path(__file__).parent)
-    return sorted(m.name for m in pkgutil.iter_modules([folder]) if not m.name.startswith("_"))
+
+@app.command(name="list")
+def names() -> None:
+    """List experiments, models, formulations and integrators."""
+    from experiments._command import choices
+
+    print("experiments")
+    for name, summary in choices.experiments().items():
+        print(f"  {name:24} {summary}")
+    for what, known in (
+        ("models", choices.MODELS),
+        ("formulations", choices.FORMULATIONS),
+        ("integrators", choices.INTEGRATORS),
+    ):
+        print(f"{what}\n  {' '.join(known)}")
 
 
-def main() -> None:
-    """Read the command line and run what it asks for."""
-    names = _names()
+@app.command
+def run(experiments: Positional[tuple[str, ...]], out: Out = Path("out")) -> None:
+    """Run experiments by name, or `all`; each writes its files to OUT/NAME."""
+    from experiments._command import choices
+
+    known = choices.experiments()
+    chosen = [choices.one_of("experiment", name, [*known, "all"]) for name in experiments]
+    if not chosen:
+        raise SystemExit("Name an experiment, or `all`; `python -m experiments list` names them.")
+    for name in known if "all" in chosen else chosen:
+        choices.experiment(name).main(choices.writable(out / name))
+
+
+@app.command
+def reproduce(
+    paper: Annotated[Positional[str], arg(help="S0, S1, S2 or S3, see docs/papers.md")],
+    out: Out = Path("out"),
+) -> None:
+    """Run the experiments that reproduce a paper's tables and figures."""
+    from experiments._command import choices
+
+    chosen = choices.PAPERS[choices.one_of("paper", paper, choices.PAPERS)]
+    for name, what in chosen.items():
+        print(f"{name}: {what}", flush=True)
+        choices.experiment(name).main(choices.writable(out / name))
+
+
+@app.command
+def simulate(
+    model: Model,
+    formulation: Annotated[str | None, arg(help="the model's own by default")] = None,
+    integrator: str = "generalized_alpha",
+    dt: Annotated[float, arg(help="step size in s")] = 1e-3,
+    t_end: Annotated[float, arg(help="end of the run in s")] = 1.0,
+    out: Out = Path("out"),
+) -> None:
+    """Simulate a model; writes run.nc and plots to OUT/MODEL.
+
+    Ctrl-C ends the run and keeps what was computed.
+    """
+    from experiments._command import choices, simulating
+
+    settings = simulating.settled(simulating.Settings(model, formulation, integrator, dt, t_end))
+    simulating.simulated(settings, choices.writable(out / settings.model))
+
+
+@app.command
+def compare(
+    model: Model,
+    t_end: Annotated[float, arg(help="end of the runs in s")] = 0.5,
+    out: Out = Path("out"),
+) -> None:
+    """Compare all formulations and integrators on a model: a table and a work-precision plot."""
+    from experiments._command import choices, comparing
+
+    model = choices.one_of("model", model, choices.MODELS)
+    comparing.compared(model, t_end, choices.writable(out / f"compare_{model}"))
+
+
+@app.command
+def animate(
+    file: Annotated[Positional[Path], arg(help="a run.nc that `simulate` has written")],
+    page: Annotated[Path | None, arg(help="the page, by default beside the file")] = None,
+) -> None:
+    """Write a page with the moving scene of a run, to be opened in a browser."""
+    from experiments._command import simulating
+
+    simulating.animated(file, page or file.with_suffix(".html"))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Read the command line and do what it asks for."""
     # First: modules may hold arrays.
     lie_jax.configure_cpu()
     lie_jax.enable_x64()
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         lie_jax.cache_compilations(Path(__file__).parents[1] / ".jax_cache")
-    modules = {name: importlib.import_module(f"experiments.{name}") for name in names}
-    summaries = "\n".join(
-        f"  {name:20} {(module.__doc__ or '').splitlines()[0]}" for name, module in modules.items()
-    )
-    parser = argparse.ArgumentParser(
+    app.cli(
+        args=sys.argv[1:] if arguments is None else arguments,
         prog="python -m experiments",
-        description="Run experiments; each writes its files to OUT/NAME.",
-        epilog=f"experiments:\n{summaries}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Experiments by name, and models from the shell.",
     )
-    parser.add_argument(
-        "names",
-        nargs="+",
-        choices=[*names, "all", "list"],
-        metavar="NAME",
-        help="an experiment, `all` of them, or `list` to see what there is",
-    )
-    parser.add_argument("--out", type=Path, default=Path("out"), help="folder for results (out)")
-    arguments = parser.parse_args()
-    if "list" in arguments.names:
-        print(summaries)
-        return
-    for name in names if "all" in arguments.names else arguments.names:
-        folder = arguments.out / name
-        folder.mkdir(parents=True, exist_ok=True)
-        modules[name].main(folder)
 
 
 if __name__ == "__main__":

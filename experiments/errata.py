@@ -19,7 +19,7 @@ lists those that are not, or not as we read them:
 Some rows share one cause: four of S0 come from its (41). One, Table I(a) of S1, may be wrong only
 in the text available to us.
 
-`python -m experiments errata` computes every number. The truth never comes from a closed form,
+`python -m experiments run errata` computes every number. The truth never comes from a closed form,
 corrected or not, but from definitions at 120 digits: exponentials from power series, Cayley maps
 and inverses from linear systems, differentials and derivatives from central differences,
 compositions from products of matrices or quaternions, integrals over a body from point masses,

@@ -1,4 +1,4 @@
-"""The numbers that `python -m experiments gradients` has written hold."""
+"""The numbers that `python -m experiments run gradients` has written hold."""
 
 import numpy as np
 import pytest

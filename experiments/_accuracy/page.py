@@ -17,7 +17,7 @@ _EXACT = 100 * float(truth.STEP)
 _INTRODUCTION = """\
 # Accuracy
 
-Written by `python -m experiments accuracy`, with {versions}.
+Written by `python -m experiments run accuracy`, with {versions}.
 
 **Error** means the Frobenius norm of the difference from the exact tensor, divided by the norm of
 the exact one; the largest over all inputs of a cell is shown. ε is the machine epsilon, 2⁻⁵² in

@@ -1,0 +1,1 @@
+"""What `python -m experiments` does beyond running experiments: models from the shell."""

@@ -1,0 +1,105 @@
+"""What `python -m experiments` does, from its words on."""
+
+import numpy as np
+import pytest
+
+import lie_jax
+from experiments.__main__ import app
+from experiments._command import choices, comparing, simulating
+from models import heavy_top
+
+SHORT = ["--dt", "1e-3", "--t-end", "0.04"]
+
+
+def _command(*words):
+    app.cli(args=[str(word) for word in words], prog="python -m experiments")
+
+
+def test_list_names_everything(capsys):
+    _command("list")
+    text = capsys.readouterr().out
+    for name in (*choices.experiments(), *choices.MODELS, *choices.FORMULATIONS):
+        assert name in text
+
+
+def test_papers_and_models_are_there():
+    known = choices.experiments()
+    for paper in choices.PAPERS.values():
+        assert set(paper) <= set(known)
+    for model in choices.MODELS:
+        system, state = choices.built(model, None)
+        assert state.q.shape == (system.nq,)
+
+
+def test_simulate_and_animate(tmp_path):
+    _command("simulate", "Heavy_Top", "--integrator", "rk4", *SHORT, "--out", tmp_path)
+    folder = tmp_path / "heavy_top"
+    found = lie_jax.io.load(folder / "run.nc")
+    system, state = heavy_top.build()
+    whole = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=40)
+    # Made of pieces, which go on bit by bit.
+    np.testing.assert_array_equal(found["trajectory"].q, whole.q)
+    np.testing.assert_array_equal(found["trajectory"].t, whole.t)
+    assert (folder / "motion.png").stat().st_size > 10_000
+    _command("animate", folder / "run.nc")
+    assert (folder / "run.html").stat().st_size > 100_000
+
+
+def test_interrupted_run_keeps_what_was_computed(tmp_path, monkeypatch, capsys):
+    class Bar(simulating.tqdm):
+        def update(self, n=1):
+            super().update(n)
+            if self.n >= 10:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulating, "tqdm", Bar)
+    _command("simulate", "heavy_top", "--integrator", "rk4", *SHORT, "--out", tmp_path)
+    assert "interrupted" in capsys.readouterr().out
+    trajectory = lie_jax.io.load(tmp_path / "heavy_top" / "run.nc")["trajectory"]
+    assert trajectory.q.shape[0] == 11
+
+
+def test_compare(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(comparing, "_STEPS", (10, 20))
+    for name, kept in (
+        ("FORMULATIONS", ("SE3", "EulerParameters")),
+        ("INTEGRATORS", ("rk4", "gauss4", "rk67")),
+    ):
+        known = getattr(choices, name)
+        monkeypatch.setattr(comparing, name, {k: known[k] for k in kept})
+    _command("compare", "heavy_top", "--t-end", "0.02", "--out", tmp_path)
+    table = (tmp_path / "compare_heavy_top" / "table.md").read_text()
+    first, second = (float(x) for x in table.split("| SE3, rk4 |")[1].split("|")[:2])
+    assert 10.0 < first / second < 22.0
+    assert "- EulerParameters, gauss4:" in table
+    assert (tmp_path / "compare_heavy_top" / "work_precision.png").exists()
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (("run", "deno"), "no experiment 'deno'. Did you mean demo"),
+        (("run",), "Name an experiment"),
+        (("reproduce", "S9"), "no paper 'S9'"),
+        (("simulate", "heavytop"), "no model 'heavytop'. Did you mean heavy_top"),
+        (("simulate", "rotor", "--integrator", "rk5"), "no integrator 'rk5'. Did you mean rk4"),
+        (("simulate", "rotor", "--formulation", "SO3"), "Did you mean R3SO3"),
+        (("simulate", "rotor", "--dt", "0"), "must be positive"),
+        (("simulate", "slider_crank", "--formulation", "Minimal"), "cannot be built in Minimal"),
+        (("simulate", "slider_crank", "--integrator", "gauss4"), "GeneralizedAlpha"),
+        (("compare", "nothing"), "no model 'nothing'"),
+        (("animate", "nothing.nc"), "cannot be animated"),
+    ],
+)
+def test_mistakes_are_named(words, message, tmp_path):
+    more = () if words[0] == "animate" else ("--out", tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        _command(*words, *more)
+    assert message in str(ended.value)
+
+
+def test_folder_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit) as ended:
+        _command("simulate", "heavy_top", *SHORT, "--out", tmp_path / "file")
+    assert "cannot be written" in str(ended.value)
