@@ -31,6 +31,14 @@ class AbstractBodySpace(AbstractSpace):
         """Whether velocities are ṙ and ω themselves and translations add, whatever the rotation."""
         return False
 
+    @property
+    def keeps_rotations(self) -> bool:
+        """Whether poses are those of a rigid body off the constraints among coordinates, too.
+
+        Constraints then change along velocities as reactions act on bodies.
+        """
+        return True
+
     @abc.abstractmethod
     def configuration(self, position: Vector, orientation: Float[Array, "4"]) -> Configuration:
         """Absolute coordinates of a position (m) and an orientation given as a unit quaternion."""

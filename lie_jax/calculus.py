@@ -5,6 +5,7 @@ through the retraction, so no exponential map is differentiated at zero.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -45,3 +46,13 @@ def second_time_derivative_at_rest(
     With B the Jacobian along velocities, d²/dt² function = B v̇ + this.
     """
     return time_derivative(space, lambda t, q: time_derivative(space, function, t, q, v), t, q, v)
+
+
+def pulled_back(system: Any, t: Time, q: Configuration, multipliers: Array) -> Velocity:
+    """Bᵀλ (nv,) of a system whose velocities are q̇, without its Jacobian B."""
+    rows = multipliers.shape[0] - system.velocity_rows
+    force = jax.vjp(lambda q: system.constraint(t, q), q)[1](multipliers[:rows])[0]
+    if not system.velocity_rows:
+        return force
+    rates = jax.vjp(lambda v: system.velocity_constraint(t, q, v), jnp.zeros_like(q))[1]
+    return force + rates(multipliers[rows:])[0]

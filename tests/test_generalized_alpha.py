@@ -14,7 +14,7 @@ import lie_jax
 from experiments import newton_counts
 from lie_jax import redundancy
 from lie_jax.integrators import alpha_step
-from models import bricard, heavy_top
+from models import bricard, double_pendulum, heavy_top
 from tests import mechanisms
 from tests.compiling import QUICK
 
@@ -157,6 +157,25 @@ def _door(hinges):
     body = lie_jax.Body("door", 3.0, np.diag([0.4, 0.6, 0.2]), position=(0.4, 0.0, 0.0))
     wind = lie_jax.PointForce("door", (0.3, 2.0, 0.0))
     return lie_jax.assemble(lie_jax.Mechanism([body], joints, [wind]), lie_jax.R3SO3())
+
+
+def test_iteration_matrix_is_the_jacobian_where_coordinates_leave_rotations():
+    """Euler parameters that are not normalised change lengths off their constraint."""
+    system, state = double_pendulum.build(lie_jax.EulerParameters(normalized=False))
+    rng = np.random.default_rng(5)
+    dt, n = 1e-2, system.nv + system.nc
+
+    @jax.jit
+    def both(y, increment):
+        problem = alpha_step.Problem(
+            system, jnp.zeros(()), None, state.q, increment, state.v, 1.0 / dt**2, 2.0 / dt, None
+        )
+        exact = jax.jacfwd(alpha_step.residual)(y, problem)
+        return *(way(y, problem)[1] for way in (alpha_step.autodiff, alpha_step.analytic)), exact
+
+    *found, exact = both(*(0.01 * rng.normal(size=size) for size in (n, system.nv)))
+    for matrix in found:
+        assert_allclose(matrix, exact, rtol=0, atol=1e-9 * np.max(np.abs(exact)))
 
 
 # The regularisation of redundant rows leaves this of the motion's digits.

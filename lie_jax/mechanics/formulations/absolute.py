@@ -4,14 +4,12 @@ Bodies, and joints and forces of one kind, are stored stacked and evaluated by `
 does not grow with their number.
 """
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import algebra
+from lie_jax import algebra, calculus
 from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics import attachments, elimination, readings
 from lie_jax.mechanics import body as rigid
@@ -118,7 +116,7 @@ class RigidBodySystem(AbstractSystem):
         ]
         if self.formulation.rows:
             values.append(jax.vmap(self.formulation.constraint)(self._split(q)).reshape(-1))
-        return _concatenate(values, q.dtype)
+        return jnp.concatenate([jnp.zeros(0, q.dtype), *values])
 
     def velocity_constraint(self, t, q, v):
         """Velocity constraints (velocity_rows,) of all joints."""
@@ -134,11 +132,13 @@ class RigidBodySystem(AbstractSystem):
             for group in self.joints
             if group.element.velocity_rows
         ]
-        return _concatenate(values, q.dtype)
+        return jnp.concatenate([jnp.zeros(0, q.dtype), *values])
 
     def constraint_jacobian(self, t, q):
         """Jacobian B (nc, nv) of the constraints along velocities, from the joints' reactions."""
         t = jnp.asarray(t, q.dtype)
+        if not self.formulation.keeps_rotations:
+            return super().constraint_jacobian(t, q)
         rotation, position = self.poses(q)
 
         def row(multipliers):
@@ -155,6 +155,10 @@ class RigidBodySystem(AbstractSystem):
         velocity, omega = self._velocities(rotation, q, v)
         inertia = self._inertia_forces(rotation, q, v, omega, acceleration)
         applied = self._applied(t, rotation, position, velocity, omega, u)
+        if not self.formulation.keeps_rotations:
+            free = inertia.force - applied.force, inertia.torque - applied.torque
+            own = calculus.pulled_back(self, t, q, multipliers)
+            return own + self._pull_back(rotation, q, *free)
         reaction = self._reactions(t, rotation, position, multipliers)
         dynamic = self._pull_back(
             rotation,
@@ -199,6 +203,8 @@ class RigidBodySystem(AbstractSystem):
     def tangent_matrices(self, t, q, v, acceleration, multipliers, u=None):
         """Stiffness and damping (nv, nv), assembled from those of bodies, joints and forces."""
         t = jnp.asarray(t, q.dtype)
+        if not self.formulation.keeps_rotations:
+            return super().tangent_matrices(t, q, v, acceleration, multipliers, u)
         return tangents.matrices(
             self.formulation,
             self.bodies,
@@ -390,7 +396,3 @@ class RigidBodySystem(AbstractSystem):
             )
             total = attachments.gather(total, group, wrenches)
         return total
-
-
-def _concatenate(values: list[Array], dtype: Any) -> Array:
-    return jnp.concatenate(values) if values else jnp.zeros(0, dtype)

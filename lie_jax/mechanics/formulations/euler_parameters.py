@@ -31,6 +31,11 @@ class EulerParameters(AbstractVectorSpace, AbstractBodySpace):
     def __check_init__(self):
         checks.one_of("EulerParameters(normalized=)", self.normalized, (True, False))
 
+    @property
+    def keeps_rotations(self) -> bool:
+        """If they are normalised."""
+        return self.normalized
+
     def _square(self, p: Array) -> Array:
         return algebra.dot(p, p) if self.normalized else jnp.ones((), p.dtype)
 
