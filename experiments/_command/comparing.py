@@ -30,7 +30,9 @@ def compared(model: str, t_end: float, folder: Path) -> None:
         for formulation, integrator in tqdm(pairs, unit="pair", desc=model):
             name = f"{formulation}, {integrator}"
             try:
-                rows = [_end(model, formulation, integrator, t_end, n) for n in _STEPS]
+                rows = [
+                    _end(model, formulation, INTEGRATORS[integrator](), t_end, n) for n in _STEPS
+                ]
             except (SystemExit, ValueError, lie_jax.SimulationError) as error:
                 left_out[name] = str(error).splitlines()[0]
                 continue
@@ -66,7 +68,7 @@ def _end(
 
     def run():
         trajectory = lie_jax.simulate(
-            system, INTEGRATORS[integrator](), state, dt=t_end / steps, steps=steps,
+            system, integrator, state, dt=t_end / steps, steps=steps,
             save_every=steps,
         )  # fmt: skip
         return jax.block_until_ready(trajectory)
@@ -82,7 +84,8 @@ def _end(
 def _reference(model: str, t_end: float) -> np.ndarray:
     steps = _FINER * _STEPS[-1]
     if not built(model, None)[0].nc:
-        return _end(model, None, "rk67", t_end, steps)[0]
-    coarse, fine = (_end(model, None, "generalized_alpha", t_end, n)[0] for n in (steps, 2 * steps))
+        return _end(model, None, lie_jax.RKMK("rk67"), t_end, steps)[0]
+    alpha = lie_jax.GeneralizedAlpha(0.9)
+    coarse, fine = (_end(model, None, alpha, t_end, n)[0] for n in (steps, 2 * steps))
     # Richardson's extrapolation of a method of second order.
     return fine + (fine - coarse) / 3.0
