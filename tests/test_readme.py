@@ -29,16 +29,35 @@ def test_readme():
     np.testing.assert_allclose(names["slope"], difference, rtol=1e-4, atol=1e-8)
 
 
-PAGES = ("index.md", "identification.md", "integrators.md", "sweeps.md", "optimal_control.md")
+PAGES = (
+    *("index.md", "first_steps.md", "pictures.md", "identification.md", "integrators.md"),
+    *("sweeps.md", "optimal_control.md"),
+)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_documentation(page):
+def test_documentation(page, tmp_path, monkeypatch):
+    # Some pages write files.
+    monkeypatch.chdir(tmp_path)
     names = _run(ROOT / "docs" / page)
     if page == "index.md":
         energy = np.asarray(names["energy"])
         # Friction takes energy, and nothing else does.
         assert np.all(np.diff(energy) < 1e-6)
+    elif page == "first_steps.md":
+        fit, truth = names["fit"], {"length": 0.27, "friction": 1.3e-3, "angle": 0.62}
+        for name, value in truth.items():
+            off = abs(float(fit.estimates[name]) - value)
+            assert off < 4 * float(fit.standard_errors[name]) < 0.05 * value, name
+        swing = names["swing"]
+        difference = (swing(0.3 + 1e-6) - swing(0.3 - 1e-6)) / 2e-6
+        np.testing.assert_allclose(names["slope"], difference, rtol=1e-6)
+        assert float(names["further"].t[0]) == float(names["trajectory"].t[-1])
+        assert (tmp_path / "pendulum.html").exists()
+    elif page == "pictures.md":
+        ends = [np.asarray(system.poses(run.q[-1])[1]) for system, run in names["runs"]]
+        np.testing.assert_allclose(*ends, atol=2e-2)
+        assert (tmp_path / "scene.html").exists() and (tmp_path / "drift.png").exists()
     elif page == "integrators.md":
         projected, stabilised = map(float, names["drift"])
         assert projected < 1e-14 < 1e-12 < stabilised < 1e-8
