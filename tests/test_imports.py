@@ -173,6 +173,21 @@ def test_public_names_are_there_and_documented():
             assert (getattr(holder, name).__doc__ or "").strip(), f"{module}.{name}"
 
 
+def test_reference_has_every_public_name():
+    reference = (PACKAGE.parent / "docs" / "reference.md").read_text()
+    listed = {line.removeprefix("::: ") for line in reference.splitlines() if line[:4] == "::: "}
+    missing = []
+    for node in ast.parse((PACKAGE / "__init__.py").read_text()).body:
+        for alias in getattr(node, "names", ()):
+            thing = getattr(lie_jax, alias.name)
+            module = getattr(thing, "__module__", None) or thing.__name__
+            found = {f"lie_jax.{alias.name}", module, f"{module}.{alias.name}"}
+            inside = any(entry.startswith(f"{module}.") for entry in listed)
+            if not found & listed and not inside:
+                missing.append(alias.name)
+    assert not missing
+
+
 def test_import_needs_no_test_or_plot_library():
     program = (
         "import sys, lie_jax; "
