@@ -6,10 +6,9 @@ import io
 import json
 import re
 import shutil
-import signal
 import subprocess
-import sys
 import time
+import types
 import urllib.request
 
 import jax
@@ -26,7 +25,7 @@ from websockets.sync.client import connect
 
 import lie_jax
 from lie_jax import viz
-from lie_jax.viz import plots
+from lie_jax.viz import plots, scene
 from models import double_pendulum
 
 # A browser draws no two pictures alike to the last shade.
@@ -98,24 +97,19 @@ def test_bad_input_is_named(runs, tmp_path):
             call()
 
 
-_SHOWN = """
-import lie_jax
-from lie_jax import viz
-from models import heavy_top
-system, state = heavy_top.build()
-viz.show((system, lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=5)), port=0)
-"""
+def test_scene_is_served_until_it_is_interrupted(runs, monkeypatch, capsys):
+    pages = []
 
-
-def test_scene_is_served_until_it_is_interrupted():
-    command = [sys.executable, "-u", "-W", "ignore", "-c", _SHOWN]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        line = next(line for line in process.stdout if "http://" in line)
-        address = re.search(r"http://[\w.:]+", line)[0]
+    def interrupted(seconds):
+        address = re.search(r"http://[\w.:]+", capsys.readouterr().out)[0]
         with urllib.request.urlopen(address) as page:
-            assert b"<html" in page.read()
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+            pages.append(page.read())
+        raise KeyboardInterrupt
+
+    clock = types.SimpleNamespace(monotonic=time.monotonic, sleep=interrupted)
+    monkeypatch.setattr(scene, "time", clock)
+    viz.show(*runs, port=0)
+    assert len(pages) == 1 and b"<html" in pages[0]
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

@@ -52,9 +52,7 @@ def export(
     checks.positive("viz.export(speed=)", speed, "seconds of motion in a second")
     checks.positive("viz.export(frames_per_second=)", frames_per_second, "1/s")
     scenes = _prepared("viz.export", runs, speed / frames_per_second)
-    # It tells where it serves, which is of no use here.
-    with contextlib.redirect_stdout(io.StringIO()):
-        page = _recorded(scenes, frames_per_second)
+    page = _recorded(scenes, frames_per_second)
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:
@@ -64,8 +62,14 @@ def export(
         ) from error
 
 
+def _served(host: str, port: int) -> viser.ViserServer:
+    # It prints a table where it serves.
+    with contextlib.redirect_stdout(io.StringIO()):
+        return viser.ViserServer(host=host, port=port, verbose=False)
+
+
 def _recorded(scenes: list[_Frames], frames_per_second: float) -> str:
-    server = viser.ViserServer(host="127.0.0.1", port=0, verbose=False)
+    server = _served("127.0.0.1", 0)
     try:
         moving = [_drawn(server, i, scene) for i, scene in enumerate(scenes)]
         _look(server, scenes)
@@ -75,6 +79,11 @@ def _recorded(scenes: list[_Frames], frames_per_second: float) -> str:
             recording.insert_sleep(1.0 / frames_per_second)
         return recording.as_html()
     finally:
+        _stop(server)
+
+
+def _stop(server: viser.ViserServer) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
         server.stop()
 
 
@@ -86,11 +95,12 @@ def show(*runs: Run, speed: float = 1.0, port: int = 8080) -> None:
     """
     checks.positive("viz.show(speed=)", speed, "seconds of motion in a second")
     scenes = _prepared("viz.show", runs, None)
-    server = viser.ViserServer(port=port)
+    server = _served("0.0.0.0", port)
+    print(f"the scene is at http://localhost:{server.get_port()} until Ctrl-C", flush=True)
     try:
         _play(server, scenes, speed)
     except KeyboardInterrupt:
-        server.stop()
+        _stop(server)
 
 
 def _play(server: viser.ViserServer, scenes: list[_Frames], speed: float) -> None:
