@@ -20,10 +20,10 @@ from lie_jax.trajectory import Result, Trajectory
 _ATTRIBUTE = "lie_jax_sweep"
 _STATUS = {"pending": -1, "fine": 0, "failed": 1}
 # The leaves of a trajectory that have a row for each saved instant.
-_INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
+INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
 _POLL_SECONDS = 0.05
 # Equinox does not export the class of an enumeration's items.
-_Item = type(Result.successful)
+Item: Any = type(Result.successful)
 
 
 class Variable(NamedTuple):
@@ -57,13 +57,13 @@ def variables(tree: Any, root: tuple[str, ...], alone: str) -> list[Variable]:
     parts = flatten(tree, is_leaf=lambda x: isinstance(x, Trajectory))[0]
     runs = [(*root, *_words(path)) for path, part in parts if isinstance(part, Trajectory)]
     found = []
-    for path, leaf in flatten(tree, is_leaf=lambda x: isinstance(x, _Item))[0]:
+    for path, leaf in flatten(tree, is_leaf=lambda x: isinstance(x, Item))[0]:
         words, attributes = (*root, *_words(path)) or (alone,), {}
-        if isinstance(leaf, _Item):
+        if isinstance(leaf, Item):
             attributes, leaf = codes(leaf._enumeration), leaf._value
         name = ".".join(words)
         dimensions = [f"{name}_{axis}" for axis in range(len(leaf.shape))]
-        if words[:-1] in runs and words[-1] in _INSTANTS:
+        if words[:-1] in runs and words[-1] in INSTANTS:
             dimensions[0] = ".".join((*words[:-1], "instant"))
         dtype = np.dtype(leaf.dtype)
         if "/" in name or dtype.kind not in "biufc":

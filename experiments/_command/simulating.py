@@ -12,6 +12,7 @@ import lie_jax
 from experiments import _plots
 from experiments._command.choices import FORMULATIONS, INTEGRATORS, MODELS, built, one_of
 from lie_jax import io, viz
+from lie_jax.sweep_storage import INSTANTS
 
 # A file is written and a bar moved so many times in a run.
 _PIECES = 20
@@ -80,7 +81,7 @@ def simulated(settings: Settings, folder: Path) -> None:
 def joined(parts: list[lie_jax.Trajectory]) -> lie_jax.Trajectory:
     """One trajectory of pieces that go on where the one before has ended."""
     whole = parts[-1]
-    for field in ("t", "q", "v", "acceleration", "multipliers"):
+    for field in INSTANTS:
         rows = [getattr(part, field)[i > 0 :] for i, part in enumerate(parts)]
         whole = dataclasses.replace(whole, **{field: jnp.concatenate(rows)})
     return whole

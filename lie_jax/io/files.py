@@ -18,18 +18,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax.sweep_storage import codes
-from lie_jax.trajectory import Result, Trajectory
+from lie_jax.sweep_storage import INSTANTS, Item, codes
+from lie_jax.trajectory import Trajectory
 
 _FORMAT = 1
 _PACKAGE = "lie_jax"
-_INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
 # What the classic format has; the dtype itself is noted in the tree.
 _STORED = {"f": ("f4", "f8"), "i": ("i1", "i2", "i4", "i8"), "b": ("?",)}
 # A variable of the format may be no larger.
 _LARGEST = 2**32 - 4
-# Equinox does not export the class of an enumeration's items.
-_Item: Any = type(Result.successful)
 
 
 class _Variable(NamedTuple):
@@ -114,7 +111,7 @@ def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) ->
         return {"type": _reference(x, words)}
     if isinstance(x, jax.Array | np.ndarray | np.generic):
         return _array(x, words, variables, {})
-    if isinstance(x, _Item):
+    if isinstance(x, Item):
         enumeration: Any = x._enumeration
         # The format has no lists of strings.
         flags = {k: v for k, v in codes(enumeration).items() if k != "messages"}
@@ -199,7 +196,7 @@ def _array(
 def _along_instants(
     words: tuple[str, ...], own: dict[str, _Variable], variables: dict[str, _Variable]
 ) -> None:
-    for field in _INSTANTS:
+    for field in INSTANTS:
         name = ".".join((*words, field))
         if name in own:
             variable = own[name]
@@ -215,7 +212,7 @@ def _decoded(x: Any, values: dict[str, np.ndarray], path: str) -> Any:
     if "type" in x:
         return _class(x["type"], path)
     if "item" in x:
-        return _Item(_decoded(x["value"], values, path), _class(x["item"], path))
+        return Item(_decoded(x["value"], values, path), _class(x["item"], path))
     if "class" in x:
         fields = {name: _decoded(part, values, path) for name, part in x["fields"].items()}
         return _built(_class(x["class"], path), fields, path)

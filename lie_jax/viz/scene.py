@@ -62,14 +62,14 @@ def export(
         ) from error
 
 
-def _served(host: str, port: int) -> viser.ViserServer:
+def _served(port: int) -> viser.ViserServer:
     # It prints a table where it serves.
     with contextlib.redirect_stdout(io.StringIO()):
-        return viser.ViserServer(host=host, port=port, verbose=False)
+        return viser.ViserServer(host="127.0.0.1", port=port, verbose=False)
 
 
 def _recorded(scenes: list[_Frames], frames_per_second: float) -> str:
-    server = _served("127.0.0.1", 0)
+    server = _served(0)
     try:
         moving = [_drawn(server, i, scene) for i, scene in enumerate(scenes)]
         _look(server, scenes)
@@ -95,7 +95,7 @@ def show(*runs: Run, speed: float = 1.0, port: int = 8080) -> None:
     """
     checks.positive("viz.show(speed=)", speed, "seconds of motion in a second")
     scenes = _prepared("viz.show", runs, None)
-    server = _served("0.0.0.0", port)
+    server = _served(port)
     print(f"the scene is at http://localhost:{server.get_port()} until Ctrl-C", flush=True)
     try:
         _play(server, scenes, speed)
