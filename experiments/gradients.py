@@ -5,29 +5,48 @@ double. A run that is cut short goes on where it stopped.
 """
 
 import json
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
-import jax
-
+import lie_jax
 from experiments._gradients import tables
 from experiments._gradients.cases import CASES
 from experiments._gradients.measure import measure
+
+# Compiled programs of one case are of no use to others: a process that ends frees them.
+_CASES_A_PROCESS = 8
 
 
 def main(folder: Path) -> None:
     """Measure, print and write numbers, a table and a plot."""
     file = folder / "results.json"
     results = json.loads(file.read_text()) if file.exists() else {}
-    for (integrator, formulation), case in CASES.items():
-        name = f"{integrator} | {formulation}"
-        if name not in results:
-            results[name] = measure(case)
+    names = {" | ".join(case): case for case in CASES}
+    # Most of the time is tracing and compiling, which keeps one core busy.
+    with ProcessPoolExecutor(
+        os.cpu_count(),
+        # A process that JAX runs in cannot be forked.
+        multiprocessing.get_context("spawn"),
+        lie_jax.enable_x64,
+        max_tasks_per_child=_CASES_A_PROCESS,
+    ) as pool:
+        running = {
+            pool.submit(_measured, case): name
+            for name, case in names.items()
+            if name not in results
+        }
+        for done in as_completed(running):
+            name = running[done]
+            results[name] = done.result()
             file.write_text(json.dumps(results, indent=1) + "\n")
-            if len(results) % 8 == 0:
-                # Compiled programs are of no use for the next cases.
-                jax.clear_caches()
-        print(tables.line(name, results[name]), flush=True)
-    results = {" | ".join(name): results[" | ".join(name)] for name in CASES}
+            print(tables.line(name, results[name]), flush=True)
+    results = {name: results[name] for name in names}
     file.write_text(json.dumps(results, indent=1) + "\n")
     (folder / "table.md").write_text(tables.markdown(results))
     tables.heat_map(results, folder / "gradients.png")
+
+
+def _measured(case: tuple[str, str]) -> dict[str, dict[str, float | None]]:
+    return measure(CASES[case])

@@ -1,4 +1,8 @@
-"""Files: trajectories and mechanisms saved and loaded."""
+"""Files: models of others imported, trajectories and mechanisms saved and loaded."""
 
 from lie_jax.io.files import load as load
 from lie_jax.io.files import save as save
+from lie_jax.io.models import ImportedActuator as ImportedActuator
+from lie_jax.io.models import ImportedJoint as ImportedJoint
+from lie_jax.io.models import ImportedModel as ImportedModel
+from lie_jax.io.models import import_model as import_model

@@ -43,6 +43,12 @@ def assemble(
             f"assemble(formulation=) is {formulation!r}; it must be a formulation, for example "
             "lie_jax.R3SO3() or lie_jax.SE3(coordinates='rotation_vector')."
         )
+    for body in mechanism.bodies:
+        if body.is_massless:
+            raise ValueError(
+                f"assemble(formulation=): Body({body.name!r}) has no mass, and every body moves by "
+                "its own mass where joints are constraints: use lie_jax.Minimal()."
+            )
     system = RigidBodySystem(
         bodies=attachments.stack(
             [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]

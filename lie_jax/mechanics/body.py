@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
@@ -27,7 +28,8 @@ class Body(eqx.Module):
     - `name`: by which joints and forces refer to it.
     - `mass`: kg, positive.
     - `inertia`: (3, 3), about the centre of mass, in body axes, kg m²; symmetric, positive definite
-      and within the triangle inequality.
+      and within the triangle inequality. Between two joints a body may have no mass and no inertia,
+      as the cross of a gimbal; such mechanisms have joint coordinates alone, `Minimal()`.
     - `center_of_mass`: (3,), from the body frame's origin, in body components, m.
     - `position`: (3,), initial position of the body frame's origin, inertial components, m.
     - `orientation`: (4,), initial orientation as a unit quaternion, scalar first.
@@ -49,8 +51,11 @@ class Body(eqx.Module):
     def __check_init__(self):
         where = f"Body({self.name!r})"
         checks.shape(f"{where}.mass", self.mass, (), "one number, kg")
-        checks.positive(f"{where}.mass", self.mass, "kg")
-        checks.inertia(f"{where}.inertia", self.inertia)
+        if self.is_massless:
+            checks.shape(f"{where}.inertia", self.inertia, (3, 3), "zero, of a body without mass")
+        else:
+            checks.positive(f"{where}.mass", self.mass, "kg")
+            checks.inertia(f"{where}.inertia", self.inertia)
         checks.unit_quaternion(f"{where}.orientation", self.orientation)
         for field, unit in (
             ("center_of_mass", "m, body components"),
@@ -61,6 +66,12 @@ class Body(eqx.Module):
             value = getattr(self, field)
             checks.shape(f"{where}.{field}", value, (3,), unit)
             checks.finite(f"{where}.{field}", value)
+
+    @property
+    def is_massless(self) -> bool:
+        """Whether mass and inertia are known to be zero."""
+        given = (self.mass, self.inertia)
+        return not any(checks.traced(x) or np.any(np.asarray(x)) for x in given)
 
 
 class MassProperties(eqx.Module):

@@ -47,7 +47,7 @@ def boxes(system: RigidBodySystem | TreeSystem) -> list[Box]:
         moments, axes = np.linalg.eigh(inertia)
         if np.linalg.det(axes) < 0.0:
             axes = -axes
-        squares = 6.0 * (np.sum(moments) - 2.0 * moments) / mass
+        squares = 6.0 * (np.sum(moments) - 2.0 * moments) / (mass or 1.0)
         # A rod has no width, but is to be seen.
         sizes = np.sqrt(np.maximum(squares, 0.0))
         found.append(Box(np.maximum(sizes, 0.02 * np.max(sizes, initial=1e-6)), center, axes))

@@ -307,7 +307,8 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     """The mechanism in joint coordinates, and the state of its bodies' initial motion.
 
     Raises `ValueError` for a joint without coordinates here, for joints that close a loop or leave
-    nothing to move, and for initial poses or velocities that do not fit the joints.
+    nothing to move, for massless bodies that carry no mass, and for initial poses or velocities
+    that do not fit the joints.
     """
     for joint in mechanism.joints:
         if type(joint) not in (kinds := (*SIZES, *MASSLESS)):
@@ -324,6 +325,7 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
             "the mechanism has no joint coordinates: rigid joints hold every body to the ground. "
             "Replace one by a joint that moves."
         )
+    _refuse_idle_massless(mechanism, tree)
     of_links = [rows.joints[k] if k >= 0 else None for k in tree.joints]
     backwards = [k >= 0 and tree.reversed[k] for k in tree.joints]
     joints = tree_joints.stack(of_links, backwards, mechanism.gravity.dtype)
@@ -346,3 +348,22 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     own = algebra.pick(places, start.coordinates.reshape(-1))
     q = jnp.concatenate([start.poses.reshape(-1), own])
     return system, State(q, system.flat(start.twists, start.rates))
+
+
+def _refuse_idle_massless(mechanism: Mechanism, tree: Tree) -> None:
+    """Raise for a body without mass that is a base or carries no body with mass."""
+    massless = {i for i, body in enumerate(mechanism.bodies) if body.is_massless}
+    heavy = set(range(len(mechanism.bodies))) - massless
+    carrying = {slot for slot, i in enumerate(tree.bodies) if i in heavy}
+    for slot in tuple(carrying):
+        while (place := slot - tree.width) >= 0 and (slot := tree.parent_slots[place]) >= 0:
+            carrying.add(slot)
+    for slot, i in enumerate(tree.bodies):
+        floats = slot < tree.bases
+        if i in massless and (floats or slot not in carrying):
+            raise ValueError(
+                f"Body({mechanism.bodies[i].name!r}) has no mass, and "
+                f"{'floats' if floats else 'carries none'}; a massless body must stand between a "
+                "joint that holds it and one that carries a body with mass: give it mass and "
+                "inertia, or leave it out."
+            )

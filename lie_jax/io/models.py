@@ -1,0 +1,335 @@
+"""Models in URDF and in MuJoCo's MJCF, read by MuJoCo's compiler."""
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import numpy as np
+
+from lie_jax.io import unsupported
+from lie_jax.mechanics.body import Body
+from lie_jax.mechanics.controllers import PrismaticPDController
+from lie_jax.mechanics.forces import AbstractForce, ViscousFriction
+from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint
+from lie_jax.mechanics.joints import RevoluteJoint, SphericalJoint
+from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.motors import AbstractMotor, PrismaticMotor, RevoluteMotor
+from lie_jax.mechanics.sliding_joints import PrismaticJoint
+from lie_jax.mechanics.springs import TorsionalSpringDamper
+
+
+class ImportedJoint(NamedTuple):
+    """A joint of a file: `name`; `parent` and `child` as in the mechanism; `limits`, the smallest
+    and the largest coordinate (rad, m; of a ball joint the turn, rad), infinite where there is
+    none; `zero`, the file's coordinate where the mechanism's is zero.
+    """
+
+    name: str
+    parent: str
+    child: str
+    limits: tuple[float, float]
+    zero: float
+
+
+class ImportedActuator(NamedTuple):
+    """An actuator of a file, the input u[i] if it is actuator i: `name`; `joint`, the name of the
+    one that it moves; `gain`, what u is for one unit of the file's control (N m, N); `limits`, the
+    smallest and the largest u, infinite where there is none.
+    """
+
+    name: str
+    joint: str
+    gain: float
+    limits: tuple[float, float]
+
+
+class ImportedModel(NamedTuple):
+    """What `import_model` has found: `mechanism`, in the pose that is zero in all of the file's
+    coordinates, at rest; `joints` in the order of the mechanism's; `actuators` in the order of the
+    inputs u; `ignored`, by kind, the names of what the mechanism does not have.
+    """
+
+    mechanism: Mechanism
+    joints: tuple[ImportedJoint, ...]
+    actuators: tuple[ImportedActuator, ...]
+    ignored: dict[str, tuple[str, ...]]
+
+
+def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> ImportedModel:
+    """The mechanism of a URDF or MJCF file.
+
+    Bodies that no joint moves against each other become one, with the name of the first; what does
+    not move is the ground. Where a body has several joints, massless bodies stand between them:
+    such a mechanism has joint coordinates alone, `lie_jax.Minimal()`. Springs and dampers of joints
+    are forces. An actuator of a hinge or a slider is a motor, whose input u[i] is its torque (N m)
+    or force (N); URDF has no actuators, and every hinge and slider gets a motor. Limits are data:
+    nothing stops a joint there. What there is no element for is left out: `ignored` names it, as
+    does a warning.
+
+    `path`: the file. `floating_base`: whether the root of a URDF file is free; otherwise it is
+    fixed to the ground. MJCF says so itself. Meshes of URDF files are not needed: they take
+    inertias from `<inertial>` alone. Needs MuJoCo: `pip install 'lie-jax[io]'`. Raises
+    `FileNotFoundError`, `ImportError`, and `ValueError` for a file that MuJoCo does not compile or
+    in which nothing moves.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"import_model(path=) is {str(path)!r}, which is no file; give the name of a URDF or "
+            "MJCF file."
+        )
+    try:
+        import mujoco
+    except ImportError as error:
+        raise ImportError(
+            "import_model reads files by MuJoCo's compiler, which is not installed: "
+            "pip install 'lie-jax[io]'."
+        ) from error
+    is_urdf = _root(path) == "robot"
+    if floating_base and not is_urdf:
+        raise ValueError(
+            f"import_model(floating_base=True), but {str(path)!r} is an MJCF file, which says "
+            "itself what is free: leave floating_base out, or add <freejoint/> to the body."
+        )
+    try:
+        spec = mujoco.MjSpec.from_file(str(path))
+        shapes = _without_shapes(spec, floating_base) if is_urdf else ()
+        model = spec.compile()
+    except ValueError as error:
+        raise ValueError(
+            f"import_model(path=): {str(path)!r} cannot be compiled: {str(error).strip()}. Correct "
+            "the file."
+        ) from error
+    data = mujoco.MjData(model)
+    mujoco.mj_kinematics(model, data)
+    found = _imported(_File(model, data, mujoco), is_urdf)
+    ignored = found.ignored | ({"collision shapes of": shapes} if shapes else {})
+    if ignored:
+        warnings.warn(unsupported.message(path.name, ignored), stacklevel=2)
+    return found._replace(ignored=ignored)
+
+
+def _root(path: Path) -> str:
+    try:
+        return ElementTree.parse(path).getroot().tag
+    except ElementTree.ParseError as error:
+        raise ValueError(
+            f"import_model(path=): {str(path)!r} is no XML file ({error}); it must be a URDF or "
+            "MJCF file: correct it, or expand its macros first."
+        ) from error
+
+
+def _without_shapes(spec: Any, floating_base: bool) -> tuple[str, ...]:
+    """Prepare a URDF file; names of the links that had shapes to collide."""
+    links = tuple(dict.fromkeys(geom.parent.name for geom in spec.geoms))
+    for part in (*spec.geoms, *spec.meshes):
+        spec.delete(part)
+    # Bodies are joined here, after one that is to be free has got its joint.
+    spec.compiler.fusestatic = False
+    if floating_base:
+        for body in spec.worldbody.bodies:
+            body.add_freejoint()
+    return links
+
+
+class _File(NamedTuple):
+    """A compiled model, its poses at zero, and the module `mujoco`."""
+
+    model: Any
+    data: Any
+    mujoco: Any
+
+    def name(self, kind: str, i: int) -> str:
+        """Of body, joint or actuator i."""
+        return getattr(self.model, kind)(i).name or f"{kind} {i}"
+
+    def kind(self, joint: int) -> str:
+        """free, ball, slide or hinge."""
+        return self.mujoco.mjtJoint(self.model.jnt_type[joint]).name[len("mjJNT_") :].lower()
+
+    def moving(self) -> list[int]:
+        """Bodies that joints move: those that the bodies fixed to them belong to."""
+        own = np.arange(1, self.model.nbody)
+        return [int(i) for i in own if self.model.body_weldid[i] == i]
+
+    def joints(self, body: int) -> list[int]:
+        """Joints of a body but for a free one."""
+        first, count = self.model.body_jntadr[body], self.model.body_jntnum[body]
+        return [j for j in range(first, first + count) if self.kind(j) != "free"]
+
+    def pose(self, body: int) -> tuple[np.ndarray, np.ndarray]:
+        """Position (3,) and rotation (3, 3), body to inertial."""
+        return self.data.xpos[body], self.data.xmat[body].reshape(3, 3)
+
+
+class _Place(NamedTuple):
+    """Where one of a body's joints is, as the elements of a mechanism say it."""
+
+    parent: str
+    child: str
+    axis: np.ndarray
+    parent_point: np.ndarray
+    child_point: np.ndarray
+    orientation: np.ndarray
+
+
+def _imported(file: _File, is_urdf: bool) -> ImportedModel:
+    model, bodies, places = file.model, [], {}
+    for body in file.moving():
+        bodies += _bodies(file, body)
+        places |= dict(_places(file, body))
+    if not bodies:
+        raise ValueError(
+            "import_model(path=) is a file in which nothing moves; it must have a joint: set "
+            "floating_base=True if it is the URDF file of a free robot."
+        )
+    forces = [force for joint in places for force in _passive(file, joint, places[joint])]
+    motors, actuators = _motors(file, places, every_joint=is_urdf)
+    off = model.opt.disableflags & file.mujoco.mjtDisableBit.mjDSBL_GRAVITY
+    mechanism = Mechanism(
+        bodies,
+        [_joint(file.kind(joint), place) for joint, place in places.items()],
+        [*forces, *motors],
+        (0.0, 0.0, 0.0) if off else model.opt.gravity,
+    )
+    joints = tuple(_described(file, joint, place) for joint, place in places.items())
+    return ImportedModel(mechanism, joints, actuators, unsupported.elements(file, actuators))
+
+
+def _bodies(file: _File, body: int) -> list[Body]:
+    """A body with all that is fixed to it, and the massless ones between its joints."""
+    model, data = file.model, file.data
+    own = np.flatnonzero(model.body_weldid == body)
+    masses, centers = model.body_mass[own], data.xipos[own]
+    mass = masses.sum()
+    center = masses @ centers / mass
+    inertia = np.zeros((3, 3))
+    for i, part_mass, part_center in zip(own, masses, centers, strict=True):
+        axes, arm = data.ximat[i].reshape(3, 3), part_center - center
+        about_own = axes @ np.diag(model.body_inertia[i]) @ axes.T
+        inertia += about_own + part_mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+    position, rotation = file.pose(body)
+    inertia = rotation.T @ inertia @ rotation
+    pose = {"position": position, "orientation": data.xquat[body]}
+    massless = [Body(name, 0.0, np.zeros((3, 3)), **pose) for name in _names_between(file, body)]
+    name = file.name("body", body)
+    symmetric = 0.5 * (inertia + inertia.T)
+    return [*massless, Body(name, mass, symmetric, rotation.T @ (center - position), **pose)]
+
+
+def _names_between(file: _File, body: int) -> list[str]:
+    name = file.name("body", body)
+    return [f"{name} after {file.name('joint', j)}" for j in file.joints(body)[:-1]]
+
+
+def _places(file: _File, body: int) -> Iterator[tuple[int, _Place]]:
+    """The joints of a body, in the order in which they move it."""
+    model = file.model
+    parent = int(model.body_weldid[model.body_parentid[body]])
+    (base, base_rotation), (position, rotation) = file.pose(parent), file.pose(body)
+    home, point = base_rotation.T @ rotation, base_rotation.T @ (position - base)
+    back, orientation = np.zeros(4), np.zeros(4)
+    file.mujoco.mju_negQuat(back, file.data.xquat[parent])
+    file.mujoco.mju_mulQuat(orientation, back, file.data.xquat[body])
+    nearer = file.name("body", parent) if parent else GROUND
+    farther = [*_names_between(file, body), file.name("body", body)]
+    for joint, own in zip(file.joints(body), farther, strict=False):
+        anchor, axis = model.jnt_pos[joint], model.jnt_axis[joint]
+        yield joint, _Place(nearer, own, home @ axis, point + home @ anchor, anchor, orientation)
+        # All joints of a body are in its frame.
+        nearer, home, point = own, np.eye(3), np.zeros(3)
+        orientation = np.asarray([1.0, 0.0, 0.0, 0.0])
+
+
+def _joint(kind: str, place: _Place) -> AbstractJoint:
+    if kind == "ball":
+        return SphericalJoint(place.parent, place.child, place.parent_point, place.child_point)
+    return {"hinge": RevoluteJoint, "slide": PrismaticJoint}[kind](**place._asdict())
+
+
+def _described(file: _File, joint: int, place: _Place) -> ImportedJoint:
+    model = file.model
+    zero = _zero(file, joint)
+    lower, upper = (-np.inf, np.inf)
+    if model.jnt_limited[joint]:
+        lower, upper = model.jnt_range[joint] - zero
+    name = file.name("joint", joint)
+    return ImportedJoint(name, place.parent, place.child, (float(lower), float(upper)), zero)
+
+
+def _zero(file: _File, joint: int) -> float:
+    if file.kind(joint) == "ball":
+        return 0.0
+    return float(file.model.qpos0[file.model.jnt_qposadr[joint]])
+
+
+def _passive(file: _File, joint: int, place: _Place) -> Iterator[AbstractForce]:
+    """Spring and damper of a joint."""
+    model, kind = file.model, file.kind(joint)
+    stiffness = model.jnt_stiffness[joint]
+    damping = model.dof_damping[model.jnt_dofadr[joint]]
+    relaxed = model.qpos_spring[model.jnt_qposadr[joint]] - _zero(file, joint)
+    ends, axis = (place.parent, place.child), place.axis
+    if kind == "ball" and damping:
+        yield ViscousFriction(*ends, damping)
+    elif kind == "hinge" and (stiffness or damping):
+        turn = place.orientation
+        yield TorsionalSpringDamper(*ends, axis, stiffness, damping, relaxed, turn)
+    elif kind == "slide" and (stiffness or damping):
+        points = place.parent_point, place.child_point
+        yield PrismaticPDController(*ends, axis, relaxed, stiffness, damping, *points)
+
+
+def _motors(
+    file: _File, places: dict[int, _Place], every_joint: bool
+) -> tuple[list[AbstractMotor], tuple[ImportedActuator, ...]]:
+    driven = [joint for joint in places if file.kind(joint) != "ball"]
+    if every_joint:
+        found = [
+            (joint, ImportedActuator(name, name, 1.0, _joint_limits(file, joint)))
+            for joint in driven
+            for name in (file.name("joint", joint),)
+        ]
+    else:
+        found = [
+            (int(file.model.actuator_trnid[i, 0]), _actuator(file, i))
+            for i in range(file.model.nu)
+            if unsupported.moves_a_joint(file, i) and file.model.actuator_trnid[i, 0] in driven
+        ]
+    motors = []
+    for i, (joint, _) in enumerate(found):
+        place = places[joint]
+        ends = place.parent, place.child, place.axis, i
+        if file.kind(joint) == "hinge":
+            motors.append(RevoluteMotor(*ends))
+        else:
+            motors.append(PrismaticMotor(*ends, place.parent_point, place.child_point))
+    return motors, tuple(actuator for _, actuator in found)
+
+
+def _joint_limits(file: _File, joint: int) -> tuple[float, float]:
+    if not file.model.jnt_actfrclimited[joint]:
+        return (-np.inf, np.inf)
+    lower, upper = file.model.jnt_actfrcrange[joint]
+    return (float(lower), float(upper))
+
+
+def _actuator(file: _File, i: int) -> ImportedActuator:
+    model = file.model
+    gear, joint = float(model.actuator_gear[i, 0]), int(model.actuator_trnid[i, 0])
+    gain = gear * float(model.actuator_gainprm[i, 0])
+    limits = [_joint_limits(file, joint)]
+    if model.actuator_forcelimited[i]:
+        limits.append(tuple(sorted(gear * model.actuator_forcerange[i])))
+    if model.actuator_ctrllimited[i] and not unsupported.is_servo(file, i):
+        limits.append(tuple(sorted(gain * model.actuator_ctrlrange[i])))
+    lower, upper = zip(*limits, strict=True)
+    return ImportedActuator(
+        file.name("actuator", i),
+        file.name("joint", joint),
+        gain,
+        (float(max(lower)), float(min(upper))),
+    )

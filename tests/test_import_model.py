@@ -1,0 +1,344 @@
+"""Models of other tools: against MuJoCo's own dynamics."""
+
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import mujoco
+import numpy as np
+import pytest
+
+import lie_jax
+from lie_jax import io
+from tests.compiling import QUICK
+
+# Both solve with mass matrices whose condition is up to 1e5.
+CLOSE = 1e-10
+# Runge-Kutta methods of fourth order, but of different ones: what is left of a free body's turn.
+TRAJECTORY = 1e-10
+_GYM = Path(find_spec("gymnasium").origin).parent / "envs" / "mujoco" / "assets"
+_IN_GYM = ("ant", "half_cheetah", "humanoid", "pusher", "swimmer")
+_STATES = 4
+_FREE, _BALL = mujoco.mjtJoint.mjJNT_FREE, mujoco.mjtJoint.mjJNT_BALL
+
+# A base, two links, a tool and a frame that are fixed to the second one, a slider.
+URDF = """
+<robot name="arm">
+  <link name="base">
+    <inertial><origin xyz="0 0 0.1"/><mass value="2"/>
+      <inertia ixx="0.1" iyy="0.12" izz="0.1" ixy="0.01" ixz="0" iyz="0"/></inertial>
+    <collision><geometry><mesh filename="package://not/there.stl"/></geometry></collision>
+  </link>
+  <link name="upper">
+    <inertial><origin xyz="0 0 0.3" rpy="0.1 0.2 0.3"/><mass value="1"/>
+      <inertia ixx="0.1" iyy="0.2" izz="0.15" ixy="0.01" ixz="0" iyz="0"/></inertial>
+  </link>
+  <link name="tool">
+    <inertial><origin xyz="0.1 0 0.3" rpy="0.1 0.2 0.3"/><mass value="0.4"/>
+      <inertia ixx="0.01" iyy="0.02" izz="0.015" ixy="0" ixz="0" iyz="0"/></inertial>
+  </link>
+  <link name="tip"/>
+  <link name="slide">
+    <inertial><mass value="0.3"/>
+      <inertia ixx="0.01" iyy="0.02" izz="0.015" ixy="0" ixz="0" iyz="0"/></inertial>
+  </link>
+  <joint name="shoulder" type="revolute">
+    <parent link="base"/><child link="upper"/>
+    <origin xyz="0 0.1 0.2" rpy="0.3 0 0.1"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="2" effort="10" velocity="3"/><dynamics damping="0.3" friction="0.1"/>
+  </joint>
+  <joint name="weld" type="fixed">
+    <parent link="upper"/><child link="tool"/><origin xyz="0 0.1 0.2" rpy="0.3 0 0.1"/>
+  </joint>
+  <joint name="end" type="fixed"><parent link="tool"/><child link="tip"/></joint>
+  <joint name="rail" type="prismatic">
+    <parent link="tool"/><child link="slide"/>
+    <origin xyz="0.1 0.1 0.2" rpy="0.3 0.5 0.1"/><axis xyz="1 0 1"/>
+    <limit lower="-0.2" upper="0.3" effort="5" velocity="3"/><dynamics damping="0.7"/>
+  </joint>
+</robot>
+"""
+
+# A free body, a ball joint with damping, two joints of one body, springs and zeros off zero.
+MJCF = """
+<mujoco>
+  <compiler angle="radian"/>
+  <option gravity="0.3 -0.2 -9.7"/>
+  <worldbody>
+    <body name="torso" pos="0 0 1" quat="0.9 0.1 -0.3 0.2">
+      <freejoint/>
+      <inertial pos="0.1 0 0.05" quat="0.9 0.2 0.1 0" mass="3" diaginertia="0.1 0.15 0.2"/>
+      <body name="arm" pos="0.2 0.1 0" quat="0.8 0.2 0.1 -0.3">
+        <joint name="ball" type="ball" pos="0 0 0.1" damping="0.2"/>
+        <inertial pos="0 0 -0.2" mass="1" diaginertia="0.02 0.03 0.04"/>
+      </body>
+      <body name="leg" pos="-0.2 0.1 0" quat="0.8 -0.2 0.1 0.3">
+        <joint name="slide" type="slide" axis="1 2 0" pos="0.1 0 0" ref="0.1" stiffness="20"
+          springref="0.3" damping="2"/>
+        <joint name="hinge" axis="0 1 1" pos="0 0.1 0" ref="0.4" stiffness="3" springref="-0.2"
+          damping="0.1" range="-1 1.5" armature="0.01"/>
+        <inertial pos="0 0 -0.3" mass="1.2" diaginertia="0.02 0.03 0.04"/>
+        <body name="foot" pos="0 0 -0.5"><inertial pos="0.1 0 0" mass="0.2"
+          diaginertia="0.001 0.002 0.0015"/><geom name="sole" size="0.1"/></body>
+      </body>
+    </body>
+  </worldbody>
+  <tendon><fixed name="cord"><joint joint="hinge" coef="1"/></fixed></tendon>
+  <actuator>
+    <motor name="drive" joint="hinge" gear="20" ctrlrange="-1 2"/>
+    <position name="servo" joint="slide" kp="30" forcerange="-4 5"/>
+    <motor name="winch" tendon="cord"/>
+  </actuator>
+</mujoco>
+"""
+
+
+def _prepared(model: mujoco.MjModel) -> mujoco.MjModel:
+    """Without what import leaves out, and tells."""
+    model.dof_armature[:] = 0.0
+    model.dof_frictionloss[:] = 0.0
+    model.opt.density = model.opt.viscosity = 0.0
+    disable = mujoco.mjtDisableBit
+    model.opt.disableflags |= disable.mjDSBL_CONSTRAINT | disable.mjDSBL_ACTUATION
+    mujoco.mj_setConst(model, mujoco.MjData(model))
+    return model
+
+
+class _Change(NamedTuple):
+    """From MuJoCo's coordinates to ours; `rates` makes its velocities of ours, `drift` is what the
+    accelerations have besides.
+    """
+
+    q: np.ndarray
+    rates: np.ndarray
+    drift: np.ndarray
+
+
+def _change(model: mujoco.MjModel, qpos: np.ndarray, qvel: np.ndarray) -> _Change:
+    q, rates, drift, place = [], np.zeros((model.nv, model.nv)), np.zeros(model.nv), 0
+    kinds = model.jnt_type
+    for joint in sorted(range(model.njnt), key=lambda j: (kinds[j] != _FREE, j)):
+        p, d = model.jnt_qposadr[joint], model.jnt_dofadr[joint]
+        if kinds[joint] == _FREE:
+            turn = np.zeros(9)
+            mujoco.mju_quat2Mat(turn, qpos[p + 3 : p + 7])
+            turn = turn.reshape(3, 3)
+            q.append(qpos[p : p + 7])
+            rates[d : d + 3, place : place + 3] = turn
+            rates[d + 3 : d + 6, place + 3 : place + 6] = np.eye(3)
+            drift[d : d + 3] = np.cross(turn @ qvel[d + 3 : d + 6], qvel[d : d + 3])
+            place += 6
+        elif kinds[joint] == _BALL:
+            turned = np.zeros(4)
+            mujoco.mju_mulQuat(turned, model.body_quat[model.jnt_bodyid[joint]], qpos[p : p + 4])
+            q.append(turned)
+            rates[d : d + 3, place : place + 3] = np.eye(3)
+            place += 3
+        else:
+            q.append(qpos[p : p + 1] - model.qpos0[p : p + 1])
+            rates[d, place] = 1.0
+            place += 1
+    return _Change(np.concatenate(q), rates, drift)
+
+
+def _mass_matrix(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
+    columns = np.zeros((model.nv, model.nv))
+    for unit, column in zip(np.eye(model.nv), columns, strict=True):
+        mujoco.mj_mulM(model, data, column, unit)
+    return columns
+
+
+def _check(imported: io.ImportedModel, model: mujoco.MjModel) -> None:
+    """Mass matrix, forces and accelerations in random states are MuJoCo's."""
+    rng, data = np.random.default_rng(3), mujoco.MjData(model)
+    system, state = lie_jax.assemble(imported.mechanism, lie_jax.Minimal())
+    home = _change(model, model.qpos0, np.zeros(model.nv)).q
+    np.testing.assert_allclose(state.q, home, atol=1e-14)
+    assert system.nv == model.nv
+    states, expected = [], []
+    for _ in range(_STATES):
+        qpos = model.qpos0.copy()
+        mujoco.mj_integratePos(model, qpos, rng.normal(size=model.nv), 0.5)
+        data.qpos[:], data.qvel[:] = qpos, rng.normal(size=model.nv)
+        mujoco.mj_forward(model, data)
+        change = _change(model, data.qpos, data.qvel)
+        matrix = change.rates.T @ _mass_matrix(model, data) @ change.rates
+        acceleration = np.linalg.solve(change.rates, data.qacc - change.drift)
+        states.append((change.q, np.linalg.solve(change.rates, data.qvel)))
+        expected.append((matrix, matrix @ acceleration, acceleration))
+    inputs = jnp.zeros(len(imported.actuators))
+
+    @partial(jax.jit, compiler_options=QUICK)
+    @jax.vmap
+    def ours(q, v):
+        return (
+            system.mass_matrix(q),
+            system.force(0.0, q, v, inputs),
+            system.acceleration(0.0, q, v, inputs),
+        )
+
+    found = ours(*(jnp.asarray(np.stack(x)) for x in zip(*states, strict=True)))
+    for what, own, theirs in zip(
+        ("mass matrix", "force", "acceleration"), found, zip(*expected, strict=True), strict=True
+    ):
+        error = np.max(np.abs(own - np.stack(theirs)))
+        assert error < CLOSE * np.max(np.abs(theirs)), (what, error)
+
+
+@pytest.mark.filterwarnings("ignore:import_model leaves out", "ignore:compiler attribute")
+@pytest.mark.parametrize("name", _IN_GYM)
+def test_models_in_packages_have_the_dynamics_of_mujoco(name):
+    path = _GYM / f"{name}.xml"
+    _check(io.import_model(path), _prepared(mujoco.MjModel.from_xml_path(str(path))))
+
+
+@pytest.fixture
+def mjcf(tmp_path):
+    path = tmp_path / "robot.xml"
+    path.write_text(MJCF)
+    with pytest.warns(UserWarning, match="import_model leaves out") as warned:
+        imported = io.import_model(path)
+    (warning,) = warned
+    for name in (
+        "contacts of sole",
+        "cord",
+        "actuators winch",
+        "(armature) of hinge",
+        "of the actuators servo",
+    ):
+        assert name in str(warning.message)
+    return imported
+
+
+def test_mjcf(mjcf):
+    _check(mjcf, _prepared(mujoco.MjModel.from_xml_string(MJCF)))
+    assert mjcf.mechanism.names == ("torso", "arm", "leg after slide", "leg")
+    assert [joint.name for joint in mjcf.joints] == ["ball", "slide", "hinge"]
+    _, slide, hinge = mjcf.joints
+    assert (slide.zero, hinge.zero) == pytest.approx((0.1, 0.4))
+    assert hinge.limits == pytest.approx((-1.4, 1.1))
+    assert slide.limits == (-np.inf, np.inf)
+    drive, servo = mjcf.actuators
+    assert drive == ("drive", "hinge", 20.0, (-20.0, 40.0))
+    assert servo == ("servo", "slide", 30.0, (-4.0, 5.0))
+    assert mjcf.ignored["actuators"] == ("winch",)
+
+
+def test_a_trajectory_is_that_of_mujoco(mjcf):
+    model = _prepared(mujoco.MjModel.from_xml_string(MJCF))
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_RK4
+    model.opt.timestep = h = 1e-3
+    data, rng, steps = mujoco.MjData(model), np.random.default_rng(4), 200
+    data.qvel[:] = rng.normal(size=model.nv)
+    system, state = lie_jax.assemble(mjcf.mechanism, lie_jax.Minimal())
+    start = _change(model, data.qpos, data.qvel)
+    state = lie_jax.State(state.q, jnp.asarray(np.linalg.solve(start.rates, data.qvel)))
+    for _ in range(steps):
+        mujoco.mj_step(model, data)
+    end = _change(model, data.qpos, data.qvel)
+    run = lie_jax.simulate(
+        system, lie_jax.RKMK("rk4"), state, dt=h, steps=steps, inputs=jnp.zeros((steps, 2))
+    )
+    np.testing.assert_allclose(run.q[-1], end.q, atol=TRAJECTORY)
+    np.testing.assert_allclose(
+        run.v[-1], np.linalg.solve(end.rates, data.qvel), atol=100 * TRAJECTORY
+    )
+
+
+def test_urdf(tmp_path):
+    path = tmp_path / "arm.urdf"
+    path.write_text(URDF)
+    with pytest.warns(UserWarning, match="collision shapes of base"):
+        fixed = io.import_model(path)
+    with pytest.warns(UserWarning, match="dry friction of shoulder"):
+        floating = io.import_model(path, floating_base=True)
+    spec = mujoco.MjSpec.from_string(URDF)
+    for part in (*spec.geoms, *spec.meshes):
+        spec.delete(part)
+    _check(fixed, _prepared(spec.compile()))
+    assert fixed.mechanism.names == ("upper", "slide")
+    assert floating.mechanism.names == ("base", "upper", "slide")
+    for imported in (fixed, floating):
+        assert [joint.limits for joint in imported.joints] == [(-1.0, 2.0), (-0.2, 0.3)]
+        assert imported.actuators == (
+            ("shoulder", "shoulder", 1.0, (-10.0, 10.0)),
+            ("rail", "rail", 1.0, (-5.0, 5.0)),
+        )
+    # Joints as constraints.
+    tree, at_rest = lie_jax.assemble(floating.mechanism, lie_jax.Minimal())
+    loose, start = lie_jax.assemble(floating.mechanism, lie_jax.SE3())
+    np.testing.assert_allclose(loose.poses(start.q)[1], tree.poses(at_rest.q)[1], atol=1e-15)
+    constraint = loose.constraint(0.0, start.q)
+    assert constraint.shape == (10,)
+    np.testing.assert_allclose(constraint, 0.0, atol=1e-15)
+
+
+def test_inputs_are_forces_of_the_actuators(mjcf):
+    model = mujoco.MjModel.from_xml_string(MJCF)
+    data = mujoco.MjData(model)
+    data.ctrl[0] = 0.3
+    mujoco.mj_forward(model, data)
+    system, state = lie_jax.assemble(mjcf.mechanism, lie_jax.Minimal())
+    inputs = jnp.asarray([mjcf.actuators[0].gain * 0.3, 0.0])
+    force = jax.jit(system.force, compiler_options=QUICK)
+    with_input, without = (
+        force(0.0, state.q, state.v, u) for u in (inputs, jnp.zeros_like(inputs))
+    )
+    change = with_input - without
+    hinge = model.joint("hinge").dofadr[0]
+    assert data.actuator_force[0] == pytest.approx(0.3)
+    np.testing.assert_allclose(change[hinge], data.qfrc_actuator[hinge], rtol=1e-12)
+    np.testing.assert_allclose(np.delete(change, hinge), 0.0, atol=1e-12)
+
+
+BAD = {
+    "<robot><link name='a'></robot>": "is no XML file.*mismatched tag",
+    "<robot name='r'><link name='a'/><joint name='j' type='revolute'><parent link='a'/>"
+    "<child link='b'/></joint></robot>": "cannot be compiled: .*",
+    "<robot name='r'><link name='a'/></robot>": "nothing moves",
+    "<mujoco><worldbody><body><joint/></body></worldbody></mujoco>": "cannot be compiled: .*mass",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_broken_files(tmp_path, text):
+    path = tmp_path / "robot.urdf"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=BAD[text]):
+        io.import_model(path)
+
+
+def test_files_that_are_not_there_and_bases_that_are_free_already(tmp_path):
+    with pytest.raises(FileNotFoundError, match="is no file"):
+        io.import_model(tmp_path / "nothing.xml")
+    (tmp_path / "robot.xml").write_text(MJCF)
+    with pytest.raises(ValueError, match="is an MJCF file"):
+        io.import_model(tmp_path / "robot.xml", floating_base=True)
+
+
+def _gimbal(**middle):
+    none = jnp.zeros((3, 3))
+    inner = lie_jax.Body("inner", **{"mass": 0.0, "inertia": none, **middle})
+    rotor = lie_jax.Body("rotor", 1.0, jnp.diag(jnp.asarray([1.0, 2.0, 1.5])))
+    hinge = lie_jax.RevoluteJoint("ground", "inner", (1.0, 0.0, 0.0))
+    second = lie_jax.RevoluteJoint("inner", "rotor", (0.0, 1.0, 0.0))
+    return lie_jax.Mechanism([inner, rotor], [hinge, second])
+
+
+def test_a_massless_body_stands_between_joints_in_joint_coordinates():
+    lie_jax.assemble(_gimbal(), lie_jax.Minimal())
+    with pytest.raises(ValueError, match=r"Body\('inner'\) has no mass"):
+        lie_jax.assemble(_gimbal(), lie_jax.SE3())
+    with pytest.raises(ValueError, match=r"inner.*mass is 0"):
+        _gimbal(inertia=jnp.eye(3))
+    with pytest.raises(ValueError, match="principal moments"):
+        _gimbal(mass=1.0)
+    alone = lie_jax.Mechanism(_gimbal().bodies[:1], _gimbal().joints[:1])
+    with pytest.raises(ValueError, match="carries none"):
+        lie_jax.assemble(alone, lie_jax.Minimal())
+    floating = lie_jax.Mechanism(_gimbal().bodies, _gimbal().joints[1:])
+    with pytest.raises(ValueError, match="floats"):
+        lie_jax.assemble(floating, lie_jax.Minimal())
