@@ -47,14 +47,14 @@ def run(experiments: Positional[tuple[str, ...]], out: Out = Path("out")) -> Non
 @app.command
 def reproduce(
     paper: Annotated[Positional[str], arg(help="S0, S1, S2 or S3, see docs/papers.md")],
+    part: Annotated[Positional[str], arg(help="a table or figure, as table4; all by default")] = "",
     out: Out = Path("out"),
 ) -> None:
-    """Run the experiments that reproduce a paper's tables and figures."""
+    """Run the experiments that reproduce a paper's tables and figures, or one of them."""
     from experiments._command import choices
 
-    chosen = choices.PAPERS[choices.one_of("paper", paper, choices.PAPERS)]
-    for name, what in chosen.items():
-        print(f"{name}: {what}", flush=True)
+    for name, parts in choices.reproducing(paper, part).items():
+        print(f"{name}: {', '.join(parts) or choices.experiments()[name]}", flush=True)
         choices.experiment(name).main(choices.writable(out / name))
 
 

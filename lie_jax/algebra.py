@@ -29,6 +29,10 @@ HAMILTON[1:, 1:, 1:] = EPSILON
 
 def as_float(value: Any) -> Array:
     """Array of the value, in its own floating dtype or else in JAX's default one."""
+    leaves = jax.tree.leaves(value, is_leaf=lambda x: x is None)
+    if leaves and all(isinstance(leaf, int | float) for leaf in leaves):
+        # NumPy makes an array of Python's numbers without compiling anything.
+        return jax.device_put(np.asarray(value, dtype=float))
     array = jnp.asarray(value)
     # Naming the dtype also makes that of a Python number definite: the same value must not be
     # compiled for twice.

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-import optimistix as optx
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
@@ -100,7 +98,7 @@ def identify(
     compare: PyTree = "vector",
     prior: PyTree = None,
     horizons: Sequence[Any] | None = None,
-    method: optx.AbstractLeastSquaresSolver | optax.GradientTransformation | None = None,
+    method: Any = None,
     max_iterations: int = 200,
     progress: bool = True,
 ) -> Identification:
@@ -172,7 +170,9 @@ def identify(
 
     whole = jax.tree.map(jnp.asarray, stages[-1])
     _check_finite(linearize(sought.start, whole)[1])
-    iterate = fitting.iterations(residuals, linearize, method)
+    from lie_jax import fitting_methods  # see there
+
+    iterate = fitting_methods.iterations(residuals, linearize, method)
     z, converged, (cost, counts, path) = fitting.run(
         iterate, sought.start, stages, max_iterations, progress
     )

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
-from scipy.special import stdtrit
 
 from lie_jax import checks, estimation, fitting, recordings
 from lie_jax import transforms as charts
@@ -129,6 +128,8 @@ def monte_carlo(
 
 
 def _coverage(deviations: Array, converged: Array, freedom: Array) -> tuple[Array, Array, Array]:
+    from scipy.special import stdtrit  # takes longer to import than lie_jax
+
     quantile = jnp.asarray(stdtrit(np.asarray(freedom), 0.975), deviations.dtype)
     inside = (jnp.abs(deviations) <= quantile[:, None]).astype(deviations.dtype)
     inside = jnp.where(jnp.isnan(deviations), jnp.nan, inside)

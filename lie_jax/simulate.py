@@ -79,6 +79,9 @@ def simulate(
     options = preflight.Options(steps, inputs, save_every, checkpoint, progress, adaptive, adjoint)
     redundant = preflight.check(system, integrator, state, dt, options)
     config.warn_of_single_precision()
+    # They are part of the program, where a NumPy integer would be a value.
+    steps, save_every = int(steps), int(save_every)
+    checkpoint = None if checkpoint is None else int(checkpoint)
     start = state.state if isinstance(state, Restart) else state
     dt = jnp.asarray(dt, start.q.dtype)
     blocks = adjoints.blocks(adjoint, checkpoint, steps)

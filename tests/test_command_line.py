@@ -81,6 +81,7 @@ def test_compare(tmp_path, monkeypatch, capsys):
         (("run", "deno"), "no experiment 'deno'. Did you mean demo"),
         (("run",), "Name an experiment"),
         (("reproduce", "S9"), "no paper 'S9'"),
+        (("reproduce", "S3", "fig99"), "no table or figure of S3 'fig99'"),
         (("simulate", "heavytop"), "no model 'heavytop'. Did you mean heavy_top"),
         (("simulate", "rotor", "--integrator", "rk5"), "no integrator 'rk5'. Did you mean rk4"),
         (("simulate", "rotor", "--formulation", "SO3"), "Did you mean R3SO3"),
@@ -103,3 +104,16 @@ def test_folder_that_cannot_be_written(tmp_path):
     with pytest.raises(SystemExit) as ended:
         _command("simulate", "heavy_top", *SHORT, "--out", tmp_path / "file")
     assert "cannot be written" in str(ended.value)
+
+
+def test_tables_and_figures_have_their_experiments():
+    from experiments._command import choices
+
+    assert list(choices.reproducing("S3", "table 4")) == ["newton_counts"]
+    assert list(choices.reproducing("s3", "Figure 11")) == [
+        "explicit_formulations",
+        "implicit_formulations",
+    ]
+    assert choices.reproducing("S2") == choices.PAPERS["S2"]
+    known = choices.experiments()
+    assert all(name in known for chosen in choices.PAPERS.values() for name in chosen)

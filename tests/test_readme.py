@@ -31,7 +31,14 @@ def test_readme():
 
 PAGES = (
     *("index.md", "first_steps.md", "pictures.md", "identification.md", "integrators.md"),
-    *("sweeps.md", "optimal_control.md"),
+    *(
+        "sweeps.md",
+        "optimal_control.md",
+        "concepts.md",
+        "import_models.md",
+        "extending.md",
+        "gpu.md",
+    ),
 )
 
 
@@ -39,6 +46,8 @@ PAGES = (
 def test_documentation(page, tmp_path, monkeypatch):
     # Some pages write files.
     monkeypatch.chdir(tmp_path)
+    if page == "import_models.md":
+        monkeypatch.setattr("warnings.warn", lambda *_, **__: None)
     names = _run(ROOT / "docs" / page)
     if page == "index.md":
         energy = np.asarray(names["energy"])
@@ -74,6 +83,24 @@ def test_documentation(page, tmp_path, monkeypatch):
         assert np.ptp(omega[0, :, 1]) < 1e-12 < 1.0 < np.ptp(omega[50, :, 1])
         assert not names["swept"].failed.any()
         np.testing.assert_allclose(names["stored"].v, names["swept"].results.v, rtol=1e-10)
+    elif page == "concepts.md":
+        assert names["trajectory"].q.shape == (1001, 7)
+        np.testing.assert_allclose(names["back"], names["x"], atol=1e-15)
+    elif page == "import_models.md":
+        assert names["arm"].mechanism.names == ("upper", "fore")
+        np.testing.assert_allclose(names["run"].q, np.tile([0.5, 1.0], (501, 1)), atol=1e-9)
+        assert np.min(np.abs(names["held"])) > 1.0
+    elif page == "extending.md":
+        np.testing.assert_allclose(names["error"], 0.0, atol=1e-14)
+        slid, still = names["run"].q[-1, 0] - names["run"].q[0, 0], names["slot"]
+        assert abs(float(slid)) > 0.01 and still.rows == 2
+        np.testing.assert_allclose(names["fall"](0.05), np.sqrt(2.0 * 9.81 / 0.05), rtol=1e-5)
+        first, second = names["errors"]
+        assert 1.9 < first / second < 2.1
+        np.testing.assert_allclose(*names["ends"], atol=1e-8)
+        np.testing.assert_allclose(names["beating"].q[-1], np.cos(2.0), atol=1e-8)
+    elif page == "gpu.md":
+        assert names["last"].shape == (512, 6) and np.all(np.isfinite(names["last"]))
     elif page == "optimal_control.md":
         best = names["best"]
         # The last step's state is the end of the trajectory; the motor stays within its limits.

@@ -32,19 +32,42 @@ INTEGRATORS: dict[str, Callable[[], Any]] = {
     "gauss4": lambda: lie_jax.ImplicitRKMK("gauss4"),
     "generalized_alpha": lambda: lie_jax.GeneralizedAlpha(0.9),
 }
-# Which experiments reproduce a paper, and which of its tables, figures and sections.
-PAPERS = {
-    "S0": {"local_global_maps": "all eight local-global maps", "errata": "misprinted formulas"},
-    "S1": {"park_chung": "Section VI, three bodies", "accuracy": "the maps' accuracy"},
-    "S2": {"unified_velocity": "Section 6, Figs. 8 to 13"},
+
+
+def _figures(*numbers: int) -> tuple[str, ...]:
+    return tuple(f"Fig. {number}" for number in numbers)
+
+
+# Which experiments reproduce a paper, and which of its tables and figures each of them compares.
+PAPERS: dict[str, dict[str, tuple[str, ...]]] = {
+    "S0": {"local_global_maps": ("Table 1",), "errata": ()},
+    "S1": {"park_chung": _figures(*range(4, 9)), "accuracy": ()},
+    "S2": {"unified_velocity": _figures(*range(8, 14))},
     "S3": {
-        "heavy_top": "Section 4.1, Fig. 3",
-        "explicit_formulations": "explicit methods, Figs. 3 to 6",
-        "implicit_formulations": "implicit methods, Figs. 7 to 12",
-        "newton_counts": "Tables 4 to 10",
-        "mechanisms": "Sections 4.3 and 4.4",
+        "heavy_top": _figures(3),
+        "explicit_formulations": _figures(3, 4, 5, 10, 11, 12, 13),
+        "implicit_formulations": _figures(*range(3, 9), *range(11, 14), *range(15, 18), 19, 20, 21),
+        "newton_counts": ("Table 4", "Table 5", "Table 7"),
+        "mechanisms": (),
     },
 }
+
+
+def reproducing(paper: str, part: str = "") -> dict[str, tuple[str, ...]]:
+    """Experiments of a paper, or those of one of its tables or figures; ends the program, with the
+    nearest ones, if there are none.
+    """
+    chosen = PAPERS[one_of("paper", paper, PAPERS)]
+    if not part:
+        return chosen
+    parts = dict.fromkeys(name for names in chosen.values() for name in names)
+    spelled = {_letters(name): name for name in parts}
+    wanted = spelled.get(_letters(part)) or one_of(f"table or figure of {paper}", part, parts)
+    return {name: parts for name, parts in chosen.items() if wanted in parts}
+
+
+def _letters(part: str) -> str:
+    return "".join(c for c in part.lower().replace("figure", "fig") if c.isalnum())
 
 
 def experiments() -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Models in URDF and in MuJoCo's MJCF, read by MuJoCo's compiler."""
 
+import importlib
 import os
 import warnings
 from collections.abc import Iterator
@@ -81,13 +82,7 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
             f"import_model(path=) is {str(path)!r}, which is no file; give the name of a URDF or "
             "MJCF file."
         )
-    try:
-        import mujoco
-    except ImportError as error:
-        raise ImportError(
-            "import_model reads files by MuJoCo's compiler, which is not installed: "
-            "pip install 'lie-jax[io]'."
-        ) from error
+    mujoco = _compiler()
     is_urdf = _root(path) == "robot"
     if floating_base and not is_urdf:
         raise ValueError(
@@ -110,6 +105,16 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
     if ignored:
         warnings.warn(unsupported.message(path.name, ignored), stacklevel=2)
     return found._replace(ignored=ignored)
+
+
+def _compiler() -> Any:
+    try:
+        return importlib.import_module("mujoco")
+    except ImportError as error:
+        raise ImportError(
+            "import_model reads files by MuJoCo's compiler, which is not installed: "
+            "pip install 'lie-jax[io]'."
+        ) from error
 
 
 def _root(path: Path) -> str:
@@ -151,9 +156,14 @@ class _File(NamedTuple):
         return self.mujoco.mjtJoint(self.model.jnt_type[joint]).name[len("mjJNT_") :].lower()
 
     def moving(self) -> list[int]:
-        """Bodies that joints move: those that the bodies fixed to them belong to."""
-        own = np.arange(1, self.model.nbody)
-        return [int(i) for i in own if self.model.body_weldid[i] == i]
+        """Bodies that have joints: those that the bodies fixed to them belong to."""
+        return [int(i) for i in np.flatnonzero(self.model.body_jntnum)]
+
+    def parent(self, body: int) -> int:
+        """The body of these that another one hangs on, 0 for the ground."""
+        parent = int(self.model.body_weldid[self.model.body_parentid[body]])
+        # A body that MuJoCo's user moves has no joint either.
+        return parent if self.model.body_jntnum[parent] else 0
 
     def joints(self, body: int) -> list[int]:
         """Joints of a body but for a free one."""
@@ -228,7 +238,7 @@ def _names_between(file: _File, body: int) -> list[str]:
 def _places(file: _File, body: int) -> Iterator[tuple[int, _Place]]:
     """The joints of a body, in the order in which they move it."""
     model = file.model
-    parent = int(model.body_weldid[model.body_parentid[body]])
+    parent = file.parent(body)
     (base, base_rotation), (position, rotation) = file.pose(parent), file.pose(body)
     home, point = base_rotation.T @ rotation, base_rotation.T @ (position - base)
     back, orientation = np.zeros(4), np.zeros(4)

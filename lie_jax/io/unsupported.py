@@ -47,6 +47,7 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
         "contacts of": names("geom", np.flatnonzero(model.geom_contype | model.geom_conaffinity)),
         "contact pairs": names("pair", range(model.npair)),
         "equality constraints": names("equality", range(model.neq)),
+        "motion of": names("body", np.flatnonzero(model.body_mocapid >= 0)),
         "tendons": names("tendon", range(model.ntendon)),
         "flexible bodies": names("flex", range(model.nflex)),
         "rotor inertia (armature) of": joints_with(model.dof_armature),

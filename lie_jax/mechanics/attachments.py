@@ -5,17 +5,17 @@ with their number. What they exchange with the bodies goes through products with
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
-from lie_jax import algebra
-from lie_jax.mechanics.body import MassProperties
+from lie_jax import algebra, checks
+from lie_jax.mechanics.body import Body, MassProperties
 from lie_jax.mechanics.forces import AbstractForce, entry
 from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint, BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import connected
@@ -45,7 +45,30 @@ class Connected(eqx.Module):
 
 def stack(members: list[Any]) -> Any:
     """One element with the leaves of all members stacked along a new first axis."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+    return jax.tree.map(lambda *leaves: stack_arrays(leaves), *members)
+
+
+def stack_arrays(arrays: Sequence[ArrayLike]) -> Array:
+    """As `jnp.stack`; arrays that are known need no compilation."""
+    if checks.traced(arrays):
+        return jnp.stack(arrays)
+    return jax.device_put(np.stack([np.asarray(array) for array in arrays]))
+
+
+class InitialMotion(NamedTuple):
+    """Initial poses and velocities, as a `Body` has them, of one body or of many stacked."""
+
+    position: Float[Array, "..."]
+    orientation: Float[Array, "..."]
+    velocity: Float[Array, "..."]
+    omega_body: Float[Array, "..."]
+
+
+def initial_motion(bodies: Sequence[Body]) -> InitialMotion:
+    """Those of bodies, stacked."""
+    return stack(
+        [InitialMotion(b.position, b.orientation, b.velocity, b.omega_body) for b in bodies]
+    )
 
 
 def by_kind(

@@ -128,29 +128,46 @@ def _pose(joint: JointParameters, rotation: Matrix, distance: Float[Array, ""]) 
 
 def stack(joints: list[AbstractJoint | None], backwards: list[bool], dtype: Any) -> TreeJoints:
     """The joints in the slots; one listed backwards has its parent farther from the base."""
-    if not joints:
-        empty = [_parameters(None, False, dtype)]
-        return TreeJoints(jax.tree.map(lambda x: x[:0], attachments.stack(empty)), ())
-    members = [
-        _parameters(joint, flag, dtype) for joint, flag in zip(joints, backwards, strict=True)
-    ]
     kinds = tuple(None if joint is None else type(joint) for joint in joints)
-    return TreeJoints(attachments.stack(members), kinds)
+    if not joints:
+        empty = attachments.stack([_given(None, dtype)])
+        return TreeJoints(_parameters(jax.tree.map(lambda x: x[:0], empty), np.zeros(0)), kinds)
+    given = attachments.stack([_given(joint, dtype) for joint in joints])
+    return TreeJoints(_parameters(given, np.asarray(backwards, dtype)), kinds)
 
 
-def _parameters(joint: Any, backwards: bool, dtype: Any) -> JointParameters:
+class _Given(NamedTuple):
+    axis: Any
+    parent_point: Any
+    child_point: Any
+    orientation: Any
+
+
+def _given(joint: Any, dtype: Any) -> _Given:
+    zero, straight = np.zeros(3, dtype), np.asarray([1.0, 0.0, 0.0, 0.0], dtype)
     if joint is None:
-        zero = jnp.zeros(3, dtype)
-        return JointParameters(zero, zero, zero, jnp.eye(3, dtype=dtype))
-    axis = getattr(joint, "axis", jnp.zeros_like(joint.parent_point))
-    home = jnp.eye(3, dtype=axis.dtype)
-    if hasattr(joint, "orientation"):
+        return _Given(zero, zero, zero, straight)
+    return _Given(
+        getattr(joint, "axis", zero),
+        joint.parent_point,
+        joint.child_point,
+        getattr(joint, "orientation", straight),
+    )
+
+
+# One program takes less time to compile than its operations one by one.
+@jax.jit
+def _parameters(given: _Given, backwards: Any) -> JointParameters:
+    @jax.vmap
+    def of_one(joint: _Given, backwards: Array) -> JointParameters:
         home = quaternion.to_matrix(joint.orientation)
-    if not backwards:
-        return JointParameters(axis, joint.parent_point, joint.child_point, home)
-    # The same motion seen from the child, with the same coordinate.
-    own = -algebra.matvec(home.T, axis)
-    return JointParameters(own, joint.child_point, joint.parent_point, home.T)
+        # The same motion seen from the child, with the same coordinate.
+        own = -algebra.matvec(home.T, joint.axis)
+        forwards = JointParameters(joint.axis, joint.parent_point, joint.child_point, home)
+        seen = JointParameters(own, joint.child_point, joint.parent_point, home.T)
+        return jax.tree.map(lambda a, b: jnp.where(backwards > 0.0, b, a), forwards, seen)
+
+    return of_one(given, backwards)
 
 
 def from_nearer(pose: BodyPose) -> Float[Array, "6 6"]:

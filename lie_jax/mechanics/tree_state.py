@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 
 from lie_jax import algebra, checks
 from lie_jax.groups import quaternion
-from lie_jax.mechanics import compound_joints
+from lie_jax.mechanics import attachments, compound_joints
+from lie_jax.mechanics.attachments import InitialMotion
 from lie_jax.mechanics.compound_joints import Rows
 from lie_jax.mechanics.joint_parts import BodyPose
 from lie_jax.mechanics.mechanism import Mechanism
@@ -46,15 +47,11 @@ def initial(mechanism: Mechanism, tree: Tree, joints: TreeJoints, rows: Rows) ->
 
     Raises `ValueError`, naming the joint and by how much, if they do not fit the joints.
     """
-    bodies = mechanism.bodies
-    position = jnp.stack([body.position for body in bodies])
-    orientation = jnp.stack([body.orientation for body in bodies])
-    velocity = jnp.stack([body.velocity for body in bodies])
-    omega = jnp.stack([body.omega_body for body in bodies])
-    start, misfit = _fit(tree, joints, rows.groups, position, orientation, velocity, omega)
+    motion = attachments.initial_motion(mechanism.bodies)
+    start, misfit = _fit(tree, joints, rows.groups, motion)
     if not checks.traced(misfit):
-        scale = 1.0 + float(jnp.max(jnp.abs(position)) + jnp.max(jnp.abs(velocity)))
-        slack = scale * float(jnp.finfo(position.dtype).eps) ** 0.5
+        scale = 1.0 + float(np.max(np.abs(motion.position)) + np.max(np.abs(motion.velocity)))
+        slack = scale * float(jnp.finfo(motion.position.dtype).eps) ** 0.5
         _refuse_misfit(mechanism, tree, rows, misfit, slack)
     return start
 
@@ -80,7 +77,8 @@ def _refuse_misfit(
 
 
 @eqx.filter_jit
-def _fit(tree, joints, groups, position, orientation, velocity, omega) -> tuple[Start, _Misfit]:
+def _fit(tree, joints, groups, motion: InitialMotion) -> tuple[Start, _Misfit]:
+    position, orientation, velocity, omega = motion
     bases = tree.bodies[: tree.bases]
     poses = jax.vmap(SE3().configuration)(
         algebra.pick(bases, position), algebra.pick(bases, orientation)

@@ -31,6 +31,7 @@ from lie_jax.mechanics.compound_joints import MASSLESS
 from lie_jax.mechanics.joint_parts import GROUND, BodyPose
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.mechanics.tree_joints import SIZES, Size, TreeJoints
+from lie_jax.mechanics.tree_state import Start
 from lie_jax.mechanics.trees import Tree
 from lie_jax.pose_spaces import SE3
 from lie_jax.spaces import AbstractSpace, Power, Rn
@@ -330,11 +331,12 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     backwards = [k >= 0 and tree.reversed[k] for k in tree.joints]
     joints = tree_joints.stack(of_links, backwards, mechanism.gravity.dtype)
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
+    nothing = jax.tree.map(np.zeros_like, bodies[0])
     masses = tuple(i if i < len(bodies) else -1 for i in tree.bodies)
     in_slots = tuple(mechanism.names[i] if i >= 0 else GROUND for i in masses)
     names = labels([(joint.parent, joint.child) for joint in mechanism.joints])
     system = TreeSystem(
-        bodies=jax.tree.map(lambda x: algebra.pick(masses, x), attachments.stack(bodies)),
+        bodies=attachments.stack([bodies[i] if i >= 0 else nothing for i in masses]),
         joints=joints,
         forces=attachments.by_kind(mechanism.forces, in_slots),
         gravity=mechanism.gravity,
@@ -344,10 +346,16 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
         names=mechanism.names,
     )
     start = tree_state.initial(mechanism, tree, joints, rows)
-    places = _unpadded(tree, [size.nq for size in system.sizes], joints.size.nq)
+    return system, _flat_state(system, start)
+
+
+@eqx.filter_jit
+def _flat_state(system: TreeSystem, start: Start) -> State:
+    sizes = [size.nq for size in system.sizes]
+    places = _unpadded(system.tree, sizes, system.joints.size.nq)
     own = algebra.pick(places, start.coordinates.reshape(-1))
     q = jnp.concatenate([start.poses.reshape(-1), own])
-    return system, State(q, system.flat(start.twists, start.rates))
+    return State(q, system.flat(start.twists, start.rates))
 
 
 def _refuse_idle_massless(mechanism: Mechanism, tree: Tree) -> None:
