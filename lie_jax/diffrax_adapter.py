@@ -15,7 +15,6 @@ this package: `pip install 'lie-jax[diffrax]'`.
 
 from typing import Any, ClassVar
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -24,6 +23,14 @@ from jaxtyping import Array, Float
 from lie_jax.integrators.explicit import AbstractComposition, AbstractTableauMethod
 from lie_jax.spaces import AbstractSpace
 from lie_jax.system import AbstractSystem, State
+
+try:
+    import diffrax
+except ImportError as error:
+    raise ImportError(
+        "lie_jax.diffrax_adapter is for diffrax, which is not installed: "
+        "pip install 'lie-jax[diffrax]'."
+    ) from error
 
 
 class _Motion(eqx.Module):

@@ -52,6 +52,11 @@ def check(
             "lie_jax.RKMK('rk4') or lie_jax.GeneralizedAlpha()."
         )
     integrator.check(system)
+    if not isinstance(start, State | Restart):
+        raise ValueError(
+            f"simulate(state=) is a {type(start).__name__}; it must be a lie_jax.State(q, v), as "
+            "lie_jax.assemble returns it, or the restart of a trajectory."
+        )
     restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
     checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
     checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")

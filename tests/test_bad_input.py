@@ -188,6 +188,8 @@ CASES = {
 # Values of a wrong type: in the tests the type checker would complain first, so that these run in
 # an interpreter without it.
 WRONG_TYPES = {
+    "an array for a state": (
+        lambda: _simulate(_top()[0], _top()[1].q), "simulate(state=)", "State(q, v)", "assemble"),
     "one body instead of a list": (lambda: lie_jax.Mechanism(_body()), "Body", "in a list"),
     "system and state in one": (
         lambda: _simulate(_top(), _top()[1]), "tuple", "unpack"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import lie_jax
 
@@ -196,10 +197,20 @@ def test_import_needs_no_test_or_plot_library():
     program = (
         "import sys, lie_jax; "
         "heavy = {'matplotlib', 'beartype', 'diffrax', 'pytest', 'scipy.optimize'}; "
-        "heavy |= {'zarr', 'xarray'}; "
+        "heavy |= {'zarr', 'xarray', 'mujoco', 'viser', 'optax', 'optimistix', 'scipy.special'}; "
         "assert not heavy & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "extra"),
+    [("viz", "viser", "viz"), ("diffrax_adapter", "diffrax", "diffrax")],
+)
+def test_missing_packages_are_named_with_their_extra(module, package, extra):
+    program = f"import sys; sys.modules[{package!r}] = None; import lie_jax.{module}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert f"not installed: pip install 'lie-jax[{extra}]'" in done.stderr
 
 
 def test_installed_jax_reduces_large_batches_rightly():
