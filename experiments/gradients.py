@@ -7,13 +7,13 @@ double. A run that is cut short goes on where it stopped.
 import json
 import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import lie_jax
 from experiments._gradients import tables
 from experiments._gradients.cases import CASES
 from experiments._gradients.measure import measure
+from experiments._gradients.tables import Errors
 
 # Compiled programs of one case are of no use to others: a process that ends frees them.
 _CASES_A_PROCESS = 8
@@ -24,29 +24,20 @@ def main(folder: Path) -> None:
     file = folder / "results.json"
     results = json.loads(file.read_text()) if file.exists() else {}
     names = {" | ".join(case): case for case in CASES}
-    # Most of the time is tracing and compiling, which keeps one core busy.
-    with ProcessPoolExecutor(
-        os.cpu_count(),
-        # A process that JAX runs in cannot be forked.
-        multiprocessing.get_context("spawn"),
-        lie_jax.enable_x64,
-        max_tasks_per_child=_CASES_A_PROCESS,
-    ) as pool:
-        running = {
-            pool.submit(_measured, case): name
-            for name, case in names.items()
-            if name not in results
-        }
-        for done in as_completed(running):
-            name = running[done]
-            results[name] = done.result()
+    # Most of the time is tracing and compiling, which keeps one core busy; a process that JAX runs
+    # in cannot be forked.
+    spawn = multiprocessing.get_context("spawn")
+    with spawn.Pool(os.cpu_count(), lie_jax.enable_x64, (), _CASES_A_PROCESS) as pool:
+        missing = [case for name, case in names.items() if name not in results]
+        for name, found in pool.imap_unordered(_measured, missing):
+            results[name] = found
             file.write_text(json.dumps(results, indent=1) + "\n")
-            print(tables.line(name, results[name]), flush=True)
+            print(tables.line(name, found), flush=True)
     results = {name: results[name] for name in names}
     file.write_text(json.dumps(results, indent=1) + "\n")
     (folder / "table.md").write_text(tables.markdown(results))
     tables.heat_map(results, folder / "gradients.png")
 
 
-def _measured(case: tuple[str, str]) -> dict[str, dict[str, float | None]]:
-    return measure(CASES[case])
+def _measured(case: tuple[str, str]) -> tuple[str, Errors]:
+    return " | ".join(case), measure(CASES[case])
