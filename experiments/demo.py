@@ -14,7 +14,7 @@ from jaxtyping import Array
 
 import lie_jax
 from experiments import _plots
-from lie_jax import transforms
+from lie_jax import transforms, viz
 from lie_jax.mechanics.body import inertia_about_origin
 from models import heavy_top, pinned_body
 
@@ -24,6 +24,7 @@ STEPS_PER_SAMPLE = 2
 FITTED_SECONDS = 2.25
 # Numbers of samples of the growing horizon: 0.05, 0.15, 0.3, 0.75 s, then all.
 HORIZONS = (11, 31, 61, 151)
+SLOW_MOTION = 0.25
 
 Parameters = dict[str, Any]
 TRANSFORMS = {
@@ -140,8 +141,10 @@ def main(folder: Path) -> None:
     _plot_markers(folder / "markers.png", recording, predicted, samples)
     _plot_residuals(folder / "residuals.png", recording, predicted, samples)
     _plot_convergence(folder / "convergence.png", result, recording)
+    _write_scene(folder / "scene.html", result.estimates, dt, len(recording.t))
     print(
-        f"\nWrote {folder}/estimates.json, markers.png, residuals.png, convergence.png "
+        f"\nWrote {folder}/estimates.json, markers.png, residuals.png, convergence.png, and the "
+        f"body in motion, {folder}/scene.html, to be opened in a browser "
         f"({time.perf_counter() - began:.0f} s)."
     )
 
@@ -303,3 +306,18 @@ def _plot_convergence(path: Path, result: lie_jax.Identification, recording) -> 
     right.set(xlabel="iteration", ylabel="relative distance from the final estimate")
     right.legend()
     _plots.save(figure, path)
+
+
+def _write_scene(path: Path, parameters: Parameters, dt: float, samples: int) -> None:
+    """The body on its joint, as it was identified."""
+    system, state = pinned_body.build(constrained=True, **parameters)
+    steps = (samples - 1) * STEPS_PER_SAMPLE
+    moving = lie_jax.simulate(
+        system,
+        lie_jax.GeneralizedAlpha(0.9),
+        lie_jax.project(system, state, 0.0),
+        dt=dt,
+        steps=steps,
+        save_every=STEPS_PER_SAMPLE,
+    )
+    viz.export(path, (system, moving), speed=SLOW_MOTION)

@@ -44,7 +44,7 @@ def test_demo():
         assert np.shape(error) == np.shape(written[name])
     assert written["heldout_rms_mm"] < 0.6
     assert written["heavy_top_error_m"]["RKMK4, free"] < 3e-8
-    for name in ("markers.png", "residuals.png", "convergence.png"):
+    for name in ("markers.png", "residuals.png", "convergence.png", "scene.html"):
         assert (folder / name).stat().st_size > 10_000
 
 

@@ -196,3 +196,12 @@ def test_exported_page_draws_and_its_slider_moves_a_body(runs, tmp_path):
         assert apart[0].sum() < 100 < 1000 < apart[1].sum()
         text = (tmp_path / "scene.html").read_text()
         assert "http://127.0.0.1" not in text
+
+
+def test_the_camera_sees_bodies_that_only_turn():
+    body = lie_jax.Body("body", 12.0, 2.0 * np.eye(3))
+    system, _ = lie_jax.assemble(lie_jax.Mechanism([body]), lie_jax.R3SO3())
+    low, high = scene._extent(system, np.zeros((3, 1, 3)))
+    # A cube of 12 kg and 2 kg m² has edges of 1 m, and corners √3/2 m away.
+    np.testing.assert_allclose(high, np.full(3, 0.75**0.5))
+    np.testing.assert_allclose(low, -high)

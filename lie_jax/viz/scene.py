@@ -141,9 +141,9 @@ def _prepared(where: str, runs: tuple[Run, ...], spacing: float | None) -> list[
         rotation, position = jax.jit(jax.vmap(lambda q, s=system: s.poses(q)))(q)
         orientation = jax.jit(jax.vmap(jax.vmap(quaternion.from_matrix)))(rotation)
         center = shapes.centers(system, q)
-        left, right = float(np.min(center[..., 0])), float(np.max(center[..., 0]))
-        offset = np.asarray([edge - left, 0.0, 0.0]) if scenes else np.zeros(3)
-        edge = right + offset[0] + 0.3 * (right - left) + 0.5 * _size(center)
+        low, high = _extent(system, center)
+        offset = np.asarray([edge - low[0], 0.0, 0.0]) if scenes else np.zeros(3)
+        edge = high[0] + offset[0] + 0.3 * (high[0] - low[0]) + 0.2 * float(np.max(high - low))
         found = np.asarray(position), np.asarray(orientation)
         scenes.append(_Frames(system, t, *found, center, offset))
     return scenes
@@ -162,8 +162,11 @@ def _at_even_times(trajectory: Trajectory, spacing: float | None) -> tuple[NDArr
     return wanted, q[nearest]
 
 
-def _size(center: NDArray) -> float:
-    return max(1e-3, float(np.max(np.ptp(center.reshape(-1, 3), axis=0))))
+def _extent(system: plots.Mechanical, center: NDArray) -> tuple[NDArray, NDArray]:
+    """Corners of what the bodies pass through: they may turn without any way of their centres."""
+    reach = max(0.5 * float(np.linalg.norm(box.sizes)) for box in shapes.boxes(system))
+    every = center.reshape(-1, 3)
+    return every.min(axis=0) - reach, every.max(axis=0) + reach
 
 
 def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
@@ -211,15 +214,15 @@ def _rgb(color: str) -> tuple[int, int, int]:
 
 
 def _look(server: viser.ViserServer, scenes: list[_Frames]) -> None:
-    everything = np.concatenate([(s.center + s.offset).reshape(-1, 3) for s in scenes])
-    low, high = everything.min(axis=0), everything.max(axis=0)
-    middle, size = 0.5 * (low + high), _size(everything)
+    corners = [corner + s.offset for s in scenes for corner in _extent(s.system, s.center)]
+    low, high = np.min(corners, axis=0), np.max(corners, axis=0)
+    middle, size = 0.5 * (low + high), float(np.max(high - low))
     server.scene.set_up_direction("+z")
     server.scene.add_grid(
         "/grid", width=4.0 * size, height=4.0 * size, cell_size=0.25 * size,
-        position=(middle[0], middle[1], low[2] - 0.3 * size),
+        position=(middle[0], middle[1], low[2] - 0.1 * size),
     )  # fmt: skip
-    server.initial_camera.position = middle + size * np.asarray([0.9, -1.35, 0.75])
+    server.initial_camera.position = middle + size * np.asarray([0.65, -1.0, 0.55])
     server.initial_camera.look_at = middle
 
 
