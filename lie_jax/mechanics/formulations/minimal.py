@@ -331,7 +331,7 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     backwards = [k >= 0 and tree.reversed[k] for k in tree.joints]
     joints = tree_joints.stack(of_links, backwards, mechanism.gravity.dtype)
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
-    nothing = jax.tree.map(np.zeros_like, bodies[0])
+    nothing = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
     masses = tuple(i if i < len(bodies) else -1 for i in tree.bodies)
     in_slots = tuple(mechanism.names[i] if i >= 0 else GROUND for i in masses)
     names = labels([(joint.parent, joint.child) for joint in mechanism.joints])
