@@ -121,18 +121,14 @@ spaces = {
     "SE3, exp": lie_jax.SE3(),
     "SE3, Cayley": lie_jax.SE3(chart="cayley"),
 }
-counts = [256, 512, 1024, 2048]
-plt.figure()
-for (name, space), style in zip(spaces.items(), ("o-", "s--", "^-", "v--"), strict=True):
+reference = np.asarray(heavy_top.REFERENCE[1.0])
+for name, space in spaces.items():
     system, state = heavy_top.build(space)
     errors = []
-    for steps in counts:
+    for steps in (500, 1000):
         run = lie_jax.simulate(
             system, lie_jax.RKMK("rk4"), state, dt=1 / steps, steps=steps, save_every=steps
         )
-        place = heavy_top.center_of_mass(system, run.q[-1])
-        errors.append(np.linalg.norm(place - np.asarray(heavy_top.REFERENCE[1.0])))
-    plt.loglog(1 / np.asarray(counts), errors, style, label=name)
-plt.xlabel("step size (s)")
-plt.ylabel("error of the centre of mass after 1 s (m)")
-plt.legend();
+        errors.append(np.linalg.norm(heavy_top.center_of_mass(system, run.q[-1]) - reference))
+    order = np.log2(errors[0] / errors[1])
+    print(f"{name:14} errors {errors[0]:.2e} m, {errors[1]:.2e} m: order {order:.2f}")
