@@ -80,9 +80,9 @@ run = lie_jax.simulate(system, integrator, state, dt=2e-3, steps=1500)
 print(lie_jax.Result[run.result])
 
 # %%
-viz.motion(system, run)
+viz.motion(system, run);
 # %%
-viz.drift(system, run)
+viz.drift(system, run);
 # %% [markdown]
 # The multipliers are the forces that the joints need. Where constraints follow from each other they are not
 # determined; those of least norm are taken, and the forces in the plane are the right ones.

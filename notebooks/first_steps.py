@@ -56,14 +56,14 @@ print(run.q.shape, run.v.shape, run.multipliers.shape)
 # each of 1001 instants.
 
 # %%
-viz.paths(system, run)
+viz.paths(system, run);
 # %%
-viz.energy(system, run)
+viz.energy(system, run);
 # %% [markdown]
 # The constraints hold to rounding, and the quaternion keeps its norm, for steps stay on the group.
 
 # %%
-viz.drift(system, run)
+viz.drift(system, run);
 
 # %% [markdown]
 # Any function of the run has a gradient with respect to any number that went into it; the derivative goes through

@@ -4,7 +4,8 @@ Each function returns a `matplotlib.figure.Figure`: `figure.savefig("plot.png")`
 `matplotlib.pyplot.show()`.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import jax
@@ -26,6 +27,15 @@ _ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
 
 Numbers = ArrayLike | Sequence[float]
 Mechanical = RigidBodySystem | TreeSystem
+
+
+@contextlib.contextmanager
+def _look() -> Iterator[None]:
+    # The first figure of a process loads matplotlib's backend, and a notebook's sets parameters
+    # that the end of the context would take back: no further figure would be shown.
+    plt.draw_if_interactive()
+    with plt.rc_context(STYLE):
+        yield
 
 
 def of_bodies(where: str, system: Any, trajectory: Any) -> None:
@@ -62,7 +72,7 @@ def motion(system: Mechanical, trajectory: Trajectory) -> Figure:
 
     position, omega = map(np.asarray, jax.jit(jax.vmap(at))(trajectory.q, trajectory.v))
     n = len(system.names)
-    with plt.rc_context(STYLE):
+    with _look():
         figure, grid = plt.subplots(n, 2, figsize=(9.0, 1.2 + 1.8 * n), sharex=True, squeeze=False)
         for body, (left, right) in enumerate(grid):
             for axes, values, unit, symbol in (
@@ -73,7 +83,7 @@ def motion(system: Mechanical, trajectory: Trajectory) -> Figure:
                     label = f"{symbol}{'₁₂₃'[i]}" if symbol else name
                     axes.plot(trajectory.t, values[:, body, i], label=label)
                 axes.set_ylabel(f"{system.names[body]} / {unit}")
-        for axes, title in zip(grid[0], ("Position", "Angular velocity in body axes"), strict=True):
+        for axes, title in zip(grid[0], ("Position", "Angular velocity (body)"), strict=True):
             axes.set_title(title, loc="left")
             axes.legend(ncols=3, **_ABOVE)
         for axes in grid[-1]:
@@ -90,7 +100,7 @@ def energy(system: Mechanical, trajectory: Trajectory) -> Figure:
 
     kinetic, potential = map(np.asarray, jax.jit(jax.vmap(at))(trajectory.q, trajectory.v))
     total = kinetic + potential
-    with plt.rc_context(STYLE):
+    with _look():
         figure, (above, below) = plt.subplots(2, 1, figsize=(7.0, 5.0), sharex=True)
         for values, name in ((kinetic, "kinetic"), (potential, "potential"), (total, "total")):
             above.plot(trajectory.t, values, label=name)
@@ -117,7 +127,7 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
         return system.constraint(t, q), system.constraint_rate(t, q, v)
 
     found = jax.jit(jax.vmap(at))(trajectory.t, trajectory.q, trajectory.v)
-    with plt.rc_context(STYLE):
+    with _look():
         figure, axes = plt.subplots(figsize=(7.0, 3.5))
         for values, name in zip(
             found, ("positions / m, rad", "velocities / m/s, rad/s"), strict=True
@@ -134,7 +144,7 @@ def paths(system: Mechanical, trajectory: Trajectory) -> Figure:
     """Paths of the bodies' centres of mass in space (m)."""
     of_bodies("viz.paths", system, trajectory)
     center = shapes.centers(system, trajectory.q)
-    with plt.rc_context(STYLE):
+    with _look():
         figure = plt.figure(figsize=(5.5, 5.0))
         axes = cast(Any, figure.add_subplot(projection="3d"))
         for body, name in enumerate(system.names):
@@ -151,7 +161,7 @@ def convergence(
     steps: Numbers, errors: Mapping[str, Numbers], orders: Sequence[int] = ()
 ) -> Figure:
     """Errors over step sizes (n,) in s, one line for each name, and the slopes of some orders."""
-    with plt.rc_context(STYLE):
+    with _look():
         figure, axes = plt.subplots(figsize=(6.0, 4.5))
         _lines(axes, dict.fromkeys(errors, steps), errors)
         h = np.sort(np.asarray(steps, float))
@@ -168,7 +178,7 @@ def convergence(
 
 def work_precision(costs: Mapping[str, Numbers], errors: Mapping[str, Numbers]) -> Figure:
     """Errors over cost (n,) in s, one line for each name."""
-    with plt.rc_context(STYLE):
+    with _look():
         figure, axes = plt.subplots(figsize=(6.0, 4.5))
         _lines(axes, costs, errors)
         axes.set(xlabel="computing time / s", ylabel="error")
