@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lie_jax.config import loop_flag
+from lie_jax.config import cpu_flags
 
 # What `lie_jax.configure_cpu` sets.
-RAISED_THRESHOLD = loop_flag(1_000_000)
+RAISED_THRESHOLD = " ".join(cpu_flags(1_000_000))
 MODES = {"as it comes": "", "raised loop threshold": RAISED_THRESHOLD}
 
 

@@ -17,32 +17,47 @@ def enable_x64() -> None:
     jax.config.update("jax_enable_x64", True)
 
 
-def loop_flag(loop_bytes: int) -> str:
-    """The word of `XLA_FLAGS` that `configure_cpu` adds."""
+# A version that does not know a flag ends the process: this one is for those that do.
+_KNOW_EMITTERS = "0.10."
+
+
+def cpu_flags(loop_bytes: int) -> list[str]:
+    """The words of `XLA_FLAGS` that `configure_cpu` adds."""
     option = f"xla_cpu_small_while_loop_byte_threshold={loop_bytes}"
-    return f"--xla_backend_extra_options={option}"
+    words = [f"--xla_backend_extra_options={option}"]
+    if jax.__version__.startswith(_KNOW_EMITTERS):
+        # The newer emitters make programs of small arrays that are no faster.
+        words.append("--xla_cpu_use_fusion_emitters=false")
+    return words
 
 
 def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
-    """Let XLA compile larger loops into one function on the CPU, for the whole process.
+    """Let XLA compile larger loops into one function on the CPU, and faster, for the whole process.
 
     Call it before anything is computed, or set the environment variable `XLA_FLAGS` yourself.
     Loops that touch less than `loop_bytes` bytes in each pass are compiled so, 1024 by XLA's own
     choice: runs of small systems are then three to six times as fast. Versions of XLA that do not
-    know the option ignore it. Raises `ValueError` for a number that is no positive integer,
-    `RuntimeError` if JAX has computed something already.
+    know the option ignore it. With JAX 0.10 XLA's former emitters are chosen, too, which compile in
+    a tenth to two fifths less time what runs as fast. Flags that are set already stay as they are.
+    Raises `ValueError` for a number that is no positive integer, `RuntimeError` if JAX has computed
+    something already.
     """
     checks.positive_integer("configure_cpu(loop_bytes=)", loop_bytes, "bytes")
-    flags, own = os.environ.get("XLA_FLAGS", ""), loop_flag(loop_bytes)
-    if own in flags.split():
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    names = {flag.split("=")[0] for flag in flags}
+    loop, *others = cpu_flags(loop_bytes)
+    missing = [loop] if loop not in flags else []
+    missing += [flag for flag in others if flag.split("=")[0] not in names]
+    if not missing:
         return
+    wanted = " ".join([*flags, *missing])
     if xla_bridge.backends_are_initialized():
         raise RuntimeError(
             "lie_jax.configure_cpu was called after JAX had computed something, when XLA no longer "
             "reads its flags: call it right after the imports, before arrays are made, or start "
-            f'the process with XLA_FLAGS="{f"{flags} {own}".strip()}".'
+            f'the process with XLA_FLAGS="{wanted}".'
         )
-    os.environ["XLA_FLAGS"] = f"{flags} {own}".strip()
+    os.environ["XLA_FLAGS"] = wanted
 
 
 def cache_compilations(folder: str | os.PathLike) -> None:

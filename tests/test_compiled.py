@@ -1,5 +1,6 @@
 """What the compiler makes of runs: one function for a time loop, and nothing twice."""
 
+import os
 import subprocess
 import sys
 
@@ -59,6 +60,19 @@ def test_configure_cpu_refuses_what_is_too_late_or_no_number():
         lie_jax.configure_cpu(loop_bytes=12345)
     with pytest.raises(ValueError, match=r"loop_bytes=.*is 0"):
         lie_jax.configure_cpu(loop_bytes=0)
+
+
+def test_configure_cpu_leaves_flags_of_the_user():
+    program = "import os, lie_jax; lie_jax.configure_cpu(); lie_jax.configure_cpu(); "
+    done = subprocess.run(
+        [sys.executable, "-c", program + "print(os.environ['XLA_FLAGS'])"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=true"},
+    )
+    own, loop = done.stdout.split()
+    assert own.endswith("=true") and loop.endswith("threshold=1000000")
 
 
 _TO_A_CACHE = """
