@@ -222,7 +222,7 @@ def _look(server: viser.ViserServer, scenes: list[_Frames]) -> None:
         "/grid", width=4.0 * size, height=4.0 * size, cell_size=0.25 * size,
         position=(middle[0], middle[1], low[2] - 0.1 * size),
     )  # fmt: skip
-    server.initial_camera.position = middle + size * np.asarray([0.65, -1.0, 0.55])
+    server.initial_camera.position = middle + size * np.asarray([0.5, -0.75, 0.4])
     server.initial_camera.look_at = middle
 
 
