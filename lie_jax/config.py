@@ -26,7 +26,7 @@ def cpu_flags(loop_bytes: int) -> list[str]:
     option = f"xla_cpu_small_while_loop_byte_threshold={loop_bytes}"
     words = [f"--xla_backend_extra_options={option}"]
     if jax.__version__.startswith(_KNOW_EMITTERS):
-        # The newer emitters make programs of small arrays that are no faster.
+        # The newer emitters take longer, for programs that are no faster where arrays are small.
         words.append("--xla_cpu_use_fusion_emitters=false")
     return words
 

@@ -1,6 +1,6 @@
 """Least-squares solvers of Optimistix and optimisers of Optax as iterations, for `identify`.
 
-These libraries take longer to import than lie_jax: this module is imported when a fit begins.
+These libraries take as long to import as all of lie_jax: this module is imported when a fit begins.
 """
 
 from collections.abc import Callable

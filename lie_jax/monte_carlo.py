@@ -128,7 +128,7 @@ def monte_carlo(
 
 
 def _coverage(deviations: Array, converged: Array, freedom: Array) -> tuple[Array, Array, Array]:
-    from scipy.special import stdtrit  # takes longer to import than lie_jax
+    from scipy.special import stdtrit  # slow to import
 
     quantile = jnp.asarray(stdtrit(np.asarray(freedom), 0.975), deviations.dtype)
     inside = (jnp.abs(deviations) <= quantile[:, None]).astype(deviations.dtype)

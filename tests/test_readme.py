@@ -46,8 +46,6 @@ PAGES = (
 def test_documentation(page, tmp_path, monkeypatch):
     # Some pages write files.
     monkeypatch.chdir(tmp_path)
-    if page == "import_models.md":
-        monkeypatch.setattr("warnings.warn", lambda *_, **__: None)
     names = _run(ROOT / "docs" / page)
     if page == "index.md":
         energy = np.asarray(names["energy"])
