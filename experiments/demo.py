@@ -187,7 +187,10 @@ def _rms(channels: Array) -> float:
 def _heavy_top_errors() -> dict[str, float]:
     h, steps = 1e-4, 10000
     reference = np.asarray(heavy_top.REFERENCE[1.0])
-    print(f"\nHeavy top of [S3] after 1 s with h = {h:g} s: error of the centre of mass")
+    print(
+        f"\nHeavy top of Holzinger, Arnold and Gerstmayr after 1 s with h = {h:g} s: error of the "
+        "centre of mass"
+    )
     cases: Sequence[tuple[str, lie_jax.RKMK | lie_jax.GeneralizedAlpha, bool]] = (
         ("RKMK4, free", lie_jax.RKMK("rk4"), False),
         ("generalized-α, free", lie_jax.GeneralizedAlpha(0.9), False),

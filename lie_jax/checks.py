@@ -188,7 +188,8 @@ def inertia(name: str, value: Any) -> None:
     if moments[0] <= 0.0:
         raise ValueError(
             f"{name} has principal moments {moments.tolist()}; an inertia matrix must be positive "
-            "definite: check its units and the signs of the products of inertia."
+            "definite: give a point mass or a thin rod a small radius, or check the signs of the "
+            "products of inertia."
         )
     if moments[0] + moments[1] < moments[2] - slack:
         raise ValueError(

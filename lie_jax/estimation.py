@@ -1,25 +1,49 @@
 """Statistics of least squares: covariances, standard errors and how they carry over."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 
-def covariance(
+class Spread(NamedTuple):
+    """How far coordinates z (p,) may be off: independent deviations along p directions (rows).
+
+    Infinite along directions that the observations do not determine.
+    """
+
+    directions: Float[Array, "p p"]
+    deviations: Float[Array, " p"]
+
+
+def spread(
     jacobian: Float[Array, "m p"], residuals: Float[Array, " m"], count: int
-) -> tuple[Float[Array, "p p"], Float[Array, ""], Int[Array, ""]]:
-    """Covariance of coordinates at an optimum, the reduced chi-squared that scales it, and the
-    degrees of freedom.
+) -> tuple[Spread, Float[Array, ""], Int[Array, ""]]:
+    """`Spread` at an optimum, the reduced chi-squared that scales it, and the degrees of freedom.
 
     `count` is the number of residuals that have a weight; what J does not determine takes no degree
     of freedom.
     """
-    inverse, rank = inverse_of_gram(jacobian)
-    degrees = count - rank
+    scale, singular, right, determined = singular_directions(jacobian)
+    degrees = count - jnp.sum(determined)
     variance = jnp.sum(residuals**2) / degrees.astype(residuals.dtype)
-    return variance * inverse, variance, degrees
+    deviations = jnp.sqrt(variance) / jnp.where(determined, singular, 1.0)
+    # Small parts of what is not determined are rounding.
+    parts = determined[:, None] | (jnp.abs(right) > _small(right))
+    return (
+        Spread(
+            jnp.where(parts, right, 0.0) / scale[None, :],
+            jnp.where(determined, deviations, jnp.inf),
+        ),
+        variance,
+        degrees,
+    )
+
+
+def _small(x: Array) -> float:
+    return float(jnp.finfo(x.dtype).eps) ** 0.25
 
 
 def check_degrees(numbers: int, unknowns: int) -> None:
@@ -29,20 +53,6 @@ def check_degrees(numbers: int, unknowns: int) -> None:
             f"{numbers} numbers were observed for {unknowns} unknowns; there must be more: observe "
             "more, or seek fewer parameters."
         )
-
-
-def inverse_of_gram(
-    jacobian: Float[Array, "m p"],
-) -> tuple[Float[Array, "p p"], Int[Array, ""]]:
-    """(JᵀJ)⁻¹, NaN in rows and columns of coordinates that J does not determine, and J's rank."""
-    scale, singular, right, determined = singular_directions(jacobian)
-    inverse = jnp.where(determined, 1.0 / jnp.where(determined, singular, 1.0) ** 2, 0.0)
-    root = right.T / scale[:, None]
-    gram_inverse = (root * inverse[None, :]) @ root.T
-    eps = jnp.finfo(jacobian.dtype).eps
-    unknown = jnp.sum(jnp.where(determined[:, None], 0.0, right**2), axis=0) > eps**0.5
-    inverse = jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, gram_inverse)
-    return inverse, jnp.sum(determined)
 
 
 def singular_directions(jacobian: Float[Array, "m p"]) -> tuple[Array, Array, Array, Array]:
@@ -60,35 +70,43 @@ def singular_directions(jacobian: Float[Array, "m p"]) -> tuple[Array, Array, Ar
 
 
 def propagate(
-    function: Callable[[Array], PyTree], z: Float[Array, " p"], covariance: Float[Array, "p p"]
+    function: Callable[[Array], PyTree], z: Float[Array, " p"], spread: Spread
 ) -> tuple[PyTree, PyTree]:
     """Value of a function of the coordinates and its standard error, to first order.
 
-    NaN where it depends on what is not determined.
+    NaN where it changes along directions that are not determined.
     """
-    unknown = jnp.isnan(jnp.diagonal(covariance)).astype(z.dtype)
-    known = jnp.where(jnp.isnan(covariance), 0.0, covariance)
 
     def standard_error(slope):
-        error = jnp.sqrt(jnp.einsum("...i,ij,...j->...", slope, known, slope))
-        needed = jnp.einsum("...i,i->...", jnp.abs(slope), unknown)
-        return jnp.where(needed > 0.0, jnp.nan, error)
+        root, unknown = _carried_over(slope, spread)
+        return jnp.where(unknown, jnp.nan, jnp.linalg.norm(root, axis=-1))
 
     return function(z), jax.tree.map(standard_error, jax.jacfwd(function)(z))
 
 
-def correlation(
-    function: Callable[[Array], Array], z: Float[Array, " p"], covariance: Float[Array, "p p"]
-) -> Float[Array, "k k"]:
-    """Correlation matrix of a vector function of the coordinates, to first order, NaN likewise."""
+def covariance(slope: Float[Array, "k p"], spread: Spread) -> Float[Array, "k k"]:
+    """Covariance matrix of what has this derivative with respect to the coordinates, NaN likewise
+    in rows and columns.
+    """
+    root, unknown = _carried_over(slope, spread)
+    return jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, root @ root.T)
 
-    @jax.jit
-    def matrix(z, covariance):
-        slope = jax.jacfwd(function)(z)
-        unknown = jnp.abs(slope) @ jnp.isnan(jnp.diagonal(covariance)).astype(z.dtype) > 0.0
-        product = slope @ jnp.where(jnp.isnan(covariance), 0.0, covariance) @ slope.T
-        deviation = jnp.sqrt(jnp.diagonal(product))
-        result = product / (deviation[:, None] * deviation[None, :])
-        return jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, result)
 
-    return matrix(z, covariance)
+def correlation(slope: Float[Array, "k p"], spread: Spread) -> Float[Array, "k k"]:
+    """Correlation matrix of the same."""
+    matrix = covariance(slope, spread)
+    deviation = jnp.sqrt(jnp.diagonal(matrix))
+    return matrix / (deviation[:, None] * deviation[None, :])
+
+
+def _carried_over(
+    slope: Float[Array, "*k p"], spread: Spread
+) -> tuple[Float[Array, "*k p"], Bool[Array, "*k"]]:
+    """Deviations along the directions times a derivative, and whether an infinite one matters."""
+    parts = slope @ spread.directions.T
+    deviations = jnp.broadcast_to(spread.deviations, parts.shape)
+    known = jnp.isfinite(deviations)
+    # Terms that cancel leave their rounding.
+    terms = jnp.abs(slope) @ jnp.abs(spread.directions.T)
+    unknown = jnp.any(~known & (jnp.abs(parts) > _small(parts) * terms), axis=-1)
+    return parts * jnp.where(known, deviations, 0.0), unknown

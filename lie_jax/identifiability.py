@@ -13,6 +13,9 @@ from lie_jax import estimation
 # A combination that is so many times less well determined than single numbers alone is called
 # weak: the collinearity index of Brun, Reichert and Künsch (2001), who draw the line at 10 to 15.
 _WEAK = 10.0
+_HEADER = """\
+Changes that together leave the prediction as it is, or nearly; here of 1 % in the largest part:
+singular value"""
 # Numbers below this share of a direction are not printed.
 _SMALL = 0.1
 
@@ -45,7 +48,7 @@ class Identifiability(eqx.Module):
 
     def __str__(self):
         order = range(len(self.names) - 1, -1, -1)
-        lines = ["singular value  the prediction stays, or hardly changes, when together"]
+        lines = [_HEADER]
         strong = 0
         for k in order:
             sigma = float(self.singular_values[k])

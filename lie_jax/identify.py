@@ -1,11 +1,13 @@
 """Identification: parameters of a model, and its initial state, from recordings."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
@@ -13,6 +15,7 @@ from lie_jax import checks, estimation, fitting, recordings
 from lie_jax import identifiability as report
 from lie_jax import transforms as charts
 from lie_jax.algebra import as_float
+from lie_jax.estimation import Spread
 from lie_jax.identifiability import Identifiability
 from lie_jax.parameters import parameters, priors
 
@@ -44,7 +47,7 @@ class ResidualStatistics(NamedTuple):
 
 
 class Identification(eqx.Module):
-    """What `identify` found.
+    """What `identify` found; `print` shows it as a table.
 
     - `estimates`: pytree like the start values, in physical units.
     - `standard_errors`: likewise; NaN where neither recordings nor priors determine the parameters.
@@ -52,11 +55,12 @@ class Identification(eqx.Module):
       for those compared on a group, whose residuals are rotation vectors (3,) or twists (6,).
     - `statistics`: `ResidualStatistics`. `history`: `History`.
     - `converged`: whether the method met its tolerance.
-    - `coordinates`, `covariance`: the unconstrained coordinates (p,) and their covariance (p, p).
+    - `coordinates`: the unconstrained coordinates (p,), in which the parameters were sought.
     - `names`: of the p independent numbers that the parameters hold, such as `"inertia[0, 1]"`: the
       upper triangle of a symmetric matrix; for an orientation its coordinates.
     - `information_root`: a matrix whose square, RᵀR, is the recordings' information on the
       coordinates, JᵀJ, without the priors'.
+    - `spread`: how far the coordinates may be off, independent deviations along p directions.
     """
 
     estimates: PyTree
@@ -66,20 +70,30 @@ class Identification(eqx.Module):
     history: History
     converged: Bool[Array, ""]
     coordinates: Float[Array, " p"]
-    covariance: Float[Array, "p p"]
     names: tuple[str, ...] = eqx.field(static=True)
     information_root: Float[Array, "n p"]
+    spread: Spread
     _decode: Callable = eqx.field(static=True)
     _numbers: Callable = eqx.field(static=True)
 
     def propagate(self, function: Callable[[PyTree], PyTree]) -> tuple[PyTree, PyTree]:
-        """Value and standard error of any function of the estimates, to first order."""
-        return _propagate(lambda z: function(self._decode(z)), self.coordinates, self.covariance)
+        """Value and standard error of any function of the estimates, to first order.
+
+        The error is NaN where the function depends on what is not determined; a ratio of two
+        parameters may be determined where they are not.
+        """
+        return _propagate(lambda z: function(self._decode(z)), self.coordinates, self.spread)
+
+    @property
+    def covariance(self) -> Float[Array, "p p"]:
+        """Covariance matrix of the coordinates; NaN in rows and columns that are not determined."""
+        return estimation.covariance(jnp.eye(len(self.names)), self.spread)
 
     @property
     def correlation(self) -> Float[Array, "p p"]:
         """Correlation matrix of the numbers that `names` lists; NaN for what is not determined."""
-        return estimation.correlation(self._numbers, self.coordinates, self.covariance)
+        slope = jax.jit(jax.jacfwd(self._numbers))(self.coordinates)
+        return estimation.correlation(slope, self.spread)
 
     def identifiability(self) -> Identifiability:
         """Which combinations of the parameters the recordings, without priors, determine."""
@@ -87,13 +101,26 @@ class Identification(eqx.Module):
             self.names, self._numbers, self.coordinates, self.information_root
         )
 
+    def __str__(self):
+        values, errors = _propagate(self._numbers, self.coordinates, self.spread)
+        width = max(map(len, self.names))
+        lines = [f"{'':{width}}  {'estimate':>12}  standard error"]
+        for name, value, error in zip(self.names, values, errors, strict=True):
+            lines.append(f"{name:{width}}  {value:12.6g}  {error:14.2g}")
+        ratio = float(jnp.sqrt(self.statistics.reduced_chi_squared))
+        lines.append(
+            f"{'converged' if self.converged else 'NOT converged'} in {len(self.history.cost)} "
+            f"iterations; residuals {ratio:.3g} times the noise"
+        )
+        return "\n".join(lines)
+
 
 def identify(
     predict: Callable[[PyTree], PyTree],
     start: PyTree,
     observations: PyTree,
     *,
-    noise: PyTree = 1.0,
+    noise: PyTree = None,
     transforms: PyTree = charts.free,
     compare: PyTree = "vector",
     prior: PyTree = None,
@@ -113,7 +140,8 @@ def identify(
       Recordings of their own length and sampling are entries of their own.
     - `noise`: standard deviations of the observations' noise: a number, or a pytree of numbers or
       arrays that broadcast to the residuals. Residuals are divided by them. Infinite noise marks
-      samples that are missing: whatever stands there, NaN too, is left out.
+      samples that are missing: whatever stands there, NaN too, is left out. Default: not known,
+      and 1 for all.
     - `transforms`: one of `lie_jax.transforms`, or a pytree of them that is a prefix of `start`:
       the coordinates in which a parameter is sought, so that masses stay positive, inertias
       physical, orientations on the group and numbers within bounds.
@@ -138,7 +166,9 @@ def identify(
 
     **Returns** an `Identification`. Standard errors come from the Jacobian at the optimum and the
     size of the residuals: they hold for independent noise and a model that is linear over their
-    size; `monte_carlo` tells whether it is. Raises `ValueError`, before anything is fitted, for
+    size; `monte_carlo` tells whether it is. Warns where parameters are not determined, where
+    residuals are more than three times the noise that was stated, and where the method has not
+    converged. Raises `ValueError`, before anything is fitted, for
     observations that do not match the prediction, are not finite or no elements of their group, for
     noise that is not positive, for priors that match no parameter, for horizons that do not
     increase or do not end with the whole, for start values and means of priors outside of their
@@ -147,11 +177,12 @@ def identify(
     where = "identify"
     start = jax.tree.map(as_float, start)
     sought = parameters(where, start, transforms)
-    recorded = recordings.prepare(where, jax.tree.map(as_float, observations), noise, compare)
+    weights = 1.0 if noise is None else noise
+    recorded = recordings.prepare(where, jax.tree.map(as_float, observations), weights, compare)
+    recordings.check_prediction(predict, start, recorded.observed)
     stages = recordings.horizons(where, horizons, recorded.lengths)
     known = priors(where, prior, start, transforms)
     checks.positive_integer(f"{where}(max_iterations=)", max_iterations, "for each horizon")
-    recordings.check_prediction(predict, start, recorded.observed)
     known_numbers = known(start).size
     numbers = recorded.numbers + known_numbers
     estimation.check_degrees(numbers, len(sought.names))
@@ -179,10 +210,10 @@ def identify(
 
     jacobian, (weighted, more) = linearize(z, whole)
     flat = ravel_pytree((weighted, more))[0]
-    covariance, variance, _ = _covariance(jacobian, flat, numbers)
-    estimates, standard_errors = _propagate(sought.decode, z, covariance)
+    spread, variance, _ = _spread(jacobian, flat, numbers)
+    estimates, standard_errors = _propagate(sought.decode, z, spread)
     left, mean, rms, autocorrelation = _describe(weighted, recorded.weights)
-    return Identification(
+    fit = Identification(
         estimates=estimates,
         standard_errors=standard_errors,
         residuals=left,
@@ -194,15 +225,47 @@ def identify(
         ),
         converged=jnp.asarray(converged),
         coordinates=z,
-        covariance=covariance,
         names=sought.names,
         information_root=jnp.linalg.qr(jacobian[: len(jacobian) - known_numbers], mode="r"),
+        spread=spread,
         _decode=sought.decode,
         _numbers=sought.numbers,
     )
+    _warn(fit, noise is not None)
+    return fit
 
 
-_covariance = jax.jit(estimation.covariance, static_argnums=2)
+_spread = jax.jit(estimation.spread, static_argnums=2)
+# Residuals so many times the stated noise are no matter of chance.
+_LARGE = 3.0
+
+
+def _warn(fit: Identification, stated: bool) -> None:
+    def warn(words):
+        warnings.warn(f"identify: {words}", stacklevel=4)
+
+    ratio = float(jnp.sqrt(fit.statistics.reduced_chi_squared))
+    if stated and not ratio <= _LARGE:
+        warn(
+            f"the residuals are {ratio:.3g} times the stated noise: the model does not describe "
+            "the recordings, or the start values were too far off (angles are in rad), or the "
+            "noise is larger than stated; see fit.residuals."
+        )
+    determined = int(jnp.sum(jnp.isfinite(fit.spread.deviations)))
+    if determined < len(fit.names):
+        errors = _propagate(fit._numbers, fit.coordinates, fit.spread)[1]
+        unknown = [name for name, error in zip(fit.names, errors, strict=True) if np.isnan(error)]
+        warn(
+            f"only {determined} of {len(fit.names)} combinations of the parameters are determined: "
+            f"the standard errors of {', '.join(unknown)} are NaN, and "
+            "print(fit.identifiability()) shows what may change together. Seek fewer parameters, "
+            "or give a prior=."
+        )
+    if not fit.converged:
+        warn(
+            f"not converged after {len(fit.history.cost)} iterations; start nearer, raise "
+            "max_iterations=, or take horizons=."
+        )
 
 
 def _check_finite(weighted: PyTree) -> None:
@@ -213,8 +276,8 @@ def _check_finite(weighted: PyTree) -> None:
         )
 
 
-def _propagate(function: Callable, z: Array, covariance: Array) -> tuple[PyTree, PyTree]:
-    return jax.jit(lambda *pair: estimation.propagate(function, *pair))(z, covariance)
+def _propagate(function: Callable, z: Array, spread: Spread) -> tuple[PyTree, PyTree]:
+    return jax.jit(lambda *pair: estimation.propagate(function, *pair))(z, spread)
 
 
 @jax.jit

@@ -110,9 +110,9 @@ def monte_carlo(
         z, value, jacobian, converged = fitting.search(
             residuals, sought.start, degrees, max_iterations
         )
-        covariance, _, freedom = estimation.covariance(jacobian, value, recorded.numbers)
-        physical = estimation.propagate(sought.decode, z, covariance)
-        numbers, errors = estimation.propagate(sought.numbers, z, covariance)
+        spread, _, freedom = estimation.spread(jacobian, value, recorded.numbers)
+        physical = estimation.propagate(sought.decode, z, spread)
+        numbers, errors = estimation.propagate(sought.numbers, z, spread)
         return *physical, converged, (numbers - true_numbers) / errors, freedom
 
     keys = jax.random.split(jax.random.key(seed), runs)

@@ -152,7 +152,11 @@ CASES = {
     "start out of bounds": (
         lambda: _fit(transforms=transforms.interval(2.0, 3.0)), "1.0", "between 2.0 and 3.0"),
     "horizons of several recordings": (
-        lambda: _fit([np.ones(10), np.ones(5)], horizons=([5, 5], [10, 4])), "[10, 5]", "prefix"),
+        lambda: lie_jax.identify(
+            lambda p: [p * jnp.ones(10), p * jnp.ones(5)], 1.0, [np.ones(10), np.ones(5)],
+            horizons=([5, 5], [10, 4])), "[10, 5]", "prefix"),
+    "observations of another length": (
+        lambda: _fit(np.ones(9), horizons=(5, 10)), "(10,)", "(9,)", "the same instants"),
     "runs": (
         lambda: lie_jax.monte_carlo(lambda p: p * jnp.ones(3), 1.0, noise=0.1, runs=0), "runs", "0",
         "at least 1"),

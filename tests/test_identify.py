@@ -1,3 +1,5 @@
+import re
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -70,14 +72,40 @@ def test_optax_arrives_at_the_same_optimum():
 
 def test_what_the_data_do_not_determine_has_no_standard_error():
     def predict(p):
-        return (p["a"] + p["b"]) * TIME + p["c"]
+        return {"line": (p["a"] + p["b"]) * TIME + p["c"] + 0.0 * p["idle"]}
 
-    start = {"a": 1.0, "b": 1.0, "c": 0.0}
-    fit = lie_jax.identify(predict, start, noisy_line(0.1)["line"], progress=False)
-    assert np.isnan(fit.standard_errors["a"])
-    assert np.isnan(fit.standard_errors["b"])
-    assert np.isfinite(fit.standard_errors["c"])
-    assert_allclose(fit.estimates["a"] + fit.estimates["b"], 2.0, atol=0.1)
+    start = {"a": 1.0, "b": 1.0, "c": 0.0, "idle": 1.0}
+    data = noisy_line(0.1)
+    with pytest.warns(UserWarning, match=r"only 2 of 4 .* of a, b, idle are NaN.*ability\(\)"):
+        fit = lie_jax.identify(predict, start, data, noise=0.1, progress=False)
+    for name in ("a", "b", "idle"):
+        assert np.isnan(fit.standard_errors[name])
+    # What they do determine is as in the problem without the others.
+    whole = lie_jax.identify(line, START, data, noise=0.1, progress=False)
+    value, error = fit.propagate(lambda p: (p["a"] + p["b"], p["c"]))
+    expected = (whole.estimates["slope"], whole.estimates["offset"])
+    # The search ends where its steps are below the standard errors by far.
+    assert_allclose(value, expected, rtol=1e-6)
+    wanted = [whole.standard_errors[name] for name in ("slope", "offset")]
+    assert_allclose(error, wanted, rtol=1e-6)
+    _, errors = fit.propagate(lambda p: (p["a"] - p["b"], p["a"] + 1e-3 * p["idle"], p["idle"]))
+    assert np.all(np.isnan(errors))
+    assert_allclose(
+        np.isnan(fit.correlation), np.add.outer(*2 * [[1, 1, 0, 1]]) > 0, err_msg="correlation"
+    )
+    assert_allclose(np.isnan(fit.covariance), np.isnan(fit.correlation))
+
+
+def test_a_fit_that_cannot_be_right_is_not_silent():
+    data = noisy_line(0.1)
+    with pytest.warns(UserWarning, match="times the stated noise"):
+        fit = lie_jax.identify(line, START, data, noise=1e-2, progress=False)
+    assert re.search(r"^slope +\d+\.\d+ +0\.\d+$", str(fit), re.MULTILINE)
+    assert re.search(
+        r"^converged in \d+ iterations; residuals .* the noise$", str(fit), re.MULTILINE
+    )
+    with pytest.warns(UserWarning, match="not converged after 1 iteration"):
+        lie_jax.identify(line, START, data, max_iterations=1, progress=False)
 
 
 def test_chosen_leaves_of_a_system_are_fitted():

@@ -11,7 +11,9 @@ import time
 import types
 import urllib.request
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import matplotlib
 
 matplotlib.use("Agg")
@@ -52,9 +54,13 @@ def closed():
 
 def test_plots_show_what_was_computed(runs):
     (system, run), (tree, other) = runs
-    position = viz.motion(system, run).axes[0].lines[0].get_ydata()
-    _rotation, expected = jax.vmap(system.poses)(run.q)
-    np.testing.assert_array_equal(position, expected[:, 0, 0])
+    # The model's frames lie in the centres of mass.
+    off = jnp.asarray([[0.1, 0.2, 0.3], [0.0, 0.0, 0.0]])
+    moved = eqx.tree_at(lambda s: s.bodies.center_of_mass, system, off)
+    lines = viz.motion(moved, run).axes[0].lines
+    rotation, origin = jax.vmap(system.poses)(run.q)
+    expected = origin[:, 0] + rotation[:, 0] @ off[0]
+    np.testing.assert_allclose([x.get_ydata() for x in lines], expected.T, rtol=1e-12, atol=1e-15)
     kinetic, potential, total = (
         np.asarray(x.get_ydata()) for x in viz.energy(*runs[1]).axes[0].lines
     )

@@ -224,7 +224,7 @@ class Torque(AbstractForce):
 
 
 class ViscousFriction(AbstractForce):
-    """Viscous friction in a spherical joint: the torque -d (ω_child - ω_parent) on the child.
+    """Viscous friction in a joint that turns: the torque -d (ω_child - ω_parent) on the child.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `coefficient`: d, N m s/rad,
     not negative. Raises `ValueError` for other values.

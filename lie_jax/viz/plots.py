@@ -64,26 +64,24 @@ def of_one(where: str, trajectory: Any) -> None:
 
 
 def motion(system: Mechanical, trajectory: Trajectory) -> Figure:
-    """Positions of the bodies' frames (m) and their angular velocities (rad/s, body axes)."""
+    """Positions of the bodies' centres of mass (m), angular velocities (rad/s, body axes)."""
     of_bodies("viz.motion", system, trajectory)
-
-    def at(q, v):
-        return system.poses(q)[1], system.twists(q, v)[:, 3:]
-
-    position, omega = map(np.asarray, jax.jit(jax.vmap(at))(trajectory.q, trajectory.v))
+    center = shapes.centers(system, trajectory.q)
+    twists = jax.jit(jax.vmap(system.twists))(trajectory.q, trajectory.v)
+    omega = np.asarray(twists)[:, :, 3:]
     n = len(system.names)
     with _look():
         figure, grid = plt.subplots(n, 2, figsize=(9.0, 1.2 + 1.8 * n), sharex=True, squeeze=False)
         for body, (left, right) in enumerate(grid):
             for axes, values, unit, symbol in (
-                (left, position, "m", ""),
+                (left, center, "m", ""),
                 (right, omega, "rad/s", "ω"),
             ):
                 for i, name in enumerate("xyz"):
                     label = f"{symbol}{'₁₂₃'[i]}" if symbol else name
                     axes.plot(trajectory.t, values[:, body, i], label=label)
                 axes.set_ylabel(f"{system.names[body]} / {unit}")
-        for axes, title in zip(grid[0], ("Position", "Angular velocity (body)"), strict=True):
+        for axes, title in zip(grid[0], ("Centre of mass", "Angular velocity"), strict=True):
             axes.set_title(title, loc="left")
             axes.legend(ncols=3, **_ABOVE)
         for axes in grid[-1]:
