@@ -1,5 +1,7 @@
 """Joint coordinates: against constraints in maximal coordinates, and reference motions."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -350,3 +352,30 @@ def test_single_precision_stays_single(forest):
     # Single-precision rounding (1e-7) of the terms that cancel.
     scale = float(jnp.max(jnp.abs(mass_matrix) @ jnp.abs(acceleration)))
     assert_allclose(mass_matrix @ acceleration, force, atol=1e-5 * scale)
+
+
+def test_rotors_slow_joints_down():
+    """(J + a) q̈ = torque about a hinge, (m + a) s̈ = force along a slider, and their derivatives."""
+    mass, length, own, gravity = 2.0, 0.4, 0.1, 9.81
+    body = lie_jax.Body("b", mass, own * jnp.eye(3), center_of_mass=(length, 0.0, 0.0))
+
+    def acceleration(joint):
+        def of(rotor):
+            one = joint("ground", "b", rotor_inertia=rotor)
+            system, state = lie_jax.assemble(lie_jax.Mechanism([body], [one]), lie_jax.Minimal())
+            # A hinge falls about -y; a ball joint by the same entry.
+            return -jnp.sum(system.acceleration(0.0, state.q, state.v))
+
+        return jax.jit(lambda a: (of(a), jax.grad(of)(a)))(0.3)
+
+    ball = lie_jax.SphericalJoint
+    hinge = functools.partial(lie_jax.RevoluteJoint, axis=(0.0, -1.0, 0.0))
+    slider = functools.partial(lie_jax.PrismaticJoint, axis=(0.0, 0.0, 1.0))
+    for joint, force, inertia, sign in (
+        (hinge, mass * gravity * length, own + mass * length**2, 1.0),
+        (ball, mass * gravity * length, own + mass * length**2, -1.0),
+        (slider, mass * gravity, mass, 1.0),
+    ):
+        total = inertia + 0.3
+        expected = sign * force / total, -sign * force / total**2
+        assert_allclose(acceleration(joint), expected, rtol=1e-13)

@@ -57,7 +57,8 @@ CASES = {
     "inertia not symmetric": (
         lambda: _body(inertia=EYE + np.eye(3, k=1)), "inertia", "symmetric", "above and below"),
     "inertia not definite": (
-        lambda: _body(inertia=np.diag([1.0, 1.0, -1.0])), "-1.0", "positive definite", "units"),
+        lambda: _body(inertia=np.diag([1.0, 1.0, -1.0])), "-1.0", "positive definite",
+        "small radius", "signs"),
     "triangle inequality": (
         lambda: _body(inertia=np.diag([1.0, 1.0, 3.0])), "3.0", "triangle inequality",
         "about the centre of mass"),
@@ -154,6 +155,15 @@ CASES = {
     "nothing moves": (
         lambda: _tree([lie_jax.RigidJoint("ground", name) for name in "abc"]), "no joint coord",
         "Replace one"),
+    "rotor with constraints": (
+        lambda: lie_jax.assemble(
+            lie_jax.Mechanism(
+                [_body("a")], [lie_jax.SphericalJoint("ground", "a", rotor_inertia=0.1)]),
+            lie_jax.R3SO3()),
+        "SphericalJoint('ground', 'a') has a rotor_inertia", "lie_jax.Minimal()"),
+    "rotor": (
+        lambda: lie_jax.RevoluteJoint("a", "b", EYE[0], rotor_inertia=-0.1),
+        "RevoluteJoint('a', 'b').rotor_inertia is -0.1", "kg m²"),
     "joint's quaternion": (
         lambda: _off_joint(), "spherical joint 0", "norm 1.5", "divide it"),
     "force shape": (

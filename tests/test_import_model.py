@@ -72,12 +72,12 @@ MJCF = """
       <freejoint/>
       <inertial pos="0.1 0 0.05" quat="0.9 0.2 0.1 0" mass="3" diaginertia="0.1 0.15 0.2"/>
       <body name="arm" pos="0.2 0.1 0" quat="0.8 0.2 0.1 -0.3">
-        <joint name="ball" type="ball" pos="0 0 0.1" damping="0.2"/>
+        <joint name="ball" type="ball" pos="0 0 0.1" damping="0.2" armature="0.03"/>
         <inertial pos="0 0 -0.2" mass="1" diaginertia="0.02 0.03 0.04"/>
       </body>
       <body name="leg" pos="-0.2 0.1 0" quat="0.8 -0.2 0.1 0.3">
         <joint name="slide" type="slide" axis="1 2 0" pos="0.1 0 0" ref="0.1" stiffness="20"
-          springref="0.3" damping="2"/>
+          springref="0.3" damping="2" armature="0.5"/>
         <joint name="hinge" axis="0 1 1" pos="0 0.1 0" ref="0.4" stiffness="3" springref="-0.2"
           damping="0.1" range="-1 1.5" armature="0.01"/>
         <inertial pos="0 0 -0.3" mass="1.2" diaginertia="0.02 0.03 0.04"/>
@@ -98,7 +98,6 @@ MJCF = """
 
 def _prepared(model: mujoco.MjModel) -> mujoco.MjModel:
     """Without what import leaves out, and tells."""
-    model.dof_armature[:] = 0.0
     model.dof_frictionloss[:] = 0.0
     model.opt.density = model.opt.viscosity = 0.0
     disable = mujoco.mjtDisableBit
@@ -152,7 +151,7 @@ def _mass_matrix(model: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
 
 
 def _check(imported: io.ImportedModel, model: mujoco.MjModel) -> None:
-    """Mass matrix, forces and accelerations in random states are MuJoCo's."""
+    """Mass matrix, forces, accelerations and energy in random states are MuJoCo's."""
     rng, data = np.random.default_rng(3), mujoco.MjData(model)
     system, state = lie_jax.assemble(imported.mechanism, lie_jax.Minimal())
     home = _change(model, model.qpos0, np.zeros(model.nv)).q
@@ -168,7 +167,8 @@ def _check(imported: io.ImportedModel, model: mujoco.MjModel) -> None:
         matrix = change.rates.T @ _mass_matrix(model, data) @ change.rates
         acceleration = np.linalg.solve(change.rates, data.qacc - change.drift)
         states.append((change.q, np.linalg.solve(change.rates, data.qvel)))
-        expected.append((matrix, matrix @ acceleration, acceleration))
+        force, (_, v) = matrix @ acceleration, states[-1]
+        expected.append((matrix, force, acceleration, force, 0.5 * v @ matrix @ v))
     inputs = jnp.zeros(len(imported.actuators))
 
     @partial(jax.jit, compiler_options=QUICK)
@@ -177,13 +177,15 @@ def _check(imported: io.ImportedModel, model: mujoco.MjModel) -> None:
         return (
             system.mass_matrix(q),
             system.force(0.0, q, v, inputs),
-            system.acceleration(0.0, q, v, inputs),
+            acceleration := system.acceleration(0.0, q, v, inputs),
+            system.mass_matrix(q) @ (2.0 * acceleration)
+            - system.residual(0.0, q, v, 2.0 * acceleration, jnp.zeros(0), inputs),
+            system.kinetic_energy(q, v),
         )
 
     found = ours(*(jnp.asarray(np.stack(x)) for x in zip(*states, strict=True)))
-    for what, own, theirs in zip(
-        ("mass matrix", "force", "acceleration"), found, zip(*expected, strict=True), strict=True
-    ):
+    names = "mass matrix", "force", "acceleration", "force in the residual", "kinetic energy"
+    for what, own, theirs in zip(names, found, zip(*expected, strict=True), strict=True):
         error = np.max(np.abs(own - np.stack(theirs)))
         assert error < CLOSE * np.max(np.abs(theirs)), (what, error)
 
@@ -206,7 +208,6 @@ def mjcf(tmp_path):
         "contacts of sole",
         "cord",
         "actuators winch",
-        "(armature) of hinge",
         "of the actuators servo",
     ):
         assert name in str(warning.message)

@@ -38,7 +38,9 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
 
     first = model.jnt_dofadr
     loose = [j for j in range(model.njnt) if file.kind(j) in ("free", "ball")]
-    damped = [j for j in loose if file.kind(j) == "free" and model.dof_damping[first[j]]]
+    free = [j for j in loose if file.kind(j) == "free"]
+    damped = [j for j in free if model.dof_damping[first[j]]]
+    heavier = [j for j in free if model.dof_armature[first[j]]]
     sprung = [j for j in loose if model.jnt_stiffness[j]]
     drives = [file.name("actuator", i) for i in range(model.nu)]
     servos = [name for i, name in enumerate(drives) if name in used and is_servo(file, i)]
@@ -50,7 +52,7 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
         "motion of": names("body", np.flatnonzero(model.body_mocapid >= 0)),
         "tendons": names("tendon", range(model.ntendon)),
         "flexible bodies": names("flex", range(model.nflex)),
-        "rotor inertia (armature) of": joints_with(model.dof_armature),
+        "rotor inertia (armature) of": names("joint", heavier),
         "dry friction of": joints_with(model.dof_frictionloss),
         "dampers of": names("joint", damped),
         "springs of": names("joint", sprung),

@@ -13,6 +13,7 @@ from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.formulations import minimal
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
+from lie_jax.mechanics.joint_parts import named
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.system import State
 
@@ -50,6 +51,12 @@ def assemble(
             raise ValueError(
                 f"assemble(formulation=): Body({body.name!r}) has no mass, and every body moves by "
                 "its own mass where joints are constraints: use lie_jax.Minimal()."
+            )
+    for joint in mechanism.joints:
+        if getattr(joint, "rotor_inertia", None) is not None:
+            raise ValueError(
+                f"assemble(formulation=): {named(joint)} has a rotor_inertia, which acts on the "
+                "rate of its coordinate: use lie_jax.Minimal(), or leave it out."
             )
     system = RigidBodySystem(
         bodies=attachments.stack(

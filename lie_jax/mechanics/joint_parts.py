@@ -175,6 +175,11 @@ def named(joint: Any) -> str:
     return f"{type(joint).__name__}({joint.parent!r}, {joint.child!r})"
 
 
+def float_or_none(value: Any) -> Array | None:
+    """As `as_float`, and None as it is."""
+    return None if value is None else as_float(value)
+
+
 def check_points(joint: Any) -> None:
     """Raise unless `parent_point` and `child_point` are points."""
     for field in ("parent_point", "child_point"):
@@ -198,6 +203,14 @@ def check_direction(joint: Any, field: str = "axis", frame: str = "parent's") ->
 def check_orientation(joint: Any) -> None:
     """Raise unless `orientation` is a unit quaternion."""
     checks.unit_quaternion(f"{named(joint)}.orientation", joint.orientation)
+
+
+def check_rotor(joint: Any, unit: str) -> None:
+    """Raise unless `rotor_inertia` is None or one number, not negative."""
+    where, value = f"{named(joint)}.rotor_inertia", joint.rotor_inertia
+    if value is not None:
+        checks.shape(where, value, (), f"one number, {unit}")
+        checks.non_negative(where, value, unit)
 
 
 def between_points(joint: Any, parent: BodyPose, child: BodyPose) -> Vector:

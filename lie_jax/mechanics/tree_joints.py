@@ -40,13 +40,15 @@ SIZES: dict[type, Size] = {
 
 class JointParameters(eqx.Module):
     """Of one joint or many stacked: `axis` and `parent_point` (3,) in the nearer body's frame,
-    `child_point` (3,) in the farther one's, `home` (3, 3) from farther to nearer at zero.
+    `child_point` (3,) in the farther one's, `home` (3, 3) from farther to nearer at zero; `rotor`:
+    inertia that its velocities carry besides the bodies (kg m², kg).
     """
 
     axis: Float[Array, "..."]
     parent_point: Float[Array, "..."]
     child_point: Float[Array, "..."]
     home: Float[Array, "..."]
+    rotor: Float[Array, "..."]
 
 
 class TreeJoints(eqx.Module):
@@ -107,10 +109,12 @@ class TreeJoints(eqx.Module):
         rest = jnp.zeros((6, 2), axis.dtype)
         return jnp.concatenate([first, rest], axis=1) + swivels * any_axis
 
-    def unused(self) -> Float[np.ndarray, "joints nv"]:
-        """1 for each velocity that a joint does not have."""
+    def inertias(self) -> Float[Array, "joints nv"]:
+        """What velocities carry besides the bodies; 1 for each that a joint does not have."""
         sizes = [0 if kind is None else SIZES[kind].nv for kind in self.kinds]
-        return (np.arange(self.size.nv)[None, :] >= np.asarray(sizes)[:, None]).astype(float)
+        unused = np.arange(self.size.nv)[None, :] >= np.asarray(sizes, int)[:, None]
+        rotor = self.parameters.rotor[:, None]
+        return jnp.where(unused, jnp.ones_like(rotor), rotor)
 
 
 def _rotation_about(axis: Vector, angle: Float[Array, ""]) -> Matrix:
@@ -141,17 +145,20 @@ class _Given(NamedTuple):
     parent_point: Any
     child_point: Any
     orientation: Any
+    rotor: Any
 
 
 def _given(joint: Any, dtype: Any) -> _Given:
     zero, straight = np.zeros(3, dtype), np.asarray([1.0, 0.0, 0.0, 0.0], dtype)
     if joint is None:
-        return _Given(zero, zero, zero, straight)
+        return _Given(zero, zero, zero, straight, zero[0])
+    rotor = getattr(joint, "rotor_inertia", None)
     return _Given(
         getattr(joint, "axis", zero),
         joint.parent_point,
         joint.child_point,
         getattr(joint, "orientation", straight),
+        zero[0] if rotor is None else rotor,
     )
 
 
@@ -163,8 +170,10 @@ def _parameters(given: _Given, backwards: Any) -> JointParameters:
         home = quaternion.to_matrix(joint.orientation)
         # The same motion seen from the child, with the same coordinate.
         own = -algebra.matvec(home.T, joint.axis)
-        forwards = JointParameters(joint.axis, joint.parent_point, joint.child_point, home)
-        seen = JointParameters(own, joint.child_point, joint.parent_point, home.T)
+        forwards = JointParameters(
+            joint.axis, joint.parent_point, joint.child_point, home, joint.rotor
+        )
+        seen = JointParameters(own, joint.child_point, joint.parent_point, home.T, joint.rotor)
         return jax.tree.map(lambda a, b: jnp.where(backwards > 0.0, b, a), forwards, seen)
 
     return of_one(given, backwards)

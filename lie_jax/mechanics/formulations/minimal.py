@@ -115,7 +115,8 @@ class TreeSystem(AbstractSystem):
         )
         products = momenta @ twists.T
         same, beyond = (jnp.asarray(part, q.dtype) for part in self._branches())
-        return (same + beyond) * products + (beyond * products).T
+        own = self.flat(jnp.zeros_like(parts.bases[..., 0]), links.inertia)
+        return (same + beyond) * products + (beyond * products).T + jnp.diag(own)
 
     def force(self, t, q, v, u=None):
         """Applied, gyroscopic and centrifugal forces f (nv,): M v̇ = f."""
@@ -155,9 +156,11 @@ class TreeSystem(AbstractSystem):
 
     def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
         """Kinetic energy (J)."""
-        twist = self._moving(q, v)[1].twist
+        links, (_, twist) = self._moving(q, v)
         momenta = jax.vmap(algebra.matvec)(articulated.inertias(self.bodies), twist)
-        return 0.5 * jnp.sum(twist * momenta)
+        # Rates that a joint does not have are zero.
+        own = jnp.sum(links.inertia * self._rates(v) ** 2)
+        return 0.5 * (jnp.sum(twist * momenta) + own)
 
     def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
         """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
@@ -210,7 +213,7 @@ class TreeSystem(AbstractSystem):
         links = Links(
             jax.vmap(tree_joints.from_nearer)(relative),
             self.joints.twists(),
-            jnp.asarray(self.joints.unused(), q.dtype),
+            self.joints.inertias().astype(q.dtype),
         )
         return links, articulated.motion(self.tree, links, start, relative, self._rates(v))
 
