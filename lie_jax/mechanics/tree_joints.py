@@ -41,14 +41,14 @@ SIZES: dict[type, Size] = {
 class JointParameters(eqx.Module):
     """Of one joint or many stacked: `axis` and `parent_point` (3,) in the nearer body's frame,
     `child_point` (3,) in the farther one's, `home` (3, 3) from farther to nearer at zero; `rotor`:
-    inertia that its velocities carry besides the bodies (kg m², kg).
+    inertia that its velocities carry besides the bodies (kg m², kg), or None where no joint has it.
     """
 
     axis: Float[Array, "..."]
     parent_point: Float[Array, "..."]
     child_point: Float[Array, "..."]
     home: Float[Array, "..."]
-    rotor: Float[Array, "..."]
+    rotor: Float[Array, "..."] | None
 
 
 class TreeJoints(eqx.Module):
@@ -113,8 +113,10 @@ class TreeJoints(eqx.Module):
         """What velocities carry besides the bodies; 1 for each that a joint does not have."""
         sizes = [0 if kind is None else SIZES[kind].nv for kind in self.kinds]
         unused = np.arange(self.size.nv)[None, :] >= np.asarray(sizes, int)[:, None]
-        rotor = self.parameters.rotor[:, None]
-        return jnp.where(unused, jnp.ones_like(rotor), rotor)
+        unused = jnp.asarray(unused, self.parameters.axis.dtype)
+        rotor = self.parameters.rotor
+        # A constant costs nothing.
+        return unused if rotor is None else jnp.where(unused > 0.0, unused, rotor[:, None])
 
 
 def _rotation_about(axis: Vector, angle: Float[Array, ""]) -> Matrix:
@@ -134,9 +136,10 @@ def stack(joints: list[AbstractJoint | None], backwards: list[bool], dtype: Any)
     """The joints in the slots; one listed backwards has its parent farther from the base."""
     kinds = tuple(None if joint is None else type(joint) for joint in joints)
     if not joints:
-        empty = attachments.stack([_given(None, dtype)])
+        empty = attachments.stack([_given(None, dtype, False)])
         return TreeJoints(_parameters(jax.tree.map(lambda x: x[:0], empty), np.zeros(0)), kinds)
-    given = attachments.stack([_given(joint, dtype) for joint in joints])
+    rotors = any(getattr(joint, "rotor_inertia", None) is not None for joint in joints)
+    given = attachments.stack([_given(joint, dtype, rotors) for joint in joints])
     return TreeJoints(_parameters(given, np.asarray(backwards, dtype)), kinds)
 
 
@@ -148,17 +151,18 @@ class _Given(NamedTuple):
     rotor: Any
 
 
-def _given(joint: Any, dtype: Any) -> _Given:
+def _given(joint: Any, dtype: Any, rotors: bool) -> _Given:
     zero, straight = np.zeros(3, dtype), np.asarray([1.0, 0.0, 0.0, 0.0], dtype)
+    no_rotor = np.zeros((), dtype) if rotors else None
     if joint is None:
-        return _Given(zero, zero, zero, straight, zero[0])
+        return _Given(zero, zero, zero, straight, no_rotor)
     rotor = getattr(joint, "rotor_inertia", None)
     return _Given(
         getattr(joint, "axis", zero),
         joint.parent_point,
         joint.child_point,
         getattr(joint, "orientation", straight),
-        zero[0] if rotor is None else rotor,
+        no_rotor if rotor is None else rotor,
     )
 
 

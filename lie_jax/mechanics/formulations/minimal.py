@@ -213,7 +213,7 @@ class TreeSystem(AbstractSystem):
         links = Links(
             jax.vmap(tree_joints.from_nearer)(relative),
             self.joints.twists(),
-            self.joints.inertias().astype(q.dtype),
+            self.joints.inertias(),
         )
         return links, articulated.motion(self.tree, links, start, relative, self._rates(v))
 
