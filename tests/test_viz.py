@@ -4,12 +4,15 @@ import base64
 import contextlib
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 import types
 import urllib.request
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -30,6 +33,7 @@ from lie_jax import viz
 from lie_jax.viz import plots, scene
 from models import double_pendulum
 
+ROOT = Path(__file__).parent.parent
 # A browser draws no two pictures alike to the last shade.
 SHADE = 0.2
 
@@ -84,6 +88,19 @@ def test_convergence_and_work():
     assert len(viz.work_precision(dict.fromkeys(errors, steps), errors).axes[0].lines) == 2
     with pytest.raises(ValueError, match="'two' has 2 errors"):
         viz.work_precision({"one": steps}, errors)
+
+
+def test_what_a_backend_sets_outlives_the_first_figure(tmp_path):
+    """That of notebooks shows figures by a setting which it makes when it is loaded."""
+    backend = "import matplotlib\nfrom matplotlib.backends.backend_agg import *\n"
+    (tmp_path / "shown.py").write_text(backend + "matplotlib.rcParams['interactive'] = True\n")
+    program = (
+        "import matplotlib\nfrom lie_jax import viz\n"
+        "viz.convergence([0.1, 0.01], {'one': [0.1, 0.001]})\n"
+        "assert matplotlib.is_interactive()\n"
+    )
+    place = {"MPLBACKEND": "module://shown", "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    subprocess.run([sys.executable, "-c", program], env=os.environ | place, check=True)
 
 
 def test_bad_input_is_named(runs, tmp_path):
