@@ -1,0 +1,27 @@
+"""What the reference shows of constructors that Equinox makes when a class is imported."""
+
+import dataclasses
+import inspect
+from typing import Any
+
+import griffe
+
+
+class Signatures(griffe.Extension):
+    """Gives every dataclass the parameters that it has at run time, with their defaults."""
+
+    def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
+        """Called by griffe once it has read the members of a class."""
+        found = griffe.dynamic_import(cls.path)
+        if not dataclasses.is_dataclass(found) or "__init__" in cls.members:
+            return
+        parameters = [
+            griffe.Parameter(
+                parameter.name,
+                kind=griffe.ParameterKind[parameter.kind.name.lower()],
+                default=None if parameter.default is parameter.empty else repr(parameter.default),
+            )
+            for parameter in inspect.signature(found).parameters.values()
+        ]
+        init = griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
+        cls.set_member("__init__", init)
