@@ -26,15 +26,17 @@ def run(iterate: Callable, z: Array, horizons: list[PyTree], most: int, progress
         for number, horizon in enumerate(horizons, 1):
             samples = max(jax.tree.leaves(horizon))
             steps = iterate(z, jax.tree.map(jnp.asarray, horizon))
-            previous = np.inf
+            previous, idle = np.inf, 0
             for _ in range(most):
                 z, cost, finished = next(steps)
                 costs.append(cost)
                 counts.append(samples)
                 path.append(z)
-                bar.set_postfix_str(f"{samples} samples, cost {float(cost):.6g}")
-                bar.update()
                 gain = previous - float(cost)
+                idle = 0 if gain > 0.0 else idle + 1
+                told = f"{samples} samples, cost {float(cost):.6g}"
+                bar.set_postfix_str(told + (f", {idle} trials without gain" if idle else ""))
+                bar.update()
                 # A rejected trial leaves the cost as it was and says nothing.
                 small_gain = 0.0 < gain < _SMALL_GAIN * previous
                 if finished or (small_gain and number < len(horizons)):
