@@ -8,12 +8,16 @@ import griffe
 
 
 class Signatures(griffe.Extension):
-    """Gives every dataclass the parameters that it has at run time, with their defaults."""
+    """Gives dataclasses the parameters that it has at run time, with their defaults."""
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
         """Called by griffe once it has read the members of a class."""
         found = griffe.dynamic_import(cls.path)
         if not dataclasses.is_dataclass(found) or "__init__" in cls.members:
+            return
+        at_run_time = inspect.signature(found).parameters
+        if any(name.startswith("_") for name in at_run_time):
+            # Users do not make these.
             return
         parameters = [
             griffe.Parameter(
@@ -21,7 +25,7 @@ class Signatures(griffe.Extension):
                 kind=griffe.ParameterKind[parameter.kind.name.lower()],
                 default=None if parameter.default is parameter.empty else repr(parameter.default),
             )
-            for parameter in inspect.signature(found).parameters.values()
+            for parameter in at_run_time.values()
         ]
         init = griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
         cls.set_member("__init__", init)

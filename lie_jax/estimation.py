@@ -9,40 +9,42 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 
 class Spread(NamedTuple):
-    """How far coordinates z (p,) may be off: independent deviations along p directions (rows).
+    """How far p coordinates may be off: what least squares say of them at an optimum.
 
-    Infinite along directions that the observations do not determine.
+    - `scale`: (p,), the lengths of the Jacobian's columns, by which slopes are divided first.
+    - `root`: (p, p), a matrix whose square, C Cᵀ, is their covariance at unit variance; zero along
+      what is not determined.
+    - `undetermined`: (p, p), the projector on that.
+    - `variance`: the reduced chi-squared.
     """
 
-    directions: Float[Array, "p p"]
-    deviations: Float[Array, " p"]
+    scale: Float[Array, " p"]
+    root: Float[Array, "p p"]
+    undetermined: Float[Array, "p p"]
+    variance: Float[Array, ""]
 
 
 def spread(
     jacobian: Float[Array, "m p"], residuals: Float[Array, " m"], count: int
-) -> tuple[Spread, Float[Array, ""], Int[Array, ""]]:
-    """`Spread` at an optimum, the reduced chi-squared that scales it, and the degrees of freedom.
+) -> tuple[Spread, Int[Array, ""]]:
+    """`Spread` at an optimum, and the degrees of freedom.
 
     `count` is the number of residuals that have a weight; what J does not determine takes no degree
     of freedom.
     """
     scale, singular, right, determined = singular_directions(jacobian)
     degrees = count - jnp.sum(determined)
+    known = determined.astype(right.dtype)
+    root = right.T * (known / jnp.where(determined, singular, 1.0))[None, :]
+    projector = right.T @ (right * (1.0 - known)[:, None])
+    # Single null vectors are any mixture of what is not determined; their projector is one matrix.
+    projector = jnp.where(jnp.abs(projector) > _small(right), projector, 0.0)
     variance = jnp.sum(residuals**2) / degrees.astype(residuals.dtype)
-    deviations = jnp.sqrt(variance) / jnp.where(determined, singular, 1.0)
-    # Small parts of what is not determined are rounding.
-    parts = determined[:, None] | (jnp.abs(right) > _small(right))
-    return (
-        Spread(
-            jnp.where(parts, right, 0.0) / scale[None, :],
-            jnp.where(determined, deviations, jnp.inf),
-        ),
-        variance,
-        degrees,
-    )
+    return Spread(scale, root, projector, variance), degrees
 
 
 def _small(x: Array) -> float:
+    # Below it parts of directions are rounding, as the directions themselves are known to less.
     return float(jnp.finfo(x.dtype).eps) ** 0.25
 
 
@@ -74,12 +76,13 @@ def propagate(
 ) -> tuple[PyTree, PyTree]:
     """Value of a function of the coordinates and its standard error, to first order.
 
-    NaN where it changes along directions that are not determined.
+    NaN where it depends on what is not determined, or no more on anything while something is not:
+    a coordinate may have run away until nothing depends on it.
     """
 
     def standard_error(slope):
         root, unknown = _carried_over(slope, spread)
-        return jnp.where(unknown, jnp.nan, jnp.linalg.norm(root, axis=-1))
+        return jnp.where(unknown, jnp.nan, jnp.linalg.norm(root, axis=-1)) * spread.variance**0.5
 
     return function(z), jax.tree.map(standard_error, jax.jacfwd(function)(z))
 
@@ -88,25 +91,29 @@ def covariance(slope: Float[Array, "k p"], spread: Spread) -> Float[Array, "k k"
     """Covariance matrix of what has this derivative with respect to the coordinates, NaN likewise
     in rows and columns.
     """
-    root, unknown = _carried_over(slope, spread)
-    return jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, root @ root.T)
+    return spread.variance * _at_unit_variance(slope, spread)
 
 
 def correlation(slope: Float[Array, "k p"], spread: Spread) -> Float[Array, "k k"]:
     """Correlation matrix of the same."""
-    matrix = covariance(slope, spread)
+    matrix = _at_unit_variance(slope, spread)
     deviation = jnp.sqrt(jnp.diagonal(matrix))
     return matrix / (deviation[:, None] * deviation[None, :])
+
+
+def _at_unit_variance(slope: Float[Array, "k p"], spread: Spread) -> Float[Array, "k k"]:
+    root, unknown = _carried_over(slope, spread)
+    return jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, root @ root.T)
 
 
 def _carried_over(
     slope: Float[Array, "*k p"], spread: Spread
 ) -> tuple[Float[Array, "*k p"], Bool[Array, "*k"]]:
-    """Deviations along the directions times a derivative, and whether an infinite one matters."""
-    parts = slope @ spread.directions.T
-    deviations = jnp.broadcast_to(spread.deviations, parts.shape)
-    known = jnp.isfinite(deviations)
+    """A derivative times the root of the covariance, and whether more than that matters."""
+    scaled = slope / jnp.broadcast_to(spread.scale, slope.shape)
+    beyond = jnp.abs(scaled @ spread.undetermined)
     # Terms that cancel leave their rounding.
-    terms = jnp.abs(slope) @ jnp.abs(spread.directions.T)
-    unknown = jnp.any(~known & (jnp.abs(parts) > _small(parts) * terms), axis=-1)
-    return parts * jnp.where(known, deviations, 0.0), unknown
+    terms = jnp.abs(scaled) @ jnp.abs(spread.undetermined)
+    unknown = jnp.any(beyond > _small(beyond) * terms, axis=-1)
+    idle = jnp.all(slope == 0.0, axis=-1) & jnp.any(spread.undetermined != 0.0)
+    return scaled @ spread.root, unknown | idle

@@ -14,7 +14,7 @@ from lie_jax import estimation
 # weak: the collinearity index of Brun, Reichert and Künsch (2001), who draw the line at 10 to 15.
 _WEAK = 10.0
 _HEADER = """\
-Changes that together leave the prediction as it is, or nearly; here of 1 % in the largest part:
+Changes that together leave the prediction as it is, or nearly, the largest of them by 1 %:
 singular value"""
 # Numbers below this share of a direction are not printed.
 _SMALL = 0.1

@@ -60,7 +60,6 @@ class Identification(eqx.Module):
       upper triangle of a symmetric matrix; for an orientation its coordinates.
     - `information_root`: a matrix whose square, RᵀR, is the recordings' information on the
       coordinates, JᵀJ, without the priors'.
-    - `spread`: how far the coordinates may be off, independent deviations along p directions.
     """
 
     estimates: PyTree
@@ -72,7 +71,8 @@ class Identification(eqx.Module):
     coordinates: Float[Array, " p"]
     names: tuple[str, ...] = eqx.field(static=True)
     information_root: Float[Array, "n p"]
-    spread: Spread
+    _spread: Spread
+    _noise_is_known: bool = eqx.field(static=True)
     _decode: Callable = eqx.field(static=True)
     _numbers: Callable = eqx.field(static=True)
 
@@ -82,18 +82,19 @@ class Identification(eqx.Module):
         The error is NaN where the function depends on what is not determined; a ratio of two
         parameters may be determined where they are not.
         """
-        return _propagate(lambda z: function(self._decode(z)), self.coordinates, self.spread)
+        return _propagate(lambda z: function(self._decode(z)), self.coordinates, self._spread)
 
     @property
     def covariance(self) -> Float[Array, "p p"]:
         """Covariance matrix of the coordinates; NaN in rows and columns that are not determined."""
-        return estimation.covariance(jnp.eye(len(self.names)), self.spread)
+        identity = jnp.eye(len(self.names), dtype=self.coordinates.dtype)
+        return estimation.covariance(identity, self._spread)
 
     @property
     def correlation(self) -> Float[Array, "p p"]:
         """Correlation matrix of the numbers that `names` lists; NaN for what is not determined."""
         slope = jax.jit(jax.jacfwd(self._numbers))(self.coordinates)
-        return estimation.correlation(slope, self.spread)
+        return estimation.correlation(slope, self._spread)
 
     def identifiability(self) -> Identifiability:
         """Which combinations of the parameters the recordings, without priors, determine."""
@@ -102,16 +103,15 @@ class Identification(eqx.Module):
         )
 
     def __str__(self):
-        values, errors = _propagate(self._numbers, self.coordinates, self.spread)
+        values, errors = _propagate(self._numbers, self.coordinates, self._spread)
         width = max(map(len, self.names))
         lines = [f"{'':{width}}  {'estimate':>12}  standard error"]
         for name, value, error in zip(self.names, values, errors, strict=True):
             lines.append(f"{name:{width}}  {value:12.6g}  {error:14.2g}")
+        end = "converged" if self.converged else "NOT converged"
         ratio = float(jnp.sqrt(self.statistics.reduced_chi_squared))
-        lines.append(
-            f"{'converged' if self.converged else 'NOT converged'} in {len(self.history.cost)} "
-            f"iterations; residuals {ratio:.3g} times the noise"
-        )
+        size = f"{ratio:.3g} times the noise" if self._noise_is_known else f"{ratio:.3g} (rms)"
+        lines.append(f"{end}, iterations: {len(self.history.cost)}, residuals: {size}")
         return "\n".join(lines)
 
 
@@ -182,6 +182,11 @@ def identify(
     recordings.check_prediction(predict, start, recorded.observed)
     stages = recordings.horizons(where, horizons, recorded.lengths)
     known = priors(where, prior, start, transforms)
+    if prior is not None and noise is None:
+        raise ValueError(
+            "identify(prior=) is given without noise=; a prior is weighed against the recordings "
+            "by the noise of these: state it."
+        )
     checks.positive_integer(f"{where}(max_iterations=)", max_iterations, "for each horizon")
     known_numbers = known(start).size
     numbers = recorded.numbers + known_numbers
@@ -210,14 +215,14 @@ def identify(
 
     jacobian, (weighted, more) = linearize(z, whole)
     flat = ravel_pytree((weighted, more))[0]
-    spread, variance, _ = _spread(jacobian, flat, numbers)
+    spread, _ = _spread(jacobian, flat, numbers)
     estimates, standard_errors = _propagate(sought.decode, z, spread)
     left, mean, rms, autocorrelation = _describe(weighted, recorded.weights)
     fit = Identification(
         estimates=estimates,
         standard_errors=standard_errors,
         residuals=left,
-        statistics=ResidualStatistics(mean, rms, autocorrelation, variance),
+        statistics=ResidualStatistics(mean, rms, autocorrelation, spread.variance),
         history=History(
             jnp.asarray(cost),
             jnp.asarray(counts),
@@ -227,11 +232,12 @@ def identify(
         coordinates=z,
         names=sought.names,
         information_root=jnp.linalg.qr(jacobian[: len(jacobian) - known_numbers], mode="r"),
-        spread=spread,
+        _spread=spread,
+        _noise_is_known=recorded.noise_is_known,
         _decode=sought.decode,
         _numbers=sought.numbers,
     )
-    _warn(fit, noise is not None)
+    _warn(fit)
     return fit
 
 
@@ -240,31 +246,32 @@ _spread = jax.jit(estimation.spread, static_argnums=2)
 _LARGE = 3.0
 
 
-def _warn(fit: Identification, stated: bool) -> None:
+def _warn(fit: Identification) -> None:
     def warn(words):
         warnings.warn(f"identify: {words}", stacklevel=4)
 
     ratio = float(jnp.sqrt(fit.statistics.reduced_chi_squared))
-    if stated and not ratio <= _LARGE:
+    if fit._noise_is_known and not ratio <= _LARGE:
         warn(
             f"the residuals are {ratio:.3g} times the stated noise: the model does not describe "
             "the recordings, or the start values were too far off (angles are in rad), or the "
             "noise is larger than stated; see fit.residuals."
         )
-    determined = int(jnp.sum(jnp.isfinite(fit.spread.deviations)))
-    if determined < len(fit.names):
-        errors = _propagate(fit._numbers, fit.coordinates, fit.spread)[1]
-        unknown = [name for name, error in zip(fit.names, errors, strict=True) if np.isnan(error)]
+    errors = _propagate(fit._numbers, fit.coordinates, fit._spread)[1]
+    unknown = [name for name, error in zip(fit.names, errors, strict=True) if np.isnan(error)]
+    if unknown:
+        missing = round(float(jnp.trace(fit._spread.undetermined)))
+        total = len(fit.names)
         warn(
-            f"only {determined} of {len(fit.names)} combinations of the parameters are determined: "
+            f"only {total - missing} of {total} combinations of the parameters are determined: "
             f"the standard errors of {', '.join(unknown)} are NaN, and "
             "print(fit.identifiability()) shows what may change together. Seek fewer parameters, "
-            "or give a prior=."
+            "or give a prior=; one at the end of its range (transforms=) is not determined either."
         )
     if not fit.converged:
         warn(
-            f"not converged after {len(fit.history.cost)} iterations; start nearer, raise "
-            "max_iterations=, or take horizons=."
+            f"not converged, iterations: {len(fit.history.cost)}; start nearer, raise "
+            "max_iterations=, take horizons= or another rate of learning."
         )
 
 

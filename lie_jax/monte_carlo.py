@@ -110,7 +110,7 @@ def monte_carlo(
         z, value, jacobian, converged = fitting.search(
             residuals, sought.start, degrees, max_iterations
         )
-        spread, _, freedom = estimation.spread(jacobian, value, recorded.numbers)
+        spread, freedom = estimation.spread(jacobian, value, recorded.numbers)
         physical = estimation.propagate(sought.decode, z, spread)
         numbers, errors = estimation.propagate(sought.numbers, z, spread)
         return *physical, converged, (numbers - true_numbers) / errors, freedom

@@ -69,7 +69,7 @@ def root(
     - `kept`: an inverse from another search, or None.
     - `args`: any pytree. Derivatives with respect to its arrays are those of the solution, as exact
       as `linearize`, whatever the number of iterations; nothing depends on `guess` and `kept`. They
-      are right to any order, but in a `jax.lax.scan` under reverse mode to the third only.
+      are right to any order, but in a `jax.lax.scan` with reverse mode innermost to the third only.
     """
     # Where the rule below is forgotten, derivatives must not go through the iterations.
     return search(*derivatives.held((guess, kept, args)))

@@ -101,6 +101,12 @@ class Recordings(NamedTuple):
         return sum(int(np.count_nonzero(w)) for w in jax.tree.leaves(self.weights))
 
     @property
+    def noise_is_known(self) -> bool:
+        """Whether any noise is stated but 1, which stands for noise that is not known."""
+        stated = [np.asarray(w) for w in jax.tree.leaves(self.weights)]
+        return any(bool(np.any((w != 0.0) & (w != 1.0))) for w in stated)
+
+    @property
     def lengths(self) -> PyTree:
         """The number of samples of each array."""
         return jax.tree.map(len, self.observed)

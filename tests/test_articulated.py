@@ -354,28 +354,29 @@ def test_single_precision_stays_single(forest):
     assert_allclose(mass_matrix @ acceleration, force, atol=1e-5 * scale)
 
 
-def test_rotors_slow_joints_down():
+def test_armatures_slow_joints_down():
     """(J + a) q̈ = torque about a hinge, (m + a) s̈ = force along a slider, and their derivatives."""
     mass, length, own, gravity = 2.0, 0.4, 0.1, 9.81
     body = lie_jax.Body("b", mass, own * jnp.eye(3), center_of_mass=(length, 0.0, 0.0))
 
-    def acceleration(joint):
-        def of(rotor):
-            one = joint("ground", "b", rotor_inertia=rotor)
+    def acceleration(joint, parent, child):
+        def of(armature):
+            one = joint(parent, child, armature=armature)
             system, state = lie_jax.assemble(lie_jax.Mechanism([body], [one]), lie_jax.Minimal())
-            # A hinge falls about -y; a ball joint by the same entry.
-            return -jnp.sum(system.acceleration(0.0, state.q, state.v))
+            return jnp.sum(system.acceleration(0.0, state.q, state.v))
 
-        return jax.jit(lambda a: (of(a), jax.grad(of)(a)))(0.3)
+        return jax.jit(jax.vmap(jax.value_and_grad(of)))(jnp.asarray([0.0, 0.3]))
 
-    ball = lie_jax.SphericalJoint
-    hinge = functools.partial(lie_jax.RevoluteJoint, axis=(0.0, -1.0, 0.0))
+    # The body falls by turning about y.
+    hinge = functools.partial(lie_jax.RevoluteJoint, axis=(0.0, 1.0, 0.0))
     slider = functools.partial(lie_jax.PrismaticJoint, axis=(0.0, 0.0, 1.0))
-    for joint, force, inertia, sign in (
-        (hinge, mass * gravity * length, own + mass * length**2, 1.0),
-        (ball, mass * gravity * length, own + mass * length**2, -1.0),
-        (slider, mass * gravity, mass, 1.0),
+    turning = mass * gravity * length, own + mass * length**2
+    for joint, parent, child, (force, inertia) in (
+        (hinge, "ground", "b", turning),
+        (hinge, "b", "ground", (-turning[0], turning[1])),
+        (lie_jax.SphericalJoint, "ground", "b", turning),
+        (slider, "ground", "b", (-mass * gravity, mass)),
     ):
-        total = inertia + 0.3
-        expected = sign * force / total, -sign * force / total**2
-        assert_allclose(acceleration(joint), expected, rtol=1e-13)
+        total = inertia + np.asarray([0.0, 0.3])
+        expected = force / total, -force / total**2
+        assert_allclose(acceleration(joint, parent, child), expected, rtol=1e-13)

@@ -140,6 +140,8 @@ CASES = {
     "prior of nothing": (
         lambda: _fit(predict=lambda p: p["a"] * TEN, start={"a": 1.0}, prior={"b": (1, 2)}),
         "'b'", "'a'"),
+    "prior without noise": (
+        lambda: _fit(prior=(1.0, 1.0), noise=None), "prior", "without noise=", "state it"),
     "prior without deviation": (lambda: _fit(prior=2.0), "2.0", "(mean, standard deviation)"),
     "prior's mean": (lambda: _fit(prior=(np.ones(2), 1.0)), "the mean", "(2,)", "()"),
     "prior's deviation": (lambda: _fit(prior=(1.0, 0.0)), "0.0", "must be positive"),

@@ -158,12 +158,12 @@ CASES = {
     "rotor with constraints": (
         lambda: lie_jax.assemble(
             lie_jax.Mechanism(
-                [_body("a")], [lie_jax.SphericalJoint("ground", "a", rotor_inertia=0.1)]),
+                [_body("a")], [lie_jax.SphericalJoint("ground", "a", armature=0.1)]),
             lie_jax.R3SO3()),
-        "SphericalJoint('ground', 'a') has a rotor_inertia", "lie_jax.Minimal()"),
+        "SphericalJoint('ground', 'a') has a armature", "lie_jax.Minimal()"),
     "rotor": (
-        lambda: lie_jax.RevoluteJoint("a", "b", EYE[0], rotor_inertia=-0.1),
-        "RevoluteJoint('a', 'b').rotor_inertia is -0.1", "kg m²"),
+        lambda: lie_jax.RevoluteJoint("a", "b", EYE[0], armature=-0.1),
+        "RevoluteJoint('a', 'b').armature is -0.1", "kg m²"),
     "joint's quaternion": (
         lambda: _off_joint(), "spherical joint 0", "norm 1.5", "divide it"),
     "force shape": (

@@ -96,16 +96,10 @@ def test_the_two_iteration_matrices_are_one(index):
     @jax.jit
     def both(y, increment, velocity):
         problem = alpha_step.Problem(
-            system,
-            jnp.asarray(0.3),
-            None,
-            state.q,
-            increment,
-            velocity,
-            jnp.asarray(40.0),
-            jnp.asarray(7.0),
+            system, jnp.asarray(0.3), None, state.q, increment, velocity,
+            jnp.asarray(40.0), jnp.asarray(7.0),
             alpha_step.normal(system, jnp.asarray(0.2), state.q, index),
-        )
+        )  # fmt: skip
         return alpha_step.autodiff(y, problem), alpha_step.analytic(y, problem)
 
     drawn = (jnp.asarray(0.3 * rng.normal(size=k)) for k in (n, system.nv, system.nv))
@@ -160,7 +154,7 @@ def _door(hinges):
 
 
 # Rounding of sums of some twenty terms.
-SAME_MATRIX = 1e-14
+JACOBIAN_ROUNDING = 1e-14
 
 
 def test_iteration_matrix_is_the_jacobian_where_coordinates_leave_rotations():
@@ -174,13 +168,12 @@ def test_iteration_matrix_is_the_jacobian_where_coordinates_leave_rotations():
         problem = alpha_step.Problem(
             system, jnp.zeros(()), None, state.q, increment, state.v, 1.0 / dt**2, 2.0 / dt, None
         )
-        exact = jax.jacfwd(alpha_step.residual)(y, problem)
-        exact = linear.regularized(exact, system.nc)
+        exact = linear.regularized(jax.jacfwd(alpha_step.residual)(y, problem), system.nc)
         return *(way(y, problem)[1] for way in (alpha_step.autodiff, alpha_step.analytic)), exact
 
     *found, exact = both(*(0.01 * rng.normal(size=size) for size in (n, system.nv)))
     for matrix in found:
-        assert_allclose(matrix, exact, rtol=0, atol=SAME_MATRIX * np.max(np.abs(exact)))
+        assert_allclose(matrix, exact, rtol=0, atol=JACOBIAN_ROUNDING * np.max(np.abs(exact)))
 
 
 # The regularisation of redundant rows leaves this of the motion's digits.

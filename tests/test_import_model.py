@@ -69,7 +69,7 @@ MJCF = """
   <option gravity="0.3 -0.2 -9.7"/>
   <worldbody>
     <body name="torso" pos="0 0 1" quat="0.9 0.1 -0.3 0.2">
-      <freejoint/>
+      <joint type="free" name="base" armature="0.2"/>
       <inertial pos="0.1 0 0.05" quat="0.9 0.2 0.1 0" mass="3" diaginertia="0.1 0.15 0.2"/>
       <body name="arm" pos="0.2 0.1 0" quat="0.8 0.2 0.1 -0.3">
         <joint name="ball" type="ball" pos="0 0 0.1" damping="0.2" armature="0.03"/>
@@ -98,6 +98,7 @@ MJCF = """
 
 def _prepared(model: mujoco.MjModel) -> mujoco.MjModel:
     """Without what import leaves out, and tells."""
+    model.dof_armature[model.jnt_type[model.dof_jntid] == _FREE] = 0.0
     model.dof_frictionloss[:] = 0.0
     model.opt.density = model.opt.viscosity = 0.0
     disable = mujoco.mjtDisableBit
@@ -206,6 +207,7 @@ def mjcf(tmp_path):
     (warning,) = warned
     for name in (
         "contacts of sole",
+        "(armature) of base;",
         "cord",
         "actuators winch",
         "of the actuators servo",

@@ -64,8 +64,8 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
 
     Bodies that no joint moves against each other become one, with the name of the first; what does
     not move is the ground. Where a body has several joints, massless bodies stand between them:
-    such a mechanism has joint coordinates alone, `lie_jax.Minimal()`, and so has one with rotor
-    inertias, MJCF's `armature`. Springs and dampers of joints
+    such a mechanism has joint coordinates alone, `lie_jax.Minimal()`, and so has one with an
+    `armature`. Springs and dampers of joints
     are forces. An actuator of a hinge or a slider is a motor, whose input u[i] is its torque (N m)
     or force (N); URDF has no actuators, and every hinge and slider gets a motor. Limits are data:
     nothing stops a joint there. What there is no element for is left out: `ignored` names it, as
@@ -257,13 +257,13 @@ def _places(file: _File, body: int) -> Iterator[tuple[int, _Place]]:
 
 def _joint(file: _File, joint: int, place: _Place) -> AbstractJoint:
     # Without it a mechanism has other formulations than joint coordinates.
-    rotor = file.model.dof_armature[file.model.jnt_dofadr[joint]] or None
+    armature = file.model.dof_armature[file.model.jnt_dofadr[joint]] or None
     kind = file.kind(joint)
     if kind == "ball":
         ends = place.parent, place.child, place.parent_point, place.child_point
-        return SphericalJoint(*ends, rotor)
+        return SphericalJoint(*ends, armature)
     joints = {"hinge": RevoluteJoint, "slide": PrismaticJoint}
-    return joints[kind](**place._asdict(), rotor_inertia=rotor)
+    return joints[kind](**place._asdict(), armature=armature)
 
 
 def _described(file: _File, joint: int, place: _Place) -> ImportedJoint:

@@ -21,13 +21,13 @@ from lie_jax.mechanics.trees import Tree
 
 class Links(NamedTuple):
     """Of each link: matrix (6, 6) from twists of the nearer body, in its frame, to the link's, the
-    joint's twists (6, nv), and the inertia that its velocities carry besides the bodies, 1 for each
-    that it does not have (nv,).
+    joint's twists (6, nv), and the inertia added to its coordinates (nv,), 1 for each that it does
+    not have.
     """
 
     transform: Float[Array, "links 6 6"]
     twists: Float[Array, "links 6 nv"]
-    inertia: Float[Array, "links nv"]
+    armature: Float[Array, "links nv"]
 
 
 class Motion(NamedTuple):
@@ -106,7 +106,7 @@ def forward_dynamics(
         inertia, bias = total
         links, drift = given
         push = algebra.matmul(inertia, links.twists)
-        own = algebra.matmul(links.twists.T, push) + jnp.diag(links.inertia)
+        own = algebra.matmul(links.twists.T, push) + jnp.diag(links.armature)
         gain = algebra.matmul(push, _inverse(own))
         alone = -algebra.matvec(_inverse(own), algebra.matvec(links.twists.T, bias))
         passed = inertia - algebra.matmul(gain, push.T)
@@ -131,7 +131,7 @@ def forward_dynamics(
         return carried + algebra.matvec(links.twists, rates), rates
 
     _, rates = trees.outward(tree, follow, start, (links, drift, kept))
-    return Accelerations(bases, jnp.zeros_like(links.inertia) if rates is None else rates)
+    return Accelerations(bases, jnp.zeros_like(links.armature) if rates is None else rates)
 
 
 def _inverse(a: Float[Array, "nv nv"]) -> Float[Array, "nv nv"]:
@@ -169,8 +169,8 @@ def inverse_dynamics(
         return algebra.matvec(links.transform.T, total), algebra.matvec(links.twists.T, total)
 
     total, forces = trees.inward(tree, join, needed, links)
-    forces = jnp.zeros_like(links.inertia) if forces is None else forces
-    return total[: tree.bases], forces + links.inertia * accelerations.rates
+    forces = jnp.zeros_like(links.armature) if forces is None else forces
+    return total[: tree.bases], forces + links.armature * accelerations.rates
 
 
 class Composite(NamedTuple):
@@ -192,7 +192,7 @@ def composite(tree: Tree, links: Links, inertia: Float[Array, "slots 6 6"]) -> C
         return algebra.matmul(transform.T, algebra.matmul(total, transform)), total
 
     total, beyond = trees.inward(tree, join, inertia, links.transform)
-    none = jnp.zeros((0, links.inertia.shape[1], 6), inertia.dtype)
+    none = jnp.zeros((0, links.armature.shape[1], 6), inertia.dtype)
     if beyond is None:
         return Composite(total, none, none)
     identity = jnp.broadcast_to(jnp.eye(6, dtype=inertia.dtype), (tree.width, 6, 6))

@@ -53,9 +53,9 @@ def assemble(
                 "its own mass where joints are constraints: use lie_jax.Minimal()."
             )
     for joint in mechanism.joints:
-        if getattr(joint, "rotor_inertia", None) is not None:
+        if getattr(joint, "armature", None) is not None:
             raise ValueError(
-                f"assemble(formulation=): {named(joint)} has a rotor_inertia, which acts on the "
+                f"assemble(formulation=): {named(joint)} has a armature, which acts on the "
                 "rate of its coordinate: use lie_jax.Minimal(), or leave it out."
             )
     system = RigidBodySystem(

@@ -205,9 +205,9 @@ def check_orientation(joint: Any) -> None:
     checks.unit_quaternion(f"{named(joint)}.orientation", joint.orientation)
 
 
-def check_rotor(joint: Any, unit: str) -> None:
-    """Raise unless `rotor_inertia` is None or one number, not negative."""
-    where, value = f"{named(joint)}.rotor_inertia", joint.rotor_inertia
+def check_armature(joint: Any, unit: str) -> None:
+    """Raise unless `armature` is None or one number, not negative."""
+    where, value = f"{named(joint)}.armature", joint.armature
     if value is not None:
         checks.shape(where, value, (), f"one number, {unit}")
         checks.non_negative(where, value, unit)

@@ -17,10 +17,10 @@ from lie_jax.mechanics.joint_parts import (
     angle_between,
     as_direction,
     between_points,
+    check_armature,
     check_direction,
     check_orientation,
     check_points,
-    check_rotor,
     float_or_none,
     force_between_points,
     in_child_at_zero,
@@ -37,7 +37,7 @@ class SphericalJoint(AbstractJoint):
     """Ball joint: a point of the parent and a point of the child coincide.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `parent_point`, `child_point`:
-    (3,), the joint's place in each body's frame (m); `rotor_inertia`: as for `RevoluteJoint`, about
+    (3,), the joint's place in each body's frame (m); `armature`: as for `RevoluteJoint`, about
     every axis. The constraint is the inertial vector from the parent's to the child's point; its
     multipliers are the force (N, inertial) by which the child pulls at the parent. Raises
     `ValueError` for points of another shape and a negative inertia.
@@ -47,11 +47,11 @@ class SphericalJoint(AbstractJoint):
     child: str = eqx.field(static=True)
     parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    rotor_inertia: Float[Array, "..."] | None = eqx.field(converter=float_or_none, default=None)
+    armature: Float[Array, "..."] | None = eqx.field(converter=float_or_none, default=None)
 
     def __check_init__(self):
         check_points(self)
-        check_rotor(self, "kg m²")
+        check_armature(self, "kg m²")
 
     @property
     def rows(self):
@@ -83,11 +83,13 @@ class RevoluteJoint(AbstractJoint):
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`: (3,), a direction in
     the parent's frame, of any length but zero; `parent_point`, `child_point`: (3,), a point of the
     axis in each body's frame (m); `orientation`: (4,), the unit quaternion that rotates the child's
-    components into the parent's when the joint's coordinate is zero; `rotor_inertia`: what the rate
-    of the coordinate carries besides the bodies (kg m²), as a motor's rotor behind a gear of the
-    ratio n does, n² times its own inertia: half of it times the rate squared is kinetic energy, and
-    its gyroscopic torques are left out. In joint coordinates only. The coordinate is the angle
-    (rad) by which the child is turned about the axis from there.
+    components into the parent's when the joint's coordinate is zero; `armature`: inertia that is
+    added to the joint's coordinate (kg m²), for a motor behind a gear of ratio n n² times the
+    inertia of its rotor, in joint coordinates only. It adds half of it times the rate squared to
+    the kinetic energy; gyroscopic torques and the momentum of the rotor are neglected.
+
+    The coordinate is the angle (rad) by which the child is turned about the axis from `orientation`
+    on.
 
     The five constraints are the inertial vector between the points (m) and the two components of
     the child's axis across the parent's; multipliers are in N and N m. Raises `ValueError` for
@@ -100,13 +102,13 @@ class RevoluteJoint(AbstractJoint):
     parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
-    rotor_inertia: Float[Array, "..."] | None = eqx.field(converter=float_or_none, default=None)
+    armature: Float[Array, "..."] | None = eqx.field(converter=float_or_none, default=None)
 
     def __check_init__(self):
         check_points(self)
         check_direction(self)
         check_orientation(self)
-        check_rotor(self, "kg m²")
+        check_armature(self, "kg m²")
 
     @property
     def rows(self):
@@ -202,10 +204,10 @@ class UniversalJoint(AbstractJoint):
 class RigidJoint(AbstractJoint):
     """Weld: the child is fixed to the parent.
 
-    **Arguments:** as for `RevoluteJoint`, without axis and rotor; there is no coordinate. The six
-    constraints are the inertial vector between the points (m) and the turn of the child against the
-    parent, parent's components (rad if small); multipliers are in N and N m. Raises `ValueError`
-    for other shapes and an orientation that is no unit quaternion.
+    **Arguments:** as for `RevoluteJoint`, without axis and armature; there is no coordinate. The
+    six constraints are the inertial vector between the points (m) and the turn of the child against
+    the parent, parent's components (rad if small); multipliers are in N and N m. Raises
+    `ValueError` for other shapes and an orientation that is no unit quaternion.
     """
 
     parent: str = eqx.field(static=True)

@@ -13,10 +13,10 @@ from lie_jax.mechanics.joint_parts import (
     as_direction,
     between_points,
     between_points_in_parent,
+    check_armature,
     check_direction,
     check_orientation,
     check_points,
-    check_rotor,
     float_or_none,
     force_between_points,
     force_in_parent,
@@ -34,8 +34,8 @@ from lie_jax.mechanics.joint_parts import (
 class PrismaticJoint(AbstractJoint):
     """Slider: the child moves along an axis of the parent without turning.
 
-    **Arguments:** as for `RevoluteJoint`; the axis runs through the parent's point, and the rotor's
-    inertia is in kg. The coordinate is the distance (m) of the child's point from the parent's
+    **Arguments:** as for `RevoluteJoint`; the axis runs through the parent's point, and the
+    armature is in kg. The coordinate is the distance (m) of the child's point from the parent's
     along the axis.
 
     The five constraints are the two components of the vector between the points across the axis
@@ -49,13 +49,13 @@ class PrismaticJoint(AbstractJoint):
     parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
-    rotor_inertia: Float[Array, "..."] | None = eqx.field(converter=float_or_none, default=None)
+    armature: Float[Array, "..."] | None = eqx.field(converter=float_or_none, default=None)
 
     def __check_init__(self):
         check_points(self)
         check_direction(self)
         check_orientation(self)
-        check_rotor(self, "kg")
+        check_armature(self, "kg")
 
     @property
     def rows(self):
@@ -88,9 +88,9 @@ class PrismaticJoint(AbstractJoint):
 class CylindricalJoint(AbstractJoint):
     """Shaft in a sleeve: the child turns about an axis of the parent and slides along it.
 
-    **Arguments:** as for `RevoluteJoint` but for rotors; the axis runs through both points. The
-    coordinates are the angle (rad) by which the child is turned about the axis and the distance (m)
-    of the child's point from the parent's along it.
+    **Arguments:** as for `RevoluteJoint` but for the armature; the axis runs through both points.
+    The coordinates are the angle (rad) by which the child is turned about the axis and the distance
+    (m) of the child's point from the parent's along it.
 
     The four constraints are the components across the axis of the vector between the points (m) and
     of the child's axis; multipliers are in N and N m. Raises `ValueError` as `RevoluteJoint`.
@@ -144,9 +144,9 @@ class PlanarJoint(AbstractJoint):
 
     **Arguments:** `normal`: (3,), the planes' normal in the parent's frame, of any length but zero;
     the planes run through `parent_point` and `child_point`. Others as for `RevoluteJoint`, but
-    for rotors. The coordinates are the two components of the vector between the points along the
-    plane (m), in the directions x and y if the normal is z, and the angle (rad) by which the child
-    is turned about the normal.
+    for the armature. The coordinates are the two components of the vector between the points along
+    the plane (m), in the directions x and y if the normal is z, and the angle (rad) by which the
+    child is turned about the normal.
 
     The three constraints are the vector between the points along the normal (m) and the two
     components of the child's normal across the parent's; multipliers are in N and N m. Raises

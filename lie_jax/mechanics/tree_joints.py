@@ -40,15 +40,15 @@ SIZES: dict[type, Size] = {
 
 class JointParameters(eqx.Module):
     """Of one joint or many stacked: `axis` and `parent_point` (3,) in the nearer body's frame,
-    `child_point` (3,) in the farther one's, `home` (3, 3) from farther to nearer at zero; `rotor`:
-    inertia that its velocities carry besides the bodies (kg m², kg), or None where no joint has it.
+    `child_point` (3,) in the farther one's, `home` (3, 3) from farther to nearer at zero;
+    `armature`: inertia added to its coordinates (kg m², kg), or None where no joint has it.
     """
 
     axis: Float[Array, "..."]
     parent_point: Float[Array, "..."]
     child_point: Float[Array, "..."]
     home: Float[Array, "..."]
-    rotor: Float[Array, "..."] | None
+    armature: Float[Array, "..."] | None
 
 
 class TreeJoints(eqx.Module):
@@ -109,14 +109,14 @@ class TreeJoints(eqx.Module):
         rest = jnp.zeros((6, 2), axis.dtype)
         return jnp.concatenate([first, rest], axis=1) + swivels * any_axis
 
-    def inertias(self) -> Float[Array, "joints nv"]:
-        """What velocities carry besides the bodies; 1 for each that a joint does not have."""
+    def armature(self) -> Float[Array, "joints nv"]:
+        """Inertia added to each coordinate; 1 for one that a joint does not have."""
         sizes = [0 if kind is None else SIZES[kind].nv for kind in self.kinds]
         unused = np.arange(self.size.nv)[None, :] >= np.asarray(sizes, int)[:, None]
         unused = jnp.asarray(unused, self.parameters.axis.dtype)
-        rotor = self.parameters.rotor
-        # A constant costs nothing.
-        return unused if rotor is None else jnp.where(unused > 0.0, unused, rotor[:, None])
+        own = self.parameters.armature
+        # Without any this stays a constant, which XLA folds.
+        return unused if own is None else jnp.where(unused > 0.0, unused, own[:, None])
 
 
 def _rotation_about(axis: Vector, angle: Float[Array, ""]) -> Matrix:
@@ -138,8 +138,8 @@ def stack(joints: list[AbstractJoint | None], backwards: list[bool], dtype: Any)
     if not joints:
         empty = attachments.stack([_given(None, dtype, False)])
         return TreeJoints(_parameters(jax.tree.map(lambda x: x[:0], empty), np.zeros(0)), kinds)
-    rotors = any(getattr(joint, "rotor_inertia", None) is not None for joint in joints)
-    given = attachments.stack([_given(joint, dtype, rotors) for joint in joints])
+    armed = any(getattr(joint, "armature", None) is not None for joint in joints)
+    given = attachments.stack([_given(joint, dtype, armed) for joint in joints])
     return TreeJoints(_parameters(given, np.asarray(backwards, dtype)), kinds)
 
 
@@ -148,21 +148,21 @@ class _Given(NamedTuple):
     parent_point: Any
     child_point: Any
     orientation: Any
-    rotor: Any
+    armature: Any
 
 
-def _given(joint: Any, dtype: Any, rotors: bool) -> _Given:
+def _given(joint: Any, dtype: Any, armed: bool) -> _Given:
     zero, straight = np.zeros(3, dtype), np.asarray([1.0, 0.0, 0.0, 0.0], dtype)
-    no_rotor = np.zeros((), dtype) if rotors else None
+    none = np.zeros((), dtype) if armed else None
     if joint is None:
-        return _Given(zero, zero, zero, straight, no_rotor)
-    rotor = getattr(joint, "rotor_inertia", None)
+        return _Given(zero, zero, zero, straight, none)
+    armature = getattr(joint, "armature", None)
     return _Given(
         getattr(joint, "axis", zero),
         joint.parent_point,
         joint.child_point,
         getattr(joint, "orientation", straight),
-        no_rotor if rotor is None else rotor,
+        none if armature is None else armature,
     )
 
 
@@ -175,9 +175,9 @@ def _parameters(given: _Given, backwards: Any) -> JointParameters:
         # The same motion seen from the child, with the same coordinate.
         own = -algebra.matvec(home.T, joint.axis)
         forwards = JointParameters(
-            joint.axis, joint.parent_point, joint.child_point, home, joint.rotor
+            joint.axis, joint.parent_point, joint.child_point, home, joint.armature
         )
-        seen = JointParameters(own, joint.child_point, joint.parent_point, home.T, joint.rotor)
+        seen = JointParameters(own, joint.child_point, joint.parent_point, home.T, joint.armature)
         return jax.tree.map(lambda a, b: jnp.where(backwards > 0.0, b, a), forwards, seen)
 
     return of_one(given, backwards)

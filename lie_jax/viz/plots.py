@@ -81,9 +81,9 @@ def motion(system: Mechanical, trajectory: Trajectory) -> Figure:
                     label = f"{symbol}{'₁₂₃'[i]}" if symbol else name
                     axes.plot(trajectory.t, values[:, body, i], label=label)
                 axes.set_ylabel(f"{system.names[body]} / {unit}")
-        for axes, title in zip(grid[0], ("Centre of mass", "Angular velocity"), strict=True):
+        for axes, title in zip(grid[0], ("Centre of mass", "Angular velocity (body)"), strict=True):
             axes.set_title(title, loc="left")
-            axes.legend(ncols=3, **_ABOVE)
+            axes.legend(ncols=3, handlelength=1.2, columnspacing=1.0, **_ABOVE)
         for axes in grid[-1]:
             axes.set_xlabel("t / s")
     return figure

@@ -115,7 +115,7 @@ class TreeSystem(AbstractSystem):
         )
         products = momenta @ twists.T
         same, beyond = (jnp.asarray(part, q.dtype) for part in self._branches())
-        own = self.flat(jnp.zeros_like(parts.bases[..., 0]), links.inertia)
+        own = self.flat(jnp.zeros_like(parts.bases[..., 0]), links.armature)
         return (same + beyond) * products + (beyond * products).T + jnp.diag(own)
 
     def force(self, t, q, v, u=None):
@@ -159,7 +159,7 @@ class TreeSystem(AbstractSystem):
         links, (_, twist) = self._moving(q, v)
         momenta = jax.vmap(algebra.matvec)(articulated.inertias(self.bodies), twist)
         # Rates that a joint does not have are zero.
-        own = jnp.sum(links.inertia * self._rates(v) ** 2)
+        own = jnp.sum(links.armature * self._rates(v) ** 2)
         return 0.5 * (jnp.sum(twist * momenta) + own)
 
     def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
@@ -213,7 +213,7 @@ class TreeSystem(AbstractSystem):
         links = Links(
             jax.vmap(tree_joints.from_nearer)(relative),
             self.joints.twists(),
-            self.joints.inertias(),
+            self.joints.armature(),
         )
         return links, articulated.motion(self.tree, links, start, relative, self._rates(v))
 
