@@ -1,6 +1,7 @@
 """Masses and centres of mass of the Puma's links [S3] 4.4, identified from angles and torques."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,14 +131,16 @@ def fit(observed: Recording, progress: bool = True) -> lie_jax.Identification:
 
 def fit_all_masses(observed: Recording, progress: bool = True) -> lie_jax.Identification:
     """Identify all six masses, the rest known: one too many."""
-    return lie_jax.identify(
-        lambda parameters: record(parameters["mass"], CENTER),
-        {"mass": EQUAL_MASSES},
-        observed,
-        noise=NOISE,
-        transforms=transforms.positive,
-        progress=progress,
-    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "identify: only")
+        return lie_jax.identify(
+            lambda parameters: record(parameters["mass"], CENTER),
+            {"mass": EQUAL_MASSES},
+            observed,
+            noise=NOISE,
+            transforms=transforms.positive,
+            progress=progress,
+        )
 
 
 # Degree of the polynomials that smooth the angles for the regression, and the seconds left out at
