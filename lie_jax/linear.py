@@ -12,6 +12,9 @@ from lie_jax.block_trees import LIGHTEST, BlockTree
 _ELIMINATION_LIMIT = 18
 # The same for what need not be exact, with pivots in the second half only.
 _ROUGH_LIMIT = 48
+# A power of eps that is below the regularisation, eps^(3/4): what redundant rows leave to it, the
+# smallest multipliers, is found too, and derivatives depend on it.
+_ROUGH = 4 / 5
 # Sums over products of so many numbers go to a library.
 _LARGEST_SUM = 4000
 
@@ -83,7 +86,7 @@ def _eliminate_by_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Floa
 
 
 def solve_roughly(a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Solution of a x = b up to eps^(2/3); not to be differentiated.
+    """Solution of a x = b up to eps^(4/5); not to be differentiated.
 
     Relative to the coefficients of each equation and the largest unknown: what a Newton iteration
     needs that is followed by another one, or whose correction is small. A singular matrix gives
@@ -100,7 +103,7 @@ def solve_roughly(a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"]) -> 
     x = _eliminate_by_blocks(a, b)
     left = jnp.abs(product(a, x) - b)
     size = jnp.sum(jnp.abs(a), axis=1, keepdims=True) * jnp.max(jnp.abs(x))
-    bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** (2 / 3) * size)
+    bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** _ROUGH * size)
     # A loop and no branch: of a batch it runs only if one member needs it.
     return jax.lax.while_loop(
         lambda carry: carry[1], lambda carry: (_eliminate(a, b), jnp.zeros((), bool)), (x, bad)
