@@ -46,6 +46,7 @@ DRIFTS = {
 # Drifts in extended precision of the entries whose printed digits hold rounding: an independent
 # solution. Those of the methods of order 4 with h = 0.001 are below 4e-14, by their order.
 EXTENDED = {
+    ("VI", "CG3", 0.001): 4.305178436e-11,
     ("VI", "CG4", 0.01): 2.0392576516e-11,
     ("VI", "CF3", 0.001): 5.0320636547e-11,
     ("VI", "CF4", 0.01): 3.1992186678e-11,
