@@ -21,8 +21,6 @@ FOUND = "found by Newton's method"
 _KEPT_SOLVES = 11
 _NEW_SOLVES = 7
 _SLOW = 0.5
-# Newton steps that only pass on derivatives: with k of them those to order k + 1 are right.
-_POLISHES = 2
 # The longest history of a step.
 HISTORY = _KEPT_SOLVES + _NEW_SOLVES + MAX_ITERATIONS
 
@@ -69,7 +67,7 @@ def root(
     - `kept`: an inverse from another search, or None.
     - `args`: any pytree. Derivatives with respect to its arrays are those of the solution, as exact
       as `linearize`, whatever the number of iterations; nothing depends on `guess` and `kept`. They
-      are right to any order, but in a `jax.lax.scan` with reverse mode innermost to the third only.
+      are right to any order, but in a `jax.lax.scan` under reverse mode to the second only.
     """
     # Where the rule below is forgotten, derivatives must not go through the iterations.
     return search(*derivatives.held((guess, kept, args)))
@@ -93,16 +91,14 @@ def _root_jvp(primals, tangents):
 
 
 def _polished(residual: Callable, linearize: Callable, y: Array, args: Any) -> Array:
-    """The solution y itself, with the derivatives of Newton steps that end there.
+    """The solution y itself, with the derivatives of a Newton step that ends there.
 
-    Each step adds an order to those that are right, whatever the derivatives of y are. Without
-    further derivatives the steps cost nothing.
+    They are right whatever those of y are, up to second derivatives of a simulation. Without
+    further derivatives the step costs nothing.
     """
     _, jacobian = linearize(*derivatives.held((y, args)))
-    jacobian = derivatives.held(jacobian)
-    for _ in range(_POLISHES):
-        y = derivatives.with_derivatives_of(y, y - linear.solve(jacobian, residual(y, args)))
-    return y
+    step = linear.solve(derivatives.held(jacobian), residual(y, args))
+    return derivatives.with_derivatives_of(y, y - step)
 
 
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:

@@ -1,7 +1,6 @@
 """Gradients of whole trajectories with respect to the physical parameters and the initial state."""
 
 import functools
-import itertools
 
 import jax
 import jax.numpy as jnp
@@ -182,26 +181,18 @@ def _found_by_iterations(guess, kept, args):
 
 
 @pytest.mark.parametrize("search", [_found_by_a_table, _found_by_iterations])
-def test_derivatives_to_the_third_do_not_depend_on_how_a_root_was_found(search):
+def test_second_derivatives_do_not_depend_on_how_a_root_was_found(search):
     """A `jax.lax.scan` forgets the rule of `root` where reverse mode meets another derivative."""
     function, a = _roots(search), jnp.asarray(0.7)
 
-    # The search of the table carries no derivatives at all, and stands for any.
-    highest = 3 if search is _found_by_a_table else 2
-    names = ["".join(x) for n in range(highest) for x in itertools.product("fr", repeat=n + 1)]
-
-    def every(function):
-        modes, found = {"f": jax.jacfwd, "r": jax.grad}, {}
-        for name in names:
-            nested = function
-            for mode in reversed(name):
-                nested = modes[mode](nested)
-            found[name] = nested(a)
+    def both(function):
+        modes = {"f": jax.jacfwd, "r": jax.grad}
+        second = {x + y: modes[x](modes[y](function))(a) for x in modes for y in modes}
         _, (slope, _) = jax.jvp(jax.value_and_grad(function), (a,), (jnp.ones_like(a),))
-        return found | {"of the value": slope}
+        return second | {"of the value": slope}
 
-    got = jax.jit(lambda: every(function), compiler_options=QUICK)()
-    expected = every(lambda a: jnp.sqrt(3.0 * a + 1.0))
+    got = jax.jit(lambda: both(function))()
+    expected = both(lambda a: jnp.sqrt(3.0 * a + 1.0))
     for name, value in expected.items():
         assert_allclose(got[name], value, rtol=1e-13, err_msg=name)
 
