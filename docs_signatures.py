@@ -8,7 +8,7 @@ import griffe
 
 
 class Signatures(griffe.Extension):
-    """Gives dataclasses the parameters that it has at run time, with their defaults."""
+    """Gives dataclasses the parameters that they have at run time, with their defaults."""
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
         """Called by griffe once it has read the members of a class."""

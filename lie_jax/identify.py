@@ -257,10 +257,10 @@ def _warn(fit: Identification) -> None:
             "the recordings, or the start values were too far off (angles are in rad), or the "
             "noise is larger than stated; see fit.residuals."
         )
-    errors = _propagate(fit._numbers, fit.coordinates, fit._spread)[1]
-    unknown = [name for name, error in zip(fit.names, errors, strict=True) if np.isnan(error)]
-    if unknown:
-        missing = round(float(jnp.trace(fit._spread.undetermined)))
+    missing = round(float(jnp.trace(fit._spread.undetermined)))
+    if missing:
+        errors = _propagate(fit._numbers, fit.coordinates, fit._spread)[1]
+        unknown = [name for name, error in zip(fit.names, errors, strict=True) if np.isnan(error)]
         total = len(fit.names)
         warn(
             f"only {total - missing} of {total} combinations of the parameters are determined: "
