@@ -142,6 +142,7 @@ def _replay(system, integrator, state, loop: _Loop, blocks) -> State:
 
     recomputed = jax.checkpoint(step, prevent_cse=False)
     length = loop.steps.dt.shape[0]
+    state = derivatives.alike(state, system)
     _, states = adjoints.scan(recomputed, (state, jnp.zeros((), jnp.int32)), length, blocks)
     return jax.tree.map(lambda x: x[loop.rows.step], states)
 

@@ -41,6 +41,10 @@ def scan(body: Callable, loop: Any, length: int, blocks: Blocks) -> tuple[Any, A
         return body(carry)
 
     size, side_by_side = blocks
+    if length == 1:
+        # A loop around one step would be traced and differentiated for nothing.
+        loop, out = body(loop)
+        return loop, jax.tree.map(lambda x: x[None], out)
     if size is None or size >= length:
         return jax.lax.scan(once, loop, length=length)
     full, rest = divmod(length, size)

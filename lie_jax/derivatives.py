@@ -21,6 +21,31 @@ def held(tree: Any) -> Any:
     return eqx.combine(jax.lax.stop_gradient(arrays), rest)
 
 
+def alike(tree: Any, others: Any) -> Any:
+    """`tree`, all of whose numbers count as depending on what those of `others` depend on.
+
+    JAX traces the derivative of a loop anew until no more numbers turn out to have one. In a loop
+    that starts with these, all have one at once.
+    """
+    arrays, rest = eqx.partition(tree, eqx.is_inexact_array)
+    return eqx.combine(_alike(arrays, eqx.filter(others, eqx.is_inexact_array)), rest)
+
+
+@jax.custom_jvp
+def _alike(arrays, others):
+    return arrays
+
+
+@_alike.defjvp
+def _alike_jvp(primals, tangents):
+    arrays, others = tangents
+    # Zeros that depend on nothing would count as none; a product with zero would be NaN for NaN.
+    reached = [jnp.sum(x.real).astype(jnp.float32) for x in jax.tree.leaves(others)]
+    zero = jnp.zeros((), jnp.float32)
+    nothing = jnp.where(jnp.zeros((), bool), sum(reached, zero), zero)
+    return primals[0], jax.tree.map(lambda x: x + nothing.astype(x.dtype), arrays)
+
+
 def with_derivatives_of(value: Array, other: Array) -> Array:
     """`value`, with the derivatives of `other`, an array of the same shape and type.
 

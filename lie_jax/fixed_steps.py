@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 from tqdm import tqdm
 
-from lie_jax import adjoints, checks, newton
+from lie_jax import adjoints, checks, derivatives, newton
 from lie_jax.adjoints import Blocks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -117,6 +117,7 @@ def _sample(system, integrator, dt, inputs, begun, loop: _Loop) -> _Sample:
 def _run(system, integrator, loop, dt, inputs, schedule, begun):
     """All saved instants after the first, and the Newton iterations of each step."""
     steps, save_every, blocks = schedule
+    loop = loop._replace(state=derivatives.alike(loop.state, (system, dt, inputs)))
     step = jax.checkpoint(
         lambda loop: _step(system, integrator, dt, inputs, begun, loop),
         prevent_cse=False,

@@ -9,10 +9,14 @@ angle.
 The stabilised form of index 2 has the unknowns y = (Δ, μ, η): the increment is corrected by -Bᵀη,
 with B at the start of the step, and the velocities obey Φ̇ = 0, too. Its equations stand in the
 order dynamics, velocities, positions.
+
+What Newton's method evaluates at several places is a jitted function: it is traced and
+differentiated once.
 """
 
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -118,6 +122,7 @@ def numbered(equation: Array, problem: Problem) -> Array:
     return jnp.where(equation >= last, equation - problem.system.nc, equation)
 
 
+@eqx.filter_jit
 def residual(y: Array, problem: Problem) -> Array:
     """Residual of the equations, as many as unknowns."""
     return _equations(problem, end(y, problem))
@@ -256,6 +261,7 @@ def _rate_rows(problem: Problem, at: End, moved: Array) -> Array:
     return jax.vmap(column, in_axes=1, out_axes=1)(moved) / problem.gamma
 
 
+@eqx.filter_jit
 def autodiff(y: Array, problem: Problem) -> tuple[Array, Array | BlockTree]:
     """Residual and Jacobian, by forward-mode derivatives of the residual along the lift, or in
     blocks along the joints if the system has them.
@@ -263,6 +269,7 @@ def autodiff(y: Array, problem: Problem) -> tuple[Array, Array | BlockTree]:
     return _by_columns(y, problem, True)
 
 
+@eqx.filter_jit
 def analytic(y: Array, problem: Problem) -> tuple[Array, Array | BlockTree]:
     """The same from M, B, T and the system's tangent matrices. [S3] (40)"""
     return _assembled(y, problem, True)

@@ -61,10 +61,7 @@ class AbstractExplicit(AbstractIntegrator):
         """One step."""
 
         def acceleration(node, q, v):
-            at = t + float(node) * dt
-            if system.nc:
-                return self.stabilization.acceleration(system, at, State(q, v), u)
-            return system.acceleration(at, q, v, u)
+            return _acceleration(self.stabilization, system, t + float(node) * dt, State(q, v), u)
 
         end, embedded = self.advance(system, dt, state, acceleration)
         fine, violation = jnp.ones((), bool), jnp.zeros((), state.q.dtype)
@@ -79,6 +76,19 @@ class AbstractExplicit(AbstractIntegrator):
         self, system: AbstractSystem, dt: Array, state: State, acceleration: Callable
     ) -> tuple[State, State | None]:
         """States of the method and of its embedded one, from `acceleration(node, q, v)`."""
+
+
+# What the stages share is jitted: it is traced and differentiated once for all of them.
+@eqx.filter_jit
+def _acceleration(stabilization, system, t, state, u):
+    if system.nc:
+        return stabilization.acceleration(system, t, state, u)
+    return system.acceleration(t, state.q, state.v, u)
+
+
+@eqx.filter_jit
+def _moved(space, q, x, v):
+    return space.retract(q, x), space.tangent_operator_inv(x, v)
 
 
 class AbstractTableauMethod(AbstractExplicit):
@@ -118,10 +128,8 @@ class RKMK(AbstractTableauMethod):
         rates, accelerations = [], []
         for row, node in zip(tableau.a, tableau.c, strict=True):
             if any(row):
-                x = dt * _weighted(row, rates)
-                q = space.retract(state.q, x)
                 v = state.v + dt * _weighted(row, accelerations)
-                rate = space.tangent_operator_inv(x, v)
+                q, rate = _moved(space, state.q, dt * _weighted(row, rates), v)
             else:
                 q, v = state.q, state.v
                 rate = space.rate_at_zero(v)

@@ -81,10 +81,11 @@ class ImplicitRKMK(AbstractIntegrator):
         rates = [space.rate_at_zero(state.v + dt * float(node) * carry) for node in c]
         guess = jnp.stack([jnp.stack(rates), jnp.stack([carry] * stages)]).reshape(-1)
         equations = _Equations(a, c, self.jacobian)
-        search = partial(newton.full, equations.linearize, _converged)
-        solution = newton.root(
-            search, equations.residual, equations.linearize, guess, None, problem
-        )
+        # Traced and differentiated once, wherever Newton's method evaluates them.
+        residual = eqx.filter_jit(equations.residual)
+        linearize = eqx.filter_jit(equations.linearize)
+        search = partial(newton.full, linearize, _converged)
+        solution = newton.root(search, residual, linearize, guess, None, problem)
         rate, acceleration = solution.y.reshape(2, stages, space.nv)
         weights = jnp.asarray(b, state.q.dtype)[:, None]
         x, dv = (dt * jnp.sum(weights * k, axis=0) for k in (rate, acceleration))
