@@ -55,7 +55,7 @@ class AbstractExplicit(AbstractIntegrator):
         if system.nc:
             return self.stabilization.accelerations(system, t, state, u)
         none = jnp.zeros(0, state.q.dtype)
-        return Accelerations(system.acceleration(t, state.q, state.v, u), none)
+        return Accelerations(_acceleration(self.stabilization, system, t, state, u), none)
 
     def step(self, system, t, dt, state, carry, u):
         """One step."""
@@ -89,6 +89,11 @@ def _acceleration(stabilization, system, t, state, u):
 @eqx.filter_jit
 def _moved(space, q, x, v):
     return space.retract(q, x), space.tangent_operator_inv(x, v)
+
+
+@eqx.filter_jit
+def _flowed(space, q, increment):
+    return space.retract(q, space.rate_at_zero(increment))
 
 
 class AbstractTableauMethod(AbstractExplicit):
@@ -197,7 +202,7 @@ class AbstractComposition(AbstractExplicit):
         def moved(product: Product):
             q = configurations[product.start] if product.start else state.q
             for row in product.exponents:
-                q = space.retract(q, space.rate_at_zero(dt * _weighted(row, velocities)))
+                q = _flowed(space, q, dt * _weighted(row, velocities))
             return q
 
         for product, row, node in zip(method.stages, method.a, method.c, strict=True):
