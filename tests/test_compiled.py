@@ -9,6 +9,7 @@ import pytest
 
 import lie_jax
 from models import heavy_top
+from tests.test_integrators import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 MARK = "xla_cpu_small_call"
 RUNS = {
@@ -127,3 +128,33 @@ def test_other_parameters_are_not_compiled_again():
         assert count
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
+
+
+# How often the forces may be written down for a gradient: explicit methods do it once for all
+# stages, implicit ones in each of the functions that Newton's method needs. At each place of use it
+# would be 6, 7, 12 and 25 times.
+TRACES = {
+    lie_jax.RKMK("rk4"): 1,
+    lie_jax.CrouchGrossman(4): 1,
+    lie_jax.GeneralizedAlpha(0.9): 6,
+    lie_jax.ImplicitRKMK("gauss4"): 12,
+}
+
+
+@pytest.mark.parametrize("integrator", TRACES, ids=lambda x: type(x).__name__)
+def test_gradients_trace_what_a_step_repeats_once(integrator):
+    traces = []
+
+    # A class of its own each time, whose traces are in no memory.
+    class Counted(Oscillator):
+        def force(self, t, q, v, u=None):
+            traces.append(t)
+            return super().force(t, q, v, u)
+
+    def end(factor):
+        system = Counted(factor * OSCILLATOR.stiffness)
+        run = lie_jax.simulate(system, integrator, OSCILLATOR_START, dt=0.1, steps=10, throw=False)
+        return jax.numpy.sum(run.q[-1])
+
+    jax.jit(jax.grad(end)).trace(1.0)
+    assert 1 <= len(traces) <= TRACES[integrator]
