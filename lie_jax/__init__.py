@@ -28,6 +28,7 @@ from lie_jax.integrators.implicit_rkmk import ImplicitRKMK as ImplicitRKMK
 from lie_jax.integrators.stabilization import Baumgarte as Baumgarte
 from lie_jax.integrators.stabilization import Projection as Projection
 from lie_jax.integrators.tableaux import Tableau as Tableau
+from lie_jax.mechanics import solids as solids
 from lie_jax.mechanics.assemble import assemble as assemble
 from lie_jax.mechanics.body import Body as Body
 from lie_jax.mechanics.bushing import Bushing as Bushing

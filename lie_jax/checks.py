@@ -171,6 +171,17 @@ def positive_integer(name: str, value: Any, meaning: str) -> None:
         raise ValueError(f"{name} is {value!r}; it must be an integer of at least 1: {meaning}.")
 
 
+def direction(name: str, value: Any, frame: str) -> None:
+    """Raise unless a vector (3,) is a direction, of any length but zero."""
+    shape(name, value, (3,), f"a direction, components of the {frame} frame")
+    finite(name, value)
+    if not traced(value) and not np.any(np.asarray(value)):
+        raise ValueError(
+            f"{name} is (0, 0, 0); it must be a direction in the {frame} frame, of any length but "
+            "zero: give for example (0, 0, 1)."
+        )
+
+
 def inertia(name: str, value: Any) -> None:
     """Raise unless a concrete matrix (3, 3) is the inertia of some distribution of mass."""
     shape(name, value, (3, 3), "the inertia about the centre of mass in body axes, kg m²")

@@ -52,6 +52,15 @@ CASES = {
     "massless body": (lambda: _body(mass=0.0), "Body('b').mass", "0.0", "positive", "kg"),
     "mass": (lambda: _body(mass=-2.0), "Body('b').mass", "-2.0", "positive", "kg"),
     "mass is NaN": (lambda: _body(mass=float("nan")), "mass is nan", "positive", "check sign"),
+    "solid of negative size": (
+        lambda: lie_jax.solids.sphere(1.0, -0.2), "sphere: radius", "-0.2", "positive", "m"),
+    "solid with a flat side": (
+        lambda: lie_jax.solids.box(1.0, (0.1, 0.0, 0.2)), "box: a side", "0.0", "positive"),
+    "solid with too few sides": (
+        lambda: lie_jax.solids.box(1.0, (0.1, 0.2)), "box: sides", "shape (2,)", "lengths"),
+    "solid without axis": (
+        lambda: lie_jax.solids.cylinder(1.0, 0.1, 0.2, (0, 0, 0)), "cylinder: axis", "direction",
+        "(0, 0, 1)"),
     "mass has a shape": (lambda: _body(mass=[1.0, 2.0]), "shape (2,)", "one number"),
     "inertia shape": (lambda: _body(inertia=[1.0, 2.0, 3.0]), "shape (3,)", "(3, 3)"),
     "inertia not symmetric": (

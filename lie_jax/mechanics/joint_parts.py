@@ -190,14 +190,7 @@ def check_points(joint: Any) -> None:
 
 def check_direction(joint: Any, field: str = "axis", frame: str = "parent's") -> None:
     """Raise unless a field, made by `as_direction`, is a direction."""
-    where, value = f"{named(joint)}.{field}", getattr(joint, field)
-    checks.shape(where, value, (3,), f"a direction, components of the {frame} frame")
-    checks.finite(where, value)
-    if not checks.traced(value) and not bool(jnp.any(value != 0.0)):
-        raise ValueError(
-            f"{where} is (0, 0, 0); it must be a direction in the {frame} frame, of any length "
-            "but zero: give for example (0, 0, 1)."
-        )
+    checks.direction(f"{named(joint)}.{field}", getattr(joint, field), frame)
 
 
 def check_orientation(joint: Any) -> None:
