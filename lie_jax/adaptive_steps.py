@@ -99,9 +99,8 @@ def run(
     )
 
 
-@eqx.filter_custom_jvp
 def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[State, _Loop]:
-    # Where the rule below is forgotten, derivatives must not go through the loop.
+    differentiable = system, integrator, state
     system, integrator, state, dt, adaptive = derivatives.held(
         (system, integrator, state, dt, adaptive)
     )
@@ -110,23 +109,17 @@ def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[
         lambda loop: _attempt(system, integrator, adaptive, steps, loop),
         _start(system, integrator, state, dt, adaptive, steps),
     )
-    return loop.rows.state, loop
 
+    def change(saved, parameters, tangents):
+        loop = parameters[-1]
 
-@_integrate.def_jvp
-def _integrate_jvp(primals, tangents):
-    blocks = primals[-1]
-    saved, loop = _integrate(*primals)
-    nothing = jax.tree.map(lambda _: None, loop)
-    if not jax.tree.leaves(tangents[:3]):
-        return (saved, loop), (jax.tree.map(lambda _: None, saved), nothing)
+        def replay(system, integrator, state):
+            return _replay(system, integrator, state, loop, blocks)
 
-    def replay(system, integrator, state):
-        return _replay(system, integrator, state, loop, blocks)
+        return eqx.filter_jvp(replay, parameters[:-1], tangents[:-1])[1]
 
-    replayed, tangent = eqx.filter_jvp(replay, primals[:3], tangents[:3])
-    saved = jax.tree.map(derivatives.with_derivatives_of, saved, replayed)
-    return (saved, loop), (tangent, nothing)
+    # Derivatives do not go through the loop.
+    return derivatives.by_rule(loop.rows.state, change, (*differentiable, loop)), loop
 
 
 def _replay(system, integrator, state, loop: _Loop, blocks) -> State:

@@ -5,6 +5,7 @@ mode: a second derivative, in either mode, then goes through what the rule was w
 Rules of primitives are never forgotten.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -12,7 +13,6 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
-from jaxtyping import Array
 
 
 def held(tree: Any) -> Any:
@@ -46,37 +46,64 @@ def _alike_jvp(primals, tangents):
     return primals[0], jax.tree.map(lambda x: x + nothing.astype(x.dtype), arrays)
 
 
-def with_derivatives_of(value: Array, other: Array) -> Array:
-    """`value`, with the derivatives of `other`, an array of the same shape and type.
+def by_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameters: Any) -> Any:
+    """A pytree of arrays that count as a function of `parameters`, with the derivatives of a rule.
 
-    `other` is computed only where it is differentiated.
+    **Arguments:**
+
+    - `values`: the arrays. How they were computed does not matter.
+    - `rule(values, parameters, tangents)`: what they change by, in the form of `values`, along
+      `tangents`, which has the form of `parameters` with None for what does not change. Further
+      derivatives are those of this function, in which `values` follow the rule again: they are
+      right to any order if it is right at other `values` and `parameters`, too. It must use no
+      array but its arguments.
+    - `parameters`: any pytree.
     """
-    return _with_derivatives_of.bind(value, other)
+    leaves, form = jax.tree.flatten(values)
+    arrays, rest = eqx.partition(parameters, eqx.is_array)
+    flat, kind = jax.tree.flatten(arrays)
+
+    def flat_rule(values, numbers, tangents):
+        arrays = jax.tree.unflatten(kind, numbers)
+        changes = jax.tree.unflatten(kind, tangents)
+        return jax.tree.leaves(
+            rule(jax.tree.unflatten(form, values), eqx.combine(arrays, rest), changes)
+        )
+
+    found = _by_rule.bind(*leaves, *flat, rule=flat_rule, count=len(leaves))
+    return jax.tree.unflatten(form, found)
 
 
-def _jvp(primals, tangents):
-    return _with_derivatives_of.bind(*primals), tangents[1]
+def _jvp(primals, tangents, *, rule, count):
+    values = _by_rule.bind(*primals, rule=rule, count=count)
+    changes = [None if type(x) is ad.Zero else x for x in tangents[count:]]
+    if all(change is None for change in changes):
+        return values, [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in values]
+    return values, rule(values, primals[count:], changes)
 
 
-def _batched(arguments, axes):
-    mapped = [
-        (x, axis)
-        for x, axis in zip(arguments, axes, strict=True)
-        if axis is not batching.not_mapped
+def _batched(arguments, axes, *, rule, count):
+    over = [None if axis is batching.not_mapped else 0 for axis in axes]
+    size = next(x.shape[axes[i]] for i, x in enumerate(arguments) if over[i] == 0)
+    # Values are mapped in any case: their changes are, if a parameter is.
+    arguments = [
+        batching.bdim_at_front(x, axes[i], size) if i < count or over[i] == 0 else x
+        for i, x in enumerate(arguments)
     ]
-    size = mapped[0][0].shape[mapped[0][1]]
+    over = over[count:]
 
-    def in_front(x, axis):
-        if axis is batching.not_mapped:
-            return jnp.broadcast_to(x, (size, *x.shape))
-        return jnp.moveaxis(x, axis, 0)
+    def rule_of_each(values, numbers, tangents):
+        each = [None if x is None else axis for x, axis in zip(tangents, over, strict=True)]
+        mapped = jax.vmap(rule, in_axes=(0, over, each), axis_size=size)
+        return mapped(list(values), list(numbers), list(tangents))
 
-    return _with_derivatives_of.bind(*map(in_front, arguments, axes)), 0
+    return _by_rule.bind(*arguments, rule=rule_of_each, count=count), [0] * count
 
 
-_with_derivatives_of = Primitive("with_derivatives_of")
-_with_derivatives_of.def_impl(lambda value, other: value)
-_with_derivatives_of.def_abstract_eval(lambda value, other: value)
-ad.primitive_jvps[_with_derivatives_of] = _jvp
-batching.primitive_batchers[_with_derivatives_of] = _batched
-mlir.register_lowering(_with_derivatives_of, lambda context, value, other: [value])
+_by_rule = Primitive("by_rule")
+_by_rule.multiple_results = True
+_by_rule.def_impl(lambda *arguments, rule, count: list(arguments[:count]))
+_by_rule.def_abstract_eval(lambda *arguments, rule, count: list(arguments[:count]))
+ad.primitive_jvps[_by_rule] = _jvp
+batching.primitive_batchers[_by_rule] = _batched
+mlir.register_lowering(_by_rule, lambda context, *arguments, rule, count: arguments[:count])

@@ -46,7 +46,6 @@ class Root(NamedTuple):
     kept: Inverse | None = None
 
 
-@eqx.filter_custom_jvp
 def root(
     search: Callable,
     residual: Callable,
@@ -65,40 +64,20 @@ def root(
     - `linearize(y, args)`: the residual (n,) and its exact Jacobian with respect to y (n, n).
     - `guess`: (n,), where to start.
     - `kept`: an inverse from another search, or None.
-    - `args`: any pytree. Derivatives with respect to its arrays are those of the solution, as exact
-      as `linearize`, whatever the number of iterations; nothing depends on `guess` and `kept`. They
-      are right to any order, but in a `jax.lax.scan` under reverse mode to the second only.
+    - `args`: any pytree. Derivatives with respect to its arrays are those of the solution, to any
+      order, as exact as `linearize`, whatever the number of iterations; nothing depends on `guess`
+      and `kept`. The three functions must use no array but their arguments.
     """
-    # Where the rule below is forgotten, derivatives must not go through the iterations.
-    return search(*derivatives.held((guess, kept, args)))
 
+    def slope(y, args, changes):
+        _, jacobian = linearize(y, args)
+        _, change = eqx.filter_jvp(lambda args: residual(y, args), (args,), (changes,))
+        return -linear.solve(jacobian, change)
 
-@root.def_jvp
-def _root_jvp(primals, tangents):
-    search, residual, linearize, guess, kept, args = primals
-    args_tangent = tangents[5]
-    solution = root(search, residual, linearize, guess, kept, args)
-    solution = solution._replace(
-        y=checkpoint_name(solution.y, FOUND), converged=checkpoint_name(solution.converged, FOUND)
-    )
-    nothing = jax.tree.map(lambda _: None, solution)
-    if not jax.tree.leaves(args_tangent):
-        return solution, nothing
-    y = _polished(residual, linearize, solution.y, args)
-    _, jacobian = linearize(y, args)
-    _, change = eqx.filter_jvp(lambda a: residual(y, a), (args,), (args_tangent,))
-    return solution._replace(y=y), nothing._replace(y=-linear.solve(jacobian, change))
-
-
-def _polished(residual: Callable, linearize: Callable, y: Array, args: Any) -> Array:
-    """The solution y itself, with the derivatives of a Newton step that ends there.
-
-    They are right whatever those of y are, up to second derivatives of a simulation. Without
-    further derivatives the step costs nothing.
-    """
-    _, jacobian = linearize(*derivatives.held((y, args)))
-    step = linear.solve(derivatives.held(jacobian), residual(y, args))
-    return derivatives.with_derivatives_of(y, y - step)
+    # Derivatives do not go through the iterations.
+    solution = search(*derivatives.held((guess, kept, args)))
+    y, converged = checkpoint_name((solution.y, solution.converged), FOUND)
+    return solution._replace(y=derivatives.by_rule(y, slope, args), converged=converged)
 
 
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:

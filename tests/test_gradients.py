@@ -181,20 +181,58 @@ def _found_by_iterations(guess, kept, args):
 
 
 @pytest.mark.parametrize("search", [_found_by_a_table, _found_by_iterations])
-def test_second_derivatives_do_not_depend_on_how_a_root_was_found(search):
-    """A `jax.lax.scan` forgets the rule of `root` where reverse mode meets another derivative."""
+def test_derivatives_to_third_order_do_not_depend_on_how_a_root_was_found(search):
+    """A `jax.lax.scan` forgets rules of functions where reverse mode meets another derivative."""
     function, a = _roots(search), jnp.asarray(0.7)
 
-    def both(function):
+    def all_nestings(function):
         modes = {"f": jax.jacfwd, "r": jax.grad}
-        second = {x + y: modes[x](modes[y](function))(a) for x in modes for y in modes}
+        of_order = {"": function}
+        found = {}
+        for _ in range(3):
+            of_order = {x + y: modes[x](of_order[y]) for x in modes for y in of_order}
+            found |= {name: derivative(a) for name, derivative in of_order.items()}
         _, (slope, _) = jax.jvp(jax.value_and_grad(function), (a,), (jnp.ones_like(a),))
-        return second | {"of the value": slope}
+        return found | {"of the value": slope}
 
-    got = jax.jit(lambda: both(function))()
-    expected = both(lambda a: jnp.sqrt(3.0 * a + 1.0))
+    got = jax.jit(lambda: all_nestings(function))()
+    expected = all_nestings(lambda a: jnp.sqrt(3.0 * a + 1.0))
     for name, value in expected.items():
         assert_allclose(got[name], value, rtol=1e-13, err_msg=name)
+
+
+def test_derivatives_of_roots_in_batches():
+    """Before and after `vmap`, with parameters that are alike in the batch, and without."""
+
+    def root(a, b):
+        return newton.root(
+            _found_by_product,
+            lambda y, ab: y**2 - ab[0] * ab[1],
+            lambda y, ab: (y**2 - ab[0] * ab[1], jnp.diag(2.0 * y)),
+            jnp.ones(1),
+            None,
+            (a, b),
+        ).y[0]
+
+    a, b = jnp.asarray([0.7, 2.0, 5.0]), jnp.asarray(1.3)
+
+    def summed(root):
+        return lambda a, b: jnp.sum(jax.vmap(root, (0, None))(a, b) ** 3)
+
+    def all_batches(root):
+        outer = jax.hessian(summed(root), (0, 1))(a, b)
+        inner = jax.vmap(jax.hessian(root, (0, 1)), (0, None))(a, b)
+        along_b = jax.grad(summed(root), 1)(a, b)
+        twice = jax.grad(lambda b: jnp.sum(jax.vmap(lambda b: summed(root)(a, b))(b)))(b * a)
+        return outer, inner, along_b, twice
+
+    got = jax.jit(lambda: all_batches(root))()
+    expected = all_batches(lambda a, b: jnp.sqrt(a * b))
+    jax.tree.map(lambda x, y: assert_allclose(x, y, rtol=1e-13, atol=1e-15), got, expected)
+
+
+def _found_by_product(guess, kept, args):
+    return _found_by_a_table(guess, kept, (args[0] * args[1])[None])
 
 
 def test_second_derivatives_of_adaptive_runs_hold_the_steps_in_loops_too():
