@@ -1,12 +1,14 @@
 """Force elements against energies, momenta and closed-form motions."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import calculus
+from lie_jax import calculus, derivatives
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.forces import BodyVelocity
 from lie_jax.mechanics.joint_parts import BodyPose
@@ -236,6 +238,27 @@ def test_oscillations_and_their_derivatives():
     got = jax.jit(lambda k: jax.jvp(simulated, (k,), (one,)))(k)
     for value, expected in zip(got, jax.jvp(exact, (k,), (one,)), strict=True):
         assert_close(value, expected, atol=METHOD_ERROR)
+
+
+def test_functions_of_time_may_use_what_is_differentiated():
+    """Where the force crosses a rule, too, as in Newton's method: it is a parameter."""
+    t = jnp.asarray(0.7)
+
+    def push(rate):
+        force = lie_jax.PointForce("ball", lambda t: jnp.stack([t, t, 1.0]) * jnp.sin(rate * t))
+
+        def along(value, force, change):
+            return eqx.filter_jvp(lambda force: force.force(t), (force,), (change,))[1]
+
+        return derivatives.by_rule(force.force(t), along, force)
+
+    rates = jnp.asarray([2.0, 3.0])
+    first, second = jax.vmap(lambda rate: jax.jvp(jax.jacrev(push), (rate,), (1.0,)))(rates)
+    direction, turn = np.asarray([0.7, 0.7, 1.0]), np.asarray(0.7 * rates)[:, None]
+    assert_allclose(first, direction * 0.7 * np.cos(turn), rtol=1e-14)
+    assert_allclose(second, -direction * 0.49 * np.sin(turn), rtol=1e-14)
+    single = jax.jit(lambda rate, t: lie_jax.Torque("ball", lambda t: rate * t).torque(t))
+    assert single(jnp.ones(3, jnp.float32), jnp.float32(0.7)).dtype == jnp.float32
 
 
 def test_float32_stays_float32():

@@ -265,14 +265,15 @@ def _pendulum(flat, steps, checkpoint=None):
         velocity=jnp.asarray([0.0, -0.5, 0.0]) * omega,
         omega_body=jnp.asarray([-1.0, 0.0, 0.0]) * omega,
     )  # fmt: skip
-    drive = jax.tree_util.Partial(lambda r, t: jnp.sin(r * t), rate)
     axis = (1.0, 0.0, 0.0)
     hold = jnp.stack([0.0 * point, 0.0 * point, point])
     mechanism = lie_jax.Mechanism(
         [body],
         [lie_jax.SphericalJoint("ground", "rod", hold, hold + jnp.asarray([0.0, 0.0, 0.5]))],
         [
-            lie_jax.PDController("ground", "rod", axis, drive, stiffness, damping),
+            lie_jax.PDController(
+                "ground", "rod", axis, lambda t: jnp.sin(rate * t), stiffness, damping
+            ),
             lie_jax.PointForce("rod", (0.1, 0.0, 0.0)),
         ],
     )

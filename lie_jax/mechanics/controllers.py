@@ -68,8 +68,8 @@ class PDController(AbstractController):
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
     the `RevoluteJoint`; `reference`: φ_d, rad, a constant or a differentiable function of the time
-    (s) that returns one number; with parameters to be differentiated it is an `equinox.Module` with
-    `__call__`, or a `jax.tree_util.Partial`; `proportional`: P, N m/rad; `derivative`: D,
+    (s) that returns one number; an `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`,
+    is not compiled anew when its parameters change; `proportional`: P, N m/rad; `derivative`: D,
     N m s/rad, neither negative. Raises `ValueError` for other shapes and values. Source: [S3] 4.4.
     """
 

@@ -33,8 +33,8 @@ class RevoluteDriver(AbstractJoint):
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis` (or normal) and
     `orientation`: those of the revolute, cylindrical or planar joint that it drives; `angle`: that
     joint's angle (rad), a function of the time (s) that returns one number, twice differentiable,
-    or a constant that locks it. A function with parameters to be differentiated is an
-    `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`.
+    or a constant that locks it. A function that is an `equinox.Module` with `__call__`, or a
+    `jax.tree_util.Partial`, is not compiled anew when its parameters change.
 
     The constraint is the sine of the error in the angle, which also holds half a turn away: start
     near the angle that is meant. The driver's torque on the child about the axis is minus the

@@ -87,7 +87,22 @@ def as_signal(value: Any) -> Any:
     # `jax.tree_util.Partial` keeps its arrays as differentiable parameters.
     if isinstance(value, eqx.Module | jax.tree_util.Partial):
         return value
-    return jax.tree_util.Partial(value) if callable(value) else as_float(value)
+    return _signal(value) if callable(value) else as_float(value)
+
+
+def _signal(function: Callable) -> jax.tree_util.Partial:
+    time = jnp.asarray(0.0)
+    used, rest = eqx.partition(eqx.filter_closure_convert(function, time), eqx.is_array)
+    if not checks.traced(used):
+        return jax.tree_util.Partial(function)
+    # What is being differentiated, batched or compiled around it becomes a parameter, too.
+    leaves, form = jax.tree.flatten(used)
+
+    def at(leaves, t):
+        value = eqx.combine(jax.tree.unflatten(form, leaves), rest)(t.astype(time.dtype))
+        return jax.tree.map(lambda x: jnp.asarray(x, t.dtype), value)
+
+    return jax.tree_util.Partial(at, leaves)
 
 
 FRAMES = ("world", "body")
@@ -147,9 +162,10 @@ class PointForce(AbstractForce):
     that returns one; `point`: (3,), in the body frame (m); `frame`: `"world"` for inertial
     components, `"body"` for components that turn with the body (a follower force); `input`: number
     of an entry of the inputs u; the force is then u[input] times `force`, as of a propeller. A
-    function with parameters to be differentiated is an `equinox.Module` with `__call__`, or a
-    `jax.tree_util.Partial`. A constant force has the potential -F·p in the world's frame, none in
-    the body's or with an input. Raises `ValueError` for other shapes, words and numbers.
+    function that is an `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`, is not
+    compiled anew when its parameters change. A constant force has the potential -F·p in the world's
+    frame, none in the body's or with an input. Raises `ValueError` for other shapes, words and
+    numbers.
     """
 
     is_load: ClassVar[bool] = True
