@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from models import three_bodies
 from tests import mechanisms
+from tests.compiling import QUICK
 
 # Rounding in forces of some hundred newtons.
 FORCE_ROUNDING = 1e-11
@@ -67,7 +68,7 @@ def test_forest_moves_as_in_maximal_coordinates(forest, joints):
         )
     maximal, _ = lie_jax.assemble(mechanism, lie_jax.SE3())
 
-    @jax.jit
+    @functools.partial(jax.jit, compiler_options=QUICK)
     @jax.vmap
     def residuals(q, v):
         t = jnp.asarray(T)
