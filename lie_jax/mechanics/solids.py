@@ -14,9 +14,10 @@ from lie_jax import checks
 from lie_jax.algebra import as_float
 
 Matrix = Float[Array, "3 3"]
+Numbers = ArrayLike | Sequence[ArrayLike]
 
 
-def box(mass: ArrayLike, sides: ArrayLike | Sequence[float]) -> Matrix:
+def box(mass: ArrayLike, sides: Numbers) -> Matrix:
     """Inertia of a box with edges along the body axes; `mass` in kg, `sides` (3,) in m."""
     checks.positive("box: mass", mass, "kg")
     sides = as_float(sides)
@@ -37,7 +38,7 @@ def cylinder(
     mass: ArrayLike,
     radius: ArrayLike,
     length: ArrayLike,
-    axis: ArrayLike | Sequence[float] = (0.0, 0.0, 1.0),
+    axis: Numbers = (0.0, 0.0, 1.0),
 ) -> Matrix:
     """Inertia of a cylinder, of a rod where it is thin and of a disc where it is short.
 
