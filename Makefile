@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: demo test experiments notebooks bench lint docs clean
 
-demo: $(VENV)/.ready
+demo: $(VENV)/.experiments
 	$(BIN)/python -m experiments run demo
 
 test: $(VENV)/.ready
@@ -37,6 +37,12 @@ docs: $(VENV)/.docs
 
 clean:
 	rm -rf $(VENV) .jax_cache .pytest_cache .ruff_cache out site
+
+# All that the command line and most experiments need, half of what tests and lint do.
+$(VENV)/.experiments: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --editable '.[experiments]'
+	touch $@
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -1,5 +1,7 @@
 """Solution of small dense linear systems inside a compiled time loop."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -21,9 +23,10 @@ _LARGEST_SUM = 4000
 
 def product(a: Float[Array, "m n"], b: Float[Array, "n p"]) -> Float[Array, "m p"]:
     """Product of two matrices without a call of a library."""
-    if a.shape[0] * b.size <= _LARGEST_SUM:
+    rows = max(1, _LARGEST_SUM // b.size)
+    if a.shape[0] <= rows:
         return jnp.sum(a[:, :, None] * b[None, :, :], axis=1)
-    return jax.lax.map(lambda row: row @ b, a)
+    return jax.lax.map(lambda row: jnp.sum(row[:, None] * b, axis=0), a, batch_size=rows)
 
 
 def _inverse_3(a: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
@@ -37,52 +40,34 @@ def _inverse_3(a: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
     return cofactors.T / jnp.sum(a[0] * cofactors[0])
 
 
-def _padded(a: Array, b: Array) -> Array:
-    """The table [a, b] with rows and columns of the identity, to a multiple of three of them."""
-    n, more = b.shape[0], -b.shape[0] % 3
-    table = jnp.concatenate([a, jnp.zeros((n, more), a.dtype), b], axis=1)
-    if not more:
-        return table
-    last = jnp.concatenate(
-        [jnp.eye(more, n + more, n, a.dtype), jnp.zeros((more, b.shape[1]), a.dtype)], axis=1
-    )
-    return jnp.concatenate([table, last])
-
-
-def _without_pivots(table: Float[Array, "n p"], columns: int) -> Float[Array, "n p"]:
-    # Gauss-Jordan elimination of the first columns by blocks (3, 3) on the diagonal.
+# A table (n, n + m) is a matrix (n, n) and m right-hand sides.
+def _by_blocks(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
+    # Elimination by blocks of up to three rows on the diagonal.
     n = table.shape[0]
-    rows = jnp.arange(n)
+    if n > 3:
+        return _by_halves(table, _by_blocks)
+    square = table[:, :n]
+    if n < 3:
+        square = jnp.eye(3, dtype=table.dtype).at[:n, :n].set(square)
+    return product(_inverse_3(square)[:n, :n], table[:, n:])
 
-    def block(first, table):
-        own = jax.lax.dynamic_slice_in_dim(table, first, 3, axis=0)
-        columns = jax.lax.dynamic_slice_in_dim(table, first, 3, axis=1)
-        square = jax.lax.dynamic_slice_in_dim(own, first, 3, axis=1)
-        own = product(_inverse_3(square), own)
-        is_own = (rows >= first) & (rows < first + 3)
-        # The rows of the block become `own`, the others lose their part in its columns.
-        units = rows[:, None] == (first + jnp.arange(3))[None, :]
-        factors = jnp.where(is_own[:, None], units.astype(table.dtype), -columns)
-        kept = jnp.where(is_own[:, None], 0.0, table)
-        for k in range(3):
-            kept = kept + factors[:, k, None] * own[None, k]
-        return kept
 
-    # A loop, for XLA would compute the entries of blocks in a row again and again.
-    return jax.lax.fori_loop(0, columns // 3, lambda k, table: block(3 * k, table), table)
+def _by_halves(table: Float[Array, "n p"], method: Callable) -> Float[Array, "n m"]:
+    # The first half by blocks, and what it leaves of the second one by the method.
+    first = max(3, table.shape[0] // 6 * 3)
+    upper = _by_blocks(table[:first])
+    last = method(table[first:, first:] - product(table[first:, :first], upper))
+    rest = table.shape[0] - first
+    return jnp.concatenate([upper[:, rest:] - product(upper[:, :rest], last), last])
 
 
 def _eliminate_by_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
     # All of a small matrix; of a larger one the first half, which holds no constraint, and the
     # rest with pivots, for constraints may be redundant.
-    n = b.shape[0]
-    if n <= _ELIMINATION_LIMIT:
-        table = _padded(a, b)
-        return _without_pivots(table, table.shape[0])[:n, table.shape[0] :]
-    half = n // 6 * 3
-    table = _without_pivots(jnp.concatenate([a, b], axis=1), half)
-    last = _eliminate(table[half:, half:n], table[half:, n:])
-    return jnp.concatenate([table[:half, n:] - product(table[:half, half:n], last), last])
+    table = jnp.concatenate([a, b], axis=1)
+    if b.shape[0] <= _ELIMINATION_LIMIT:
+        return _by_blocks(table)
+    return _by_halves(table, lambda rest: _eliminate(*jnp.split(rest, [rest.shape[0]], axis=1)))
 
 
 def solve_roughly(a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"]) -> Float[Array, " n"]:
