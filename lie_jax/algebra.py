@@ -1,6 +1,6 @@
 """Products of 3-vectors, 3x3 matrices and quaternions in the form that XLA compiles best.
 
-Every product is a multiplication followed by a sum against a constant structure tensor. Inside a
+Most are a multiplication followed by a sum, some against a constant structure tensor. Inside a
 compiled time loop this avoids concatenations (slow as soon as the step is batched, by `vmap` or by
 forward-mode derivatives) and gathers (whose reverse mode is a scatter), and its derivatives have
 the same form.
@@ -17,14 +17,6 @@ from jaxtyping import Array, Float
 EPSILON = np.zeros((3, 3, 3))
 EPSILON[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1.0
 EPSILON[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
-
-# HAMILTON[i, j, k] q_k p_j gives component i of the Hamilton product p q.
-HAMILTON = np.zeros((4, 4, 4))
-HAMILTON[0, 0, 0] = 1.0
-HAMILTON[0, 1:, 1:] = -np.eye(3)
-HAMILTON[1:, 0, 1:] = np.eye(3)
-HAMILTON[1:, 1:, 0] = np.eye(3)
-HAMILTON[1:, 1:, 1:] = EPSILON
 
 
 def as_float(value: Any) -> Array:
@@ -61,7 +53,7 @@ def hat(x: Float[Array, "3"]) -> Float[Array, "3 3"]:
 
 def cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
     """Vector product `a × b`."""
-    # The exception: joined once, at the end, components cost half of the products with the tensor.
+    # An exception: joined once, at the end, components cost half of the products with the tensor.
     # Only in the columns of a Jacobian inside a loop is `matvec(hat(a), b)` the faster one.
     a1, a2, a3 = jax.lax.unstack(a)
     b1, b2, b3 = jax.lax.unstack(b)
@@ -70,8 +62,10 @@ def cross(a: Float[Array, "3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
 
 def hamilton_product(p: Float[Array, "4"], q: Float[Array, "4"]) -> Float[Array, "4"]:
     """Hamilton product of two quaternions, scalar first."""
-    left = jnp.sum(jnp.asarray(HAMILTON, p.dtype) * p[None, :, None], axis=1)
-    return matvec(left, q)
+    w, x = parted(p, 1)
+    u, y = parted(q, 1)
+    real = w * u - jnp.sum(x * y, keepdims=True)
+    return jnp.concatenate([real, w * y + u * x + cross(x, y)])
 
 
 def parted(x: Float[Array, " n"], first: int) -> tuple[Float[Array, " first"], Float[Array, " m"]]:
