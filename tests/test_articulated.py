@@ -12,7 +12,6 @@ from numpy.testing import assert_allclose
 import lie_jax
 from models import three_bodies
 from tests import mechanisms
-from tests.compiling import QUICK
 
 # Rounding in forces of some hundred newtons.
 FORCE_ROUNDING = 1e-11
@@ -68,7 +67,7 @@ def test_forest_moves_as_in_maximal_coordinates(forest, joints):
         )
     maximal, _ = lie_jax.assemble(mechanism, lie_jax.SE3())
 
-    @functools.partial(jax.jit, compiler_options=QUICK)
+    @jax.jit
     @jax.vmap
     def residuals(q, v):
         t = jnp.asarray(T)

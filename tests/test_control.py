@@ -12,7 +12,6 @@ from scipy.optimize import lsq_linear
 import lie_jax
 from lie_jax import control, quaternion
 from lie_jax.spaces import Rn
-from tests.compiling import QUICK
 
 DT, STEPS = 0.1, 40
 
@@ -199,7 +198,7 @@ def test_turns_about_principal_axes_cost_what_the_double_integrator_costs():
         )  # fmt: skip
 
     targets = jax.vmap(quaternion.exp)(TURN * jnp.eye(3))
-    best = jax.jit(jax.vmap(turn), compiler_options=QUICK)(targets)
+    best = jax.jit(jax.vmap(turn))(targets)
     held = TURN_STEPS**2 / (TURN_STEPS**2 - 1)
     assert np.all(np.asarray(best.converged))
     assert_allclose(best.cost, 6.0 * np.square(MOMENTS) * TURN**2 * held, rtol=1e-8)

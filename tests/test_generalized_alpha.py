@@ -16,7 +16,6 @@ from lie_jax import linear, redundancy
 from lie_jax.integrators import alpha_step
 from models import bricard, double_pendulum, heavy_top
 from tests import mechanisms
-from tests.compiling import QUICK
 
 # [S3] prints two digits; those of the code behind it are known to three.
 COUNT_DIGITS = 0.0006
@@ -197,7 +196,7 @@ def test_redundant_constraints_change_nothing_but_the_multipliers(index):
             run = simulated(scale)
             return run.q[-1, 1] + run.v[-1, 5], run
 
-        both = jax.jit(jax.value_and_grad(last, has_aux=True), compiler_options=QUICK)
+        both = jax.jit(jax.value_and_grad(last, has_aux=True))
         (_, run), gradient = both(1.0)
         runs.append(run)
         gradients.append(float(gradient))

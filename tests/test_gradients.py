@@ -1,7 +1,5 @@
 """Gradients of whole trajectories with respect to the physical parameters and the initial state."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +10,6 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import newton
 from models import heavy_top
-from tests.compiling import QUICK
 from tests.test_integrators import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 # Central differences of sixth order at this step: truncation and rounding both stay below 1e-8.
@@ -75,7 +72,6 @@ def _objective(case):
 WEIGHTS = {1: 45, 2: -9, 3: 1, -1: -45, -2: 9, -3: -1}
 
 
-@functools.cache
 def _around(case):
     """The parameters and those shifted along each axis (7 n, n), and what comes from one program.
 
@@ -90,7 +86,7 @@ def _around(case):
     shifts = DIFFERENCE_STEP * np.kron(np.asarray([0, *WEIGHTS])[:, None], np.eye(n))
     points = PARAMETERS[None] + shifts
     axes = jnp.tile(jnp.eye(n), (len(WEIGHTS) + 1, 1))
-    found = jax.jit(jax.vmap(along), compiler_options=QUICK)(points, axes)
+    found = jax.jit(jax.vmap(along))(points, axes)
     (value, gradient), (slope, product) = jax.tree.map(
         lambda x: np.asarray(x).reshape(len(WEIGHTS) + 1, n, *x.shape[1:]), found
     )
@@ -122,7 +118,7 @@ def _errors_by_parameter(got, expected):
     ],
 )
 def test_first_and_second_derivatives_agree_with_differences_and_with_each_other(case):
-    _, values, gradients, slopes, products = _around(case)
+    points, values, gradients, slopes, products = _around(case)
     for name, error in _errors_by_parameter(gradients[0, 0], slopes[0]).items():
         assert error < AGREEMENT_OF_MODES, name
     for name, error in _errors_by_parameter(slopes[0], _differences(values)).items():
@@ -131,16 +127,10 @@ def test_first_and_second_derivatives_agree_with_differences_and_with_each_other
     for product, expected in zip(products[0], _differences(gradients), strict=True):
         for name, error in _errors_by_parameter(product, expected).items():
             assert error < AGREEMENT_OF_HESSIANS, name
-
-
-@pytest.mark.parametrize("case", ["RKMK4", "generalized-α"])
-def test_a_batch_equals_single_runs(case):
-    points, values, *_ = _around(case)
+    # Of a batch; alone, with rounding of another order of summation, grown over the trajectory.
     some = slice(None, None, 9)
-    single = jax.jit(_objective(case), compiler_options=QUICK)
-    # Rounding of another order of summation, grown over the trajectory.
-    expected = [single(p) for p in points[some]]
-    assert_allclose(values.reshape(-1)[some], expected, rtol=1e-11)
+    single = jax.jit(_objective(case))
+    assert_allclose(values.reshape(-1)[some], [single(p) for p in points[some]], rtol=1e-11)
 
 
 def _roots(search):
@@ -251,7 +241,6 @@ def test_second_derivatives_of_adaptive_runs_hold_the_steps_in_loops_too():
     modes = {"f": jax.jacfwd, "r": jax.grad}
     got = jax.jit(
         lambda: {x + y: modes[x](modes[y](looped))(one) for x, y in ("ff", "fr", "rr")},
-        compiler_options=QUICK,
     )()
     for name, value in got.items():
         assert_allclose(value, got["ff"], rtol=1e-12, err_msg=name)

@@ -1,6 +1,5 @@
 """Models of other tools: against MuJoCo's own dynamics."""
 
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +12,6 @@ import pytest
 
 import lie_jax
 from lie_jax import io
-from tests.compiling import QUICK
 
 # Of the largest entry; accelerations carry the condition of mass matrices, 2e2 to 7e3, once 2e9.
 CLOSE = 1e-10
@@ -172,7 +170,7 @@ def _check(imported: io.ImportedModel, model: mujoco.MjModel) -> None:
         expected.append((matrix, force, acceleration, force, 0.5 * v @ matrix @ v))
     inputs = jnp.zeros(len(imported.actuators))
 
-    @partial(jax.jit, compiler_options=QUICK)
+    @jax.jit
     @jax.vmap
     def ours(q, v):
         return (
@@ -284,7 +282,7 @@ def test_inputs_are_forces_of_the_actuators(mjcf):
     mujoco.mj_forward(model, data)
     system, state = lie_jax.assemble(mjcf.mechanism, lie_jax.Minimal())
     inputs = jnp.asarray([mjcf.actuators[0].gain * 0.3, 0.0])
-    force = jax.jit(lambda *given: system.force(*given), compiler_options=QUICK)
+    force = jax.jit(lambda *given: system.force(*given))
     with_input, without = (
         force(0.0, state.q, state.v, u) for u in (inputs, jnp.zeros_like(inputs))
     )

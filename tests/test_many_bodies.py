@@ -19,7 +19,6 @@ from lie_jax.mechanics.formulations.absolute import RigidBodySystem
 from lie_jax.system import accelerations_and_multipliers
 from models import chain
 from tests import mechanisms
-from tests.compiling import QUICK
 
 # Rounding in solutions of some hundred equations, relative to the largest entry.
 SOLVED = 1e-10
@@ -117,7 +116,7 @@ def test_blocks_are_those_of_the_full_matrix(name):
             jnp.linalg.solve(full.T, b),
         )
 
-    ours, theirs, transposed, expected = jax.jit(both, compiler_options=QUICK)(y, b)
+    ours, theirs, transposed, expected = jax.jit(both)(y, b)
     for k, (a, c) in enumerate(zip((*ours, transposed), (*theirs, expected), strict=True)):
         slack = ROUNDING if k in (0, 1, 3) else SOLVED
         assert_allclose(a, c, rtol=0, atol=slack * np.max(np.abs(c), initial=0.0))
@@ -151,7 +150,7 @@ def test_derivatives_of_a_step_are_those_of_the_full_matrix():
 
         return jax.jvp(jax.value_and_grad(cost), (system.gravity,), (direction,))
 
-    ours, theirs = (jax.jit(all_of, compiler_options=QUICK)(s) for s in (system, _full(system)))
+    ours, theirs = (jax.jit(all_of)(s) for s in (system, _full(system)))
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         assert_allclose(a, b, rtol=0, atol=RUN * np.max(np.abs(b)))
     (_, gradient), (slope, product) = ours
@@ -167,7 +166,7 @@ def test_modified_newton_keeps_factors():
         integrator = lie_jax.GeneralizedAlpha(0.8, newton=newton)
         return lie_jax.simulate(system, integrator, state, dt=2e-3, steps=5, throw=False)
 
-    both = jax.jit(lambda: [end("full"), end("modified")], compiler_options=QUICK)
+    both = jax.jit(lambda: [end("full"), end("modified")])
     ends = both()
     assert_allclose(ends[0].q[-1], ends[1].q[-1], rtol=0, atol=RUN)
     assert np.sum(ends[1].stats.newton_iterations) > np.sum(ends[0].stats.newton_iterations)

@@ -52,7 +52,7 @@ def test_documentation(page, tmp_path, monkeypatch):
     with warned if page == "identification.md" else contextlib.nullcontext():
         names = _run(ROOT / "docs" / page)
     if page == "index.md":
-        energy = np.asarray(names["energy"])
+        energy = np.asarray(names["kinetic"] + names["potential"])
         # Friction takes energy, and nothing else does.
         assert np.all(np.diff(energy) < 1e-6)
     elif page == "first_steps.md":

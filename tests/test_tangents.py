@@ -21,7 +21,6 @@ from models import (
     three_bodies,
 )
 from tests import mechanisms
-from tests.compiling import QUICK
 
 # Models are in R3SO3, the mechanism with many kinds of elements in SE3 with rotation vectors.
 FORMULATIONS = {
@@ -109,7 +108,7 @@ def _point(system, state):
 
 def _compiled(function, *arguments):
     # What runs once is not worth the optimisation of its code, a third of the time.
-    return jax.jit(function, compiler_options=QUICK)(*arguments)
+    return jax.jit(function)(*arguments)
 
 
 def _assembled(system, q, v, *rest):
