@@ -196,7 +196,16 @@ def solve_constrained(
         tree = a.regularized()
         first = tree.solve(b)
         return first + tree.solve(b - a.matvec(first))
+    return jax.lax.custom_linear_solve(
+        lambda x: a @ x,
+        b,
+        solve=lambda _, b: _solve_constrained(a, b, rows),
+        transpose_solve=lambda _, b: _solve_constrained(a.T, b, rows),
+    )
+
+
+def _solve_constrained(a: Array, b: Array, rows: int) -> Array:
     n, change = a.shape[0] - rows, _regularization(a, rows)
     columns = jnp.eye(a.shape[0], dtype=a.dtype)[:, n:]
-    both = solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))
+    both = _solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))
     return both[:, 0] - both[:, 1:] @ (change * both[:, 0])[n:]

@@ -10,14 +10,15 @@ of both along velocities and λ the multipliers. u is the vector of inputs, or N
 """
 
 import abc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from lie_jax import calculus, checks, linear
+from lie_jax import calculus, checks, derivatives, linear
 from lie_jax.algebra import as_float
 from lie_jax.block_trees import BlockTree
 from lie_jax.spaces import AbstractSpace
@@ -230,12 +231,20 @@ def _saddle(system: AbstractSystem, t: Time, q: Configuration) -> Array | BlockT
     return jnp.block([[system.mass_matrix(q), b.T], [b, none]])
 
 
+def _solution(system: AbstractSystem, t: Array, q: Array, right: Array) -> Accelerations:
+    matrix = _saddle(system, t, q)
+    if not system.nc:
+        return Accelerations(linear.solve(matrix, right), jnp.zeros(0, q.dtype))
+    x = linear.solve_constrained(matrix, right, system.nc)
+    return Accelerations(x[: system.nv], x[system.nv :])
+
+
 def smallest_change(
     system: AbstractSystem, t: Array, q: Configuration, rates: Multipliers
 ) -> Velocity:
     """The velocity x with B x = rates that has the least kinetic energy."""
     right = jnp.concatenate([jnp.zeros(system.nv, q.dtype), rates])
-    return linear.solve_constrained(_saddle(system, t, q), right, system.nc)[: system.nv]
+    return _solution(system, t, q, right).acceleration
 
 
 def accelerations_and_multipliers(
@@ -252,33 +261,54 @@ def accelerations_and_multipliers(
     with critical damping; velocity constraints obey Ψ̇ + γ Ψ = 0. Redundant constraints
     have multipliers near those of minimum norm.
     """
-    t = jnp.asarray(t, q.dtype)
-    if not system.nc:
-        return Accelerations(
-            linear.solve(_saddle(system, t, q), system.force(t, q, v, u)),
-            jnp.zeros(0, q.dtype),
-        )
-    drift = _drift(system, t, q, v, stabilization)
-    right = jnp.concatenate([system.force(t, q, v, u), -drift])
-    solution = linear.solve_constrained(_saddle(system, t, q), right, system.nc)
-    return Accelerations(solution[: system.nv], solution[system.nv :])
+    args = system, jnp.asarray(t, q.dtype), q, v, u, stabilization
+    # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
+    return derivatives.by_rule(_solved(*derivatives.held(args)), _change_of_solution, args)
 
 
-def _drift(system: AbstractSystem, t: Array, q: Array, v: Array, stabilization) -> Array:
-    # What the differentiated constraints have beside B v̇.
-    space, stabilized = system.space, checks.traced(stabilization) or bool(stabilization)
-    drift = calculus.second_time_derivative_at_rest(space, system.constraint, t, q, v)
-    if stabilized:
-        rate = calculus.time_derivative(space, system.constraint, t, q, v)
-        drift = drift + stabilization * (2.0 * rate + stabilization * system.constraint(t, q))
-    if not system.velocity_rows:
-        return drift
-    velocity = calculus.time_derivative(
-        space, lambda t, q: system.velocity_constraint(t, q, v), t, q, v
-    )
-    if stabilized:
-        velocity = velocity + stabilization * system.velocity_constraint(t, q, v)
-    return jnp.concatenate([drift, velocity])
+def _solved(
+    system: AbstractSystem, t: Array, q: Array, v: Array, u: Inputs, stabilization: float | Array
+) -> Accelerations:
+    right = system.force(t, q, v, u)
+    if system.nc:
+        at_rest = jnp.zeros_like(v)
+        drift = _constraint_accelerations(system, t, q, v, at_rest, stabilization)
+        right = jnp.concatenate([right, -drift])
+    return _solution(system, t, q, right)
+
+
+def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accelerations:
+    def defect(args):
+        system, t, q, v, u, stabilization = args
+        dynamic = system.residual(t, q, v, *found, u)
+        if not system.nc:
+            return dynamic
+        rows = _constraint_accelerations(system, t, q, v, found.acceleration, stabilization)
+        return jnp.concatenate([dynamic, rows])
+
+    system, t, q, *_ = args
+    _, change = eqx.filter_jvp(defect, (args,), (changes,))
+    return _solution(system, t, q, -change)
+
+
+def _constraint_accelerations(
+    system: AbstractSystem,
+    t: Array,
+    q: Array,
+    v: Array,
+    acceleration: Array,
+    stabilization: float | Array,
+) -> Array:
+    # Second time derivatives of positions, first ones of velocity constraints, and the feedback.
+    tangents = jnp.ones_like(t), system.space.lift(q, v), acceleration
+    rates, result = jax.jvp(system.constraint_rate, (t, q, v), tangents)
+    if not checks.traced(stabilization) and not bool(stabilization):
+        return result
+    double = np.ones(system.nc)
+    double[: system.nc - system.velocity_rows] = 2.0
+    none = jnp.zeros(system.velocity_rows, q.dtype)
+    position = jnp.concatenate([system.constraint(t, q), none])
+    return result + stabilization * (double * rates + stabilization * position)
 
 
 class Projected(NamedTuple):
