@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from lie_jax import checks
+from lie_jax import checks, derivatives
 from lie_jax.system import AbstractSystem
 from lie_jax.trajectory import Result, Trajectory
 
@@ -21,11 +21,15 @@ def redundant(
         return jnp.zeros((), bool)
     if system.nc > system.nv:
         return jnp.ones((), bool)
-    q = jax.lax.stop_gradient(q)
-    tree = jax.lax.stop_gradient(system.saddle_tree(t, q))
+    return _redundant(*derivatives.held((system, t, q)))
+
+
+@eqx.filter_jit
+def _redundant(system: AbstractSystem, t: Array, q: Array) -> Array:
+    tree = system.saddle_tree(t, q)
     if tree is not None:
         return tree.smallest_row() < _dependent(q.dtype)
-    b = jax.lax.stop_gradient(system.constraint_jacobian(t, q))
+    b = system.constraint_jacobian(t, q)
     # Columns and rows of one length: the rank must not depend on units and sizes.
     columns = _unit(b.T).T
     smallest = jnp.linalg.svd(_unit(columns), compute_uv=False)[-1]
