@@ -38,16 +38,6 @@ def time_derivative(
     return jax.jvp(function, (t, q), (jnp.ones_like(t), space.lift(q, v)))[1]
 
 
-def second_time_derivative_at_rest(
-    space: AbstractSpace, function: Callable, t: Time, q: Configuration, v: Velocity
-) -> Array:
-    """The part of the second time derivative of function(t, q) that does not depend on v̇.
-
-    With B the Jacobian along velocities, d²/dt² function = B v̇ + this.
-    """
-    return time_derivative(space, lambda t, q: time_derivative(space, function, t, q, v), t, q, v)
-
-
 def pulled_back(system: Any, t: Time, q: Configuration, multipliers: Array) -> Velocity:
     """Bᵀλ (nv,) of a system whose velocities are q̇, without its Jacobian B."""
     rows = multipliers.shape[0] - system.velocity_rows

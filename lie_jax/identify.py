@@ -110,6 +110,8 @@ class Identification(eqx.Module):
             lines.append(f"{name:{width}}  {value:12.6g}  {error:14.2g}")
         end = "converged" if self.converged else "NOT converged"
         ratio = float(jnp.sqrt(self.statistics.reduced_chi_squared))
+        if self._noise_is_known and not ratio <= _LARGE:
+            end += ", NOT fitted"
         size = f"{ratio:.3g} times the noise" if self._noise_is_known else f"{ratio:.3g} (rms)"
         lines.append(f"{end}, iterations: {len(self.history.cost)}, residuals: {size}")
         return "\n".join(lines)

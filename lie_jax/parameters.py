@@ -64,6 +64,8 @@ def parameters(where: str, start: PyTree, transforms: PyTree) -> Parameters:
 def _each(where: str, transforms: PyTree, start: PyTree) -> list[Callable]:
     """The transform of each leaf."""
     if not is_prefix(transforms, start):
+        if isinstance(start, dict) and isinstance(transforms, dict):
+            _check_names(where, transforms, start)
         raise ValueError(
             f"{where}(transforms=) is {transforms!r}, no prefix of the start values "
             f"{jax.tree.structure(start)}: give one transform for all, or one for each entry."
@@ -71,6 +73,19 @@ def _each(where: str, transforms: PyTree, start: PyTree) -> list[Callable]:
     return jax.tree.leaves(
         jax.tree.map(lambda t, part: jax.tree.map(lambda _: t, part), transforms, start)
     )
+
+
+def _check_names(where: str, transforms: dict, start: dict) -> None:
+    for names, others, what in (
+        (start, transforms, "no entry for"),
+        (transforms, start, "an entry for"),
+    ):
+        different = [name for name in names if name not in others]
+        if different:
+            raise ValueError(
+                f"{where}(transforms=) has {what} {different[0]!r}; it must have one for each of "
+                f"the parameters {', '.join(map(repr, start))}, or be one transform for all."
+            )
 
 
 def is_prefix(prefix: PyTree, tree: PyTree) -> bool:

@@ -232,10 +232,7 @@ def _saddle(system: AbstractSystem, t: Time, q: Configuration) -> Array | BlockT
 
 
 def _solution(system: AbstractSystem, t: Array, q: Array, right: Array) -> Accelerations:
-    matrix = _saddle(system, t, q)
-    if not system.nc:
-        return Accelerations(linear.solve(matrix, right), jnp.zeros(0, q.dtype))
-    x = linear.solve_constrained(matrix, right, system.nc)
+    x = linear.solve_constrained(_saddle(system, t, q), right, system.nc)
     return Accelerations(x[: system.nv], x[system.nv :])
 
 
@@ -261,7 +258,11 @@ def accelerations_and_multipliers(
     with critical damping; velocity constraints obey Ψ̇ + γ Ψ = 0. Redundant constraints
     have multipliers near those of minimum norm.
     """
-    args = system, jnp.asarray(t, q.dtype), q, v, u, stabilization
+    t = jnp.asarray(t, q.dtype)
+    if not system.nc:
+        found = linear.solve(system.mass_matrix(q), system.force(t, q, v, u))
+        return Accelerations(found, jnp.zeros(0, q.dtype))
+    args = system, t, q, v, u, stabilization
     # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
     return derivatives.by_rule(_solved(*derivatives.held(args)), _change_of_solution, args)
 
@@ -269,11 +270,8 @@ def accelerations_and_multipliers(
 def _solved(
     system: AbstractSystem, t: Array, q: Array, v: Array, u: Inputs, stabilization: float | Array
 ) -> Accelerations:
-    right = system.force(t, q, v, u)
-    if system.nc:
-        at_rest = jnp.zeros_like(v)
-        drift = _constraint_accelerations(system, t, q, v, at_rest, stabilization)
-        right = jnp.concatenate([right, -drift])
+    drift = _constraint_accelerations(system, t, q, v, jnp.zeros_like(v), stabilization)
+    right = jnp.concatenate([system.force(t, q, v, u), -drift])
     return _solution(system, t, q, right)
 
 
@@ -281,8 +279,6 @@ def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accele
     def defect(args):
         system, t, q, v, u, stabilization = args
         dynamic = system.residual(t, q, v, *found, u)
-        if not system.nc:
-            return dynamic
         rows = _constraint_accelerations(system, t, q, v, found.acceleration, stabilization)
         return jnp.concatenate([dynamic, rows])
 

@@ -189,6 +189,12 @@ CASES = {
     "noise structure": (lambda: _fit(noise={"a": 1.0}), "'a'", "no prefix", "one number"),
     "transforms structure": (
         lambda: _fit(transforms={"a": transforms.free}), "'a'", "no prefix", "one transform"),
+    "transform forgotten": (
+        lambda: _fit(start={"a": 1.0, "b": 2.0}, transforms={"a": transforms.free}),
+        "no entry for 'b'", "'a', 'b'"),
+    "transform of nothing": (
+        lambda: _fit(start={"a": 1.0}, transforms={"a": transforms.free, "b": transforms.free}),
+        "an entry for 'b'", "parameters 'a'"),
 }  # fmt: skip
 
 # Values of a wrong type: in the tests the type checker would complain first, so that these run in

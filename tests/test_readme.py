@@ -60,6 +60,13 @@ def test_documentation(page, tmp_path, monkeypatch):
         for name, value in truth.items():
             off = abs(float(fit.estimates[name]) - value)
             assert off < 4 * float(fit.standard_errors[name]) < 0.05 * value, name
+        text = (ROOT / "docs" / page).read_text()
+        printed = dict(re.findall(r"^(\w+) +([\d.e-]+) +[\d.e-]+$", text, flags=re.MULTILINE))
+        assert set(printed) == set(truth)
+        for name, number in printed.items():
+            np.testing.assert_allclose(float(number), fit.estimates[name], rtol=1e-5)
+        (number,) = re.findall(r"print\(slope\)  # (.*)", text)
+        np.testing.assert_allclose(float(number), names["slope"], rtol=5e-3)
         swing = names["swing"]
         difference = (swing(0.3 + 1e-6) - swing(0.3 - 1e-6)) / 2e-6
         np.testing.assert_allclose(names["slope"], difference, rtol=1e-6)
