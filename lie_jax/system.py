@@ -260,7 +260,7 @@ def accelerations_and_multipliers(
     """
     t = jnp.asarray(t, q.dtype)
     if not system.nc:
-        found = linear.solve(system.mass_matrix(q), system.force(t, q, v, u))
+        found = linear.solve(_saddle(system, t, q), system.force(t, q, v, u))
         return Accelerations(found, jnp.zeros(0, q.dtype))
     args = system, t, q, v, u, stabilization
     # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
@@ -300,7 +300,7 @@ def _constraint_accelerations(
     rates, result = jax.jvp(system.constraint_rate, (t, q, v), tangents)
     if not checks.traced(stabilization) and not bool(stabilization):
         return result
-    double = np.ones(system.nc)
+    double = np.ones(system.nc, q.dtype)
     double[: system.nc - system.velocity_rows] = 2.0
     none = jnp.zeros(system.velocity_rows, q.dtype)
     position = jnp.concatenate([system.constraint(t, q), none])

@@ -88,10 +88,10 @@ class Pendulum(AbstractSystem):
         return 1
 
     def mass_matrix(self, q):
-        return self.mass * jnp.eye(2)
+        return self.mass * jnp.eye(2, dtype=q.dtype)
 
     def force(self, t, q, v, u):
-        return jnp.stack([0.3 * jnp.ones(()), -9.81 * self.mass])
+        return jnp.stack([jnp.full_like(self.mass, 0.3), -9.81 * self.mass])
 
     def constraint(self, t, q):
         return jnp.sum(q * q)[None] - 1.0
@@ -128,6 +128,13 @@ def test_baumgarte_makes_a_violation_decay_critically():
     left = jax.vmap(system.constraint, (None, 0))(0.0, trajectory.q)[:, 0]
     t = trajectory.t
     assert_allclose(left, OFF * (1.0 + rate * t) * jnp.exp(-rate * t), atol=1e-4 * OFF)
+
+    def found(system, off, stabilization):
+        return stabilization.accelerations(system, jnp.zeros((), off.q.dtype), off, None)
+
+    given = system, off, integrator.stabilization
+    single = jax.tree.map(lambda x: x.astype(jnp.float32), given)
+    assert {x.dtype for x in jax.tree.leaves(jax.eval_shape(found, *single))} == {jnp.float32.dtype}
 
 
 def test_derivatives_go_through_the_projection():
