@@ -164,10 +164,11 @@ def forward_dynamics(
 
 def mass_matrix(body: MassProperties, rotation: Matrix) -> Float[Array, "6 6"]:
     """Mass matrix for hybrid velocities (ṙ, ω)."""
-    skew = algebra.hat(body.center_of_mass)
     identity = jnp.eye(3, dtype=rotation.dtype)
-    coupling = -body.mass * algebra.matmul(rotation, skew)
-    about_origin = inertia_about_origin(body.mass, body.inertia, body.center_of_mass)
+    # That of the kinetic energy also where the matrix is no rotation, as in some coordinates.
+    arm = algebra.matmul(rotation, algebra.hat(body.center_of_mass))
+    coupling = -body.mass * arm
+    about_origin = body.inertia + body.mass * algebra.matmul(arm.T, arm)
     return jnp.block([[body.mass * identity, coupling], [coupling.T, about_origin]])
 
 
