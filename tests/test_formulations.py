@@ -342,3 +342,18 @@ def test_a_body_that_turns_into_the_singularity_ends_the_run_there(formulation, 
     # β = 2 t reaches π/2 between 0.78 and 0.79 s.
     assert_allclose(run.stats.end_time, 0.78, atol=1e-12)
     assert_allclose(run.q[78, 4], 1.56, atol=1e-9)
+
+
+def test_mass_matrix_is_that_of_the_residual_off_the_unit_sphere():
+    """Euler parameters leave it within a step; derivatives of accelerations rely on both."""
+    inertia = np.diag([0.2, 0.3, 0.25])
+    body = lie_jax.Body("a", 2.0, inertia, center_of_mass=(0.3, -0.2, 0.5))
+    formulation = lie_jax.EulerParameters(normalized=False)
+    system, state = lie_jax.assemble(lie_jax.Mechanism([body]), formulation)
+    q, v = 1.001 * (state.q + 0.1), jnp.zeros(system.nv)
+
+    def needed(dv):
+        return system.residual(0.0, q, v, dv, jnp.zeros(system.nc), None)
+
+    mass = jax.jit(jax.jacfwd(needed))(v)
+    assert_allclose(mass, system.mass_matrix(q), atol=1e-14)  # rounding of sums of order one

@@ -63,6 +63,7 @@ def test_documentation(page, tmp_path, monkeypatch):
         text = (ROOT / "docs" / page).read_text()
         printed = dict(re.findall(r"^(\w+) +([\d.e-]+) +[\d.e-]+$", text, flags=re.MULTILINE))
         assert set(printed) == set(truth)
+        # To the digits that the page prints.
         for name, number in printed.items():
             np.testing.assert_allclose(float(number), fit.estimates[name], rtol=1e-5)
         (number,) = re.findall(r"print\(slope\)  # (.*)", text)
