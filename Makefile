@@ -5,13 +5,25 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test experiments notebooks bench lint docs clean
+# The newest interpreter that is installed, for which pip finds the newest JAX.
+NEWEST = $(firstword $(foreach minor,14 13 12 11,$(foreach python,\
+	python3.$(minor) $(wildcard $(HOME)/.pyenv/versions/3.$(minor).*/bin/python),\
+	$(shell $(python) -c "print('$(python)')" 2>/dev/null))))
+
+.PHONY: demo test smoke test-newest smoke-newest experiments notebooks bench lint docs clean
 
 demo: $(VENV)/.experiments
 	$(BIN)/python -m experiments run demo
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest
+
+# What a new release of JAX breaks first.
+smoke: $(VENV)/.ready
+	$(BIN)/python -m pytest -m smoke tests/test_smoke.py
+
+test-newest smoke-newest:
+	$(MAKE) $(@:-newest=) PYTHON=$(NEWEST) VENV=.venv-newest
 
 experiments: $(VENV)/.peers notebooks
 	$(BIN)/python -m experiments run all
@@ -36,7 +48,7 @@ docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) .jax_cache .pytest_cache .ruff_cache out site
+	rm -rf .venv .venv-newest .jax_cache .pytest_cache .ruff_cache out site
 
 # All that the command line and most experiments need, half of what tests and lint do.
 $(VENV)/.experiments: pyproject.toml

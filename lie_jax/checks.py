@@ -10,11 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax import algebra
+from lie_jax import algebra, jax_internals
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,7 +24,7 @@ INPUT_SLACK = 1e-8
 
 def traced(*values: Any) -> bool:
     """Whether any array in the values is a tracer."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(values))
+    return any(jax_internals.is_traced(leaf) for leaf in jax.tree.leaves(values))
 
 
 def one_of(name: str, value: Any, allowed: Sequence[Any]) -> None:

@@ -5,9 +5,8 @@ import warnings
 from pathlib import Path
 
 import jax
-from jax._src import xla_bridge
 
-from lie_jax import checks
+from lie_jax import checks, jax_internals
 
 _warned = False
 
@@ -51,7 +50,7 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
     if not missing:
         return
     wanted = " ".join([*flags, *missing])
-    if xla_bridge.backends_are_initialized():
+    if jax_internals.has_computed():
         raise RuntimeError(
             "lie_jax.configure_cpu was called after JAX had computed something, when XLA no longer "
             "reads its flags: call it right after the imports, before arrays are made, or start "

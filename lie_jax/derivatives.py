@@ -5,14 +5,15 @@ mode: a second derivative, in either mode, then goes through what the rule was w
 Rules of primitives are never forgotten.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
+
+from lie_jax import jax_internals
 
 
 def held(tree: Any) -> Any:
@@ -70,40 +71,45 @@ def by_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameters: Any) 
             rule(jax.tree.unflatten(form, values), eqx.combine(arrays, rest), changes)
         )
 
-    found = _by_rule.bind(*leaves, *flat, rule=flat_rule, count=len(leaves))
+    found = _by_rule()(*leaves, *flat, rule=flat_rule, count=len(leaves))
     return jax.tree.unflatten(form, found)
 
 
+@functools.cache
+def _by_rule() -> Callable:
+    return jax_internals.pass_through("by_rule", _values, _batched, _jvp)
+
+
+def _values(*arguments, rule, count):
+    return arguments[:count]
+
+
 def _jvp(primals, tangents, *, rule, count):
-    values = _by_rule.bind(*primals, rule=rule, count=count)
-    changes = [None if type(x) is ad.Zero else x for x in tangents[count:]]
+    values = _by_rule()(*primals, rule=rule, count=count)
+    changes = tangents[count:]
     if all(change is None for change in changes):
-        return values, [ad.Zero(jax.typeof(x).to_tangent_aval()) for x in values]
+        return values, [None] * count
     return values, rule(values, primals[count:], changes)
 
 
 def _batched(arguments, axes, *, rule, count):
-    over = [None if axis is batching.not_mapped else 0 for axis in axes]
-    size = next(x.shape[axes[i]] for i, x in enumerate(arguments) if over[i] == 0)
+    size = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
+
+    def at_front(x, axis):
+        if axis is None:
+            return jnp.broadcast_to(x, (size, *jnp.shape(x)))
+        return jnp.moveaxis(x, axis, 0)
+
     # Values are mapped in any case: their changes are, if a parameter is.
     arguments = [
-        batching.bdim_at_front(x, axes[i], size) if i < count or over[i] == 0 else x
-        for i, x in enumerate(arguments)
+        at_front(x, axis) if i < count or axis is not None else x
+        for i, (x, axis) in enumerate(zip(arguments, axes, strict=True))
     ]
-    over = over[count:]
+    over = [None if axis is None else 0 for axis in axes[count:]]
 
     def rule_of_each(values, numbers, tangents):
         each = [None if x is None else axis for x, axis in zip(tangents, over, strict=True)]
         mapped = jax.vmap(rule, in_axes=(0, over, each), axis_size=size)
         return mapped(list(values), list(numbers), list(tangents))
 
-    return _by_rule.bind(*arguments, rule=rule_of_each, count=count), [0] * count
-
-
-_by_rule = Primitive("by_rule")
-_by_rule.multiple_results = True
-_by_rule.def_impl(lambda *arguments, rule, count: list(arguments[:count]))
-_by_rule.def_abstract_eval(lambda *arguments, rule, count: list(arguments[:count]))
-ad.primitive_jvps[_by_rule] = _jvp
-batching.primitive_batchers[_by_rule] = _batched
-mlir.register_lowering(_by_rule, lambda context, *arguments, rule, count: arguments[:count])
+    return _by_rule()(*arguments, rule=rule_of_each, count=count), [0] * count

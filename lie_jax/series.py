@@ -9,15 +9,15 @@ usual small thresholds spoil the derivatives. Both branches get an argument that
 so that the branch not taken cannot put a NaN into a derivative.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from math import factorial, perm
 
 import jax
-import jax.core
 import jax.numpy as jnp
-from jax.extend.core import Primitive
-from jax.interpreters import batching, mlir
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
+
+from lie_jax import jax_internals
 
 Scalar = Float[Array, ""]
 
@@ -81,9 +81,9 @@ def c3(t: Scalar) -> Scalar:
 def c0_and_c1(t: Scalar) -> tuple[Scalar, Scalar]:
     """(`c0`, `c1`), without the closed forms where no member of a batch needs them."""
     # On a GPU a branch would wait for the host; outside of transformations one is compiled alone.
-    if not isinstance(t, jax.core.Tracer) or jax.default_backend() != "cpu":
+    if not jax_internals.is_traced(t) or jax.default_backend() != "cpu":
         return _both(t)
-    return jax.lax.cond(_anywhere.bind(t >= _C1_SWITCH), _both, _both_near, t)
+    return jax.lax.cond(_anywhere()(t >= _C1_SWITCH)[0], _both, _both_near, t)
 
 
 def _both(t: Scalar) -> tuple[Scalar, Scalar]:
@@ -94,17 +94,14 @@ def _both_near(t: Scalar) -> tuple[Scalar, Scalar]:
     return 1.0 - t * _taylor(2, "c2", t), _taylor(1, "c1", t)
 
 
-def _anywhere_batched(values: tuple[Bool[Array, "..."]], axes: tuple[int]):
-    return _anywhere.bind(jnp.any(values[0], axis=axes[0])), batching.not_mapped
+@functools.cache
+def _anywhere() -> Callable:
+    # The identity for a single condition; for a batch, whether it holds for any member. A branch on
+    # it stays a branch under `vmap`.
+    def batch(conditions, axes):
+        return _anywhere()(jnp.any(conditions[0], axis=axes[0])), [None]
 
-
-# The identity for a single condition; for a batch, whether it holds for any member. A branch on it
-# stays a branch under `vmap`.
-_anywhere = Primitive("anywhere")
-_anywhere.def_impl(lambda condition: condition)
-_anywhere.def_abstract_eval(lambda condition: condition)
-batching.primitive_batchers[_anywhere] = _anywhere_batched
-mlir.register_lowering(_anywhere, lambda context, condition: [condition])
+    return jax_internals.pass_through("anywhere", lambda condition: [condition], batch)
 
 
 def _rate(k: int, order: int, t: Scalar, closed: Scalar) -> Scalar:

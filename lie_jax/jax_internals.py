@@ -1,0 +1,68 @@
+"""The parts of JAX whose names and forms may change between releases: used here and nowhere else.
+
+Each is imported when it is used, so that `import lie_jax` never fails for want of one. JAX offers
+no public way to define a primitive with rules of its own; a function with `jax.custom_jvp` or
+`jax.custom_batching.custom_vmap` in its place loses its rules in a `jax.lax.scan` under reverse
+mode (see `derivatives`).
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.core
+
+
+def is_traced(x: Any) -> bool:
+    """Whether a value is a tracer: inside `jit`, `vmap` or a derivative, without numbers yet."""
+    return isinstance(x, jax.core.Tracer)
+
+
+def has_computed() -> bool:
+    """Whether JAX has started a backend, after which XLA no longer reads `XLA_FLAGS`."""
+    from jax._src import xla_bridge
+
+    return xla_bridge.backends_are_initialized()
+
+
+def pass_through(
+    name: str, kept: Callable[..., Sequence], batch: Callable, jvp: Callable | None = None
+) -> Callable[..., list[jax.Array]]:
+    """A primitive that returns some of its arguments as they are, with rules of its own.
+
+    **Arguments:**
+
+    - `kept(*arguments, **parameters)`: the arguments that it returns.
+    - `batch(arguments, axes, **parameters)`: the results and their axes under `vmap`; an axis is
+      None where nothing is mapped.
+    - `jvp(primals, tangents, **parameters)`: the results and their tangents; a tangent is None
+      where it is zero. Without it the results have no derivatives and must not be differentiated.
+
+    **Returns** the function that applies it, to arrays as positional and parameters as keyword
+    arguments.
+    """
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad, batching, mlir
+
+    primitive = Primitive(name)
+    primitive.multiple_results = True
+    primitive.def_impl(lambda *arguments, **parameters: list(kept(*arguments, **parameters)))
+    primitive.def_abstract_eval(
+        lambda *arguments, **parameters: list(kept(*arguments, **parameters))
+    )
+    mlir.register_lowering(
+        primitive, lambda context, *arguments, **parameters: kept(*arguments, **parameters)
+    )
+    batching.primitive_batchers[primitive] = batch
+
+    def jvp_rule(primals, tangents, **parameters):
+        present = [None if type(x) is ad.Zero else x for x in tangents]
+        values, changes = jvp(primals, present, **parameters)
+        return values, [
+            ad.Zero(jax.typeof(x).to_tangent_aval()) if change is None else change
+            for x, change in zip(values, changes, strict=True)
+        ]
+
+    if jvp is not None:
+        ad.primitive_jvps[primitive] = jvp_rule
+    return primitive.bind
