@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lie_jax import adjoints, derivatives
+from lie_jax import adjoints, derivatives, limits
 from lie_jax.adjoints import Blocks
 from lie_jax.integrators import adaptive as control
 from lie_jax.integrators.adaptive import Adaptive
@@ -31,15 +31,20 @@ class _Step(NamedTuple):
 
 
 class _Row(NamedTuple):
-    # A saved instant, and after which accepted step it lies.
+    # A saved instant, after which accepted step it lies, and what forces keep of it.
     t: Array
     state: State
     step: Array
+    memory: Any
 
 
 class _Loop(NamedTuple):
     state: State
     carry: Any
+    memory: Any
+    # The largest h |λ| next to the limit of stability, and who left the model.
+    stability: Array
+    worst: Array
     t: Array
     dt: Array
     error: Array
@@ -76,26 +81,37 @@ def run(
     t = jnp.where(mask, t, jnp.nan)
     q, _ = column(state.q, saved.q)
     v, wide = column(state.v, saved.v)
-    accelerations = jax.vmap(
-        lambda t, q, v: integrator.accelerations(system, t, State(q, v), loop.carry, None)
-    )(jnp.where(mask, t, 0.0), q, v)
+    start = derivatives.held(system.remember(jnp.zeros_like(loop.t), state.q, state.v))
+    memory = jax.tree.map(
+        lambda first, rest: jnp.concatenate([first[None], rest]), start, loop.rows.memory
+    )
+
+    def accelerations_at(t, q, v, memory):
+        own = system.recalling(memory)
+        return integrator.accelerations(own, t, State(q, v), loop.carry, None)
+
+    acceleration, multipliers = jax.vmap(accelerations_at)(jnp.where(mask, t, 0.0), q, v, memory)
     left = jnp.where(loop.result == Result.successful, 0.0, loop.error)
+    bad = limits.first_not_finite(acceleration, multipliers, mask)
+    known = (bad < mask.shape[0]) & (loop.result == Result.successful)
     return Trajectory(
         t=t,
         q=jnp.where(wide, q, jnp.nan),
         v=jnp.where(wide, v, jnp.nan),
-        acceleration=jnp.where(wide, accelerations.acceleration, jnp.nan),
-        multipliers=jnp.where(wide, accelerations.multipliers, jnp.nan),
+        acceleration=jnp.where(wide, acceleration, jnp.nan),
+        multipliers=jnp.where(wide, multipliers, jnp.nan),
         stats=Statistics(
             newton_iterations=jnp.zeros(steps, jnp.int32),
             completed_steps=loop.accepted,
             rejected_steps=loop.attempts - loop.accepted,
-            end_time=loop.t,
+            end_time=jnp.where(known, t[jnp.minimum(bad, mask.shape[0] - 1)], loop.t),
             residual=left,
             residual_history=left[None],
-            worst_equation=jnp.full((), -1, jnp.int32),
+            worst_equation=loop.worst,
+            stability=loop.stability,
         ),
-        result=loop.result,
+        result=Result.where(known, Result.acceleration_not_finite, loop.result),
+        memory=memory,
     )
 
 
@@ -124,28 +140,38 @@ def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[
 
 def _replay(system, integrator, state, loop: _Loop, blocks) -> State:
     def step(carry):
-        state, number = carry
+        state, memory, number = carry
         t, dt = loop.steps.t[number], loop.steps.dt[number]
 
-        def move(state):
-            return integrator.step(system, t, dt, state, loop.carry, None).state
+        def move(state, memory):
+            own = system.recalling(memory)
+            state = integrator.step(own, t, dt, state, loop.carry, None).state
+            return state, derivatives.held(own.remember(t + dt, state.q, state.v))
 
-        state = jax.lax.cond(dt > 0.0, move, lambda state: state, state)
-        return (state, number + 1), state
+        state, memory = jax.lax.cond(
+            dt > 0.0, move, lambda state, memory: (state, memory), state, memory
+        )
+        return (state, memory, number + 1), state
 
     recomputed = jax.checkpoint(step, prevent_cse=False)
     length = loop.steps.dt.shape[0]
     state = derivatives.alike(state, system)
-    _, states = adjoints.scan(recomputed, (state, jnp.zeros((), jnp.int32)), length, blocks)
+    memory = derivatives.held(system.remember(jnp.zeros_like(loop.t), state.q, state.v))
+    begin = state, memory, jnp.zeros((), jnp.int32)
+    _, states = adjoints.scan(recomputed, begin, length, blocks)
     return jax.tree.map(lambda x: x[loop.rows.step], states)
 
 
 def _start(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
     zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(dt)
     rows = steps if adaptive.times is None else adaptive.stops.shape[0]
+    memory = system.remember(none, state.q, state.v)
     return _Loop(
         state=state,
-        carry=integrator.init(system, none, dt, state, None),
+        carry=integrator.init(system.recalling(memory), none, dt, state, None),
+        memory=memory,
+        stability=none,
+        worst=zero - 1,
         t=none,
         dt=_within_bounds(adaptive, dt),
         error=jnp.ones_like(dt),
@@ -159,7 +185,9 @@ def _start(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
         result=Result.step_bound,
         steps=_Step(jnp.zeros(steps, dt.dtype), jnp.zeros(steps, dt.dtype)),
         # Rows that stay unused hold a configuration, so that their accelerations are finite.
-        rows=jax.tree.map(lambda x: jnp.broadcast_to(x, (rows, *x.shape)), _Row(none, state, zero)),
+        rows=jax.tree.map(
+            lambda x: jnp.broadcast_to(x, (rows, *x.shape)), _Row(none, state, zero, memory)
+        ),
     )
 
 
@@ -173,17 +201,20 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
     remaining = stop - loop.t
     lands = remaining <= _REACH * loop.dt
     dt = jnp.where(lands, remaining, jnp.minimum(loop.dt, 0.5 * remaining))
+    system = system.recalling(loop.memory)
     step = integrator.step(system, loop.t, dt, loop.state, loop.carry, None)
+    left = limits.of_step(system, loop.t + dt, dt, loop.state, step.state)
     error = control.error(adaptive, system.space, loop.state, step.state, step.embedded)
     finite = jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
     error = jnp.where(step.converged & finite & ~jnp.isnan(error), error, jnp.inf)
     regular = jnp.asarray(system.regular(step.state.q))
-    accepted = (error <= 1.0) & regular
+    kept = left.inside & regular
+    accepted = (error <= 1.0) & kept
 
     growth = control.factor(
         adaptive,
         integrator.embedded_order,
-        jnp.where(regular, error, jnp.inf),
+        jnp.where(kept, error, jnp.inf),
         loop.error,
         loop.after_rejection,
     )
@@ -195,23 +226,32 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
     at_end = accepted & lands & (loop.stops + 1 == adaptive.stops.shape[0])
     too_small = ~accepted & (jnp.minimum(dt, loop.dt) <= adaptive.smallest())
     exhausted = loop.attempts + 1 == steps
-    failure = Result.where(regular, Result.minimum_step, Result.singular)
+    failure = Result.where(left.inside, Result.minimum_step, left.reason)
+    failure = Result.where(regular, failure, Result.singular)
     failure = Result.where(finite, failure, Result.non_finite)
     failure = Result.where(step.converged, failure, Result.newton_failed)
     result = Result.where(too_small, failure, loop.result)
     result = Result.where(at_end, Result.successful, result)
 
-    def kept(new, old):
+    def kept_if_accepted(new, old):
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
 
-    state = kept(step.state, loop.state)
+    state, memory = kept_if_accepted((step.state, left.memory), (loop.state, loop.memory))
+    stability = loop.stability
+    if step.stability is not None:
+        larger = accepted & (step.stability > stability)
+        stability = jnp.where(larger, step.stability, stability)
     t = jnp.where(accepted, jnp.where(lands, stop, loop.t + dt), loop.t)
     saves = accepted & (lands | (adaptive.times is None))
     # A row that does not count yet is written anyway, and again by the next step.
-    row, number = _Row(t, state, loop.accepted), _Step(loop.t, jnp.where(accepted, dt, 0.0))
+    row = _Row(t, state, loop.accepted, memory)
+    number = _Step(loop.t, jnp.where(accepted, dt, 0.0))
     return _Loop(
         state=state,
         carry=loop.carry,
+        memory=memory,
+        stability=stability,
+        worst=jnp.where(too_small & ~left.inside, left.worst, -1),
         t=t,
         dt=_within_bounds(adaptive, planned),
         error=jnp.where((accepted & ~cut_short) | too_small | exhausted, error, loop.error),

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 from tqdm import tqdm
 
-from lie_jax import adjoints, checks, derivatives, newton
+from lie_jax import adjoints, checks, derivatives, limits, newton
 from lie_jax.adjoints import Blocks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -23,19 +23,29 @@ class Schedule(NamedTuple):
     blocks: Blocks
 
 
+# As many steps in a row beyond the limit of stability are no chance: a mode that they let grow by a
+# tenth each has grown by a factor of seven.
+PATIENCE = 20
+
+
 class _Loop(NamedTuple):
     state: State
     carry: Any
+    memory: Any
     taken: Array
     completed: Array
     result: Result
     residuals: Array
     worst: Array
+    # The largest h |λ| next to the limit of stability, and how many last steps were beyond it.
+    stability: Array
+    beyond: Array
 
 
 class _Sample(NamedTuple):
     state: State
     accelerations: Accelerations
+    memory: Any
 
 
 def run(
@@ -61,18 +71,22 @@ def begin(system, integrator, start, dt, inputs) -> _Loop:
     another run has left.
     """
     if isinstance(start, Restart):
-        state, carry, taken = start.state, start.carry, start.steps
+        state, carry, memory, taken = start.state, start.carry, start.memory, start.steps
     else:
         state, taken, t = start, jnp.zeros((), jnp.int32), jnp.zeros((), start.q.dtype)
-        carry = integrator.init(system, t, dt, state, _input(inputs, 0))
+        memory = derivatives.held(system.remember(t, state.q, state.v))
+        carry = integrator.init(system.recalling(memory), t, dt, state, _input(inputs, 0))
     return _Loop(
         state=state,
         carry=carry,
+        memory=memory,
         taken=taken,
         completed=taken,
         result=Result.successful,
         residuals=jnp.full(integrator.history, jnp.nan, state.q.dtype),
         worst=jnp.full((), -1, jnp.int32),
+        stability=jnp.zeros((), state.q.dtype),
+        beyond=jnp.zeros((), jnp.int32),
     )
 
 
@@ -83,25 +97,39 @@ def _input(inputs: Array | None, index) -> Array | None:
 def _step(system, integrator, dt, inputs, begun, loop: _Loop) -> tuple[_Loop, Array]:
     t = loop.taken.astype(dt.dtype) * dt
     u = _input(inputs, loop.taken - begun)
+    system = system.recalling(loop.memory)
     step = integrator.step(system, t, dt, loop.state, loop.carry, u)
-    state, regular = step.state, system.regular(step.state.q)
+    left = limits.of_step(system, t + dt, dt, loop.state, step.state)
+    regular = system.regular(step.state.q)
+    kept = left.inside & regular
+    # Where nothing can be left, these are constants, which XLA folds.
+    state = jax.tree.map(lambda x: jnp.where(kept, x, jnp.nan), step.state)
     # The sum is finite only if every number is: one reduction instead of a test of each.
-    finite = jnp.isfinite(jnp.sum(state.q) + jnp.sum(state.v))
-    if regular is not True:
-        state = jax.tree.map(lambda x: jnp.where(regular, x, jnp.nan), state)
-    fine = step.converged & finite & regular
-    reason = Result.where(finite, Result.singular, Result.non_finite)
+    finite = jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
+    stability, beyond = loop.stability, loop.beyond
+    if step.stability is not None:
+        stability = jnp.where(step.stability > stability, step.stability, stability)
+        beyond = jnp.where(step.stability > 1.0, beyond + 1, 0)
+    fine = step.converged & finite & kept & (beyond < PATIENCE)
+    reason = Result.where(kept, Result.unstable, left.reason)
+    reason = Result.where(jnp.asarray(regular), reason, Result.singular)
+    reason = Result.where(finite, reason, Result.non_finite)
     reason = Result.where(step.converged, reason, Result.newton_failed)
-    first_failure = ~fine & (loop.completed == loop.taken)
+    healthy = loop.completed == loop.taken
+    first_failure = healthy & ~fine
+    worst = jnp.where(step.converged & finite & ~kept, left.worst, step.worst)
     return (
         _Loop(
             state,
             step.carry,
+            left.memory,
             loop.taken + 1,
-            loop.completed + fine.astype(jnp.int32),
+            loop.completed + (healthy & fine).astype(jnp.int32),
             Result.where(first_failure, reason, loop.result),
             jnp.where(first_failure, jax.lax.stop_gradient(step.residuals), loop.residuals),
-            jnp.where(first_failure, step.worst, loop.worst),
+            jnp.where(first_failure, worst, loop.worst),
+            stability,
+            beyond,
         ),
         step.newton_iterations,
     )
@@ -110,7 +138,9 @@ def _step(system, integrator, dt, inputs, begun, loop: _Loop) -> tuple[_Loop, Ar
 def _sample(system, integrator, dt, inputs, begun, loop: _Loop) -> _Sample:
     t = loop.taken.astype(dt.dtype) * dt
     u = _input(inputs, jnp.maximum(loop.taken - begun - 1, 0))
-    return _Sample(loop.state, integrator.accelerations(system, t, loop.state, loop.carry, u))
+    system = system.recalling(loop.memory)
+    accelerations = integrator.accelerations(system, t, loop.state, loop.carry, u)
+    return _Sample(loop.state, accelerations, loop.memory)
 
 
 @eqx.filter_jit
@@ -177,21 +207,27 @@ def _trajectory(
     index = first.taken + index * schedule.save_every
     noted = jnp.sum(~jnp.isnan(loop.residuals))
     last = jnp.arange(loop.residuals.shape[0]) == noted - 1
+    acceleration, multipliers = samples.accelerations
+    bad = limits.first_not_finite(acceleration, multipliers, index <= loop.completed)
+    known = (bad < len(index)) & (loop.result == Result.successful)
+    completed = jnp.where(known, index[jnp.minimum(bad, len(index) - 1)], loop.completed)
     return Trajectory(
         t=index.astype(dt.dtype) * dt,
         q=samples.state.q,
         v=samples.state.v,
-        acceleration=samples.accelerations.acceleration,
-        multipliers=samples.accelerations.multipliers,
+        acceleration=acceleration,
+        multipliers=multipliers,
         stats=Statistics(
             newton_iterations=counts,
-            completed_steps=loop.completed - first.taken,
+            completed_steps=completed - first.taken,
             rejected_steps=jnp.zeros((), jnp.int32),
-            end_time=loop.completed.astype(dt.dtype) * dt,
+            end_time=completed.astype(dt.dtype) * dt,
             residual=jnp.max(jnp.where(last, loop.residuals, 0.0)),
             residual_history=loop.residuals,
             worst_equation=loop.worst,
+            stability=jax.lax.stop_gradient(loop.stability),
         ),
-        result=loop.result,
-        restart=Restart(loop.state, loop.carry, loop.taken, dt),
+        result=Result.where(known, Result.acceleration_not_finite, loop.result),
+        restart=Restart(loop.state, loop.carry, loop.taken, dt, loop.memory),
+        memory=samples.memory,
     )

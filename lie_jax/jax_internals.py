@@ -55,14 +55,15 @@ def pass_through(
     )
     batching.primitive_batchers[primitive] = batch
 
-    def jvp_rule(primals, tangents, **parameters):
-        present = [None if type(x) is ad.Zero else x for x in tangents]
-        values, changes = jvp(primals, present, **parameters)
-        return values, [
-            ad.Zero(jax.typeof(x).to_tangent_aval()) if change is None else change
-            for x, change in zip(values, changes, strict=True)
-        ]
-
     if jvp is not None:
-        ad.primitive_jvps[primitive] = jvp_rule
+
+        def with_zeros(primals, tangents, **parameters):
+            present = [None if type(x) is ad.Zero else x for x in tangents]
+            values, changes = jvp(primals, present, **parameters)
+            return values, [
+                ad.Zero(jax.typeof(x).to_tangent_aval()) if change is None else change
+                for x, change in zip(values, changes, strict=True)
+            ]
+
+        ad.primitive_jvps[primitive] = with_zeros
     return primitive.bind

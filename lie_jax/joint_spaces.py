@@ -62,6 +62,10 @@ class UnitQuaternions(AbstractSpace):
         """One radian."""
         return jnp.ones_like(q[:3])
 
+    def turn(self, v):
+        """Turns by less than 2π."""
+        return jnp.broadcast_to(jnp.sum(v * v) / (2.0 * np.pi) ** 2, (3,))
+
     def invalid(self, q):
         """A quaternion must have unit norm."""
         norm = float(np.linalg.norm(q))
@@ -145,6 +149,15 @@ class Product(AbstractSpace):
     def magnitude(self, q):
         """Each factor's magnitude."""
         return self._each("magnitude", (q,), ("nq",), "nv")
+
+    def turn(self, v):
+        """Each factor's turn."""
+        pairs = zip(self.factors, self._parts(v, "nv"), strict=True)
+        turns = [(factor.turn(own), own) for factor, own in pairs]
+        if all(turn is None for turn, _ in turns):
+            return None
+        whole = [jnp.zeros_like(own) if turn is None else turn for turn, own in turns]
+        return algebra.pick(self.v_order, jnp.concatenate(whole))
 
     def invalid(self, q):
         """The first factor that is no configuration."""

@@ -52,7 +52,7 @@ _STORAGES = {
 
 class _Chart(NamedTuple):
     """Local coordinates of rotations: ψ, its inverse, dψ(x) y, dψ(x)⁻¹ y, the derivative of the
-    matrix dψ(x)⁻¹ along u, and dψ(0) = slope I.
+    matrix dψ(x)⁻¹ along u, dψ(0) = slope I, and the angle that turns stay below.
     """
 
     map: Callable
@@ -61,6 +61,7 @@ class _Chart(NamedTuple):
     differential_inv: Callable
     differential_inv_derivative: Callable
     slope: float
+    largest: float
 
 
 _ROTATION_CHARTS = {
@@ -71,6 +72,7 @@ _ROTATION_CHARTS = {
         so3.dexp_inv_apply,
         closed_forms.so3_ddexp_inv,
         1.0,
+        2.0 * np.pi,
     ),
     "cayley": _Chart(
         quaternion.cay,
@@ -79,6 +81,7 @@ _ROTATION_CHARTS = {
         so3.dcay_inv_apply,
         closed_forms.so3_ddcay_inv,
         2.0,
+        np.pi,
     ),
     "cayley2": _Chart(
         quaternion.cay2,
@@ -87,6 +90,7 @@ _ROTATION_CHARTS = {
         so3.dcay2_inv_apply,
         closed_forms.so3_ddcay2_inv,
         4.0,
+        2.0 * np.pi,
     ),
 }
 
@@ -208,6 +212,11 @@ class AbstractPoseSpace(AbstractBodySpace):
         """The distance |r| from the world origin for translations, one radian for rotations."""
         distance = jnp.sqrt(jnp.sum(q[:3] ** 2))
         return jnp.concatenate([jnp.broadcast_to(distance, 3), jnp.ones_like(q[:3])])
+
+    def turn(self, v):
+        """Turns by less than 2π, by less than π with the chart "cayley"."""
+        angle = v[3:] / self._rotation_chart.largest
+        return jnp.concatenate([jnp.zeros_like(angle), jnp.broadcast_to(jnp.sum(angle**2), (3,))])
 
     def regular(self, q):
         """Whether the orientation's numbers are away from a singularity."""

@@ -188,7 +188,8 @@ def _check_restart(
         )
 
     def kept(start: State | Restart) -> Any:
-        return fixed_steps.begin(system, integrator, start, restart.dt, options.inputs).carry
+        loop = fixed_steps.begin(system, integrator, start, restart.dt, options.inputs)
+        return loop.carry, loop.memory
 
     wanted, found = (eqx.filter_eval_shape(kept, s) for s in (restart.state, restart))
     if not eqx.tree_equal(wanted, found):

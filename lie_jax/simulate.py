@@ -135,6 +135,29 @@ def _raise_on_failure(
     elif bool(result == Result.step_bound):
         what = f"the bound of steps={steps} was reached before the end"
         advice = "Take more steps or larger tolerances"
+    elif bool(result == Result.out_of_chart):
+        body = system.owner(int(stats.worst_equation))
+        what = f"{body} turned further than its chart describes"
+        advice = smaller
+    elif bool(result == Result.departed):
+        what = f"{system.law(int(stats.worst_equation))} left its law"
+        advice = (
+            f"{smaller}: a point passed through the other end of its spring, or an angle turned by "
+            "a quarter more or less than its rates say"
+        )
+    elif bool(result == Result.unstable):
+        what = (
+            f"the last {fixed_steps.PATIENCE} steps were beyond the limit of stability (up to "
+            f"{float(stats.stability):.3g} times)"
+        )
+        advice = (
+            f"Take a smaller dt (it is {float(dt):.6g} s) or an implicit method, such as "
+            "lie_jax.GeneralizedAlpha()"
+        )
+    elif bool(result == Result.acceleration_not_finite):
+        what = "accelerations or multipliers are infinite or NaN, though the state is finite,"
+        advice = "Look at the forces at that time"
+        where = f"at t = {float(stats.end_time):.6g} s"
     else:
         what, advice = "the state became infinite or NaN", smaller
     raise SimulationError(

@@ -10,7 +10,8 @@ coordinates x, a flat array of as many numbers as there are velocities:
 - `tangent_operator_inv(x, v)` is T(x)⁻¹ v, the ẋ that belongs to a velocity, for angles below 2π;
 - `tangent_operator_inv_derivative(x, dx, v)` is the derivative of T(x)⁻¹ v along dx, written out;
 - `rate_at_zero(v)` is T(0)⁻¹ v, the ẋ at the start of a step;
-- `magnitude(q)` is what relative tolerances of local coordinates refer to.
+- `magnitude(q)` is what relative tolerances of local coordinates refer to;
+- `turn(v)` is how far a displacement turns next to the largest turn that the chart describes.
 
 Integrators see nothing else of a configuration, so each of them runs on every space.
 """
@@ -87,6 +88,13 @@ class AbstractSpace(eqx.Module):
     def magnitude(self, q: Float[Array, " nq"]) -> Float[Array, " nv"]:
         """Size of q along each local coordinate; the largest entry unless a space says else."""
         return jnp.full(self.nv, jnp.max(jnp.abs(q)))
+
+    def turn(self, v: Float[Array, " nv"]) -> Float[Array, " nv"] | None:
+        """Square of the angle by which a displacement v (velocity times time) turns, in parts of
+        the largest angle that the chart describes: for each of its entries, zero for those that
+        turn nothing. None for a space without rotations.
+        """
+        return None
 
     @abc.abstractmethod
     def invalid(self, q: np.ndarray) -> str | None:
@@ -217,6 +225,12 @@ class Power(AbstractSpace):
     def magnitude(self, q):
         """Each copy's magnitude."""
         return self._each(self.factor.magnitude, q)
+
+    def turn(self, v):
+        """Each copy's turn."""
+        if self.factor.turn(jnp.zeros(self.factor.nv, v.dtype)) is None:
+            return None
+        return self._each(self.factor.turn, v)
 
     def invalid(self, q):
         """The first copy that is no configuration."""

@@ -140,6 +140,26 @@ class AbstractSystem(eqx.Module):
         """
         return self.force(t, q, v, u)
 
+    def remember(self, t: Time, q: Configuration, v: Velocity) -> Any:
+        """What the forces keep of an instant of a run: a pytree of arrays, empty for most systems.
+
+        A run hands it on from step to step: forces may depend on it through `recalling`, by whole
+        numbers only (the turns of a hinge), so that it has no derivatives.
+        """
+        return ()
+
+    def recalling(self, memory: Any) -> "AbstractSystem":
+        """The system, whose forces recall what `remember` has kept of the last instant."""
+        return self
+
+    def departed(self, t: Time, q: Configuration, v: Velocity) -> Bool[Array, " laws"]:
+        """Which laws describe no motion from the instant that is recalled to this one."""
+        return jnp.zeros(0, bool)
+
+    def law(self, number: int) -> str:
+        """The force with that number among those of `departed`, in words, for messages."""
+        return f"force {number}"
+
     def owner(self, equation: int) -> str:
         """What an equation belongs to, in words, for messages.
 

@@ -32,6 +32,22 @@ class Result(eqx.Enumeration):
         "The bound on the number of steps was reached before the end; what came before is in the "
         "trajectory."
     )
+    out_of_chart = (
+        "A step turned a body further than its chart describes; what came before is in the "
+        "trajectory."
+    )
+    departed = (
+        "A step left the law of a force: a point passed through the other end of its spring, or an "
+        "angle has no certain number of turns; what came before is in the trajectory."
+    )
+    unstable = (
+        "The steps stayed beyond the limit of stability of the explicit method; all of them are in "
+        "the trajectory, those after the first ones beyond the limit are wrong."
+    )
+    acceleration_not_finite = (
+        "Accelerations or multipliers became infinite or NaN, though positions and velocities are "
+        "finite."
+    )
 
 
 class Statistics(eqx.Module):
@@ -47,8 +63,12 @@ class Statistics(eqx.Module):
     failure.
     `residual_history` (n,): that of each iteration of the step that failed, NaN where there was
     none.
-    `worst_equation` (): number of the equation with the largest residual there, as in the system's
-    `owner`; -1 if it is not known.
+    `worst_equation` (): number of the equation with the largest residual there, or of the velocity
+    that turned furthest, as in the system's `owner`; of the force that left its law, as in its
+    `law`; -1 if it is not known.
+    `stability` (): the largest step size times rate of the run (estimated from two stages of each
+    step), in parts of what the explicit method damps: a run whose steps stay beyond 1 is wrong.
+    Zero for implicit methods and those of one stage.
     """
 
     newton_iterations: Int[Array, "..."]
@@ -58,19 +78,21 @@ class Statistics(eqx.Module):
     residual: Float[Array, "..."]
     residual_history: Float[Array, "..."]
     worst_equation: Int[Array, "..."]
+    stability: Float[Array, "..."]
 
 
 class Restart(eqx.Module):
     """The end of a run, from which `lie_jax.simulate` goes on as if it had not stopped.
 
     `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` is what the integrator
-    keeps between steps.
+    keeps between steps, `memory` what forces keep (see `AbstractSystem.remember`).
     """
 
     state: State
     carry: Any
     steps: Int[Array, "..."]
     dt: Float[Array, "..."]
+    memory: Any = ()
 
 
 class Trajectory(eqx.Module):
@@ -78,7 +100,9 @@ class Trajectory(eqx.Module):
 
     `t` (n,) times in s; `q` (n, nq) configurations; `v` (n, nv) velocities; `acceleration` (n, nv)
     their time derivatives; `multipliers` (n, nc); `stats` a `Statistics`; `result` a `Result`.
-    `restart` is where to go on, after a run with steps of one size.
+    `restart` is where to go on, after a run with steps of one size. `memory` is what forces keep at
+    each instant, n rows, such as the turns of hinges in absolute coordinates: energies of instant k
+    are those of `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))`.
     n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
     Instants that were not reached are NaN.
     """
@@ -91,3 +115,4 @@ class Trajectory(eqx.Module):
     stats: Statistics
     result: Result
     restart: Restart | None = None
+    memory: Any = ()

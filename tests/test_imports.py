@@ -41,7 +41,7 @@ LAYERS = [
     {"calculus"},
     {"system"},
     {"trajectory"},
-    {"newton", "redundancy"},
+    {"newton", "redundancy", "limits"},
     {
         "integrators.adaptive",
         "integrators.alpha_start",
@@ -50,6 +50,7 @@ LAYERS = [
         "integrators.explicit",
         "integrators.generalized_alpha",
         "integrators.implicit_rkmk",
+        "integrators.stability",
         "integrators.stabilization",
     },
     {"adjoints", "fixed_steps", "adaptive_steps", "preflight"},

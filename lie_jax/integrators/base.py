@@ -12,8 +12,9 @@ from lie_jax.system import AbstractSystem, Accelerations, State
 class Step(NamedTuple):
     """State after a step, the integrator's own carry, Newton iterations, whether they or the
     projection converged, the residuals on the way (the largest entry of each; NaN where there was
-    no iteration), the number of the equation with the largest one (-1 if that is not known), and
-    the state of an embedded method of another order if there is one.
+    no iteration), the number of the equation with the largest one (-1 if that is not known), the
+    state of an embedded method of another order if there is one, and h |λ| next to the limit of
+    stability (see `stability`), None for methods without one.
     """
 
     state: State
@@ -23,6 +24,7 @@ class Step(NamedTuple):
     residuals: Float[Array, " history"]
     worst: Int[Array, ""]
     embedded: State | None = None
+    stability: Float[Array, ""] | None = None
 
 
 class AbstractIntegrator(eqx.Module):

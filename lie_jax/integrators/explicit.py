@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from lie_jax import checks
-from lie_jax.integrators import tableaux
+from lie_jax.integrators import stability, tableaux
 from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.integrators.stability import Stage
 from lie_jax.integrators.stabilization import AbstractStabilization, Projection
 from lie_jax.integrators.tableaux import (
     COMMUTATOR_FREE,
@@ -63,19 +64,36 @@ class AbstractExplicit(AbstractIntegrator):
         def acceleration(node, q, v):
             return _acceleration(self.stabilization, system, t + float(node) * dt, State(q, v), u)
 
-        end, embedded = self.advance(system, dt, state, acceleration)
+        end, embedded, stages = self.advance(system, dt, state, acceleration)
         fine, violation = jnp.ones((), bool), jnp.zeros((), state.q.dtype)
         if system.nc:
             end, fine, violation = self.stabilization.after_step(system, t + dt, end)
             end = jax.tree.map(lambda x: jnp.where(fine, x, jnp.nan), end)
         none = jnp.zeros((), jnp.int32)
-        return Step(end, None, none, fine, violation[None], none - 1, embedded)
+        near = self._stability(stages, dt)
+        return Step(end, None, none, fine, violation[None], none - 1, embedded, near)
+
+    def _stability(self, stages: list[Stage], dt: Array) -> Array | None:
+        """Step size times |λ| in parts of what the method damps."""
+        a, b, nodes = self.weights
+        compared = stability.pair(nodes)
+        if compared is None:
+            return None
+        one, other = (stages[i] for i in compared)
+        return stability.estimate(one, other, dt) / stability.limit(a, b)
+
+    @property
+    @abc.abstractmethod
+    def weights(self) -> tuple[tuple, tuple, tuple]:
+        """Rows a, weights b and nodes c of the Runge-Kutta method of the velocities."""
 
     @abc.abstractmethod
     def advance(
         self, system: AbstractSystem, dt: Array, state: State, acceleration: Callable
-    ) -> tuple[State, State | None]:
-        """States of the method and of its embedded one, from `acceleration(node, q, v)`."""
+    ) -> tuple[State, State | None, list[Stage]]:
+        """States of the method and of its embedded one, from `acceleration(node, q, v)`, and the
+        stages.
+        """
 
 
 # What the stages share is jitted: it is traced and differentiated once for all of them.
@@ -114,6 +132,12 @@ class AbstractTableauMethod(AbstractExplicit):
         """The lower order of the pair, None without an embedded method."""
         return tableaux.lower_order(self.tableau)
 
+    @property
+    def weights(self):
+        """Those of the tableau."""
+        tableau = tableaux.of(self.tableau)
+        return tableau.a, tableau.b, tableau.c
+
 
 class RKMK(AbstractTableauMethod):
     """Munthe-Kaas method: a Runge-Kutta method in the local coordinates of each step.
@@ -130,22 +154,25 @@ class RKMK(AbstractTableauMethod):
     def advance(self, system, dt, state, acceleration):
         """One step without projection."""
         tableau, space = tableaux.of(self.tableau), system.space
-        rates, accelerations = [], []
+        rates, accelerations, stages = [], [], []
         for row, node in zip(tableau.a, tableau.c, strict=True):
             if any(row):
+                x = dt * _weighted(row, rates)
                 v = state.v + dt * _weighted(row, accelerations)
-                q, rate = _moved(space, state.q, dt * _weighted(row, rates), v)
+                q, rate = _moved(space, state.q, x, v)
             else:
-                q, v = state.q, state.v
+                x, q, v = jnp.zeros_like(state.v), state.q, state.v
                 rate = space.rate_at_zero(v)
             rates.append(rate)
             accelerations.append(acceleration(node, q, v))
+            stages.append(Stage(x, accelerations[-1]))
 
         def end(weights):
             q = space.retract(state.q, dt * _weighted(weights, rates))
             return State(q, state.v + dt * _weighted(weights, accelerations))
 
-        return end(tableau.b), end(tableau.embedded) if tableau.embedded else None
+        embedded = end(tableau.embedded) if tableau.embedded else None
+        return end(tableau.b), embedded, stages
 
 
 class RungeKutta(AbstractTableauMethod):
@@ -160,19 +187,21 @@ class RungeKutta(AbstractTableauMethod):
     def advance(self, system, dt, state, acceleration):
         """One step without projection."""
         tableau = tableaux.of(self.tableau)
-        rates, accelerations = [], []
+        rates, accelerations, stages = [], [], []
         for row, node in zip(tableau.a, tableau.c, strict=True):
             q, v = state.q, state.v
             if any(row):
                 q, v = q + dt * _weighted(row, rates), v + dt * _weighted(row, accelerations)
             rates.append(system.space.lift(q, v))
             accelerations.append(acceleration(node, q, v))
+            stages.append(Stage(q - state.q, accelerations[-1]))
 
         def end(weights):
             q = state.q + dt * _weighted(weights, rates)
             return State(q, state.v + dt * _weighted(weights, accelerations))
 
-        return end(tableau.b), end(tableau.embedded) if tableau.embedded else None
+        embedded = end(tableau.embedded) if tableau.embedded else None
+        return end(tableau.b), embedded, stages
 
 
 class AbstractComposition(AbstractExplicit):
@@ -184,6 +213,11 @@ class AbstractComposition(AbstractExplicit):
     @abc.abstractmethod
     def coefficients(self) -> Composition:
         """The coefficients."""
+
+    @property
+    def weights(self):
+        """Those of the velocities."""
+        return self.coefficients.a, self.coefficients.b, self.coefficients.c
 
     def check(self, system):
         """Refuse charts that cost the method its order."""
@@ -197,7 +231,7 @@ class AbstractComposition(AbstractExplicit):
     def advance(self, system, dt, state, acceleration):
         """One step without projection."""
         method, space = self.coefficients, system.space
-        configurations, velocities, accelerations = [], [], []
+        configurations, velocities, accelerations, stages = [], [], [], []
 
         def moved(product: Product):
             q = configurations[product.start] if product.start else state.q
@@ -207,11 +241,15 @@ class AbstractComposition(AbstractExplicit):
 
         for product, row, node in zip(method.stages, method.a, method.c, strict=True):
             q = moved(product)
-            v = state.v + dt * _weighted(row, accelerations) if any(row) else state.v
+            v, x = state.v, jnp.zeros_like(state.v)
+            if any(row):
+                v, x = v + dt * _weighted(row, accelerations), dt * _weighted(row, velocities)
             configurations.append(q)
             velocities.append(v)
             accelerations.append(acceleration(node, q, v))
-        return State(moved(method.end), state.v + dt * _weighted(method.b, accelerations)), None
+            stages.append(Stage(x, accelerations[-1]))
+        end = State(moved(method.end), state.v + dt * _weighted(method.b, accelerations))
+        return end, None, stages
 
 
 class CrouchGrossman(AbstractComposition):

@@ -72,15 +72,22 @@ def initial_motion(bodies: Sequence[Body]) -> InitialMotion:
 
 
 def by_kind(
-    elements: tuple[AbstractJoint, ...] | tuple[AbstractForce, ...], names: tuple[str, ...]
+    elements: tuple[AbstractJoint, ...] | tuple[AbstractForce, ...],
+    names: tuple[str, ...],
+    apart: Sequence[bool] | None = None,
 ) -> tuple[Connected, ...]:
-    """Stack the elements that differ in numbers only, in the order of first appearance."""
+    """Stack the elements that differ in numbers only, in the order of first appearance.
+
+    Elements for which `apart` differs are not stacked together.
+    """
+    apart = [False] * len(elements) if apart is None else apart
     number = {name: i for i, name in enumerate(names)} | {GROUND: -1}
     kinds: dict = {}
     for place, element in enumerate(elements):
         anonymous, reads = _without_names(element), getattr(element, "input", None)
         leaves, structure = jax.tree.flatten(anonymous)
-        key = (structure, tuple((np.shape(leaf), leaf.dtype) for leaf in leaves))
+        kind = tuple((np.shape(leaf), leaf.dtype) for leaf in leaves)
+        key = (structure, kind, apart[place])
         indices = [number[name] for name in connected(element)]
         kinds.setdefault(key, []).append((anonymous, indices, place, reads))
     return tuple(
@@ -99,10 +106,10 @@ def owner(
 ) -> str:
     """The element that a row of the constraints of these groups belongs to, in words.
 
-    `kind` is `"rows"` or `"velocity_rows"`, as elements call their numbers.
+    `kind` is `"rows"` or `"velocity_rows"`, as joints call their numbers; each force has one row.
     """
     for group in groups:
-        rows = getattr(group.element, kind)
+        rows = getattr(group.element, kind, 1)
         k = row // rows if rows else group.count
         if k < group.count:
             ends = ", ".join(
@@ -237,6 +244,53 @@ def applied(
         )
         total = gather(total, group, wrenches)
     return total
+
+
+def _at_instant(
+    method: str,
+    group: Connected,
+    t: Float[Array, ""],
+    rotation: Rotations,
+    position: Vectors,
+    velocity: Vectors,
+    omega: Vectors,
+) -> Any:
+    """A method (t, poses, velocities) of each element of a group, stacked."""
+    return jax.vmap(lambda element, *motion: getattr(element, method)(t, *motion))(
+        group.element,
+        poses(group, rotation, position),
+        velocities(group, velocity, omega),
+    )
+
+
+def remember(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> tuple:
+    """What the elements of each group keep of an instant; `motion`: rotation, position, ṙ, ω."""
+    return tuple(_at_instant("remember", group, t, *motion) for group in forces)
+
+
+def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, ...]:
+    """The groups, whose elements have in `last` what they have kept."""
+    return tuple(
+        group
+        if last is None
+        else eqx.tree_at(lambda group: group.element.last, group, last, is_leaf=lambda x: x is None)
+        for group, last in zip(forces, memory, strict=True)
+    )
+
+
+def departed(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> Array:
+    """Which elements have left their law since what they recall (forces,), group by group."""
+    return jnp.concatenate(
+        [
+            jnp.zeros(0, bool),
+            *(
+                jnp.zeros(group.count, bool)
+                if getattr(group.element, "last", None) is None
+                else _at_instant("departed", group, t, *motion)
+                for group in forces
+            ),
+        ]
+    )
 
 
 def potential_energy(

@@ -1,6 +1,7 @@
 """Controllers: actuators that make a joint follow a reference."""
 
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,7 +20,6 @@ from lie_jax.mechanics.forces import (
     value_at,
 )
 from lie_jax.mechanics.joint_parts import (
-    angle_about,
     as_direction,
     between_points_in_parent,
     check_direction,
@@ -27,9 +27,8 @@ from lie_jax.mechanics.joint_parts import (
     check_points,
     force_in_parent,
     named,
-    turned,
-    turned_about,
 )
+from lie_jax.mechanics.windings import AbstractWinding
 
 
 class AbstractController(AbstractForce):
@@ -57,14 +56,14 @@ class AbstractController(AbstractForce):
         return jax.jvp(lambda t: value_at(self.reference, t), (t,), (jnp.ones_like(t),))
 
 
-class PDController(AbstractController):
+class PDController(AbstractController, AbstractWinding):
     """Proportional-derivative controller of a hinge's angle.
 
     When the child is turned by φ about the axis, the torque on it about the axis is
-    P (φ_d - φ) + D (φ̇_d - φ̇), and the parent gets its opposite. The error φ_d - φ is the angle
-    between the commanded and the actual orientation, between -π and π: the reference may go through
-    any number of turns, as long as the hinge follows within half a turn. What the controller does
-    is work, it has no potential energy.
+    P (φ_d - φ) + D (φ̇_d - φ̇), and the parent gets its opposite. φ counts whole turns: in
+    `Minimal()` it follows the hinge's coordinate; in absolute coordinates a run counts from its
+    initial state, where φ is taken within half a turn of φ_d, as it is for functions of the system
+    that are called outside of a run. What the controller does is work, it has no potential energy.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
     the `RevoluteJoint`; `reference`: φ_d, rad, a constant or a differentiable function of the time
@@ -80,19 +79,21 @@ class PDController(AbstractController):
     proportional: Float[Array, "..."] = eqx.field(converter=as_float)
     derivative: Float[Array, "..."] = eqx.field(converter=as_float, default=0.0)
     orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
+    last: Any = eqx.field(init=False, default_factory=lambda: None)
 
     def __check_init__(self):
         self._check("rad", "N m")
         check_orientation(self)
 
+    def _first(self, t):
+        return value_at(self.reference, t)
+
     def wrenches(self, t, poses, velocities, u):
         """The torque on the child, its opposite on the parent, and no force."""
-        parent, child = poses
-        reference, rate = self._reference_and_rate(t)
-        commanded = turned_about(self.axis, reference, self.orientation)
-        error = -angle_about(self.axis, turned(parent, child, commanded))
-        error_rate = rate - turning_rate(self.axis, poses, velocities)
-        torque = self.proportional * error + self.derivative * error_rate
+        reference, wanted_rate = self._reference_and_rate(t)
+        rate = turning_rate(self.axis, poses, velocities)
+        error = reference - self.counted(t, poses, rate)
+        torque = self.proportional * error + self.derivative * (wanted_rate - rate)
         return torques_about(self.axis, poses, torque)
 
 

@@ -14,14 +14,18 @@ from lie_jax.mechanics.joint_parts import (
     AbstractJoint,
     Wrench,
     add_torques,
+    angle_about,
+    angle_change,
     as_direction,
     between_points_in_parent,
     check_direction,
     check_orientation,
     check_points,
     force_in_parent,
+    in_parent,
     named,
     turn,
+    turned,
     turned_about,
     turning_torques,
 )
@@ -36,10 +40,9 @@ class RevoluteDriver(AbstractJoint):
     or a constant that locks it. A function that is an `equinox.Module` with `__call__`, or a
     `jax.tree_util.Partial`, is not compiled anew when its parameters change.
 
-    The constraint is the sine of the error in the angle, which also holds half a turn away: start
-    near the angle that is meant. The driver's torque on the child about the axis is minus the
-    multiplier (N m). Raises `ValueError` for other shapes, a zero axis and an orientation that is
-    no unit quaternion.
+    The constraint is the error in the angle (rad), between -π and π. The driver's torque on the
+    child about the axis is minus the multiplier (N m). Raises `ValueError` for other shapes, a zero
+    axis and an orientation that is no unit quaternion.
     """
 
     parent: str = eqx.field(static=True)
@@ -63,14 +66,14 @@ class RevoluteDriver(AbstractJoint):
         return turned_about(self.axis, value_at(self.angle, t), self.orientation)
 
     def constraint(self, t, parent, child):
-        """Sine of the error in the angle, positive if the child is ahead."""
-        return algebra.dot(self.axis, turn(parent, child, self._at(t)))[None]
+        """Error in the angle, positive if the child is ahead."""
+        return angle_about(self.axis, turned(parent, child, self._at(t)))[None]
 
     def reaction(self, t, parent, child, multipliers):
         """The multiplier as torques about the axis."""
-        torques = turning_torques(parent, child, self._at(t), multipliers[0] * self.axis)
+        torque = multipliers[0] * angle_change(self.axis, turned(parent, child, self._at(t)))
         none = jnp.zeros_like(self.axis)
-        return Wrench(none, torques[0]), Wrench(none, torques[1])
+        return Wrench(none, -torque), Wrench(none, in_parent(child, parent, torque))
 
 
 class PrismaticDriver(AbstractJoint):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from lie_jax import algebra, checks
 from lie_jax.algebra import as_float
@@ -79,6 +79,28 @@ class AbstractForce(eqx.Module):
     def potential_energy(self, poses: tuple[BodyPose, ...]) -> Float[Array, ""]:
         """Potential energy (J) of a conservative force; zero for any other."""
         return jnp.zeros((), poses[0].position.dtype)
+
+    def remember(
+        self,
+        t: Float[Array, ""],
+        poses: tuple[BodyPose, ...],
+        velocities: tuple[BodyVelocity, ...],
+    ) -> Any:
+        """What the element keeps of an instant of a run: a pytree of arrays, None for most.
+
+        A run hands it to the element's field `last` in the next step. The field is None outside of
+        runs.
+        """
+        return None
+
+    def departed(
+        self,
+        t: Float[Array, ""],
+        poses: tuple[BodyPose, ...],
+        velocities: tuple[BodyVelocity, ...],
+    ) -> Bool[Array, ""]:
+        """Whether no motion that the law describes leads from the instant in `last` to this one."""
+        return jnp.zeros((), bool)
 
 
 def as_signal(value: Any) -> Any:

@@ -305,6 +305,19 @@ def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
     return jnp.arctan2(sine, 0.5 * (trace - along))
 
 
+def angle_change(axis: Vector, rotation: Matrix) -> Vector:
+    """Derivative of `angle_about` along rotations of the outer frame: the angle's rate is its
+    product with the angular velocity by which the rotation R changes, Ṙ = ω̃ R.
+    """
+    along = algebra.matvec(rotation, axis)
+    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
+    ahead = -0.5 * algebra.axial(rotation)
+    sine, cosine = algebra.dot(axis, ahead), 0.5 * (trace - algebra.dot(axis, along))
+    of_sine = 0.5 * (trace * axis - algebra.matvec(rotation.T, axis))
+    of_cosine = -ahead - 0.5 * algebra.cross(along, axis)
+    return (cosine * of_sine - sine * of_cosine) / (sine * sine + cosine * cosine)
+
+
 def turning_torques(
     parent: BodyPose, child: BodyPose, orientation: Quaternion, multipliers: Vector
 ) -> tuple[Vector, Vector]:
@@ -313,3 +326,21 @@ def turning_torques(
     on_child = -0.5 * algebra.axial(algebra.matmul(skew, rotation))
     back = quaternion.conjugate(orientation)
     return 0.5 * algebra.axial(algebra.matmul(rotation, skew)), quaternion.rotate(back, on_child)
+
+
+class Winding(NamedTuple):
+    """An angle (rad) that counts whole turns, and its rate (rad/s), at a time t (s)."""
+
+    t: Float[Array, ""]
+    angle: Float[Array, ""]
+    rate: Float[Array, ""]
+
+
+def predicted(last: Winding, t: Float[Array, ""], rate: Float[Array, ""]) -> Float[Array, ""]:
+    """Where the angle of a winding should be at a time, given its rate there."""
+    return last.angle + 0.5 * (t - last.t) * (last.rate + rate)
+
+
+def nearest_turn(angle: Float[Array, ""], near: Float[Array, ""]) -> Float[Array, ""]:
+    """The angle (rad) with the whole turns added that bring it nearest to another one."""
+    return angle + 2.0 * jnp.pi * jnp.round((near - angle) / (2.0 * jnp.pi))

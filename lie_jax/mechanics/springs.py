@@ -1,5 +1,7 @@
 """Springs and dampers between two bodies, or a body and the ground."""
 
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -14,14 +16,18 @@ from lie_jax.mechanics.forces import (
     turning_rate,
 )
 from lie_jax.mechanics.joint_parts import (
-    angle_about,
     as_direction,
     check_direction,
     check_orientation,
     force_at,
     named,
-    turned,
+    nearest_turn,
 )
+from lie_jax.mechanics.windings import AbstractWinding
+
+# A line whose middle is this short beside its ends in a step has passed through zero; a line that
+# turns by less than 2.9 rad has not.
+_THROUGH = 0.1
 
 
 class AbstractPointSpring(AbstractForce):
@@ -110,7 +116,8 @@ class LinearSpringDamper(AbstractPointSpring):
     """A spring and damper along the line between the two points.
 
     At the distance ℓ it pulls the points together by k (ℓ - length) + d ℓ̇. The points must not
-    meet: the line has no direction there and the force is NaN.
+    meet: the line has no direction there and the force is NaN. A run in which one point passes
+    through the other in a step ends with `Result.departed`.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `stiffness`: k, N/m;
     `damping`: d, N s/m, neither negative; `length`: the relaxed distance, positive, m;
@@ -125,6 +132,7 @@ class LinearSpringDamper(AbstractPointSpring):
     length: Float[Array, "..."] = eqx.field(converter=as_float)
     parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    last: Any = eqx.field(init=False, default_factory=lambda: None)
 
     def __check_init__(self):
         self._check_points()
@@ -147,14 +155,30 @@ class LinearSpringDamper(AbstractPointSpring):
         stretch = jnp.sqrt(algebra.dot(line, line)) - self.length
         return 0.5 * self.stiffness * stretch * stretch
 
+    def remember(self, t, poses, velocities):
+        """The line between the points."""
+        return self._displacement(poses)
 
-class TorsionalSpringDamper(AbstractForce):
+    def departed(self, t, poses, velocities):
+        """Whether the way from the last line to this one leads next to zero."""
+        last, now = self.last, self._displacement(poses)
+        way = now - last
+        square = algebra.dot(way, way)
+        part = jnp.clip(-algebra.dot(last, way) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
+        closest = last + part * way
+        shorter = jnp.minimum(algebra.dot(last, last), algebra.dot(now, now))
+        return algebra.dot(closest, closest) < _THROUGH**2 * shorter
+
+
+class TorsionalSpringDamper(AbstractWinding):
     """A spring and damper about the axis of a hinge.
 
     When the child is turned by φ about the axis, the torque on it about the axis is
-    -k (φ - angle) - d φ̇, and the parent gets its opposite. φ lies between -π and π and jumps
-    between them: the spring must not be turned that far. It has its potential energy if the axes of
-    parent and child are parallel, as the joints of such a mechanism see to.
+    -k (φ - angle) - d φ̇, and the parent gets its opposite. φ counts whole turns: in `Minimal()` it
+    follows the hinge's coordinate; in absolute coordinates a run counts from its initial state,
+    where φ lies between -π and π, as it does for functions of the system that are called outside of
+    a run. It has its potential energy if the axes of parent and child are parallel, as the joints
+    of such a mechanism see to.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
     the `RevoluteJoint`; `stiffness`: k, N m/rad; `damping`: d, N m s/rad, neither negative;
@@ -168,6 +192,7 @@ class TorsionalSpringDamper(AbstractForce):
     damping: Float[Array, "..."] = eqx.field(converter=as_float, default=0.0)
     angle: Float[Array, "..."] = eqx.field(converter=as_float, default=0.0)
     orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
+    last: Any = eqx.field(init=False, default_factory=lambda: None)
 
     def __check_init__(self):
         check_direction(self)
@@ -182,18 +207,17 @@ class TorsionalSpringDamper(AbstractForce):
         """Parent and child."""
         return (self.parent, self.child)
 
-    def _turned_by(self, poses):
-        """φ, the part about the axis of any rotation of the child against the parent."""
-        parent, child = poses
-        return angle_about(self.axis, turned(parent, child, self.orientation))
+    def _first(self, t):
+        return jnp.zeros_like(self.angle)
 
     def wrenches(self, t, poses, velocities, u):
         """The torque on the child, its opposite on the parent, and no force."""
-        stretch = self._turned_by(poses) - self.angle
         rate = turning_rate(self.axis, poses, velocities)
+        stretch = self.counted(t, poses, rate) - self.angle
         return torques_about(self.axis, poses, -(self.stiffness * stretch + self.damping * rate))
 
     def potential_energy(self, poses):
-        """½ k (φ - angle)²."""
-        stretch = self._turned_by(poses) - self.angle
+        """½ k (φ - angle)², φ within half a turn of where it was last."""
+        near = self._first(self.angle) if self.last is None else self.last.angle
+        stretch = nearest_turn(self.principal(poses), near) - self.angle
         return 0.5 * self.stiffness * stretch * stretch

@@ -93,10 +93,11 @@ def energy(system: Mechanical, trajectory: Trajectory) -> Figure:
     """Kinetic, potential and total energy (J), and how the total one changes."""
     of_bodies("viz.energy", system, trajectory)
 
-    def at(q, v):
-        return system.kinetic_energy(q, v), system.potential_energy(q)
+    def at(q, v, memory):
+        return system.kinetic_energy(q, v), system.recalling(memory).potential_energy(q)
 
-    kinetic, potential = map(np.asarray, jax.jit(jax.vmap(at))(trajectory.q, trajectory.v))
+    instants = trajectory.q, trajectory.v, trajectory.memory
+    kinetic, potential = map(np.asarray, jax.jit(jax.vmap(at))(*instants))
     total = kinetic + potential
     with _look():
         figure, (above, below) = plt.subplots(2, 1, figsize=(7.0, 5.0), sharex=True)

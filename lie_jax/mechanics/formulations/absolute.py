@@ -4,6 +4,8 @@ Bodies, and joints and forces of one kind, are stored stacked and evaluated by `
 does not grow with their number.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -285,6 +287,27 @@ class RigidBodySystem(AbstractSystem):
         return attachments.potential_energy(
             self.bodies, self.forces, self.gravity, rotation, position
         )
+
+    def remember(self, t, q, v):
+        """What the forces keep of an instant."""
+        return attachments.remember(self.forces, *self._instant(t, q, v)) if self.forces else ()
+
+    def recalling(self, memory):
+        """The system, whose forces recall what they have kept."""
+        return dataclasses.replace(self, forces=attachments.recalling(self.forces, memory))
+
+    def departed(self, t, q, v):
+        """Which forces have left their law since the last instant (forces,)."""
+        return attachments.departed(self.forces, *self._instant(t, q, v))
+
+    def law(self, number):
+        """The force with that number among those of `departed`, in words."""
+        return attachments.owner(self.forces, self.names, number)
+
+    def _instant(self, t, q: Array, v: Array) -> tuple[Array, ...]:
+        """Time, and rotation, position, ṙ and ω of all bodies."""
+        rotation, position = self.poses(q)
+        return jnp.asarray(t, q.dtype), rotation, position, *self._velocities(rotation, q, v)
 
     def momentum(
         self, q: Float[Array, " nq"], v: Float[Array, " nv"]

@@ -4,6 +4,7 @@ Accelerations come from the articulated-body algorithm: their cost grows linearl
 joints, and compile time not at all with the length of a chain.
 """
 
+import dataclasses
 from itertools import accumulate
 from typing import Any
 
@@ -19,6 +20,7 @@ from lie_jax.mechanics import (
     articulated,
     attachments,
     compound_joints,
+    hinges,
     tree_joints,
     tree_state,
     trees,
@@ -28,6 +30,7 @@ from lie_jax.mechanics.articulated import Accelerations, Links, Motion
 from lie_jax.mechanics.attachments import Connected
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.compound_joints import MASSLESS
+from lie_jax.mechanics.hinges import Hinges
 from lie_jax.mechanics.joint_parts import GROUND, BodyPose
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.mechanics.tree_joints import SIZES, Size, TreeJoints
@@ -58,12 +61,14 @@ class TreeSystem(AbstractSystem):
 
     `bodies`, `joints`, `forces` and `gravity` are the physical parameters, stacked; bodies and
     joints stand in the order of the tree, with empty slots where its levels differ in width.
+    `hinges` are the joint coordinates that forces about an axis follow.
     """
 
     bodies: MassProperties
     joints: TreeJoints
     forces: tuple[Connected, ...]
     gravity: Float[Array, "..."]
+    hinges: tuple[Hinges | None, ...]
     tree: Tree = eqx.field(static=True)
     sizes: tuple[Size, ...] = eqx.field(static=True)
     labels: tuple[Label, ...] = eqx.field(static=True)
@@ -124,7 +129,10 @@ class TreeSystem(AbstractSystem):
 
     def internal_force(self, t, q, v, u=None):
         """The force f (nv,) without gravity, given forces and torques."""
-        return attachments.without_loads(self).force(t, q, v, u)
+        pairs = zip(self.forces, self.hinges, strict=True)
+        kept = tuple(hinge for group, hinge in pairs if not group.element.is_load)
+        inner = dataclasses.replace(attachments.without_loads(self), hinges=kept)
+        return inner.force(t, q, v, u)
 
     def _name(self, body: int) -> str:
         # Joints of several numbers have massless bodies between their hinges and sliders.
@@ -150,7 +158,7 @@ class TreeSystem(AbstractSystem):
         """v̇ (nv,), by the articulated-body algorithm."""
         links, motion = self._moving(q, v)
         inertia = articulated.inertias(self.bodies)
-        wrench, drift = self._loads(t, links, motion, inertia, v, u)
+        wrench, drift = self._loads(t, q, links, motion, inertia, v, u)
         found = articulated.forward_dynamics(self.tree, links, inertia, wrench, drift)
         return self.flat(found.bases, found.rates)
 
@@ -165,7 +173,39 @@ class TreeSystem(AbstractSystem):
     def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
         """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
         pose = self._moving(q, jnp.zeros(self.nv, q.dtype))[1].pose
-        return attachments.potential_energy(self.bodies, self.forces, self.gravity, *pose)
+        forces = hinges.following(self.forces, self.hinges, jnp.zeros((), q.dtype), q)
+        return attachments.potential_energy(self.bodies, forces, self.gravity, *pose)
+
+    def remember(self, t, q, v):
+        """What the forces keep of an instant, but for those that follow a joint's coordinate."""
+        pairs = zip(self.forces, self.hinges, strict=True)
+        own = tuple(group for group, hinge in pairs if hinge is None)
+        kept = iter(attachments.remember(own, *self._instant(t, q, v)) if own else ())
+        return tuple(next(kept) if hinge is None else None for hinge in self.hinges)
+
+    def recalling(self, memory):
+        """The system, whose forces recall what they have kept."""
+        return dataclasses.replace(self, forces=attachments.recalling(self.forces, memory))
+
+    def departed(self, t, q, v):
+        """Which forces have left their law since the last instant (forces,)."""
+        return attachments.departed(self.forces, *self._instant(t, q, v))
+
+    def law(self, number):
+        """The force with that number among those of `departed`, in words."""
+        return attachments.owner(self.forces, self._in_slots, number)
+
+    @property
+    def _in_slots(self) -> tuple[str, ...]:
+        return tuple(
+            self.names[i] if 0 <= i < len(self.names) else GROUND for i in self.tree.bodies
+        )
+
+    def _instant(self, t, q: Array, v: Array) -> tuple[Array, ...]:
+        """Time, and rotation, position, ṙ and ω of all slots."""
+        (rotation, position), twist = self._moving(q, v)[1]
+        velocity = jax.vmap(algebra.matvec)(rotation, twist[:, :3])
+        return jnp.asarray(t, q.dtype), rotation, position, velocity, twist[:, 3:]
 
     def momentum(
         self, q: Float[Array, " nq"], v: Float[Array, " nv"]
@@ -231,14 +271,15 @@ class TreeSystem(AbstractSystem):
         return _unpadded(self.tree, [size.nv for size in self.sizes], self.joints.size.nv)
 
     def _loads(
-        self, t, links: Links, motion: Motion, inertia: Array, v: Array, u: Array | None
+        self, t, q: Array, links: Links, motion: Motion, inertia: Array, v: Array, u: Array | None
     ) -> tuple[Array, Array]:
         """Wrenches on the bodies, gyroscopic ones included, and the links' drifts."""
         (rotation, position), twist = motion
         velocity = jax.vmap(algebra.matvec)(rotation, twist[:, :3])
         t = jnp.asarray(t, v.dtype)
+        forces = hinges.following(self.forces, self.hinges, t, q)
         applied = attachments.applied(
-            self.bodies, self.forces, self.gravity, t, rotation, position, velocity, twist[:, 3:], u
+            self.bodies, forces, self.gravity, t, rotation, position, velocity, twist[:, 3:], u
         )
         own = jax.vmap(lambda r, force: algebra.matvec(r.T, force))(rotation, applied.force)
         wrench = jnp.concatenate([own, applied.torque], axis=1)
@@ -248,7 +289,7 @@ class TreeSystem(AbstractSystem):
     def _needed(self, t, q: Array, v: Array, acceleration: Array, u: Array | None) -> Array:
         links, motion = self._moving(q, v)
         inertia = articulated.inertias(self.bodies)
-        wrench, drift = self._loads(t, links, motion, inertia, v, u)
+        wrench, drift = self._loads(t, q, links, motion, inertia, v, u)
         bases = acceleration[: 6 * self.tree.bases].reshape(-1, 6)
         own = Accelerations(bases, self._rates(acceleration))
         return self.flat(
@@ -338,13 +379,19 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     masses = tuple(i if i < len(bodies) else -1 for i in tree.bodies)
     in_slots = tuple(mechanism.names[i] if i >= 0 else GROUND for i in masses)
     names = labels([(joint.parent, joint.child) for joint in mechanism.joints])
+    sizes = tuple(SIZES[type(joint)] for joint in rows.joints)
+    followed = [hinges.joint_of(mechanism, force) for force in mechanism.forces]
+    forces = attachments.by_kind(mechanism.forces, in_slots, [k is None for k in followed])
+    places = accumulate((size.nq for size in sizes), initial=7 * tree.bases)
+    starts = dict(zip(rows.owners, places, strict=False))
     system = TreeSystem(
         bodies=attachments.stack([bodies[i] if i >= 0 else nothing for i in masses]),
         joints=joints,
-        forces=attachments.by_kind(mechanism.forces, in_slots),
+        forces=forces,
         gravity=mechanism.gravity,
+        hinges=hinges.hinges_of(mechanism, forces, followed, starts),
         tree=tree,
-        sizes=tuple(SIZES[type(joint)] for joint in rows.joints),
+        sizes=sizes,
         labels=tuple(names[k] for k in rows.owners),
         names=mechanism.names,
     )

@@ -146,6 +146,10 @@ class UnifiedVelocity(AbstractBodySpace):
         twist = self._twist(v)
         return self._unified(self._group.acceleration(rotation, q, twist, linear, angular))
 
+    def turn(self, v):
+        """The turn of the twist D⁻¹ w, to which each velocity belongs."""
+        return jnp.broadcast_to(jnp.max(self._group.turn(self._twist(v))), (6,))
+
     def invalid(self, q):
         """The quaternion must have unit norm."""
         return self._group.invalid(q)

@@ -1,0 +1,59 @@
+"""Where a run leaves its model: charts, laws of forces, accelerations that are not finite."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from lie_jax import derivatives
+from lie_jax.system import AbstractSystem, State
+from lie_jax.trajectory import Result
+
+
+class Left(NamedTuple):
+    """Whether a step stayed inside the model, why not, the number of the velocity or of the force
+    concerned, and what forces keep of the step's end.
+    """
+
+    inside: Bool[Array, ""]
+    reason: Result
+    worst: Int[Array, ""]
+    memory: Any
+
+
+def of_step(
+    system: AbstractSystem, t: Float[Array, ""], dt: Float[Array, ""], before: State, after: State
+) -> Left:
+    """What a step of size dt (s) to the time t (s) has left; the system recalls the step's start.
+
+    A body turns by about the step size times its mean angular velocity.
+    """
+    inside, reason = jnp.ones((), bool), Result.out_of_chart
+    worst = jnp.full((), -1, jnp.int32)
+    before, after, system = derivatives.held((before, after, system))
+    turn = system.space.turn(0.5 * dt * (before.v + after.v))
+    if turn is not None:
+        # What is not finite is judged elsewhere.
+        inside = ~(jnp.max(turn) >= 1.0)
+        worst = jnp.argmax(turn).astype(jnp.int32)
+    memory = system.remember(t, after.q, after.v)
+    if jax.tree.leaves(memory):
+        departed = system.departed(t, after.q, after.v)
+        reason = Result.where(inside, Result.departed, reason)
+        worst = jnp.where(inside, jnp.argmax(departed).astype(jnp.int32), worst)
+        inside = inside & ~jnp.any(departed)
+    return Left(inside, reason, worst, memory)
+
+
+def first_not_finite(
+    acceleration: Float[Array, "n nv"], multipliers: Float[Array, "n nc"], reached: Array
+) -> Int[Array, ""]:
+    """The first instant that was reached (n,) whose accelerations or multipliers are not finite.
+
+    n if there is none.
+    """
+    numbers = jax.lax.stop_gradient((acceleration, multipliers))
+    fine = jnp.isfinite(sum(jnp.sum(x, axis=1) for x in numbers))
+    bad = reached & ~fine
+    return jnp.where(jnp.any(bad), jnp.argmax(bad), bad.shape[0]).astype(jnp.int32)
