@@ -5,6 +5,7 @@ from lie_jax import interop as interop
 from lie_jax import io as io
 from lie_jax import transforms as transforms
 from lie_jax.config import cache_compilations as cache_compilations
+from lie_jax.config import configure as configure
 from lie_jax.config import configure_cpu as configure_cpu
 from lie_jax.config import enable_x64 as enable_x64
 from lie_jax.groups import adjoint as adjoint

@@ -1,14 +1,52 @@
-"""Precision of JAX's default numbers, how XLA compiles for the CPU, and where it keeps it."""
+"""Settings of the process: precision, how XLA compiles for the CPU, and where programs are kept."""
 
 import os
 import warnings
 from pathlib import Path
 
 import jax
+import threadpoolctl
 
 from lie_jax import checks, jax_internals
 
 _warned = False
+
+
+def configure(
+    *, x64: bool = True, fast_loops: bool = True, cache: str | os.PathLike | None = None
+) -> None:
+    """Set up the process: call it once, right after the imports, before arrays are made.
+
+    **Arguments:**
+
+    - `x64`: whether JAX's default numbers have double precision, as `enable_x64` makes them. With
+      False they have single precision, and no simulation warns of it.
+    - `fast_loops`: whether XLA compiles the loops of small systems into one function each, as
+      `configure_cpu` has it, and the linear algebra of larger ones runs on one thread: threads that
+      wait for each other in every step cost up to seventy times the step.
+    - `cache`: a folder in which compiled programs are kept, as by `cache_compilations`, or None.
+
+    Raises `ValueError` for a folder that cannot be written, `RuntimeError` if JAX has computed
+    something already.
+    """
+    global _warned
+    if fast_loops:
+        configure_cpu()
+        _keep_blas_to_one_thread()
+    jax.config.update("jax_enable_x64", x64)
+    _warned = _warned or not x64
+    if cache is not None:
+        cache_compilations(cache)
+
+
+def _keep_blas_to_one_thread() -> None:
+    # The library that JAX calls is SciPy's: it is found once SciPy has loaded it.
+    import scipy.linalg  # noqa: F401
+
+    controller = threadpoolctl.ThreadpoolController()
+    for library in controller.lib_controllers:
+        if library.user_api == "blas" and "scipy" in str(library.filepath).split(os.sep)[-2]:
+            library.set_num_threads(1)
 
 
 def enable_x64() -> None:
@@ -65,9 +103,9 @@ def cache_compilations(folder: str | os.PathLike) -> None:
     Call it before anything is computed. `~` is your home; the folder is made if need be, and may be
     deleted at any time. JAX by itself keeps no program that took less than a second to compile.
     Programs with callbacks, as `simulate` inside `jax.jit` without `throw=False`, are not kept.
-    When it loads one, XLA writes lines about features of the processor, which mean nothing:
-    `TF_CPP_MIN_LOG_LEVEL=3` in the environment silences them. Raises `ValueError` for a folder
-    that cannot be written.
+    XLA's own lines on the terminal are switched off from then on: when it loads a program it writes
+    some about features of the processor, which mean nothing. Raises `ValueError` for a folder that
+    cannot be written.
     """
     path = Path(folder).expanduser()
     try:
@@ -77,6 +115,7 @@ def cache_compilations(folder: str | os.PathLike) -> None:
             f"cache_compilations(folder=) is {str(folder)!r}, which cannot be made "
             f"({error.strerror}); it must be a folder that you may write to: take another."
         ) from error
+    jax_internals.silence_xla()
     jax.config.update("jax_compilation_cache_dir", str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
@@ -90,6 +129,7 @@ def warn_of_single_precision() -> None:
     _warned = True
     warnings.warn(
         "This simulation runs in float32, JAX's default: expect errors of 1e-4 to 1e-6. Call "
-        "lie_jax.enable_x64() before making arrays, or set JAX_ENABLE_X64=1, for float64.",
+        "lie_jax.configure() or lie_jax.enable_x64() before making arrays, or set "
+        "JAX_ENABLE_X64=1, for float64; configure(x64=False) keeps float32 without this warning.",
         stacklevel=3,
     )

@@ -6,6 +6,7 @@ no public way to define a primitive with rules of its own; a function with `jax.
 mode (see `derivatives`).
 """
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,15 @@ def has_computed() -> bool:
     from jax._src import xla_bridge
 
     return xla_bridge.backends_are_initialized()
+
+
+def silence_xla() -> None:
+    """Keep the lines that XLA writes by itself, below fatal errors, off the terminal."""
+    try:
+        importlib.import_module("jaxlib.utils").absl_set_min_log_level(3)
+    except (ImportError, AttributeError):
+        # Without the switch the lines stay: they mean nothing, but for their number.
+        return
 
 
 def pass_through(

@@ -4,7 +4,16 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import adaptive_steps, adjoints, checks, config, fixed_steps, preflight, redundancy
+from lie_jax import (
+    adaptive_steps,
+    adjoints,
+    checks,
+    config,
+    fixed_steps,
+    jax_guard,
+    preflight,
+    redundancy,
+)
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, State
@@ -79,6 +88,7 @@ def simulate(
     options = preflight.Options(steps, inputs, save_every, checkpoint, progress, adaptive, adjoint)
     redundant = preflight.check(system, integrator, state, dt, options)
     config.warn_of_single_precision()
+    jax_guard.warn_of_untested_jax()
     # They are part of the program, where a NumPy integer would be a value.
     steps, save_every = int(steps), int(save_every)
     checkpoint = None if checkpoint is None else int(checkpoint)

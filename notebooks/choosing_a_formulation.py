@@ -27,8 +27,7 @@ import numpy as np
 import lie_jax
 from models import double_pendulum
 
-lie_jax.configure_cpu()
-lie_jax.enable_x64()
+lie_jax.configure()
 END = 1.0
 
 # %% [markdown]

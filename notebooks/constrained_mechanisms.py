@@ -26,8 +26,7 @@ import lie_jax
 from lie_jax import viz
 from models import bricard
 
-lie_jax.configure_cpu()
-lie_jax.enable_x64()
+lie_jax.configure()
 
 # %% [markdown]
 # ## A loop

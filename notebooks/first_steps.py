@@ -25,8 +25,7 @@ import numpy as np
 import lie_jax
 from lie_jax import viz
 
-lie_jax.configure_cpu()
-lie_jax.enable_x64()
+lie_jax.configure()
 
 # %% [markdown]
 # A mechanism is made of bodies, joints and forces; it names no coordinates. `assemble` chooses them: here position

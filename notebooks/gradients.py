@@ -30,7 +30,7 @@ import numpy as np
 import lie_jax
 from models import heavy_top
 
-lie_jax.enable_x64()
+lie_jax.configure()
 STEPS, DT = 1000, 1e-3
 
 

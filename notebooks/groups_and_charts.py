@@ -27,8 +27,7 @@ import lie_jax
 from lie_jax import quaternion, so3
 from models import heavy_top
 
-lie_jax.configure_cpu()
-lie_jax.enable_x64()
+lie_jax.configure()
 
 # %% [markdown]
 # ## The exponential map, and the logarithm back

@@ -33,7 +33,7 @@ import lie_jax
 from lie_jax import transforms
 from models import satellite
 
-lie_jax.enable_x64()
+lie_jax.configure()
 DT, STEPS = 0.2, 150
 NOISE = 5e-4  # rad/s
 time = DT * np.arange(STEPS + 1)

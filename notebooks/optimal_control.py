@@ -31,7 +31,7 @@ import numpy as np
 import lie_jax
 from models import satellite
 
-lie_jax.enable_x64()
+lie_jax.configure()
 STEPS, DURATION = 50, 10.0
 dt = DURATION / STEPS
 MOMENTS = np.asarray([10.0, 15.0, 20.0])  # kg m²

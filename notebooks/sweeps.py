@@ -33,7 +33,7 @@ import numpy as np
 import lie_jax
 from models import heavy_top
 
-lie_jax.enable_x64()
+lie_jax.configure()
 
 
 # %%

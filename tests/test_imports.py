@@ -41,7 +41,7 @@ LAYERS = [
     {"calculus"},
     {"system"},
     {"trajectory"},
-    {"newton", "redundancy", "limits"},
+    {"newton", "redundancy", "limits", "jax_guard"},
     {
         "integrators.adaptive",
         "integrators.alpha_start",
@@ -168,7 +168,7 @@ PUBLIC = {
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "monte_carlo MonteCarlo Identifiability rows_at sweep Sweep "
-    "cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result SimulationError "
+    "configure cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result SimulationError "
     "Identification transforms io Restart",
 }
 

@@ -30,7 +30,7 @@ def test_short_notebooks_run(name, monkeypatch, tmp_path):
     (tmp_path / "docs" / "images").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     # This process has computed something.
-    monkeypatch.setattr(lie_jax, "configure_cpu", lambda: None)
+    monkeypatch.setattr(lie_jax, "configure", lambda: None)
     path, names = ROOT / "notebooks" / f"{name}.py", {}
     exec(compile(path.read_text(), str(path), "exec"), names)
     if name == "first_steps":

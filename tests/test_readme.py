@@ -1,15 +1,25 @@
 """The code in the README and the documentation runs as it is printed."""
 
 import contextlib
+import functools
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import lie_jax
 from models import heavy_top
 
 ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(autouse=True)
+def _loops_as_they_are(monkeypatch):
+    # The other tests have computed by now, after which loops are no longer set up.
+    monkeypatch.setattr(
+        lie_jax, "configure", functools.partial(lie_jax.configure, fast_loops=False)
+    )
 
 
 def _run(page: Path) -> dict:

@@ -85,6 +85,11 @@ class PDController(AbstractController, AbstractWinding):
         self._check("rad", "N m")
         check_orientation(self)
 
+    @property
+    def home(self):
+        """The `orientation`."""
+        return self.orientation
+
     def _first(self, t):
         return value_at(self.reference, t)
 

@@ -62,7 +62,7 @@ def joint_of(mechanism: Mechanism, force: Any) -> int | None:
 
 def _pair(force: Any, joint: Any) -> _Pair:
     swapped = np.asarray(force.parent != joint.parent)
-    return _Pair(force.axis, force.orientation, joint.axis, joint.orientation, swapped)
+    return _Pair(force.axis, force.home, joint.axis, joint.orientation, swapped)
 
 
 @jax.jit

@@ -207,6 +207,11 @@ class TorsionalSpringDamper(AbstractWinding):
         """Parent and child."""
         return (self.parent, self.child)
 
+    @property
+    def home(self):
+        """The `orientation`."""
+        return self.orientation
+
     def _first(self, t):
         return jnp.zeros_like(self.angle)
 

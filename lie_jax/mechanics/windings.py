@@ -30,9 +30,15 @@ _DOUBT = 0.5 * np.pi
 class AbstractWinding(AbstractForce):
     """A force that depends on a hinge's angle, any number of turns."""
 
+    parent: eqx.AbstractVar[str]
+    child: eqx.AbstractVar[str]
     axis: eqx.AbstractVar[Float[Array, "..."]]
-    orientation: eqx.AbstractVar[Float[Array, "..."]]
     last: eqx.AbstractVar[Any]
+
+    @property
+    @abc.abstractmethod
+    def home(self) -> Float[Array, "4"]:
+        """Orientation of the child in the parent at φ = 0: a unit quaternion."""
 
     @abc.abstractmethod
     def _first(self, t: Float[Array, ""]) -> Float[Array, ""]:
@@ -41,7 +47,7 @@ class AbstractWinding(AbstractForce):
     def principal(self, poses: tuple[BodyPose, ...]) -> Float[Array, ""]:
         """The angle φ between -π and π (rad): the part about the axis of any rotation."""
         parent, child = poses
-        return angle_about(self.axis, turned(parent, child, self.orientation))
+        return angle_about(self.axis, turned(parent, child, self.home))
 
     def counted(self, t, poses, rate) -> Float[Array, ""]:
         """The angle φ with its turns (rad) at a time, where it changes with this rate (rad/s)."""

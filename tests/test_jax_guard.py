@@ -1,0 +1,42 @@
+"""Releases of JAX that lie_jax was not tested with are met by known results."""
+
+import warnings
+
+import jax
+import pytest
+
+from lie_jax import jax_guard
+
+
+@pytest.fixture
+def another_release(monkeypatch):
+    monkeypatch.setattr(jax_guard, "_checked", False)
+    monkeypatch.setattr(jax, "__version__", "0.99.0")
+    return monkeypatch
+
+
+def test_right_results_pass_in_another_release(another_release):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jax_guard.warn_of_untested_jax()
+
+
+def test_wrong_results_are_named(another_release):
+    product = jax.numpy.sum
+    another_release.setattr(
+        jax_guard.jnp, "sum", lambda *arguments, **of: 1.001 * product(*arguments, **of)
+    )
+    with pytest.warns(UserWarning, match=r"JAX 0.99.0 was not.* matrix products is off by 0.0"):
+        jax_guard.warn_of_untested_jax()
+
+
+def test_a_missing_part_of_jax_is_named(another_release):
+    another_release.delattr(jax, "vmap")
+    with pytest.warns(UserWarning, match="a batch of rotations raises AttributeError"):
+        jax_guard.warn_of_untested_jax()
+
+
+def test_tested_releases_cost_nothing(another_release):
+    another_release.setattr(jax, "__version__", jax_guard.TESTED[-1])
+    another_release.delattr(jax, "vmap")
+    jax_guard.warn_of_untested_jax()
