@@ -26,13 +26,16 @@ def test_wrong_results_are_named(another_release):
     another_release.setattr(
         jax_guard.jnp, "sum", lambda *arguments, **of: 1.001 * product(*arguments, **of)
     )
-    with pytest.warns(UserWarning, match=r"JAX 0.99.0 was not.* matrix products is off by 0.0"):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         jax_guard.warn_of_untested_jax()
+    first = str(caught[0].message)
+    assert "JAX 0.99.0 was not" in first and "a batch of matrix products is off by 0.0" in first
 
 
 def test_a_missing_part_of_jax_is_named(another_release):
-    another_release.delattr(jax, "vmap")
-    with pytest.warns(UserWarning, match="a batch of rotations raises AttributeError"):
+    another_release.delattr(jax.lax, "scan")
+    with pytest.warns(UserWarning, match="a derivative by a rule raises AttributeError"):
         jax_guard.warn_of_untested_jax()
 
 
