@@ -111,6 +111,15 @@ def test_limits_give_the_solution_of_the_quadratic_programme():
         assert float(best.history.cost[0]) > float(best.cost)
 
 
+def test_a_search_that_has_not_converged_says_so():
+    common = {"dt": DT, "running": regulate, "final": settle}
+    with pytest.warns(UserWarning, match=r"ilqr: not conv.* 2; .*1e-300.*second_order=True"):
+        # Tolerances that no search meets; each search ends by its bound.
+        control.ilqr(*(Cart(), MIDPOINT, START, ZERO), **common, tolerance=1e-300, max_iterations=2)
+    with pytest.warns(UserWarning, match=r"shoot: not conv.*gradient_norm is .*Take nodes="):
+        control.shoot(*(Cart(), MIDPOINT, START, ZERO), **common, max_iterations=1)
+
+
 def test_least_effort_to_rest_at_the_origin():
     """Minimum norm under linear conditions, by its closed form; nodes and splines alike."""
     first = np.array([1.0, 0.7])

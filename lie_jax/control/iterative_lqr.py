@@ -12,7 +12,7 @@ from lie_jax import checks
 from lie_jax.algebra import matvec
 from lie_jax.control import expansion, preflight, search_steps
 from lie_jax.control.problem import Problem, Run, follow
-from lie_jax.control.solution import History, Solution, relative_norm
+from lie_jax.control.solution import History, Solution, relative_norm, told
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.simulate import simulate
 from lie_jax.system import AbstractSystem, State
@@ -76,9 +76,10 @@ def ilqr(
       far from an equilibrium or unstable ones, whose end values grow otherwise.
     - `tolerance`: on `Solution.gradient_norm`; `end_tolerance`: on `Solution.violation`.
 
-    **Returns** a `Solution`. Raises `ValueError` for wrong shapes, limits that cross, a guess
-    outside them, and systems and integrators that it cannot take. Source: Tassa, Mansard and
-    Todorov, Control-limited differential dynamic programming, ICRA 2014.
+    **Returns** a `Solution`, and warns if it has not converged. Raises `ValueError` for wrong
+    shapes, limits that cross, a guess outside them, and systems and integrators that it cannot
+    take. Source: Tassa, Mansard and Todorov, Control-limited differential dynamic programming,
+    ICRA 2014.
     """
     problem = preflight.problem(
         "ilqr", system, integrator, state, inputs, dt, (running, final, end), limits
@@ -93,7 +94,7 @@ def ilqr(
         system, integrator, state, dt=dt, steps=inputs.shape[0], inputs=search.inputs, throw=False
     )
     at = search.iterations
-    return Solution(
+    found = Solution(
         inputs=search.inputs,
         unknowns=search.inputs,
         trajectory=trajectory,
@@ -106,6 +107,10 @@ def ilqr(
         history=search.history,
         converged=search.converged,
     )
+    advice = "Take another penalty= or lie_jax.control.shoot"
+    if not second_order:
+        advice = "Take second_order=True, another penalty= or lie_jax.control.shoot"
+    return told("ilqr", found, tolerance, end_tolerance, advice)
 
 
 class _Search(NamedTuple):

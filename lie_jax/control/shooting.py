@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.control import nonlinear, preflight, programme
 from lie_jax.control.problem import Problem
-from lie_jax.control.solution import History, Solution
+from lie_jax.control.solution import History, Solution, told
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.simulate import simulate
 from lie_jax.system import AbstractSystem, State
@@ -50,8 +50,8 @@ def shoot(
       reference states that follow the search. It must divide the number of steps.
 
     **Returns** a `Solution`; with nodes, its `violation` counts the gaps between segments, and the
-    end that the inputs reach without them. Raises `ValueError` as `ilqr` does, and for a basis or
-    number of nodes that does not fit.
+    end that the inputs reach without them. Warns if it has not converged. Raises `ValueError` as
+    `ilqr` does, and for a basis or number of nodes that does not fit.
     """
     applied = inputs if basis is None else _applied(inputs, basis)
     problem = preflight.problem(
@@ -72,7 +72,9 @@ def shoot(
         )
     start = programme.build(problem, jnp.asarray(inputs), basis, nodes)
     found = nonlinear.solve(start, tolerance, end_tolerance, max_iterations)
-    return _solution(found, problem, (tolerance, end_tolerance))
+    solution = _solution(found, problem, (tolerance, end_tolerance))
+    advice = "Take other nodes=" if nodes > 1 else "Take nodes="
+    return told("shoot", solution, tolerance, end_tolerance, advice)
 
 
 def _applied(inputs: Any, basis: Any) -> Array:

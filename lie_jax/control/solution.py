@@ -1,11 +1,13 @@
 """What optimal control returns."""
 
+import warnings
 from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from lie_jax import checks
 from lie_jax.control.expansion import Adjoint
 from lie_jax.control.problem import Problem
 from lie_jax.trajectory import Trajectory
@@ -46,6 +48,21 @@ class Solution(eqx.Module):
     iterations: Int[Array, "..."]
     history: History
     converged: Bool[Array, "..."]
+
+
+def told(
+    call: str, solution: Solution, tolerance: float, end_tolerance: float, advice: str
+) -> Solution:
+    """The solution, with a warning if the search has not converged; silent where JAX traces."""
+    if not checks.traced(solution.converged) and not bool(solution.converged):
+        warnings.warn(
+            f"{call}: not converged, iterations: {int(solution.iterations)}; gradient_norm is "
+            f"{float(solution.gradient_norm):.2g} (tolerance={tolerance:.2g}), violation "
+            f"{float(solution.violation):.2g} (end_tolerance={end_tolerance:.2g}). {advice}, start "
+            "nearer, or raise max_iterations=; `inputs` are the best that were found.",
+            stacklevel=3,
+        )
+    return solution
 
 
 def relative_norm(problem: Problem, inputs: Float[Array, "steps nu"], adjoint: Adjoint) -> Array:
