@@ -165,8 +165,13 @@ def _raise_on_failure(
             "lie_jax.GeneralizedAlpha()"
         )
     elif bool(result == Result.acceleration_not_finite):
-        what = "accelerations or multipliers are infinite or NaN, though the state is finite,"
-        advice = "Look at the forces at that time"
+        numbers = jnp.concatenate([trajectory.acceleration, trajectory.multipliers], axis=1)
+        at = jnp.nanargmin(jnp.abs(trajectory.t - stats.end_time))
+        owner = system.owner(int(jnp.argmax(~jnp.isfinite(numbers[at]))))
+        what = (
+            f"accelerations or multipliers of {owner} are infinite or NaN, though q and v are not,"
+        )
+        advice = "Look at the forces that act there at that time"
         where = f"at t = {float(stats.end_time):.6g} s"
     else:
         what, advice = "the state became infinite or NaN", smaller

@@ -110,7 +110,7 @@ LEFT = {
         lie_jax.RKMK("euler"),
         0.01,
         lie_jax.Result.acceleration_not_finite,
-        ("accelerations or multipliers are infinite or NaN", "at t = 0.25 s", "forces"),
+        ("multipliers of body 'b' are infinite or NaN", "at t = 0.25 s", "forces"),
     ),
 }
 
