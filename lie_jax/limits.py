@@ -12,7 +12,7 @@ from lie_jax.trajectory import Result
 
 
 class Left(NamedTuple):
-    """Whether a step stayed inside the model, why not, the number of the velocity or of the force
+    """Whether a step stayed inside the model, why not, the number of the velocity, force or joint
     concerned, and what forces keep of the step's end.
     """
 
@@ -29,20 +29,23 @@ def of_step(
 
     A body turns by about the step size times its mean angular velocity.
     """
-    inside, reason = jnp.ones((), bool), Result.out_of_chart
-    worst = jnp.full((), -1, jnp.int32)
     before, after, system = derivatives.held((before, after, system))
+    left = []
     turn = system.space.turn(0.5 * dt * (before.v + after.v))
     if turn is not None:
-        # What is not finite is judged elsewhere.
-        inside = ~(jnp.max(turn) >= 1.0)
-        worst = jnp.argmax(turn).astype(jnp.int32)
+        left.append((turn >= 1.0, Result.out_of_chart))
     memory = system.remember(t, after.q, after.v)
     if jax.tree.leaves(memory):
-        departed = system.departed(t, after.q, after.v)
-        reason = Result.where(inside, Result.departed, reason)
-        worst = jnp.where(inside, jnp.argmax(departed).astype(jnp.int32), worst)
-        inside = inside & ~jnp.any(departed)
+        left.append((system.departed(t, after.q, after.v), Result.departed))
+    sides = system.sides(t, after.q)
+    if len(sides):
+        left.append(((sides < 0.0) != (system.sides(t - dt, before.q) < 0.0), Result.turned_over))
+    inside, reason = jnp.ones((), bool), Result.successful
+    worst = jnp.full((), -1, jnp.int32)
+    for of_each, result in left:
+        reason = Result.where(inside, result, reason)
+        worst = jnp.where(inside, jnp.argmax(of_each).astype(jnp.int32), worst)
+        inside = inside & ~jnp.any(of_each)
     return Left(inside, reason, worst, memory)
 
 

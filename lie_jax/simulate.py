@@ -155,6 +155,9 @@ def _raise_on_failure(
             f"{smaller}: a point passed through the other end of its spring, or an angle turned by "
             "a quarter more or less than its rates say"
         )
+    elif bool(result == Result.turned_over):
+        what = f"Newton's method met {system.joint(int(stats.worst_equation))} turned over"
+        advice = smaller
     elif bool(result == Result.unstable):
         what = (
             f"the last {fixed_steps.PATIENCE} steps were beyond the limit of stability (up to "

@@ -156,9 +156,17 @@ class AbstractSystem(eqx.Module):
         """Which laws describe no motion from the instant that is recalled to this one."""
         return jnp.zeros(0, bool)
 
+    def sides(self, t: Time, q: Configuration) -> Float[Array, " joints"]:
+        """Numbers whose signs no motion changes: on which of several branches constraints hold."""
+        return jnp.zeros(0, q.dtype)
+
     def law(self, number: int) -> str:
         """The force with that number among those of `departed`, in words, for messages."""
         return f"force {number}"
+
+    def joint(self, number: int) -> str:
+        """The joint with that number among those of `sides`, in words, for messages."""
+        return f"joint {number}"
 
     def owner(self, equation: int) -> str:
         """What an equation belongs to, in words, for messages.

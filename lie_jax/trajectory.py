@@ -40,6 +40,10 @@ class Result(eqx.Enumeration):
         "A step left the law of a force: a point passed through the other end of its spring, or an "
         "angle has no certain number of turns; what came before is in the trajectory."
     )
+    turned_over = (
+        "A step met a joint turned over, with its axis the other way round, where its constraints "
+        "hold as well; what came before is in the trajectory."
+    )
     unstable = (
         "The steps stayed beyond the limit of stability of the explicit method; all of them are in "
         "the trajectory, those after the first ones beyond the limit are wrong."

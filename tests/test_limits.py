@@ -4,10 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import Array
 from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.integrators import stability, tableaux
+from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.system import Accelerations
 
 
 def rod(stiffness, formulation, damping=0.0, angle=0.3):
@@ -154,3 +157,59 @@ def test_stability_is_estimated_and_its_limits_are_those_of_the_books(tableau):
     if tableau != "heun":
         assert_allclose(trajectory.stats.stability * known[tableau], rate, rtol=0.05)
     assert 0.0 < float(trajectory.stats.stability) < 1.0
+
+
+class TurnsOver(AbstractIntegrator):
+    """Turns one body by half a turn about its x axis in every step, as Newton's method might."""
+
+    body: Array
+
+    def check(self, system):
+        """Anything goes."""
+
+    def init(self, system, t, dt, state, u):
+        """Nothing is carried."""
+
+    def step(self, system, t, dt, state, carry, u):
+        """The other side of the joint, without any velocity."""
+        x = jnp.zeros((system.nv // 6, 6)).at[self.body, 3].set(jnp.pi)
+        state = lie_jax.State(system.space.retract(state.q, x.ravel()), state.v)
+        none = jnp.zeros((), jnp.int32)
+        return Step(state, carry, none, jnp.ones((), bool), jnp.zeros(1), none - 1)
+
+    def accelerations(self, system, t, state, carry, u):
+        """At rest."""
+        return Accelerations(jnp.zeros(system.nv), jnp.zeros(system.nc))
+
+
+def test_a_joint_that_is_met_turned_over_is_named():
+    z = (0.0, 0.0, 1.0)
+    everything = ("x", "y", "z", "rotation_x", "rotation_y", "rotation_z")
+    joints = [
+        lie_jax.RevoluteJoint("ground", "0", z),
+        lie_jax.CylindricalJoint("ground", "1", z),
+        lie_jax.PlanarJoint("ground", "2", z),
+        lie_jax.PrismaticJoint("ground", "3", z),
+        lie_jax.RigidJoint("ground", "4"),
+        lie_jax.CoordinateJoint("ground", "5", everything),
+        # These hold in one place each, or everywhere between.
+        lie_jax.SphericalJoint("ground", "6"),
+        lie_jax.CoordinateJoint("ground", "7", everything[:4]),
+    ]
+    bodies = [lie_jax.Body(str(k), 1.0, np.eye(3)) for k in range(len(joints))]
+    mechanism = lie_jax.Mechanism(bodies, joints, gravity=(0, 0, 0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    for k, joint in enumerate(joints[:6]):
+        with pytest.raises(lie_jax.SimulationError) as error:
+            lie_jax.simulate(system, TurnsOver(jnp.asarray(k)), state, dt=0.1, steps=3)
+        assert f"{type(joint).__name__}('ground', '{k}') turned over in step 1" in str(error.value)
+        assert bool(error.value.trajectory.result == lie_jax.Result.turned_over)
+
+    # The constraints hold there all the same.
+    def violation(k):
+        step = TurnsOver(k).step(system, jnp.zeros(()), jnp.ones(()), state, None, None)
+        return jnp.max(jnp.abs(system.constraint(0.0, step.state.q)))
+
+    assert np.max(jax.jit(jax.vmap(violation))(jnp.arange(6))) < 1e-12
+    for k in (6, 7):
+        lie_jax.simulate(system, TurnsOver(jnp.asarray(k)), state, dt=0.1, steps=3)

@@ -106,7 +106,8 @@ def owner(
 ) -> str:
     """The element that a row of the constraints of these groups belongs to, in words.
 
-    `kind` is `"rows"` or `"velocity_rows"`, as joints call their numbers; each force has one row.
+    `kind` is `"rows"` or `"velocity_rows"`, as joints call their numbers, or `"each"` for one row
+    of each.
     """
     for group in groups:
         rows = getattr(group.element, kind, 1)
@@ -291,6 +292,27 @@ def departed(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array)
             ),
         ]
     )
+
+
+def sides(
+    joints: tuple[Connected, ...], t: Float[Array, ""], rotation: Rotations, position: Vectors
+) -> Float[Array, " joints"]:
+    """`AbstractJoint.side` of each joint, group by group, one for those without; empty if no joint
+    has one.
+    """
+
+    def of_each(element, *poses):
+        return element.side(t, *poses)
+
+    each = [jax.vmap(of_each)(group.element, *poses(group, rotation, position)) for group in joints]
+    none = jnp.zeros(0, position.dtype)
+    if all(side is None for side in each):
+        return none
+    whole = [
+        jnp.ones(group.count, position.dtype) if side is None else side
+        for group, side in zip(joints, each, strict=True)
+    ]
+    return jnp.concatenate([none, *whole])
 
 
 def potential_energy(

@@ -21,6 +21,7 @@ from lie_jax.mechanics.joint_parts import (
     check_direction,
     check_orientation,
     check_points,
+    cosine_of_turn,
     force_in_parent,
     in_parent,
     named,
@@ -176,6 +177,12 @@ class CoordinateJoint(AbstractJoint):
         apart = between_points_in_parent(self, parent, child) - place
         ahead = turn(parent, child, self._orientation_at(turns))
         return algebra.pick(self._places, jnp.concatenate([apart, ahead]))
+
+    def side(self, t, parent, child):
+        """The cosine of the turn from where it should be, if no rotation is free."""
+        if not set(COORDINATES[3:]) <= set(self.coordinates):
+            return None
+        return cosine_of_turn(parent, child, self._orientation_at(self._held(t)[1]))
 
     def reaction(self, t, parent, child, multipliers):
         """The multipliers as a force at the child's point and as torques."""

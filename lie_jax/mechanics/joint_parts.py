@@ -85,6 +85,16 @@ class AbstractJoint(eqx.Module):
     ) -> Float[Array, " rows"]:
         """Values that are zero when the joint holds."""
 
+    def side(
+        self, t: Float[Array, ""], parent: BodyPose, child: BodyPose
+    ) -> Float[Array, ""] | None:
+        """A number whose sign tells where the constraint holds, if it holds in several places that
+        no motion connects; None for most joints.
+
+        A step that changes the sign has met the joint turned over.
+        """
+        return None
+
     def velocity_constraint(
         self,
         t: Float[Array, ""],
@@ -288,6 +298,22 @@ def angle_between(axis: Vector, start: Vector, end: Vector) -> Float[Array, ""]:
 def turn(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Vector:
     """sin(φ) n of that rotation by φ about n, parent's components."""
     return -0.5 * algebra.axial(turned(parent, child, orientation))
+
+
+def cosine_of_axes(
+    parent: BodyPose, child: BodyPose, axis: Vector, orientation: Quaternion
+) -> Float[Array, ""]:
+    """Cosine of the angle between an axis of the parent and the one of the child that lay along it
+    at this orientation.
+    """
+    across = algebra.matvec(turned(parent, child, orientation), axis)
+    return algebra.dot(axis, across)
+
+
+def cosine_of_turn(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Float[Array, ""]:
+    """Cosine of the angle by which the child is turned away from this orientation."""
+    rotation = turned(parent, child, orientation)
+    return 0.5 * (rotation[0, 0] + rotation[1, 1] + rotation[2, 2] - 1.0)
 
 
 def turned_about(axis: Vector, angle: Float[Array, ""], orientation: Quaternion) -> Quaternion:

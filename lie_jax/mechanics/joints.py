@@ -21,6 +21,8 @@ from lie_jax.mechanics.joint_parts import (
     check_direction,
     check_orientation,
     check_points,
+    cosine_of_axes,
+    cosine_of_turn,
     float_or_none,
     force_between_points,
     in_child_at_zero,
@@ -120,6 +122,10 @@ class RevoluteJoint(AbstractJoint):
         axis = in_parent(parent, child, in_child_at_zero(self, self.axis))
         across = algebra.matvec(perpendicular(self.axis), axis)
         return jnp.concatenate([between_points(self, parent, child), across])
+
+    def side(self, t, parent, child):
+        """The cosine of the angle between the axes, which are parallel either way."""
+        return cosine_of_axes(parent, child, self.axis, self.orientation)
 
     def reaction(self, t, parent, child, multipliers):
         """The first three multipliers as a force, the others as torques across the axis."""
@@ -229,6 +235,10 @@ class RigidJoint(AbstractJoint):
         """Vector between the points, and the turn."""
         between = between_points(self, parent, child)
         return jnp.concatenate([between, turn(parent, child, self.orientation)])
+
+    def side(self, t, parent, child):
+        """The cosine of the turn, whose sine vanishes half a turn away, too."""
+        return cosine_of_turn(parent, child, self.orientation)
 
     def reaction(self, t, parent, child, multipliers):
         """The first three multipliers as a force, the others as torques."""

@@ -17,6 +17,8 @@ from lie_jax.mechanics.joint_parts import (
     check_direction,
     check_orientation,
     check_points,
+    cosine_of_axes,
+    cosine_of_turn,
     float_or_none,
     force_between_points,
     force_in_parent,
@@ -67,6 +69,10 @@ class PrismaticJoint(AbstractJoint):
         between = between_points_in_parent(self, parent, child)
         across = algebra.matvec(perpendicular(self.axis), between)
         return jnp.concatenate([across, turn(parent, child, self.orientation)])
+
+    def side(self, t, parent, child):
+        """The cosine of the turn, whose sine vanishes half a turn away, too."""
+        return cosine_of_turn(parent, child, self.orientation)
 
     def reaction(self, t, parent, child, multipliers):
         """The first two multipliers as a force at the child's point, the others as torques."""
@@ -119,6 +125,10 @@ class CylindricalJoint(AbstractJoint):
         axis = in_parent(parent, child, in_child_at_zero(self, self.axis))
         basis = perpendicular(self.axis)
         return jnp.concatenate([algebra.matvec(basis, between), algebra.matvec(basis, axis)])
+
+    def side(self, t, parent, child):
+        """The cosine of the angle between the axes, which are parallel either way."""
+        return cosine_of_axes(parent, child, self.axis, self.orientation)
 
     def reaction(self, t, parent, child, multipliers):
         """The first two multipliers as a force at the child's point, the others as torques."""
@@ -175,6 +185,10 @@ class PlanarJoint(AbstractJoint):
         height = algebra.dot(self.normal, between_points_in_parent(self, parent, child))
         normal = in_parent(parent, child, in_child_at_zero(self, self.normal))
         return jnp.concatenate([height[None], algebra.matvec(perpendicular(self.normal), normal)])
+
+    def side(self, t, parent, child):
+        """The cosine of the angle between the axes, which are parallel either way."""
+        return cosine_of_axes(parent, child, self.normal, self.orientation)
 
     def reaction(self, t, parent, child, multipliers):
         """The first multiplier as a force along the normal, the others as torques across it."""

@@ -300,9 +300,17 @@ class RigidBodySystem(AbstractSystem):
         """Which forces have left their law since the last instant (forces,)."""
         return attachments.departed(self.forces, *self._instant(t, q, v))
 
+    def sides(self, t, q):
+        """On which side of each joint its bodies are (joints,), empty if no joint has two."""
+        return attachments.sides(self.joints, jnp.asarray(t, q.dtype), *self.poses(q))
+
     def law(self, number):
         """The force with that number among those of `departed`, in words."""
-        return attachments.owner(self.forces, self.names, number)
+        return attachments.owner(self.forces, self.names, number, kind="each")
+
+    def joint(self, number):
+        """The joint with that number among those of `sides`, in words."""
+        return attachments.owner(self.joints, self.names, number, kind="each")
 
     def _instant(self, t, q: Array, v: Array) -> tuple[Array, ...]:
         """Time, and rotation, position, ṙ and ω of all bodies."""
