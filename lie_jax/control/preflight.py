@@ -25,21 +25,20 @@ def problem(
     limits: Any,
 ) -> Problem:
     """The problem; raises `ValueError` for what cannot be posed. `costs`: running, final, end."""
+    checks.real(f"{name}(inputs=)", inputs)
     shape = tuple(np.shape(inputs))
     if len(shape) != 2 or 0 in shape:
         raise ValueError(
             f"{name}(inputs=) has shape {shape}; it must have shape (steps, nu), one input vector "
             "for each step: start from jnp.zeros((steps, nu)) for example."
         )
-    if not (isinstance(inputs, jax.Array | np.ndarray)):
-        raise ValueError(f"{name}(inputs=) is a {type(inputs).__name__}; it must be an array.")
     known = getattr(system, "nu", None)
     if known and known != shape[1]:
         raise ValueError(
             f"{name}(inputs=) has shape {shape}, the system reads {known} inputs; it must have "
             f"shape ({shape[0]}, {known})."
         )
-    options = simulation.Options(shape[0], jnp.asarray(inputs))
+    options = simulation.Options(shape[0], inputs)
     simulation.check(system, integrator, state, dt, options)
     _check_kind(name, system, integrator)
     lower, upper = limited(name, inputs, limits)

@@ -12,6 +12,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
 from lie_jax.algebra import as_float
+from lie_jax.mechanics.joint_parts import as_direction
 
 Matrix = Float[Array, "3 3"]
 Numbers = ArrayLike | Sequence[ArrayLike]
@@ -48,7 +49,7 @@ def cylinder(
     checks.positive("cylinder: mass", mass, "kg")
     checks.positive("cylinder: radius", radius, "m")
     checks.positive("cylinder: length", length, "m")
-    axis = as_float(axis)
+    axis = as_direction(axis)
     checks.direction("cylinder: axis", axis, "body's")
     return _cylinder(as_float(mass), as_float(radius), as_float(length), axis)
 
@@ -66,7 +67,7 @@ def _sphere(mass: Array, radius: Array) -> Matrix:
 
 @jax.jit
 def _cylinder(mass: Array, radius: Array, length: Array, axis: Array) -> Matrix:
-    along = jnp.outer(axis, axis) / jnp.sum(axis**2)
+    along = jnp.outer(axis, axis)
     across = jnp.eye(3, dtype=axis.dtype) - along
     return _from_second_moments(mass * (radius**2 / 4.0 * across + length**2 / 12.0 * along))
 
