@@ -6,6 +6,7 @@ A message names the value, the rule and the fix. Values that are being traced by
 
 import functools
 import inspect
+import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -33,6 +34,12 @@ def name(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {value!r}; it must be text, not empty: put it in quotes.")
 
 
+def function(name: str, value: Any) -> None:
+    """Raise unless the value can be called."""
+    if not callable(value):
+        raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a function: give its name.")
+
+
 def one_of(name: str, value: Any, allowed: Sequence[Any]) -> None:
     """Raise unless the value is one of the allowed ones."""
     if value not in allowed:
@@ -48,7 +55,7 @@ def real(name: str, value: Any) -> None:
     """
     if algebra.real_shape(value) is None:
         dtype = getattr(value, "dtype", None)
-        found = f"is {value!r}" if dtype is None else f"has dtype {dtype}"
+        found = f"is {reprlib.repr(value)}" if dtype is None else f"has dtype {dtype}"
         raise ValueError(
             f"{name} {found}; it must be made of real numbers in single or double precision, "
             "integers or floats: give a number, or an array or lists of equal length of them "
@@ -57,9 +64,8 @@ def real(name: str, value: Any) -> None:
 
 
 def real_leaves(name: str, tree: Any) -> None:
-    """Raise unless all leaves of a pytree are made of real numbers."""
-    leaves = jax.tree_util.tree_leaves_with_path(tree, is_leaf=lambda x: x is None)
-    for path, leaf in leaves:
+    """Raise unless a pytree has leaves, and all of them are made of real numbers."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree) or [((), tree)]:
         real(f"{name}{jax.tree_util.keystr(path)}", leaf)
 
 
@@ -176,8 +182,8 @@ def scalar(name: str, value: Any, unit: str) -> None:
     """Raise unless the value is one number."""
     if algebra.real_shape(value) != ():
         raise ValueError(
-            f"{name} is {value!r}; it must be one number ({unit}): give an integer or a float (no "
-            "array, text, None, True or complex number)."
+            f"{name} is {reprlib.repr(value)}; it must be one number ({unit}): give an integer or "
+            "a float (no array, text, None, True or complex number)."
         )
 
 

@@ -1,6 +1,7 @@
 """Checks before an optimal control is sought."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -117,9 +118,8 @@ def _check_costs(name: str, problem: Problem, nu: int) -> None:
     for option, (function, arguments) in returned.items():
         if function is None and option != "running":
             continue
-        if not callable(function):
-            raise ValueError(f"{name}({option}=) is {function!r}; it must be a function.")
-        value: Any = jax.eval_shape(function, *arguments)
+        checks.function(f"{name}({option}=)", function)
+        value: Any = jax.eval_shape(cast(Callable, function), *arguments)
         if not hasattr(value, "shape") or value.dtype != dtype:
             raise ValueError(
                 f"{name}({option}=) returns {value!r}; it must return an array of {dtype}, the "

@@ -42,8 +42,8 @@ def assemble(
     """
     if not isinstance(mechanism, Mechanism):
         raise ValueError(
-            f"assemble(mechanism=) is {mechanism!r}; it must be a mechanism: make it with "
-            "lie_jax.Mechanism(bodies, joints, forces)."
+            f"assemble(mechanism=) is a {type(mechanism).__name__}; it must be a mechanism: make "
+            "it with lie_jax.Mechanism(bodies, joints, forces)."
         )
     # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
     mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)

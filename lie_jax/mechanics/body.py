@@ -51,7 +51,7 @@ class Body(eqx.Module):
     orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
     velocity: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     omega_body: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    check_inertia: bool = eqx.field(static=True, default=True)
+    check_inertia: bool = eqx.field(static=True, default=True, kw_only=True)
 
     def __check_init__(self):
         where = f"Body({self.name!r})"

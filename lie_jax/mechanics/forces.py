@@ -150,7 +150,7 @@ def value_at(value: Any, t: Array) -> Any:
     """What `as_signal` made, at a time."""
     if not callable(value):
         return value
-    found = value(t)
+    found: Any = value(t)
     return found.astype(t.dtype) if jnp.issubdtype(found.dtype, jnp.integer) else found
 
 

@@ -161,7 +161,7 @@ def add_torques(
     )
 
 
-def as_direction(value: Any) -> Any:
+def as_direction(value: Any) -> Array:
     """The unit vector along a vector (3,); anything else as it is, for the checks to refuse."""
     vector = as_float(value)
     if algebra.real_shape(vector) != (3,):
