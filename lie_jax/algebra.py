@@ -38,7 +38,7 @@ def real_shape(value: Any) -> tuple[int, ...] | None:
     return array.shape if jnp.issubdtype(array.dtype, jnp.integer) else None
 
 
-def as_float(value: Any) -> Array:
+def as_float(value: Any) -> Any:
     """Array of real numbers, in their own floating dtype or else in JAX's default one.
 
     Returns anything else as it is: a converter does not know whose field it fills, so that the
@@ -59,7 +59,7 @@ def as_float(value: Any) -> Array:
         return jax.device_put(np.array(array, _floating(array.dtype)))
 
 
-def in_precision(value: Any, dtype: Any) -> Array:
+def in_precision(value: Any, dtype: Any) -> Any:
     """Array of real numbers: floats of JAX as they are, anything else in this dtype.
 
     Numbers of Python and of NumPy are doubles without anyone's asking for it. None is the dtype of

@@ -22,7 +22,7 @@ from lie_jax.mechanics.joint_parts import (
 )
 
 
-def as_matrix(value: Any) -> Array:
+def as_matrix(value: Any) -> Any:
     """The diagonal matrix of numbers (3,); anything else as it is, for the checks to refuse."""
     array = as_float(value)
     if algebra.real_shape(array) != (3,):

@@ -161,7 +161,7 @@ def add_torques(
     )
 
 
-def as_direction(value: Any) -> Array:
+def as_direction(value: Any) -> Any:
     """The unit vector along a vector (3,); anything else as it is, for the checks to refuse."""
     vector = as_float(value)
     if algebra.real_shape(vector) != (3,):
@@ -189,7 +189,7 @@ def named(joint: Any) -> str:
     return f"{type(joint).__name__}({joint.parent!r}, {joint.child!r})"
 
 
-def float_or_none(value: Any) -> Array | None:
+def float_or_none(value: Any) -> Any:
     """As `as_float`, and None as it is."""
     return None if value is None else as_float(value)
 
