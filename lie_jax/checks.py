@@ -6,6 +6,7 @@ A message names the value, the rule and the fix. Values that are being traced by
 
 import functools
 import inspect
+import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -27,6 +28,18 @@ def traced(*values: Any) -> bool:
     return any(jax_internals.is_traced(leaf) for leaf in jax.tree.leaves(values))
 
 
+def name(name: str, value: Any) -> None:
+    """Raise unless the value is a name: text that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} is {value!r}; it must be text, not empty: put it in quotes.")
+
+
+def function(name: str, value: Any) -> None:
+    """Raise unless the value can be called."""
+    if not callable(value):
+        raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a function: give its name.")
+
+
 def one_of(name: str, value: Any, allowed: Sequence[Any]) -> None:
     """Raise unless the value is one of the allowed ones."""
     if value not in allowed:
@@ -34,8 +47,48 @@ def one_of(name: str, value: Any, allowed: Sequence[Any]) -> None:
         raise ValueError(f"{name} is {value!r}; it must be one of: {words}.")
 
 
+def real(name: str, value: Any) -> None:
+    """Raise unless the value is made of real numbers: an array, a number, or lists of them.
+
+    All checks of numbers begin with this one, because `as_float`, the converter of the fields of
+    elements, returns what is none as it is.
+    """
+    if algebra.real_shape(value) is None:
+        dtype = getattr(value, "dtype", None)
+        found = f"is {reprlib.repr(value)}" if dtype is None else f"has dtype {dtype}"
+        raise ValueError(
+            f"{name} {found}; it must be made of real numbers in single or double precision, "
+            "integers or floats: give a number, or an array or lists of equal length of them "
+            "(no text, None, True or complex number)."
+        )
+
+
+def real_leaves(name: str, tree: Any) -> None:
+    """Raise unless a pytree has leaves, and all of them are made of real numbers."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree) or [((), tree)]:
+        real(f"{name}{jax.tree_util.keystr(path)}", leaf)
+
+
+def one_precision(parts: Sequence[tuple[str, Any]]) -> None:
+    """Raise unless all floats in named pytrees have one dtype; weakly typed ones go with any."""
+    found: dict[Any, str] = {}
+    for part, tree in parts:
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+            is_float = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.inexact)
+            if is_float and not leaf.weak_type and leaf.dtype not in found:
+                found[leaf.dtype] = part + jax.tree_util.keystr(path)
+    if len(found) > 1:
+        listed = " and ".join(f"{where} is {dtype}" for dtype, where in found.items())
+        raise ValueError(
+            f"{listed}; all must have one precision: make everything after lie_jax.configure() "
+            "(arrays made before it, or before enable_x64(), are float32), or cast it with "
+            "jax.tree.map(lambda x: x.astype(dtype), ...)."
+        )
+
+
 def shape(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> None:
     """Raise unless an array has the expected shape."""
+    real(name, value)
     if tuple(np.shape(value)) != expected:
         raise ValueError(
             f"{name} has shape {tuple(np.shape(value))}; it must have shape {expected}: {meaning}."
@@ -44,6 +97,7 @@ def shape(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> Non
 
 def trailing(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> None:
     """Raise unless the last axes of an array have the expected sizes."""
+    real(name, value)
     found = tuple(np.shape(value))
     if found[-len(expected) :] != expected:
         sizes = ", ".join(("...", *map(str, expected)))
@@ -71,7 +125,8 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
         dtype = next((a.dtype for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)), None)
         sizes: dict[str, int] = {}
         for name, dimensions in expected.items():
-            values[name] = _real(f"{function.__name__}: {name}", values[name], dtype)
+            real(f"{function.__name__}: {name}", values[name])
+            values[name] = algebra.in_precision(values[name], dtype)
             shape = values[name].shape
             for dimension, size in zip(dimensions, shape, strict=False):
                 if not dimension.isdigit():
@@ -86,20 +141,6 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
         return function(*bound.args, **bound.kwargs)
 
     return checked
-
-
-def _real(name: str, value: Any, dtype: Any) -> jax.Array:
-    """The value as an array of real numbers, of the given dtype if it is no JAX array yet."""
-    array = value if isinstance(value, jax.Array) else np.asarray(value)
-    is_float = jnp.issubdtype(array.dtype, jnp.floating)
-    if jnp.iscomplexobj(array) or (is_float and jnp.finfo(array.dtype).bits < 32):
-        raise ValueError(
-            f"{name} has dtype {array.dtype}; it must hold real numbers in single or double "
-            "precision: convert it with .astype(jnp.float32)."
-        )
-    if isinstance(value, jax.Array) and is_float:
-        return value
-    return algebra.as_float(array) if dtype is None else jnp.asarray(array, dtype)
 
 
 def rotation(name: str, value: Any) -> None:
@@ -124,6 +165,7 @@ def rotation(name: str, value: Any) -> None:
 
 def finite(name: str, value: Any) -> None:
     """Raise if a concrete array holds a NaN or an infinity."""
+    real(name, value)
     if traced(value):
         return
     array = np.asarray(value)
@@ -138,8 +180,11 @@ def finite(name: str, value: Any) -> None:
 
 def scalar(name: str, value: Any, unit: str) -> None:
     """Raise unless the value is one number."""
-    if isinstance(value, str) or np.ndim(value) != 0:
-        raise ValueError(f"{name} is {value!r}; it must be one number ({unit}), not an array.")
+    if algebra.real_shape(value) != ():
+        raise ValueError(
+            f"{name} is {reprlib.repr(value)}; it must be one number ({unit}): give an integer or "
+            "a float (no array, text, None, True or complex number)."
+        )
 
 
 def positive(name: str, value: Any, unit: str) -> None:
@@ -171,18 +216,22 @@ def positive_integer(name: str, value: Any, meaning: str) -> None:
 
 
 def direction(name: str, value: Any, frame: str) -> None:
-    """Raise unless a vector (3,) is a direction, of any length but zero."""
+    """Raise unless a vector (3,), made by `joint_parts.as_direction`, is a direction."""
     shape(name, value, (3,), f"a direction, components of the {frame} frame")
     finite(name, value)
-    if not traced(value) and not np.any(np.asarray(value)):
+    if not traced(value) and not abs(float(np.linalg.norm(value)) - 1.0) < 0.5:
         raise ValueError(
-            f"{name} is (0, 0, 0); it must be a direction in the {frame} frame, of any length but "
-            "zero: give for example (0, 0, 1)."
+            f"{name} is ({', '.join(f'{x:g}' for x in value.tolist())}), zero up to rounding; it "
+            f"must be a direction in the {frame} frame, of any length but zero: give for example "
+            "(0, 0, 1)."
         )
 
 
-def inertia(name: str, value: Any) -> None:
-    """Raise unless a concrete matrix (3, 3) is the inertia of some distribution of mass."""
+def inertia(name: str, value: Any, triangle: bool = True) -> None:
+    """Raise unless a concrete matrix (3, 3) is the inertia of some distribution of mass.
+
+    Without `triangle` it need only be symmetric and positive definite.
+    """
     shape(name, value, (3, 3), "the inertia about the centre of mass in body axes, kg m²")
     finite(name, value)
     if traced(value):
@@ -198,14 +247,16 @@ def inertia(name: str, value: Any) -> None:
     if moments[0] <= 0.0:
         raise ValueError(
             f"{name} has principal moments {moments.tolist()}; an inertia matrix must be positive "
-            "definite: give a point mass or a thin rod a small radius, or check the signs of the "
-            "products of inertia."
+            "definite: for a point mass take lie_jax.solids.sphere(mass, radius) (held and pushed "
+            "at its centre it moves as a point, whatever the radius), give a thin rod a small "
+            "radius, or check the signs of the products of inertia."
         )
-    if moments[0] + moments[1] < moments[2] - slack:
+    if triangle and moments[0] + moments[1] < moments[2] - slack:
         raise ValueError(
             f"{name} has principal moments {moments.tolist()}; the two smaller ones must add up to "
             "at least the largest (triangle inequality): no distribution of mass has this inertia; "
-            "check that it is taken about the centre of mass."
+            "check that it is taken about the centre of mass, or keep published data as they are "
+            "by Body(..., check_inertia=False)."
         )
 
 

@@ -177,10 +177,14 @@ def identify(
     transform's range, and for start values without a finite prediction.
     """
     where = "identify"
-    start = jax.tree.map(as_float, start)
+    checks.function(f"{where}(predict=)", predict)
+    checks.real_leaves(f"{where}(start=)", start)
+    checks.real_leaves(f"{where}(observations=)", observations)
+    start, observations = jax.tree.map(as_float, (start, observations))
+    recordings.check_precision(where, start, observations)
     sought = parameters(where, start, transforms)
     weights = 1.0 if noise is None else noise
-    recorded = recordings.prepare(where, jax.tree.map(as_float, observations), weights, compare)
+    recorded = recordings.prepare(where, observations, weights, compare)
     recordings.check_prediction(predict, start, recorded.observed)
     stages = recordings.horizons(where, horizons, recorded.lengths)
     known = priors(where, prior, start, transforms)

@@ -98,6 +98,11 @@ def is_prefix(prefix: PyTree, tree: PyTree) -> bool:
 
 
 def _chart(transform: Callable, label: str, value: Array) -> tuple[Array, Callable]:
+    if not callable(transform):
+        raise ValueError(
+            f"{label}: the transform is {transform!r}; it must be one of lie_jax.transforms, such "
+            "as lie_jax.transforms.positive."
+        )
     try:
         return transform(value)
     except ValueError as error:
@@ -179,6 +184,8 @@ def _prior(where: str, entry: Any, transform: Callable, value: Array) -> Callabl
         return lambda _: jnp.zeros(0, value.dtype)
     if not isinstance(entry, tuple | list) or len(entry) != 2:
         raise ValueError(f"{where} is {entry!r}; it must be a pair (mean, standard deviation).")
+    checks.real(f"{where}: the mean", entry[0])
+    checks.real(f"{where}: the standard deviation", entry[1])
     mean = jnp.asarray(entry[0], value.dtype)
     checks.shape(f"{where}: the mean", mean, value.shape, "that of the parameter")
     checks.finite(f"{where}: the mean", mean)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax import checks, fixed_steps, memory, redundancy
+from lie_jax import algebra, checks, fixed_steps, memory, redundancy
 from lie_jax.adjoints import ADJOINTS
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
@@ -27,6 +27,24 @@ class Options(NamedTuple):
     progress: bool = False
     adaptive: Adaptive | None = None
     adjoint: str = "stored"
+
+
+def as_jax(system: Any, start: Any, inputs: Any) -> tuple[Any, Any, Any]:
+    """System, state and inputs with JAX's arrays, in the state's precision, in the place of NumPy's
+    floats; of inputs in the place of lists and integers, too. `check` refuses what is neither.
+    """
+
+    def converted(tree: Any, dtype: Any) -> Any:
+        def leaf(x: Any) -> Any:
+            is_float = isinstance(x, np.ndarray) and np.issubdtype(x.dtype, np.floating)
+            return algebra.in_precision(x, dtype) if is_float else x
+
+        return jax.tree.map(leaf, tree)
+
+    start = converted(start, None)
+    state = start.state if isinstance(start, Restart) else start
+    dtype = getattr(getattr(state, "q", None), "dtype", None)
+    return converted(system, dtype), start, algebra.in_precision(inputs, dtype)
 
 
 def check(
@@ -78,13 +96,13 @@ def check(
             "simulate(checkpoint=) is 1; with adjoint='recursive' it must be at least 2, the "
             "number of blocks side by side: take more, or leave it out for the root of steps."
         )
+    if inputs is not None:
+        checks.finite("simulate(inputs=)", inputs)
     if inputs is not None and (np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps):
         raise ValueError(
             f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, nu): "
             "one input vector for each step."
         )
-    if inputs is not None:
-        checks.finite("simulate(inputs=)", inputs)
     given = 0 if inputs is None else np.shape(inputs)[1]
     if given < system.nu:
         raise ValueError(
@@ -98,18 +116,9 @@ def check(
     if restart is not None:
         _check_restart(system, integrator, restart, dt, options)
         t = restart.steps.astype(t.dtype) * restart.dt
-    floats = (system, start, inputs, adaptive)
-    dtypes = {
-        leaf.dtype
-        for leaf in jax.tree.leaves(eqx.filter(floats, eqx.is_inexact_array))
-        if not leaf.weak_type
-    }
-    if len(dtypes) > 1:
-        raise ValueError(
-            "the system, the state, the inputs and adaptive have the dtypes "
-            f"{sorted(map(str, dtypes))}; all must have one: cast them with "
-            "jax.tree.map(lambda x: x.astype(dtype), ...)."
-        )
+    checks.one_precision(
+        [("system", system), ("state", start), ("inputs", inputs), ("adaptive", adaptive)]
+    )
     if checks.traced(system, start):
         return redundancy.redundant_under_tracing(system, t, state.q)
     if restart is not None:

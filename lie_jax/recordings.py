@@ -128,15 +128,27 @@ def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) ->
     if not leaves or not all(leaf.ndim and len(leaf) for leaf in leaves):
         raise ValueError(
             f"{where}(observations=) holds arrays of the shapes {[x.shape for x in leaves]}; each "
-            "must have a leading axis, the samples in time."
+            "must have a leading axis, the samples in time: make an array of a list of numbers, "
+            "which would be as many recordings."
         )
     kinds = _spread(where, "compare", "word", compare, observations)
     jax.tree.map(lambda kind: checks.one_of(f"{where}(compare=)", kind, tuple(KINDS)), kinds)
     jax.tree.map(lambda *pair: _check_element(where, *pair), kinds, observations)
+    checks.real_leaves(f"{where}(noise=)", noise)
     deviations = _spread(where, "noise", "number", noise, observations)
     weights = jax.tree.map(lambda *three: _weights(where, *three), kinds, observations, deviations)
     observed = jax.tree.map(lambda *three: _filled(where, *three), kinds, observations, weights)
     return Recordings(kinds, observed, weights)
+
+
+def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
+    """Raise unless start values have one precision, and observations none that is higher."""
+    checks.one_precision([(f"{where}(start=)", start)])
+    dtype = jax.tree.leaves(start)[0].dtype
+    finer = jax.tree.map(
+        lambda x: None if jnp.promote_types(x.dtype, dtype) == dtype else x, observations
+    )
+    checks.one_precision([(f"{where}(start=)", start), (f"{where}(observations=)", finer)])
 
 
 def _spread(where: str, name: str, what: str, prefix: PyTree, tree: PyTree) -> PyTree:
@@ -198,13 +210,20 @@ def horizons(where: str, given: Sequence[PyTree] | None, lengths: PyTree) -> lis
     """
     whole = jax.tree.leaves(lengths)
     rule = (
-        f"{where}(horizons=) is {given}; it must be increasing numbers of samples that end with "
-        f"all {max(whole)} of the recording, or with {lengths}: each is a number, or a pytree of "
-        "them that is a prefix of the observations."
+        f"{where}(horizons=) is {given}; it must be a list of increasing numbers of samples that "
+        f"end with all {max(whole)} of the recording, or with {lengths}: each is a number, or a "
+        "pytree of them that is a prefix of the observations."
     )
     stages = []
-    for stage in [max(whole)] if given is None else given:
-        if not is_prefix(stage, lengths):
+    given = [max(whole)] if given is None else given
+    if not isinstance(given, list | tuple):
+        raise ValueError(rule)
+    for stage in given:
+        are_integers = all(
+            isinstance(n, int | np.integer) and not isinstance(n, bool)
+            for n in jax.tree.leaves(stage)
+        )
+        if not are_integers or not is_prefix(stage, lengths):
             raise ValueError(rule)
         wanted = jax.tree.map(lambda n, part: jax.tree.map(lambda _: n, part), stage, lengths)
         largest = jax.tree.map(lambda _, part: max(jax.tree.leaves(part)), stage, lengths)

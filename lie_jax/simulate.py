@@ -85,6 +85,7 @@ def simulate(
     shape, one that is no configuration or that violates the constraints, and for an integrator that
     cannot take the system.
     """
+    system, state, inputs = preflight.as_jax(system, state, inputs)
     options = preflight.Options(steps, inputs, save_every, checkpoint, progress, adaptive, adjoint)
     redundant = preflight.check(system, integrator, state, dt, options)
     config.warn_of_single_precision()

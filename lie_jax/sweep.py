@@ -101,6 +101,7 @@ def sweep(
     folder that holds something else or a sweep with other settings; `ImportError` if `save_to` is
     given and the extra `sweep` is not installed.
     """
+    checks.function("sweep(fn=)", fn)
     rows, structure, variants = _rows(parameters)
     kinds = sweep_batches.kinds(rows)
     one = structure.unflatten([jax.ShapeDtypeStruct(*kind) for kind in kinds])

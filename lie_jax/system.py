@@ -36,6 +36,10 @@ class State(eqx.Module):
     q: Float[Array, "..."] = eqx.field(converter=as_float)
     v: Float[Array, "..."] = eqx.field(converter=as_float)
 
+    def __check_init__(self):
+        checks.real("State(q=)", self.q)
+        checks.real("State(v=)", self.v)
+
 
 class TangentMatrices(NamedTuple):
     """Stiffness (nv, nv) and damping (nv, nv): how the residual changes with q and with v."""

@@ -41,6 +41,8 @@ def interval(lower: float, upper: float) -> Callable[[Array], Chart]:
     that of the distance. Raises `ValueError` for bounds in the wrong order, and for a start value
     that is not strictly between them.
     """
+    checks.scalar("interval(lower=)", lower, "the unit of the parameter")
+    checks.scalar("interval(upper=)", upper, "the unit of the parameter")
     if not (np.isfinite(lower) and lower < upper):
         raise ValueError(
             f"interval({lower!r}, {upper!r}): the lower bound must be finite and below the upper "

@@ -18,6 +18,7 @@ from lie_jax import algebra
 from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics.body import inertia_about_origin
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
+from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
 
 BODY = "body"
 # What a model takes for a number, a vector or a matrix.
@@ -27,7 +28,7 @@ AppliedForce = tuple[Callable, Callable, Sequence[float]]
 
 
 def build(
-    formulation: AbstractBodySpace | None,
+    formulation: AbstractBodySpace | Minimal | None,
     *,
     constrained: bool,
     mass: Numbers,
@@ -38,7 +39,7 @@ def build(
     gravity: Numbers,
     friction: Numbers | None = None,
     applied: AppliedForce | None = None,
-) -> tuple[RigidBodySystem, lie_jax.State]:
+) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
     """The system and its initial state; `center_of_mass` and points count from the fixed point."""
     formulation = lie_jax.R3SO3() if formulation is None else formulation
     mass, inertia, center_of_mass, orientation, omega_body, gravity = (
@@ -76,11 +77,21 @@ def build(
     return lie_jax.assemble(lie_jax.Mechanism([body], joints, forces, gravity), formulation)
 
 
+def held_point(system: RigidBodySystem | TreeSystem) -> Float[Array, "3"] | None:
+    """The fixed point in the body's frame (3,), m, if a joint holds it; None if the frame lies
+    there.
+    """
+    if isinstance(system, TreeSystem):
+        return system.joints.parameters.child_point[0] if system.sizes else None
+    return system.joints[0].element.child_point[0] if system.joints else None
+
+
 def point_on_body(
-    system: RigidBodySystem, q: Float[Array, " nq"], point: Float[Array, "3"]
+    system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"], point: Float[Array, "3"]
 ) -> Float[Array, "3"]:
     """World position (3,) of a body point that is given from the fixed point, m."""
     rotation, position = system.poses(q)
-    if system.joints:
-        point = point + system.joints[0].element.child_point[0]
+    held = held_point(system)
+    if held is not None:
+        point = point + held
     return position[0] + algebra.matvec(rotation[0], point)

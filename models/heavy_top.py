@@ -12,6 +12,7 @@ from jaxtyping import Array, Float
 import lie_jax
 from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
+from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
 from models import fixed_point
 from models.fixed_point import Numbers
 
@@ -31,7 +32,7 @@ REFERENCE = {
 
 
 def build(
-    formulation: AbstractBodySpace | None = None,
+    formulation: AbstractBodySpace | Minimal | None = None,
     *,
     constrained: bool = False,
     mass: Numbers = MASS,
@@ -40,7 +41,7 @@ def build(
     orientation: Numbers = (1.0, 0.0, 0.0, 0.0),
     omega_body: Numbers = OMEGA_BODY,
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem, lie_jax.State]:
+) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
     """The top as a system and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `constrained`: which of the two models; `mass`
@@ -61,8 +62,10 @@ def build(
     )
 
 
-def center_of_mass(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
+def center_of_mass(
+    system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"]
+) -> Float[Array, "3"]:
     """World position (3,) of the centre of mass, m, in either model."""
-    if system.joints:
+    if fixed_point.held_point(system) is not None:
         return system.poses(q)[1][0]
     return fixed_point.point_on_body(system, q, system.forces[0].element.point[0])

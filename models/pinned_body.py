@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 import lie_jax
 from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics.formulations.absolute import RigidBodySystem
+from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
 from models import fixed_point
 from models.fixed_point import Numbers
 
@@ -43,7 +44,7 @@ def _opposite_drive(t: Float[Array, ""]) -> Float[Array, "3"]:
 
 
 def build(
-    formulation: AbstractBodySpace | None = None,
+    formulation: AbstractBodySpace | Minimal | None = None,
     *,
     constrained: bool = False,
     mass: Numbers = MASS,
@@ -53,7 +54,7 @@ def build(
     orientation: Numbers,
     omega_body: Numbers,
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem, lie_jax.State]:
+) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
     """The body as a system and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `constrained`: whether a spherical joint holds
@@ -83,7 +84,7 @@ class Observations(NamedTuple):
     gyro: Array
 
 
-def observe(system: RigidBodySystem, trajectory: lie_jax.Trajectory) -> Observations:
+def observe(system: RigidBodySystem | TreeSystem, trajectory: lie_jax.Trajectory) -> Observations:
     """What markers and gyro show at the trajectory's instants."""
     points = jnp.asarray(MARKERS, trajectory.q.dtype)
 

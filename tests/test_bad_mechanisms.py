@@ -169,7 +169,7 @@ CASES = {
             lie_jax.Mechanism(
                 [_body("a")], [lie_jax.SphericalJoint("ground", "a", armature=0.1)]),
             lie_jax.R3SO3()),
-        "SphericalJoint('ground', 'a') has a armature", "lie_jax.Minimal()"),
+        "SphericalJoint('ground', 'a') has an armature", "lie_jax.Minimal()"),
     "rotor": (
         lambda: lie_jax.RevoluteJoint("a", "b", EYE[0], armature=-0.1),
         "RevoluteJoint('a', 'b').armature is -0.1", "kg m²"),

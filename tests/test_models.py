@@ -8,6 +8,7 @@ import lie_jax
 from models import (
     chain,
     double_pendulum,
+    fixed_point,
     follower_torque,
     heavy_top,
     pinned_body,
@@ -79,6 +80,18 @@ def test_observed_points():
             expected = lie_jax.quaternion.rotate(PARAMETERS["orientation"], jnp.asarray(marker))
             assert_allclose(seen.markers[0, 3 * k : 3 * k + 3], expected, atol=1e-14)
         assert_allclose(seen.gyro[0], PARAMETERS["omega_body"])
+
+
+def test_readings_of_a_body_on_a_fixed_point_in_joint_coordinates():
+    marker, center = jnp.asarray([0.3, -0.2, 0.5]), jnp.asarray(heavy_top.CENTER_OF_MASS)
+    at_marker, at_center = (lie_jax.quaternion.rotate(_TILTED, x) for x in (marker, center))
+    for constrained in (False, True):
+        system, state = heavy_top.build(
+            lie_jax.Minimal(), constrained=constrained, orientation=_TILTED
+        )
+        found = fixed_point.point_on_body(system, state.q, marker)
+        assert_allclose(found, at_marker, atol=1e-15)
+        assert_allclose(heavy_top.center_of_mass(system, state.q), at_center, atol=1e-15)
 
 
 # What a method of order 6 or higher must reach of the reference solutions, in m, 1 and rad/s.

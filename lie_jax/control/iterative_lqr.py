@@ -14,6 +14,7 @@ from lie_jax.control import expansion, preflight, search_steps
 from lie_jax.control.problem import Problem, Run, follow
 from lie_jax.control.solution import History, Solution, relative_norm, told
 from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.preflight import as_jax
 from lie_jax.simulate import simulate
 from lie_jax.system import AbstractSystem, State
 
@@ -81,6 +82,7 @@ def ilqr(
     take. Source: Tassa, Mansard and Todorov, Control-limited differential dynamic programming,
     ICRA 2014.
     """
+    system, state, inputs = as_jax(system, state, inputs)
     problem = preflight.problem(
         "ilqr", system, integrator, state, inputs, dt, (running, final, end), limits
     )
@@ -89,7 +91,7 @@ def ilqr(
     dtype = problem.state.q.dtype
     numbers = (jnp.asarray(x, dtype) for x in (tolerance, end_tolerance, penalty))
     settings = Settings(second_order, max_iterations)
-    search, multipliers = _search(problem, jnp.asarray(inputs), Tolerances(*numbers), settings)
+    search, multipliers = _search(problem, inputs, Tolerances(*numbers), settings)
     trajectory = simulate(
         system, integrator, state, dt=dt, steps=inputs.shape[0], inputs=search.inputs, throw=False
     )

@@ -1,6 +1,7 @@
 """Checks before an optimal control is sought."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -25,21 +26,20 @@ def problem(
     limits: Any,
 ) -> Problem:
     """The problem; raises `ValueError` for what cannot be posed. `costs`: running, final, end."""
+    checks.real(f"{name}(inputs=)", inputs)
     shape = tuple(np.shape(inputs))
     if len(shape) != 2 or 0 in shape:
         raise ValueError(
             f"{name}(inputs=) has shape {shape}; it must have shape (steps, nu), one input vector "
             "for each step: start from jnp.zeros((steps, nu)) for example."
         )
-    if not (isinstance(inputs, jax.Array | np.ndarray)):
-        raise ValueError(f"{name}(inputs=) is a {type(inputs).__name__}; it must be an array.")
     known = getattr(system, "nu", None)
     if known and known != shape[1]:
         raise ValueError(
             f"{name}(inputs=) has shape {shape}, the system reads {known} inputs; it must have "
             f"shape ({shape[0]}, {known})."
         )
-    options = simulation.Options(shape[0], jnp.asarray(inputs))
+    options = simulation.Options(shape[0], inputs)
     simulation.check(system, integrator, state, dt, options)
     _check_kind(name, system, integrator)
     lower, upper = limited(name, inputs, limits)
@@ -118,9 +118,8 @@ def _check_costs(name: str, problem: Problem, nu: int) -> None:
     for option, (function, arguments) in returned.items():
         if function is None and option != "running":
             continue
-        if not callable(function):
-            raise ValueError(f"{name}({option}=) is {function!r}; it must be a function.")
-        value: Any = jax.eval_shape(function, *arguments)
+        checks.function(f"{name}({option}=)", function)
+        value: Any = jax.eval_shape(cast(Callable, function), *arguments)
         if not hasattr(value, "shape") or value.dtype != dtype:
             raise ValueError(
                 f"{name}({option}=) returns {value!r}; it must return an array of {dtype}, the "

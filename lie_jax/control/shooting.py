@@ -8,10 +8,12 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
+from lie_jax.algebra import in_precision
 from lie_jax.control import nonlinear, preflight, programme
 from lie_jax.control.problem import Problem
 from lie_jax.control.solution import History, Solution, told
 from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.preflight import as_jax
 from lie_jax.simulate import simulate
 from lie_jax.system import AbstractSystem, State
 
@@ -53,6 +55,8 @@ def shoot(
     end that the inputs reach without them. Warns if it has not converged. Raises `ValueError` as
     `ilqr` does, and for a basis or number of nodes that does not fit.
     """
+    system, state, inputs = as_jax(system, state, inputs)
+    basis = in_precision(basis, inputs.dtype if isinstance(inputs, Array) else None)
     applied = inputs if basis is None else _applied(inputs, basis)
     problem = preflight.problem(
         "shoot", system, integrator, state, applied, dt, (running, final, end), limits
@@ -70,7 +74,7 @@ def shoot(
             "shoot hands numbers to SciPy and cannot run inside jax.jit, jax.grad or jax.vmap; use "
             "lie_jax.control.ilqr there."
         )
-    start = programme.build(problem, jnp.asarray(inputs), basis, nodes)
+    start = programme.build(problem, inputs, basis, nodes)
     found = nonlinear.solve(start, tolerance, end_tolerance, max_iterations)
     solution = _solution(found, problem, (tolerance, end_tolerance))
     advice = "Take other nodes=" if nodes > 1 else "Take nodes="
@@ -78,12 +82,14 @@ def shoot(
 
 
 def _applied(inputs: Any, basis: Any) -> Array:
+    checks.real("shoot(inputs=)", inputs)
+    checks.real("shoot(basis=)", basis)
     if np.ndim(inputs) != 2 or np.ndim(basis) != 2 or basis.shape[1] != inputs.shape[0]:
         raise ValueError(
             f"shoot(basis=) has shape {np.shape(basis)}, shoot(inputs=) has {np.shape(inputs)}; "
             "they must have shapes (steps, coefficients) and (coefficients, nu)."
         )
-    return jnp.asarray(basis) @ jnp.asarray(inputs)
+    return basis @ inputs
 
 
 def _solution(

@@ -75,9 +75,9 @@ class Adaptive(eqx.Module):
         checks.one_of("Adaptive(controller=)", self.controller, ("pi", "integral"))
         for name in ("rtol", "atol", "dt_min", "dt_max", "safety", "max_increase"):
             value = getattr(self, name)
-            if value is not None:
-                unit = "s" if name.startswith("dt") else "without unit"
-                checks.scalar(f"Adaptive({name}=)", value, unit)
+            bound = name.startswith("dt")
+            if not (bound and value is None):
+                unit = "s" if bound else "without unit"
                 checks.positive(f"Adaptive({name}=)", value, unit)
         if self.dt_min is not None and self.dt_max is not None:
             least = self.dt_min
@@ -104,6 +104,7 @@ class Adaptive(eqx.Module):
 
 
 def _increasing(times: Array) -> None:
+    checks.real("Adaptive(times=)", times)
     if np.ndim(times) != 1 or not np.size(times):
         raise ValueError(
             f"Adaptive(times=) has shape {np.shape(times)}; it must have shape (n,), n at least 1: "
@@ -112,7 +113,7 @@ def _increasing(times: Array) -> None:
     if checks.traced(times):
         return
     steps = np.diff(np.concatenate([[0.0], np.asarray(times)]))
-    if not np.all(steps > 0.0):
+    if not (np.all(steps > 0.0) and np.all(np.isfinite(steps))):
         raise ValueError(
             f"Adaptive(times=) is {np.asarray(times).tolist()}; the times must be finite, after 0 "
             "and increasing: sort them; the initial state is saved anyway."

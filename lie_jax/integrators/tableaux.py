@@ -4,6 +4,8 @@ Rational coefficients are exact. The Crouch-Grossman coefficients of order 4 are
 order conditions next to the rational ones of [S1] Table I(b), which hold to 1e-7 only.
 """
 
+import itertools
+import math
 from fractions import Fraction as F
 from typing import NamedTuple
 
@@ -111,6 +113,17 @@ def check(name: str, tableau: "str | Tableau") -> None:
             f"nodes; an explicit method of {stages} stages has rows of {list(range(stages))} and "
             "as many nodes as weights: leave the diagonal and what lies above it out."
         )
+    rows = (*tableau.a, tableau.b, tableau.c, tableau.embedded or ())
+    for number in itertools.chain.from_iterable(rows):
+        if not (isinstance(number, Number) and math.isfinite(number)):
+            raise ValueError(
+                f"{name} holds the coefficient {number!r}; every coefficient must be a finite "
+                "fraction, float or integer: look for a missing one."
+            )
+    checks.positive_integer(f"{name}: the order", tableau.order, "the order of convergence")
+    if tableau.embedded_order is not None:
+        meaning = "the order of convergence of the embedded weights"
+        checks.positive_integer(f"{name}: the embedded order", tableau.embedded_order, meaning)
     for i, (row, node) in enumerate(zip(tableau.a, tableau.c, strict=True)):
         if abs(float(sum(row)) - float(node)) > _CONSISTENT:
             raise ValueError(

@@ -5,6 +5,7 @@ from typing import overload
 import jax
 from jaxtyping import Array
 
+from lie_jax.algebra import in_precision
 from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import attachments
@@ -36,9 +37,16 @@ def assemble(
     `formulation` is `R3SO3(...)`, `SE3(...)`, `UnifiedVelocity(...)`, `TaitBryan()`,
     `EulerParameters()` or `Minimal()`. The state comes from the bodies' initial poses and
     velocities; whether it satisfies joints that are constraints is checked when a simulation
-    starts. Raises `ValueError` for anything else than a formulation, and for mechanisms and initial
-    motions that have no joint coordinates if these are asked for.
+    starts. Raises `ValueError` for anything else than a mechanism and a formulation, and for those
+    mechanisms and initial motions that have no joint coordinates if these are asked for.
     """
+    if not isinstance(mechanism, Mechanism):
+        raise ValueError(
+            f"assemble(mechanism=) is a {type(mechanism).__name__}; it must be a mechanism: make "
+            "it with lie_jax.Mechanism(bodies, joints, forces)."
+        )
+    # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
+    mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
     if isinstance(formulation, Minimal):
         return minimal.system_of(mechanism)
     if not isinstance(formulation, AbstractBodySpace):
@@ -55,7 +63,7 @@ def assemble(
     for joint in mechanism.joints:
         if getattr(joint, "armature", None) is not None:
             raise ValueError(
-                f"assemble(formulation=): {named(joint)} has a armature, which acts on the "
+                f"assemble(formulation=): {named(joint)} has an armature, which acts on the "
                 "rate of its coordinate: use lie_jax.Minimal(), or leave it out."
             )
     system = RigidBodySystem(

@@ -28,13 +28,17 @@ class Body(eqx.Module):
     - `name`: by which joints and forces refer to it.
     - `mass`: kg, positive.
     - `inertia`: (3, 3), about the centre of mass, in body axes, kg m²; symmetric, positive definite
-      and within the triangle inequality. Between two joints a body may have no mass and no inertia,
-      as the cross of a gimbal; such mechanisms have joint coordinates alone, `Minimal()`.
+      and within the triangle inequality. For a point mass take `solids.sphere(mass, radius)`: held
+      and pushed at its centre it moves as a point, whatever the radius. Between two joints a body
+      may have no mass and no inertia, as the cross of a gimbal; such mechanisms have joint
+      coordinates alone, `Minimal()`.
     - `center_of_mass`: (3,), from the body frame's origin, in body components, m.
     - `position`: (3,), initial position of the body frame's origin, inertial components, m.
     - `orientation`: (4,), initial orientation as a unit quaternion, scalar first.
     - `velocity`: (3,), initial velocity of the body frame's origin, inertial components, m/s.
     - `omega_body`: (3,), initial angular velocity, body components, rad/s.
+    - `check_inertia`: with False the inertia may break the triangle inequality, which no
+      distribution of mass does: for published data that must stay as they are.
 
     Raises `ValueError` for values that break these rules.
     """
@@ -47,15 +51,17 @@ class Body(eqx.Module):
     orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
     velocity: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
     omega_body: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    check_inertia: bool = eqx.field(static=True, default=True, kw_only=True)
 
     def __check_init__(self):
         where = f"Body({self.name!r})"
+        checks.name("Body(name=)", self.name)
+        checks.one_of(f"{where}.check_inertia", self.check_inertia, (True, False))
         checks.shape(f"{where}.mass", self.mass, (), "one number, kg")
-        if self.is_massless:
-            checks.shape(f"{where}.inertia", self.inertia, (3, 3), "zero, of a body without mass")
-        else:
+        checks.shape(f"{where}.inertia", self.inertia, (3, 3), "about the centre of mass, kg m²")
+        if not self.is_massless:
             checks.positive(f"{where}.mass", self.mass, "kg")
-            checks.inertia(f"{where}.inertia", self.inertia)
+            checks.inertia(f"{where}.inertia", self.inertia, self.check_inertia)
         checks.unit_quaternion(f"{where}.orientation", self.orientation)
         for field, unit in (
             ("center_of_mass", "m, body components"),

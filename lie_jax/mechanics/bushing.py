@@ -22,10 +22,12 @@ from lie_jax.mechanics.joint_parts import (
 )
 
 
-def as_matrix(value: Any) -> Array:
+def as_matrix(value: Any) -> Any:
     """The diagonal matrix of numbers (3,); anything else as it is, for the checks to refuse."""
     array = as_float(value)
-    return array[:, None] * jnp.eye(3, dtype=array.dtype) if array.shape == (3,) else array
+    if algebra.real_shape(array) != (3,):
+        return array
+    return array[:, None] * jnp.eye(3, dtype=array.dtype)
 
 
 class Bushing(AbstractForce):

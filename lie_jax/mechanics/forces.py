@@ -148,7 +148,10 @@ def check_signal(where: str, value: Any, shape: tuple[int, ...], unit: str) -> N
 
 def value_at(value: Any, t: Array) -> Any:
     """What `as_signal` made, at a time."""
-    return value(t) if callable(value) else value
+    if not callable(value):
+        return value
+    found: Any = value(t)
+    return found.astype(t.dtype) if jnp.issubdtype(found.dtype, jnp.integer) else found
 
 
 def check_input(element: Any, where: str) -> None:

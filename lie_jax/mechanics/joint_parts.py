@@ -171,13 +171,27 @@ def add_torques(
     )
 
 
-def as_direction(value: Any) -> Array:
+def as_direction(value: Any) -> Any:
     """The unit vector along a vector (3,); anything else as it is, for the checks to refuse."""
     vector = as_float(value)
-    if vector.shape != (3,):
+    if algebra.real_shape(vector) != (3,):
         return vector
-    square = algebra.dot(vector, vector)
-    return vector / jnp.sqrt(jnp.where(square > 0.0, square, 1.0))
+    if checks.traced(vector):
+        return _unit(vector)
+    with jax.ensure_compile_time_eval():
+        return _unit(vector)
+
+
+@jax.jit
+def _unit(vector: Vector) -> Vector:
+    # The largest component becomes 2 to 4, so that squares of neither tiny nor huge ones leave the
+    # range of numbers, nor does the factor. A power of two changes no digit, and no derivative
+    # depends on it.
+    _, exponent = jnp.frexp(jax.lax.stop_gradient(jnp.max(jnp.abs(vector))))
+    scaled = jnp.ldexp(jnp.ones((), vector.dtype), 2 - exponent) * vector
+    square = algebra.dot(scaled, scaled)
+    sound = (square > 0.0) & (square < jnp.inf)
+    return jnp.where(sound, scaled / jnp.sqrt(jnp.where(sound, square, 1.0)), vector)
 
 
 def named(joint: Any) -> str:
@@ -185,7 +199,7 @@ def named(joint: Any) -> str:
     return f"{type(joint).__name__}({joint.parent!r}, {joint.child!r})"
 
 
-def float_or_none(value: Any) -> Array | None:
+def float_or_none(value: Any) -> Any:
     """As `as_float`, and None as it is."""
     return None if value is None else as_float(value)
 
@@ -212,7 +226,6 @@ def check_armature(joint: Any, unit: str) -> None:
     """Raise unless `armature` is None or one number, not negative."""
     where, value = f"{named(joint)}.armature", joint.armature
     if value is not None:
-        checks.shape(where, value, (), f"one number, {unit}")
         checks.non_negative(where, value, unit)
 
 

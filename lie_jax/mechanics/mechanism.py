@@ -54,6 +54,11 @@ class Mechanism(eqx.Module):
     def __check_init__(self):
         checks.shape("Mechanism(gravity=)", self.gravity, (3,), "m/s², inertial components")
         checks.finite("Mechanism(gravity=)", self.gravity)
+        elements = (*self.bodies, *self.joints, *self.forces)
+        # Stacked with others, numbers of single precision would pass for double ones.
+        checks.one_precision(
+            [*((_called(element), element) for element in elements), ("gravity", self.gravity)]
+        )
         names = self.names
         if not names:
             raise ValueError("Mechanism(bodies=) is empty; it must hold at least one Body.")
@@ -83,6 +88,11 @@ class Mechanism(eqx.Module):
     def names(self) -> tuple[str, ...]:
         """The bodies' names in order."""
         return tuple(body.name for body in self.bodies)
+
+
+def _called(element: Body | AbstractJoint | AbstractForce) -> str:
+    names = (element.name,) if isinstance(element, Body) else connected(element)
+    return f"{type(element).__name__}({', '.join(map(repr, names))})"
 
 
 def connected(element: AbstractJoint | AbstractForce) -> tuple[str, ...]:

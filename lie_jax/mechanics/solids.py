@@ -12,6 +12,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
 from lie_jax.algebra import as_float
+from lie_jax.mechanics.joint_parts import as_direction
 
 Matrix = Float[Array, "3 3"]
 Numbers = ArrayLike | Sequence[ArrayLike]
@@ -20,11 +21,11 @@ Numbers = ArrayLike | Sequence[ArrayLike]
 def box(mass: ArrayLike, sides: Numbers) -> Matrix:
     """Inertia of a box with edges along the body axes; `mass` in kg, `sides` (3,) in m."""
     checks.positive("box: mass", mass, "kg")
-    sides = as_float(sides)
-    checks.shape("box: sides", sides, (3,), "the lengths along the body's x, y and z axes, m")
-    for side in sides:
+    lengths = as_float(sides)
+    checks.shape("box: sides", lengths, (3,), "the lengths along the body's x, y and z axes, m")
+    for side in lengths:
         checks.positive("box: a side", side, "m")
-    return _box(as_float(mass), sides)
+    return _box(as_float(mass), lengths)
 
 
 def sphere(mass: ArrayLike, radius: ArrayLike) -> Matrix:
@@ -48,9 +49,9 @@ def cylinder(
     checks.positive("cylinder: mass", mass, "kg")
     checks.positive("cylinder: radius", radius, "m")
     checks.positive("cylinder: length", length, "m")
-    axis = as_float(axis)
-    checks.direction("cylinder: axis", axis, "body's")
-    return _cylinder(as_float(mass), as_float(radius), as_float(length), axis)
+    along = as_direction(axis)
+    checks.direction("cylinder: axis", along, "body's")
+    return _cylinder(as_float(mass), as_float(radius), as_float(length), along)
 
 
 # Compiled as a whole: one by one their operations cost a first run a program each.
@@ -66,7 +67,7 @@ def _sphere(mass: Array, radius: Array) -> Matrix:
 
 @jax.jit
 def _cylinder(mass: Array, radius: Array, length: Array, axis: Array) -> Matrix:
-    along = jnp.outer(axis, axis) / jnp.sum(axis**2)
+    along = jnp.outer(axis, axis)
     across = jnp.eye(3, dtype=axis.dtype) - along
     return _from_second_moments(mass * (radius**2 / 4.0 * across + length**2 / 12.0 * along))
 

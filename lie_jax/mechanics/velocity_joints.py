@@ -107,8 +107,8 @@ class GearJoint(AbstractJoint):
     of teeth over the child's, if outer gears turn about axes of one direction.
 
     The multiplier is a torque (N m): the gear acts on the child with minus the multiplier about its
-    axis, on the parent with `ratio` times the multiplier. Raises `ValueError` for other shapes and
-    a zero axis. Source: [S0] (3).
+    axis, on the parent with `ratio` times the multiplier. Raises `ValueError` for other shapes, a
+    zero axis and a zero ratio. Source: [S0] (3).
     """
 
     parent: str = eqx.field(static=True)
@@ -122,6 +122,11 @@ class GearJoint(AbstractJoint):
         check_direction(self, "child_axis", "child's")
         checks.scalar(f"{named(self)}.ratio", self.ratio, "rate of the child over the parent's")
         checks.finite(f"{named(self)}.ratio", self.ratio)
+        if not checks.traced(self.ratio) and not float(self.ratio):
+            raise ValueError(
+                f"{named(self)}.ratio is 0.0; it must not be zero, for then the child would not "
+                "turn at all: give minus the parent's number of teeth over the child's."
+            )
 
     @property
     def rows(self):
