@@ -28,6 +28,7 @@ LAYERS = [
             "derivatives",
             "memory",
             "linear",
+            "unfinished",
         ),
         "integrators.tableaux",
     },
