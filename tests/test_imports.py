@@ -28,6 +28,7 @@ LAYERS = [
             "derivatives",
             "memory",
             "linear",
+            "fingerprints",
             "unfinished",
         ),
         "integrators.tableaux",

@@ -339,6 +339,11 @@ def _class(reference: str, path: str) -> Any:
 
 def _built(kind: type, fields: dict[str, Any], path: str) -> Any:
     module = issubclass(kind, eqx.Module)
+    if module:
+        # What a former version did not have yet.
+        none = dataclasses.MISSING
+        defaults = {f.name: f.default for f in dataclasses.fields(kind) if f.default is not none}
+        fields = defaults | fields
     names = [f.name for f in dataclasses.fields(kind)] if module else kind._fields
     if set(names) != set(fields):
         raise ValueError(
