@@ -1,5 +1,6 @@
 """Steps of one size: a scan over steps, in blocks that reverse mode recomputes."""
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 from tqdm import tqdm
 
-from lie_jax import adjoints, checks, derivatives, limits, newton
+from lie_jax import adjoints, checks, derivatives, fingerprints, limits, newton
 from lie_jax.adjoints import Blocks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -59,10 +60,13 @@ def run(
 ) -> Trajectory:
     """The trajectory of `schedule.steps` steps of size dt from time 0, or from the end of a run."""
     first = begin(system, integrator, start, dt, inputs)
-    if progress and not checks.traced(first, dt, inputs):
-        return _run_with_progress(system, integrator, first, dt, inputs, schedule)
-    loop, samples, counts = _run(system, integrator, first, dt, inputs, schedule, first.taken)
-    return _trajectory(system, integrator, first, dt, inputs, schedule, loop, samples, counts)
+    run = _run_with_progress if progress and not checks.traced(first, dt, inputs) else _run
+    loop, samples, counts = run(system, integrator, first, dt, inputs, schedule, first.taken)
+    before = start.inputs if isinstance(start, Restart) else None
+    origin = fingerprints.checksums(integrator=integrator, system=system)
+    return _trajectory(
+        system, integrator, first, before, dt, inputs, schedule, loop, samples, counts, origin
+    )
 
 
 @eqx.filter_jit
@@ -135,9 +139,9 @@ def _step(system, integrator, dt, inputs, begun, loop: _Loop) -> tuple[_Loop, Ar
     )
 
 
-def _sample(system, integrator, dt, inputs, begun, loop: _Loop) -> _Sample:
+def _sample(system, integrator, dt, u, loop: _Loop) -> _Sample:
+    """An instant, with the inputs u of the step that ended there."""
     t = loop.taken.astype(dt.dtype) * dt
-    u = _input(inputs, jnp.maximum(loop.taken - begun - 1, 0))
     system = system.recalling(loop.memory)
     accelerations = integrator.accelerations(system, t, loop.state, loop.carry, u)
     return _Sample(loop.state, accelerations, loop.memory)
@@ -153,9 +157,11 @@ def _run(system, integrator, loop, dt, inputs, schedule, begun):
         prevent_cse=False,
         policy=jax.checkpoint_policies.save_only_these_names(newton.FOUND),
     )
-    sample = jax.checkpoint(
-        lambda loop: _sample(system, integrator, dt, inputs, begun, loop), prevent_cse=False
-    )
+
+    @functools.partial(jax.checkpoint, prevent_cse=False)
+    def sample(loop):
+        u = _input(inputs, loop.taken - begun - 1)
+        return _sample(system, integrator, dt, u, loop)
 
     def until_sample(loop):
         loop, counts = adjoints.scan(step, loop, save_every, blocks)
@@ -176,31 +182,33 @@ def _run(system, integrator, loop, dt, inputs, schedule, begun):
 _PROGRESS_UPDATES = 50
 
 
-def _run_with_progress(system, integrator, first, dt, inputs, schedule) -> Trajectory:
+def _run_with_progress(system, integrator, loop, dt, inputs, schedule, begun):
+    """The same as `_run` in pieces, between which a bar is moved."""
     steps, save_every, blocks = schedule
     piece = max(1, -(-(steps // save_every) // _PROGRESS_UPDATES)) * save_every
-    loop, parts = first, []
+    parts = []
     with tqdm(total=steps, unit="step", desc="simulate") as bar:
         done = 0
         while done < steps:
             now = min(piece, steps - done)
             of_part = Schedule(now, save_every, blocks)
-            part = _run(system, integrator, loop, dt, inputs, of_part, first.taken)
+            part = _run(system, integrator, loop, dt, inputs, of_part, begun)
             loop = jax.block_until_ready(part[0])
             parts.append(part[1:])
             done += now
             bar.update(now)
-    samples, counts = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
-    return _trajectory(system, integrator, first, dt, inputs, schedule, loop, samples, counts)
+    return loop, *jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 @eqx.filter_jit
 def _trajectory(
-    system, integrator, first, dt, inputs, schedule, loop, samples, counts
+    system, integrator, first, before, dt, inputs, schedule, loop, samples, counts, origin
 ) -> Trajectory:
+    # The inputs of the step before the first one, if it is known that there was one.
+    before = _input(inputs, 0) if before is None else before
     samples = jax.tree.map(
         lambda start, rest: jnp.concatenate([start[None], rest]),
-        _sample(system, integrator, dt, inputs, first.taken, first),
+        _sample(system, integrator, dt, before, first),
         samples,
     )
     index = jnp.arange(schedule.steps // schedule.save_every + 1, dtype=jnp.int32)
@@ -228,6 +236,14 @@ def _trajectory(
             stability=jax.lax.stop_gradient(loop.stability),
         ),
         result=Result.where(known, Result.acceleration_not_finite, loop.result),
-        restart=Restart(loop.state, loop.carry, loop.taken, dt, loop.memory),
+        restart=Restart(
+            state=loop.state,
+            carry=loop.carry,
+            steps=loop.taken,
+            dt=dt,
+            memory=loop.memory,
+            inputs=_input(inputs, schedule.steps - 1),
+            origin=jnp.asarray(origin),
+        ),
         memory=samples.memory,
     )

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax import algebra, checks, fixed_steps, memory, redundancy
+from lie_jax import algebra, checks, fingerprints, fixed_steps, memory, redundancy
 from lie_jax.adjoints import ADJOINTS
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
@@ -196,6 +196,18 @@ def _check_restart(
             "restart's `state`, at time 0."
         )
 
+    if restart.origin is not None and not checks.traced(restart.origin):
+        origin = np.asarray(restart.origin)
+        different = fingerprints.difference(origin, integrator=integrator, system=system)
+        if different is not None:
+            name, value = different
+            raise ValueError(
+                f"simulate(state=) is the Restart of a run in which {name} was another than "
+                f"{np.array2string(np.asarray(value), threshold=9)}; a run goes on with its own "
+                "integrator and system: take those, or start anew from the restart's `state`, at "
+                "time 0."
+            )
+
     def kept(start: State | Restart) -> Any:
         loop = fixed_steps.begin(system, integrator, start, restart.dt, options.inputs)
         return loop.carry, loop.memory
@@ -204,7 +216,7 @@ def _check_restart(
     if not eqx.tree_equal(wanted, found):
         raise ValueError(
             f"simulate(integrator=) is {integrator!r}, and the run that is continued was made by "
-            "another one, or of another system: take the same, or start from the restart's "
+            "another one, or of another system: take the same, or start anew from the restart's "
             "`state`, at time 0."
         )
 

@@ -54,7 +54,8 @@ def simulate(
     - `integrator`: for example `lie_jax.RKMK("rk4")` or `lie_jax.GeneralizedAlpha(rho_inf=0.9)`.
     - `state`: the initial `State`, or `trajectory.restart` of another run with this system,
       integrator and `dt`, which then goes on bit by bit as if it had not stopped; `inputs` are
-      those of the further steps.
+      those of the further steps. Another system or integrator is refused (of functions names are
+      compared; what JAX traces is not): start anew from `trajectory.restart.state`.
     - `dt`: step size in s, positive. `steps`: their number.
     - `inputs`: (steps, nu), the input vector u of each step, held over the step: of motors, of
       loads with an `input`, and of forces and systems of your own.

@@ -89,7 +89,9 @@ class Restart(eqx.Module):
     """The end of a run, from which `lie_jax.simulate` goes on as if it had not stopped.
 
     `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` is what the integrator
-    keeps between steps, `memory` what forces keep (see `AbstractSystem.remember`).
+    keeps between steps, `memory` what forces keep (see `AbstractSystem.remember`); `inputs` (nu,)
+    of the last step, None without any; `origin` (n,) are checksums of the parts of the run's
+    integrator and system, 0 for parts that JAX traced: only with the same ones does a run go on.
     """
 
     state: State
@@ -97,6 +99,8 @@ class Restart(eqx.Module):
     steps: Int[Array, "..."]
     dt: Float[Array, "..."]
     memory: Any = ()
+    inputs: Float[Array, "..."] | None = None
+    origin: Int[Array, "..."] | None = None
 
 
 class Trajectory(eqx.Module):

@@ -1,13 +1,18 @@
 """Files of trajectories and mechanisms."""
 
+import contextlib
+import dataclasses
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray
+from scipy.io import netcdf_file
 
 import lie_jax
-from lie_jax import io
+from lie_jax import io, unfinished
 from models import bricard, double_pendulum, heavy_top, rotor, slider_crank
 
 
@@ -102,6 +107,9 @@ class _Own(lie_jax.AbstractSystem):
         (_Own(), "a _Own from .*only classes of lie_jax"),
         (np.ones(2) * 1j, "complex128"),
         (np.asarray([2**40]), "beyond 32 bits"),
+        ({"run": {"q": np.zeros(2)}, "run.q": np.ones(2)}, r"two arrays are named 'run\.q'"),
+        ({"x": [np.zeros(2)], "x.0": np.ones(2)}, r"two arrays are named 'x\.0'"),
+        ({"ω": np.ones(2)}, "'ω' cannot be named"),
     ],
 )
 def test_what_cannot_be_saved_is_named(thing, message, tmp_path):
@@ -113,15 +121,17 @@ def test_what_cannot_be_saved_is_named(thing, message, tmp_path):
 def test_files_that_cannot_be_read_or_written(run, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"io\.save\(path=\).*cannot be written"):
         io.save(tmp_path / "no folder" / "run.nc", run[1])
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.nc"):
         io.load(tmp_path / "nothing.nc")
     (tmp_path / "text.nc").write_text("not this")
-    with pytest.raises(ValueError, match=r"no file of lie_jax\.io\.save"):
-        io.load(tmp_path / "text.nc")
+    (tmp_path / "empty.nc").touch()
+    for name in ("text.nc", "empty.nc", ""):
+        with pytest.raises(ValueError, match=rf"{name}' .* no file of lie_jax\.io\.save"):
+            io.load(tmp_path / name)
     with monkeypatch.context() as patch:
-        patch.setattr("lie_jax.io.files._FORMAT", 2)
+        patch.setattr("lie_jax.io.files._FORMAT", 3)
         io.save(tmp_path / "newer.nc", run[1])
-    with pytest.raises(ValueError, match=r"format 2.*newer version"):
+    with pytest.raises(ValueError, match=r"format 3.*newer version"):
         io.load(tmp_path / "newer.nc")
     xarray.Dataset({"q": [1.0]}).to_netcdf(tmp_path / "other.nc", engine="scipy")
     with pytest.raises(ValueError, match="has not written"):
@@ -129,3 +139,73 @@ def test_files_that_cannot_be_read_or_written(run, tmp_path, monkeypatch):
     with jax.enable_x64(False), pytest.raises(ValueError, match="enable_x64"):
         io.save(tmp_path / "run.nc", run[1])
         io.load(tmp_path / "run.nc")
+
+
+def _without_checksum(path, version):
+    """Write a trajectory's file as the first format had it: restarts knew less then, too."""
+    with netcdf_file(path, "r", mmap=False) as old:
+        attributes, variables = dict(old._attributes), dict(old.variables)
+    variables.pop("restart.origin")
+    tree = json.loads(attributes["tree"])
+    for field in ("inputs", "origin"):
+        tree["fields"]["restart"]["fields"].pop(field)
+    with netcdf_file(path, "w", version=2) as new:
+        new.lie_jax_format, new.tree = version, json.dumps(tree)
+        for variable in variables.values():
+            for dimension, size in zip(variable.dimensions, variable.shape, strict=True):
+                if dimension not in new.dimensions:
+                    new.createDimension(dimension, size)
+        for name, variable in variables.items():
+            copy = new.createVariable(name, variable.data.dtype, variable.dimensions)
+            copy[...] = variable.data
+
+
+def test_files_of_the_first_format_are_read(run, tmp_path):
+    path = tmp_path / "run.nc"
+    io.save(path, run[1])
+    _without_checksum(path, 1)
+    restart = dataclasses.replace(run[1].restart, inputs=None, origin=None)
+    _same(io.load(path), dataclasses.replace(run[1], restart=restart))
+    io.save(path, run[1])
+    _without_checksum(path, 2)
+    with pytest.raises(ValueError, match=r"run\.nc.*its checksum is missing"):
+        io.load(path)
+
+
+def damaged(content: bytes, rng: np.random.Generator) -> bytes:
+    """The content cut short, with a bit flipped, or with a stretch zeroed or cut out."""
+    start, length = int(rng.integers(len(content))), int(2 ** rng.uniform(0, 10))
+    match rng.integers(4):
+        case 0:
+            return content[:start]
+        case 1:
+            flipped = bytes([content[start] ^ 1 << int(rng.integers(8))])
+            return content[:start] + flipped + content[start + 1 :]
+        case 2:
+            gap = content[start : start + length]
+            return content[:start] + bytes(len(gap)) + content[start + length :]
+        case _:
+            return content[:start] + content[start + length :]
+
+
+def test_damage_is_noticed_and_the_file_named(run, tmp_path, damages=100):
+    path = tmp_path / "run.nc"
+    io.save(path, run[1])
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(damages):
+        broken = damaged(whole, rng)
+        path.write_bytes(broken)
+        if broken == whole:
+            continue
+        with pytest.raises(ValueError, match=r"run\.nc"):
+            io.load(path)
+
+
+def test_a_save_removes_what_killed_ones_have_left_and_nothing_else(tmp_path):
+    left, running = (tmp_path / f"{unfinished._PREFIX}{name}" for name in ("left", "running"))
+    for folder in (left, running):
+        folder.mkdir()
+        (folder / "run.nc").write_text("half of it")
+    with contextlib.closing(unfinished.Lock(running / "lock", create=True)):
+        io.save(tmp_path / "run.nc", np.ones(3))
+    assert sorted(tmp_path.iterdir()) == [running, tmp_path / "run.nc"]

@@ -28,6 +28,8 @@ LAYERS = [
             "derivatives",
             "memory",
             "linear",
+            "fingerprints",
+            "unfinished",
         ),
         "integrators.tableaux",
     },

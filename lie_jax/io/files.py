@@ -2,14 +2,17 @@
 
 A file is in the classic format of NetCDF, which most tools of science read; `xarray.open_dataset`
 does so in one line. Every array is a variable, those of a trajectory along the dimension `instant`;
-the attribute `tree` says in JSON what they are parts of.
+the attribute `tree` says in JSON what they are parts of, and `lie_jax_checksum` is the SHA-256 of
+all bytes of the file but its own.
 """
 
 import dataclasses
+import hashlib
 import importlib
 import json
+import math
+import mmap
 import os
-import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +21,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lie_jax import unfinished
 from lie_jax.sweep_storage import INSTANTS, Item, codes
 from lie_jax.trajectory import Trajectory
 
-_FORMAT = 1
+_FORMAT = 2
+# The format before checksums.
+_UNCHECKED = 1
+# The start of the checksum's attribute: its name, then 2 for characters and how many, as the format
+# has them. It is the first attribute, so that nothing before it but names of dimensions is free.
+_CHECKSUM = "lie_jax_checksum"
+_DIGITS = 64
+_MARK = _CHECKSUM.encode() + (2).to_bytes(4) + _DIGITS.to_bytes(4)
 _PACKAGE = "lie_jax"
 # What the classic format has; the dtype itself is noted in the tree.
 _STORED = {"f": ("f4", "f8"), "i": ("i1", "i2", "i4", "i8"), "b": ("?",)}
@@ -41,63 +52,118 @@ def save(path: str | os.PathLike, what: Any) -> None:
     What `load` gives back is equal to the last bit. `path`: name of the file, usually with the
     ending `.nc`; one that is there is replaced, at once and only when all is written. Raises
     `ValueError` for what cannot be saved (functions, classes from outside of lie_jax, complex
-    numbers, integers beyond 32 bits, an array of more than 4 GB), and for a path that cannot be
-    written.
+    numbers, integers beyond 32 bits, an array of more than 4 GB, two arrays whose names are one
+    when joined by dots), and for a path that cannot be written.
     """
-    from scipy.io import netcdf_file
-
     variables: dict[str, _Variable] = {}
     tree = _encoded(what, (), variables)
     path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
-        with netcdf_file(unfinished, "w", version=2) as file:
-            file.lie_jax_format = _FORMAT
-            file.tree = json.dumps(tree)
-            for name, variable in variables.items():
-                for dimension, size in zip(variable.dimensions, variable.values.shape, strict=True):
-                    if dimension not in file.dimensions:
-                        file.createDimension(dimension, size)
-                stored = file.createVariable(name, variable.values.dtype, variable.dimensions)
-                stored[...] = variable.values
-                for key, value in variable.attributes.items():
-                    setattr(stored, key, value)
-        os.replace(unfinished, path)
+        with unfinished.beside(path) as new:
+            _write(new, json.dumps(tree), variables)
+            os.replace(new, path)
     except OSError as error:
         raise ValueError(
             f"io.save(path=) is {str(path)!r}, which cannot be written ({error.strerror}); it must "
             "be a file in a folder that exists and that you may write to: take another."
         ) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def load(path: str | os.PathLike) -> Any:
     """What `save` has written.
 
     Arrays of JAX have the dtype that they had; 64 bits need `lie_jax.enable_x64()`. Raises
-    `FileNotFoundError`, and `ValueError` for a file that `save` has not written, for one of a newer
-    version of lie_jax, and for 64 bits without that setting.
+    `FileNotFoundError`, and `ValueError` for a file that `save` has not written, for one that was
+    damaged since, for one of a newer version of lie_jax, and for 64 bits without that setting; each
+    names the file.
     """
-    from scipy.io import netcdf_file
-
+    name = _named(path)
     try:
-        with netcdf_file(Path(path), "r", mmap=False) as file:
-            version, text = getattr(file, "lie_jax_format", None), getattr(file, "tree", None)
-            values = {name: variable.data for name, variable in file.variables.items()}
-    except (TypeError, ValueError, IndexError) as error:
-        raise ValueError(f"{_named(path)} is no file of lie_jax.io.save: {error}.") from error
+        checked = _checked(path)
+        version, text, values = _read(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"{name} does not exist; it must be a file of lie_jax.io.save: check its name and the "
+            "folder that you are in."
+        ) from None
+    # The reader of damaged files raises whatever it meets.
+    except Exception as error:
+        raise _damaged(name, error) from error
     if version is None or text is None:
         raise ValueError(
-            f"{_named(path)} is a NetCDF file that lie_jax.io.save has not written; open it with "
+            f"{name} is a NetCDF file that lie_jax.io.save has not written; open it with "
             "xarray.open_dataset."
         )
-    if int(version) > _FORMAT:
+    if version > _FORMAT:
         raise ValueError(
-            f"{_named(path)} has format {int(version)}, and this lie_jax reads formats up to "
-            f"{_FORMAT}: it was saved by a newer version; install that one or a later one."
+            f"{name} has format {version}, and this lie_jax reads formats up to {_FORMAT}: it was "
+            "saved by a newer version; install that one or a later one."
         )
-    return _decoded(json.loads(text), values, _named(path))
+    if not checked and version != _UNCHECKED:
+        raise _damaged(name, "its checksum is missing")
+    try:
+        return _decoded(json.loads(text), values, name)
+    except (KeyError, IndexError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise _damaged(name, repr(error)) from error
+
+
+def _write(path: Path, tree: str, variables: dict[str, _Variable]) -> None:
+    from scipy.io import netcdf_file
+
+    with netcdf_file(path, "w", version=2) as file:
+        setattr(file, _CHECKSUM, "0" * _DIGITS)
+        file.lie_jax_format = _FORMAT
+        file.tree = tree
+        for name, variable in variables.items():
+            for dimension, size in zip(variable.dimensions, variable.values.shape, strict=True):
+                if dimension not in file.dimensions:
+                    file.createDimension(dimension, size)
+            stored = file.createVariable(name, variable.values.dtype, variable.dimensions)
+            stored[...] = variable.values
+            for key, value in variable.attributes.items():
+                setattr(stored, key, value)
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as content:
+        place = content.find(_MARK) + len(_MARK)
+        content[place : place + _DIGITS] = _digest(content, place)
+
+
+def _read(path: str | os.PathLike) -> tuple[int | None, bytes | None, dict[str, np.ndarray]]:
+    """Format, tree and arrays."""
+    from scipy.io import netcdf_file
+
+    with netcdf_file(Path(path), "r", mmap=False) as file:
+        version, text = getattr(file, "lie_jax_format", None), getattr(file, "tree", None)
+        values = {name: variable.data for name, variable in file.variables.items()}
+    return None if version is None else int(version), text, values
+
+
+def _checked(path: str | os.PathLike) -> bool:
+    """Whether a file has a checksum; raises `ValueError` if it is that of other bytes."""
+    with (
+        open(path, "rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
+    ):
+        mark = content.find(_MARK)
+        place = mark + len(_MARK)
+        if mark >= 0 and content[place : place + _DIGITS] != _digest(content, place):
+            raise ValueError("its bytes are not those that were saved")
+        return mark >= 0
+
+
+def _digest(content: mmap.mmap, place: int) -> bytes:
+    """SHA-256 of all but the checksum at `place`, in hexadecimal digits."""
+    digest = hashlib.sha256()
+    with memoryview(content) as view, view[:place] as before, view[place + _DIGITS :] as after:
+        digest.update(before)
+        digest.update(after)
+    return digest.hexdigest().encode()
+
+
+def _damaged(name: str, reason: Any) -> ValueError:
+    return ValueError(
+        f"{name} is a damaged file, or no file of lie_jax.io.save: {reason}; every bit must be as "
+        "it was saved: take a copy of the file, or compute and save anew."
+    )
 
 
 def _named(path: str | os.PathLike) -> str:
@@ -181,6 +247,16 @@ def _array(
                 f"io.save: {_place(words)} holds integers beyond 32 bits, which the format does "
                 "not have: convert it to float64."
             )
+    if not _writable(name):
+        raise ValueError(
+            f"io.save: the array {name!r} cannot be named in the format; keys must be made of "
+            "letters of Latin-1, which has no Greek: rename it."
+        )
+    if name in variables:
+        raise ValueError(
+            f"io.save: two arrays are named {name!r}, by keys joined with dots; names must differ: "
+            "rename one of them."
+        )
     # The format has no dimension of size zero.
     if values.size:
         dimensions = tuple(f"{name}_{axis}" for axis in range(values.ndim))
@@ -191,6 +267,10 @@ def _array(
         "shape": list(values.shape),
         "jax": isinstance(x, jax.Array),
     }
+
+
+def _writable(name: str) -> bool:
+    return not any(ord(letter) > 0xFF for letter in name)
 
 
 def _along_instants(
@@ -224,8 +304,10 @@ def _decoded(x: Any, values: dict[str, np.ndarray], path: str) -> Any:
 
 def _loaded(x: dict[str, Any], values: dict[str, np.ndarray], path: str) -> Any:
     dtype, shape = np.dtype(x["dtype"]), tuple(x["shape"])
-    empty = 0 in shape
-    found = np.zeros(shape, dtype) if empty else values[x["array"]].reshape(shape).astype(dtype)
+    stored = values[x["array"]] if math.prod(shape) else np.zeros(0)
+    if stored.size != math.prod(shape):
+        raise _damaged(path, f"{x['array']!r} has {stored.size} numbers for the shape {shape}")
+    found = stored.reshape(shape).astype(dtype)
     if not x["jax"]:
         return found
     array = jnp.asarray(found)
@@ -257,6 +339,11 @@ def _class(reference: str, path: str) -> Any:
 
 def _built(kind: type, fields: dict[str, Any], path: str) -> Any:
     module = issubclass(kind, eqx.Module)
+    if module:
+        # What a former version did not have yet.
+        none = dataclasses.MISSING
+        defaults = {f.name: f.default for f in dataclasses.fields(kind) if f.default is not none}
+        fields = defaults | fields
     names = [f.name for f in dataclasses.fields(kind)] if module else kind._fields
     if set(names) != set(fields):
         raise ValueError(

@@ -1,0 +1,86 @@
+"""Checksums of all parts of an object, which tell later in which part another object differs."""
+
+import dataclasses
+import functools
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from lie_jax import jax_internals
+
+# The checksum of a part whose value is not known while JAX traces it: it is like any other.
+UNKNOWN = 0
+
+
+def checksums(**objects: Any) -> np.ndarray:
+    """Checksums (parts,) int32 of the named objects, part by part.
+
+    Arrays, numbers and words count with all their bits, functions with their names only: what a
+    function computes cannot be compared.
+    """
+    return np.asarray([checksum for _, _, checksum in _parts_of(objects)], np.int32)
+
+
+def difference(earlier: np.ndarray, **objects: Any) -> tuple[str, Any] | None:
+    """Name and value of the first part that differs from the objects of earlier checksums."""
+    parts = list(_parts_of(objects))
+    for (name, value, now), then in zip(parts, earlier.tolist(), strict=False):
+        if UNKNOWN not in (now, then) and now != then:
+            return name, value
+    return None
+
+
+def _parts_of(objects: dict[str, Any]) -> Iterator[tuple[str, Any, int]]:
+    for name, x in objects.items():
+        yield from _parts(name, x)
+
+
+def _parts(name: str, x: Any) -> Iterator[tuple[str, Any, int]]:
+    """Every part with its checksum: of a container its kind and size first, then what is in it."""
+    if jax_internals.is_traced(x):
+        yield name, x, UNKNOWN
+    elif isinstance(x, jax.Array | np.ndarray | np.generic):
+        values = np.asarray(x)
+        kind = _checksum(f"{values.dtype}{values.shape}".encode())
+        yield name, x, _checksum(values.tobytes(), kind)
+    elif _plain(x):
+        yield name, x, _checksum(repr(x).encode())
+    else:
+        inside = _inside(x)
+        kind = x if callable(x) and hasattr(x, "__qualname__") else type(x)
+        words = [kind.__module__, kind.__qualname__, *(word for word, _ in inside)]
+        yield name, kind.__qualname__, _checksum(" ".join(words).encode())
+        for word, part in inside:
+            yield from _parts(name + word, part)
+
+
+def _inside(x: Any) -> list[tuple[str, Any]]:
+    """The parts of a container, with what their names add to its own."""
+    if isinstance(x, eqx.Module):
+        return [(f".{f.name}", getattr(x, f.name, None)) for f in dataclasses.fields(x)]
+    if hasattr(x, "_fields"):
+        return [(f".{field}", getattr(x, field)) for field in x._fields]
+    if isinstance(x, dict):
+        return [(f"[{key!r}]", value) for key, value in x.items()]
+    if isinstance(x, list | tuple):
+        return [(f"[{index}]", value) for index, value in enumerate(x)]
+    if isinstance(x, functools.partial):
+        return [(".func", x.func), (".args", x.args), (".keywords", x.keywords)]
+    return []
+
+
+def _plain(x: Any) -> bool:
+    """Whether the value is made of numbers and words only, so that its `repr` says all of it."""
+    if type(x) in (list, tuple):
+        return all(map(_plain, x))
+    return x is None or isinstance(x, bool | int | float | complex | str)
+
+
+def _checksum(content: bytes, start: int = 0) -> int:
+    # As a signed number, which every file format has.
+    found = zlib.crc32(content, start & 0xFFFFFFFF)
+    return (found if found < 2**31 else found - 2**32) or 1
