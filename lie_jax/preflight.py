@@ -102,7 +102,7 @@ def check(
     dtypes = {
         leaf.dtype
         for leaf in jax.tree.leaves(eqx.filter(floats, eqx.is_inexact_array))
-        if not leaf.weak_type
+        if not getattr(leaf, "weak_type", False)
     }
     if len(dtypes) > 1:
         raise ValueError(

@@ -52,6 +52,13 @@ PAIR_FORCES = (
     lie_jax.PrismaticPDController,
 )
 HINGE_FORCES = (lie_jax.TorsionalSpringDamper, lie_jax.PDController)
+# Those with a potential, when nothing damps them.
+SPRINGS = (
+    lie_jax.LinearSpringDamper,
+    lie_jax.CartesianSpringDamper,
+    lie_jax.Bushing,
+    lie_jax.TorsionalSpringDamper,
+)
 LOADS = (lie_jax.PointForce, lie_jax.Torque)
 
 
@@ -86,6 +93,12 @@ class Structure(NamedTuple):
     is_tree: bool
     redundant: bool
     rheonomic: bool
+    damped: bool = True
+
+    def conservative(self) -> "Structure":
+        """With springs alone, and nothing that damps them."""
+        springs = tuple(own for own in self.forces if own.kind in SPRINGS)
+        return self._replace(forces=springs, damped=False)
 
     @property
     def size(self) -> Size:
@@ -354,13 +367,13 @@ def _hinges_on_ground(before, parent, child):
 
 
 def _draw_force(
-    rng, space: _Space, element: Element, joints: list[_Joint], inputs: np.ndarray
+    rng, space: _Space, element: Element, joints: list[_Joint], inputs: np.ndarray, damped: bool
 ) -> tuple[Any, Law]:
     kind, parent, child = element.kind, element.parent, element.child
     length, mass, time = space.size
-    stiffness, damping = mass / time**2, mass / time
+    stiffness, damping = mass / time**2, mass / time * damped
     force, torque = stiffness * length, stiffness * length**2
-    k, d = rng.uniform(0.5, 3.0), rng.uniform(0.1, 1.0)
+    k, d = rng.uniform(0.5, 3.0), rng.uniform(0.1, 1.0) * damped
     x, a = space.middle(rng, parent, child), space.direction(rng)
     slide = length * rng.normal(size=3)
     slide *= max(1.0, length / np.linalg.norm(slide))
@@ -408,7 +421,7 @@ def _draw_force(
         )
     if kind is lie_jax.Bushing:
         roots = rng.normal(size=(4, 3, 3))
-        units = stiffness, torque, damping, torque * time
+        units = stiffness, torque, damping, torque * time * damped
         pulls, turns, drags, brakes = (
             unit * (root @ root.T + 0.1 * np.eye(3))
             for unit, root in zip(units, roots, strict=True)
@@ -531,7 +544,10 @@ def draw(
     for element in structure.joints:
         joints.append(_draw_joint(rng, space, element, joints))
     inputs = np.zeros(4)
-    forces = [_draw_force(rng, space, element, joints, inputs) for element in structure.forces]
+    forces = [
+        _draw_force(rng, space, element, joints, inputs, structure.damped)
+        for element in structure.forces
+    ]
     rows = np.asarray([row for joint in joints for row in joint.rows]).reshape(-1, n, 6)
     rates = np.asarray([rate for joint in joints for rate in joint.rates])
     centers = 0.3 * length * rng.normal(size=(n, 3))
