@@ -33,9 +33,12 @@ def _degree(name: str, t: Scalar) -> int:
 
 def horner(coefficients: Sequence[float], t: Scalar) -> Scalar:
     """Polynomial `coefficients[0] + coefficients[1] t + ...`."""
-    result = jnp.full_like(t, coefficients[-1])
-    for coefficient in reversed(coefficients[:-1]):
-        result = result * t + coefficient
+    # In sixteenths of t, which is exact: the last coefficients are small, and their products with a
+    # small derivative of t would underflow in single precision.
+    scaled = [16.0**j * coefficient for j, coefficient in enumerate(coefficients)]
+    part, result = 0.0625 * t, jnp.full_like(t, scaled[-1])
+    for coefficient in reversed(scaled[:-1]):
+        result = result * part + coefficient
     return result
 
 

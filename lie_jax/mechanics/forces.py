@@ -108,7 +108,8 @@ def as_signal(value: Any) -> Any:
     # A plain function becomes static, so that jit and vmap take the element as it is. A module or a
     # `jax.tree_util.Partial` keeps its arrays as differentiable parameters.
     if isinstance(value, eqx.Module | jax.tree_util.Partial):
-        return value
+        # Elements are stacked array by array.
+        return jax.tree.map(lambda x: as_float(x) if type(x) is float else x, value)
     return _signal(value) if callable(value) else as_float(value)
 
 
