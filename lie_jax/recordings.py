@@ -144,10 +144,8 @@ def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) ->
 def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
     """Raise unless start values have one precision, and observations none that is higher."""
     checks.one_precision([(f"{where}(start=)", start)])
-    dtype = jax.tree.leaves(start)[0].dtype
-    finer = jax.tree.map(
-        lambda x: None if jnp.promote_types(x.dtype, dtype) == dtype else x, observations
-    )
+    bits = jnp.finfo(jax.tree.leaves(start)[0].dtype).bits
+    finer = jax.tree.map(lambda x: x if jnp.finfo(x.dtype).bits > bits else None, observations)
     checks.one_precision([(f"{where}(start=)", start), (f"{where}(observations=)", finer)])
 
 

@@ -1,8 +1,11 @@
 """The one entry to simulation."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike
 
 from lie_jax import (
     adaptive_steps,
@@ -33,9 +36,9 @@ def simulate(
     integrator: AbstractIntegrator,
     state: State | Restart,
     *,
-    dt: float | Float[Array, ""],
+    dt: ArrayLike,
     steps: int,
-    inputs: Float[Array, "steps nu"] | None = None,
+    inputs: ArrayLike | Sequence[Any] | None = None,
     save_every: int = 1,
     checkpoint: int | None = None,
     throw: bool = True,
@@ -57,8 +60,8 @@ def simulate(
       those of the further steps. Another system or integrator is refused (of functions names are
       compared; what JAX traces is not): start anew from `trajectory.restart.state`.
     - `dt`: step size in s, positive. `steps`: their number.
-    - `inputs`: (steps, nu), the input vector u of each step, held over the step: of motors, of
-      loads with an `input`, and of forces and systems of your own.
+    - `inputs`: (steps, nu), an array or lists, the input vector u of each step, held over the step:
+      of motors, of loads with an `input`, and of forces and systems of your own.
     - `save_every`: every how many steps the trajectory keeps an instant.
     - `adjoint`, `checkpoint`: what reverse mode keeps of a run of n steps. With `"stored"`, the
       default, the backward pass keeps the state of every step and recomputes the rest of it;
@@ -86,8 +89,8 @@ def simulate(
     shape, one that is no configuration or that violates the constraints, and for an integrator that
     cannot take the system.
     """
-    system, state, inputs = preflight.as_jax(system, state, inputs)
-    options = preflight.Options(steps, inputs, save_every, checkpoint, progress, adaptive, adjoint)
+    system, state, table = preflight.as_jax(system, state, inputs)
+    options = preflight.Options(steps, table, save_every, checkpoint, progress, adaptive, adjoint)
     redundant = preflight.check(system, integrator, state, dt, options)
     config.warn_of_single_precision()
     jax_guard.warn_of_untested_jax()
@@ -99,7 +102,7 @@ def simulate(
     blocks = adjoints.blocks(adjoint, checkpoint, steps)
     if adaptive is None:
         schedule = fixed_steps.Schedule(steps, save_every, blocks)
-        trajectory = fixed_steps.run(system, integrator, state, dt, inputs, schedule, progress)
+        trajectory = fixed_steps.run(system, integrator, state, dt, table, schedule, progress)
     else:
         trajectory = adaptive_steps.run(system, integrator, start, dt, adaptive, steps, blocks)
     if system.nc:

@@ -86,6 +86,12 @@ CASES = {
     "implicit tableau": (
         lambda: lie_jax.RKMK(lie_jax.Tableau(((0.5,),), (1.0,), (0.5,), 2)), "rows of [1]",
         "leave the diagonal"),
+    "a tableau's NaN": (
+        lambda: lie_jax.RKMK(lie_jax.Tableau(((),), (np.nan,), (0.0,), 1)), "RKMK(tableau=)",
+        "coefficient nan", "finite"),
+    "a tableau's order": (
+        lambda: lie_jax.RKMK(lie_jax.Tableau(((),), (1.0,), (0.0,), 0)), "the order is 0",
+        "at least 1"),
     "order": (lambda: lie_jax.CrouchGrossman(5), "CrouchGrossman(order=) is 5", "2, 3, 4"),
     "implicit method and constraints": (
         lambda: _simulate(*_top(), integrator=lie_jax.ImplicitRKMK()), "ImplicitRKMK",
@@ -192,6 +198,9 @@ CASES = {
     "transform forgotten": (
         lambda: _fit(start={"a": 1.0, "b": 2.0}, transforms={"a": transforms.free}),
         "no entry for 'b'", "'a', 'b'"),
+    "start of lower precision": (
+        lambda: _fit(start=jnp.float32(1.0)), "identify(start=) is float32",
+        "identify(observations=) is float64", "lie_jax.configure()"),
     "transform of nothing": (
         lambda: _fit(start={"a": 1.0}, transforms={"a": transforms.free, "b": transforms.free}),
         "an entry for 'b'", "parameters 'a'"),
@@ -206,6 +215,29 @@ WRONG_TYPES = {
     "system and state in one": (
         lambda: _simulate(_top(), _top()[1]), "tuple", "unpack"),
     "dt shape": (lambda: _simulate(*_top(), dt=jnp.ones(2)), "dt", "one number"),
+    "dt is None": (lambda: _simulate(*_top(), dt=None), "simulate(dt=) is None", "one number (s)"),
+    "dt is complex": (lambda: _simulate(*_top(), dt=1j), "simulate(dt=) is 1j", "one number (s)"),
+    "rho_inf is None": (lambda: lie_jax.GeneralizedAlpha(None), "is None", "one number"),
+    "no mechanism": (
+        lambda: lie_jax.assemble(None, lie_jax.R3SO3()), "assemble(mechanism=) is a NoneType",
+        "lie_jax.Mechanism("),
+    "inputs of another kind": (
+        lambda: _simulate(*_top(), inputs=np.ones((10, 1), bool)), "simulate(inputs=)", "bool",
+        "real numbers"),
+    "times without end": (
+        lambda: lie_jax.Adaptive(times=[0.1, np.inf]), "[0.1, inf]", "must be finite"),
+    "predict that is none": (lambda: _fit(predict=3), "identify(predict=) is 3", "a function"),
+    "start that is text": (
+        lambda: _fit(start={"a": "1"}), "identify(start=)['a'] is '1'", "real numbers"),
+    "complex observations": (
+        lambda: _fit(1j * np.ones(10)), "identify(observations=) has dtype complex128"),
+    "noise that is text": (lambda: _fit(noise="0.1"), "identify(noise=) is '0.1'", "real numbers"),
+    "transforms as text": (
+        lambda: _fit(transforms="positive"), "the transform is 'positive'",
+        "lie_jax.transforms.positive"),
+    "horizons as a number": (lambda: _fit(horizons=5), "horizons=) is 5", "a list of increasing"),
+    "prior that is text": (lambda: _fit(prior=("1", 1.0)), "the mean is '1'", "real numbers"),
+    "bounds as text": (lambda: transforms.interval("0", 1.0), "interval(lower=)", "'0'"),
     "dt is text": (lambda: _simulate(*_top(), dt="0.1"), "'0.1'", "one number"),
     "rho_inf is text": (lambda: lie_jax.GeneralizedAlpha("0.9"), "'0.9'", "one number"),
     "method": (lambda: _fit(method="lm"), "'lm'", "Optax", "optax.adam"),

@@ -121,6 +121,13 @@ CASES = {
     "gear": (
         lambda: lie_jax.GearJoint("a", "b", EYE[0], EYE[1], (1.0, 2.0)), "GearJoint('a', 'b')",
         "ratio", "one number"),
+    "gear without rate": (
+        lambda: lie_jax.GearJoint("a", "b", EYE[0], EYE[1], 0), "GearJoint('a', 'b').ratio is 0.0",
+        "must not be zero", "number of teeth"),
+    "body without name": (lambda: _body(""), "Body(name=) is ''", "text, not empty"),
+    "point mass": (
+        lambda: _body(inertia=np.zeros((3, 3))), "[0.0, 0.0, 0.0]", "positive definite",
+        "lie_jax.solids.sphere(mass, radius)"),
     "rolling in joint coordinates": (
         lambda: _tree([lie_jax.RollingDisc("ground", "b", 0.3, EYE[0])]),
         "no coordinates for RollingDisc('ground', 'b')", "lie_jax.SE3()"),

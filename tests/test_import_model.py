@@ -86,7 +86,7 @@ MJCF = """
   </worldbody>
   <tendon><fixed name="cord"><joint joint="hinge" coef="1"/></fixed></tendon>
   <actuator>
-    <motor name="drive" joint="hinge" gear="20" ctrlrange="-1 2"/>
+    <motor name="drive" joint="hinge" gear="20" ctrlrange="-1 2" armature="1e-4" damping="2e-3"/>
     <position name="servo" joint="slide" kp="30" forcerange="-4 5"/>
     <motor name="winch" tendon="cord"/>
   </actuator>
@@ -95,7 +95,8 @@ MJCF = """
 
 
 def _prepared(model: mujoco.MjModel) -> mujoco.MjModel:
-    """Without what import leaves out, and tells."""
+    """Without what import leaves out, and tells; with energies."""
+    model.opt.enableflags |= mujoco.mjtEnableBit.mjENBL_ENERGY
     model.dof_armature[model.jnt_type[model.dof_jntid] == _FREE] = 0.0
     model.dof_frictionloss[:] = 0.0
     model.opt.density = model.opt.viscosity = 0.0
@@ -167,7 +168,8 @@ def _check(imported: io.ImportedModel, model: mujoco.MjModel) -> None:
         acceleration = np.linalg.solve(change.rates, data.qacc - change.drift)
         states.append((change.q, np.linalg.solve(change.rates, data.qvel)))
         force, (_, v) = matrix @ acceleration, states[-1]
-        expected.append((matrix, force, acceleration, force, 0.5 * v @ matrix @ v))
+        energies = 0.5 * v @ matrix @ v, data.energy[0]
+        expected.append((matrix, force, acceleration, force, *energies))
     inputs = jnp.zeros(len(imported.actuators))
 
     @jax.jit
@@ -180,13 +182,19 @@ def _check(imported: io.ImportedModel, model: mujoco.MjModel) -> None:
             system.mass_matrix(q) @ (2.0 * acceleration)
             - system.residual(0.0, q, v, 2.0 * acceleration, jnp.zeros(0), inputs),
             system.kinetic_energy(q, v),
+            system.potential_energy(q),
         )
 
     found = ours(*(jnp.asarray(np.stack(x)) for x in zip(*states, strict=True)))
     names = "mass matrix", "force", "acceleration", "force in the residual", "kinetic energy"
+    names = (*names, "potential energy")
     for what, own, theirs in zip(names, found, zip(*expected, strict=True), strict=True):
-        error = np.max(np.abs(own - np.stack(theirs)))
-        assert error < CLOSE * np.max(np.abs(theirs)), (what, error)
+        difference = np.asarray(own) - np.stack(theirs)
+        if what == "potential energy":
+            # MuJoCo counts bodies that cannot move, too.
+            difference -= difference[0]
+        error = np.max(np.abs(difference))
+        assert error <= CLOSE * np.max(np.abs(theirs)), (what, error)
 
 
 @pytest.mark.filterwarnings("ignore:import_model leaves out")
@@ -291,6 +299,57 @@ def test_inputs_are_forces_of_the_actuators(mjcf):
     assert data.actuator_force[0] == pytest.approx(0.3)
     np.testing.assert_allclose(change[hinge], data.qfrc_actuator[hinge], rtol=1e-12)
     np.testing.assert_allclose(np.delete(change, hinge), 0.0, atol=1e-12)
+
+
+def _warned(path: Path, text: str, match: str, **options) -> io.ImportedModel:
+    path.write_text(text)
+    with pytest.warns(UserWarning, match=match):
+        return io.import_model(path, **options)
+
+
+def test_what_flags_switch_off_is_not_there(tmp_path):
+    def forces(flags: str) -> tuple:
+        flagged = MJCF.replace("<option ", "<option actuatorgroupdisable='3' ").replace(
+            '-9.7"/>', f'-9.7"><flag {flags}/></option>'
+        )
+        flagged = flagged.replace('<position name="servo"', '<position name="servo" group="3"')
+        match = "actuators that the file switches off servo"
+        imported = _warned(tmp_path / "flags.xml", flagged, match)
+        assert imported.ignored["actuators that the file switches off"] == ("servo",)
+        assert [actuator.name for actuator in imported.actuators] == ["drive"]
+        assert not imported.mechanism.gravity.any()
+        return imported.mechanism.forces
+
+    # Of the ball joint, of the slider and of the hinge with its actuator, whose gear is 20.
+    ball, slide, hinge, _ = forces('gravity="disable" spring="disable"')
+    assert (ball.coefficient, hinge.stiffness) == (0.2, 0.0)
+    assert hinge.damping == pytest.approx(0.1 + 20.0**2 * 2e-3)
+    np.testing.assert_allclose(np.linalg.eigvalsh(slide.damping), (0, 0, 2), atol=1e-15)
+    assert not slide.stiffness.any()
+    slide, hinge, _ = forces('gravity="disable" damper="disable"')
+    assert (hinge.stiffness, hinge.damping) == (3.0, 0.0)
+    np.testing.assert_allclose(np.linalg.eigvalsh(slide.stiffness), (0, 0, 20), atol=1e-14)
+    assert not slide.damping.any()
+
+
+def test_laws_that_are_not_imported_are_named(tmp_path):
+    text = MJCF.replace('gear="20"', 'gear="20" delay="0.02" nsample="3"')
+    text = text.replace('damping="2e-3"', 'damping="2e-3 0.1 0"')
+    text = text.replace('springref="-0.2"', 'springref="-0.2" springyield="0.1"')
+    text = text.replace('<body name="arm"', '<body name="arm" gravcomp="1"')
+    ignored = _warned(tmp_path / "laws.xml", text, "compensated gravity of arm").ignored
+    assert ignored["control laws of the actuators"] == ("drive", "servo")
+    assert ignored["nonlinear dampers of the actuators"] == ("drive",)
+    assert ignored["yielding springs of"] == ("hinge",)
+
+
+def test_joints_that_follow_others_and_limits_in_the_wrong_order_are_named(tmp_path):
+    text = URDF.replace('lower="-1" upper="2"', 'lower="2" upper="-1"').replace(
+        '<dynamics damping="0.7"/>', '<dynamics damping="0.7"/><mimic joint="shoulder"/>'
+    )
+    imported = _warned(tmp_path / "arm.urdf", text, "lower above upper. of shoulder")
+    assert imported.ignored["equality constraints"] == ("rail (follows shoulder)",)
+    assert imported.joints[0].limits == (-np.inf, np.inf)
 
 
 BAD = {

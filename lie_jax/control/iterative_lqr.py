@@ -1,12 +1,12 @@
 """iLQR and its second-order form, with limits on inputs and conditions at the end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
 from lie_jax.algebra import matvec
@@ -38,9 +38,9 @@ def ilqr(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state: State,
-    inputs: Float[Array, "..."],
+    inputs: ArrayLike | Sequence[Any],
     *,
-    dt: float | Float[Array, ""],
+    dt: ArrayLike,
     running: Callable,
     final: Callable | None = None,
     end: Callable | None = None,
@@ -82,18 +82,18 @@ def ilqr(
     take. Source: Tassa, Mansard and Todorov, Control-limited differential dynamic programming,
     ICRA 2014.
     """
-    system, state, inputs = as_jax(system, state, inputs)
+    system, state, table = as_jax(system, state, inputs)
     problem = preflight.problem(
-        "ilqr", system, integrator, state, inputs, dt, (running, final, end), limits
+        "ilqr", system, integrator, state, table, dt, (running, final, end), limits
     )
     preflight.options("ilqr", tolerance, end_tolerance, max_iterations)
     checks.positive("ilqr(penalty=)", penalty, "relative weight of the end values")
     dtype = problem.state.q.dtype
     numbers = (jnp.asarray(x, dtype) for x in (tolerance, end_tolerance, penalty))
     settings = Settings(second_order, max_iterations)
-    search, multipliers = _search(problem, inputs, Tolerances(*numbers), settings)
+    search, multipliers = _search(problem, table, Tolerances(*numbers), settings)
     trajectory = simulate(
-        system, integrator, state, dt=dt, steps=inputs.shape[0], inputs=search.inputs, throw=False
+        system, integrator, state, dt=dt, steps=table.shape[0], inputs=search.inputs, throw=False
     )
     at = search.iterations
     found = Solution(

@@ -1,11 +1,11 @@
 """Direct shooting: the problem as a nonlinear programme, solved by SciPy with exact derivatives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks
 from lie_jax.algebra import in_precision
@@ -22,14 +22,14 @@ def shoot(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state: State,
-    inputs: Float[Array, "..."],
+    inputs: ArrayLike | Sequence[Any],
     *,
-    dt: float | Float[Array, ""],
+    dt: ArrayLike,
     running: Callable,
     final: Callable | None = None,
     end: Callable | None = None,
     limits: tuple[Any, Any] | None = None,
-    basis: Float[Array, "..."] | None = None,
+    basis: ArrayLike | None = None,
     nodes: int = 1,
     tolerance: float = 1e-6,
     end_tolerance: float = 1e-6,
@@ -55,13 +55,13 @@ def shoot(
     end that the inputs reach without them. Warns if it has not converged. Raises `ValueError` as
     `ilqr` does, and for a basis or number of nodes that does not fit.
     """
-    system, state, inputs = as_jax(system, state, inputs)
-    basis = in_precision(basis, inputs.dtype if isinstance(inputs, Array) else None)
-    applied = inputs if basis is None else _applied(inputs, basis)
+    system, state, table = as_jax(system, state, inputs)
+    matrix = in_precision(basis, table.dtype if isinstance(table, Array) else None)
+    applied = table if matrix is None else _applied(table, matrix)
     problem = preflight.problem(
         "shoot", system, integrator, state, applied, dt, (running, final, end), limits
     )
-    preflight.limited("shoot", inputs, limits)
+    preflight.limited("shoot", table, limits)
     preflight.options("shoot", tolerance, end_tolerance, max_iterations)
     steps = applied.shape[0]
     checks.positive_integer("shoot(nodes=)", nodes, "the number of segments")
@@ -69,12 +69,12 @@ def shoot(
         raise ValueError(
             f"shoot(nodes=) is {nodes}, which does not divide the {steps} steps: take a divisor."
         )
-    if checks.traced(problem, inputs, basis):
+    if checks.traced(problem, table, matrix):
         raise ValueError(
             "shoot hands numbers to SciPy and cannot run inside jax.jit, jax.grad or jax.vmap; use "
             "lie_jax.control.ilqr there."
         )
-    start = programme.build(problem, inputs, basis, nodes)
+    start = programme.build(problem, table, matrix, nodes)
     found = nonlinear.solve(start, tolerance, end_tolerance, max_iterations)
     solution = _solution(found, problem, (tolerance, end_tolerance))
     advice = "Take other nodes=" if nodes > 1 else "Take nodes="

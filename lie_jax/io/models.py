@@ -12,7 +12,7 @@ import numpy as np
 
 from lie_jax.io import unsupported
 from lie_jax.mechanics.body import Body
-from lie_jax.mechanics.controllers import PrismaticPDController
+from lie_jax.mechanics.bushing import Bushing
 from lie_jax.mechanics.forces import AbstractForce, ViscousFriction
 from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint
 from lie_jax.mechanics.joints import RevoluteJoint, SphericalJoint
@@ -65,11 +65,11 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
     Bodies that no joint moves against each other become one, with the name of the first; what does
     not move is the ground. Where a body has several joints, massless bodies stand between them:
     such a mechanism has joint coordinates alone, `lie_jax.Minimal()`, and so has one with an
-    `armature`. Springs and dampers of joints
-    are forces. An actuator of a hinge or a slider is a motor, whose input u[i] is its torque (N m)
-    or force (N); URDF has no actuators, and every hinge and slider gets a motor. Limits are data:
-    nothing stops a joint there. What there is no element for is left out: `ignored` names it, as
-    does a warning.
+    `armature`. Springs and dampers of joints are forces. An actuator of a hinge or a slider is a
+    motor, whose input u[i] is its torque (N m) or force (N); its armature and damping, times the
+    square of its gear, are the joint's. URDF has no actuators, and every hinge and slider gets a
+    motor. What the file's flags switch off is not there. Limits are data: nothing stops a joint
+    there. What there is no element for is left out: `ignored` names it, as does a warning.
 
     `path`: the file. `floating_base`: whether the root of a URDF file is free; otherwise it is
     fixed to the ground. MJCF says so itself. Meshes of URDF files are not needed: they take
@@ -171,6 +171,42 @@ class _File(NamedTuple):
         first, count = self.model.body_jntadr[body], self.model.body_jntnum[body]
         return [j for j in range(first, first + count) if self.kind(j) != "free"]
 
+    def disables(self, flag: str) -> bool:
+        """Whether the file switches off a kind of force."""
+        bit = getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{flag}")
+        return bool(self.model.opt.disableflags & bit)
+
+    def actuators(self) -> range:
+        """Numbers of the actuators, of which each may have several controls or none."""
+        return range(len(self.model.actuator_trntype))
+
+    def armature(self, joint: int) -> float:
+        """Rotor inertia of a joint and of its actuators, which their gears multiply."""
+        own = self.model.dof_armature[self.model.jnt_dofadr[joint]]
+        return float(own) + self._geared(joint, "actuator_armature")
+
+    def damping(self, joint: int) -> float:
+        """Damping of a joint and of its actuators, which their gears multiply."""
+        if self.disables("DAMPER"):
+            return 0.0
+        own = self.model.dof_damping[self.model.jnt_dofadr[joint]]
+        return float(own) + self._geared(joint, "actuator_damping")
+
+    def stiffness(self, joint: int) -> float:
+        """Stiffness of a joint's spring."""
+        return 0.0 if self.disables("SPRING") else float(self.model.jnt_stiffness[joint])
+
+    def _geared(self, joint: int, field: str) -> float:
+        model = self.model
+        if not hasattr(model, field) or self.kind(joint) == "ball":
+            return 0.0
+        acting = [
+            i
+            for i in self.actuators()
+            if unsupported.moves_a_joint(self, i) and model.actuator_trnid[i, 0] == joint
+        ]
+        return float(sum(model.actuator_gear[i, 0] ** 2 * getattr(model, field)[i] for i in acting))
+
     def pose(self, body: int) -> tuple[np.ndarray, np.ndarray]:
         """Position (3,) and rotation (3, 3), body to inertial."""
         return self.data.xpos[body], self.data.xmat[body].reshape(3, 3)
@@ -199,12 +235,11 @@ def _imported(file: _File, is_urdf: bool) -> ImportedModel:
         )
     forces = [force for joint in places for force in _passive(file, joint, places[joint])]
     motors, actuators = _motors(file, places, every_joint=is_urdf)
-    off = model.opt.disableflags & file.mujoco.mjtDisableBit.mjDSBL_GRAVITY
     mechanism = Mechanism(
         bodies,
         [_joint(file, joint, place) for joint, place in places.items()],
         [*forces, *motors],
-        (0.0, 0.0, 0.0) if off else model.opt.gravity,
+        (0.0, 0.0, 0.0) if file.disables("GRAVITY") else model.opt.gravity,
     )
     joints = tuple(_described(file, joint, place) for joint, place in places.items())
     return ImportedModel(mechanism, joints, actuators, unsupported.elements(file, actuators))
@@ -257,7 +292,7 @@ def _places(file: _File, body: int) -> Iterator[tuple[int, _Place]]:
 
 def _joint(file: _File, joint: int, place: _Place) -> AbstractJoint:
     # Without it a mechanism has other formulations than joint coordinates.
-    armature = file.model.dof_armature[file.model.jnt_dofadr[joint]] or None
+    armature = file.armature(joint) or None
     kind = file.kind(joint)
     if kind == "ball":
         ends = place.parent, place.child, place.parent_point, place.child_point
@@ -285,8 +320,7 @@ def _zero(file: _File, joint: int) -> float:
 def _passive(file: _File, joint: int, place: _Place) -> Iterator[AbstractForce]:
     """Spring and damper of a joint."""
     model, kind = file.model, file.kind(joint)
-    stiffness = model.jnt_stiffness[joint]
-    damping = model.dof_damping[model.jnt_dofadr[joint]]
+    stiffness, damping = file.stiffness(joint), file.damping(joint)
     relaxed = model.qpos_spring[model.jnt_qposadr[joint]] - _zero(file, joint)
     ends, axis = (place.parent, place.child), place.axis
     if kind == "ball" and damping:
@@ -295,8 +329,10 @@ def _passive(file: _File, joint: int, place: _Place) -> Iterator[AbstractForce]:
         turn = place.orientation
         yield TorsionalSpringDamper(*ends, axis, stiffness, damping, relaxed, turn)
     elif kind == "slide" and (stiffness or damping):
-        points = place.parent_point, place.child_point
-        yield PrismaticPDController(*ends, axis, relaxed, stiffness, damping, *points)
+        along, none = np.outer(axis, axis), np.zeros(3)
+        relaxed_point = place.parent_point + relaxed * axis
+        points = relaxed_point, place.child_point, place.orientation
+        yield Bushing(*ends, stiffness * along, none, damping * along, none, *points)
 
 
 def _motors(
@@ -312,8 +348,10 @@ def _motors(
     else:
         found = [
             (int(file.model.actuator_trnid[i, 0]), _actuator(file, i))
-            for i in range(file.model.nu)
-            if unsupported.moves_a_joint(file, i) and file.model.actuator_trnid[i, 0] in driven
+            for i in file.actuators()
+            if unsupported.moves_a_joint(file, i)
+            and file.model.actuator_trnid[i, 0] in driven
+            and not unsupported.is_off(file, i)
         ]
     motors = []
     for i, (joint, _) in enumerate(found):

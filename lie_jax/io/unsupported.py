@@ -14,9 +14,17 @@ def moves_a_joint(file: Any, actuator: int) -> bool:
     return kind in (file.mujoco.mjtTrn.mjTRN_JOINT, file.mujoco.mjtTrn.mjTRN_JOINTINPARENT)
 
 
+def is_off(file: Any, actuator: int) -> bool:
+    """Whether a file switches an actuator off, by a flag or by its group."""
+    options, group = file.model.opt, int(file.model.actuator_group[actuator])
+    return file.disables("ACTUATION") or bool(group >= 0 and options.disableactuator >> group & 1)
+
+
 def is_servo(file: Any, actuator: int) -> bool:
-    """Whether an actuator's force depends on the motion, or on its past."""
+    """Whether an actuator's force depends on the motion, or on the past of it or of the control."""
     model, mujoco = file.model, file.mujoco
+    if _of(model, "actuator_delay", actuator):
+        return True
     gain, bias, dynamics = (
         mujoco.mjtGain(model.actuator_gaintype[actuator]),
         mujoco.mjtBias(model.actuator_biastype[actuator]),
@@ -24,6 +32,12 @@ def is_servo(file: Any, actuator: int) -> bool:
     )
     simple = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtDyn.mjDYN_NONE
     return (gain, bias, dynamics) != simple
+
+
+def _of(model: Any, field: str, i: int) -> float:
+    # Not every version of MuJoCo has every field.
+    values = getattr(model, field, ())
+    return float(np.abs(values[i]).max()) if len(values) else 0.0
 
 
 def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]]:
@@ -36,23 +50,34 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
     def joints_with(of_velocities: Any) -> tuple[str, ...]:
         return names("joint", model.dof_jntid[_rows_with_numbers(of_velocities)])
 
-    first = model.jnt_dofadr
-    loose = [j for j in range(model.njnt) if file.kind(j) in ("free", "ball")]
+    first, of_all = model.jnt_dofadr, range(model.njnt)
+    loose = [j for j in of_all if file.kind(j) in ("free", "ball")]
     free = [j for j in loose if file.kind(j) == "free"]
-    damped = [j for j in free if model.dof_damping[first[j]]]
+    damped = [j for j in free if model.dof_damping[first[j]] and not file.disables("DAMPER")]
     heavier = [j for j in free if model.dof_armature[first[j]]]
-    sprung = [j for j in loose if model.jnt_stiffness[j]]
-    drives = [file.name("actuator", i) for i in range(model.nu)]
-    servos = [name for i, name in enumerate(drives) if name in used and is_servo(file, i)]
+    sprung = [j for j in loose if model.jnt_stiffness[j] and not file.disables("SPRING")]
+    # MuJoCo takes the limits of a URDF file that are in the wrong order for none.
+    reversed_limits = [
+        j
+        for j in of_all
+        if not model.jnt_limited[j] and model.jnt_range[j, 0] > model.jnt_range[j, 1]
+    ]
+    off = [i for i in file.actuators() if is_off(file, i)]
+    drives = [i for i in file.actuators() if i not in off]
+    servos = [i for i in drives if file.name("actuator", i) in used and is_servo(file, i)]
+    unused = [i for i in drives if file.name("actuator", i) not in used]
+    damping_laws = [i for i in file.actuators() if _of(model, "actuator_dampingpoly", i)]
     fluid = model.opt.density or model.opt.viscosity
+    plugins = [model.plugin(i).name or f"plugin {i}" for i in range(model.nplugin)]
     found = {
         "contacts of": names("geom", np.flatnonzero(model.geom_contype | model.geom_conaffinity)),
         "contact pairs": names("pair", range(model.npair)),
-        "equality constraints": names("equality", range(model.neq)),
+        "equality constraints": tuple(_equality(file, i) for i in range(model.neq)),
         "motion of": names("body", np.flatnonzero(model.body_mocapid >= 0)),
         "tendons": names("tendon", range(model.ntendon)),
         "flexible bodies": names("flex", range(model.nflex)),
         "rotor inertia (armature) of": names("joint", heavier),
+        "limits in the wrong order (lower above upper) of": names("joint", reversed_limits),
         "dry friction of": joints_with(model.dof_frictionloss),
         "dampers of": names("joint", damped),
         "springs of": names("joint", sprung),
@@ -60,12 +85,28 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
         "nonlinear springs of": names(
             "joint", _rows_with_numbers(getattr(model, "jnt_stiffnesspoly", ()))
         ),
+        "yielding springs of": names(
+            "joint", [j for j in of_all if _of(model, "jnt_springyield", j)]
+        ),
         "compensated gravity of": names("body", np.flatnonzero(model.body_gravcomp)),
         "forces of the fluid around": ("density, viscosity",) if fluid else (),
-        "actuators": tuple(name for name in drives if name not in used),
-        "control laws of the actuators": tuple(servos),
+        "actuators": names("actuator", unused),
+        "actuators that the file switches off": names("actuator", off),
+        "control laws of the actuators": names("actuator", servos),
+        "nonlinear dampers of the actuators": names("actuator", damping_laws),
+        "plugins": tuple(plugins),
     }
     return {kind: names for kind, names in found.items() if names}
+
+
+def _equality(file: Any, i: int) -> str:
+    """Name of an equality constraint, or else of the joints that it couples, as <mimic> does."""
+    model = file.model
+    name, first, second = model.equality(i).name, model.eq_obj1id[i], model.eq_obj2id[i]
+    if name or model.eq_type[i] != file.mujoco.mjtEq.mjEQ_JOINT:
+        return name or f"equality {i}"
+    leader = file.name("joint", int(second)) if second >= 0 else "a constant"
+    return f"{file.name('joint', int(first))} (follows {leader})"
 
 
 def _rows_with_numbers(values: Any) -> np.ndarray:
