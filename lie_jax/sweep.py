@@ -126,19 +126,25 @@ def sweep(
     plan = None
     if saved is None:
         plan = sweep_batches.plan(fn, rows, structure, bytes_each, batch, mesh)
-        sweep_storage.create(path, settings, plan.batch, inputs, rows, outputs)
-        saved = plan.batch
+        sweep_storage.create(path, settings, plan.batch, [*inputs, *outputs])
+        # Another process may have made it, with batches of another size.
+        saved = sweep_storage.saved_batch(path, settings | ({"batch": batch} if batch else {}))
+        assert saved is not None
     batches = -(-variants // saved)
-    todo = np.flatnonzero(~sweep_storage.done(path, batches))
-    mine = todo[todo % jax.process_count() == jax.process_index()]
-    if len(mine):
-        plan = plan or sweep_batches.plan(fn, rows, structure, bytes_each, saved, mesh)
-        targets = sweep_storage.arrays(path, outputs)
-        for place, values, failed in sweep_batches.computed(plan, rows, mine, progress):
-            sweep_storage.write(targets, place, jax.tree.leaves(values), failed)
-    sweep_storage.wait_until_done(path, batches)
-    if jax.process_index() == 0:
-        sweep_storage.remove_fragments(path)
+    targets = sweep_storage.arrays(path, [*inputs, *outputs], variants, saved)
+    with sweep_storage.in_use(path):
+        done = sweep_storage.done(path, batches)
+        again = sweep_storage.damaged(targets, np.flatnonzero(done))
+        todo = np.union1d(np.flatnonzero(~done), again)
+        mine = todo[todo % jax.process_count() == jax.process_index()]
+        if len(mine):
+            if plan is None or plan.batch != saved:
+                plan = sweep_batches.plan(fn, rows, structure, bytes_each, saved, mesh)
+            for place, values, failed in sweep_batches.computed(plan, rows, mine, progress):
+                parts = [x[place] for x in rows] + jax.tree.leaves(values)
+                parts.append(sweep_storage.status(failed))
+                sweep_storage.write(path, targets, place.start // saved, parts)
+        sweep_storage.wait_until_done(path, batches, targets, np.setdiff1d(again, mine))
     return sweep_storage.dataset(path)
 
 

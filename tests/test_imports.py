@@ -170,8 +170,8 @@ PUBLIC = {
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "monte_carlo MonteCarlo Identifiability rows_at sweep Sweep "
-    "configure cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result SimulationError "
-    "Identification transforms io Restart",
+    "configure cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result "
+    "SimulationError Identification transforms io Restart",
 }
 
 
