@@ -79,7 +79,8 @@ def sweep(
     - `save_to`: a folder. Each batch is saved there when it is computed, as a zarr store of
       version 3 that holds the parameters, too. If a sweep of the same parameters, results and
       batches is already there, it is resumed: batches that are completely saved are not computed
-      again. `fn` itself cannot be compared: after a change of it take another folder.
+      again, but those with a lost or damaged file are, and so everything saved is read. `fn` itself
+      cannot be compared: after a change of it take another folder.
     - `progress`: show a progress bar.
 
     With several processes (`jax.distributed`) every one of them calls `sweep` with the same
@@ -98,8 +99,8 @@ def sweep(
 
     Raises `ValueError`, before anything is computed, for parameters without a common leading axis,
     a batch or results that do not fit the memory, a mesh that does not divide the batch, and a
-    folder that holds something else or a sweep with other settings; `ImportError` if `save_to` is
-    given and the extra `sweep` is not installed.
+    folder that holds something else or a sweep with other settings; `OSError` if `save_to` cannot
+    be written; `ImportError` if it is given and the extra `sweep` is not installed.
     """
     rows, structure, variants = _rows(parameters)
     kinds = sweep_batches.kinds(rows)

@@ -356,6 +356,17 @@ def test_killed_sweep(tmp_path):
 
 
 @pytest.mark.slow
+def test_simultaneous_starts(tmp_path):
+    """Three processes without `jax.distributed` make and fill one store."""
+    path = tmp_path / "s.zarr"
+    for process in [_child("slowly", path, tmp_path / f"{i}.txt") for i in range(3)]:
+        _finished(process)
+    sweep_child.slowly(tmp_path / "once.zarr", tmp_path / "once.txt")
+    assert xarray.open_zarr(path).identical(xarray.open_zarr(tmp_path / "once.zarr"))
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 5))
 def test_sweep_killed_often(tmp_path, seed):
     _killed_and_resumed(tmp_path, kills=8, seed=seed)
