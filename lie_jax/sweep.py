@@ -121,15 +121,14 @@ def sweep(
     if jax.process_index() and not path.exists():
         # The first process decides on the batch.
         sweep_storage.wait_until_exists(path)
-    saved = sweep_storage.saved_batch(
-        path, settings if batch is None else settings | {"batch": batch}
-    )
+    wanted = settings if batch is None else settings | {"batch": batch}
+    saved = sweep_storage.saved_batch(path, wanted)
     plan = None
     if saved is None:
         plan = sweep_batches.plan(fn, rows, structure, bytes_each, batch, mesh)
         sweep_storage.create(path, settings, plan.batch, [*inputs, *outputs])
         # Another process may have made it, with batches of another size.
-        saved = sweep_storage.saved_batch(path, settings | ({"batch": batch} if batch else {}))
+        saved = sweep_storage.saved_batch(path, wanted)
         assert saved is not None
     batches = -(-variants // saved)
     targets = sweep_storage.arrays(path, [*inputs, *outputs], variants, saved)

@@ -66,8 +66,9 @@ class Chunks:
 
     def write(self, batch: int, values: np.ndarray) -> None:
         """Replace the batch, at once."""
-        # Zarr reads what it writes parts of, and the last batch may be a part of its chunk.
-        if not self.is_whole(batch):
+        # Zarr first reads a chunk that it writes a part of, as the last batch may be, and fails on
+        # a damaged one. Only that goes: another process may be saving what is absent.
+        if self._file(batch).exists() and not self.is_whole(batch):
             self._file(batch).unlink(missing_ok=True)
         self._array[self._rows(batch)] = values
 
