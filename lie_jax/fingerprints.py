@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import reprlib
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -25,12 +26,13 @@ def checksums(**objects: Any) -> np.ndarray:
     return np.asarray([checksum for _, _, checksum in _parts_of(objects)], np.int32)
 
 
-def difference(earlier: np.ndarray, **objects: Any) -> tuple[str, Any] | None:
+def difference(earlier: np.ndarray, **objects: Any) -> tuple[str, str] | None:
     """Name and value of the first part that differs from the objects of earlier checksums."""
     parts = list(_parts_of(objects))
     for (name, value, now), then in zip(parts, earlier.tolist(), strict=False):
         if UNKNOWN not in (now, then) and now != then:
-            return name, value
+            is_array = isinstance(value, jax.Array | np.ndarray)
+            return name, np.array2string(np.asarray(value)) if is_array else reprlib.repr(value)
     return None
 
 

@@ -203,9 +203,8 @@ def _check_restart(
             name, value = different
             raise ValueError(
                 f"simulate(state=) is the Restart of a run in which {name} was another than "
-                f"{np.array2string(np.asarray(value), threshold=9)}; a run goes on with its own "
-                "integrator and system: take those, or start anew from the restart's `state`, at "
-                "time 0."
+                f"{value}; a run goes on with its own integrator and system: take those, or start "
+                "anew from the restart's `state`, at time 0."
             )
 
     def kept(start: State | Restart) -> Any:

@@ -79,7 +79,8 @@ def sweep(
     - `save_to`: a folder. Each batch is saved there when it is computed, as a zarr store of
       version 3 that holds the parameters, too. If a sweep of the same parameters, results and
       batches is already there, it is resumed: batches that are completely saved are not computed
-      again. `fn` itself cannot be compared: after a change of it take another folder.
+      again, but those with a lost or damaged file are, and so everything saved is read. `fn` itself
+      cannot be compared: after a change of it take another folder.
     - `progress`: show a progress bar.
 
     With several processes (`jax.distributed`) every one of them calls `sweep` with the same
@@ -98,8 +99,8 @@ def sweep(
 
     Raises `ValueError`, before anything is computed, for parameters without a common leading axis,
     a batch or results that do not fit the memory, a mesh that does not divide the batch, and a
-    folder that holds something else or a sweep with other settings; `ImportError` if `save_to` is
-    given and the extra `sweep` is not installed.
+    folder that holds something else or a sweep with other settings; `OSError` if `save_to` cannot
+    be written; `ImportError` if it is given and the extra `sweep` is not installed.
     """
     checks.function("sweep(fn=)", fn)
     rows, structure, variants = _rows(parameters)
@@ -121,25 +122,30 @@ def sweep(
     if jax.process_index() and not path.exists():
         # The first process decides on the batch.
         sweep_storage.wait_until_exists(path)
-    saved = sweep_storage.saved_batch(
-        path, settings if batch is None else settings | {"batch": batch}
-    )
+    wanted = settings if batch is None else settings | {"batch": batch}
+    saved = sweep_storage.saved_batch(path, wanted)
     plan = None
     if saved is None:
         plan = sweep_batches.plan(fn, rows, structure, bytes_each, batch, mesh)
-        sweep_storage.create(path, settings, plan.batch, inputs, rows, outputs)
-        saved = plan.batch
+        sweep_storage.create(path, settings, plan.batch, [*inputs, *outputs])
+        # Another process may have made it, with batches of another size.
+        saved = sweep_storage.saved_batch(path, wanted)
+        assert saved is not None
     batches = -(-variants // saved)
-    todo = np.flatnonzero(~sweep_storage.done(path, batches))
-    mine = todo[todo % jax.process_count() == jax.process_index()]
-    if len(mine):
-        plan = plan or sweep_batches.plan(fn, rows, structure, bytes_each, saved, mesh)
-        targets = sweep_storage.arrays(path, outputs)
-        for place, values, failed in sweep_batches.computed(plan, rows, mine, progress):
-            sweep_storage.write(targets, place, jax.tree.leaves(values), failed)
-    sweep_storage.wait_until_done(path, batches)
-    if jax.process_index() == 0:
-        sweep_storage.remove_fragments(path)
+    targets = sweep_storage.arrays(path, [*inputs, *outputs], variants, saved)
+    with sweep_storage.in_use(path):
+        done = sweep_storage.done(path, batches)
+        again = sweep_storage.damaged(targets, np.flatnonzero(done))
+        todo = np.union1d(np.flatnonzero(~done), again)
+        mine = todo[todo % jax.process_count() == jax.process_index()]
+        if len(mine):
+            if plan is None or plan.batch != saved:
+                plan = sweep_batches.plan(fn, rows, structure, bytes_each, saved, mesh)
+            for place, values, failed in sweep_batches.computed(plan, rows, mine, progress):
+                parts = [x[place] for x in rows] + jax.tree.leaves(values)
+                parts.append(sweep_storage.status(failed))
+                sweep_storage.write(path, targets, place.start // saved, parts)
+        sweep_storage.wait_until_done(path, batches, targets, np.setdiff1d(again, mine))
     return sweep_storage.dataset(path)
 
 

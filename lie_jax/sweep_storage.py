@@ -2,19 +2,22 @@
 
 A batch is one chunk of every variable along `variant`. Its chunk of `status` is written last: a
 batch is done when that is there. Chunks, and the store itself when it is made, are written under
-another name and renamed, so that a killed process leaves nothing half written that counts.
+another name and renamed, so that a killed process leaves nothing half written that counts. Every
+chunk ends with its checksum.
 """
 
+import contextlib
 import hashlib
-import shutil
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from lie_jax import unfinished
 from lie_jax.trajectory import Result, Trajectory
 
 _ATTRIBUTE = "lie_jax_sweep"
@@ -34,6 +37,47 @@ class Variable(NamedTuple):
     dtype: np.dtype
     dimensions: tuple[str, ...]
     attributes: dict[str, Any]
+
+
+_MEANINGS = {"flag_values": list(_STATUS.values()), "flag_meanings": " ".join(_STATUS)}
+_STATUS_VARIABLE = Variable("status", (), np.dtype(np.int8), (), _MEANINGS)
+
+
+class Chunks:
+    """An array of a store, which is read and written batch by batch."""
+
+    def __init__(self, store: Path, array: Any):
+        self._array = array
+        self._folder = store / array.path
+
+    def is_whole(self, batch: int) -> bool:
+        """Whether the batch is there as it was written."""
+        if 0 in self._array.shape:
+            return True
+        # What is absent is read as if it were there.
+        if not self._file(batch).exists():
+            return False
+        try:
+            self._array[self._rows(batch)]
+        # Damage may raise anything, and whatever it is, the batch cannot be read.
+        except Exception:
+            return False
+        return True
+
+    def write(self, batch: int, values: np.ndarray) -> None:
+        """Replace the batch, at once."""
+        # Zarr first reads a chunk that it writes a part of, as the last batch may be, and fails on
+        # a damaged one. Only that goes: another process may be saving what is absent.
+        if self._file(batch).exists() and not self.is_whole(batch):
+            self._file(batch).unlink(missing_ok=True)
+        self._array[self._rows(batch)] = values
+
+    def _rows(self, batch: int) -> slice:
+        size = self._array.chunks[0]
+        return slice(batch * size, (batch + 1) * size)
+
+    def _file(self, batch: int) -> Path:
+        return self._folder.joinpath("c", str(batch), *"0" * (self._array.ndim - 1))
 
 
 def require() -> None:
@@ -124,10 +168,13 @@ def saved_batch(path: Path, wanted: dict) -> int | None:
         return None
     try:
         found: Any = dict(zarr.open_group(path, mode="r").attrs)[_ATTRIBUTE]
-    except (OSError, KeyError, ValueError):
+        found = {name: found[name] for name in (*wanted, "batch")}
+    # A damaged one may raise anything.
+    except Exception:
         raise ValueError(
-            f"sweep(save_to=) is {str(path)!r}, where there is something that is no saved sweep; "
-            "it must be a new folder, or one of a sweep to resume: take another name."
+            f"sweep(save_to=) is {str(path)!r}, where there is something that is no saved sweep, "
+            "or its zarr.json is damaged; it must be a new folder, or one of a sweep to resume: "
+            "take another name."
         ) from None
     for setting, value in wanted.items():
         if found[setting] != value:
@@ -144,49 +191,69 @@ def saved_batch(path: Path, wanted: dict) -> int | None:
     return found["batch"]
 
 
-def create(
-    path: Path,
-    wanted: dict,
-    batch: int,
-    parameters: list[Variable],
-    rows: list[np.ndarray],
-    results: list[Variable],
-) -> None:
-    """Make a store with the parameters and without results, whole or not at all."""
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Name the folder that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"sweep(save_to=) is {str(path)!r}, which cannot be written ({error.strerror}); it "
+            "must be a folder that you may write to, on a disk with space: make room and call "
+            "again, batches that are saved are kept.",
+        ) from error
+
+
+def create(path: Path, wanted: dict, batch: int, variables: list[Variable]) -> None:
+    """Make a store without any batch, whole or not at all, unless another process was faster.
+
+    `variables`: those of parameters and results. Raises `OSError` where nothing can be written.
+    """
     import zarr
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    building = path.with_name(f".{path.name}.building")
-    shutil.rmtree(building, ignore_errors=True)
-    group = zarr.create_group(
-        building, zarr_format=3, attributes={_ATTRIBUTE: wanted | {"batch": batch}}
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.beside(path) as new:
+            group = zarr.create_group(
+                new, zarr_format=3, attributes={_ATTRIBUTE: wanted | {"batch": batch}}
+            )
+            for variable in (*variables, _STATUS_VARIABLE):
+                _add(group, variable, wanted["variants"], batch)
+            with warnings.catch_warnings():
+                # Zarr warns that version 3 does not specify what xarray looks for.
+                warnings.simplefilter("ignore")
+                zarr.consolidate_metadata(new)
+            try:
+                # Fails where there is a folder that is not empty.
+                new.rename(path)
+            except OSError:
+                if not path.exists():
+                    raise
+
+
+def _add(group: Any, variable: Variable, variants: int, batch: int) -> None:
+    from zarr.codecs import Crc32cCodec
+
+    missing = _STATUS["pending"] if variable is _STATUS_VARIABLE else 0
+    shape, chunks = _layout(variable, variants, batch)
+    group.create_array(
+        variable.name,
+        shape=shape,
+        chunks=chunks,
+        dtype=variable.dtype,
+        fill_value=variable.dtype.type(np.nan if variable.dtype.kind in "fc" else missing),
+        # Numbers of a simulation hardly compress, and compressing them takes as long as computing
+        # them.
+        compressors=Crc32cCodec(),
+        dimension_names=("variant", *variable.dimensions),
+        attributes=variable.attributes,
     )
 
-    def add(variable: Variable, fill: Any) -> Any:
-        return group.create_array(
-            variable.name,
-            shape=(wanted["variants"], *variable.shape),
-            chunks=(batch, *(max(1, size) for size in variable.shape)),
-            dtype=variable.dtype,
-            fill_value=fill,
-            # Numbers of a simulation hardly compress, and compressing them takes as long as
-            # computing them.
-            compressors=None,
-            dimension_names=("variant", *variable.dimensions),
-            attributes=variable.attributes,
-        )
 
-    for variable, values in zip(parameters, rows, strict=True):
-        add(variable, variable.dtype.type(0))[...] = values
-    for variable in results:
-        add(variable, variable.dtype.type(np.nan if variable.dtype.kind in "fc" else 0))
-    meanings = {"flag_values": list(_STATUS.values()), "flag_meanings": " ".join(_STATUS)}
-    add(Variable("status", (), np.dtype(np.int8), (), meanings), np.int8(_STATUS["pending"]))
-    with warnings.catch_warnings():
-        # Zarr warns that version 3 does not specify what xarray looks for.
-        warnings.simplefilter("ignore")
-        zarr.consolidate_metadata(building)
-    building.rename(path)
+def _layout(variable: Variable, variants: int, batch: int) -> tuple[tuple, tuple]:
+    """Shapes of the array and of its chunks."""
+    return (variants, *variable.shape), (batch, *(max(1, size) for size in variable.shape))
 
 
 def wait_until_exists(path: Path) -> None:
@@ -200,25 +267,81 @@ def done(path: Path, batches: int) -> np.ndarray:
     return np.asarray([(path / "status" / "c" / str(i)).exists() for i in range(batches)])
 
 
-def arrays(path: Path, results: list[Variable]) -> list[Any]:
-    """The arrays of the results, `status` last, to be written to."""
+def arrays(path: Path, variables: list[Variable], variants: int, batch: int) -> list[Chunks]:
+    """The arrays of parameters and results, `status` last.
+
+    Raises `ValueError` if they are not those that `create` makes.
+    """
     import zarr
 
-    group = zarr.open_group(path, mode="r+")
-    return [group[name] for name in (*(variable.name for variable in results), "status")]
+    group, found = zarr.open_group(path, mode="r+"), []
+    # Without it chunks of zeros would be absent, as lost ones are.
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        for variable in (*variables, _STATUS_VARIABLE):
+            try:
+                array: Any = group[variable.name]
+                wrong = _difference(variable, _layout(variable, variants, batch), array)
+            # Damage may raise anything.
+            except Exception as error:
+                array, wrong = None, repr(error)
+            if wrong:
+                raise ValueError(
+                    f"sweep(save_to=) is {str(path)!r}, where zarr.json is damaged, or of another "
+                    f"version of lie_jax, in what it says of {variable.name!r} ({wrong}); it must "
+                    "be as this version saves it: take a copy of zarr.json, or another name."
+                )
+            found.append(Chunks(path, array))
+    return found
 
 
-def write(targets: list[Any], rows: slice, values: list[np.ndarray], failed: np.ndarray) -> None:
-    """Save a batch: every array, and then the mark that it is complete."""
-    status = np.where(failed, _STATUS["failed"], _STATUS["fine"]).astype(np.int8)
-    for target, array in zip(targets, (*values, status), strict=True):
-        target[rows] = array
+def _difference(variable: Variable, layout: tuple[tuple, tuple], array: Any) -> str | None:
+    """What of an array is not as `create` makes it."""
+    for what, there, expected in (
+        ("shape", array.shape, layout[0]),
+        ("chunks", array.chunks, layout[1]),
+        ("dtype", array.dtype, variable.dtype),
+        ("dimensions", array.metadata.dimension_names, ("variant", *variable.dimensions)),
+        *((name, array.attrs.get(name), value) for name, value in variable.attributes.items()),
+    ):
+        if there != expected:
+            return f"{what} {there} in place of {expected}"
+    return None
 
 
-def wait_until_done(path: Path, batches: int) -> None:
-    """Wait for other processes to save their batches."""
-    while not done(path, batches).all():
+def damaged(targets: list[Chunks], batches: np.ndarray) -> np.ndarray:
+    """Those of these batches that are not as they were written; all of each is read."""
+    wrong = [not all(target.is_whole(batch) for target in targets) for batch in batches.tolist()]
+    return batches[np.asarray(wrong, bool)]
+
+
+def write(path: Path, targets: list[Chunks], batch: int, values: list[np.ndarray]) -> None:
+    """Save a batch: every array, and at last the status, which marks it as complete."""
+    with _writing(path):
+        for target, array in zip(targets, values, strict=True):
+            target.write(batch, array)
+
+
+def status(failed: np.ndarray) -> np.ndarray:
+    """The array `status` of a batch."""
+    return np.where(failed, _STATUS["failed"], _STATUS["fine"]).astype(np.int8)
+
+
+def wait_until_done(path: Path, batches: int, targets: list[Chunks], again: np.ndarray) -> None:
+    """Wait for other processes to save their batches, damaged ones `again`."""
+    while not done(path, batches).all() or len(again := damaged(targets, again)):
         time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def in_use(path: Path) -> Iterator[None]:
+    """Use a store; the last process that does so removes what killed ones have half written."""
+    with contextlib.closing(unfinished.Lock(path / "zarr.json")) as lock:
+        try:
+            yield
+        finally:
+            if lock.alone():
+                for fragment in path.glob("**/*.partial"):
+                    fragment.unlink(missing_ok=True)
 
 
 def dataset(path: Path) -> Any:
@@ -226,9 +349,3 @@ def dataset(path: Path) -> Any:
     import xarray
 
     return xarray.open_zarr(path)
-
-
-def remove_fragments(path: Path) -> None:
-    """Remove chunks that a killed process left half written, when no process writes."""
-    for fragment in path.glob("**/*.partial"):
-        fragment.unlink(missing_ok=True)

@@ -28,7 +28,7 @@ class Lock:
     """
 
     def __init__(self, file: Path, create: bool = False):
-        self._descriptor = os.open(file, os.O_RDWR | (os.O_CREAT if create else 0))
+        self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT if create else os.O_RDONLY)
         if fcntl is not None:
             with contextlib.suppress(OSError):
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)

@@ -1,6 +1,8 @@
 """Sweeps equal vmap, mark what fails, and survive being killed at any point."""
 
+import contextlib
 import dataclasses
+import errno
 import os
 import signal
 import socket
@@ -17,10 +19,11 @@ import pytest
 import xarray
 
 import lie_jax
-from lie_jax import Result, memory, sweep_batches, sweep_storage
+from lie_jax import Result, memory, sweep_batches, sweep_storage, unfinished
 from models import heavy_top
 from tests import sweep_child
 from tests.test_bad_input import check_message
+from tests.test_files import damaged
 
 # Batches of other sizes are vectorised otherwise: rounding of numbers up to 150.
 ROUNDING = 1e-12
@@ -94,7 +97,7 @@ def test_what_fails_is_marked():
             "several": jnp.where((i == 4) & (jnp.arange(2) == 1), jnp.inf, 1.0),
             # What a trajectory does not fill is NaN in it, which is no failure.
             "statistics": lie_jax.trajectory.Statistics(
-                i, i, i, nothing[0], nothing[0], nothing, i
+                i, i, i, nothing[0], nothing[0], nothing, i, nothing[0]
             ),
             "flag": i > 2,
             "count": i,
@@ -161,7 +164,7 @@ class _Killed(BaseException):
 
 
 def test_killed_anywhere_it_resumes_and_repeats_nothing(tmp_path, monkeypatch):
-    """Stopped before each single write; what was saved is not computed again."""
+    """Stopped before each single write; what was saved is not computed again unless damaged."""
     computed = []
 
     def note(x):
@@ -177,29 +180,26 @@ def test_killed_anywhere_it_resumes_and_repeats_nothing(tmp_path, monkeypatch):
     variants = np.arange(8.0)
     whole = _sweep(fn, variants, batch=2, save_to=tmp_path / "whole")
     assert sorted(computed) == variants.tolist()
-    write = sweep_storage.write
-    for stop in range(12):
+    write = sweep_storage.Chunks.write
+    for stop in range(16):
         path = tmp_path / f"stopped-{stop}"
         # What a kill while the store was made leaves.
-        (tmp_path / f".{path.name}.building" / "status").mkdir(parents=True)
+        left = tmp_path / f"{unfinished._PREFIX}left"
+        (left / path.name / "status").mkdir(parents=True)
         writes = iter(range(1000))
 
-        class Target:
-            def __init__(self, array):
-                self.array = array
+        def stopped(chunks, batch, values, writes=writes, stop=stop):
+            if next(writes) == stop:
+                raise _Killed
+            write(chunks, batch, values)
 
-            def __setitem__(self, rows, values, writes=writes, stop=stop):
-                if next(writes) == stop:
-                    raise _Killed
-                self.array[rows] = values
-
-        monkeypatch.setattr(
-            sweep_storage, "write", lambda targets, *rest: write([*map(Target, targets)], *rest)
-        )
+        monkeypatch.setattr(sweep_storage.Chunks, "write", stopped)
         with pytest.raises(_Killed):
             _sweep(fn, variants, batch=2, save_to=path)
-        monkeypatch.setattr(sweep_storage, "write", write)
-        complete = stop // 3
+        monkeypatch.setattr(sweep_storage.Chunks, "write", write)
+        assert not left.exists()
+        # Of each batch the parameters, two results and the status are written.
+        complete = stop // 4
         assert sweep_storage.done(path, 4).sum() == complete
         assert (xarray.open_zarr(path).status.values >= 0).sum() == 2 * complete
         (path / "square" / "3.0123.partial").touch()
@@ -211,6 +211,68 @@ def test_killed_anywhere_it_resumes_and_repeats_nothing(tmp_path, monkeypatch):
         computed.clear()
         assert _sweep(fn, variants, save_to=path).identical(whole)
         assert not computed
+
+    rng = np.random.default_rng(0)
+    chunks = sorted(file for file in path.glob("*/c/**/*") if file.is_file())
+    assert len(chunks) == 16
+    for index in rng.permutation(16):
+        file = chunks[index]
+        content, batch = file.read_bytes(), int(file.relative_to(path).parts[2])
+        broken = damaged(content, rng) if index % 4 else None
+        file.unlink()
+        if broken is not None:
+            file.write_bytes(broken)
+        computed.clear()
+        assert _sweep(fn, variants, save_to=path).identical(whole)
+        assert sorted(computed) == [2 * batch, 2 * batch + 1][: 2 * (broken != content)]
+        assert file.read_bytes() == content
+
+
+def test_who_comes_late_takes_the_store_that_is_there(tmp_path, monkeypatch):
+    path, values, create = tmp_path / "s", np.arange(6.0), sweep_storage.create
+
+    def late(*arguments):
+        monkeypatch.setattr(sweep_storage, "create", create)
+        _sweep(_square, values, batch=2, save_to=path)
+        create(*arguments)
+
+    monkeypatch.setattr(sweep_storage, "create", late)
+    stored = _sweep(_square, values, save_to=path)
+    assert stored["value"].encoding["chunks"] == (2,)
+    np.testing.assert_array_equal(stored["value"], values**2)
+    assert list(tmp_path.iterdir()) == [path]
+    # What another process has half written stays while it runs.
+    fragment = path / "value" / "2.0123.partial"
+    fragment.touch()
+    with contextlib.closing(unfinished.Lock(path / "zarr.json")):
+        _sweep(_square, values, save_to=path)
+        assert fragment.exists()
+    _sweep(_square, values, save_to=path)
+    assert not fragment.exists()
+
+
+def test_full_disks_and_damaged_metadata_are_named(tmp_path, monkeypatch):
+    path, values = tmp_path / "s", np.arange(6.0)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sweep_storage.Chunks, "write", full)
+        with pytest.raises(OSError, match=r"/s', which .* space left on device.*call again"):
+            _sweep(_square, values, batch=2, save_to=path)
+    _sweep(_square, values, save_to=path)
+    text = (path / "zarr.json").read_text()
+    for there, instead, message in (
+        ("pending fine failed", "pending fime failed", "zarr.json is damaged.*'status'.*fime"),
+        ("float64", "floau64", "zarr.json is damaged"),
+        ('"lie_jax_sweep"', '"lie_kax_sweep"', "no saved sweep, or its zarr.json is damaged"),
+        ("{", "", "no saved sweep, or its zarr.json is damaged"),
+    ):
+        assert there in text
+        (path / "zarr.json").write_text(text.replace(there, instead))
+        with pytest.raises(ValueError, match=f"/s', .*{message}"):
+            _sweep(_square, values, save_to=path)
 
 
 def _child(*arguments, **environment) -> subprocess.Popen:
@@ -291,6 +353,17 @@ def _killed_and_resumed(tmp_path: Path, kills: int, seed: int) -> None:
 
 def test_killed_sweep(tmp_path):
     _killed_and_resumed(tmp_path, kills=1, seed=0)
+
+
+@pytest.mark.slow
+def test_simultaneous_starts(tmp_path):
+    """Three processes without `jax.distributed` make and fill one store."""
+    path = tmp_path / "s.zarr"
+    for process in [_child("slowly", path, tmp_path / f"{i}.txt") for i in range(3)]:
+        _finished(process)
+    sweep_child.slowly(tmp_path / "once.zarr", tmp_path / "once.txt")
+    assert xarray.open_zarr(path).identical(xarray.open_zarr(tmp_path / "once.zarr"))
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.slow
