@@ -28,6 +28,8 @@ LAYERS = [
             "derivatives",
             "memory",
             "linear",
+            "padding",
+            "sharding",
         ),
         "integrators.tableaux",
     },
