@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 from lie_jax import (
     adaptive_steps,
     adjoints,
+    callables,
     checks,
     config,
     fixed_steps,
@@ -88,6 +89,7 @@ def simulate(
     shape, one that is no configuration or that violates the constraints, and for an integrator that
     cannot take the system.
     """
+    system = callables.frozen(system)
     options = preflight.Options(steps, inputs, save_every, checkpoint, progress, adaptive, adjoint)
     redundant = preflight.check(system, integrator, state, dt, options)
     config.warn_of_single_precision()

@@ -23,6 +23,7 @@ LAYERS = [
             "algebra",
             "batch_algebra",
             "block_trees",
+            "callables",
             "checks",
             "config",
             "derivatives",

@@ -94,7 +94,7 @@ def ilqr(
         system, integrator, state, dt=dt, steps=inputs.shape[0], inputs=search.inputs, throw=False
     )
     at = search.iterations
-    numbers = jnp.arange(max_iterations + 1)
+    numbers = jnp.arange(max_iterations + 1, dtype=at.dtype)
     return Solution(
         inputs=search.inputs,
         unknowns=search.inputs,
