@@ -68,43 +68,40 @@ def run(
     adaptive: Adaptive,
     steps: int,
     blocks: Blocks,
-) -> Trajectory:
-    """The trajectory from time 0 with at most that many steps, rejected ones included."""
+) -> tuple[Trajectory, Array]:
+    """The trajectory from time 0 with at most that many steps, rejected ones included, and which of
+    its instants were reached. The others hold the initial configuration.
+    """
     saved, loop = _integrate(system, integrator, state, dt, adaptive, steps, blocks)
     reached = jnp.arange(loop.rows.t.shape[0] + 1, dtype=jnp.int32) <= loop.saved
 
     def column(first, rest):
-        values = jnp.concatenate([first[None], rest])
-        return values, reached.reshape(-1, *(1,) * (values.ndim - 1))
+        return jnp.concatenate([first[None], rest])
 
-    t, mask = column(jnp.zeros_like(loop.t), loop.rows.t)
-    t = jnp.where(mask, t, jnp.nan)
-    q, _ = column(state.q, saved.q)
-    v, wide = column(state.v, saved.v)
+    t = column(jnp.zeros_like(loop.t), loop.rows.t)
+    q, v = column(state.q, saved.q), column(state.v, saved.v)
     start = derivatives.held(system.remember(jnp.zeros_like(loop.t), state.q, state.v))
-    memory = jax.tree.map(
-        lambda first, rest: jnp.concatenate([first[None], rest]), start, loop.rows.memory
-    )
+    memory = jax.tree.map(column, start, loop.rows.memory)
 
     def accelerations_at(t, q, v, memory):
         own = system.recalling(memory)
         return integrator.accelerations(own, t, State(q, v), loop.carry, None)
 
-    acceleration, multipliers = jax.vmap(accelerations_at)(jnp.where(mask, t, 0.0), q, v, memory)
+    acceleration, multipliers = jax.vmap(accelerations_at)(t, q, v, memory)
     left = jnp.where(loop.result == Result.successful, 0.0, loop.error)
-    bad = limits.first_not_finite(acceleration, multipliers, mask)
-    known = (bad < mask.shape[0]) & (loop.result == Result.successful)
-    return Trajectory(
+    bad = limits.first_not_finite(acceleration, multipliers, reached)
+    known = (bad < reached.shape[0]) & (loop.result == Result.successful)
+    trajectory = Trajectory(
         t=t,
-        q=jnp.where(wide, q, jnp.nan),
-        v=jnp.where(wide, v, jnp.nan),
-        acceleration=jnp.where(wide, acceleration, jnp.nan),
-        multipliers=jnp.where(wide, multipliers, jnp.nan),
+        q=q,
+        v=v,
+        acceleration=acceleration,
+        multipliers=multipliers,
         stats=Statistics(
             newton_iterations=jnp.zeros(steps, jnp.int32),
             completed_steps=loop.accepted,
             rejected_steps=loop.attempts - loop.accepted,
-            end_time=jnp.where(known, t[jnp.minimum(bad, mask.shape[0] - 1)], loop.t),
+            end_time=jnp.where(known, t[jnp.minimum(bad, reached.shape[0] - 1)], loop.t),
             residual=left,
             residual_history=left[None],
             worst_equation=loop.worst,
@@ -113,6 +110,7 @@ def run(
         result=Result.where(known, Result.acceleration_not_finite, loop.result),
         memory=memory,
     )
+    return trajectory, reached
 
 
 def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[State, _Loop]:

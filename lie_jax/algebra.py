@@ -214,3 +214,28 @@ def _sources(places: tuple[int, ...], n: int) -> np.ndarray:
     for place, rows in enumerate(found):
         table[: len(rows), place] = rows
     return table
+
+
+def solve_3(a: Float[Array, "3 3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
+    """Solution of a x = b for a positive definite matrix, by its adjugate."""
+    scale = _scale(a)
+    adjugate, determinant = _adjugate(scale * a)
+    # The right-hand side is scaled, not the inverse: derivatives of that have scale².
+    return matvec(adjugate, scale * b) / determinant
+
+
+def inverse_3(a: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    """Inverse of a positive definite matrix, by its adjugate."""
+    scale = _scale(a)
+    adjugate, determinant = _adjugate(scale * a)
+    return (scale / determinant) * adjugate
+
+
+def _scale(a: Array) -> Array:
+    # A determinant is a product of three entries: in float32 it underflows below 1e-13 kg m².
+    return jax.lax.stop_gradient(1.0 / (a[0, 0] + a[1, 1] + a[2, 2]))
+
+
+def _adjugate(a: Array) -> tuple[Array, Array]:
+    adjugate = jnp.stack([cross(a[1], a[2]), cross(a[2], a[0]), cross(a[0], a[1])])
+    return adjugate, dot(a[0], adjugate[0])

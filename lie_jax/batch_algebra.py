@@ -4,6 +4,7 @@ The processor then takes several bodies at a time, where a `vmap` would put them
 Every function takes any number of last axes, none too.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -34,8 +35,12 @@ def four(a: Array, b: Array, c: Array, d: Array) -> Array:
 def inverse(a: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
     """Inverse by blocks of up to three rows in order, without pivots."""
     n = a.shape[0]
+    if n == 1:
+        return 1.0 / a
     if n <= 3:
-        return (_reciprocal, _inverse_of_two, _inverse_of_three)[n - 1](a)
+        # Products of entries underflow in float32, those of three inertias below 1e-13 kg m².
+        scale = jax.lax.stop_gradient(1.0 / jnp.sum(jnp.abs(a), axis=(0, 1)))[None, None]
+        return scale * (_inverse_of_two, _inverse_of_three)[n - 2](scale * a)
     # 3 + (1..3), 6 + (1..6): velocities come first.
     head = 3 if n <= 6 else 6
     first = inverse(a[:head, :head])
@@ -44,10 +49,6 @@ def inverse(a: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
     last = inverse(a[head:, head:] - product(left, from_right))
     upper = -product(from_right, last)
     return four(first - product(upper, from_left), upper, -product(last, from_left), last)
-
-
-def _reciprocal(a: Array) -> Array:
-    return 1.0 / a
 
 
 def _inverse_of_two(a: Array) -> Array:

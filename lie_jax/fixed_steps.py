@@ -87,7 +87,7 @@ def begin(system, integrator, start, dt, inputs) -> _Loop:
         taken=taken,
         completed=taken,
         result=Result.successful,
-        residuals=jnp.full(integrator.history, jnp.nan, state.q.dtype),
+        residuals=jnp.full(integrator.history, newton.NONE, state.q.dtype),
         worst=jnp.full((), -1, jnp.int32),
         stability=jnp.zeros((), state.q.dtype),
         beyond=jnp.zeros((), jnp.int32),
@@ -213,8 +213,9 @@ def _trajectory(
     )
     index = jnp.arange(schedule.steps // schedule.save_every + 1, dtype=jnp.int32)
     index = first.taken + index * schedule.save_every
-    noted = jnp.sum(~jnp.isnan(loop.residuals))
-    last = jnp.arange(loop.residuals.shape[0]) == noted - 1
+    made = loop.residuals != newton.NONE
+    last = jnp.arange(made.shape[0]) == jnp.sum(made) - 1
+    history = jnp.where(made, loop.residuals, jnp.nan)
     acceleration, multipliers = samples.accelerations
     bad = limits.first_not_finite(acceleration, multipliers, index <= loop.completed)
     known = (bad < len(index)) & (loop.result == Result.successful)
@@ -231,7 +232,7 @@ def _trajectory(
             rejected_steps=jnp.zeros((), jnp.int32),
             end_time=completed.astype(dt.dtype) * dt,
             residual=jnp.max(jnp.where(last, loop.residuals, 0.0)),
-            residual_history=loop.residuals,
+            residual_history=jnp.where(loop.result == Result.successful, 0.0, history),
             worst_equation=loop.worst,
             stability=jax.lax.stop_gradient(loop.stability),
         ),

@@ -93,7 +93,7 @@ def monte_carlo(
     checks.real_leaves(f"{where}(truth=)", truth)
     truth = jax.tree.map(as_float, truth)
     sought = parameters(where, truth, transforms)
-    clean = jax.tree.map(as_float, jax.jit(predict)(truth))
+    clean = jax.tree.map(as_float, jax.jit(lambda truth: predict(truth))(truth))
     if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(clean)):
         raise ValueError(
             f"{where}: the prediction at the truth is infinite or NaN; simulate with a smaller dt."

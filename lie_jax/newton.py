@@ -23,6 +23,9 @@ _NEW_SOLVES = 7
 _SLOW = 0.5
 # The longest history of a step.
 HISTORY = _KEPT_SOLVES + _NEW_SOLVES + MAX_ITERATIONS
+# Size of a residual in the place of an iteration that was not made: no NaN, which JAX_DEBUG_NANS
+# would take for an error.
+NONE = -1.0
 
 
 class Inverse(NamedTuple):
@@ -34,7 +37,7 @@ class Inverse(NamedTuple):
 
 class Root(NamedTuple):
     """Solution y (n,), number of iterations (linear solves), whether the last one converged, the
-    sizes of the residuals on the way, NaN where none was (HISTORY,), the number of the equation
+    sizes of the residuals on the way, `NONE` where none was (HISTORY,), the number of the equation
     with the largest last residual, and the inverse that is kept for the next search, if one is.
     """
 
@@ -110,11 +113,10 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
 
 
 def _no_history(guess: Array) -> Array:
-    return jnp.full(HISTORY, jnp.nan, guess.dtype)
+    return jnp.full(HISTORY, NONE, guess.dtype)
 
 
 def _noted(history: Array, size: Array, place: Array) -> Array:
-    # NaN stands for iterations that were not made.
     size = jnp.where(jnp.isnan(size), jnp.inf, size)
     return jax.lax.dynamic_update_index_in_dim(history, size, place, 0)
 

@@ -10,12 +10,15 @@ from jaxtyping import Array, ArrayLike
 from lie_jax import (
     adaptive_steps,
     adjoints,
+    callables,
     checks,
     config,
     fixed_steps,
     jax_guard,
+    padding,
     preflight,
     redundancy,
+    sharding,
 )
 from lie_jax.integrators.adaptive import Adaptive
 from lie_jax.integrators.base import AbstractIntegrator
@@ -31,6 +34,7 @@ class SimulationError(RuntimeError):
         self.trajectory = trajectory
 
 
+@sharding.automatic
 def simulate(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -89,6 +93,7 @@ def simulate(
     shape, one that is no configuration or that violates the constraints, and for an integrator that
     cannot take the system.
     """
+    system = callables.frozen(system)
     system, state, table = preflight.as_jax(system, state, inputs)
     options = preflight.Options(steps, table, save_every, checkpoint, progress, adaptive, adjoint)
     redundant = preflight.check(system, integrator, state, dt, options)
@@ -100,13 +105,18 @@ def simulate(
     start = state.state if isinstance(state, Restart) else state
     dt = jnp.asarray(dt, start.q.dtype)
     blocks = adjoints.blocks(adjoint, checkpoint, steps)
+    reached = None
     if adaptive is None:
         schedule = fixed_steps.Schedule(steps, save_every, blocks)
         trajectory = fixed_steps.run(system, integrator, state, dt, table, schedule, progress)
     else:
-        trajectory = adaptive_steps.run(system, integrator, start, dt, adaptive, steps, blocks)
+        trajectory, reached = adaptive_steps.run(
+            system, integrator, start, dt, adaptive, steps, blocks
+        )
     if system.nc:
         trajectory = redundancy.with_smallest_multipliers(system, redundant, trajectory)
+    if reached is not None:
+        trajectory = _without_rest(trajectory, reached)
     if not throw:
         return trajectory
     if checks.traced(trajectory):
@@ -119,6 +129,13 @@ def simulate(
         return eqx.error_if(trajectory, failed, message)
     _raise_on_failure(system, integrator, trajectory, dt, steps)
     return trajectory
+
+
+def _without_rest(trajectory: Trajectory, reached: Array) -> Trajectory:
+    def rows(x):
+        return x.t, x.q, x.v, x.acceleration, x.multipliers
+
+    return eqx.tree_at(rows, trajectory, padding.with_nan(rows(trajectory), reached))
 
 
 def _raise_on_failure(

@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 from tqdm import tqdm
 
-from lie_jax import memory
+from lie_jax import callables, memory
 from lie_jax.trajectory import Result, Statistics, Trajectory
 
 # Variants in a batch on each device, unless told: on a CPU more of them are no faster, and more is
@@ -129,10 +129,10 @@ def _for_each_function(work: Callable) -> Callable:
     @functools.wraps(work)
     def kept(fn: Callable, *arguments: Any) -> Any:
         try:
-            hash(fn)
-        except TypeError:
+            known = callables.frozen(callables.Function(fn))
+        except callables.Unreadable:
             return work(fn, *arguments)
-        return cached(fn, *arguments)
+        return cached(known, *arguments)
 
     return kept
 

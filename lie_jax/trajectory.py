@@ -66,7 +66,7 @@ class Statistics(eqx.Module):
     adaptive run the estimated error of the last step in units of the tolerance. Zero without
     failure.
     `residual_history` (n,): that of each iteration of the step that failed, NaN where there was
-    none.
+    none; zero without failure.
     `worst_equation` (): number of the equation with the largest residual there, or of the velocity
     that turned furthest, as in the system's `owner`; of the force that left its law, as in its
     `law`; -1 if it is not known.

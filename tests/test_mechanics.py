@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import calculus, so3
+from lie_jax import algebra, batch_algebra, calculus, so3
 from lie_jax.mechanics import body as rigid
 from tests import golden, mechanisms
 
@@ -132,8 +132,42 @@ def test_inertia_about_another_point():
     inertia, c, mass = jnp.asarray(mechanisms.inertia(rng)), jnp.asarray([0.3, -0.1, 0.7]), 2.5
     expected = inertia - mass * so3.hat(c) @ so3.hat(c)
     assert_allclose(rigid.inertia_about_origin(jnp.asarray(mass), inertia, c), expected)
-    b = jnp.asarray([1.0, 2.0, 3.0])
-    assert_allclose(rigid.solve_symmetric_3(inertia, b), jnp.linalg.solve(inertia, b))
+    assert_allclose(algebra.inverse_3(inertia), jnp.linalg.inv(inertia))
+
+
+# Rounding of float32 in a dozen operations of numbers of one size.
+SINGLE = 30 * float(jnp.finfo(jnp.float32).eps)
+
+
+def test_small_and_large_inertias_turn_rightly_in_single_precision():
+    """Products of three entries leave the range of float32 from 1e-13 kg m² down."""
+    shape, omega = jnp.diag(jnp.asarray([1.0, 1.5, 2.0])), jnp.asarray([1.0, 2.0, 3.0])
+    expected = -jnp.cross(omega, shape @ omega) / jnp.diagonal(shape)
+
+    def turned(inertia, omega):
+        none = jnp.zeros_like(omega)
+        body = rigid.MassProperties(jnp.ones((), omega.dtype), inertia, none)
+        return rigid.forward_dynamics(body, jnp.eye(3, dtype=omega.dtype), omega, none, none)[1]
+
+    derivatives = [jax.jit(d(turned)) for d in (jax.jacrev, jax.jacfwd)]
+    exact = derivatives[0](shape, omega)
+    for size in (3e-13, 1e-13, 1e-20, 1e30):
+        single = (size * shape).astype(jnp.float32), omega.astype(jnp.float32)
+        assert_allclose(turned(*single), expected, rtol=SINGLE)
+        # Derivatives by the inertia are of the size of its inverse.
+        for derivative in derivatives:
+            slope = np.asarray(derivative(*single), float)
+            assert_allclose(slope * size, exact, rtol=SINGLE, atol=SINGLE)
+
+
+def test_inverses_of_blocks_do_not_underflow_in_single_precision():
+    rng = np.random.default_rng(3)
+    for n in (1, 2, 3):
+        a = rng.normal(size=(n, n))
+        a = (a @ a.T + np.eye(n))[:, :, None]
+        got = batch_algebra.inverse(jnp.asarray(1e-20 * a, jnp.float32))
+        expected = np.linalg.inv(a[:, :, 0]) * 1e20
+        assert_allclose(got[:, :, 0], expected, rtol=SINGLE, atol=SINGLE * np.abs(expected).max())
 
 
 def test_elements_of_one_kind_are_stored_together():

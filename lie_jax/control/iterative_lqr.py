@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
-from lie_jax import checks
+from lie_jax import checks, padding, sharding
 from lie_jax.algebra import matvec
 from lie_jax.control import expansion, preflight, search_steps
 from lie_jax.control.problem import Problem, Run, follow
@@ -34,6 +34,7 @@ class Tolerances(NamedTuple):
     penalty: Array
 
 
+@sharding.automatic
 def ilqr(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -89,13 +90,14 @@ def ilqr(
     preflight.options("ilqr", tolerance, end_tolerance, max_iterations)
     checks.positive("ilqr(penalty=)", penalty, "relative weight of the end values")
     dtype = problem.state.q.dtype
-    numbers = (jnp.asarray(x, dtype) for x in (tolerance, end_tolerance, penalty))
+    tolerances = (jnp.asarray(x, dtype) for x in (tolerance, end_tolerance, penalty))
     settings = Settings(second_order, max_iterations)
-    search, multipliers = _search(problem, table, Tolerances(*numbers), settings)
+    search, multipliers = _search(problem, table, Tolerances(*tolerances), settings)
     trajectory = simulate(
         system, integrator, state, dt=dt, steps=table.shape[0], inputs=search.inputs, throw=False
     )
     at = search.iterations
+    numbers = jnp.arange(max_iterations + 1, dtype=at.dtype)
     found = Solution(
         inputs=search.inputs,
         unknowns=search.inputs,
@@ -106,7 +108,7 @@ def ilqr(
         multipliers=multipliers,
         gains=search.gains,
         iterations=at,
-        history=search.history,
+        history=padding.with_nan(search.history, numbers <= at),
         converged=search.converged,
     )
     advice = "Take another penalty= or lie_jax.control.shoot"
@@ -143,7 +145,7 @@ def _search(
 ) -> tuple[_Search, Array]:
     run = follow(problem, problem.state, inputs)
     ends = problem.end_values(run.last)
-    empty = jnp.full(settings.max_iterations + 1, jnp.nan, inputs.dtype)
+    empty = jnp.zeros(settings.max_iterations + 1, inputs.dtype)
     no = jnp.zeros((), bool)
     start = _Search(
         inputs=inputs,

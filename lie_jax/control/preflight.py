@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax import checks
+from lie_jax import callables, checks
 from lie_jax import preflight as simulation
 from lie_jax.control.problem import Problem
 from lie_jax.integrators.explicit import AbstractExplicit, RungeKutta
@@ -44,9 +44,11 @@ def problem(
     _check_kind(name, system, integrator)
     lower, upper = limited(name, inputs, limits)
     dtype = state.q.dtype
+    # What is no function is refused by the check of what it returns.
+    costs = (callables.watched(cost) if callable(cost) else cost for cost in costs)
     result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *costs)
     _check_costs(name, result, shape[1])
-    return result
+    return callables.frozen(result)
 
 
 def _check_kind(name: str, system: Any, integrator: Any) -> None:

@@ -135,11 +135,8 @@ def forward_dynamics(
 
 
 def _inverse(a: Float[Array, "nv nv"]) -> Float[Array, "nv nv"]:
-    """Inverse of a positive definite matrix of size 1 or 3, by its adjugate."""
-    if a.shape[0] == 1:
-        return 1.0 / a
-    rows = [algebra.cross(a[1], a[2]), algebra.cross(a[2], a[0]), algebra.cross(a[0], a[1])]
-    return jnp.stack(rows) / algebra.dot(a[0], rows[0])
+    """Inverse of a positive definite matrix of size 1 or 3."""
+    return 1.0 / a if a.shape[0] == 1 else algebra.inverse_3(a)
 
 
 def inverse_dynamics(

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
-from lie_jax import algebra, checks
+from lie_jax import algebra, callables, checks
 from lie_jax.mechanics.body import Body, MassProperties
 from lie_jax.mechanics.forces import AbstractForce, entry
 from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint, BodyPose, BodyVelocity, Wrench
@@ -87,7 +87,7 @@ def by_kind(
         anonymous, reads = _without_names(element), getattr(element, "input", None)
         leaves, structure = jax.tree.flatten(anonymous)
         kind = tuple((np.shape(leaf), leaf.dtype) for leaf in leaves)
-        key = (structure, kind, apart[place])
+        key = (structure, kind, apart[place], callables.identities(anonymous))
         indices = [number[name] for name in connected(element)]
         kinds.setdefault(key, []).append((anonymous, indices, place, reads))
     return tuple(

@@ -163,7 +163,7 @@ def forward_dynamics(
     c = body.center_of_mass
     about_center = torque - algebra.cross(c, algebra.matvec(rotation.T, force))
     gyroscopic = algebra.cross(omega, algebra.matvec(body.inertia, omega))
-    domega = solve_symmetric_3(body.inertia, about_center - gyroscopic)
+    domega = algebra.solve_3(body.inertia, about_center - gyroscopic)
     relative = algebra.cross(domega, c) + algebra.cross(omega, algebra.cross(omega, c))
     return force / body.mass - algebra.matvec(rotation, relative), domega
 
@@ -183,14 +183,6 @@ def inertia_about_origin(mass: Float[Array, ""], inertia: Matrix, center_of_mass
     c = center_of_mass
     identity = jnp.eye(3, dtype=inertia.dtype)
     return inertia + mass * (algebra.dot(c, c) * identity - algebra.outer(c, c))
-
-
-def solve_symmetric_3(a: Matrix, b: Vector) -> Vector:
-    """Solution of a x = b for a symmetric matrix (3, 3), by its adjugate."""
-    adjugate = jnp.stack(
-        [algebra.cross(a[1], a[2]), algebra.cross(a[2], a[0]), algebra.cross(a[0], a[1])]
-    )
-    return algebra.matvec(adjugate, b) / algebra.dot(a[0], adjugate[0])
 
 
 def kinetic_energy(

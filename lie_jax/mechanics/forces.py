@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lie_jax import algebra, checks
+from lie_jax import algebra, callables, checks
 from lie_jax.algebra import as_float
 from lie_jax.mechanics.joint_parts import BodyPose, BodyVelocity, Wrench, force_at, in_parent
 
@@ -107,17 +107,19 @@ def as_signal(value: Any) -> Any:
     """A constant as an array, or a function of the time in the form that elements hold."""
     # A plain function becomes static, so that jit and vmap take the element as it is. A module or a
     # `jax.tree_util.Partial` keeps its arrays as differentiable parameters.
+    if isinstance(value, callables.Function):
+        return value
     if isinstance(value, eqx.Module | jax.tree_util.Partial):
         # Elements are stacked array by array.
         return jax.tree.map(lambda x: as_float(x) if type(x) is float else x, value)
     return _signal(value) if callable(value) else as_float(value)
 
 
-def _signal(function: Callable) -> jax.tree_util.Partial:
+def _signal(function: Callable) -> Callable:
     time = jnp.asarray(0.0)
     used, rest = eqx.partition(eqx.filter_closure_convert(function, time), eqx.is_array)
     if not checks.traced(used):
-        return jax.tree_util.Partial(function)
+        return callables.watched(function)
     # What is being differentiated, batched or compiled around it becomes a parameter, too.
     leaves, form = jax.tree.flatten(used)
 

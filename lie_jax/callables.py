@@ -1,0 +1,441 @@
+"""Functions of users as static parts of compiled programs, told apart by everything that they read.
+
+JAX compiles a function once and takes it for the same ever after. A `Function` is a pytree node
+whose static part is a snapshot of the code and of what it reads: globals that it names, closures,
+defaults, attributes of objects. A value that has changed gives another program, and a new function
+with the same code and values the one that there is.
+"""
+
+import collections.abc
+import dis
+import functools
+import hashlib
+import io
+import os
+import random
+import sys
+import sysconfig
+import types
+import warnings
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from lie_jax import jax_internals
+
+
+class Snapshot:
+    """What a function was and read at an instant, equal to another one of the same values."""
+
+    __slots__ = ("_hash", "key")
+
+    def __init__(self, key: Hashable):
+        self.key, self._hash = key, hash(key)
+
+    def __eq__(self, other):
+        return self is other or (
+            isinstance(other, Snapshot) and self._hash == other._hash and self.key == other.key
+        )
+
+    def __hash__(self):
+        return self._hash
+
+
+def snapshot(function: Callable) -> Snapshot:
+    """What the function reads now.
+
+    Raises `ValueError` for what cannot be read, as an iterator or a generator of random numbers.
+    """
+    return Snapshot(_Reader(_name(function)).read(function, ""))
+
+
+@jax.tree_util.register_pytree_node_class
+class Function:
+    """A function of a user in the form that modules hold; equal to one of an equal snapshot.
+
+    JAX takes the snapshot whenever it flattens the node. `frozen` takes it once, for the time of a
+    call.
+    """
+
+    def __init__(self, function: Callable, frozen: Snapshot | None = None):
+        self.function, self.frozen = function, frozen
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)
+
+    def __repr__(self):
+        return f"Function({_name(self.function)})"
+
+    def __eq__(self, other):
+        return isinstance(other, Function) and self._snapshot() == other._snapshot()
+
+    def __hash__(self):
+        return hash(self._snapshot())
+
+    def _snapshot(self) -> Snapshot:
+        return snapshot(self.function) if self.frozen is None else self.frozen
+
+    def tree_flatten(self):
+        """No arrays: the function is static."""
+        return (), _Static(self._snapshot(), self.function, self.frozen is not None)
+
+    @classmethod
+    def tree_unflatten(cls, static, children):
+        """The function again, frozen if it was."""
+        return cls(static.function, static.snapshot if static.is_frozen else None)
+
+
+class _Static:
+    __slots__ = ("function", "is_frozen", "snapshot")
+
+    def __init__(self, snapshot: Snapshot, function: Callable, is_frozen: bool):
+        self.snapshot, self.function, self.is_frozen = snapshot, function, is_frozen
+
+    def __eq__(self, other):
+        return (
+            isinstance(other, _Static)
+            and self.is_frozen == other.is_frozen
+            and self.snapshot == other.snapshot
+        )
+
+    def __hash__(self):
+        return hash(self.snapshot)
+
+
+def watched(function: Callable) -> Callable:
+    """A plain function as a `Function`; modules and `Partial`s hold parameters and stay.
+
+    Raises `ValueError` for a function that reads what cannot be read.
+    """
+    if isinstance(function, eqx.Module | jax.tree_util.Partial | Function):
+        return function
+    snapshot(function)
+    return Function(function)
+
+
+def identities(tree: Any) -> tuple[int, ...]:
+    """The functions in a pytree by identity: equal ones may differ later."""
+    return tuple(id(x.function) for x in _functions(tree))
+
+
+def frozen(tree: Any) -> Any:
+    """The pytree with the snapshots of now, for the time of a call.
+
+    Warns of functions that are compiled anew again and again. Raises `ValueError` where code that
+    was compiled, of a module's methods or of a `Partial`, reads what has changed since.
+    """
+    _refuse_changes(tree)
+    if not _functions(tree):
+        return tree
+
+    def freeze(x):
+        if not isinstance(x, Function):
+            return x
+        now = snapshot(x.function)
+        _count(x.function, now)
+        return Function(x.function, now)
+
+    return jax.tree.map(freeze, tree, is_leaf=_is_function)
+
+
+def _is_function(x: Any) -> bool:
+    return isinstance(x, Function)
+
+
+def _functions(tree: Any) -> list[Function]:
+    return [x for x in jax.tree.leaves(tree, is_leaf=_is_function) if isinstance(x, Function)]
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", None) or type(function).__qualname__
+
+
+# So many programs of one code tell that a number should be a parameter; after so many more, what
+# was compiled is dropped, for nobody will ask for most of it again.
+_MANY, _TOO_MANY = 8, 32
+_compiled: "weakref.WeakKeyDictionary[Any, set[Snapshot]]" = weakref.WeakKeyDictionary()
+_warned: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+def _count(function: Callable, now: Snapshot) -> None:
+    code = getattr(getattr(function, "__func__", function), "__code__", type(function))
+    programs = _compiled.setdefault(code, set())
+    programs.add(now)
+    if len(programs) > _MANY and code not in _warned:
+        _warned.add(code)
+        warnings.warn(
+            f"{_name(function)} has read {len(programs)} different sets of values, and each is "
+            "compiled anew; pass what changes as a parameter: as a field of an equinox.Module with "
+            "__call__, or an argument of jax.tree_util.Partial.",
+            stacklevel=2,
+        )
+    if len(programs) > _TOO_MANY:
+        programs.clear()
+        jax.clear_caches()
+
+
+_seen: "weakref.WeakKeyDictionary[Any, Snapshot]" = weakref.WeakKeyDictionary()
+
+
+def _refuse_changes(tree: Any) -> None:
+    """Raise where code that JAX knows by identity reads what has changed since it was seen."""
+    for static in _by_identity(tree, set()):
+        try:
+            now = snapshot(static)
+        except Unreadable:
+            continue
+        _same_as_before(static, now)
+
+
+def _same_as_before(static: Any, now: Snapshot) -> None:
+    if _seen.setdefault(static, now) != now:
+        # The next call with the old values is right again; one with new values never was compiled.
+        raise ValueError(
+            f"{_name(static)} reads values that have changed since it was compiled; they must "
+            "stay: pass what changes as an argument, a field of the module, or an argument of "
+            "jax.tree_util.Partial."
+        )
+
+
+def _by_identity(x: Any, seen: set[int]) -> collections.abc.Iterator[Any]:
+    """Classes of users' modules in a pytree, and plain functions beside `Function`s."""
+    if id(x) in seen or x is None or isinstance(x, str | int | float | np.ndarray | jax.Array):
+        return
+    seen.add(id(x))
+    if isinstance(x, types.FunctionType):
+        if not _of_library(x.__code__.co_filename):
+            yield x
+    elif isinstance(x, functools.partial):
+        yield from _by_identity((x.func, x.args, x.keywords), seen)
+    elif isinstance(x, eqx.Module):
+        if not _is_library_class(type(x)):
+            yield type(x)
+        yield from _by_identity(tuple(vars(x).values()), seen)
+    elif isinstance(x, tuple | list):
+        for item in x:
+            yield from _by_identity(item, seen)
+    elif isinstance(x, dict):
+        yield from _by_identity(tuple(x.values()), seen)
+
+
+class _Same:
+    """Equal to another one of the same object only."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x: Any):
+        self.x = x
+
+    def __eq__(self, other):
+        return isinstance(other, _Same) and self.x is other.x
+
+    def __hash__(self):
+        return id(self.x)
+
+
+class Unreadable(ValueError):
+    """A function reads something whose changes cannot be seen."""
+
+
+_LIBRARIES = tuple(
+    os.path.join(os.path.abspath(path), "")
+    for path in {
+        *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *(os.path.dirname(str(m.__file__)) for m in (jax, np, eqx)),
+        os.path.dirname(__file__),
+    }
+)
+_PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis))
+_UNREADABLE = (
+    collections.abc.Iterator,
+    io.IOBase,
+    random.Random,
+    np.random.Generator,
+    np.random.RandomState,
+)
+
+
+@functools.lru_cache(maxsize=4096)
+def _of_library(path: str) -> bool:
+    return path.startswith("<frozen") or os.path.abspath(path).startswith(_LIBRARIES)
+
+
+def _is_library(module: types.ModuleType | None) -> bool:
+    if module is None or module.__name__ == "__main__":
+        return False
+    path = getattr(module, "__file__", None)
+    return module.__name__.partition(".")[0] in sys.builtin_module_names or (
+        path is not None and _of_library(path)
+    )
+
+
+def _is_library_class(kind: type) -> bool:
+    return _is_library(sys.modules.get(kind.__module__))
+
+
+@functools.lru_cache(maxsize=4096)
+def _names(code: types.CodeType) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Globals that code reads, modules that it imports, and all its names, attributes too."""
+    found, imported, names = set(), set(), set(code.co_names)
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            found.add(instruction.argval)
+        elif instruction.opname == "IMPORT_NAME":
+            imported.add(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            inner = _names(constant)
+            for mine, theirs in zip((found, imported, names), inner, strict=True):
+                mine.update(theirs)
+    return tuple(sorted(found)), tuple(sorted(imported)), tuple(sorted(names))
+
+
+class _Reader:
+    """Reads values into hashable copies, each object once."""
+
+    def __init__(self, name: str):
+        self.name, self.numbers, self.kept = name, {}, []
+
+    def read(self, x: Any, where: str) -> Hashable:
+        if isinstance(x, _PLAIN):
+            return type(x), x
+        if isinstance(x, float | complex) and not isinstance(x, np.generic):
+            # By their digits: NaN is not equal to itself, and -0.0 is to 0.0.
+            return type(x), repr(x)
+        if jax_internals.is_traced(x):
+            return _Same(x)
+        if isinstance(x, jax.Array | np.ndarray | np.generic):
+            return self._array(x, where)
+        if id(x) in self.numbers:
+            return "again", self.numbers[id(x)]
+        self._keep(x)
+        if isinstance(x, tuple | list):
+            return type(x), tuple(self.read(item, f"{where}[{i}]") for i, item in enumerate(x))
+        if isinstance(x, dict):
+            items = ((self.read(k, where), self.read(v, f"{where}[{k!r}]")) for k, v in x.items())
+            return type(x), tuple(items)
+        if isinstance(x, set | frozenset):
+            return type(x), frozenset(self.read(item, where) for item in x)
+        if isinstance(x, types.ModuleType):
+            return "module", x.__name__
+        if isinstance(x, type):
+            return self._class(x, where)
+        return self._callable(x, where)
+
+    def _keep(self, x: Any) -> None:
+        # Alive as long as the reader, so that no other object takes its identity.
+        self.numbers[id(x)] = len(self.kept)
+        self.kept.append(x)
+
+    def _array(self, x: Any, where: str) -> Hashable:
+        if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+            x = jax.random.key_data(x)
+        values = np.asarray(x)
+        if values.dtype.hasobject:
+            raise self._unreadable(x, where)
+        digest = hashlib.blake2b(np.ascontiguousarray(values).data, digest_size=16).digest()
+        return type(x), values.dtype.str, values.shape, digest
+
+    def _callable(self, x: Any, where: str) -> Hashable:
+        if isinstance(x, types.FunctionType):
+            return self._function(x, where)
+        if isinstance(x, types.MethodType):
+            return self.read(x.__func__, where), self.read(x.__self__, where)
+        if isinstance(x, functools.partial):
+            return "partial", self.read((x.func, x.args, x.keywords), where)
+        if isinstance(x, types.BuiltinFunctionType):
+            bound = x.__self__
+            known = bound is None or isinstance(bound, types.ModuleType | type)
+            return x if known else (x.__name__, self.read(bound, where))
+        if isinstance(x, Function):
+            return self.read(x.function, where)
+        if callable(x) and hasattr(x, "__wrapped__") and _is_library_class(type(x)):
+            # `jax.jit`, `functools.cache` and their like keep what they have computed.
+            inner = Snapshot(_Reader(self.name).read(x.__wrapped__, where))
+            _same_as_before(x, inner)
+            return inner
+        return self._object(x, where)
+
+    def _function(self, x: types.FunctionType, where: str) -> Hashable:
+        code, library = x.__code__, _of_library(x.__code__.co_filename)
+        if library and x.__closure__ is None:
+            return x
+        cells = []
+        for name, cell in zip(code.co_freevars, x.__closure__ or (), strict=True):
+            try:
+                contents = cell.cell_contents
+            except ValueError:  # It has no value yet.
+                continue
+            try:
+                cells.append((name, self.read(contents, f"{where}{name}")))
+            except Unreadable:
+                if not library:
+                    raise
+                cells.append((name, _Same(contents)))
+        if library:
+            return code, tuple(cells), self.read((x.__defaults__, x.__kwdefaults__), where)
+        found, imported, names = _names(code)
+        known = x.__globals__
+        values = [(n, self._named(known[n], names, f"{where}{n}")) for n in found if n in known]
+        modules = [(n, self._named(sys.modules.get(n), names, n)) for n in imported]
+        rest = self.read((x.__defaults__, x.__kwdefaults__, vars(x)), where)
+        return code, tuple(cells), tuple(values), tuple(modules), rest
+
+    def _named(self, x: Any, names: tuple[str, ...], where: str) -> Hashable:
+        """A global; of a module that is no library's all that goes by one of the names."""
+        if not isinstance(x, types.ModuleType) or _is_library(x) or id(x) in self.numbers:
+            return self.read(x, where)
+        self._keep(x)
+        inside = vars(x)
+        return x.__name__, tuple(
+            (n, self._named(inside[n], names, f"{where}.{n}")) for n in names if n in inside
+        )
+
+    def _class(self, kind: type, where: str) -> Hashable:
+        if _is_library_class(kind):
+            return kind
+        parts = []
+        for base in kind.__mro__:
+            if _is_library_class(base):
+                continue
+            for name, value in vars(base).items():
+                for inner in ("__func__", "fget", "method", "__wrapped__"):
+                    value = getattr(value, inner, value)
+                is_value = isinstance(
+                    value, (*_PLAIN, float, np.ndarray, jax.Array, tuple, list, dict)
+                )
+                if isinstance(value, types.FunctionType) or (is_value and name[:2] != "__"):
+                    parts.append((name, self.read(value, f"{where}.{name}")))
+        return kind, tuple(parts)
+
+    def _object(self, x: Any, where: str) -> Hashable:
+        kind = type(x)
+        if isinstance(x, _UNREADABLE):
+            raise self._unreadable(x, where)
+        by_value = kind.__hash__ is not object.__hash__ and kind.__hash__ is not None
+        if by_value and _is_library_class(kind) and not isinstance(x, eqx.Module):
+            return x
+        values = dict(getattr(x, "__dict__", {}))
+        for base in kind.__mro__:
+            slots = vars(base).get("__slots__", ())
+            for name in (slots,) if isinstance(slots, str) else slots:
+                if hasattr(x, name) and name not in ("__dict__", "__weakref__"):
+                    values[name] = getattr(x, name)
+        if not values and (_is_library_class(kind) or not hasattr(x, "__dict__")):
+            if isinstance(x, np.ufunc):
+                return x
+            raise self._unreadable(x, where)
+        items = ((n, self.read(v, f"{where}.{n}")) for n, v in values.items())
+        return self.read(kind, where), tuple(items)
+
+    def _unreadable(self, x: Any, where: str) -> Unreadable:
+        return Unreadable(
+            f"{self.name} reads {where.lstrip('.') or 'itself'}, a {type(x).__name__}, whose "
+            "changes cannot be seen; a function may read numbers, arrays, and containers and "
+            "objects of them: make an array of its values beforehand, or pass what changes as a "
+            "field of an equinox.Module with __call__ or an argument of jax.tree_util.Partial."
+        )

@@ -1,0 +1,24 @@
+"""Rows that were not reached: NaN on purpose, which JAX_DEBUG_NANS shall not report as errors."""
+
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+T = TypeVar("T")
+
+
+def with_nan(rows: T, reached: Bool[Array, " n"]) -> T:
+    """Pytree of arrays (n, ...) with NaN in the rows that were not reached."""
+    with jax.debug_nans(False):
+        return _with_nan(rows, reached)
+
+
+@eqx.filter_jit
+def _with_nan(rows, reached):
+    def padded(x):
+        return jnp.where(reached.reshape(-1, *(1,) * (x.ndim - 1)), x, jnp.nan)
+
+    return jax.tree.map(padded, rows)

@@ -1,0 +1,213 @@
+"""What functions of users read: a change is seen or refused, and nothing is compiled in vain."""
+
+import functools
+import types
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lie_jax
+from lie_jax import callables, control
+from tests import mechanisms
+from tests.test_control import DT, MIDPOINT, START, ZERO, Cart, settle
+
+STEPS, STEP = 2, 0.05
+amplitude = 1.0
+TABLE = np.array([1.0, 0.0, 0.0])
+SETTINGS = types.ModuleType("settings")
+SETTINGS.amplitude = 1.0
+
+
+def push(t):
+    return jnp.stack([amplitude + 0.0 * t, 0.0 * t, 0.0 * t])
+
+
+def by_table(t):
+    return jnp.asarray(TABLE) + 0.0 * t
+
+
+def indirectly(t):
+    return push(t)
+
+
+def by_module(t):
+    return SETTINGS.amplitude * t
+
+
+class Push:
+    def __init__(self, amplitude):
+        self.amplitude = amplitude
+
+    def __call__(self, t):
+        return jnp.stack([self.amplitude + 0.0 * t, 0.0 * t, 0.0 * t])
+
+    def speed(self, mass):
+        return self.amplitude / mass
+
+
+def _assembled(force):
+    body = lie_jax.Body("b", 1.0, np.eye(3))
+    mechanism = lie_jax.Mechanism([body], forces=[lie_jax.PointForce("b", force)])
+    return lie_jax.assemble(mechanism, lie_jax.R3SO3())
+
+
+def _speed(system, state):
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=STEP, steps=STEPS)
+    return float(run.v[-1, 0]) / (STEP * STEPS)
+
+
+@pytest.fixture
+def compilations():
+    """Names of the programs that are compiled."""
+    names = []
+
+    def listen(event, *_, **details):
+        if "backend_compile" in event:
+            names.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield names
+    jax.monitoring.clear_event_listeners()
+
+
+def test_forces_see_globals_that_change(compilations, monkeypatch):
+    first = _assembled(push)
+    for value in (1.0, 2.0):
+        monkeypatch.setitem(globals(), "amplitude", value)
+        # A system that was assembled before sees the change, too.
+        for system, state in (first, _assembled(push)):
+            assert _speed(system, state) == pytest.approx(value)
+    # A value that was there before, and another function of the same code.
+    monkeypatch.setitem(globals(), "amplitude", 1.0)
+    same = types.FunctionType(push.__code__, globals(), push.__name__)
+    compilations.clear()
+    assert _speed(*first) == _speed(*_assembled(same)) == pytest.approx(1.0)
+    assert not compilations
+
+
+def test_forces_see_attributes_that_change():
+    push = Push(1.0)
+    system, state = _assembled(push)
+    for push.amplitude in (1.0, 4.0):
+        assert _speed(system, state) == pytest.approx(push.amplitude)
+
+
+def _changes(function, change):
+    before = callables.snapshot(function)
+    assert before == callables.snapshot(function)
+    assert hash(before) == hash(callables.snapshot(function))
+    change()
+    return before != callables.snapshot(function)
+
+
+def test_snapshots_see_all_that_a_function_reads(monkeypatch):
+    def set_global():
+        monkeypatch.setitem(globals(), "amplitude", amplitude + 1.0)
+
+    def closed(values):
+        return lambda t: sum(values) * t
+
+    def default(t, scale=TABLE):
+        return scale * t
+
+    def nested(t):
+        return jax.vmap(lambda x: amplitude * x)(t)
+
+    def change(target, key, value):
+        return lambda: target.__setitem__(key, value)
+
+    pusher, numbers, key = Push(1.0), [1.0, 2.0], {"key": jax.random.key(0)}
+    assert _changes(push, set_global)
+    assert _changes(indirectly, set_global)
+    assert _changes(nested, set_global)
+    assert _changes(by_module, lambda: setattr(SETTINGS, "amplitude", 3.0))
+    assert _changes(by_table, change(TABLE, 1, 5.0))
+    assert _changes(default, change(TABLE, 1, 6.0))
+    assert _changes(closed(numbers), change(numbers, 0, 7.0))
+    assert _changes(closed(numbers), change(numbers, 0, np.float64(7.0)))
+    assert _changes(closed(key), change(key, "key", jax.random.key(1)))
+    assert _changes(functools.partial(lambda a, t: a * t, numbers), change(numbers, 1, 8.0))
+    assert _changes(jax.vmap(pusher.speed), lambda: setattr(pusher, "amplitude", -0.0))
+    assert _changes(pusher, lambda: setattr(pusher, "amplitude", 0.0))
+    assert not _changes(lambda t: jnp.sin(t), set_global)
+
+
+def test_what_cannot_be_read_is_refused():
+    for hidden in (iter([1.0]), np.random.default_rng(0), (x for x in (1.0,)), object()):
+        with pytest.raises(ValueError, match=r"reads hidden, a .*cannot be seen.*equinox\.Module"):
+            lie_jax.PointForce("b", lambda t: (hidden, jnp.ones(3))[1])  # noqa: B023
+
+
+@jax.jit
+def compiled(t):
+    return push(t)
+
+
+class Law(eqx.Module):
+    scale: float
+
+    def __call__(self, t):
+        return self.scale * push(t)
+
+
+def test_code_that_jax_knows_by_identity_must_not_change(monkeypatch):
+    law = lie_jax.PointForce("b", Law(2.0))
+    callables.frozen(law)
+    callables.snapshot(compiled)
+    monkeypatch.setitem(globals(), "amplitude", -3.0)
+    with pytest.raises(ValueError, match=r"Law reads values that have changed.*must stay"):
+        callables.frozen(law)
+    with pytest.raises(ValueError, match=r"compiled reads values that have changed"):
+        callables.snapshot(compiled)
+
+
+def test_many_programs_of_one_function_are_told_of_once():
+    pusher = Push(0.0)
+    node = callables.watched(pusher)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for pusher.amplitude in map(float, range(20)):
+            callables.frozen(node)
+    (only,) = caught
+    assert "Push has read 9 different sets of values" in str(only.message)
+
+
+def test_equal_functions_are_not_stacked_for_one_may_change_later():
+    system, _ = mechanisms.two_bodies(lie_jax.R3SO3())
+    first, second = Push(1.0), Push(1.0)
+    bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in "ab"]
+    forces = [lie_jax.PointForce("a", first), lie_jax.PointForce("b", second)]
+    system, _ = lie_jax.assemble(lie_jax.Mechanism(bodies, forces=forces), lie_jax.R3SO3())
+    assert len(system.forces) == 2
+
+
+def test_sweeps_see_attributes_that_change(compilations):
+    push, masses = Push(1.0), jnp.asarray([1.0, 2.0])
+    for push.amplitude in (1.0, 3.0):
+        speeds = lie_jax.sweep(push.speed, masses, progress=False).results
+        np.testing.assert_array_equal(speeds, push.amplitude / masses)
+    compilations.clear()
+    lie_jax.sweep(Push(3.0).speed, masses, progress=False)
+    assert not compilations
+
+
+weight = 1.0
+
+
+def weighted(t, q, v, u):
+    return weight * jnp.sum(u**2) + jnp.sum(q**2)
+
+
+def test_costs_see_globals_that_change(monkeypatch):
+    def first_input():
+        best = control.ilqr(Cart(), MIDPOINT, START, ZERO, dt=DT, running=weighted, final=settle)
+        return float(best.inputs[0, 0])
+
+    light = first_input()
+    monkeypatch.setitem(globals(), "weight", 100.0)
+    # A hundred times the price, less than half the input.
+    assert abs(first_input()) < 0.5 * abs(light)
