@@ -21,7 +21,7 @@ class Options(NamedTuple):
     """What a simulation is asked for beside system, integrator, state and step size."""
 
     steps: int
-    inputs: Array | None
+    inputs: ArrayLike | None
     save_every: int = 1
     checkpoint: int | None = None
     progress: bool = False

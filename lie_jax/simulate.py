@@ -2,7 +2,7 @@
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import (
     adaptive_steps,
@@ -35,7 +35,7 @@ def simulate(
     *,
     dt: float | Float[Array, ""],
     steps: int,
-    inputs: Float[Array, "steps nu"] | None = None,
+    inputs: Float[ArrayLike, "steps nu"] | None = None,
     save_every: int = 1,
     checkpoint: int | None = None,
     throw: bool = True,
@@ -94,6 +94,7 @@ def simulate(
     checkpoint = None if checkpoint is None else int(checkpoint)
     start = state.state if isinstance(state, Restart) else state
     dt = jnp.asarray(dt, start.q.dtype)
+    inputs = None if inputs is None else jnp.asarray(inputs)
     blocks = adjoints.blocks(adjoint, checkpoint, steps)
     if adaptive is None:
         schedule = fixed_steps.Schedule(steps, save_every, blocks)
