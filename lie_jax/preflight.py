@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks, fixed_steps, memory, redundancy
 from lie_jax.adjoints import ADJOINTS
