@@ -30,6 +30,16 @@ ROUNDING = 1e-9
 DRIFT = 1e-9
 
 
+class Constraints(NamedTuple):
+    """What absolute coordinates tell besides: of the joints, and momenta."""
+
+    values: Any
+    rates: Any
+    accelerations: Any
+    reactions: Any
+    momenta: Any
+
+
 class Found(NamedTuple):
     """What a system says about an instant; time derivatives belong to its accelerations."""
 
@@ -39,39 +49,36 @@ class Found(NamedTuple):
     kinetic_rate: Any
     potential: Any
     potential_rate: Any
-    momenta: Any
-    constraint: Any
-    constraint_rate: Any
-    constraint_acceleration: Any
-    reactions: Any
+    constraints: Any
 
 
 @eqx.filter_jit
 def found(systems, states, inputs, virtual) -> Found:
-    """Of systems that differ in numbers; `potential_rate` along virtual velocities (if given)."""
+    """Of systems that differ in numbers; with virtual velocities the rate of the potential is
+    along these, and `constraints` are there.
+    """
 
     def at(system, state, u, virtual):
         q, v, t = state.q, state.v, jnp.zeros(())
-        reactions = {}
+        now, lift = (q, v), system.space.lift
         if virtual is None:
-            acceleration = system.acceleration(t, q, v, u)
+            acceleration, constraints, virtual = system.acceleration(t, q, v, u), None, v
         else:
             acceleration, multipliers = accelerations_and_multipliers(system, t, q, v, u)
-            reactions = system.reactions(t, q, multipliers)
-        lift = system.space.lift
-        now, rates = (q, v), (lift(q, v), acceleration)
-        twists, twist_rates = jax.jvp(system.twists, now, rates)
-        kinetic, kinetic_rate = jax.jvp(system.kinetic_energy, now, rates)
-        along = v if virtual is None else virtual
-        potential, potential_rate = jax.jvp(system.potential_energy, (q,), (lift(q, along),))
-        constraint_rate, constraint_acceleration = jax.jvp(
-            system.constraint_rate, (t, q, v), (jnp.ones(()), *rates)
-        )
+            rates = jnp.ones(()), lift(q, v), acceleration
+            constraints = Constraints(
+                system.constraint(t, q),
+                *jax.jvp(system.constraint_rate, (t, q, v), rates),
+                list(system.reactions(t, q, multipliers).values()),
+                system.momentum(q, v),
+            )
+        rates = lift(q, v), acceleration
         return Found(
-            twists, twist_rates, kinetic, kinetic_rate, potential, potential_rate,
-            system.momentum(q, v), system.constraint(t, q), constraint_rate,
-            constraint_acceleration, list(reactions.values()),
-        )  # fmt: skip
+            *jax.jvp(system.twists, now, rates),
+            *jax.jvp(system.kinetic_energy, now, rates),
+            *jax.jvp(system.potential_energy, (q,), (lift(q, virtual),)),
+            constraints,
+        )
 
     return eqx.filter_vmap(at)(systems, states, inputs, virtual)
 
@@ -132,9 +139,14 @@ def check_state(drawn: Drawn, own: Found):
     reach = 10.0 + np.max(np.abs(drawn.positions)) / length
     close("kinetic energy", own.kinetic, kinetic, energy + kinetic)
     close("potential energy", own.potential, drawn.potential(), energy * reach * 100)
-    close("momentum", own.momenta[0] / (mass * length / time), linear / (mass * length / time), 100)
     close(
-        "angular momentum", own.momenta[1] * time / (mass * length**2),
+        "momentum",
+        own.constraints.momenta[0] / (mass * length / time),
+        linear / (mass * length / time),
+        100,
+    )
+    close(
+        "angular momentum", own.constraints.momenta[1] * time / (mass * length**2),
         angular * time / (mass * length**2), 100 * reach,
     )  # fmt: skip
 
@@ -145,10 +157,14 @@ def check_constraints(drawn: Drawn, own: Found):
     # Rows are lengths or angles.
     scale = max(length, 1.0) * (10.0 + np.max(np.abs(drawn.positions)) / length)
     rates = 10.0 * scale * (1.0 + np.max(np.abs(own.twist_rates)) / max(length, 1.0))
-    close("constraints", own.constraint, 0.0, scale)
-    close("constraint rates", own.constraint_rate, 0.0, scale / time * 10.0)
+    close("constraints", own.constraints.values, 0.0, scale)
+    close("constraint rates", own.constraints.rates, 0.0, scale / time * 10.0)
     close(
-        "constraint accelerations", own.constraint_acceleration, 0.0, rates * (1 + time**-2), DRIFT
+        "constraint accelerations",
+        own.constraints.accelerations,
+        0.0,
+        rates * (1 + time**-2),
+        DRIFT,
     )
 
 
@@ -175,7 +191,7 @@ def check_virtual_power(drawn: Drawn, own: Found, flat, elements):
     terms += [-law.power(v, w) for law in drawn.laws]
     terms.append(own.potential_rate)
     for element, joint, (force, torque) in zip(
-        elements, drawn.mechanism.joints, own.reactions, strict=True
+        elements, drawn.mechanism.joints, own.constraints.reactions, strict=True
     ):
         parent, child = element.parent, element.child
         if element.kind is lie_jax.GearJoint:
