@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, ArrayLike
 
 from lie_jax import algebra, checks, fingerprints, fixed_steps, memory, redundancy
 from lie_jax.adjoints import ADJOINTS
@@ -21,7 +21,7 @@ class Options(NamedTuple):
     """What a simulation is asked for beside system, integrator, state and step size."""
 
     steps: int
-    inputs: Array | None
+    inputs: ArrayLike | None
     save_every: int = 1
     checkpoint: int | None = None
     progress: bool = False

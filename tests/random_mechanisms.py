@@ -589,7 +589,11 @@ def structure(seed: int) -> Structure:
     rng = np.random.default_rng([seed, 0])
     n = int(rng.choice([1, 2, 3, 4, 6], p=[0.15, 0.25, 0.25, 0.2, 0.15]))
     joints: list[Element] = []
-    for child in range(n):
+    if geared := seed % 10 == 8:
+        # Wheels on the ground are rare otherwise.
+        n = max(n, 2)
+        joints = [Element(lie_jax.RevoluteJoint, GROUND, child) for child in range(2)]
+    for child in range(2 if geared else 0, n):
         if child == 0:
             parent = GROUND if rng.uniform() < 0.6 else None
         else:
@@ -603,7 +607,7 @@ def structure(seed: int) -> Structure:
     base = base if _mobility(base)[1] else base._replace(joints=())
     for _ in range(int(rng.choice([0, 1, 2], p=[0.5, 0.3, 0.2]))):
         base = _with_joint(base, _random_closer(rng, base))
-    if rng.uniform() < 0.4:
+    if geared or rng.uniform() < 0.4:
         base = _with_joint(base, _random_gear(rng, base))
     hinges = [k for k, own in enumerate(base.joints) if own.kind in HINGES]
     if hinges and rng.uniform() < 0.15:

@@ -58,8 +58,8 @@ def _forest():
     )
 
 
-def _sprung():
-    """Three bodies without a joint."""
+def _sprung(*joints):
+    """Three bodies in a row of springs."""
     rng = np.random.default_rng(2)
     names = "abc"
     bodies = [lie_jax.Body(n, 1.5, np.eye(3), position=rng.normal(size=3)) for n in names]
@@ -67,7 +67,7 @@ def _sprung():
         lie_jax.LinearSpringDamper(*pair, 90.0, 4.0, 0.7, (0.1, 0.2, 0.3), (0.0, 0.3, 0.1))
         for pair in itertools.pairwise(("ground", *names))
     ]
-    return lie_jax.Mechanism(bodies, [], springs)
+    return lie_jax.Mechanism(bodies, joints, springs)
 
 
 CASES = {
@@ -75,6 +75,13 @@ CASES = {
     "balls, SE3": lambda: chain.build(lie_jax.SE3(chart="cayley"), n=9),
     "hinges, SE3": lambda: chain.build(lie_jax.SE3(), n=9, joint="revolute"),
     "springs alone": lambda: lie_jax.assemble(_sprung(), lie_jax.SE3()),
+    # A body whose parent is one by its spring, not by its joint.
+    "springs between joints of the ground": lambda: lie_jax.assemble(
+        _sprung(
+            lie_jax.SphericalJoint("ground", "a"), lie_jax.RevoluteJoint("c", "ground", (0, 0, 1))
+        ),
+        lie_jax.R3SO3(),
+    ),
     "forest, R3SO3": lambda: lie_jax.assemble(_forest(), lie_jax.R3SO3()),
     "forest, unified velocities": lambda: lie_jax.assemble(_forest(), lie_jax.UnifiedVelocity()),
 }

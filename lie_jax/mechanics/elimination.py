@@ -22,13 +22,15 @@ class Order(NamedTuple):
     """A forest of the bodies, and which joint ties a body to its parent or to the ground.
 
     Joints are counted group by group. joints: that of each body, -1 for none; slots: the place of
-    the body among the joint's two; rows: the largest number of constraints of a joint; multipliers:
-    the numbers of the multipliers of each body's joint, -1 where it has fewer than `rows`.
+    the body among the joint's two; others: the body at the joint's other end, -1 for the ground;
+    rows: the largest number of constraints of a joint; multipliers: the numbers of the multipliers
+    of each body's joint, -1 where it has fewer than `rows`.
     """
 
     forest: Forest
     joints: tuple[int, ...]
     slots: tuple[int, ...]
+    others: tuple[int, ...]
     rows: int
     multipliers: tuple[int, ...]
 
@@ -40,12 +42,13 @@ class Order(NamedTuple):
         )
 
     def parents(self, count: int) -> tuple[int, ...]:
-        """The same of the parent, -1 for the ground."""
+        """The same of the parent, -1 where the joint ties the body to the ground.
+
+        A parent may be one by a force alone.
+        """
         return tuple(
-            -1 if joint < 0 or parent < 0 else (1 - slot) * count + joint
-            for joint, slot, parent in zip(
-                self.joints, self.slots, self.forest.parent_of, strict=True
-            )
+            -1 if joint < 0 or other < 0 else (1 - slot) * count + joint
+            for joint, slot, other in zip(self.joints, self.slots, self.others, strict=True)
         )
 
 
@@ -125,7 +128,7 @@ def _forest(n: int, edges: set[tuple[int, int]], bases: list[int]) -> Forest:
 
 
 def _tied(n: int, forest: Forest, ends: list[tuple[int, ...]], rows: list[int]) -> Order | None:
-    joints, slots = [-1] * n, [0] * n
+    joints, slots, others = [-1] * n, [0] * n, [-1] * n
     parent = forest.parent_of
     for k, pair in enumerate(ends):
         # The body of a joint that is farther from the root; the ground's joints belong to theirs.
@@ -135,12 +138,13 @@ def _tied(n: int, forest: Forest, ends: list[tuple[int, ...]], rows: list[int]) 
             # Tied twice: to its parent, and to the ground behind a force.
             return None
         joints[body], slots[body] = k, slot
+        others[body] = pair[1 - slot] if pair[1 - slot] < n else -1
     most = max(rows, default=0)
     first = [sum(rows[:k]) for k in range(1)]
     for size in rows:
         first.append(first[-1] + size)
     numbers = [first[k] + i if k >= 0 and i < rows[k] else -1 for k in joints for i in range(most)]
-    return Order(forest, tuple(joints), tuple(slots), most, tuple(numbers))
+    return Order(forest, tuple(joints), tuple(slots), tuple(others), most, tuple(numbers))
 
 
 class _Sets:
