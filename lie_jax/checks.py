@@ -57,9 +57,9 @@ def real(name: str, value: Any) -> None:
         dtype = getattr(value, "dtype", None)
         found = f"is {reprlib.repr(value)}" if dtype is None else f"has dtype {dtype}"
         raise ValueError(
-            f"{name} {found}; it must be made of real numbers in single or double precision, "
-            "integers or floats: give a number, or an array or lists of equal length of them "
-            "(no text, None, True or complex number)."
+            f"{name} {found}; it must be made of real numbers (integers, or floats in single or "
+            "double precision): give a number, an array, or lists of equal length (no text, None, "
+            "True or complex number)."
         )
 
 

@@ -265,6 +265,8 @@ def rows_at(
     `trajectory.q[rows]`. Raises `ValueError` for times that do not increase, that lie outside of
     the run or between its instants.
     """
+    checks.real("rows_at(times=)", times)
+    checks.positive("rows_at(dt=)", dt, "s")
     given = np.asarray(times, float)
     interval, last = float(dt) * save_every, steps // save_every
     if given.ndim != 1 or not np.all(np.isfinite(given)) or np.any(np.diff(given) <= 0.0):

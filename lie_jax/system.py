@@ -373,8 +373,13 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
     change in the kinetic-energy norm. `t` is the time in seconds. Returns a `State`;
     differentiable. Raises `ValueError` if the constraints do not hold after it, because they
     contradict each other or cannot be reached from there (not inside JAX transformations, where the
-    result then violates them).
+    result then violates them), and for anything else than a system and a state.
     """
+    if not isinstance(system, AbstractSystem) or not isinstance(state, State):
+        raise ValueError(
+            f"lie_jax.project takes a system and a State, and was given a {type(system).__name__} "
+            f"and a {type(state).__name__}: pass both as lie_jax.assemble returns them."
+        )
     if not system.nc:
         return state
     projected = _project(system, state, jnp.asarray(t, state.q.dtype))

@@ -242,7 +242,10 @@ WRONG_TYPES = {
     "rho_inf is text": (lambda: lie_jax.GeneralizedAlpha("0.9"), "'0.9'", "one number"),
     "method": (lambda: _fit(method="lm"), "'lm'", "Optax", "optax.adam"),
     "a joint among the bodies": (
-        lambda: lie_jax.Mechanism([lie_jax.SphericalJoint("a", "b")]), "bodies=", "must be a Body"),
+        lambda: lie_jax.Mechanism([lie_jax.SphericalJoint("a", "b")]), "bodies=", "joints="),
+    "project of nothing": (lambda: lie_jax.project(_top()[0], None), "a NoneType", "assemble"),
+    "times of samples as text": (
+        lambda: lie_jax.rows_at("0.1", dt=0.1, steps=3), "rows_at(times=) is '0.1'"),
     "formulation": (
         lambda: lie_jax.assemble(lie_jax.Mechanism([_body()]), "SE3"), "'SE3'", "lie_jax.R3SO3()"),
     "steps not integer": (lambda: _simulate(*_top(), steps=1e3), "1000.0", "integer"),

@@ -82,6 +82,7 @@ def limited(name: str, inputs: Any, limits: Any) -> tuple[Array, Array]:
             f"arrays ({nu},)."
         )
     for side, value in zip(("lower", "upper"), limits, strict=True):
+        checks.real(f"{name}(limits=): {side}", value)
         if np.shape(value) not in ((), (nu,)):
             raise ValueError(
                 f"{name}(limits=): {side} has shape {np.shape(value)}; it must be one number or "

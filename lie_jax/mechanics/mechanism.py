@@ -12,8 +12,10 @@ from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.forces import AbstractForce
 from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint
 
+_KINDS = {"bodies": Body, "joints": AbstractJoint, "forces": AbstractForce}
 
-def _members(kind: type, field: str):
+
+def _members(field: str):
     def convert(values: Iterable[Any]) -> tuple:
         if not isinstance(values, Iterable):
             raise ValueError(
@@ -22,9 +24,11 @@ def _members(kind: type, field: str):
             )
         members = tuple(values)
         for member in members:
-            if not isinstance(member, kind):
+            if not isinstance(member, _KINDS[field]):
+                homes = [home for home, kind in _KINDS.items() if isinstance(member, kind)]
+                fix = f"it belongs in {homes[0]}=" if homes else f"give {field} of lie_jax"
                 raise ValueError(
-                    f"Mechanism({field}=) holds {member!r}; every member must be a {kind.__name__}."
+                    f"Mechanism({field}=) holds {member!r}; it must hold {field} alone: {fix}."
                 )
         return members
 
@@ -42,13 +46,9 @@ class Mechanism(eqx.Module):
     or if a joint connects a body with itself.
     """
 
-    bodies: tuple[Body, ...] = eqx.field(converter=_members(Body, "bodies"))
-    joints: tuple[AbstractJoint, ...] = eqx.field(
-        converter=_members(AbstractJoint, "joints"), default=()
-    )
-    forces: tuple[AbstractForce, ...] = eqx.field(
-        converter=_members(AbstractForce, "forces"), default=()
-    )
+    bodies: tuple[Body, ...] = eqx.field(converter=_members("bodies"))
+    joints: tuple[AbstractJoint, ...] = eqx.field(converter=_members("joints"), default=())
+    forces: tuple[AbstractForce, ...] = eqx.field(converter=_members("forces"), default=())
     gravity: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, -9.81))
 
     def __check_init__(self):
