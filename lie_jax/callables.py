@@ -23,6 +23,7 @@ from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import jax_internals
@@ -65,6 +66,7 @@ class Function:
         self.function, self.frozen = function, frozen
 
     def __call__(self, *args: Any) -> Any:
+        """What the function returns."""
         return self.function(*args)
 
     def __repr__(self):
@@ -106,7 +108,7 @@ class _Static:
         return hash(self.snapshot)
 
 
-def watched(function: Callable) -> Callable:
+def watched(function: Any) -> Any:
     """A plain function as a `Function`; modules and `Partial`s hold parameters and stay.
 
     Raises `ValueError` for a function that reads what cannot be read.
@@ -332,7 +334,7 @@ class _Reader:
         self.kept.append(x)
 
     def _array(self, x: Any, where: str) -> Hashable:
-        if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
             x = jax.random.key_data(x)
         values = np.asarray(x)
         if values.dtype.hasobject:
@@ -355,7 +357,7 @@ class _Reader:
             return self.read(x.function, where)
         if callable(x) and hasattr(x, "__wrapped__") and _is_library_class(type(x)):
             # `jax.jit`, `functools.cache` and their like keep what they have computed.
-            inner = Snapshot(_Reader(self.name).read(x.__wrapped__, where))
+            inner = Snapshot(_Reader(self.name).read(getattr(x, "__wrapped__"), where))  # noqa: B009
             _same_as_before(x, inner)
             return inner
         return self._object(x, where)

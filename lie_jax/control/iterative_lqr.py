@@ -66,7 +66,7 @@ def ilqr(
     - `inputs`: (steps, nu), the first guess, within the limits.
     - `running(t, q, v, u)`: cost per second, taken at the start of each step. `final(q, v)`: cost
       of the last state. Both smooth. A function with parameters is an `equinox.Module` or a
-      `jax.tree_util.Partial`; a new `lambda` is compiled for anew.
+      `jax.tree_util.Partial`; other values that a function reads are compiled for anew.
     - `end(q, v)`: an array that must be zero at the last state, such as
       `system.space.inverse_retract(target, q)`. It is met by an augmented Lagrangian, without the
       bias of a penalty.

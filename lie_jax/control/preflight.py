@@ -45,8 +45,8 @@ def problem(
     lower, upper = limited(name, inputs, limits)
     dtype = state.q.dtype
     # What is no function is refused by the check of what it returns.
-    costs = (callables.watched(cost) if callable(cost) else cost for cost in costs)
-    result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *costs)
+    functions = [callables.watched(cost) if callable(cost) else cost for cost in costs]
+    result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *functions)
     _check_costs(name, result, shape[1])
     return callables.frozen(result)
 
