@@ -19,8 +19,8 @@ import lie_jax
 from tests.mechanisms import inertia
 
 GROUND = -1
-# Most joint angles (rad) from the orientation of a joint or spring on: differences of two of them
-# stay within half a turn, so that every way to count turns gives the same angle.
+# Largest angle (rad) of a joint or spring from its orientation on: differences of two stay within
+# half a turn, so that every way to count turns gives the same angle.
 LARGEST_ANGLE = 1.5
 TREE_JOINTS = (
     lie_jax.SphericalJoint,
@@ -167,7 +167,6 @@ class Drawn(NamedTuple):
     rows: np.ndarray
     rates: np.ndarray
     laws: tuple[Law, ...]
-    places: tuple[np.ndarray, ...]
     inputs: np.ndarray
     size: Size
 
@@ -278,7 +277,7 @@ def _draw_joint(rng, space: _Space, element: Element, before: list[_Joint]) -> _
     if element.joint is not None:
         a = before[element.joint].axis
         x = before[element.joint].place + along[0] * a
-    across, beyond = np.cross(a, b) / np.linalg.norm(np.cross(a, b)), np.empty(3)
+    across = np.cross(a, b) / np.linalg.norm(np.cross(a, b))
     beyond = np.cross(a, across)
     relative, end = space.relative(parent, child), x
     names = _name(parent), _name(child)
@@ -298,7 +297,6 @@ def _draw_joint(rng, space: _Space, element: Element, before: list[_Joint]) -> _
         end = x + slide
         numbers["length"] = np.linalg.norm(slide)
     if kind is lie_jax.GearJoint:
-        # The parent's hinge and the child's are the two joints before last on the ground.
         one, two = (before[k] for k in _hinges_on_ground(before, parent, child))
         ratio = float(rng.uniform(0.5, 2.0) * rng.choice([-1.0, 1.0]))
         joint = kind(*names, space.axis(parent, one.axis), space.axis(child, two.axis), ratio)
@@ -306,9 +304,8 @@ def _draw_joint(rng, space: _Space, element: Element, before: list[_Joint]) -> _
         row[child, 3:], row[parent, 3:] = two.axis, -ratio * one.axis
         return _Joint(joint, [row], [0.0], None, x)
     if kind is lie_jax.RevoluteDriver:
-        numbers["axis"] = own
-        wanted = Signal(0.0, rng.uniform(0.1, 0.5), rng.uniform(0.5, 2.0) / space.size.time)
-        wanted = eqx.tree_at(lambda s: s.offset, wanted, angle - wanted.start[0])
+        amplitude, frequency = rng.uniform(0.1, 0.5), rng.uniform(0.5, 2.0) / space.size.time
+        wanted = Signal(angle - Signal(0.0, amplitude, frequency).start[0], amplitude, frequency)
         joint = kind(*names, own, wanted, orientation=_quaternion(_about(own, -angle) @ relative))
         return _Joint(joint, [_row(space, parent, child, torque=a)], [wanted.start[1]], a, x)
     if kind is lie_jax.RollingDisc:
@@ -407,12 +404,7 @@ def _draw_force(
             0.5 * k * stiffness * stretch**2,
         )
     if kind is lie_jax.CartesianSpringDamper:
-        # Alike along all axes where the mechanism is turned.
-        ks, ds = (
-            (np.full(3, k), np.full(3, d))
-            if element.variant < 0
-            else (rng.uniform(0.5, 3.0, 3), rng.uniform(0.1, 1.0, 3))
-        )
+        ks, ds = rng.uniform(0.5, 3.0, 3), damped * rng.uniform(0.1, 1.0, 3)
         offset = space.turn @ rng.normal(size=3) * length
         own = kind(*names, ks * stiffness, ds * damping, offset=offset, **points)
         return own, Law(
@@ -557,7 +549,7 @@ def draw(
     wanted = rng.normal(size=(n, 2, 3)) @ turn.T * np.asarray([length, 1.0])[:, None] / time
     drawn = Drawn(
         None, order, space.rotations, space.positions, wanted.reshape(n, 6), rows, rates,
-        tuple(law for _, law in forces), tuple(joint.place for joint in joints), inputs, size,
+        tuple(law for _, law in forces), inputs, size,
     )  # fmt: skip
     velocities = drawn.admissible(drawn.velocities)
     if np.any(rates):
