@@ -94,7 +94,7 @@ def test_what_fails_is_marked():
             "several": jnp.where((i == 4) & (jnp.arange(2) == 1), jnp.inf, 1.0),
             # What a trajectory does not fill is NaN in it, which is no failure.
             "statistics": lie_jax.trajectory.Statistics(
-                i, i, i, nothing[0], nothing[0], nothing, i
+                i, i, i, nothing[0], nothing[0], nothing, i, nothing[0]
             ),
             "flag": i > 2,
             "count": i,
@@ -138,9 +138,11 @@ def test_batches_that_fit_are_chosen(monkeypatch):
     )
 
     traces = []
+    # A list that the function itself appends to would be a value that it reads.
+    judged = sweep_batches.judged
+    monkeypatch.setattr(sweep_batches, "judged", lambda fn, x: traces.append(x) or judged(fn, x))
 
     def fn(x):
-        traces.append(x)
         return jnp.full(1000, x)
 
     variants = np.arange(100.0)
