@@ -183,7 +183,10 @@ def _prior(where: str, entry: Any, transform: Callable, value: Array) -> Callabl
     if entry is None:
         return lambda _: jnp.zeros(0, value.dtype)
     if not isinstance(entry, tuple | list) or len(entry) != 2:
-        raise ValueError(f"{where} is {entry!r}; it must be a pair (mean, standard deviation).")
+        raise ValueError(
+            f"{where} is {entry!r}; it must be a pair (mean, standard deviation): "
+            "give for example (1.0, 0.1)."
+        )
     checks.real(f"{where}: the mean", entry[0])
     checks.real(f"{where}: the standard deviation", entry[1])
     mean = jnp.asarray(entry[0], value.dtype)

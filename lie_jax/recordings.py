@@ -1,6 +1,7 @@
 """Recordings for `identify` and `monte_carlo`: how they are compared, their noise and gaps."""
 
 import itertools
+import reprlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -271,8 +272,8 @@ def rows_at(
     interval, last = float(dt) * save_every, steps // save_every
     if given.ndim != 1 or not np.all(np.isfinite(given)) or np.any(np.diff(given) <= 0.0):
         raise ValueError(
-            f"rows_at(times=) has shape {given.shape}; it must be one row of finite times that "
-            "increase: sort them and leave out the missing ones."
+            f"rows_at(times=) is {reprlib.repr(given.tolist())}; it must be one row of finite "
+            "times, each later than the one before: sort them and leave out the missing ones."
         )
     rows = np.rint(given / interval)
     off = np.abs(given / interval - rows)

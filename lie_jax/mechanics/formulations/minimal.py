@@ -421,7 +421,8 @@ def _refuse_idle_massless(mechanism: Mechanism, tree: Tree) -> None:
         if i in massless and (floats or slot not in carrying):
             raise ValueError(
                 f"Body({mechanism.bodies[i].name!r}) has no mass, and "
-                f"{'floats' if floats else 'carries none'}; a massless body must stand between a "
+                f"{'no joint holds it' if floats else 'carries no body with mass'}; a massless "
+                "body must stand between a "
                 "joint that holds it and one that carries a body with mass: give it mass and "
                 "inertia, or leave it out."
             )
