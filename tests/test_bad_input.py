@@ -147,7 +147,7 @@ CASES = {
         lambda: _fit(predict=lambda p: p["a"] * TEN, start={"a": 1.0}, prior={"b": (1, 2)}),
         "'b'", "'a'"),
     "prior without noise": (
-        lambda: _fit(prior=(1.0, 1.0), noise=None), "prior", "without noise=", "state it"),
+        lambda: _fit(prior=(1.0, 1.0), noise=None), "prior", "without noise=", "give noise="),
     "prior without deviation": (lambda: _fit(prior=2.0), "2.0", "(mean, standard deviation)"),
     "prior's mean": (lambda: _fit(prior=(np.ones(2), 1.0)), "the mean", "(2,)", "()"),
     "prior's deviation": (lambda: _fit(prior=(1.0, 0.0)), "0.0", "must be positive"),
@@ -243,7 +243,7 @@ WRONG_TYPES = {
     "method": (lambda: _fit(method="lm"), "'lm'", "Optax", "optax.adam"),
     "a joint among the bodies": (
         lambda: lie_jax.Mechanism([lie_jax.SphericalJoint("a", "b")]), "bodies=", "joints="),
-    "project of nothing": (lambda: lie_jax.project(_top()[0], None), "a NoneType", "assemble"),
+    "project of nothing": (lambda: lie_jax.project(_top()[0], None), "and NoneType", "assemble"),
     "times of samples as text": (
         lambda: lie_jax.rows_at("0.1", dt=0.1, steps=3), "rows_at(times=) is '0.1'"),
     "formulation": (
@@ -300,7 +300,20 @@ WRONG_TYPES = {
     "adaptive that is none": (lambda: _adaptive(adaptive=1e-8), "1e-08", "lie_jax.Adaptive"),
     "adaptive inputs": (lambda: _adaptive(inputs=np.ones((10, 1))), "inputs", "depend on time"),
     "adaptive with save_every": (lambda: _adaptive(save_every=5), "save_every", "times="),
-    "integrator": (lambda: _simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK"),
+    "integrator": (
+        lambda: _simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK", "order"),
+    "save without a path": (
+        lambda: lie_jax.io.save(_top()[1], "top.nc"), "io.save(path=)", "type State", "order"),
+    "load without a path": (lambda: lie_jax.io.load(None), "io.load(path=)", "type NoneType"),
+    "body in the place of its name": (
+        lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("ground", None)]),
+        "SphericalJoint('ground', None)", "name of a body", "in quotes"),
+    "infinite armature": (
+        lambda: lie_jax.RevoluteJoint("ground", "b", EYE[2], armature=np.inf), "armature is inf",
+        "finite and not negative"),
+    "traced steps": (
+        lambda: jax.jit(lambda n: _simulate(*_top(), steps=n).q)(3), "simulate(steps=) is traced",
+        "static_argnames="),
 }  # fmt: skip
 
 

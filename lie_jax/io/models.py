@@ -104,7 +104,7 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
         ) from error
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    found = _imported(_File(model, data, mujoco), is_urdf)
+    found = _imported(path, _File(model, data, mujoco), is_urdf)
     ignored = found.ignored | ({"collision shapes of": shapes} if shapes else {})
     if ignored:
         warnings.warn(unsupported.message(path.name, ignored), stacklevel=2)
@@ -226,15 +226,15 @@ class _Place(NamedTuple):
     orientation: np.ndarray
 
 
-def _imported(file: _File, is_urdf: bool) -> ImportedModel:
+def _imported(path: Path, file: _File, is_urdf: bool) -> ImportedModel:
     model, bodies, places = file.model, [], {}
     for body in file.moving():
         bodies += _bodies(file, body)
         places |= dict(_places(file, body))
     if not bodies:
         raise ValueError(
-            "import_model(path=) is a file in which nothing moves; it must have a joint: set "
-            "floating_base=True if it is the URDF file of a free robot."
+            f"import_model(path=) is {str(path)!r}, in which nothing moves; it must have a joint: "
+            "set floating_base=True if it is the URDF file of a free robot."
         )
     forces = [force for joint in places for force in _passive(file, joint, places[joint])]
     motors, actuators = _motors(file, places, every_joint=is_urdf)
