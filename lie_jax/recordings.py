@@ -268,6 +268,8 @@ def rows_at(
     """
     checks.real("rows_at(times=)", times)
     checks.positive("rows_at(dt=)", dt, "s")
+    checks.positive_integer("rows_at(steps=)", steps, "the number of steps")
+    checks.positive_integer("rows_at(save_every=)", save_every, "steps between saved instants")
     given = np.asarray(times, float)
     interval, last = float(dt) * save_every, steps // save_every
     if given.ndim != 1 or not np.all(np.isfinite(given)) or np.any(np.diff(given) <= 0.0):

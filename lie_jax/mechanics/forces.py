@@ -117,15 +117,7 @@ def as_signal(value: Any) -> Any:
 
 def _signal(function: Callable) -> Callable:
     time = jnp.asarray(0.0)
-    try:
-        converted = eqx.filter_closure_convert(function, time)
-    except TypeError as error:  # JAX's errors of tracing are of this type, too.
-        error.add_note(
-            "lie_jax calls a function of the time with one argument, the time in s, which JAX "
-            "traces: compute with jax.numpy, and choose with jnp.where in place of `if`."
-        )
-        raise
-    used, rest = eqx.partition(converted, eqx.is_array)
+    used, rest = eqx.partition(eqx.filter_closure_convert(function, time), eqx.is_array)
     if not checks.traced(used):
         return callables.watched(function)
     # What is being differentiated, batched or compiled around it becomes a parameter, too.
@@ -146,7 +138,15 @@ def check_signal(where: str, value: Any, shape: tuple[int, ...], unit: str) -> N
     """Raise unless the value, or what it returns as a function of the time, has this shape."""
     if callable(value):
         # A weakly typed time goes with parameters of either precision.
-        where, value = f"{where}(t)", jax.eval_shape(value, jnp.asarray(0.0))
+        try:
+            value = jax.eval_shape(value, jnp.asarray(0.0))
+        except TypeError as error:  # JAX's errors of tracing are of this type, too.
+            error.add_note(
+                f"{where} is called with one argument, the time (s), which JAX traces: compute "
+                "with jax.numpy, and take jnp.where in the place of `if`."
+            )
+            raise
+        where = f"{where}(t)"
         if not hasattr(value, "shape"):
             raise ValueError(
                 f"{where} is of type {type(value).__name__}; it must be one array of shape "
