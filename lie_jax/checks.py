@@ -108,6 +108,11 @@ def shape(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> Non
         )
 
 
+def instant(name: str, value: Any, size: int) -> None:
+    """Raise unless q or v is that of one instant: rows of a trajectory could pass for it."""
+    shape(name, value, (size,), "one instant of this system; use jax.vmap for a trajectory")
+
+
 def trailing(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> None:
     """Raise unless the last axes of an array have the expected sizes."""
     real(name, value)

@@ -53,6 +53,11 @@ def _unreachable():
     return lie_jax.assemble(lie_jax.Mechanism([_body()], joints), lie_jax.R3SO3())
 
 
+def _pendulum():
+    joints = [lie_jax.RevoluteJoint("ground", "b", (0.0, 1.0, 0.0))]
+    return lie_jax.assemble(lie_jax.Mechanism([_body()], joints), lie_jax.Minimal())[0]
+
+
 TEN = jnp.ones(10)
 
 
@@ -308,6 +313,13 @@ WRONG_TYPES = {
     "body in the place of its name": (
         lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("ground", None)]),
         "SphericalJoint('ground', None)", "name of a body", "in quotes"),
+    "energies of a whole trajectory": (
+        lambda: _pendulum().kinetic_energy(np.zeros((5, 1)), np.zeros((5, 1))),
+        "q has shape (5, 1)", "(1,)", "one instant", "jax.vmap"),
+    "velocities of another system": (
+        lambda: _pendulum().momentum(np.zeros(1), np.zeros(3)), "v has shape (3,)", "(1,)"),
+    "poses of a whole trajectory": (
+        lambda: _top()[0].poses(np.zeros((5, 7))), "q has shape (5, 7)", "one instant"),
     "infinite armature": (
         lambda: lie_jax.RevoluteJoint("ground", "b", EYE[2], armature=np.inf), "armature is inf",
         "finite and not negative"),

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax import algebra
+from lie_jax import algebra, checks
 from lie_jax.joint_spaces import Product, UnitQuaternions
 from lie_jax.mechanics import (
     articulated,
@@ -237,6 +237,8 @@ class TreeSystem(AbstractSystem):
 
     def _moving(self, q: Array, v: Array) -> tuple[Links, Motion]:
         """The links, and poses and twists of all slots."""
+        checks.instant("q", q, self.nq)
+        checks.instant("v", v, self.nv)
         bases, rest = self.tree.bases, self.tree.width - self.tree.bases
         pose = jax.vmap(SE3().pose)(q[: 7 * bases].reshape(bases, 7))
         identity = jnp.broadcast_to(jnp.eye(3, dtype=q.dtype), (rest, 3, 3))
