@@ -67,7 +67,7 @@ def _each(where: str, transforms: PyTree, start: PyTree) -> list[Callable]:
         if isinstance(start, dict) and isinstance(transforms, dict):
             _check_names(where, transforms, start)
         raise ValueError(
-            f"{where}(transforms=) is {transforms!r}, no prefix of the start values "
+            f"{where}(transforms=) is {transforms!r}; it must be a prefix of the start values "
             f"{jax.tree.structure(start)}: give one transform for all, or one for each entry."
         )
     return jax.tree.leaves(

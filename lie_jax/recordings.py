@@ -153,7 +153,7 @@ def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
 def _spread(where: str, name: str, what: str, prefix: PyTree, tree: PyTree) -> PyTree:
     if not is_prefix(prefix, tree):
         raise ValueError(
-            f"{where}({name}=) is {prefix!r}, no prefix of the observations "
+            f"{where}({name}=) is {prefix!r}; it must be a prefix of the observations "
             f"{jax.tree.structure(tree)}: give one {what} for all, or one for each entry."
         )
     return jax.tree.map(lambda value, part: jax.tree.map(lambda _: value, part), prefix, tree)

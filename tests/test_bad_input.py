@@ -197,9 +197,9 @@ CASES = {
     "too few observations": (
         lambda: _fit(np.zeros(1), lambda p: p * jnp.ones(1)), "1 numbers", "1 unknowns", "more"),
     "noise shape": (lambda: _fit(noise=np.ones(3)), "(3,)", "(10,)", "broadcast"),
-    "noise structure": (lambda: _fit(noise={"a": 1.0}), "'a'", "no prefix", "one number"),
+    "noise structure": (lambda: _fit(noise={"a": 1.0}), "'a'", "a prefix of", "one number"),
     "transforms structure": (
-        lambda: _fit(transforms={"a": transforms.free}), "'a'", "no prefix", "one transform"),
+        lambda: _fit(transforms={"a": transforms.free}), "'a'", "a prefix of", "one transform"),
     "transform forgotten": (
         lambda: _fit(start={"a": 1.0, "b": 2.0}, transforms={"a": transforms.free}),
         "no entry for 'b'", "'a', 'b'"),
