@@ -172,8 +172,8 @@ def saved_batch(path: Path, wanted: dict) -> int | None:
     # A damaged one may raise anything.
     except Exception:
         raise ValueError(
-            f"sweep(save_to=) is {str(path)!r}, which exists and is not a saved sweep, or has a "
-            "damaged zarr.json; it must be a new folder, or that of a sweep to resume: take "
+            f"sweep(save_to=) is {str(path)!r}, which exists and is not a saved sweep, or whose "
+            "zarr.json is damaged; it must be a new folder, or that of a sweep to resume: take "
             "another name."
         ) from None
     for setting, value in wanted.items():

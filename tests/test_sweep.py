@@ -268,8 +268,8 @@ def test_full_disks_and_damaged_metadata_are_named(tmp_path, monkeypatch):
     for there, instead, message in (
         ("pending fine failed", "pending fime failed", "zarr.json is damaged.*'status'.*fime"),
         ("float64", "floau64", "zarr.json is damaged"),
-        ('"lie_jax_sweep"', '"lie_kax_sweep"', "not a saved sweep, or has a damaged zarr.json"),
-        ("{", "", "not a saved sweep, or has a damaged zarr.json"),
+        ('"lie_jax_sweep"', '"lie_kax_sweep"', "not a saved sweep, or whose zarr.json is damaged"),
+        ("{", "", "not a saved sweep, or whose zarr.json is damaged"),
     ):
         assert there in text
         (path / "zarr.json").write_text(text.replace(there, instead))
