@@ -170,9 +170,9 @@ def _count(function: Callable, now: Snapshot) -> None:
     if len(programs) > _MANY and code not in _warned:
         _warned.add(code)
         warnings.warn(
-            f"{_name(function)} has read {len(programs)} different sets of values, and each is "
-            "compiled anew; pass what changes as a parameter: as a field of an equinox.Module with "
-            "__call__, or an argument of jax.tree_util.Partial.",
+            f"{_name(function)} was compiled for {len(programs)} different sets of the values "
+            "that it reads, each of which takes the time of a compilation: pass what changes as a "
+            "field of an equinox.Module with __call__, or as an argument of jax.tree_util.Partial.",
             stacklevel=2,
         )
     if len(programs) > _TOO_MANY:
@@ -436,8 +436,9 @@ class _Reader:
 
     def _unreadable(self, x: Any, where: str) -> Unreadable:
         return Unreadable(
-            f"{self.name} reads {where.lstrip('.') or 'itself'}, a {type(x).__name__}, whose "
-            "changes cannot be seen; a function may read numbers, arrays, and containers and "
-            "objects of them: make an array of its values beforehand, or pass what changes as a "
-            "field of an equinox.Module with __call__ or an argument of jax.tree_util.Partial."
+            f"{self.name} reads {where.lstrip('.') or 'itself'!r} of type {type(x).__name__}, in "
+            "which lie_jax cannot detect changes after compiling; a function may read numbers, "
+            "arrays, and containers and objects of them: make an array of its values beforehand, "
+            "or pass what changes as a field of an equinox.Module with __call__ or an argument of "
+            "jax.tree_util.Partial."
         )

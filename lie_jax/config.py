@@ -107,12 +107,13 @@ def cache_compilations(folder: str | os.PathLike) -> None:
     some about features of the processor, which mean nothing. Raises `ValueError` for a folder that
     cannot be written.
     """
+    checks.path("cache_compilations(folder=)", folder)
     path = Path(folder).expanduser()
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(
-            f"cache_compilations(folder=) is {str(folder)!r}, which cannot be made "
+            f"cache_compilations(folder=) is {str(folder)!r}, which cannot be created "
             f"({error.strerror}); it must be a folder that you may write to: take another."
         ) from error
     jax_internals.silence_xla()
