@@ -6,6 +6,7 @@ forward-mode derivatives) and gathers (whose reverse mode is a scatter), and its
 the same form.
 """
 
+import sys
 from typing import Any
 
 import jax
@@ -23,18 +24,20 @@ EPSILON[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
 
 def real_shape(value: Any) -> tuple[int, ...] | None:
     """Shape of an array, a number, or lists and tuples of them; None for what is not made of real
-    numbers in single or double precision alone, or has rows of different lengths.
+    numbers in single or double precision alone, or has rows of different lengths or masked entries.
     """
     if isinstance(value, list | tuple):
         shapes = {real_shape(part) for part in value} or {()}
         first = shapes.pop()
         return None if shapes or first is None else (len(value), *first)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return ()
+        return () if isinstance(value, float) or abs(value) <= sys.float_info.max else None
+    if np.ma.is_masked(value):
+        return None
     known = isinstance(value, jax.Array | jax.ShapeDtypeStruct)
     array = value if known else np.asarray(value)
     if jnp.issubdtype(array.dtype, jnp.floating):
-        return array.shape if jnp.finfo(array.dtype).bits >= 32 else None
+        return array.shape if jnp.finfo(array.dtype).bits in (32, 64) else None
     return array.shape if jnp.issubdtype(array.dtype, jnp.integer) else None
 
 

@@ -7,14 +7,17 @@ with the same code and values the one that there is.
 """
 
 import collections.abc
+import contextvars
 import dis
 import functools
 import hashlib
 import io
+import logging
 import os
 import random
 import sys
 import sysconfig
+import threading
 import types
 import warnings
 import weakref
@@ -252,13 +255,19 @@ _LIBRARIES = tuple(
     }
 )
 _PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis))
+_BASES = (bool, int, str, bytes, float, complex, tuple, list, dict, set, frozenset, np.ndarray)
 _UNREADABLE = (
     collections.abc.Iterator,
     io.IOBase,
     random.Random,
+    contextvars.ContextVar,
+    memoryview,
     np.random.Generator,
     np.random.RandomState,
 )
+# What these hold has no part in what a function returns.
+_CONSTANT = (logging.Logger, type(threading.Lock()), type(threading.RLock()))
+_DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -277,6 +286,17 @@ def _is_library(module: types.ModuleType | None) -> bool:
 
 def _is_library_class(kind: type) -> bool:
     return _is_library(sys.modules.get(kind.__module__))
+
+
+def _has_value(x: Any) -> bool:
+    """Whether the object is equal to others of the same value, which cannot change."""
+    if type(x).__hash__ in (object.__hash__, None):
+        return False
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=4096)
@@ -301,8 +321,18 @@ class _Reader:
 
     def __init__(self, name: str):
         self.name, self.numbers, self.kept = name, {}, []
+        # All names in the code that was met so far: what it may read of a module.
+        self.names: set[str] = set()
 
     def read(self, x: Any, where: str) -> Hashable:
+        kind, value = type(x), self._value(x, where)
+        if kind in _BASES or not isinstance(x, _BASES) or _is_library_class(kind):
+            return value
+        # A class of one's own on top of a number, a container or an array.
+        rest = self.read(getattr(x, "__dict__", {}), f"{where}.__dict__")
+        return value, self.read(kind, where), rest
+
+    def _value(self, x: Any, where: str) -> Hashable:
         if isinstance(x, _PLAIN):
             return type(x), x
         if isinstance(x, float | complex) and not isinstance(x, np.generic):
@@ -312,18 +342,18 @@ class _Reader:
             return _Same(x)
         if isinstance(x, jax.Array | np.ndarray | np.generic):
             return self._array(x, where)
+        if isinstance(x, types.ModuleType):
+            return self._module(x, where)
         if id(x) in self.numbers:
             return "again", self.numbers[id(x)]
         self._keep(x)
         if isinstance(x, tuple | list):
             return type(x), tuple(self.read(item, f"{where}[{i}]") for i, item in enumerate(x))
-        if isinstance(x, dict):
+        if isinstance(x, dict | types.MappingProxyType):
             items = ((self.read(k, where), self.read(v, f"{where}[{k!r}]")) for k, v in x.items())
             return type(x), tuple(items)
         if isinstance(x, set | frozenset):
             return type(x), frozenset(self.read(item, where) for item in x)
-        if isinstance(x, types.ModuleType):
-            return "module", x.__name__
         if isinstance(x, type):
             return self._class(x, where)
         return self._callable(x, where)
@@ -333,14 +363,33 @@ class _Reader:
         self.numbers[id(x)] = len(self.kept)
         self.kept.append(x)
 
+    def _module(self, x: types.ModuleType, where: str) -> Hashable:
+        """Of a module that is no library's all that goes by one of the names, each once."""
+        if _is_library(x):
+            return "module", x.__name__
+        known = self.numbers.setdefault(id(x), len(self.kept))
+        if known == len(self.kept):
+            self.kept.append(x)
+        inside, parts = vars(x), []
+        for name in sorted(self.names.intersection(inside)):
+            if (id(x), name) not in self.numbers:
+                self.numbers[id(x), name] = known
+                parts.append((name, self.read(inside[name], f"{where}.{name}")))
+        return x.__name__, tuple(parts)
+
     def _array(self, x: Any, where: str) -> Hashable:
         if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
             x = jax.random.key_data(x)
+        if isinstance(x, np.ma.MaskedArray):
+            return "masked", self.read((np.asarray(x), np.ma.getmaskarray(x)), where)
         values = np.asarray(x)
         if values.dtype.hasobject:
             raise self._unreadable(x, where)
-        digest = hashlib.blake2b(np.ascontiguousarray(values).data, digest_size=16).digest()
-        return type(x), values.dtype.str, values.shape, digest
+        # As bytes, for types that are not NumPy's own, as bfloat16, have no buffers.
+        content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        digest = hashlib.blake2b(content.data, digest_size=16).digest()
+        weak = getattr(x, "weak_type", False)
+        return type(x), str(values.dtype), weak, values.shape, digest
 
     def _callable(self, x: Any, where: str) -> Hashable:
         if isinstance(x, types.FunctionType):
@@ -366,6 +415,9 @@ class _Reader:
         code, library = x.__code__, _of_library(x.__code__.co_filename)
         if library and x.__closure__ is None:
             return x
+        found, imported, names = _names(code)
+        if not library:
+            self.names.update(names)
         cells = []
         for name, cell in zip(code.co_freevars, x.__closure__ or (), strict=True):
             try:
@@ -380,22 +432,11 @@ class _Reader:
                 cells.append((name, _Same(contents)))
         if library:
             return code, tuple(cells), self.read((x.__defaults__, x.__kwdefaults__), where)
-        found, imported, names = _names(code)
         known = x.__globals__
-        values = [(n, self._named(known[n], names, f"{where}{n}")) for n in found if n in known]
-        modules = [(n, self._named(sys.modules.get(n), names, n)) for n in imported]
+        values = [(n, self.read(known[n], f"{where}{n}")) for n in found if n in known]
+        modules = [(n, self.read(sys.modules.get(n), n)) for n in imported]
         rest = self.read((x.__defaults__, x.__kwdefaults__, vars(x)), where)
         return code, tuple(cells), tuple(values), tuple(modules), rest
-
-    def _named(self, x: Any, names: tuple[str, ...], where: str) -> Hashable:
-        """A global; of a module that is no library's all that goes by one of the names."""
-        if not isinstance(x, types.ModuleType) or _is_library(x) or id(x) in self.numbers:
-            return self.read(x, where)
-        self._keep(x)
-        inside = vars(x)
-        return x.__name__, tuple(
-            (n, self._named(inside[n], names, f"{where}.{n}")) for n in names if n in inside
-        )
 
     def _class(self, kind: type, where: str) -> Hashable:
         if _is_library_class(kind):
@@ -405,11 +446,11 @@ class _Reader:
             if _is_library_class(base):
                 continue
             for name, value in vars(base).items():
+                if isinstance(value, functools.cached_property):
+                    value = value.func
                 for inner in ("__func__", "fget", "method", "__wrapped__"):
                     value = getattr(value, inner, value)
-                is_value = isinstance(
-                    value, (*_PLAIN, float, np.ndarray, jax.Array, tuple, list, dict)
-                )
+                is_value = not isinstance(value, _DESCRIPTORS) and name != "_abc_impl"
                 if isinstance(value, types.FunctionType) or (is_value and name[:2] != "__"):
                     parts.append((name, self.read(value, f"{where}.{name}")))
         return kind, tuple(parts)
@@ -418,8 +459,11 @@ class _Reader:
         kind = type(x)
         if isinstance(x, _UNREADABLE):
             raise self._unreadable(x, where)
-        by_value = kind.__hash__ is not object.__hash__ and kind.__hash__ is not None
-        if by_value and _is_library_class(kind) and not isinstance(x, eqx.Module):
+        if isinstance(x, _CONSTANT):
+            return _Same(x)
+        if isinstance(x, weakref.ref):
+            return "weakly", self.read(x(), where)
+        if _is_library_class(kind) and not isinstance(x, eqx.Module) and _has_value(x):
             return x
         values = dict(getattr(x, "__dict__", {}))
         for base in kind.__mro__:
@@ -427,12 +471,26 @@ class _Reader:
             for name in (slots,) if isinstance(slots, str) else slots:
                 if hasattr(x, name) and name not in ("__dict__", "__weakref__"):
                     values[name] = getattr(x, name)
-        if not values and (_is_library_class(kind) or not hasattr(x, "__dict__")):
-            if isinstance(x, np.ufunc):
-                return x
-            raise self._unreadable(x, where)
+        # An object of a type in C may hold what it does not show.
+        shown = hasattr(x, "__dict__") and (kind.__base__ is object or not _is_library_class(kind))
+        if not values and not shown:
+            return x if isinstance(x, np.ufunc) else self._made(x, where)
         items = ((n, self.read(v, f"{where}.{n}")) for n, v in values.items())
         return self.read(kind, where), tuple(items)
+
+    def _made(self, x: Any, where: str) -> Hashable:
+        """An object of a type in C, as a slice or a deque, by what it tells to `pickle`."""
+        kind = type(x)
+        if (kind.__reduce__, kind.__reduce_ex__) == (object.__reduce__, object.__reduce_ex__):
+            raise self._unreadable(x, where)
+        try:
+            maker, arguments, *rest = x.__reduce_ex__(4)
+        except (TypeError, ValueError):
+            raise self._unreadable(x, where) from None
+        # The state comes first, then items one by one.
+        state, *items = (*rest, None, None, None)[:3]
+        contents = [None if each is None else tuple(each) for each in items]
+        return kind, self.read((maker, arguments, state, contents), where)
 
     def _unreadable(self, x: Any, where: str) -> Unreadable:
         return Unreadable(

@@ -69,10 +69,12 @@ def real(name: str, value: Any) -> None:
     if algebra.real_shape(value) is None:
         dtype = getattr(value, "dtype", None)
         found = f"is {reprlib.repr(value)}" if dtype is None else f"has dtype {dtype}"
+        if np.ma.is_masked(value):
+            found = "has masked entries"
         raise ValueError(
             f"{name} {found}; it must be made of real numbers (integers, or floats in single or "
             "double precision): give a number, an array, or lists of equal length (no text, None, "
-            "True or complex number)."
+            "True, complex or masked number)."
         )
 
 

@@ -1,6 +1,7 @@
 """Settings of the process: precision, how XLA compiles for the CPU, and where programs are kept."""
 
 import os
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -26,10 +27,12 @@ def configure(
       wait for each other in every step cost up to seventy times the step.
     - `cache`: a folder in which compiled programs are kept, as by `cache_compilations`, or None.
 
-    Raises `ValueError` for a folder that cannot be written, `RuntimeError` if JAX has computed
-    something already.
+    Raises `ValueError` for a folder that cannot be written and for other values, `RuntimeError` if
+    JAX has computed something already.
     """
     global _warned
+    checks.one_of("configure(x64=)", x64, (True, False))
+    checks.one_of("configure(fast_loops=)", fast_loops, (True, False))
     if fast_loops:
         configure_cpu()
         _keep_blas_to_one_thread()
@@ -111,9 +114,10 @@ def cache_compilations(folder: str | os.PathLike) -> None:
     path = Path(folder).expanduser()
     try:
         path.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path).close()
     except OSError as error:
         raise ValueError(
-            f"cache_compilations(folder=) is {str(folder)!r}, which cannot be created "
+            f"cache_compilations(folder=) is {str(folder)!r}, which cannot be created or written "
             f"({error.strerror}); it must be a folder that you may write to: take another."
         ) from error
     jax_internals.silence_xla()

@@ -133,24 +133,26 @@ _SMALL = 2**28
 
 
 def _check_memory(system: AbstractSystem, state: State, options: Options) -> None:
-    instants = options.steps // options.save_every + 1
+    # As integers of any size: those of NumPy overflow.
+    steps, save_every = int(options.steps), int(options.save_every)
+    instants = steps // save_every + 1
     if options.adaptive and options.adaptive.times is not None:
         instants = len(options.adaptive.times) + 1
     each = (system.nq + 2 * system.nv + system.nc) * state.q.dtype.itemsize
     # The initial instant is joined to the others: there are two copies at a time.
-    needed = 2 * instants * each + 8 * options.steps
+    needed = 2 * instants * each + 8 * steps
     if needed < _SMALL:
         return
     free = memory.of_device(jax.devices()[0])
     if needed > free:
-        fewer = options.save_every * 10 ** math.ceil(math.log10(needed / free))
+        fewer = save_every * 10 ** math.ceil(math.log10(needed / free))
         remedy = (
             "name fewer instants by Adaptive(times=...)"
             if options.adaptive
             else f"save fewer of them, for example by save_every={fewer}"
         )
         raise ValueError(
-            f"simulate(steps=) is {options.steps}: its {instants} saved instants of "
+            f"simulate(steps=) is {steps}: its {instants} saved instants of "
             f"{each // state.q.dtype.itemsize} numbers take {needed / 1e9:.3g} GB, and "
             f"{free / 1e9:.3g} GB of memory are free; {remedy}, or simulate in pieces, each from "
             "the restart of the one before."

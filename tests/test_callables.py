@@ -1,8 +1,14 @@
 """What functions of users read: a change is seen or refused, and nothing is compiled in vain."""
 
+import collections
+import dataclasses
 import functools
+import logging
+import operator
+import threading
 import types
 import warnings
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -134,6 +140,64 @@ def test_snapshots_see_all_that_a_function_reads(monkeypatch):
     assert _changes(jax.vmap(pusher.speed), lambda: setattr(pusher, "amplitude", -0.0))
     assert _changes(pusher, lambda: setattr(pusher, "amplitude", 0.0))
     assert not _changes(lambda t: jnp.sin(t), set_global)
+
+
+class Length(float):
+    # A float with a word of its own.
+    unit: float
+
+
+class Gains(NamedTuple):
+    gain: float
+
+    def __call__(self, t):
+        return self.gain * SETTINGS.amplitude * t
+
+
+class Shared:
+    # Of all kinds that are neither numbers nor lists.
+    offset = np.float64(1.0)
+    names = {"a"}  # noqa: RUF012
+    pusher = Push(1.0)
+
+
+@dataclasses.dataclass
+class Table:
+    values: list = dataclasses.field(default_factory=lambda: [1.0])
+
+    def __call__(self, t):
+        return self.values[0] * t
+
+
+def test_snapshots_see_what_classes_and_modules_hold(monkeypatch):
+    def both(t):
+        return SETTINGS.first * by_module(t)
+
+    SETTINGS.first = 1.0
+    length, table, masked = Length(1.0), Table(), np.ma.masked_equal([1.0, 2.0], 2.0)
+    length.unit = 1.0
+    settings, queue = [SETTINGS], collections.deque([1.0])
+    assert _changes(both, lambda: setattr(SETTINGS, "first", 2.0))
+    assert _changes(both, lambda: setattr(SETTINGS, "amplitude", 5.0))
+    assert _changes(Gains(1.0), lambda: setattr(SETTINGS, "amplitude", 6.0))
+    in_a_list = lambda t: settings[0].amplitude * t  # noqa: E731
+    assert _changes(in_a_list, lambda: setattr(SETTINGS, "amplitude", 7.0))
+    assert _changes(lambda t: length.unit * t, lambda: setattr(length, "unit", 2.0))
+    assert _changes(lambda t: queue[0] * t, lambda: queue.append(2.0))
+    assert _changes(lambda t: masked.sum() * t, lambda: masked.__setitem__(1, 2.0))
+    assert _changes(lambda t: Shared.offset * t, lambda: setattr(Shared, "offset", np.float64(2)))
+    assert _changes(lambda t: len(Shared.names) * t, lambda: Shared.names.add("b"))
+    assert _changes(
+        lambda t: Shared.pusher.speed(t), lambda: setattr(Shared.pusher, "amplitude", 2.0)
+    )
+    assert _changes(table, lambda: table.values.append(2.0))
+
+
+def test_what_cannot_change_is_not_refused():
+    logger, lock = logging.getLogger(__name__), threading.RLock()
+    logger.addHandler(logging.StreamHandler())
+    fixed = slice(0, 2), operator.itemgetter(0), jnp.ones(2, jnp.bfloat16), logger, lock
+    assert not _changes(lambda t: (fixed, t)[1], lambda: None)
 
 
 def test_what_cannot_be_read_is_refused():

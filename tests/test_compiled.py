@@ -109,10 +109,10 @@ def test_second_process_compiles_nothing(tmp_path):
     assert hits_and_misses() == (programs, 0)
 
 
-def test_cache_refuses_a_file(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(ValueError, match=r"cache_compilations\(folder=\).*take another"):
-        lie_jax.cache_compilations(tmp_path / "file")
+@pytest.mark.parametrize("folder", [__file__, "/proc/x", ""])
+def test_cache_refuses_what_is_no_folder_to_write_to(folder):
+    with pytest.raises(ValueError, match=r"cache_compilations\(folder=\) is .*must be a folder"):
+        lie_jax.cache_compilations(folder)
 
 
 def test_other_parameters_are_not_compiled_again():

@@ -52,7 +52,8 @@ ELEMENTS = {
 }
 NO_NUMBERS = (
     "1.0", 1j, True, Decimal(1), object(), {"a": 1}, [1, "a"], [[1], [1, 2]], np.asarray([1j]),
-    np.ones(3, bool), np.float16(1), np.asarray([1], object),
+    np.ones(3, bool), np.float16(1), np.asarray([1], object), 10**400,
+    np.ma.masked_equal([1.0, 2.0], 2.0),
 )  # fmt: skip
 
 
