@@ -5,7 +5,9 @@ import dataclasses
 import functools
 import logging
 import operator
+import random
 import threading
+import time
 import types
 import warnings
 from typing import NamedTuple
@@ -204,6 +206,23 @@ def test_what_cannot_be_read_is_refused():
     for hidden in (iter([1.0]), np.random.default_rng(0), (x for x in (1.0,)), object()):
         with pytest.raises(ValueError, match=r"reads 'hidden' of type .*cannot detect.*\.Module"):
             lie_jax.PointForce("b", lambda t: (hidden, jnp.ones(3))[1])  # noqa: B023
+
+
+def test_what_is_another_in_each_call_is_refused():
+    own = time.time
+    for draw, what in (
+        (lambda: random.random(), "random"),
+        (lambda: np.random.normal(), "numpy.random"),  # noqa: NPY002
+        (lambda: time.time(), "time"),
+        (lambda: own(), "time.time"),
+    ):
+        with pytest.raises(ValueError, match=rf"uses {what}, whose values.*jax.random with a key"):
+            lie_jax.PointForce("b", lambda t: draw() * jnp.ones(3))  # noqa: B023
+
+    def with_a_key(t):
+        return np.pi * jax.random.normal(jax.random.key(0), (3,), t.dtype)
+
+    lie_jax.PointForce("b", with_a_key)
 
 
 @jax.jit
