@@ -42,8 +42,8 @@ class _Loop(NamedTuple):
     state: State
     carry: Any
     memory: Any
-    # The largest h |λ| next to the limit of stability, who left the model, and which joints the run
-    # has found turned over.
+    # The fourth power of the largest h |λ| next to the limit of stability, who left the model, and
+    # which joints the run has found turned over.
     stability: Array
     worst: Array
     over: Array
@@ -107,7 +107,7 @@ def run(
             residual=left,
             residual_history=left[None],
             worst_equation=loop.worst,
-            stability=loop.stability,
+            stability=loop.stability**0.25,
         ),
         result=Result.where(known, Result.acceleration_not_finite, loop.result),
         memory=memory,

@@ -221,7 +221,7 @@ def _sources(places: tuple[int, ...], n: int) -> np.ndarray:
 
 def solve_3(a: Float[Array, "3 3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
     """Solution of a x = b for a positive definite matrix, by its adjugate."""
-    scale = _scale(a)
+    scale = reciprocal_size(a[0, 0] + a[1, 1] + a[2, 2])
     adjugate, determinant = _adjugate(scale * a)
     # The right-hand side is scaled, not the inverse: derivatives of that have scale².
     return matvec(adjugate, scale * b) / determinant
@@ -229,14 +229,24 @@ def solve_3(a: Float[Array, "3 3"], b: Float[Array, "3"]) -> Float[Array, "3"]:
 
 def inverse_3(a: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
     """Inverse of a positive definite matrix, by its adjugate."""
-    scale = _scale(a)
+    scale = reciprocal_size(a[0, 0] + a[1, 1] + a[2, 2])
     adjugate, determinant = _adjugate(scale * a)
     return (scale / determinant) * adjugate
 
 
-def _scale(a: Array) -> Array:
-    # A determinant is a product of three entries: in float32 it underflows below 1e-13 kg m².
-    return jax.lax.stop_gradient(1.0 / (a[0, 0] + a[1, 1] + a[2, 2]))
+def reciprocal_size(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """The power of two that brings positive numbers to between 1 and 2, a constant for derivatives.
+
+    Determinants of matrices that it scales do not underflow, as a product of three inertias below
+    1e-13 kg m² does in float32; and what is scaled back is the same to the last bit.
+    """
+    # The exponents' bits are those of the reciprocal after a subtraction, where a division would
+    # cost as much as the determinant.
+    bits = jnp.finfo(x.dtype)
+    whole = jnp.dtype(f"int{bits.bits}")
+    exponent = jax.lax.bitcast_convert_type(jax.lax.stop_gradient(x), whole) >> bits.nmant
+    largest = 2 ** (bits.nexp) - 2
+    return jax.lax.bitcast_convert_type((largest - exponent) << bits.nmant, x.dtype)
 
 
 def _adjugate(a: Array) -> tuple[Array, Array]:

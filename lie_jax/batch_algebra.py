@@ -4,10 +4,10 @@ The processor then takes several bodies at a time, where a `vmap` would put them
 Every function takes any number of last axes, none too.
 """
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax import algebra
 from lie_jax.algebra import EPSILON
 
 
@@ -39,7 +39,7 @@ def inverse(a: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
         return 1.0 / a
     if n <= 3:
         # Products of entries underflow in float32, those of three inertias below 1e-13 kg m².
-        scale = jax.lax.stop_gradient(1.0 / jnp.sum(jnp.abs(a), axis=(0, 1)))[None, None]
+        scale = algebra.reciprocal_size(jnp.sum(jnp.abs(a), axis=(0, 1)))[None, None]
         return scale * (_inverse_of_two, _inverse_of_three)[n - 2](scale * a)
     # 3 + (1..3), 6 + (1..6): velocities come first.
     head = 3 if n <= 6 else 6

@@ -38,7 +38,8 @@ class _Loop(NamedTuple):
     result: Result
     residuals: Array
     worst: Array
-    # The largest h |λ| next to the limit of stability, and how many last steps were beyond it.
+    # The fourth power of the largest h |λ| next to the limit of stability, and how many last steps
+    # were beyond it.
     stability: Array
     beyond: Array
     # Which joints the run has found turned over.
@@ -238,7 +239,7 @@ def _trajectory(
             residual=jnp.max(jnp.where(last, loop.residuals, 0.0)),
             residual_history=jnp.where(loop.result == Result.successful, 0.0, history),
             worst_equation=loop.worst,
-            stability=jax.lax.stop_gradient(loop.stability),
+            stability=jax.lax.stop_gradient(loop.stability) ** 0.25,
         ),
         result=Result.where(known, Result.acceleration_not_finite, loop.result),
         restart=Restart(

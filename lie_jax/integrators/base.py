@@ -13,8 +13,8 @@ class Step(NamedTuple):
     """State after a step, the integrator's own carry, Newton iterations, whether they or the
     projection converged, the residuals on the way (the largest entry of each; `newton.NONE` where
     there was no iteration), the number of the equation with the largest one (-1 if that is not
-    known), the state of an embedded method of another order if there is one, and h |λ| next to the
-    limit of stability (see `stability`), None for methods without one.
+    known), the state of an embedded method of another order if there is one, and the fourth power
+    of h |λ| next to the limit of stability (see `stability`), None for methods without one.
     """
 
     state: State

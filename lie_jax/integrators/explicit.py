@@ -74,13 +74,13 @@ class AbstractExplicit(AbstractIntegrator):
         return Step(end, None, none, fine, violation[None], none - 1, embedded, near)
 
     def _stability(self, stages: list[Stage], dt: Array) -> Array | None:
-        """Step size times |λ| in parts of what the method damps."""
+        """Fourth power of step size times |λ| in parts of what the method damps."""
         a, b, nodes = self.weights
         compared = stability.pair(nodes)
         if compared is None:
             return None
         one, other = (stages[i] for i in compared)
-        return stability.estimate(one, other, dt) / stability.limit(a, b)
+        return stability.estimate(one, other, dt) / stability.limit(a, b) ** 4
 
     @property
     @abc.abstractmethod

@@ -61,19 +61,17 @@ def limit(a: tuple, b: tuple) -> float:
 
 
 def estimate(one: Stage, other: Stage, dt: Array) -> Float[Array, ""]:
-    """Step size h times |λ| from two stages: exact for a single mode, below it for several.
+    """Fourth power of step size h times |λ| from two stages: exact for a single mode, below it for
+    several.
 
     |Δa| = λ² |Δx| holds where accelerations follow displacements, λ a frequency, and where they
-    follow velocities, λ a rate of decay: velocities of stages then differ by λ Δx.
+    follow velocities, λ a rate of decay: velocities of stages then differ by λ Δx. The power spares
+    every step three roots.
     """
     one, other = jax.lax.stop_gradient((one, other))
-    x, a = (
-        jnp.sqrt(jnp.sum((p - q) ** 2))
-        for p, q in (
-            (one.displacement, other.displacement),
-            (one.acceleration, other.acceleration),
-        )
-    )
-    noise = _NOISE * jnp.finfo(x.dtype).eps * dt * dt
-    tells = x > noise
-    return jnp.where(tells, dt * jnp.sqrt(a / jnp.where(tells, x, 1.0)), 0.0)
+    x = jnp.sum((one.displacement - other.displacement) ** 2)
+    a = jnp.sum((one.acceleration - other.acceleration) ** 2)
+    square = dt * dt
+    noise = _NOISE * jnp.finfo(x.dtype).eps * square
+    tells = x > noise * noise
+    return jnp.where(tells, square * (a / jnp.where(tells, x, 1.0)) * square, 0.0)
