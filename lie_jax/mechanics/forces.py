@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import algebra, callables, checks
@@ -117,17 +118,17 @@ def as_signal(value: Any) -> Any:
 
 def _signal(function: Callable) -> Callable:
     time = jnp.asarray(0.0)
-    used, rest = eqx.partition(eqx.filter_closure_convert(function, time), eqx.is_array)
-    if not checks.traced(used):
+    program, form = jax.make_jaxpr(function, return_shape=True)(time)
+    if not checks.traced(program.consts):
         return callables.watched(function)
-    # What is being differentiated, batched or compiled around it becomes a parameter, too.
-    leaves, form = jax.tree.flatten(used)
 
+    # What is being differentiated, batched or compiled around it becomes a parameter, too.
     def at(leaves, t):
-        value = eqx.combine(jax.tree.unflatten(form, leaves), rest)(t.astype(time.dtype))
+        run = jaxpr_as_fun(ClosedJaxpr(program.jaxpr, leaves))
+        value = jax.tree.unflatten(jax.tree.structure(form), run(t.astype(time.dtype)))
         return jax.tree.map(lambda x: jnp.asarray(x, t.dtype), value)
 
-    return jax.tree_util.Partial(at, leaves)
+    return jax.tree_util.Partial(at, program.consts)
 
 
 FRAMES = ("world", "body")
