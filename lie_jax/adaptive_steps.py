@@ -42,9 +42,11 @@ class _Loop(NamedTuple):
     state: State
     carry: Any
     memory: Any
-    # The largest h |λ| next to the limit of stability, and who left the model.
+    # The largest h |λ| next to the limit of stability, who left the model, and which joints the run
+    # has found turned over.
     stability: Array
     worst: Array
+    over: Array
     t: Array
     dt: Array
     error: Array
@@ -170,6 +172,7 @@ def _start(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
         memory=memory,
         stability=none,
         worst=zero - 1,
+        over=limits.turned_over(system, none, state.q),
         t=none,
         dt=_within_bounds(adaptive, dt),
         error=jnp.ones_like(dt),
@@ -201,7 +204,7 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
     dt = jnp.where(lands, remaining, jnp.minimum(loop.dt, 0.5 * remaining))
     system = system.recalling(loop.memory)
     step = integrator.step(system, loop.t, dt, loop.state, loop.carry, None)
-    left = limits.of_step(system, loop.t + dt, dt, loop.state, step.state)
+    left = limits.of_step(system, loop.t + dt, dt, loop.state, step.state, loop.over)
     error = control.error(adaptive, system.space, loop.state, step.state, step.embedded)
     finite = jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
     error = jnp.where(step.converged & finite & ~jnp.isnan(error), error, jnp.inf)
@@ -250,6 +253,7 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         memory=memory,
         stability=stability,
         worst=jnp.where(too_small & ~left.inside, left.worst, -1),
+        over=loop.over,
         t=t,
         dt=_within_bounds(adaptive, planned),
         error=jnp.where((accepted & ~cut_short) | too_small | exhausted, error, loop.error),

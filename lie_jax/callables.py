@@ -173,9 +173,9 @@ def _count(function: Callable, now: Snapshot) -> None:
     if len(programs) > _MANY and code not in _warned:
         _warned.add(code)
         warnings.warn(
-            f"{_name(function)} has read {len(programs)} different sets of values, and each is "
-            "compiled anew; pass what changes as a parameter: as a field of an equinox.Module with "
-            "__call__, or an argument of jax.tree_util.Partial.",
+            f"{_name(function)} was compiled for {len(programs)} different sets of the values "
+            "that it reads, each of which takes the time of a compilation: pass what changes as a "
+            "field of an equinox.Module with __call__, or as an argument of jax.tree_util.Partial.",
             stacklevel=2,
         )
     if len(programs) > _TOO_MANY:
@@ -267,6 +267,8 @@ _UNREADABLE = (
 )
 # What these hold has no part in what a function returns.
 _CONSTANT = (logging.Logger, type(threading.Lock()), type(threading.RLock()))
+# Modules whose functions give another value each time.
+_DRAWING = ("random", "time", "datetime", "secrets", "numpy.random")
 _DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
@@ -300,20 +302,27 @@ def _has_value(x: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _names(code: types.CodeType) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Globals that code reads, modules that it imports, and all its names, attributes too."""
-    found, imported, names = set(), set(), set(code.co_names)
+def _names(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
+    """Globals that code reads, modules that it imports, all its names, attributes too, and the
+    globals of which it reads an attribute `random`.
+    """
+    found, imported, names, drawing, last = set(), set(), set(code.co_names), set(), ""
     for instruction in dis.get_instructions(code):
         if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             found.add(instruction.argval)
-        elif instruction.opname == "IMPORT_NAME":
+            last = instruction.argval
+            continue
+        if instruction.opname == "IMPORT_NAME":
             imported.add(instruction.argval)
+        elif instruction.argval == "random" and last:
+            drawing.add(last)
+        last = ""
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             inner = _names(constant)
-            for mine, theirs in zip((found, imported, names), inner, strict=True):
+            for mine, theirs in zip((found, imported, names, drawing), inner, strict=True):
                 mine.update(theirs)
-    return tuple(sorted(found)), tuple(sorted(imported)), tuple(sorted(names))
+    return tuple(tuple(sorted(part)) for part in (found, imported, names, drawing))
 
 
 class _Reader:
@@ -365,6 +374,8 @@ class _Reader:
 
     def _module(self, x: types.ModuleType, where: str) -> Hashable:
         """Of a module that is no library's all that goes by one of the names, each once."""
+        if x.__name__ in _DRAWING:
+            raise self._drawn(x.__name__)
         if _is_library(x):
             return "module", x.__name__
         known = self.numbers.setdefault(id(x), len(self.kept))
@@ -400,6 +411,8 @@ class _Reader:
             return "partial", self.read((x.func, x.args, x.keywords), where)
         if isinstance(x, types.BuiltinFunctionType):
             bound = x.__self__
+            if isinstance(bound, types.ModuleType) and bound.__name__ in _DRAWING:
+                raise self._drawn(f"{bound.__name__}.{x.__name__}")
             known = bound is None or isinstance(bound, types.ModuleType | type)
             return x if known else (x.__name__, self.read(bound, where))
         if isinstance(x, Function):
@@ -415,7 +428,7 @@ class _Reader:
         code, library = x.__code__, _of_library(x.__code__.co_filename)
         if library and x.__closure__ is None:
             return x
-        found, imported, names = _names(code)
+        found, imported, names, drawing = _names(code)
         if not library:
             self.names.update(names)
         cells = []
@@ -433,6 +446,8 @@ class _Reader:
         if library:
             return code, tuple(cells), self.read((x.__defaults__, x.__kwdefaults__), where)
         known = x.__globals__
+        if any(known.get(name) is np for name in drawing):
+            raise self._drawn("numpy.random")
         values = [(n, self.read(known[n], f"{where}{n}")) for n in found if n in known]
         modules = [(n, self.read(sys.modules.get(n), n)) for n in imported]
         rest = self.read((x.__defaults__, x.__kwdefaults__, vars(x)), where)
@@ -493,10 +508,18 @@ class _Reader:
         contents = [None if each is None else tuple(each) for each in items]
         return kind, self.read((maker, arguments, state, contents), where)
 
+    def _drawn(self, what: str) -> Unreadable:
+        return Unreadable(
+            f"{self.name} uses {what}, whose values are others in each call, while a compiled "
+            "program keeps those of its first call; make an array of them beforehand, or take "
+            "jax.random with a key."
+        )
+
     def _unreadable(self, x: Any, where: str) -> Unreadable:
         return Unreadable(
-            f"{self.name} reads {where.lstrip('.') or 'itself'}, a {type(x).__name__}, whose "
-            "changes cannot be seen; a function may read numbers, arrays, and containers and "
-            "objects of them: make an array of its values beforehand, or pass what changes as a "
-            "field of an equinox.Module with __call__ or an argument of jax.tree_util.Partial."
+            f"{self.name} reads {where.lstrip('.') or 'itself'!r} of type {type(x).__name__}, in "
+            "which lie_jax cannot detect changes after compiling; a function may read numbers, "
+            "arrays, and containers and objects of them: make an array of its values beforehand, "
+            "or pass what changes as a field of an equinox.Module with __call__ or an argument of "
+            "jax.tree_util.Partial."
         )

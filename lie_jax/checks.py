@@ -6,6 +6,7 @@ A message names the value, the rule and the fix. Values that are being traced by
 
 import functools
 import inspect
+import os
 import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
@@ -37,7 +38,19 @@ def name(name: str, value: Any) -> None:
 def function(name: str, value: Any) -> None:
     """Raise unless the value can be called."""
     if not callable(value):
-        raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a function: give its name.")
+        raise ValueError(
+            f"{name} is {reprlib.repr(value)}; it must be a function: pass the function "
+            "itself, not its name or what it returns."
+        )
+
+
+def path(name: str, value: Any) -> None:
+    """Raise unless the value can be the name of a file or folder."""
+    if not isinstance(value, str | os.PathLike):
+        raise ValueError(
+            f"{name} is a value of type {type(value).__name__}; it must be the name of a file or "
+            "folder, text or a pathlib.Path: check the order of the arguments."
+        )
 
 
 def one_of(name: str, value: Any, allowed: Sequence[Any]) -> None:
@@ -97,6 +110,11 @@ def shape(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> Non
         )
 
 
+def instant(name: str, value: Any, size: int) -> None:
+    """Raise unless q or v is that of one instant: rows of a trajectory could pass for it."""
+    shape(name, value, (size,), "one instant of this system; use jax.vmap for a trajectory")
+
+
 def trailing(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> None:
     """Raise unless the last axes of an array have the expected sizes."""
     real(name, value)
@@ -113,6 +131,7 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
     arguments. A batch passed without `jax.vmap` would otherwise fail far inside, or broadcast.
     """
     signature = inspect.signature(function)
+    called = f"{function.__module__.split('.')[-1]}.{function.__name__}"
     expected = {
         name: parameter.annotation.dim_str.split()
         for name, parameter in signature.parameters.items()
@@ -127,7 +146,7 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
         dtype = next((a.dtype for a in arrays if jnp.issubdtype(a.dtype, jnp.floating)), None)
         sizes: dict[str, int] = {}
         for name, dimensions in expected.items():
-            real(f"{function.__name__}: {name}", values[name])
+            real(f"{called}: {name}", values[name])
             values[name] = algebra.in_precision(values[name], dtype)
             shape = values[name].shape
             for dimension, size in zip(dimensions, shape, strict=False):
@@ -136,7 +155,7 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
             wanted = tuple(int(d) if d.isdigit() else sizes.get(d, d) for d in dimensions)
             if shape != wanted:
                 raise ValueError(
-                    f"{function.__name__}: {name} has shape {shape}; it must have shape "
+                    f"{called}: {name} has shape {shape}; it must have shape "
                     f"({', '.join(map(str, wanted))}{',' if len(wanted) == 1 else ''}): the "
                     "function takes one element, use jax.vmap for batches."
                 )
@@ -197,7 +216,7 @@ def positive(name: str, value: Any, unit: str) -> None:
     number = float(value)
     if not (np.isfinite(number) and number > 0.0):
         raise ValueError(
-            f"{name} is {number!r}; it must be a positive number ({unit}): check sign and unit."
+            f"{name} is {number!r}; it must be positive and finite ({unit}): check sign and unit."
         )
 
 
@@ -208,11 +227,19 @@ def non_negative(name: str, value: Any, unit: str) -> None:
         return
     number = float(value)
     if not (np.isfinite(number) and number >= 0.0):
-        raise ValueError(f"{name} is {number!r}; it must not be negative ({unit}): check its sign.")
+        raise ValueError(
+            f"{name} is {number!r}; it must be finite and not negative ({unit}): check sign and "
+            "unit."
+        )
 
 
 def positive_integer(name: str, value: Any, meaning: str) -> None:
     """Raise unless the value is a Python (or NumPy) integer of at least 1."""
+    if traced(value):
+        raise ValueError(
+            f"{name} is traced by JAX; it must be a Python integer: pass it from outside of "
+            "jax.jit, or name it in static_argnames=."
+        )
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ValueError(f"{name} is {value!r}; it must be an integer of at least 1: {meaning}.")
 

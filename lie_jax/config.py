@@ -110,17 +110,14 @@ def cache_compilations(folder: str | os.PathLike) -> None:
     some about features of the processor, which mean nothing. Raises `ValueError` for a folder that
     cannot be written.
     """
-    if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
-        raise ValueError(
-            f"cache_compilations(folder=) is {folder!r}; it must be a folder: give its path."
-        )
+    checks.path("cache_compilations(folder=)", folder)
     path = Path(folder).expanduser()
     try:
         path.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path).close()
     except OSError as error:
         raise ValueError(
-            f"cache_compilations(folder=) is {str(folder)!r}, which cannot be made or written "
+            f"cache_compilations(folder=) is {str(folder)!r}, which cannot be created or written "
             f"({error.strerror}); it must be a folder that you may write to: take another."
         ) from error
     jax_internals.silence_xla()

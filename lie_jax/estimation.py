@@ -52,8 +52,8 @@ def check_degrees(numbers: int, unknowns: int) -> None:
     """Raise unless more numbers were observed than there are unknowns."""
     if numbers <= unknowns:
         raise ValueError(
-            f"{numbers} numbers were observed for {unknowns} unknowns; there must be more: observe "
-            "more, or seek fewer parameters."
+            f"the observations hold {numbers} numbers for {unknowns} unknowns; there must be more "
+            "numbers than unknowns: observe more, or seek fewer parameters."
         )
 
 

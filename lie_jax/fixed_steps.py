@@ -41,6 +41,8 @@ class _Loop(NamedTuple):
     # The largest h |λ| next to the limit of stability, and how many last steps were beyond it.
     stability: Array
     beyond: Array
+    # Which joints the run has found turned over.
+    over: Array
 
 
 class _Sample(NamedTuple):
@@ -91,6 +93,7 @@ def begin(system, integrator, start, dt, inputs) -> _Loop:
         worst=jnp.full((), -1, jnp.int32),
         stability=jnp.zeros((), state.q.dtype),
         beyond=jnp.zeros((), jnp.int32),
+        over=limits.turned_over(system, taken.astype(dt.dtype) * dt, state.q),
     )
 
 
@@ -103,7 +106,7 @@ def _step(system, integrator, dt, inputs, begun, loop: _Loop) -> tuple[_Loop, Ar
     u = _input(inputs, loop.taken - begun)
     system = system.recalling(loop.memory)
     step = integrator.step(system, t, dt, loop.state, loop.carry, u)
-    left = limits.of_step(system, t + dt, dt, loop.state, step.state)
+    left = limits.of_step(system, t + dt, dt, loop.state, step.state, loop.over)
     regular = system.regular(step.state.q)
     kept = left.inside & regular
     # Where nothing can be left, these are constants, which XLA folds.
@@ -134,6 +137,7 @@ def _step(system, integrator, dt, inputs, begun, loop: _Loop) -> tuple[_Loop, Ar
             jnp.where(first_failure, worst, loop.worst),
             stability,
             beyond,
+            loop.over,
         ),
         step.newton_iterations,
     )

@@ -191,7 +191,7 @@ def identify(
     if prior is not None and noise is None:
         raise ValueError(
             "identify(prior=) is given without noise=; a prior is weighed against the recordings "
-            "by the noise of these: state it."
+            "by their noise: give noise=, their standard deviations."
         )
     checks.positive_integer(f"{where}(max_iterations=)", max_iterations, "for each horizon")
     known_numbers = known(start).size
@@ -277,15 +277,15 @@ def _warn(fit: Identification) -> None:
     if not fit.converged:
         warn(
             f"not converged, iterations: {len(fit.history.cost)}; start nearer, raise "
-            "max_iterations=, take horizons= or another rate of learning."
+            "max_iterations=, give horizons=, or another learning rate to an Optax method="
         )
 
 
 def _check_finite(weighted: PyTree) -> None:
     if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(weighted)):
         raise ValueError(
-            "the prediction at the start values is infinite or NaN; start nearer to the truth, or "
-            "simulate with a smaller dt."
+            "identify(predict=) returns an infinity or NaN at the start values; it must be finite "
+            "there: start nearer to the truth, or simulate with a smaller dt."
         )
 
 

@@ -23,11 +23,17 @@ class Left(NamedTuple):
 
 
 def of_step(
-    system: AbstractSystem, t: Float[Array, ""], dt: Float[Array, ""], before: State, after: State
+    system: AbstractSystem,
+    t: Float[Array, ""],
+    dt: Float[Array, ""],
+    before: State,
+    after: State,
+    over: Bool[Array, " joints"],
 ) -> Left:
     """What a step of size dt (s) to the time t (s) has left; the system recalls the step's start.
 
-    A body turns by about the step size times its mean angular velocity.
+    A body turns by about the step size times its mean angular velocity. `over`: what `turned_over`
+    was at the start of the run.
     """
     before, after, system = derivatives.held((before, after, system))
     left = []
@@ -37,9 +43,8 @@ def of_step(
     memory = system.remember(t, after.q, after.v)
     if jax.tree.leaves(memory):
         left.append((system.departed(t, after.q, after.v), Result.departed))
-    sides = system.sides(t, after.q)
-    if len(sides):
-        left.append(((sides < 0.0) != (system.sides(t - dt, before.q) < 0.0), Result.turned_over))
+    if len(over):
+        left.append((turned_over(system, t, after.q) != over, Result.turned_over))
     inside, reason = jnp.ones((), bool), Result.successful
     worst = jnp.full((), -1, jnp.int32)
     for of_each, result in left:
@@ -47,6 +52,13 @@ def of_step(
         worst = jnp.where(inside, jnp.argmax(of_each).astype(jnp.int32), worst)
         inside = inside & ~jnp.any(of_each)
     return Left(inside, reason, worst, memory)
+
+
+def turned_over(
+    system: AbstractSystem, t: Float[Array, ""], q: Float[Array, " nq"]
+) -> Bool[Array, " joints"]:
+    """Which joints are on the other side of where their constraints hold."""
+    return jax.lax.stop_gradient(system.sides(t, q)) < 0.0
 
 
 def first_not_finite(

@@ -96,7 +96,8 @@ def monte_carlo(
     clean = jax.tree.map(as_float, jax.jit(lambda truth: predict(truth))(truth))
     if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(clean)):
         raise ValueError(
-            f"{where}: the prediction at the truth is infinite or NaN; simulate with a smaller dt."
+            f"{where}(predict=) returns an infinity or NaN at the truth; it must be finite there: "
+            "simulate with a smaller dt."
         )
     recorded = recordings.prepare(where, clean, noise, compare)
     degrees = recorded.numbers - len(sought.names)

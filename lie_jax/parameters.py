@@ -67,7 +67,7 @@ def _each(where: str, transforms: PyTree, start: PyTree) -> list[Callable]:
         if isinstance(start, dict) and isinstance(transforms, dict):
             _check_names(where, transforms, start)
         raise ValueError(
-            f"{where}(transforms=) is {transforms!r}, no prefix of the start values "
+            f"{where}(transforms=) is {transforms!r}; it must be a prefix of the start values "
             f"{jax.tree.structure(start)}: give one transform for all, or one for each entry."
         )
     return jax.tree.leaves(
@@ -183,7 +183,10 @@ def _prior(where: str, entry: Any, transform: Callable, value: Array) -> Callabl
     if entry is None:
         return lambda _: jnp.zeros(0, value.dtype)
     if not isinstance(entry, tuple | list) or len(entry) != 2:
-        raise ValueError(f"{where} is {entry!r}; it must be a pair (mean, standard deviation).")
+        raise ValueError(
+            f"{where} is {entry!r}; it must be a pair (mean, standard deviation): "
+            "give for example (1.0, 0.1)."
+        )
     checks.real(f"{where}: the mean", entry[0])
     checks.real(f"{where}: the standard deviation", entry[1])
     mean = jnp.asarray(entry[0], value.dtype)

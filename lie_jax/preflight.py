@@ -67,7 +67,8 @@ def check(
     if not isinstance(integrator, AbstractIntegrator):
         raise ValueError(
             f"simulate(integrator=) is {integrator!r}; it must be an integrator, for example "
-            "lie_jax.RKMK('rk4') or lie_jax.GeneralizedAlpha()."
+            "lie_jax.RKMK('rk4') or lie_jax.GeneralizedAlpha(): the order of the arguments is "
+            "system, integrator, state."
         )
     integrator.check(system)
     if not isinstance(start, State | Restart):
@@ -107,7 +108,7 @@ def check(
     if given < system.nu:
         raise ValueError(
             f"simulate(inputs=) holds {given} inputs a step, but the forces read {system.nu}; it "
-            f"must have shape ({steps}, {system.nu})."
+            f"must have shape ({steps}, {system.nu}): give a column for each input."
         )
     if adaptive is not None:
         _check_adaptive(integrator, options)
@@ -204,9 +205,9 @@ def _check_restart(
         if different is not None:
             name, value = different
             raise ValueError(
-                f"simulate(state=) is the Restart of a run in which {name} was another than "
-                f"{value}; a run goes on with its own integrator and system: take those, or start "
-                "anew from the restart's `state`, at time 0."
+                f"simulate(state=) is the Restart of a run with another {name}, which is {value} "
+                "now; a run goes on with its own integrator and system: pass those, or start anew "
+                "from the restart's `state`, at time 0."
             )
 
     def kept(start: State | Restart) -> Any:
@@ -225,7 +226,7 @@ def _check_restart(
 def _check_consistency(system: AbstractSystem, t: Array, state: State) -> Array:
     reason = system.space.invalid(np.asarray(state.q))
     if reason is not None:
-        raise ValueError(f"the initial state's q is no configuration: {reason}.")
+        raise ValueError(f"the initial state's q is not a valid configuration: {reason}.")
     if not system.nc:
         return jnp.zeros((), bool)
     *violations, redundant = _violations(system, t, state)
@@ -234,8 +235,8 @@ def _check_consistency(system: AbstractSystem, t: Array, state: State) -> Array:
     position, velocity, scale = (np.asarray(x) for x in violations)
     slack = np.sqrt(np.finfo(position.dtype).eps) * float(scale)
     for what, value, unit in (
-        ("position", position, "constraint units, m for a spherical joint"),
-        ("velocity", velocity, "m/s for a spherical joint"),
+        ("position", position, "m for points, about rad for directions"),
+        ("velocity", velocity, "m/s for points, about rad/s for directions"),
     ):
         sizes = np.abs(value)
         worst = float(sizes.max(initial=0.0))

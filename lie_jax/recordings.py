@@ -1,6 +1,7 @@
 """Recordings for `identify` and `monte_carlo`: how they are compared, their noise and gaps."""
 
 import itertools
+import reprlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -152,7 +153,7 @@ def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
 def _spread(where: str, name: str, what: str, prefix: PyTree, tree: PyTree) -> PyTree:
     if not is_prefix(prefix, tree):
         raise ValueError(
-            f"{where}({name}=) is {prefix!r}, no prefix of the observations "
+            f"{where}({name}=) is {prefix!r}; it must be a prefix of the observations "
             f"{jax.tree.structure(tree)}: give one {what} for all, or one for each entry."
         )
     return jax.tree.map(lambda value, part: jax.tree.map(lambda _: value, part), prefix, tree)
@@ -267,12 +268,14 @@ def rows_at(
     """
     checks.real("rows_at(times=)", times)
     checks.positive("rows_at(dt=)", dt, "s")
+    checks.positive_integer("rows_at(steps=)", steps, "the number of steps")
+    checks.positive_integer("rows_at(save_every=)", save_every, "steps between saved instants")
     given = np.asarray(times, float)
     interval, last = float(dt) * save_every, steps // save_every
     if given.ndim != 1 or not np.all(np.isfinite(given)) or np.any(np.diff(given) <= 0.0):
         raise ValueError(
-            f"rows_at(times=) has shape {given.shape}; it must be one row of finite times that "
-            "increase: sort them and leave out the missing ones."
+            f"rows_at(times=) is {reprlib.repr(given.tolist())}; it must be one row of finite "
+            "times, each later than the one before: sort them and leave out the missing ones."
         )
     rows = np.rint(given / interval)
     off = np.abs(given / interval - rows)

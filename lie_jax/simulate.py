@@ -165,17 +165,18 @@ def _raise_on_failure(
         what = f"the estimated error is {left:.3g} times the tolerance with the smallest step"
         advice = "Take larger tolerances or a smaller dt_min, or look at what drives the system"
     elif bool(result == Result.step_bound):
-        what = f"the bound of steps={steps} was reached before the end"
+        what = f"the bound of steps={steps} was reached before the end,"
         advice = "Take more steps or larger tolerances"
+        where = f"at t = {float(stats.end_time):.6g} s"
     elif bool(result == Result.out_of_chart):
         body = system.owner(int(stats.worst_equation))
         what = f"{body} turned further than its chart describes"
         advice = smaller
     elif bool(result == Result.departed):
-        what = f"{system.law(int(stats.worst_equation))} left its law"
+        what = f"the motion left the range of the law of {system.law(int(stats.worst_equation))}"
         advice = (
-            f"{smaller}: a point passed through the other end of its spring, or an angle turned by "
-            "a quarter more or less than its rates say"
+            f"{smaller}: the ends of a spring passed through each other, or an angle changed by a "
+            "quarter turn more or less than its rate predicts"
         )
     elif bool(result == Result.turned_over):
         what = f"Newton's method met {system.joint(int(stats.worst_equation))} turned over"
@@ -207,10 +208,16 @@ def _raise_on_failure(
     )
 
 
+# Residuals of the first and of the last iterations that a message lists.
+_SHOWN = 4
+
+
 def _advice(
     system: AbstractSystem, integrator: AbstractIntegrator, trajectory: Trajectory, dt: Array
 ) -> str:
     history = [f"{x:.2g}" for x in trajectory.stats.residual_history.tolist() if x == x]
+    if len(history) > 2 * _SHOWN:
+        history = [*history[:_SHOWN], "...", *history[-_SHOWN:]]
     worst = int(trajectory.stats.worst_equation)
     owner = f", the largest in {system.owner(worst)}" if worst >= 0 else ""
     modified = getattr(integrator, "newton", "full") == "modified"

@@ -167,7 +167,7 @@ def _rows(parameters: PyTree) -> tuple[list[np.ndarray], Any, int]:
     """The parameters' leaves as NumPy arrays, how they form a pytree, and their common length."""
     if checks.traced(parameters):
         raise ValueError(
-            "sweep(parameters=) is being traced by JAX; a sweep is no JAX function, it must be "
+            "sweep(parameters=) is being traced by JAX; a sweep is not a JAX function and must be "
             "called outside of jit, grad and vmap: use jax.vmap there."
         )
     leaves, structure = jax.tree_util.tree_flatten_with_path(parameters)
@@ -203,6 +203,8 @@ def _rows(parameters: PyTree) -> tuple[list[np.ndarray], Any, int]:
 
 
 def _check_options(batch: Any, mesh: Any, save_to: Any) -> None:
+    if save_to is not None:
+        checks.path("sweep(save_to=)", save_to)
     if batch is not None:
         checks.positive_integer("sweep(batch=)", batch, "variants in a batch")
     if mesh is not None:

@@ -172,9 +172,9 @@ def saved_batch(path: Path, wanted: dict) -> int | None:
     # A damaged one may raise anything.
     except Exception:
         raise ValueError(
-            f"sweep(save_to=) is {str(path)!r}, where there is something that is no saved sweep, "
-            "or its zarr.json is damaged; it must be a new folder, or one of a sweep to resume: "
-            "take another name."
+            f"sweep(save_to=) is {str(path)!r}, which exists and is not a saved sweep, or whose "
+            "zarr.json is damaged; it must be a new folder, or that of a sweep to resume: take "
+            "another name."
         ) from None
     for setting, value in wanted.items():
         if found[setting] != value:

@@ -377,8 +377,9 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
     """
     if not isinstance(system, AbstractSystem) or not isinstance(state, State):
         raise ValueError(
-            f"lie_jax.project takes a system and a State, and was given a {type(system).__name__} "
-            f"and a {type(state).__name__}: pass both as lie_jax.assemble returns them."
+            "lie_jax.project takes a system and a State, and was given values of the types "
+            f"{type(system).__name__} and {type(state).__name__}: pass both as lie_jax.assemble "
+            "returns them."
         )
     if not system.nc:
         return state

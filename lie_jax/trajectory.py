@@ -37,12 +37,13 @@ class Result(eqx.Enumeration):
         "trajectory."
     )
     departed = (
-        "A step left the law of a force: a point passed through the other end of its spring, or an "
-        "angle has no certain number of turns; what came before is in the trajectory."
+        "A step left the range of the law of a force: the ends of a spring passed through each "
+        "other, or the number of turns of an angle is uncertain; what came before is in the "
+        "trajectory."
     )
     turned_over = (
-        "A step met a joint turned over, with its axis the other way round, where its constraints "
-        "hold as well; what came before is in the trajectory."
+        "A step reached a joint turned over: its axis points the opposite way, where its "
+        "constraints hold as well; what came before is in the trajectory."
     )
     unstable = (
         "The steps stayed beyond the limit of stability of the explicit method; all of them are in "

@@ -53,6 +53,11 @@ def _unreachable():
     return lie_jax.assemble(lie_jax.Mechanism([_body()], joints), lie_jax.R3SO3())
 
 
+def _pendulum():
+    joints = [lie_jax.RevoluteJoint("ground", "b", (0.0, 1.0, 0.0))]
+    return lie_jax.assemble(lie_jax.Mechanism([_body()], joints), lie_jax.Minimal())[0]
+
+
 TEN = jnp.ones(10)
 
 
@@ -147,7 +152,7 @@ CASES = {
         lambda: _fit(predict=lambda p: p["a"] * TEN, start={"a": 1.0}, prior={"b": (1, 2)}),
         "'b'", "'a'"),
     "prior without noise": (
-        lambda: _fit(prior=(1.0, 1.0), noise=None), "prior", "without noise=", "state it"),
+        lambda: _fit(prior=(1.0, 1.0), noise=None), "prior", "without noise=", "give noise="),
     "prior without deviation": (lambda: _fit(prior=2.0), "2.0", "(mean, standard deviation)"),
     "prior's mean": (lambda: _fit(prior=(np.ones(2), 1.0)), "the mean", "(2,)", "()"),
     "prior's deviation": (lambda: _fit(prior=(1.0, 0.0)), "0.0", "must be positive"),
@@ -192,9 +197,9 @@ CASES = {
     "too few observations": (
         lambda: _fit(np.zeros(1), lambda p: p * jnp.ones(1)), "1 numbers", "1 unknowns", "more"),
     "noise shape": (lambda: _fit(noise=np.ones(3)), "(3,)", "(10,)", "broadcast"),
-    "noise structure": (lambda: _fit(noise={"a": 1.0}), "'a'", "no prefix", "one number"),
+    "noise structure": (lambda: _fit(noise={"a": 1.0}), "'a'", "a prefix of", "one number"),
     "transforms structure": (
-        lambda: _fit(transforms={"a": transforms.free}), "'a'", "no prefix", "one transform"),
+        lambda: _fit(transforms={"a": transforms.free}), "'a'", "a prefix of", "one transform"),
     "transform forgotten": (
         lambda: _fit(start={"a": 1.0, "b": 2.0}, transforms={"a": transforms.free}),
         "no entry for 'b'", "'a', 'b'"),
@@ -243,7 +248,7 @@ WRONG_TYPES = {
     "method": (lambda: _fit(method="lm"), "'lm'", "Optax", "optax.adam"),
     "a joint among the bodies": (
         lambda: lie_jax.Mechanism([lie_jax.SphericalJoint("a", "b")]), "bodies=", "joints="),
-    "project of nothing": (lambda: lie_jax.project(_top()[0], None), "a NoneType", "assemble"),
+    "project of nothing": (lambda: lie_jax.project(_top()[0], None), "and NoneType", "assemble"),
     "times of samples as text": (
         lambda: lie_jax.rows_at("0.1", dt=0.1, steps=3), "rows_at(times=) is '0.1'"),
     "formulation": (
@@ -300,7 +305,27 @@ WRONG_TYPES = {
     "adaptive that is none": (lambda: _adaptive(adaptive=1e-8), "1e-08", "lie_jax.Adaptive"),
     "adaptive inputs": (lambda: _adaptive(inputs=np.ones((10, 1))), "inputs", "depend on time"),
     "adaptive with save_every": (lambda: _adaptive(save_every=5), "save_every", "times="),
-    "integrator": (lambda: _simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK"),
+    "integrator": (
+        lambda: _simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK", "order"),
+    "save without a path": (
+        lambda: lie_jax.io.save(_top()[1], "top.nc"), "io.save(path=)", "type State", "order"),
+    "load without a path": (lambda: lie_jax.io.load(None), "io.load(path=)", "type NoneType"),
+    "body in the place of its name": (
+        lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("ground", None)]),
+        "SphericalJoint('ground', None)", "name of a body", "in quotes"),
+    "energies of a whole trajectory": (
+        lambda: _pendulum().kinetic_energy(np.zeros((5, 1)), np.zeros((5, 1))),
+        "q has shape (5, 1)", "(1,)", "one instant", "jax.vmap"),
+    "velocities of another system": (
+        lambda: _pendulum().momentum(np.zeros(1), np.zeros(3)), "v has shape (3,)", "(1,)"),
+    "poses of a whole trajectory": (
+        lambda: _top()[0].poses(np.zeros((5, 7))), "q has shape (5, 7)", "one instant"),
+    "infinite armature": (
+        lambda: lie_jax.RevoluteJoint("ground", "b", EYE[2], armature=np.inf), "armature is inf",
+        "finite and not negative"),
+    "traced steps": (
+        lambda: jax.jit(lambda n: _simulate(*_top(), steps=n).q)(3), "simulate(steps=) is traced",
+        "static_argnames="),
 }  # fmt: skip
 
 

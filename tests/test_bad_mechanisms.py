@@ -81,13 +81,15 @@ CASES = {
         "SphericalJoint", "'c'", "does not exist", "'b'", "'ground'"),
     "force on no body": (
         lambda: lie_jax.Mechanism([_body()], forces=[lie_jax.PointForce("x", (0.0, 0.0, 1.0))]),
-        "PointForce", "'x'", "known names"),
+        "PointForce('x')", "the names are 'b', 'ground'", "add the body"),
     "joint with itself": (
         lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("b", "b")]),
         "'b' with itself", "two different bodies"),
     "name twice": (
-        lambda: lie_jax.Mechanism([_body(), _body()]), "'b'", "more than once", "of its own"),
-    "name reserved": (lambda: lie_jax.Mechanism([_body("ground")]), "reserved", "of its own"),
+        lambda: lie_jax.Mechanism([_body(), _body()]), "'b'",
+        "that of another body", "rename it"),
+    "name reserved": (
+        lambda: lie_jax.Mechanism([_body("ground")]), "'ground'", "inertial frame", "rename it"),
     "no bodies": (lambda: lie_jax.Mechanism([]), "empty", "at least one Body"),
     "gravity": (lambda: lie_jax.Mechanism([_body()], gravity=9.81), "gravity", "(3,)"),
     "joint point": (
@@ -109,7 +111,7 @@ CASES = {
         "positive", "(m)"),
     "driver": (
         lambda: lie_jax.RevoluteDriver("a", "b", EYE[0], lambda t: jnp.stack([t, t])),
-        "RevoluteDriver('a', 'b').angle has shape (2,)", "shape ()", "rad"),
+        "RevoluteDriver('a', 'b').angle(t) has shape (2,)", "shape ()", "rad"),
     "driver returns a tuple": (
         lambda: lie_jax.RevoluteDriver("a", "b", EYE[0], lambda t: (t,)), "tuple", "shape ()"),
     "disc": (
@@ -185,7 +187,7 @@ CASES = {
     "force shape": (
         lambda: lie_jax.PointForce("b", lambda t: jnp.stack([t, t])), "shape (2,)", "(3,)"),
     "friction": (
-        lambda: lie_jax.ViscousFriction("a", "b", -0.5), "coefficient is -0.5", "not be negative"),
+        lambda: lie_jax.ViscousFriction("a", "b", -0.5), "coefficient is -0.5", "not negative"),
     "force frame": (
         lambda: lie_jax.PointForce("b", EYE[0], frame="inertial"), "'inertial'", "'world', 'body'"),
     "torque shape": (
@@ -196,14 +198,14 @@ CASES = {
         lambda: lie_jax.CartesianSpringDamper("a", "b", 5.0), "stiffness", "(3,)", "N/m"),
     "spring stiffness": (
         lambda: lie_jax.CartesianSpringDamper("a", "b", (1.0, -2.0, 0.0)), "stiffness[1] is -2.0",
-        "not be negative", "N/m"),
+        "not negative", "N/m"),
     "spring damping": (
         lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, -2.0, 0.5), "damping is -2.0", "N s/m"),
     "spring length": (
         lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.0), "length is 0.0", "positive"),
     "torsional spring": (
         lambda: lie_jax.TorsionalSpringDamper("a", "b", EYE[0], -1.0), "stiffness is -1.0",
-        "not be negative", "N m/rad"),
+        "not negative", "N m/rad"),
     "angle at rest": (
         lambda: lie_jax.TorsionalSpringDamper("a", "b", EYE[0], 1.0, angle=EYE[0]), "angle",
         "one number (rad)"),
@@ -228,6 +230,16 @@ CASES = {
     "chain velocities": (
         lambda: chain.build(n=2, omega_relative=np.zeros((3, 3))), "omega_relative", "(2, 3)"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "force",
+    [lambda t: np.array([np.sin(t), 0, 0]), lambda t: EYE[0] if t < 1.0 else EYE[1], lambda: 1],
+)
+def test_functions_that_jax_cannot_trace_get_a_note(force):
+    with pytest.raises(TypeError) as error:
+        lie_jax.PointForce("b", force)
+    assert "PointForce('b').force is called with one argument" in "".join(error.value.__notes__)
 
 
 @pytest.mark.parametrize("case", CASES)

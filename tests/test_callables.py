@@ -5,7 +5,9 @@ import dataclasses
 import functools
 import logging
 import operator
+import random
 import threading
+import time
 import types
 import warnings
 from typing import NamedTuple
@@ -202,8 +204,25 @@ def test_what_cannot_change_is_not_refused():
 
 def test_what_cannot_be_read_is_refused():
     for hidden in (iter([1.0]), np.random.default_rng(0), (x for x in (1.0,)), object()):
-        with pytest.raises(ValueError, match=r"reads hidden, a .*cannot be seen.*equinox\.Module"):
+        with pytest.raises(ValueError, match=r"reads 'hidden' of type .*cannot detect.*\.Module"):
             lie_jax.PointForce("b", lambda t: (hidden, jnp.ones(3))[1])  # noqa: B023
+
+
+def test_what_is_another_in_each_call_is_refused():
+    own = time.time
+    for draw, what in (
+        (lambda: random.random(), "random"),
+        (lambda: np.random.normal(), "numpy.random"),  # noqa: NPY002
+        (lambda: time.time(), "time"),
+        (lambda: own(), "time.time"),
+    ):
+        with pytest.raises(ValueError, match=rf"uses {what}, whose values.*jax.random with a key"):
+            lie_jax.PointForce("b", lambda t: draw() * jnp.ones(3))  # noqa: B023
+
+    def with_a_key(t):
+        return np.pi * jax.random.normal(jax.random.key(0), (3,), t.dtype)
+
+    lie_jax.PointForce("b", with_a_key)
 
 
 @jax.jit
@@ -237,7 +256,7 @@ def test_many_programs_of_one_function_are_told_of_once():
         for pusher.amplitude in map(float, range(20)):
             callables.frozen(node)
     (only,) = caught
-    assert "Push has read 9 different sets of values" in str(only.message)
+    assert "Push was compiled for 9 different sets of the values" in str(only.message)
 
 
 def test_equal_functions_are_not_stacked_for_one_may_change_later():

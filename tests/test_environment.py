@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 _START = """
 import jax
 import jax.numpy as jnp
@@ -67,6 +69,7 @@ def test_healthy_runs_pass_debug_nans():
     assert _printed(_DEBUG, JAX_DEBUG_NANS="1") == ["True"] * 2
 
 
+@pytest.mark.slow
 def test_runs_spread_over_a_mesh_with_explicit_axes():
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
     assert _printed(_MESH, XLA_FLAGS=flags) == ["True"] * 2

@@ -125,16 +125,18 @@ def test_files_that_cannot_be_read_or_written(run, tmp_path, monkeypatch):
         io.load(tmp_path / "nothing.nc")
     (tmp_path / "text.nc").write_text("not this")
     (tmp_path / "empty.nc").touch()
-    for name in ("text.nc", "empty.nc", ""):
+    for name in ("text.nc", "empty.nc"):
         with pytest.raises(ValueError, match=rf"{name}' .* no file of lie_jax\.io\.save"):
             io.load(tmp_path / name)
+    with pytest.raises(ValueError, match=r"cannot be read \(Is a directory\)"):
+        io.load(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr("lie_jax.io.files._FORMAT", 3)
         io.save(tmp_path / "newer.nc", run[1])
     with pytest.raises(ValueError, match=r"format 3.*newer version"):
         io.load(tmp_path / "newer.nc")
     xarray.Dataset({"q": [1.0]}).to_netcdf(tmp_path / "other.nc", engine="scipy")
-    with pytest.raises(ValueError, match="has not written"):
+    with pytest.raises(ValueError, match="did not write"):
         io.load(tmp_path / "other.nc")
     with jax.enable_x64(False), pytest.raises(ValueError, match="enable_x64"):
         io.save(tmp_path / "run.nc", run[1])

@@ -92,7 +92,10 @@ LEFT = {
         lie_jax.GeneralizedAlpha(0.9),
         0.01,
         lie_jax.Result.departed,
-        ("LinearSpringDamper('ground', 'slider') left its law", "step 1 of 25", "other end"),
+        (
+            "the range of the law of LinearSpringDamper('ground', 'slider') in step 1 of 25",
+            "the ends of a spring",
+        ),
     ),
     "more than a turn": (
         lambda: _spinning(2.1 * np.pi, lie_jax.R3SO3()),

@@ -268,8 +268,8 @@ def test_full_disks_and_damaged_metadata_are_named(tmp_path, monkeypatch):
     for there, instead, message in (
         ("pending fine failed", "pending fime failed", "zarr.json is damaged.*'status'.*fime"),
         ("float64", "floau64", "zarr.json is damaged"),
-        ('"lie_jax_sweep"', '"lie_kax_sweep"', "no saved sweep, or its zarr.json is damaged"),
-        ("{", "", "no saved sweep, or its zarr.json is damaged"),
+        ('"lie_jax_sweep"', '"lie_kax_sweep"', "not a saved sweep, or whose zarr.json is damaged"),
+        ("{", "", "not a saved sweep, or whose zarr.json is damaged"),
     ):
         assert there in text
         (path / "zarr.json").write_text(text.replace(there, instead))
@@ -440,7 +440,7 @@ def test_other_settings_are_refused(tmp_path):
     for other in ("notes", "notes/text"):
         check_message(
             lambda: _sweep(_square, values, save_to=tmp_path / other),  # noqa: B023
-            other, "no saved sweep", "another name",
+            other, "not a saved sweep", "another name",
         )  # fmt: skip
     assert (tmp_path / "notes" / "text").read_text() == "mine"
     check_message(

@@ -36,8 +36,8 @@ def problem(
     known = getattr(system, "nu", None)
     if known and known != shape[1]:
         raise ValueError(
-            f"{name}(inputs=) has shape {shape}, the system reads {known} inputs; it must have "
-            f"shape ({shape[0]}, {known})."
+            f"{name}(inputs=) has shape {shape}, and the system reads {known} inputs; it must have "
+            f"shape ({shape[0]}, {known}): give a column for each input."
         )
     options = simulation.Options(shape[0], inputs)
     simulation.check(system, integrator, state, dt, options)
@@ -54,8 +54,8 @@ def problem(
 def _check_kind(name: str, system: Any, integrator: Any) -> None:
     if system.nc:
         raise ValueError(
-            f"{name} cannot take a system with {system.nc} constraints; use a formulation without: "
-            "lie_jax.Minimal() for a tree of bodies, lie_jax.R3SO3() for a free body."
+            f"{name} cannot take a system with {system.nc} constraints; use a formulation "
+            "without them: lie_jax.Minimal() for a tree of bodies, lie_jax.R3SO3() for a free body."
         )
     if not isinstance(integrator, AbstractExplicit | ImplicitRKMK):
         raise ValueError(
@@ -124,9 +124,10 @@ def _check_costs(name: str, problem: Problem, nu: int) -> None:
         checks.function(f"{name}({option}=)", function)
         value: Any = jax.eval_shape(cast(Callable, function), *arguments)
         if not hasattr(value, "shape") or value.dtype != dtype:
+            found = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__
             raise ValueError(
-                f"{name}({option}=) returns {value!r}; it must return an array of {dtype}, the "
-                "precision of the state."
+                f"{name}({option}=) returns {found}; it must return an array of {dtype}, the "
+                "precision of the state: compute it with jax.numpy from the arguments."
             )
         if option != "end" and value.shape != ():
             raise ValueError(

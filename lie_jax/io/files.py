@@ -13,6 +13,7 @@ import json
 import math
 import mmap
 import os
+import reprlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax import unfinished
+from lie_jax import checks, unfinished
 from lie_jax.sweep_storage import INSTANTS, Item, codes
 from lie_jax.trajectory import Trajectory
 
@@ -55,6 +56,7 @@ def save(path: str | os.PathLike, what: Any) -> None:
     numbers, integers beyond 32 bits, an array of more than 4 GB, two arrays whose names are one
     when joined by dots), and for a path that cannot be written.
     """
+    checks.path("io.save(path=)", path)
     variables: dict[str, _Variable] = {}
     tree = _encoded(what, (), variables)
     path = Path(path)
@@ -77,6 +79,7 @@ def load(path: str | os.PathLike) -> Any:
     damaged since, for one of a newer version of lie_jax, and for 64 bits without that setting; each
     names the file.
     """
+    checks.path("io.load(path=)", path)
     name = _named(path)
     try:
         checked = _checked(path)
@@ -86,12 +89,17 @@ def load(path: str | os.PathLike) -> Any:
             f"{name} does not exist; it must be a file of lie_jax.io.save: check its name and the "
             "folder that you are in."
         ) from None
+    except OSError as error:
+        raise ValueError(
+            f"{name} cannot be read ({error.strerror}); it must be a file that you may read: check "
+            "its name and its permissions."
+        ) from error
     # The reader of damaged files raises whatever it meets.
     except Exception as error:
         raise _damaged(name, error) from error
     if version is None or text is None:
         raise ValueError(
-            f"{name} is a NetCDF file that lie_jax.io.save has not written; open it with "
+            f"{name} is a NetCDF file that lie_jax.io.save did not write; open it with "
             "xarray.open_dataset."
         )
     if version > _FORMAT:
@@ -206,13 +214,14 @@ def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) ->
     if type(x) in (list, tuple):
         return {type(x).__name__: inside(range(len(x)), x)}
     raise ValueError(
-        f"io.save: {_place(words)} is {x!r}; it must be made of numbers, strings, arrays and "
-        "objects of lie_jax: leave it out, and build it anew after loading."
+        f"io.save: {_place(words)} is {reprlib.repr(x)}; it must be made of numbers, strings, "
+        "arrays, objects of lie_jax, and lists, tuples and dictionaries with strings as keys: "
+        "leave it out, and build it anew after loading."
     )
 
 
 def _place(words: tuple[str, ...]) -> str:
-    return ".".join(words) or "what is to be saved"
+    return ".".join(words) or "the value"
 
 
 def _reference(kind: type, words: tuple[str, ...]) -> str:
@@ -231,11 +240,15 @@ def _array(
     values = np.asarray(x)
     name = ".".join(words) or "value"
     kinds = _STORED.get(values.dtype.kind, ())
-    if not any(values.dtype == np.dtype(kind) for kind in kinds) or values.nbytes > _LARGEST:
+    if not any(values.dtype == np.dtype(kind) for kind in kinds):
         raise ValueError(
-            f"io.save: {_place(words)} has dtype {values.dtype} and {values.nbytes / 1e9:.3g} GB; "
-            "it must have float32, float64, integers or bool and at most 4.29 GB: convert it, or "
-            "save fewer instants."
+            f"io.save: {_place(words)} has dtype {values.dtype}; it must be float32, float64, "
+            "an integer type or bool: convert it, for example by .astype(float)."
+        )
+    if values.nbytes > _LARGEST:
+        raise ValueError(
+            f"io.save: {_place(words)} takes {values.nbytes / 1e9:.3g} GB; an array must take at "
+            f"most {_LARGEST / 1e9:.3g} GB: save fewer instants."
         )
     stored = values
     if values.dtype.kind == "b":

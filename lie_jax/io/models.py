@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from lie_jax import checks
 from lie_jax.io import unsupported
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.bushing import Bushing
@@ -77,18 +78,20 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
     `FileNotFoundError`, `ImportError`, and `ValueError` for a file that MuJoCo does not compile or
     in which nothing moves.
     """
+    checks.path("import_model(path=)", path)
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(
-            f"import_model(path=) is {str(path)!r}, which is no file; give the name of a URDF or "
-            "MJCF file."
+            f"import_model(path=) is {str(path)!r}, which is not a file; it must be the name of "
+            "a URDF or MJCF file: check it and the folder that you are in."
         )
     mujoco = _compiler()
     is_urdf = _root(path) == "robot"
     if floating_base and not is_urdf:
         raise ValueError(
-            f"import_model(floating_base=True), but {str(path)!r} is an MJCF file, which says "
-            "itself what is free: leave floating_base out, or add <freejoint/> to the body."
+            f"import_model(floating_base=True), but {str(path)!r} is an MJCF file, where "
+            "<freejoint/> makes a body free: leave floating_base out, or add <freejoint/> to the "
+            "file."
         )
     try:
         spec = mujoco.MjSpec.from_file(str(path))
@@ -101,7 +104,7 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
         ) from error
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    found = _imported(_File(model, data, mujoco), is_urdf)
+    found = _imported(path, _File(model, data, mujoco), is_urdf)
     ignored = found.ignored | ({"collision shapes of": shapes} if shapes else {})
     if ignored:
         warnings.warn(unsupported.message(path.name, ignored), stacklevel=2)
@@ -123,8 +126,8 @@ def _root(path: Path) -> str:
         return ElementTree.parse(path).getroot().tag
     except ElementTree.ParseError as error:
         raise ValueError(
-            f"import_model(path=): {str(path)!r} is no XML file ({error}); it must be a URDF or "
-            "MJCF file: correct it, or expand its macros first."
+            f"import_model(path=): {str(path)!r} is not an XML file ({error}); it must be a URDF "
+            "or MJCF file: correct it, or expand its macros first."
         ) from error
 
 
@@ -223,15 +226,15 @@ class _Place(NamedTuple):
     orientation: np.ndarray
 
 
-def _imported(file: _File, is_urdf: bool) -> ImportedModel:
+def _imported(path: Path, file: _File, is_urdf: bool) -> ImportedModel:
     model, bodies, places = file.model, [], {}
     for body in file.moving():
         bodies += _bodies(file, body)
         places |= dict(_places(file, body))
     if not bodies:
         raise ValueError(
-            "import_model(path=) is a file in which nothing moves; it must have a joint: set "
-            "floating_base=True if it is the URDF file of a free robot."
+            f"import_model(path=) is {str(path)!r}, in which nothing moves; it must have a joint: "
+            "set floating_base=True if it is the URDF file of a free robot."
         )
     forces = [force for joint in places for force in _passive(file, joint, places[joint])]
     motors, actuators = _motors(file, places, every_joint=is_urdf)

@@ -122,6 +122,6 @@ def message(file: str, ignored: dict[str, tuple[str, ...]]) -> str:
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
         parts.append(f"{kind} {', '.join(names[:_NAMES])}{more}")
     return (
-        f"import_model leaves out what there is no element for in {file}: {'; '.join(parts)}. All "
-        "names are in `ignored`."
+        f"import_model leaves out parts of {file} that lie_jax has no element for, so that the "
+        f"model moves without them: {'; '.join(parts)}. All names are in `ignored`."
     )

@@ -20,6 +20,9 @@ Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 
 
+_INERTIA = "about the centre of mass, kg m², for principal moments numpy.diag of them"
+
+
 class Body(eqx.Module):
     """A rigid body with its initial pose and velocity.
 
@@ -58,7 +61,7 @@ class Body(eqx.Module):
         checks.name("Body(name=)", self.name)
         checks.one_of(f"{where}.check_inertia", self.check_inertia, (True, False))
         checks.shape(f"{where}.mass", self.mass, (), "one number, kg")
-        checks.shape(f"{where}.inertia", self.inertia, (3, 3), "about the centre of mass, kg m²")
+        checks.shape(f"{where}.inertia", self.inertia, (3, 3), _INERTIA)
         if not self.is_massless:
             checks.positive(f"{where}.mass", self.mass, "kg")
             checks.inertia(f"{where}.inertia", self.inertia, self.check_inertia)

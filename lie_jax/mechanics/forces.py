@@ -139,11 +139,19 @@ def check_signal(where: str, value: Any, shape: tuple[int, ...], unit: str) -> N
     """Raise unless the value, or what it returns as a function of the time, has this shape."""
     if callable(value):
         # A weakly typed time goes with parameters of either precision.
-        value = jax.eval_shape(value, jnp.asarray(0.0))
+        try:
+            value = jax.eval_shape(value, jnp.asarray(0.0))
+        except TypeError as error:  # JAX's errors of tracing are of this type, too.
+            error.add_note(
+                f"{where} is called with one argument, the time (s), which JAX traces: compute "
+                "with jax.numpy, and take jnp.where in the place of `if`."
+            )
+            raise
+        where = f"{where}(t)"
         if not hasattr(value, "shape"):
             raise ValueError(
-                f"{where} returns a {type(value).__name__}; it must return one array of "
-                f"shape {shape}, {unit}: wrap the components in jnp.stack."
+                f"{where} is of type {type(value).__name__}; it must be one array of shape "
+                f"{shape}, {unit}: return one, of several components by jnp.stack."
             )
     else:
         checks.finite(where, value)

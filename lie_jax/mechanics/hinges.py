@@ -55,7 +55,12 @@ def joint_of(mechanism: Mechanism, force: Any) -> int | None:
     for number, joint in enumerate(mechanism.joints):
         if type(joint) is RevoluteJoint and {joint.parent, joint.child} == set(force.bodies):
             values = _pair(force, joint)
-            if checks.traced(values) or abs(float(_cosine_and_offset(values)[0])) > _PARALLEL:
+            if checks.traced(values):
+                return number
+            # Inside `jax.jit`, too, where these values are constants.
+            with jax.ensure_compile_time_eval():
+                cosine = _cosine_and_offset(values)[0]
+            if abs(float(cosine)) > _PARALLEL:
                 return number
     return None
 

@@ -319,8 +319,8 @@ def cosine_of_axes(
     """Cosine of the angle between an axis of the parent and the one of the child that lay along it
     at this orientation.
     """
-    across = algebra.matvec(turned(parent, child, orientation), axis)
-    return algebra.dot(axis, across)
+    own = quaternion.rotate(quaternion.conjugate(orientation), axis)
+    return algebra.dot(axis, in_parent(parent, child, own))
 
 
 def cosine_of_turn(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Float[Array, ""]:

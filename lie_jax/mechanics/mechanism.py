@@ -1,5 +1,6 @@
 """A mechanism: bodies, joints, forces and gravity, with no word on coordinates."""
 
+import reprlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,6 +14,11 @@ from lie_jax.mechanics.forces import AbstractForce
 from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint
 
 _KINDS = {"bodies": Body, "joints": AbstractJoint, "forces": AbstractForce}
+_MAKERS = {
+    "bodies": "lie_jax.Body(name, mass, inertia)",
+    "joints": "a joint such as lie_jax.SphericalJoint(parent, child)",
+    "forces": "a force such as lie_jax.PointForce(body, force)",
+}
 
 
 def _members(field: str):
@@ -26,9 +32,10 @@ def _members(field: str):
         for member in members:
             if not isinstance(member, _KINDS[field]):
                 homes = [home for home, kind in _KINDS.items() if isinstance(member, kind)]
-                fix = f"it belongs in {homes[0]}=" if homes else f"give {field} of lie_jax"
+                what = _called(member) if homes else reprlib.repr(member)
+                fix = f"it belongs in {homes[0]}=" if homes else f"make them with {_MAKERS[field]}"
                 raise ValueError(
-                    f"Mechanism({field}=) holds {member!r}; it must hold {field} alone: {fix}."
+                    f"Mechanism({field}=) holds {what}; it must hold {field} alone: {fix}."
                 )
         return members
 
@@ -64,24 +71,24 @@ class Mechanism(eqx.Module):
             raise ValueError("Mechanism(bodies=) is empty; it must hold at least one Body.")
         for name in names:
             if names.count(name) > 1 or name == GROUND:
+                what = "the inertial frame" if name == GROUND else "another body"
                 raise ValueError(
-                    f"Mechanism(bodies=) has the name {name!r} "
-                    f"{'reserved for the inertial frame' if name == GROUND else 'more than once'}; "
-                    "every body needs a name of its own."
+                    f"Mechanism(bodies=) has a body with the name {name!r}, which is that of "
+                    f"{what}; every body needs a name of its own: rename it."
                 )
         known = ", ".join(repr(n) for n in (*names, GROUND))
         for element in (*self.joints, *self.forces):
-            kind = type(element).__name__
             for name in connected(element):
+                checks.name(f"the name of a body in {_called(element)}", name)
                 if name != GROUND and name not in names:
                     raise ValueError(
-                        f"{kind} names the body {name!r}, which does not exist; known names: "
-                        f"{known}."
+                        f"{_called(element)} names the body {name!r}, which does not exist; the "
+                        f"names are {known}: correct it, or add the body to bodies=."
                     )
             if len(set(connected(element))) < len(connected(element)):
                 raise ValueError(
-                    f"{kind} connects {connected(element)[0]!r} with itself; it needs two "
-                    "different bodies."
+                    f"{_called(element)} connects {connected(element)[0]!r} with itself; it "
+                    "needs two different bodies: correct one of the names."
                 )
 
     @property
@@ -92,7 +99,7 @@ class Mechanism(eqx.Module):
 
 def _called(element: Body | AbstractJoint | AbstractForce) -> str:
     names = (element.name,) if isinstance(element, Body) else connected(element)
-    return f"{type(element).__name__}({', '.join(map(repr, names))})"
+    return f"{type(element).__name__}({', '.join(map(reprlib.repr, names))})"
 
 
 def connected(element: AbstractJoint | AbstractForce) -> tuple[str, ...]:

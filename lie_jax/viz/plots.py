@@ -42,8 +42,8 @@ def of_bodies(where: str, system: Any, trajectory: Any) -> None:
     """Raise `ValueError` unless they are a system of bodies and one trajectory of it."""
     if not isinstance(system, RigidBodySystem | TreeSystem):
         raise ValueError(
-            f"{where}(system=) is a {type(system).__name__}; it must be a system of bodies, from "
-            "lie_jax.assemble."
+            f"{where}(system=) is a {type(system).__name__}; it must be a system of bodies. "
+            "lie_jax.assemble returns the pair (system, state): unpack it."
         )
     of_one(where, trajectory)
     checks.shape(f"{where}(trajectory=).q[0]", trajectory.q[0], (system.nq,), "of this system")

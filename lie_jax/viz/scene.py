@@ -49,6 +49,7 @@ def export(
 
     Raises `ValueError` for other values and a path that cannot be written.
     """
+    checks.path("viz.export(path=)", path)
     checks.positive("viz.export(speed=)", speed, "seconds of motion in a second")
     checks.positive("viz.export(frames_per_second=)", frames_per_second, "1/s")
     scenes = _prepared("viz.export", runs, speed / frames_per_second)

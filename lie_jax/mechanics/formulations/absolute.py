@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import algebra, calculus
+from lie_jax import algebra, calculus, checks
 from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.mechanics import attachments, elimination, readings
 from lie_jax.mechanics import body as rigid
@@ -76,6 +76,7 @@ class RigidBodySystem(AbstractSystem):
         self, q: Float[Array, " nq"]
     ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
         """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
+        checks.instant("q", q, self.nq)
         return jax.vmap(self.formulation.pose)(self._split(q))
 
     def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
@@ -365,6 +366,7 @@ class RigidBodySystem(AbstractSystem):
         return flat.reshape(len(self.names), -1)
 
     def _velocities(self, rotation: Array, q: Array, v: Array) -> tuple[Array, Array]:
+        checks.instant("v", v, self.nv)
         return jax.vmap(self.formulation.hybrid_velocity)(rotation, self._split(q), self._split(v))
 
     def _masses(self, q: Array, rotation: Array) -> Array:

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax import algebra
+from lie_jax import algebra, checks
 from lie_jax.joint_spaces import Product, UnitQuaternions
 from lie_jax.mechanics import (
     articulated,
@@ -237,6 +237,8 @@ class TreeSystem(AbstractSystem):
 
     def _moving(self, q: Array, v: Array) -> tuple[Links, Motion]:
         """The links, and poses and twists of all slots."""
+        checks.instant("q", q, self.nq)
+        checks.instant("v", v, self.nv)
         bases, rest = self.tree.bases, self.tree.width - self.tree.bases
         pose = jax.vmap(SE3().pose)(q[: 7 * bases].reshape(bases, 7))
         identity = jnp.broadcast_to(jnp.eye(3, dtype=q.dtype), (rest, 3, 3))
@@ -421,7 +423,8 @@ def _refuse_idle_massless(mechanism: Mechanism, tree: Tree) -> None:
         if i in massless and (floats or slot not in carrying):
             raise ValueError(
                 f"Body({mechanism.bodies[i].name!r}) has no mass, and "
-                f"{'floats' if floats else 'carries none'}; a massless body must stand between a "
+                f"{'no joint holds it' if floats else 'carries no body with mass'}; a massless "
+                "body must stand between a "
                 "joint that holds it and one that carries a body with mass: give it mass and "
                 "inertia, or leave it out."
             )
