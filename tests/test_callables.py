@@ -298,7 +298,8 @@ def test_costs_see_globals_that_change(monkeypatch):
 
 def test_functions_may_close_over_the_variant_of_a_sweep():
     def pulled(scale):
-        return lie_jax.Torque("b", lambda t: jnp.stack([scale, t, t])).torque(jnp.asarray(2.0))
+        torque = lie_jax.Torque("b", lambda t: jnp.stack([scale, t, t])).torque
+        return torque(jnp.asarray(2.0))
 
     assert np.array_equal(
         lie_jax.sweep(pulled, np.asarray([3.0, 4.0]), progress=False).results,

@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jaxtyping import Array, Bool, Float
 
-from lie_jax import algebra, callables, checks
+from lie_jax import algebra, callables, checks, jax_internals
 from lie_jax.algebra import as_float
 from lie_jax.mechanics.joint_parts import BodyPose, BodyVelocity, Wrench, force_at, in_parent
 
@@ -118,14 +117,17 @@ def as_signal(value: Any) -> Any:
 
 def _signal(function: Callable) -> Callable:
     time = jnp.asarray(0.0)
-    program, form = jax.make_jaxpr(function, return_shape=True)(time)
+    try:
+        program, form = jax.make_jaxpr(function, return_shape=True)(time)
+    except TypeError:  # `check_signal`, which knows whose function it is, meets it again.
+        return callables.watched(function)
     if not checks.traced(program.consts):
         return callables.watched(function)
 
     # What is being differentiated, batched or compiled around it becomes a parameter, too.
     def at(leaves, t):
-        run = jaxpr_as_fun(ClosedJaxpr(program.jaxpr, leaves))
-        value = jax.tree.unflatten(jax.tree.structure(form), run(t.astype(time.dtype)))
+        found = jax_internals.evaluated(program, leaves, t.astype(time.dtype))
+        value = jax.tree.unflatten(jax.tree.structure(form), found)
         return jax.tree.map(lambda x: jnp.asarray(x, t.dtype), value)
 
     return jax.tree_util.Partial(at, program.consts)
