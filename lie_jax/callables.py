@@ -487,7 +487,8 @@ class _Reader:
                 if hasattr(x, name) and name not in ("__dict__", "__weakref__"):
                     values[name] = getattr(x, name)
         # An object of a type in C may hold what it does not show.
-        shown = hasattr(x, "__dict__") and (kind.__base__ is object or not _is_library_class(kind))
+        in_c = kind.__base__ is not object and _is_library_class(kind)
+        shown = hasattr(x, "__dict__") and (not in_c or isinstance(x, eqx.Module))
         if not values and not shown:
             return x if isinstance(x, np.ufunc) else self._made(x, where)
         items = ((n, self.read(v, f"{where}.{n}")) for n, v in values.items())

@@ -34,17 +34,24 @@ def alike(tree: Any, others: Any) -> Any:
 
 @jax.custom_jvp
 def _alike(arrays, others):
-    return arrays
+    # `jax.vmap` maps the values of a rule and their derivatives each for itself: these must be
+    # mapped where those are. A sum would turn -0.0 into 0.0.
+    nothing, never = _nothing(others), jnp.zeros((), bool)
+    return jax.tree.map(lambda x: jnp.where(never, nothing.astype(x.dtype), x), arrays)
+
+
+def _nothing(others):
+    # Zeros that depend on nothing would count as none; a product with zero would be NaN for NaN.
+    reached = [jnp.sum(x.real).astype(jnp.float32) for x in jax.tree.leaves(others)]
+    zero = jnp.zeros((), jnp.float32)
+    return jnp.where(jnp.zeros((), bool), sum(reached, zero), zero)
 
 
 @_alike.defjvp
 def _alike_jvp(primals, tangents):
     arrays, others = tangents
-    # Zeros that depend on nothing would count as none; a product with zero would be NaN for NaN.
-    reached = [jnp.sum(x.real).astype(jnp.float32) for x in jax.tree.leaves(others)]
-    zero = jnp.zeros((), jnp.float32)
-    nothing = jnp.where(jnp.zeros((), bool), sum(reached, zero), zero)
-    return primals[0], jax.tree.map(lambda x: x + nothing.astype(x.dtype), arrays)
+    nothing = _nothing(others)
+    return _alike(*primals), jax.tree.map(lambda x: x + nothing.astype(x.dtype), arrays)
 
 
 def by_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameters: Any) -> Any:

@@ -35,6 +35,13 @@ def silence_xla() -> None:
         return
 
 
+def evaluated(program: Any, constants: Sequence, *arguments: jax.Array) -> list[jax.Array]:
+    """The results of a program of `jax.make_jaxpr` with other constants."""
+    from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+    return jaxpr_as_fun(ClosedJaxpr(program.jaxpr, constants))(*arguments)
+
+
 def pass_through(
     name: str, kept: Callable[..., Sequence], batch: Callable, jvp: Callable | None = None
 ) -> Callable[..., list[jax.Array]]:

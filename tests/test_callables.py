@@ -294,3 +294,14 @@ def test_costs_see_globals_that_change(monkeypatch):
     monkeypatch.setitem(globals(), "weight", 1e4)
     # Inputs that cost ten thousand times more are not worth it.
     assert effort() < 1e-2 * light
+
+
+def test_functions_may_close_over_the_variant_of_a_sweep():
+    def pulled(scale):
+        torque = lie_jax.Torque("b", lambda t: jnp.stack([scale, t, t])).torque
+        return torque(jnp.asarray(2.0))
+
+    assert np.array_equal(
+        lie_jax.sweep(pulled, np.asarray([3.0, 4.0]), progress=False).results,
+        [[3.0, 2.0, 2.0], [4.0, 2.0, 2.0]],
+    )

@@ -55,3 +55,17 @@ def test_alike_has_its_own_derivatives():
     assert_allclose(jax.jacfwd(function)(x, infinite), expected, rtol=1e-15)
     assert_allclose(jax.grad(function)(x, jnp.exp), expected, rtol=1e-15)
     assert_array_equal(derivatives.alike(x, x), x)
+
+
+def test_values_that_count_as_depending_on_a_batch_are_batched():
+    def total(a):
+        def each(b):
+            return b * jnp.sum(derivatives.alike(jnp.ones(2), b))
+
+        return jnp.sum(jax.vmap(jax.jit(each))(a * jnp.arange(3.0)))
+
+    # JAX refused the shapes: the values had no axis of the batch, and their derivatives had one.
+    assert jax.grad(total)(2.0) == 6.0
+    assert jax.jit(jax.grad(total))(2.0) == 6.0
+    signed = derivatives.alike(jnp.asarray([-0.0, jnp.nan]), jnp.ones(3))
+    assert np.signbit(signed[0]) and np.isnan(signed[1])

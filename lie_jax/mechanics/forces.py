@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lie_jax import algebra, callables, checks
+from lie_jax import algebra, callables, checks, jax_internals
 from lie_jax.algebra import as_float
 from lie_jax.mechanics.joint_parts import BodyPose, BodyVelocity, Wrench, force_at, in_parent
 
@@ -117,17 +117,20 @@ def as_signal(value: Any) -> Any:
 
 def _signal(function: Callable) -> Callable:
     time = jnp.asarray(0.0)
-    used, rest = eqx.partition(eqx.filter_closure_convert(function, time), eqx.is_array)
-    if not checks.traced(used):
+    try:
+        program, form = jax.make_jaxpr(function, return_shape=True)(time)
+    except TypeError:  # `check_signal`, which knows whose function it is, meets it again.
         return callables.watched(function)
-    # What is being differentiated, batched or compiled around it becomes a parameter, too.
-    leaves, form = jax.tree.flatten(used)
+    if not checks.traced(program.consts):
+        return callables.watched(function)
 
+    # What is being differentiated, batched or compiled around it becomes a parameter, too.
     def at(leaves, t):
-        value = eqx.combine(jax.tree.unflatten(form, leaves), rest)(t.astype(time.dtype))
+        found = jax_internals.evaluated(program, leaves, t.astype(time.dtype))
+        value = jax.tree.unflatten(jax.tree.structure(form), found)
         return jax.tree.map(lambda x: jnp.asarray(x, t.dtype), value)
 
-    return jax.tree_util.Partial(at, leaves)
+    return jax.tree_util.Partial(at, program.consts)
 
 
 FRAMES = ("world", "body")
