@@ -73,7 +73,8 @@ class Statistics(eqx.Module):
     `law`; -1 if it is not known.
     `stability` (): the largest step size times rate of the run (estimated from two stages of each
     step), in parts of what the explicit method damps: a run whose steps stay beyond 1 is wrong.
-    Zero for implicit methods and those of one stage.
+    Zero for implicit methods and those of one stage; for `"heun"` and `"midpoint"`, whose stages
+    lie at two times, loads that change within a step count, too.
     """
 
     newton_iterations: Int[Array, "..."]
