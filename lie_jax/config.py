@@ -111,6 +111,8 @@ def cache_compilations(folder: str | os.PathLike) -> None:
     cannot be written.
     """
     checks.path("cache_compilations(folder=)", folder)
+    if not os.fspath(folder):
+        raise ValueError("cache_compilations(folder=) is ''; it must be a folder: give its path.")
     path = Path(folder).expanduser()
     try:
         path.mkdir(parents=True, exist_ok=True)
