@@ -33,7 +33,7 @@ from lie_jax import jax_internals
 
 
 class Snapshot:
-    """What a function was and read at an instant, equal to another one of the same values."""
+    """Code of a function with the values that it read, equal to another one of the same values."""
 
     __slots__ = ("_hash", "key")
 
@@ -50,7 +50,7 @@ class Snapshot:
 
 
 def snapshot(function: Callable) -> Snapshot:
-    """What the function reads now.
+    """Code of the function with the values that it reads now.
 
     Raises `ValueError` for what cannot be read, as an iterator or a generator of random numbers.
     """

@@ -184,11 +184,8 @@ def as_direction(value: Any) -> Any:
 
 @jax.jit
 def _unit(vector: Vector) -> Vector:
-    # The largest component becomes 2 to 4, so that squares of neither tiny nor huge ones leave the
-    # range of numbers, nor does the factor. A power of two changes no digit, and no derivative
-    # depends on it.
-    _, exponent = jnp.frexp(jax.lax.stop_gradient(jnp.max(jnp.abs(vector))))
-    scaled = jnp.ldexp(jnp.ones((), vector.dtype), 2 - exponent) * vector
+    # No derivative depends on the factor, for the direction does not.
+    scaled = algebra.reciprocal_size(jnp.max(jnp.abs(vector))) * vector
     square = algebra.dot(scaled, scaled)
     sound = (square > 0.0) & (square < jnp.inf)
     return jnp.where(sound, scaled / jnp.sqrt(jnp.where(sound, square, 1.0)), vector)
@@ -313,14 +310,11 @@ def turn(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Vector:
     return -0.5 * algebra.axial(turned(parent, child, orientation))
 
 
-def cosine_of_axes(
-    parent: BodyPose, child: BodyPose, axis: Vector, orientation: Quaternion
-) -> Float[Array, ""]:
-    """Cosine of the angle between an axis of the parent and the one of the child that lay along it
-    at this orientation.
+def cosine_of_axes(joint: Any, axis: Vector, parent: BodyPose, child: BodyPose) -> Float[Array, ""]:
+    """Cosine of the angle between an axis of the parent and the child's, which lies along it when
+    the coordinates are zero.
     """
-    own = quaternion.rotate(quaternion.conjugate(orientation), axis)
-    return algebra.dot(axis, in_parent(parent, child, own))
+    return algebra.dot(axis, in_parent(parent, child, in_child_at_zero(joint, axis)))
 
 
 def cosine_of_turn(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Float[Array, ""]:

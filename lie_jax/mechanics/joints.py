@@ -125,7 +125,7 @@ class RevoluteJoint(AbstractJoint):
 
     def side(self, t, parent, child):
         """The cosine of the angle between the axes, which are parallel either way."""
-        return cosine_of_axes(parent, child, self.axis, self.orientation)
+        return cosine_of_axes(self, self.axis, parent, child)
 
     def reaction(self, t, parent, child, multipliers):
         """The first three multipliers as a force, the others as torques across the axis."""

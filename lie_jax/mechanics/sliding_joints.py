@@ -128,7 +128,7 @@ class CylindricalJoint(AbstractJoint):
 
     def side(self, t, parent, child):
         """The cosine of the angle between the axes, which are parallel either way."""
-        return cosine_of_axes(parent, child, self.axis, self.orientation)
+        return cosine_of_axes(self, self.axis, parent, child)
 
     def reaction(self, t, parent, child, multipliers):
         """The first two multipliers as a force at the child's point, the others as torques."""
@@ -188,7 +188,7 @@ class PlanarJoint(AbstractJoint):
 
     def side(self, t, parent, child):
         """The cosine of the angle between the axes, which are parallel either way."""
-        return cosine_of_axes(parent, child, self.normal, self.orientation)
+        return cosine_of_axes(self, self.normal, parent, child)
 
     def reaction(self, t, parent, child, multipliers):
         """The first multiplier as a force along the normal, the others as torques across it."""
