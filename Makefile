@@ -20,7 +20,7 @@ test: $(VENV)/.ready
 
 # What a new release of JAX breaks first.
 smoke: $(VENV)/.ready
-	$(BIN)/python -m pytest -m smoke tests/test_smoke.py
+	$(BIN)/python -m pytest -m smoke tests/package/test_smoke.py
 
 test-newest smoke-newest:
 	$(MAKE) $(@:-newest=) PYTHON=$(NEWEST) VENV=.venv-newest

@@ -11,7 +11,7 @@ from matplotlib.animation import FuncAnimation, PillowWriter
 
 import lie_jax
 from experiments import _plots
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
+from lie_jax.mechanics.absolute.system import RigidBodySystem
 
 GROUND = -1
 FRAMES_PER_SECOND = 20

@@ -14,8 +14,8 @@ from experiments import _interior_point, _plots
 from experiments._interior_point import Found
 from lie_jax import control
 from lie_jax.control.problem import Problem
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import TreeSystem
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.minimal.system import TreeSystem
 
 INTEGRATOR = lie_jax.RKMK("rk4")
 

@@ -14,7 +14,8 @@ from jaxtyping import Array
 
 import lie_jax
 from experiments import _plots
-from lie_jax import transforms, viz
+from lie_jax import viz
+from lie_jax.identification import transforms
 from lie_jax.mechanics.body import inertia_about_origin
 from models import heavy_top, pinned_body
 

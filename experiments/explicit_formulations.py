@@ -17,7 +17,7 @@ from experiments._explicit_formulations.cases import (
     Case,
 )
 from experiments._loops import march, run, start, step_costs
-from lie_jax.spaces import AbstractSpace
+from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem
 from models import heavy_top, rotor
 

@@ -10,7 +10,7 @@ from jaxtyping import Array
 
 import lie_jax
 from experiments import _animate
-from lie_jax.spaces import Rn
+from lie_jax.spaces.base import Rn
 from models import bricard, puma560
 
 DT = 1e-3

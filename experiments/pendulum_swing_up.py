@@ -18,8 +18,8 @@ from experiments import _animate, _control, _plots
 from experiments._control import Task
 from experiments._interior_point import Found
 from lie_jax import control, quaternion
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import TreeSystem
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.minimal.system import TreeSystem
 from models import double_pendulum
 
 DURATION = 1.5

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from experiments import _identification, _plots
-from lie_jax import transforms
+from lie_jax.identification import transforms
 from models import rotor
 
 # Two proximity probes in each of two planes watch the axis along y and z, well inside the supports.

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from experiments import _plots
-from lie_jax import transforms
+from lie_jax.identification import transforms
 from models import satellite
 
 # A sample of the gyro, and a step of RKMK4, every 0.2 s for half a minute. The body turns by less

@@ -11,7 +11,8 @@ import numpy as np
 
 import lie_jax
 from experiments import _plots
-from lie_jax import algebra, quaternion, so3
+from lie_jax import quaternion, so3
+from lie_jax.numerics import small
 from models import free_body
 
 METHODS = {
@@ -66,7 +67,7 @@ def _products(p):
     def step(carry, turn):
         matrix, q = carry
         x = quaternion.log(turn)
-        matrix = algebra.matmul(matrix, so3.exp(x))
+        matrix = small.matmul(matrix, so3.exp(x))
         q = quaternion.multiply(q, quaternion.exp(x))
         return (matrix, q), (matrix, quaternion.to_matrix(q))
 

@@ -1,78 +1,141 @@
 """Differentiable simulation of multibody systems on Lie groups in JAX."""
 
-from lie_jax import control as control
-from lie_jax import interop as interop
-from lie_jax import io as io
-from lie_jax import transforms as transforms
-from lie_jax.config import cache_compilations as cache_compilations
-from lie_jax.config import configure as configure
-from lie_jax.config import configure_cpu as configure_cpu
-from lie_jax.config import enable_x64 as enable_x64
-from lie_jax.groups import adjoint as adjoint
-from lie_jax.groups import euler_parameters as euler_parameters
-from lie_jax.groups import quaternion as quaternion
-from lie_jax.groups import rn as rn
-from lie_jax.groups import se3 as se3
-from lie_jax.groups import so3 as so3
-from lie_jax.groups import tait_bryan as tait_bryan
-from lie_jax.groups import unified_velocity as unified_velocity
-from lie_jax.identifiability import Identifiability as Identifiability
-from lie_jax.identify import Identification as Identification
-from lie_jax.identify import identify as identify
-from lie_jax.integrators.adaptive import Adaptive as Adaptive
-from lie_jax.integrators.explicit import RKMK as RKMK
-from lie_jax.integrators.explicit import CommutatorFree as CommutatorFree
-from lie_jax.integrators.explicit import CrouchGrossman as CrouchGrossman
-from lie_jax.integrators.explicit import RungeKutta as RungeKutta
-from lie_jax.integrators.generalized_alpha import GeneralizedAlpha as GeneralizedAlpha
-from lie_jax.integrators.implicit_rkmk import ImplicitRKMK as ImplicitRKMK
-from lie_jax.integrators.stabilization import Baumgarte as Baumgarte
-from lie_jax.integrators.stabilization import Projection as Projection
-from lie_jax.integrators.tableaux import Tableau as Tableau
-from lie_jax.mechanics import solids as solids
-from lie_jax.mechanics.assemble import assemble as assemble
-from lie_jax.mechanics.body import Body as Body
-from lie_jax.mechanics.bushing import Bushing as Bushing
-from lie_jax.mechanics.controllers import PDController as PDController
-from lie_jax.mechanics.controllers import PrismaticPDController as PrismaticPDController
-from lie_jax.mechanics.drivers import CoordinateJoint as CoordinateJoint
-from lie_jax.mechanics.drivers import PrismaticDriver as PrismaticDriver
-from lie_jax.mechanics.drivers import RevoluteDriver as RevoluteDriver
-from lie_jax.mechanics.forces import PointForce as PointForce
-from lie_jax.mechanics.forces import Torque as Torque
-from lie_jax.mechanics.forces import ViscousFriction as ViscousFriction
-from lie_jax.mechanics.formulations.euler_parameters import EulerParameters as EulerParameters
-from lie_jax.mechanics.formulations.minimal import Minimal as Minimal
-from lie_jax.mechanics.formulations.tait_bryan import TaitBryan as TaitBryan
-from lie_jax.mechanics.formulations.unified_velocity import UnifiedVelocity as UnifiedVelocity
-from lie_jax.mechanics.joints import RevoluteJoint as RevoluteJoint
-from lie_jax.mechanics.joints import RigidJoint as RigidJoint
-from lie_jax.mechanics.joints import SphericalJoint as SphericalJoint
-from lie_jax.mechanics.joints import UniversalJoint as UniversalJoint
-from lie_jax.mechanics.mechanism import Mechanism as Mechanism
-from lie_jax.mechanics.motors import PrismaticMotor as PrismaticMotor
-from lie_jax.mechanics.motors import RevoluteMotor as RevoluteMotor
-from lie_jax.mechanics.sliding_joints import CylindricalJoint as CylindricalJoint
-from lie_jax.mechanics.sliding_joints import DistanceJoint as DistanceJoint
-from lie_jax.mechanics.sliding_joints import PlanarJoint as PlanarJoint
-from lie_jax.mechanics.sliding_joints import PrismaticJoint as PrismaticJoint
-from lie_jax.mechanics.springs import CartesianSpringDamper as CartesianSpringDamper
-from lie_jax.mechanics.springs import LinearSpringDamper as LinearSpringDamper
-from lie_jax.mechanics.springs import TorsionalSpringDamper as TorsionalSpringDamper
-from lie_jax.mechanics.velocity_joints import GearJoint as GearJoint
-from lie_jax.mechanics.velocity_joints import RollingDisc as RollingDisc
-from lie_jax.monte_carlo import MonteCarlo as MonteCarlo
-from lie_jax.monte_carlo import monte_carlo as monte_carlo
-from lie_jax.pose_spaces import R3SO3 as R3SO3
-from lie_jax.pose_spaces import SE3 as SE3
-from lie_jax.recordings import rows_at as rows_at
-from lie_jax.simulate import SimulationError as SimulationError
-from lie_jax.simulate import simulate as simulate
-from lie_jax.sweep import Sweep as Sweep
-from lie_jax.sweep import sweep as sweep
-from lie_jax.system import AbstractSystem as AbstractSystem
-from lie_jax.system import State as State
-from lie_jax.system import project as project
-from lie_jax.trajectory import Restart as Restart
-from lie_jax.trajectory import Result as Result
-from lie_jax.trajectory import Trajectory as Trajectory
+from lie_jax import control, io
+from lie_jax.config import cache_compilations, configure, configure_cpu, enable_x64
+from lie_jax.groups import (
+    adjoint,
+    euler_parameters,
+    quaternion,
+    rn,
+    se3,
+    so3,
+    tait_bryan,
+    unified_velocity,
+)
+from lie_jax.identification import transforms
+from lie_jax.identification.identifiability import Identifiability
+from lie_jax.identification.identify import Identification, identify
+from lie_jax.identification.monte_carlo import MonteCarlo, monte_carlo
+from lie_jax.identification.recordings import rows_at
+from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
+from lie_jax.integrators.gauss import ImplicitRKMK
+from lie_jax.integrators.generalized_alpha.method import GeneralizedAlpha
+from lie_jax.integrators.stabilization import Baumgarte, Projection
+from lie_jax.integrators.step_size import Adaptive
+from lie_jax.integrators.tableaux import Tableau
+from lie_jax.io import conversions as interop
+from lie_jax.mechanics import solids
+from lie_jax.mechanics.assemble import assemble
+from lie_jax.mechanics.body import Body
+from lie_jax.mechanics.coordinates.euler_parameters import EulerParameters
+from lie_jax.mechanics.coordinates.poses import R3SO3, SE3
+from lie_jax.mechanics.coordinates.tait_bryan import TaitBryan
+from lie_jax.mechanics.coordinates.unified_velocity import UnifiedVelocity
+from lie_jax.mechanics.forces.base import PointForce, Torque, ViscousFriction
+from lie_jax.mechanics.forces.bushing import Bushing
+from lie_jax.mechanics.forces.controllers import PDController, PrismaticPDController
+from lie_jax.mechanics.forces.motors import PrismaticMotor, RevoluteMotor
+from lie_jax.mechanics.forces.springs import (
+    CartesianSpringDamper,
+    LinearSpringDamper,
+    TorsionalSpringDamper,
+)
+from lie_jax.mechanics.joints.drivers import CoordinateJoint, PrismaticDriver, RevoluteDriver
+from lie_jax.mechanics.joints.pairs import RevoluteJoint, RigidJoint, SphericalJoint, UniversalJoint
+from lie_jax.mechanics.joints.rolling_and_gears import GearJoint, RollingDisc
+from lie_jax.mechanics.joints.sliding import (
+    CylindricalJoint,
+    DistanceJoint,
+    PlanarJoint,
+    PrismaticJoint,
+)
+from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.minimal.system import Minimal
+from lie_jax.simulation.simulate import SimulationError, simulate
+from lie_jax.simulation.trajectory import Restart, Result, Trajectory
+from lie_jax.sweeps.sweep import Sweep, sweep
+from lie_jax.system import AbstractSystem, State, project
+
+__version__ = "0.1.0"
+__all__ = [
+    "R3SO3",
+    "RKMK",
+    "SE3",
+    "AbstractSystem",
+    "Adaptive",
+    "Baumgarte",
+    "Body",
+    "Bushing",
+    "CartesianSpringDamper",
+    "CommutatorFree",
+    "CoordinateJoint",
+    "CrouchGrossman",
+    "CylindricalJoint",
+    "DistanceJoint",
+    "EulerParameters",
+    "GearJoint",
+    "GeneralizedAlpha",
+    "Identifiability",
+    "Identification",
+    "ImplicitRKMK",
+    "LinearSpringDamper",
+    "Mechanism",
+    "Minimal",
+    "MonteCarlo",
+    "PDController",
+    "PlanarJoint",
+    "PointForce",
+    "PrismaticDriver",
+    "PrismaticJoint",
+    "PrismaticMotor",
+    "PrismaticPDController",
+    "Projection",
+    "Restart",
+    "Result",
+    "RevoluteDriver",
+    "RevoluteJoint",
+    "RevoluteMotor",
+    "RigidJoint",
+    "RollingDisc",
+    "RungeKutta",
+    "SimulationError",
+    "SphericalJoint",
+    "State",
+    "Sweep",
+    "Tableau",
+    "TaitBryan",
+    "Torque",
+    "TorsionalSpringDamper",
+    "Trajectory",
+    "UnifiedVelocity",
+    "UniversalJoint",
+    "ViscousFriction",
+    "adjoint",
+    "assemble",
+    "cache_compilations",
+    "configure",
+    "configure_cpu",
+    "control",
+    "enable_x64",
+    "euler_parameters",
+    "identify",
+    "interop",
+    "io",
+    "monte_carlo",
+    "project",
+    "quaternion",
+    "rn",
+    "rows_at",
+    "se3",
+    "simulate",
+    "so3",
+    "solids",
+    "sweep",
+    "tait_bryan",
+    "transforms",
+    "unified_velocity",
+]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -18,10 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from lie_jax import calculus, checks, derivatives, linear
-from lie_jax.algebra import as_float
-from lie_jax.block_trees import BlockTree
-from lie_jax.spaces import AbstractSpace
+from lie_jax import checks
+from lie_jax.numerics import dense, rules
+from lie_jax.numerics.block_matrix import BlockTree
+from lie_jax.numerics.small import as_float
+from lie_jax.spaces import derivatives
+from lie_jax.spaces.base import AbstractSpace
 
 Time = float | Float[Array, ""]
 Configuration = Float[Array, " nq"]
@@ -121,7 +123,7 @@ class AbstractSystem(eqx.Module):
 
     def constraint_jacobian(self, t: Time, q: Configuration) -> Float[Array, "nc nv"]:
         """Jacobian B of the constraints along velocities: Φ̇ = B v + ∂Φ/∂t, then A."""
-        b = calculus.jacobian_along(self.space, lambda q: self.constraint(t, q), q)
+        b = derivatives.jacobian_along(self.space, lambda q: self.constraint(t, q), q)
         if not self.velocity_rows:
             return b
         rest = jnp.zeros(self.nv, q.dtype)
@@ -131,7 +133,7 @@ class AbstractSystem(eqx.Module):
     def constraint_rate(self, t: Time, q: Configuration, v: Velocity) -> Multipliers:
         """Φ̇ on a motion with velocity v, then the velocity constraints: (nc,)."""
         now = jnp.asarray(t, q.dtype)
-        rate = calculus.time_derivative(self.space, self.constraint, now, q, v)
+        rate = derivatives.time_derivative(self.space, self.constraint, now, q, v)
         if not self.velocity_rows:
             return rate
         return jnp.concatenate([rate, self.velocity_constraint(t, q, v)])
@@ -211,7 +213,7 @@ class AbstractSystem(eqx.Module):
         """
         rest = acceleration, multipliers, u
         return TangentMatrices(
-            calculus.jacobian_along(self.space, lambda q: self.residual(t, q, v, *rest), q),
+            derivatives.jacobian_along(self.space, lambda q: self.residual(t, q, v, *rest), q),
             jax.jacfwd(lambda v: self.residual(t, q, v, *rest))(v),
         )
 
@@ -264,7 +266,7 @@ def _saddle(system: AbstractSystem, t: Time, q: Configuration) -> Array | BlockT
 
 
 def _solution(system: AbstractSystem, t: Array, q: Array, right: Array) -> Accelerations:
-    x = linear.solve_constrained(_saddle(system, t, q), right, system.nc)
+    x = dense.solve_constrained(_saddle(system, t, q), right, system.nc)
     return Accelerations(x[: system.nv], x[system.nv :])
 
 
@@ -292,11 +294,11 @@ def accelerations_and_multipliers(
     """
     t = jnp.asarray(t, q.dtype)
     if not system.nc:
-        found = linear.solve(_saddle(system, t, q), system.force(t, q, v, u))
+        found = dense.solve(_saddle(system, t, q), system.force(t, q, v, u))
         return Accelerations(found, jnp.zeros(0, q.dtype))
     args = system, t, q, v, u, stabilization
     # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
-    return derivatives.by_rule(_solved(*derivatives.held(args)), _change_of_solution, args)
+    return rules.by_rule(_solved(*rules.held(args)), _change_of_solution, args)
 
 
 def _solved(

@@ -14,10 +14,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics.forces import point_position
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.joint_parts import BodyPose
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.forces.base import point_position
+from lie_jax.mechanics.joints.base import BodyPose
 from models import placement
 from models.fixed_point import Numbers
 

@@ -10,10 +10,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax import algebra, checks
-from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
+from lie_jax import checks
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
+from lie_jax.numerics import small
 from models import links
 from models.fixed_point import Numbers
 
@@ -94,4 +95,4 @@ def tip(system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"]) -> Float[A
     else:
         points = system.joints[0].element.child_point
     # The last link's own joint lies as far above its centre of mass as its end lies below.
-    return position[-1] - algebra.matvec(rotation[-1], points[-1])
+    return position[-1] - small.matvec(rotation[-1], points[-1])

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
-from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics.forces import AbstractForce
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.forces.base import AbstractForce
+from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from models import links
 from models.fixed_point import Numbers
 

@@ -14,11 +14,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
-from lie_jax import algebra
-from lie_jax.body_spaces import AbstractBodySpace
+from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import inertia_about_origin
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
+from lie_jax.numerics import small
 
 BODY = "body"
 # What a model takes for a number, a vector or a matrix.
@@ -70,7 +70,7 @@ def build(
         inertia,
         position=lie_jax.quaternion.rotate(orientation, origin),
         orientation=orientation,
-        velocity=lie_jax.quaternion.rotate(orientation, algebra.cross(omega_body, origin)),
+        velocity=lie_jax.quaternion.rotate(orientation, small.cross(omega_body, origin)),
         omega_body=omega_body,
     )
     joints = [lie_jax.SphericalJoint("ground", BODY, child_point=-origin)] if constrained else []
@@ -94,4 +94,4 @@ def point_on_body(
     held = held_point(system)
     if held is not None:
         point = point + held
-    return position[0] + algebra.matvec(rotation[0], point)
+    return position[0] + small.matvec(rotation[0], point)

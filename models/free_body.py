@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax import algebra
-from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.numerics import small
 from models.fixed_point import Numbers
 
 MASS = 1.0
@@ -76,7 +76,7 @@ def build(
 def observed_point(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
     """World position (3,) of the observed point, m."""
     rotation, position = system.poses(q)
-    return position[0] + algebra.matvec(rotation[0], jnp.asarray(POINT, q.dtype))
+    return position[0] + small.matvec(rotation[0], jnp.asarray(POINT, q.dtype))
 
 
 def omega_body(

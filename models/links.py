@@ -10,11 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax import algebra
-from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics.forces import AbstractForce
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.forces.base import AbstractForce
+from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
+from lie_jax.numerics import small
 
 
 def build(
@@ -50,7 +50,7 @@ def build(
                 inertia[i],
                 position=place + _turned(turn, center),
                 orientation=turn,
-                velocity=velocity + _turned(turn, algebra.cross(omega, center)),
+                velocity=velocity + _turned(turn, small.cross(omega, center)),
                 omega_body=omega,
             )
         )
@@ -60,7 +60,7 @@ def build(
             else lie_jax.RevoluteJoint(parent, name, axes[i], hook, -center)
         )
         parent, hook = name, next_joint[i] - center
-        velocity = velocity + _turned(turn, algebra.cross(omega, next_joint[i]))
+        velocity = velocity + _turned(turn, small.cross(omega, next_joint[i]))
         place = place + _turned(turn, next_joint[i])
     mechanism = lie_jax.Mechanism(bodies, joints, forces, gravity)
     return lie_jax.assemble(mechanism, lie_jax.R3SO3() if formulation is None else formulation)

@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from models import fixed_point
 from models.fixed_point import Numbers
 

@@ -22,11 +22,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
-from lie_jax.algebra import as_float
-from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
-from lie_jax.mechanics.joint_parts import BodyPose, angle_about, turned
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.joints.base import BodyPose, angle_about, turned
+from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
+from lie_jax.numerics.small import as_float
 from models import placement
 from models.fixed_point import Numbers
 

@@ -17,10 +17,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
-from lie_jax.mechanics.forces import point_position
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.joint_parts import BodyPose
-from lie_jax.pose_spaces import AbstractPoseSpace
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.coordinates.poses import AbstractPoseSpace
+from lie_jax.mechanics.forces.base import point_position
+from lie_jax.mechanics.joints.base import BodyPose
 from models.fixed_point import Numbers
 
 Rows = ArrayLike | Sequence[Sequence[float]]

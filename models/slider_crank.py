@@ -16,9 +16,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax import algebra
-from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.numerics import small
 from models import placement
 from models.fixed_point import Numbers
 
@@ -159,7 +159,7 @@ def _place(theta: Array, crank_length: Array, rod_length: Array, pivot: Array):
     slide = end[0] + jnp.sqrt(rod_length**2 - away**2)
     along = (slide * x - end) / rod_length
     across = jnp.stack([jnp.zeros_like(away), end[2], -end[1]]) / away
-    rod = jnp.stack([along, across, algebra.cross(along, across)], axis=1)
+    rod = jnp.stack([along, across, small.cross(along, across)], axis=1)
     positions = [pivot, 0.5 * (end + slide * x), slide * x]
     return jnp.stack([crank, rod, jnp.eye(3)]), jnp.stack(positions)
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
-from lie_jax.pose_spaces import AbstractPoseSpace
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.coordinates.poses import AbstractPoseSpace
+from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from models.fixed_point import Numbers
 
 MASS = 10.0

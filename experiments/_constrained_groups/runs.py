@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax import redundancy
+from lie_jax.simulation import redundancy
 
 
 class Recording(NamedTuple):

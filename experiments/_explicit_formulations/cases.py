@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 import lie_jax
-from lie_jax.body_spaces import AbstractBodySpace
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
 from models import heavy_top, rotor
 
 # [S3]'s abbreviations. It integrates Euler parameters with implicit methods only.

@@ -8,9 +8,9 @@ from experiments._gradients.mechanism import MECHANISM
 from experiments._gradients.parameters import Model
 from experiments._gradients.small import SMALL
 from lie_jax import Baumgarte, CommutatorFree, CrouchGrossman, ImplicitRKMK, RungeKutta
-from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.mechanics.formulations.minimal import Minimal
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.minimal.system import Minimal
 
 
 class Case(NamedTuple):

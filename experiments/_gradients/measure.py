@@ -16,7 +16,7 @@ from jaxtyping import Array
 import lie_jax
 from experiments._gradients.cases import Case
 from experiments._gradients.parameters import STEPS
-from lie_jax.trajectory import Trajectory
+from lie_jax.simulation.trajectory import Trajectory
 
 # Central differences of sixth order. Each number moves by multiples of this part of the size of its
 # kind: truncation and rounding both stay below 1e-9 of the derivatives.

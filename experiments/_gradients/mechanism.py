@@ -14,9 +14,9 @@ from jaxtyping import Array, Float
 import lie_jax
 from experiments._gradients.parameters import Model, Wave, parameters
 from lie_jax import quaternion
-from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics.forces import AbstractForce
-from lie_jax.mechanics.formulations.minimal import Minimal
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.forces.base import AbstractForce
+from lie_jax.mechanics.minimal.system import Minimal
 
 # By kind; units are those of the elements. Inertias by diagonals and what is above them.
 _PARAMETERS: dict[str, dict[str, Any]] = {

@@ -12,8 +12,9 @@ from jaxtyping import Array
 
 import lie_jax
 from experiments._gradients.parameters import Model, Wave, parameters
-from lie_jax import algebra, quaternion, so3
-from lie_jax.body_spaces import AbstractBodySpace
+from lie_jax import quaternion, so3
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.numerics import small
 from lie_jax.system import AbstractSystem, State
 
 _PARAMETERS: dict[str, dict[str, Any]] = {
@@ -56,7 +57,7 @@ class SmallBody(AbstractSystem):
 
     def _from_ground(self, q, ends: dict[str, Array], own: str, fixed: str):
         rotation, position = self.formulation.pose(q)
-        return position + algebra.matvec(rotation, ends[own]) - ends[fixed]
+        return position + small.matvec(rotation, ends[own]) - ends[fixed]
 
     def force(self, t, q, v, u=None):
         """Gravity, load, spring, damping, inputs and the gyroscopic torque."""
@@ -69,9 +70,9 @@ class SmallBody(AbstractSystem):
             jnp.asarray(t, q.dtype)
         )
         force = spring - damping * v[:3] + p["mass"]["mass"] * p["gravity"]["gravity"] + load
-        lever = algebra.cross(ends["spring"], algebra.matvec(rotation.T, spring))
-        spin = algebra.matvec(p["inertia"]["inertia"], omega)
-        torque = lever - algebra.cross(omega, spin) - turning * omega
+        lever = small.cross(ends["spring"], small.matvec(rotation.T, spring))
+        spin = small.matvec(p["inertia"]["inertia"], omega)
+        torque = lever - small.cross(omega, spin) - turning * omega
         if u is not None:
             torque = torque + u[0] * jnp.asarray([1.0, 0.0, 0.0], q.dtype)
             force = force + u[1] * jnp.asarray([0.0, 1.0, 0.0], q.dtype)
@@ -87,8 +88,8 @@ class SmallBody(AbstractSystem):
 def _build(p, formulation, held: int, driven: bool) -> tuple[SmallBody, State]:
     turn, omega, points = p["initial q"]["turn"], p["initial v"]["omega"], p["joint points"]
     rotation = so3.exp(turn)
-    position = points["ground"] - algebra.matvec(rotation, points["body"])
-    velocity = -algebra.matvec(rotation, algebra.cross(omega, points["body"]))
+    position = points["ground"] - small.matvec(rotation, points["body"])
+    velocity = -small.matvec(rotation, small.cross(omega, points["body"]))
     q = formulation.configuration(position, quaternion.exp(turn))
     return (
         SmallBody(p, formulation, bool(held)),

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 import lie_jax
-from lie_jax.body_spaces import AbstractBodySpace
-from lie_jax.mechanics.formulations.minimal import Minimal
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.minimal.system import Minimal
 from models import heavy_top, puma560, rotor, slider_crank
 
 # [S3]'s abbreviations. Quaternions give the motion that rotation vectors give, at a lower cost.

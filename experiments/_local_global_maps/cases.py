@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import lie_jax
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.pose_spaces import AbstractPoseSpace
+from lie_jax.mechanics.coordinates.poses import AbstractPoseSpace
 from models import chain, heavy_top, rotor
 
 # [S0] Table 1: 1 stores quaternions, 2 rotation vectors; a to d are groups and charts.

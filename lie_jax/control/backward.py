@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lie_jax.algebra import matvec
 from lie_jax.control import box
 from lie_jax.control.expansion import Dynamics, Quadratic
+from lie_jax.numerics.small import matvec
 
 
 class Policy(NamedTuple):

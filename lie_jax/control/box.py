@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from lie_jax.algebra import matvec
+from lie_jax.numerics.small import matvec
 
 
 class Definite(NamedTuple):

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.algebra import matvec
 from lie_jax.control.problem import Problem, Run, difference, moved
+from lie_jax.numerics.small import matvec
 from lie_jax.system import State
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.spaces import AbstractSpace
+from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, State
 
 Inputs = Float[Array, "steps nu"]

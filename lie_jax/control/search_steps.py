@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lie_jax.algebra import matvec
 from lie_jax.control import backward
 from lie_jax.control.expansion import Dynamics, Quadratic
 from lie_jax.control.problem import Problem, Run, difference
+from lie_jax.numerics.small import matvec
 
 _FIRST_DAMPING, LARGEST_DAMPING = 1e-6, 1e10
 _CHANGE = 10.0

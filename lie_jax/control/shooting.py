@@ -8,13 +8,14 @@ import numpy as np
 from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks
-from lie_jax.algebra import in_precision
-from lie_jax.control import nonlinear, preflight, programme
+from lie_jax.control import checks as preflight
+from lie_jax.control import nonlinear, programme
 from lie_jax.control.problem import Problem
 from lie_jax.control.solution import History, Solution, told
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.preflight import as_jax
-from lie_jax.simulate import simulate
+from lie_jax.numerics.small import in_precision
+from lie_jax.simulation.checks import as_jax
+from lie_jax.simulation.simulate import simulate
 from lie_jax.system import AbstractSystem, State
 
 

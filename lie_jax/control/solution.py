@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 from lie_jax import checks
 from lie_jax.control.expansion import Adjoint
 from lie_jax.control.problem import Problem
-from lie_jax.trajectory import Trajectory
+from lie_jax.simulation.trajectory import Trajectory
 
 
 class History(NamedTuple):

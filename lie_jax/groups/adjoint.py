@@ -9,9 +9,10 @@ X = (y, x). Source: [S4] Sect. 2(d), 3(d).
 import jax
 import jax.numpy as jnp
 
-from lie_jax import algebra, checks
+from lie_jax import checks
 from lie_jax.groups import se3, so3
 from lie_jax.groups.se3 import Matrix6, Pose, Twist
+from lie_jax.numerics import small
 
 dexp = se3.dexp
 dexp_apply = se3.dexp_apply
@@ -32,13 +33,13 @@ def identity(dtype=float) -> Matrix6:
 def to_pose(a: Matrix6) -> Pose:
     """Pose (4, 4) whose adjoint matrix is `a`."""
     r = a[:3, :3]
-    return se3.pose(r, so3.vee(algebra.matmul(a[:3, 3:], r.T)))
+    return se3.pose(r, so3.vee(small.matmul(a[:3, 3:], r.T)))
 
 
 @checks.one_element
 def compose(a: Matrix6, b: Matrix6) -> Matrix6:
     """Product of two elements."""
-    return algebra.matmul(a, b)
+    return small.matmul(a, b)
 
 
 @checks.one_element
@@ -50,13 +51,13 @@ def inverse(a: Matrix6) -> Matrix6:
 @checks.one_element
 def act(a: Matrix6, y: Twist) -> Twist:
     """The twist in the other frame."""
-    return algebra.matvec(a, y)
+    return small.matvec(a, y)
 
 
 @checks.one_element
 def lift(a: Matrix6, v: Twist) -> Matrix6:
     """Time derivative a ad(V) for the body-fixed twist V. [S4] (2.57)"""
-    return algebra.matmul(a, se3.ad(v))
+    return small.matmul(a, se3.ad(v))
 
 
 @checks.one_element

@@ -17,10 +17,11 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import algebra, checks, series
-from lie_jax.groups import se3
+from lie_jax import checks
+from lie_jax.groups import se3, series
 from lie_jax.groups.rotation_algebra import Matrix, Vector
 from lie_jax.groups.se3 import Matrix6, Twist
+from lie_jax.numerics import small
 
 Scalar = Float[Array, ""]
 
@@ -31,33 +32,33 @@ class _Coefficients(NamedTuple):
 
 
 def _dexp_coefficients(x: Vector) -> _Coefficients:
-    t = algebra.dot(x, x)
+    t = small.dot(x, x)
     p, q = series.stumpff_rates(t)
     return _Coefficients((series.c2(t), *p), (series.c3(t), *q))
 
 
 def _dexp_inv_coefficients(x: Vector) -> _Coefficients:
-    t = algebra.dot(x, x)
+    t = small.dot(x, x)
     zero = jnp.zeros_like(t)
     return _Coefficients((zero - 0.5, zero, zero), (series.e(t), *series.e_rates(t)))
 
 
 def _anticommutator(a: Vector, b: Vector) -> Matrix:
-    ab = algebra.outer(a, b)
-    return ab + ab.T - 2.0 * algebra.dot(a, b) * jnp.eye(3, dtype=a.dtype)
+    ab = small.outer(a, b)
+    return ab + ab.T - 2.0 * small.dot(a, b) * jnp.eye(3, dtype=a.dtype)
 
 
 def _first(c: _Coefficients, x: Vector, y: Vector) -> Matrix:
-    xy = algebra.dot(x, y)
-    skew = algebra.hat(c.p[0] * y + c.p[1] * xy * x)
+    xy = small.dot(x, y)
+    skew = small.hat(c.p[0] * y + c.p[1] * xy * x)
     return skew + _anticommutator(x, c.q[0] * y + 0.5 * c.q[1] * xy * x)
 
 
 def _second(c: _Coefficients, x: Vector, y: Vector, u: Vector) -> Matrix:
-    xy, xu, yu = algebra.dot(x, y), algebra.dot(x, u), algebra.dot(y, u)
+    xy, xu, yu = small.dot(x, y), small.dot(x, u), small.dot(y, u)
     skew = c.p[1] * (xy * u + xu * y + yu * x) + c.p[2] * xy * xu * x
     with_x = c.q[1] * (xu * y + xy * u + 0.5 * yu * x) + 0.5 * c.q[2] * xy * xu * x
-    return algebra.hat(skew) + _anticommutator(x, with_x) + c.q[0] * _anticommutator(y, u)
+    return small.hat(skew) + _anticommutator(x, with_x) + c.q[0] * _anticommutator(y, u)
 
 
 def _on_se3(c: _Coefficients, x: Twist, u: Twist) -> Matrix6:
@@ -103,29 +104,29 @@ def se3_ddexp_inv(x: Twist, u: Twist) -> Matrix6:
 
 
 def _sigma(x: Vector) -> Scalar:
-    return 2.0 / (1.0 + algebra.dot(x, x))
+    return 2.0 / (1.0 + small.dot(x, x))
 
 
 @checks.one_element
 def so3_ddcay(x: Vector, u: Vector) -> Matrix:
     """(D_x dcay)(u). [S4] (3.20)"""
     sigma = _sigma(x)
-    change = sigma * algebra.dot(x, u)
-    return sigma * (algebra.hat(u - change * x) - change * jnp.eye(3, dtype=x.dtype))
+    change = sigma * small.dot(x, u)
+    return sigma * (small.hat(u - change * x) - change * jnp.eye(3, dtype=x.dtype))
 
 
 @checks.one_element
 def so3_ddcay_inv(x: Vector, u: Vector) -> Matrix:
     """(D_x dcay⁻¹)(u). [S4] (3.21)"""
-    xu = algebra.outer(x, u)
-    return 0.5 * (xu + xu.T - algebra.hat(u))
+    xu = small.outer(x, u)
+    return 0.5 * (xu + xu.T - small.hat(u))
 
 
 @checks.one_element
 def so3_ddcay2_inv(x: Vector, u: Vector) -> Matrix:
     """(D_x dcay2⁻¹)(u)."""
-    xu = algebra.outer(x, u)
-    skew = algebra.hat(u) + algebra.dot(x, u) * jnp.eye(3, dtype=x.dtype)
+    xu = small.outer(x, u)
+    skew = small.hat(u) + small.dot(x, u) * jnp.eye(3, dtype=x.dtype)
     return 0.5 * (xu + xu.T - skew)
 
 
@@ -134,14 +135,14 @@ def se3_ddcay(x: Twist, u: Twist) -> Matrix6:
     """(D_X dcay)(U). [S4] (3.22)"""
     y, x, v, u = x[:3], x[3:], u[:3], u[3:]
     sigma = _sigma(x)
-    change = sigma * algebra.dot(x, u)
+    change = sigma * small.dot(x, u)
     rotation = so3_ddcay(x, u)
     identity = jnp.eye(3, dtype=x.dtype)
     coupling = sigma * (
-        algebra.matmul(algebra.hat(v - change * y), identity + algebra.hat(x))
-        + algebra.matmul(algebra.hat(y), algebra.hat(u))
+        small.matmul(small.hat(v - change * y), identity + small.hat(x))
+        + small.matmul(small.hat(y), small.hat(u))
     )
-    translation = sigma * (algebra.hat(u - change * x) + _anticommutator(x, u - 0.5 * change * x))
+    translation = sigma * (small.hat(u - change * x) + _anticommutator(x, u - 0.5 * change * x))
     return se3.upper(translation, coupling, rotation)
 
 
@@ -149,6 +150,6 @@ def se3_ddcay(x: Twist, u: Twist) -> Matrix6:
 def se3_ddcay_inv(x: Twist, u: Twist) -> Matrix6:
     """(D_X dcay⁻¹)(U). [S4] (3.23)"""
     y, x, v, u = x[:3], x[3:], u[:3], u[3:]
-    products = algebra.matmul(algebra.hat(x), algebra.hat(v))
-    products = products + algebra.matmul(algebra.hat(u), algebra.hat(y))
-    return se3.upper(-0.5 * algebra.hat(u), 0.5 * (products - algebra.hat(v)), so3_ddcay_inv(x, u))
+    products = small.matmul(small.hat(x), small.hat(v))
+    products = products + small.matmul(small.hat(u), small.hat(y))
+    return se3.upper(-0.5 * small.hat(u), 0.5 * (products - small.hat(v)), so3_ddcay_inv(x, u))

@@ -7,7 +7,8 @@ formulation 2; see `quaternion` for the group.
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import algebra, checks
+from lie_jax import checks
+from lie_jax.numerics import small
 
 Parameters = Float[Array, "4"]
 
@@ -15,7 +16,7 @@ Parameters = Float[Array, "4"]
 @checks.one_element
 def velocity_matrix(p: Parameters) -> Float[Array, "3 4"]:
     """H(p) of ω = H ṗ, body components: the vector part of 2 p̄ ṗ."""
-    left = p[0] * jnp.eye(3, dtype=p.dtype) - algebra.hat(p[1:])
+    left = p[0] * jnp.eye(3, dtype=p.dtype) - small.hat(p[1:])
     return 2.0 * jnp.concatenate([-p[1:, None], left], axis=1)
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from jax.scipy.linalg import block_diag
 from jaxtyping import Array
 
-from lie_jax import algebra, checks
+from lie_jax import checks
+from lie_jax.numerics import small
 
 
 class Group(NamedTuple):
@@ -57,7 +58,7 @@ _MATRICES = {
 
 
 def _algebra_element(name: str, value: Any, size: int) -> Array:
-    array = algebra.as_float(value)
+    array = small.as_float(value)
     checks.shape(name, array, (size,), "one after the other, the factors' algebra elements")
     return array
 

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import algebra, checks, series
-from lie_jax.groups import rotation_algebra
+from lie_jax import checks
+from lie_jax.groups import rotation_algebra, series
 from lie_jax.groups.rotation_algebra import Matrix, Vector
+from lie_jax.numerics import small
 
 Quaternion = Float[Array, "4"]
 
@@ -44,7 +45,7 @@ def identity(dtype=float) -> Quaternion:
 @checks.one_element
 def multiply(p: Quaternion, q: Quaternion) -> Quaternion:
     """Hamilton product p q: first q, then p, as for matrices."""
-    return algebra.hamilton_product(p, q)
+    return small.hamilton_product(p, q)
 
 
 @checks.one_element
@@ -56,8 +57,8 @@ def conjugate(q: Quaternion) -> Quaternion:
 @checks.one_element
 def rotate(q: Quaternion, y: Vector) -> Vector:
     """The rotated vector R(q) y."""
-    qy = algebra.cross(q[1:], y)
-    return y + 2.0 * (q[0] * qy + algebra.cross(q[1:], qy))
+    qy = small.cross(q[1:], y)
+    return y + 2.0 * (q[0] * qy + small.cross(q[1:], qy))
 
 
 compose = multiply
@@ -95,13 +96,13 @@ def renormalize(q: Quaternion) -> Quaternion:
 
     One Newton step for the inverse square root, so an error of δ in the norm becomes 1.5 δ².
     """
-    return q * (0.5 * (3.0 - algebra.dot(q, q)))
+    return q * (0.5 * (3.0 - small.dot(q, q)))
 
 
 @checks.one_element
 def exp(x: Vector) -> Quaternion:
     """Unit quaternion of the rotation by |x| radians about x. [S0] (62), corrected"""
-    t = 0.25 * algebra.dot(x, x)
+    t = 0.25 * small.dot(x, x)
     scalar, ratio = series.c0_and_c1(t)
     return jnp.concatenate([scalar[None], 0.5 * ratio * x])
 
@@ -110,7 +111,7 @@ def exp(x: Vector) -> Quaternion:
 def log(q: Quaternion) -> Vector:
     """Principal rotation vector, |log(q)| <= π up to rounding, of a unit quaternion."""
     q = _principal(q)
-    return 2.0 * series.arctan_ratio(algebra.dot(q[1:], q[1:]), q[0]) * q[1:]
+    return 2.0 * series.arctan_ratio(small.dot(q[1:], q[1:]), q[0]) * q[1:]
 
 
 def _principal(q: Quaternion) -> Quaternion:
@@ -120,7 +121,7 @@ def _principal(q: Quaternion) -> Quaternion:
 @checks.one_element
 def cay(x: Vector) -> Quaternion:
     """Unit quaternion (1, x) / √(1 + |x|²) of the rotation `so3.cay`(x). [S0] (41), corrected"""
-    norm = jnp.sqrt(1.0 + algebra.dot(x, x))
+    norm = jnp.sqrt(1.0 + small.dot(x, x))
     return jnp.concatenate([jnp.ones(1, x.dtype), x]) / norm
 
 
@@ -133,7 +134,7 @@ def cay_inv(q: Quaternion) -> Vector:
 @checks.one_element
 def cay2(x: Vector) -> Quaternion:
     """Unit quaternion cay(x)² = (1 - |x|², 2 x) / (1 + |x|²): stereographic projection."""
-    t = algebra.dot(x, x)
+    t = small.dot(x, x)
     return jnp.concatenate([(1.0 - t)[None], 2.0 * x]) / (1.0 + t)
 
 
@@ -174,7 +175,7 @@ def from_rotation(r: Matrix) -> Quaternion:
     found by a division by a small number.
     """
     trace = jnp.trace(r)
-    axial = -algebra.axial(r)
+    axial = -small.axial(r)
     scalar_row = jnp.concatenate([(1.0 + trace)[None], axial])
     block = r + r.T + (1.0 - trace) * jnp.eye(3, dtype=r.dtype)
     four_qq = jnp.concatenate(

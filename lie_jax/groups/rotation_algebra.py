@@ -10,7 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import algebra, checks, series
+from lie_jax import checks
+from lie_jax.groups import series
+from lie_jax.numerics import small
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
@@ -18,35 +20,35 @@ Matrix = Float[Array, "3 3"]
 
 def _with_square(x: Vector) -> tuple[Matrix, Matrix, Float[Array, ""]]:
     # x̃² = x xᵀ - t I; the outer product has no cancellation on the off-diagonal.
-    t = algebra.dot(x, x)
-    return algebra.hat(x), algebra.outer(x, x) - t * jnp.eye(3, dtype=x.dtype), t
+    t = small.dot(x, x)
+    return small.hat(x), small.outer(x, x) - t * jnp.eye(3, dtype=x.dtype), t
 
 
 def _cross(x: Vector, y: Vector) -> Vector:
     # The differentials make up the columns of Newton's matrix: see `algebra.cross`.
-    return algebra.matvec(algebra.hat(x), y)
+    return small.matvec(small.hat(x), y)
 
 
 @checks.one_element
 def ad(x: Vector) -> Matrix:
     """Adjoint representation of the algebra: ad(x) y = x × y."""
-    return algebra.hat(x)
+    return small.hat(x)
 
 
 @checks.one_element
 def dexp(x: Vector) -> Matrix:
     """Right-trivialised differential of exp. [S4] (2.11)"""
     # x̃² = x xᵀ - t I is resolved: I - c₃ t I would lose digits where c₃ t is close to one.
-    t = algebra.dot(x, x)
-    symmetric = series.c1(t) * jnp.eye(3, dtype=x.dtype) + series.c3(t) * algebra.outer(x, x)
-    return symmetric + series.c2(t) * algebra.hat(x)
+    t = small.dot(x, x)
+    symmetric = series.c1(t) * jnp.eye(3, dtype=x.dtype) + series.c3(t) * small.outer(x, x)
+    return symmetric + series.c2(t) * small.hat(x)
 
 
 @checks.one_element
 def dexp_apply(x: Vector, y: Vector) -> Vector:
     """dexp(x) y without forming the matrix."""
-    t = algebra.dot(x, x)
-    symmetric = series.c1(t) * y + series.c3(t) * algebra.dot(x, y) * x
+    t = small.dot(x, x)
+    symmetric = series.c1(t) * y + series.c3(t) * small.dot(x, y) * x
     return symmetric + series.c2(t) * _cross(x, y)
 
 
@@ -64,8 +66,8 @@ def dexp_inv(x: Vector) -> Matrix:
 @checks.one_element
 def dexp_inv_apply(x: Vector, y: Vector) -> Vector:
     """dexp_inv(x) y without forming the matrix, for |x| < 2π."""
-    xy = algebra.cross(x, y)
-    return y - 0.5 * xy + series.e(algebra.dot(x, x)) * algebra.cross(x, xy)
+    xy = small.cross(x, y)
+    return y - 0.5 * xy + series.e(small.dot(x, x)) * small.cross(x, xy)
 
 
 @checks.one_element
@@ -81,13 +83,13 @@ def ddexp_inv(x: Vector, u: Vector) -> Matrix:
 
 
 def _sigma(x: Vector) -> Float[Array, ""]:
-    return 2.0 / (1.0 + algebra.dot(x, x))
+    return 2.0 / (1.0 + small.dot(x, x))
 
 
 @checks.one_element
 def dcay(x: Vector) -> Matrix:
     """Right-trivialised differential of cay; dcay(0) = 2 I. [S4] (3.10)"""
-    return _sigma(x) * (jnp.eye(3, dtype=x.dtype) + algebra.hat(x))
+    return _sigma(x) * (jnp.eye(3, dtype=x.dtype) + small.hat(x))
 
 
 @checks.one_element
@@ -99,13 +101,13 @@ def dcay_apply(x: Vector, y: Vector) -> Vector:
 @checks.one_element
 def dcay_inv(x: Vector) -> Matrix:
     """Inverse of dcay(x), for every x. [S4] (3.11)"""
-    return 0.5 * (jnp.eye(3, dtype=x.dtype) - algebra.hat(x) + algebra.outer(x, x))
+    return 0.5 * (jnp.eye(3, dtype=x.dtype) - small.hat(x) + small.outer(x, x))
 
 
 @checks.one_element
 def dcay_inv_apply(x: Vector, y: Vector) -> Vector:
     """dcay_inv(x) y without forming the matrix."""
-    return 0.5 * (y - _cross(x, y) + algebra.dot(x, y) * x)
+    return 0.5 * (y - _cross(x, y) + small.dot(x, y) * x)
 
 
 @checks.one_element
@@ -147,7 +149,7 @@ def dcay2_inv(x: Vector) -> Matrix:
 def dcay2_inv_apply(x: Vector, y: Vector) -> Vector:
     """dcay2_inv(x) y without forming the matrix."""
     xy = _cross(x, y)
-    return 0.25 * (1.0 + algebra.dot(x, x)) * y + 0.5 * (_cross(x, xy) - xy)
+    return 0.25 * (1.0 + small.dot(x, x)) * y + 0.5 * (_cross(x, xy) - xy)
 
 
 @checks.one_element

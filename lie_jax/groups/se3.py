@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax import algebra, checks
+from lie_jax import checks
 from lie_jax.groups import so3
+from lie_jax.numerics import small
 
 Twist = Float[Array, "6"]
 Pose = Float[Array, "4 4"]
@@ -50,25 +51,25 @@ def identity(dtype=float) -> Pose:
 @checks.one_element
 def compose(a: Pose, b: Pose) -> Pose:
     """Product of two poses."""
-    return algebra.matmul(a, b)
+    return small.matmul(a, b)
 
 
 @checks.one_element
 def inverse(c: Pose) -> Pose:
     """Inverse pose."""
-    return pose(c[:3, :3].T, -algebra.matvec(c[:3, :3].T, c[:3, 3]))
+    return pose(c[:3, :3].T, -small.matvec(c[:3, :3].T, c[:3, 3]))
 
 
 @checks.one_element
 def act(c: Pose, y: Vector) -> Vector:
     """World position of a point given in the body frame."""
-    return algebra.matvec(c[:3, :3], y) + c[:3, 3]
+    return small.matvec(c[:3, :3], y) + c[:3, 3]
 
 
 @checks.one_element
 def lift(c: Pose, v: Twist) -> Pose:
     """Time derivative Ċ = C hat(V) for the body-fixed twist V."""
-    return algebra.matmul(c, hat(v))
+    return small.matmul(c, hat(v))
 
 
 @checks.one_element
@@ -144,14 +145,14 @@ def ddexp_inv(x: Twist, u: Twist) -> Matrix6:
 def cay(x: Twist) -> Pose:
     """Unscaled Cayley map (I - X̂)⁻¹(I + X̂). [S4] (3.14)"""
     r = so3.cay(x[3:])
-    return pose(r, x[:3] + algebra.matvec(r, x[:3]))
+    return pose(r, x[:3] + small.matvec(r, x[:3]))
 
 
 @checks.one_element
 def cay_inv(c: Pose) -> Twist:
     """Twist whose Cayley image is the pose, for a rotation by less than π; infinite or NaN at π."""
     x = so3.cay_inv(c[:3, :3])
-    return jnp.concatenate([0.5 * (c[:3, 3] - algebra.cross(x, c[:3, 3])), x])
+    return jnp.concatenate([0.5 * (c[:3, 3] - small.cross(x, c[:3, 3])), x])
 
 
 @checks.one_element
@@ -159,29 +160,29 @@ def dcay(x: Twist) -> Matrix6:
     """Right-trivialised differential of cay; dcay(0) = 2 I. [S4] (3.16)"""
     d = so3.dcay(x[3:])
     r = so3.cay(x[3:])
-    return upper(jnp.eye(3, dtype=x.dtype) + r, algebra.matmul(so3.hat(x[:3]), d), d)
+    return upper(jnp.eye(3, dtype=x.dtype) + r, small.matmul(so3.hat(x[:3]), d), d)
 
 
 @checks.one_element
 def dcay_apply(x: Twist, y: Twist) -> Twist:
     """dcay(x) y without forming the matrix."""
     rotation = so3.dcay_apply(x[3:], y[3:])
-    turned = algebra.matvec(so3.cay(x[3:]), y[:3])
-    return jnp.concatenate([y[:3] + turned + algebra.cross(x[:3], rotation), rotation])
+    turned = small.matvec(so3.cay(x[3:]), y[:3])
+    return jnp.concatenate([y[:3] + turned + small.cross(x[:3], rotation), rotation])
 
 
 @checks.one_element
 def dcay_inv(x: Twist) -> Matrix6:
     """Inverse of dcay(x). [S4] (3.17)"""
     half = 0.5 * (jnp.eye(3, dtype=x.dtype) - so3.hat(x[3:]))
-    return upper(half, -algebra.matmul(half, so3.hat(x[:3])), so3.dcay_inv(x[3:]))
+    return upper(half, -small.matmul(half, so3.hat(x[:3])), so3.dcay_inv(x[3:]))
 
 
 @checks.one_element
 def dcay_inv_apply(x: Twist, y: Twist) -> Twist:
     """dcay_inv(x) y without forming the matrix."""
-    z = y[:3] - algebra.cross(x[:3], y[3:])
-    translation = 0.5 * (z - algebra.cross(x[3:], z))
+    z = y[:3] - small.cross(x[:3], y[3:])
+    translation = 0.5 * (z - small.cross(x[3:], z))
     return jnp.concatenate([translation, so3.dcay_inv_apply(x[3:], y[3:])])
 
 
@@ -208,4 +209,4 @@ def ad(x: Twist) -> Matrix6:
 def Ad(c: Pose) -> Matrix6:
     """Adjoint representation of the group: hat(Ad(C) Y) = C hat(Y) C⁻¹."""
     r = c[:3, :3]
-    return upper(r, algebra.matmul(so3.hat(c[:3, 3]), r), r)
+    return upper(r, small.matmul(so3.hat(c[:3, 3]), r), r)

@@ -7,9 +7,10 @@ therefore dexp(-x) ẋ. All functions take one element; use `jax.vmap` for batch
 
 import jax.numpy as jnp
 
-from lie_jax import algebra, checks, series
-from lie_jax.groups import quaternion, rotation_algebra
+from lie_jax import checks
+from lie_jax.groups import quaternion, rotation_algebra, series
 from lie_jax.groups.rotation_algebra import Matrix, Vector
+from lie_jax.numerics import small
 
 ad = rotation_algebra.ad
 dexp = rotation_algebra.dexp
@@ -40,19 +41,19 @@ def identity(dtype=float) -> Matrix:
 @checks.one_element
 def hat(x: Vector) -> Matrix:
     """Skew matrix of a vector (3,): hat(x) y = x × y."""
-    return algebra.hat(x)
+    return small.hat(x)
 
 
 @checks.one_element
 def vee(x: Matrix) -> Vector:
     """Vector of the skew part of a matrix (3, 3); inverse of `hat`."""
-    return -0.5 * algebra.axial(x)
+    return -0.5 * small.axial(x)
 
 
 @checks.one_element
 def compose(a: Matrix, b: Matrix) -> Matrix:
     """Product of two rotations."""
-    return algebra.matmul(a, b)
+    return small.matmul(a, b)
 
 
 @checks.one_element
@@ -64,13 +65,13 @@ def inverse(a: Matrix) -> Matrix:
 @checks.one_element
 def act(a: Matrix, y: Vector) -> Vector:
     """The rotated vector."""
-    return algebra.matvec(a, y)
+    return small.matvec(a, y)
 
 
 @checks.one_element
 def lift(a: Matrix, omega_body: Vector) -> Matrix:
     """Time derivative Ṙ = R hat(ω) for the body-fixed angular velocity ω (rad/s)."""
-    return algebra.matmul(a, algebra.hat(omega_body))
+    return small.matmul(a, small.hat(omega_body))
 
 
 @checks.one_element
@@ -82,9 +83,9 @@ def Ad(r: Matrix) -> Matrix:
 @checks.one_element
 def exp(x: Vector) -> Matrix:
     """Rotation by |x| radians about x. [S4] (2.6)"""
-    t = algebra.dot(x, x)
-    square = algebra.outer(x, x) - t * jnp.eye(3, dtype=x.dtype)
-    return jnp.eye(3, dtype=x.dtype) + series.c1(t) * algebra.hat(x) + series.c2(t) * square
+    t = small.dot(x, x)
+    square = small.outer(x, x) - t * jnp.eye(3, dtype=x.dtype)
+    return jnp.eye(3, dtype=x.dtype) + series.c1(t) * small.hat(x) + series.c2(t) * square
 
 
 @checks.one_element
@@ -103,9 +104,9 @@ def cay(x: Vector) -> Matrix:
 
     The x are Rodrigues parameters tan(φ/2) n: every rotation by less than π has one.
     """
-    t = algebra.dot(x, x)
-    square = algebra.outer(x, x) - t * jnp.eye(3, dtype=x.dtype)
-    return jnp.eye(3, dtype=x.dtype) + 2.0 / (1.0 + t) * (algebra.hat(x) + square)
+    t = small.dot(x, x)
+    square = small.outer(x, x) - t * jnp.eye(3, dtype=x.dtype)
+    return jnp.eye(3, dtype=x.dtype) + 2.0 / (1.0 + t) * (small.hat(x) + square)
 
 
 @checks.one_element

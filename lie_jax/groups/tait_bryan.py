@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from lie_jax import algebra, checks
+from lie_jax import checks
 from lie_jax.groups import quaternion
+from lie_jax.numerics import small
 
 # Where rates of the angles may be a thousand times the angular velocity.
 _SMALLEST_COS_BETA = 1e-3
@@ -113,4 +114,4 @@ def velocity_matrix_rate(q: Angles, dq: Angles) -> Matrix:
 @checks.one_element
 def lift(q: Angles, omega_body: Angles) -> Angles:
     """Rates q̇ = H(q)⁻¹ ω for the body-fixed angular velocity ω (rad/s)."""
-    return algebra.matvec(velocity_matrix_inv(q), omega_body)
+    return small.matvec(velocity_matrix_inv(q), omega_body)

@@ -22,9 +22,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax import checks, unfinished
-from lie_jax.sweep_storage import INSTANTS, Item, codes
-from lie_jax.trajectory import Trajectory
+from lie_jax import checks
+from lie_jax.simulation.trajectory import Trajectory
+from lie_jax.sweeps import unfinished
+from lie_jax.sweeps.storage import INSTANTS, Item, codes
 
 _FORMAT = 2
 # The format before checksums.

@@ -13,14 +13,14 @@ import numpy as np
 from lie_jax import checks
 from lie_jax.io import unsupported
 from lie_jax.mechanics.body import Body
-from lie_jax.mechanics.bushing import Bushing
-from lie_jax.mechanics.forces import AbstractForce, ViscousFriction
-from lie_jax.mechanics.joint_parts import GROUND, AbstractJoint
-from lie_jax.mechanics.joints import RevoluteJoint, SphericalJoint
+from lie_jax.mechanics.forces.base import AbstractForce, ViscousFriction
+from lie_jax.mechanics.forces.bushing import Bushing
+from lie_jax.mechanics.forces.motors import AbstractMotor, PrismaticMotor, RevoluteMotor
+from lie_jax.mechanics.forces.springs import TorsionalSpringDamper
+from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
+from lie_jax.mechanics.joints.pairs import RevoluteJoint, SphericalJoint
+from lie_jax.mechanics.joints.sliding import PrismaticJoint
 from lie_jax.mechanics.mechanism import Mechanism
-from lie_jax.mechanics.motors import AbstractMotor, PrismaticMotor, RevoluteMotor
-from lie_jax.mechanics.sliding_joints import PrismaticJoint
-from lie_jax.mechanics.springs import TorsionalSpringDamper
 
 
 class ImportedJoint(NamedTuple):

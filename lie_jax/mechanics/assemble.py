@@ -5,17 +5,17 @@ from typing import overload
 import jax
 from jaxtyping import Array
 
-from lie_jax.algebra import in_precision
-from lie_jax.body_spaces import AbstractBodySpace
 from lie_jax.groups import quaternion
-from lie_jax.mechanics import attachments
-from lie_jax.mechanics.attachments import InitialMotion
+from lie_jax.mechanics import stacking
+from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.formulations import minimal
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import Minimal, TreeSystem
-from lie_jax.mechanics.joint_parts import named
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.joints.base import named
 from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.minimal import system as minimal
+from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
+from lie_jax.mechanics.stacking import InitialMotion
+from lie_jax.numerics.small import in_precision
 from lie_jax.system import State
 
 
@@ -67,16 +67,16 @@ def assemble(
                 "rate of its coordinate: use lie_jax.Minimal(), or leave it out."
             )
     system = RigidBodySystem(
-        bodies=attachments.stack(
+        bodies=stacking.stack(
             [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
         ),
-        joints=attachments.by_kind(mechanism.joints, mechanism.names),
-        forces=attachments.by_kind(mechanism.forces, mechanism.names),
+        joints=stacking.by_kind(mechanism.joints, mechanism.names),
+        forces=stacking.by_kind(mechanism.forces, mechanism.names),
         gravity=mechanism.gravity,
         formulation=formulation,
         names=mechanism.names,
     )
-    motion = attachments.initial_motion(mechanism.bodies)
+    motion = stacking.initial_motion(mechanism.bodies)
     return system, State(*_initial(motion, formulation))
 
 

@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax import algebra, checks
-from lie_jax.algebra import as_float
-from lie_jax.batch_algebra import four, product, skew, times
+from lie_jax import checks
+from lie_jax.numerics import small
+from lie_jax.numerics.batch_algebra import four, product, skew, times
+from lie_jax.numerics.small import as_float
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
@@ -96,8 +97,8 @@ def center_of_mass_acceleration(
 ) -> Vector:
     """Inertial acceleration of the centre of mass from that of the origin."""
     c = body.center_of_mass
-    relative = algebra.cross(domega, c) + algebra.cross(omega, algebra.cross(omega, c))
-    return acceleration + algebra.matvec(rotation, relative)
+    relative = small.cross(domega, c) + small.cross(omega, small.cross(omega, c))
+    return acceleration + small.matvec(rotation, relative)
 
 
 def inverse_dynamics(
@@ -105,10 +106,10 @@ def inverse_dynamics(
 ) -> tuple[Vector, Vector]:
     """Force (inertial, N) and torque about the origin (body, N m) of a given motion."""
     force = body.mass * center_of_mass_acceleration(body, rotation, omega, acceleration, domega)
-    about_center = algebra.matvec(body.inertia, domega) + algebra.cross(
-        omega, algebra.matvec(body.inertia, omega)
+    about_center = small.matvec(body.inertia, domega) + small.cross(
+        omega, small.matvec(body.inertia, omega)
     )
-    lever = algebra.cross(body.center_of_mass, algebra.matvec(rotation.T, force))
+    lever = small.cross(body.center_of_mass, small.matvec(rotation.T, force))
     return force, about_center + lever
 
 
@@ -164,20 +165,20 @@ def forward_dynamics(
 ) -> tuple[Vector, Vector]:
     """Acceleration r̈ of the origin (inertial) and ω̇ (body) under a force and a torque about it."""
     c = body.center_of_mass
-    about_center = torque - algebra.cross(c, algebra.matvec(rotation.T, force))
-    gyroscopic = algebra.cross(omega, algebra.matvec(body.inertia, omega))
-    domega = algebra.solve_3(body.inertia, about_center - gyroscopic)
-    relative = algebra.cross(domega, c) + algebra.cross(omega, algebra.cross(omega, c))
-    return force / body.mass - algebra.matvec(rotation, relative), domega
+    about_center = torque - small.cross(c, small.matvec(rotation.T, force))
+    gyroscopic = small.cross(omega, small.matvec(body.inertia, omega))
+    domega = small.solve_3(body.inertia, about_center - gyroscopic)
+    relative = small.cross(domega, c) + small.cross(omega, small.cross(omega, c))
+    return force / body.mass - small.matvec(rotation, relative), domega
 
 
 def mass_matrix(body: MassProperties, rotation: Matrix) -> Float[Array, "6 6"]:
     """Mass matrix for hybrid velocities (ṙ, ω)."""
     identity = jnp.eye(3, dtype=rotation.dtype)
     # That of the kinetic energy also where the matrix is no rotation, as in some coordinates.
-    arm = algebra.matmul(rotation, algebra.hat(body.center_of_mass))
+    arm = small.matmul(rotation, small.hat(body.center_of_mass))
     coupling = -body.mass * arm
-    about_origin = body.inertia + body.mass * algebra.matmul(arm.T, arm)
+    about_origin = body.inertia + body.mass * small.matmul(arm.T, arm)
     return jnp.block([[body.mass * identity, coupling], [coupling.T, about_origin]])
 
 
@@ -185,24 +186,24 @@ def inertia_about_origin(mass: Float[Array, ""], inertia: Matrix, center_of_mass
     """Inertia (3, 3) about the body frame's origin from that about the centre of mass, kg m²."""
     c = center_of_mass
     identity = jnp.eye(3, dtype=inertia.dtype)
-    return inertia + mass * (algebra.dot(c, c) * identity - algebra.outer(c, c))
+    return inertia + mass * (small.dot(c, c) * identity - small.outer(c, c))
 
 
 def kinetic_energy(
     body: MassProperties, rotation: Matrix, velocity: Vector, omega: Vector
 ) -> Float[Array, ""]:
     """Kinetic energy (J) from ṙ (inertial) and ω (body)."""
-    center = velocity + algebra.matvec(rotation, algebra.cross(omega, body.center_of_mass))
-    spin = algebra.dot(omega, algebra.matvec(body.inertia, omega))
-    return 0.5 * (body.mass * algebra.dot(center, center) + spin)
+    center = velocity + small.matvec(rotation, small.cross(omega, body.center_of_mass))
+    spin = small.dot(omega, small.matvec(body.inertia, omega))
+    return 0.5 * (body.mass * small.dot(center, center) + spin)
 
 
 def momentum(
     body: MassProperties, rotation: Matrix, position: Vector, velocity: Vector, omega: Vector
 ) -> tuple[Vector, Vector]:
     """Linear momentum and angular momentum about the world origin, inertial components."""
-    arm = algebra.matvec(rotation, body.center_of_mass)
-    swing = algebra.matvec(rotation, algebra.cross(omega, body.center_of_mass))
+    arm = small.matvec(rotation, body.center_of_mass)
+    swing = small.matvec(rotation, small.cross(omega, body.center_of_mass))
     linear = body.mass * (velocity + swing)
-    spin = algebra.matvec(rotation, algebra.matvec(body.inertia, omega))
-    return linear, algebra.cross(position + arm, linear) + spin
+    spin = small.matvec(rotation, small.matvec(body.inertia, omega))
+    return linear, small.cross(position + arm, linear) + spin

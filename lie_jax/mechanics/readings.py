@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import algebra
-from lie_jax.mechanics import attachments
-from lie_jax.mechanics.attachments import Connected, Rotations, Vectors
-from lie_jax.mechanics.joint_parts import GROUND, BodyPose, Wrench
+from lie_jax.mechanics import stacking
+from lie_jax.mechanics.joints.base import GROUND, BodyPose, Wrench
 from lie_jax.mechanics.mechanism import Label, labels
+from lie_jax.mechanics.stacking import Connected, Rotations, Vectors
+from lie_jax.numerics import small
 
 
 class JointReaction(NamedTuple):
@@ -31,7 +31,7 @@ def coordinates(
     for group in joints:
         if group.element.coordinate_units:
             each = jax.vmap(lambda element, *poses: element.coordinates(*poses))
-            values = each(group.element, *attachments.poses(group, rotation, position))
+            values = each(group.element, *stacking.poses(group, rotation, position))
             found |= dict(zip(group.places, values, strict=True))
     called = _labels(joints, names)
     return {called[place]: found[place] for place in sorted(found)}
@@ -64,7 +64,7 @@ def reactions(
     """Of all joints, with the multipliers of each group as `attachments.split` has them."""
     found = {}
     for group, own in zip(joints, multipliers, strict=True):
-        poses = attachments.poses(group, rotation, position)
+        poses = stacking.poses(group, rotation, position)
         _, wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
             group.element, poses, own
         )
@@ -77,9 +77,9 @@ def reactions(
 
 
 def _on_child(pose: BodyPose, point: Array, wrench: Wrench) -> JointReaction:
-    about_origin = algebra.matvec(pose.rotation, wrench.torque)
-    arm = algebra.matvec(pose.rotation, point)
-    return JointReaction(-wrench.force, algebra.cross(arm, wrench.force) - about_origin)
+    about_origin = small.matvec(pose.rotation, wrench.torque)
+    arm = small.matvec(pose.rotation, point)
+    return JointReaction(-wrench.force, small.cross(arm, wrench.force) - about_origin)
 
 
 def _labels(joints: tuple[Connected, ...], names: tuple[str, ...]) -> tuple[Label, ...]:

@@ -16,10 +16,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lie_jax import checks
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import TreeSystem
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.minimal.system import TreeSystem
+from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.system import AbstractSystem
-from lie_jax.trajectory import Trajectory
 from lie_jax.viz import shapes
 from lie_jax.viz.look import BLACK, STYLE
 

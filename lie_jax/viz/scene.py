@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import TreeSystem
-from lie_jax.trajectory import Trajectory
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.mechanics.minimal.system import TreeSystem
+from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.viz import plots, shapes
 from lie_jax.viz.look import COLORS
 

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import ArrayLike
 from numpy.typing import NDArray
 
+from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.formulations.absolute import RigidBodySystem
-from lie_jax.mechanics.formulations.minimal import TreeSystem
+from lie_jax.mechanics.minimal.system import TreeSystem
 
 GROUND = -1
 

@@ -1,0 +1,1 @@
+"""Functions of users as static parts of compiled programs."""

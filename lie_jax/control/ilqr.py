@@ -1,0 +1,250 @@
+"""iLQR and its second-order form, with limits on inputs and conditions at the end."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float
+
+from lie_jax import checks
+from lie_jax.control import checks as preflight
+from lie_jax.control import expansion, search_steps
+from lie_jax.control.problem import Problem, Run, follow
+from lie_jax.control.solution import History, Solution, relative_norm, told
+from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.numerics import padding
+from lie_jax.numerics.small import matvec
+from lie_jax.simulation import sharding
+from lie_jax.simulation.checks import as_jax
+from lie_jax.simulation.simulate import simulate
+from lie_jax.system import AbstractSystem, State
+
+
+class Settings(NamedTuple):
+    """Options of `ilqr` that are fixed when it is compiled."""
+
+    second_order: bool
+    max_iterations: int
+
+
+class Tolerances(NamedTuple):
+    """Relative gradient and end values below which a search has converged; first penalty."""
+
+    gradient: Array
+    end: Array
+    penalty: Array
+
+
+@sharding.automatic
+def ilqr(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state: State,
+    inputs: ArrayLike | Sequence[Any],
+    *,
+    dt: ArrayLike,
+    running: Callable,
+    final: Callable | None = None,
+    end: Callable | None = None,
+    limits: tuple[Any, Any] | None = None,
+    second_order: bool = False,
+    penalty: float = 100.0,
+    tolerance: float = 1e-6,
+    end_tolerance: float = 1e-6,
+    max_iterations: int = 200,
+) -> Solution:
+    """Find the inputs that minimise Σ dt running(t, q, v, u) + final(q, v), by iLQR.
+
+    Each iteration solves the linear-quadratic problem around a trajectory, in local coordinates on
+    the group, and follows its feedback law as far as the cost falls. Pure: `jax.jit` and `jax.vmap`
+    go through it, over initial states for example.
+
+    **Arguments:**
+
+    - `system`, `integrator`, `state`, `dt`: as for `lie_jax.simulate`. The system has no
+      constraints; the integrator is `RKMK`, `CommutatorFree`, `CrouchGrossman`, `ImplicitRKMK`, or
+      `RungeKutta` on coordinates that are not redundant.
+    - `inputs`: (steps, nu), the first guess, within the limits.
+    - `running(t, q, v, u)`: cost per second, taken at the start of each step. `final(q, v)`: cost
+      of the last state. Both smooth. A function with parameters is an `equinox.Module` or a
+      `jax.tree_util.Partial`; other values that a function reads are compiled for anew.
+    - `end(q, v)`: an array that must be zero at the last state, such as
+      `system.space.inverse_retract(target, q)`. It is met by an augmented Lagrangian, without the
+      bias of a penalty.
+    - `limits`: (lower, upper), numbers or (nu,); `numpy.inf` for none. They hold at all times.
+    - `second_order`: whether second derivatives of the steps enter: fewer iterations where the
+      motion is far from linear (quadratic convergence), for a few times the work in each.
+    - `penalty`: the first weight of the end values, relative to what the inputs that meet them
+      cost by a first estimate. Smaller for a more cautious start, larger (1e3 to 1e7) for motions
+      far from an equilibrium or unstable ones, whose end values grow otherwise.
+    - `tolerance`: on `Solution.gradient_norm`; `end_tolerance`: on `Solution.violation`.
+
+    **Returns** a `Solution`, and warns if it has not converged. Raises `ValueError` for wrong
+    shapes, limits that cross, a guess outside them, and systems and integrators that it cannot
+    take. Source: Tassa, Mansard and Todorov, Control-limited differential dynamic programming,
+    ICRA 2014.
+    """
+    system, state, table = as_jax(system, state, inputs)
+    problem = preflight.problem(
+        "ilqr", system, integrator, state, table, dt, (running, final, end), limits
+    )
+    preflight.options("ilqr", tolerance, end_tolerance, max_iterations)
+    checks.positive("ilqr(penalty=)", penalty, "relative weight of the end values")
+    dtype = problem.state.q.dtype
+    tolerances = (jnp.asarray(x, dtype) for x in (tolerance, end_tolerance, penalty))
+    settings = Settings(second_order, max_iterations)
+    search, multipliers = _search(problem, table, Tolerances(*tolerances), settings)
+    trajectory = simulate(
+        system, integrator, state, dt=dt, steps=table.shape[0], inputs=search.inputs, throw=False
+    )
+    at = search.iterations
+    numbers = jnp.arange(max_iterations + 1, dtype=at.dtype)
+    found = Solution(
+        inputs=search.inputs,
+        unknowns=search.inputs,
+        trajectory=trajectory,
+        cost=search.history.cost[at],
+        gradient_norm=search.history.gradient_norm[at],
+        violation=search.history.violation[at],
+        multipliers=multipliers,
+        gains=search.gains,
+        iterations=at,
+        history=padding.with_nan(search.history, numbers <= at),
+        converged=search.converged,
+    )
+    advice = "Take another penalty= or lie_jax.control.shoot"
+    if not second_order:
+        advice = "Take second_order=True, another penalty= or lie_jax.control.shoot"
+    return told("ilqr", found, tolerance, end_tolerance, advice)
+
+
+class _Search(NamedTuple):
+    inputs: Array
+    run: Run
+    gains: Array
+    multipliers: Array
+    weights: Array
+    before: Array  # end values at the last correction of the multipliers
+    damping: Array
+    iterations: Array
+    history: History
+    converged: Array
+    done: Array
+
+
+# A search over the inputs need not be finished before the multipliers are corrected.
+_INNER = 1e-2
+# The end values should fall by this factor from one correction to the next, or weights grow.
+_FALL = 0.25
+_GROWTH = 10.0
+_LARGEST_PENALTY = 1e8
+
+
+@eqx.filter_jit
+def _search(
+    problem: Problem, inputs: Array, tolerances: Tolerances, settings: Settings
+) -> tuple[_Search, Array]:
+    run = follow(problem, problem.state, inputs)
+    ends = problem.end_values(run.last)
+    empty = jnp.zeros(settings.max_iterations + 1, inputs.dtype)
+    no = jnp.zeros((), bool)
+    start = _Search(
+        inputs=inputs,
+        run=run,
+        gains=jnp.zeros((*inputs.shape, 2 * problem.system.nv), inputs.dtype),
+        multipliers=jnp.zeros_like(ends),
+        weights=jnp.zeros_like(ends),
+        before=jnp.full_like(ends, jnp.inf),
+        damping=jnp.zeros((), inputs.dtype),
+        iterations=jnp.zeros((), jnp.int32),
+        history=History(empty, empty, empty),
+        converged=no,
+        done=no,
+    )
+    search = jax.lax.while_loop(
+        lambda search: ~search.done,
+        lambda search: _advance(problem, tolerances, settings, search),
+        start,
+    )
+    pull = search.multipliers + search.weights * problem.end_values(search.run.last)
+    return search, pull
+
+
+def _advance(
+    problem: Problem, tolerances: Tolerances, settings: Settings, search: _Search
+) -> _Search:
+    """Judge the trajectory, correct the multipliers if it is time to, and take a step."""
+    inputs, run, at = search.inputs, search.run, search.iterations
+    steps = expansion.dynamics(problem, run, inputs)
+    costs = expansion.costs(problem, run, inputs)
+    last = expansion.ending(problem, run.last)
+    values = last.values
+    violation = jnp.max(jnp.abs(values), initial=0.0)
+    natural = _natural_weights(problem, steps, costs, last)
+    weights = jnp.where(at == 0, tolerances.penalty * natural, search.weights)
+
+    def derivatives(multipliers, weights):
+        pull = multipliers + weights * values
+        return expansion.adjoint(steps, costs.slope, last.slope + matvec(last.jacobian.T, pull))
+
+    norm = relative_norm(problem, inputs, derivatives(search.multipliers, weights))
+    met = violation <= tolerances.end
+    correct = (norm <= _INNER) & ~met
+    multipliers = jnp.where(correct, search.multipliers + weights * values, search.multipliers)
+    slow = violation > _FALL * jnp.max(jnp.abs(search.before), initial=0.0)
+    grown = jnp.minimum(_GROWTH * weights, _LARGEST_PENALTY * natural)
+    weights = jnp.where(correct & slow, jnp.maximum(grown, weights), weights)
+
+    pull = multipliers + weights * values
+    slope = last.slope + matvec(last.jacobian.T, pull)
+    hessian = last.hessian + (last.jacobian.T * weights[None]) @ last.jacobian
+    curvature = None
+    if settings.second_order:
+        costate = expansion.adjoint(steps, costs.slope, slope).costate
+        curvature = search_steps.Curvature(
+            expansion.curvature(problem, run, inputs, costate),
+            expansion.ending(problem, run.last, pull).hessian - last.hessian,
+        )
+    bounds = problem.lower[None] - inputs, problem.upper[None] - inputs
+    policy, damping = search_steps.policy(
+        steps, costs, (slope, hessian), curvature, bounds, search.damping
+    )
+
+    converged = met & (norm <= tolerances.gradient)
+    stuck = ~policy.found | (search.damping > search_steps.LARGEST_DAMPING)
+    done = converged | stuck | (at >= settings.max_iterations)
+    taken = search_steps.line_search(problem, (inputs, run), policy, (multipliers, weights), done)
+    row = run.cost + problem.final_cost(run.last), norm, violation
+    history = jax.tree.map(lambda past, x: past.at[at].set(x), search.history, History(*row))
+    return _Search(
+        inputs=taken.inputs,
+        run=taken.run,
+        gains=policy.gains,
+        multipliers=multipliers,
+        weights=weights,
+        before=jnp.where(correct, values, search.before),
+        damping=search_steps.next_damping(damping, taken),
+        iterations=jnp.where(done, at, at + 1),
+        history=history,
+        converged=converged,
+        done=done,
+    )
+
+
+def _natural_weights(
+    problem: Problem, steps: expansion.Dynamics, costs: expansion.Quadratic, last: expansion.Ending
+) -> Float[Array, " ends"]:
+    """What it costs to move the end values: weight c²/2 for moving one of them by c.
+
+    By a first estimate, from the running costs alone. Penalties are large or small against it.
+    """
+    n, m = last.slope.shape[0], problem.lower.shape[0]
+    own = jnp.diagonal(costs.hessian, axis1=1, axis2=2)[:, n : n + m]
+    own = jnp.where(own > 0.0, own, problem.dt)
+    reach = expansion.end_jacobian(steps, last.jacobian)
+    moved = jnp.sum(reach**2 / own[:, None, :], axis=(0, 2))
+    weights = 1.0 / jnp.where(moved > 0.0, moved, 1.0)
+    largest = jnp.max(jnp.where(moved > 0.0, weights, 0.0), initial=0.0)
+    return jnp.where(moved > 0.0, weights, jnp.where(largest > 0.0, largest, 1.0))

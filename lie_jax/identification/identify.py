@@ -1,0 +1,324 @@
+"""Identification: parameters of a model, and its initial state, from recordings."""
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+from lie_jax import checks
+from lie_jax.identification import estimation, fitting, recordings
+from lie_jax.identification import identifiability as report
+from lie_jax.identification import transforms as charts
+from lie_jax.identification.estimation import Spread
+from lie_jax.identification.identifiability import Identifiability
+from lie_jax.identification.parameters import parameters, priors
+from lie_jax.numerics.small import as_float
+
+
+class History(NamedTuple):
+    """One row for each iteration: half the weighted sum of squares, the number of samples of the
+    longest recording it was taken over, and the estimates (a pytree with a leading axis).
+    """
+
+    cost: Float[Array, " iterations"]
+    samples: Int[Array, " iterations"]
+    estimates: PyTree
+
+
+class ResidualStatistics(NamedTuple):
+    """Of each observed channel: mean, root mean square and lag-1 autocorrelation of the residuals.
+
+    `mean` and `rms` have the residuals' units; all are pytrees like the residuals, without their
+    leading axis. Missing samples are left out. The autocorrelation is that of residuals divided by
+    the noise; white residuals have autocorrelations within about 2/√n of zero.
+    `reduced_chi_squared` is the weighted sum of squares, that of the priors with it, divided by the
+    degrees of freedom: near 1 if the model is right and the noise was stated right.
+    """
+
+    mean: PyTree
+    rms: PyTree
+    autocorrelation: PyTree
+    reduced_chi_squared: Float[Array, ""]
+
+
+class Identification(eqx.Module):
+    """What `identify` found; `print` shows it as a table.
+
+    - `estimates`: pytree like the start values, in physical units.
+    - `standard_errors`: likewise; NaN where neither recordings nor priors determine the parameters.
+    - `residuals`: observed minus predicted, NaN for missing samples: like the observations, but
+      for those compared on a group, whose residuals are rotation vectors (3,) or twists (6,).
+    - `statistics`: `ResidualStatistics`. `history`: `History`.
+    - `converged`: whether the method met its tolerance.
+    - `coordinates`: the unconstrained coordinates (p,), in which the parameters were sought.
+    - `names`: of the p independent numbers that the parameters hold, such as `"inertia[0, 1]"`: the
+      upper triangle of a symmetric matrix; for an orientation its coordinates.
+    - `information_root`: a matrix whose square, RᵀR, is the recordings' information on the
+      coordinates, JᵀJ, without the priors'.
+    """
+
+    estimates: PyTree
+    standard_errors: PyTree
+    residuals: PyTree
+    statistics: ResidualStatistics
+    history: History
+    converged: Bool[Array, ""]
+    coordinates: Float[Array, " p"]
+    names: tuple[str, ...] = eqx.field(static=True)
+    information_root: Float[Array, "n p"]
+    _spread: Spread
+    _noise_is_known: bool = eqx.field(static=True)
+    _decode: Callable = eqx.field(static=True)
+    _numbers: Callable = eqx.field(static=True)
+
+    def propagate(self, function: Callable[[PyTree], PyTree]) -> tuple[PyTree, PyTree]:
+        """Value and standard error of any function of the estimates, to first order.
+
+        The error is NaN where the function depends on what is not determined; a ratio of two
+        parameters may be determined where they are not.
+        """
+        return _propagate(lambda z: function(self._decode(z)), self.coordinates, self._spread)
+
+    @property
+    def covariance(self) -> Float[Array, "p p"]:
+        """Covariance matrix of the coordinates; NaN in rows and columns that are not determined."""
+        identity = jnp.eye(len(self.names), dtype=self.coordinates.dtype)
+        return estimation.covariance(identity, self._spread)
+
+    @property
+    def correlation(self) -> Float[Array, "p p"]:
+        """Correlation matrix of the numbers that `names` lists; NaN for what is not determined."""
+        slope = jax.jit(jax.jacfwd(self._numbers))(self.coordinates)
+        return estimation.correlation(slope, self._spread)
+
+    def identifiability(self) -> Identifiability:
+        """Which combinations of the parameters the recordings, without priors, determine."""
+        return report.identifiability(
+            self.names, self._numbers, self.coordinates, self.information_root
+        )
+
+    def __str__(self):
+        values, errors = _propagate(self._numbers, self.coordinates, self._spread)
+        width = max(map(len, self.names))
+        lines = [f"{'':{width}}  {'estimate':>12}  standard error"]
+        for name, value, error in zip(self.names, values, errors, strict=True):
+            lines.append(f"{name:{width}}  {value:12.6g}  {error:14.2g}")
+        end = "converged" if self.converged else "NOT converged"
+        ratio = float(jnp.sqrt(self.statistics.reduced_chi_squared))
+        if self._noise_is_known and not ratio <= _LARGE:
+            end += ", NOT fitted"
+        size = f"{ratio:.3g} times the noise" if self._noise_is_known else f"{ratio:.3g} (rms)"
+        lines.append(f"{end}, iterations: {len(self.history.cost)}, residuals: {size}")
+        return "\n".join(lines)
+
+
+def identify(
+    predict: Callable[[PyTree], PyTree],
+    start: PyTree,
+    observations: PyTree,
+    *,
+    noise: PyTree = None,
+    transforms: PyTree = charts.free,
+    compare: PyTree = "vector",
+    prior: PyTree = None,
+    horizons: Sequence[Any] | None = None,
+    method: Any = None,
+    max_iterations: int = 200,
+    progress: bool = True,
+) -> Identification:
+    """Fit parameters so that predictions match observations in the sense of least squares.
+
+    **Arguments:**
+
+    - `predict(parameters)`: the predicted observations: build the system from the parameters (or
+      put them into a system with `equinox.tree_at`), simulate with `throw=False`, observe.
+    - `start`: pytree of start values, in physical units.
+    - `observations`: pytree of arrays that `predict` matches; the leading axis of each is time.
+      Recordings of their own length and sampling are entries of their own.
+    - `noise`: standard deviations of the observations' noise: a number, or a pytree of numbers or
+      arrays that broadcast to the residuals. Residuals are divided by them. Infinite noise marks
+      samples that are missing: whatever stands there, NaN too, is left out. Default: not known,
+      and 1 for all.
+    - `transforms`: one of `lie_jax.transforms`, or a pytree of them that is a prefix of `start`:
+      the coordinates in which a parameter is sought, so that masses stay positive, inertias
+      physical, orientations on the group and numbers within bounds.
+    - `compare`: one word, or a pytree of them that is a prefix of the observations. `"vector"`:
+      residuals are differences. `"rotation"` (..., 3, 3), `"quaternion"` (..., 4): rotation
+      vectors (3,) from observed to predicted, log(Rᵀ_observed R_predicted), in rad. `"pose"`
+      (..., 4, 4): twists (6,) of that kind, translation first. Noise is that of the residuals.
+    - `prior`: what is known of parameters before: pairs (mean, standard deviation) in physical
+      units in the place of each parameter, `None` for those without; for a dict of parameters,
+      those that have one. A prior counts as further observations, so that the noise must be stated
+      rightly. The deviation is a number or an array that broadcasts to the parameter, infinite for
+      entries without a prior; that of an orientation is a rotation vector's, in rad.
+    - `horizons`: increasing numbers of samples; the fit starts on the first so many samples and
+      goes on to the next number from what it found. For oscillating or fast turning systems a poor
+      start is out of phase on the whole recording and finds its way over short horizons only. Each
+      is a number for all recordings (a shorter one is taken whole) or a pytree of numbers that is a
+      prefix of the observations. The last is the whole. Default: all samples at once.
+    - `method`: an Optimistix least-squares solver, default Levenberg-Marquardt, or an Optax
+      optimiser, which is run for `max_iterations` on each horizon.
+    - `max_iterations`: at most so many on each horizon.
+    - `progress`: show a progress bar.
+
+    **Returns** an `Identification`. Standard errors come from the Jacobian at the optimum and the
+    size of the residuals: they hold for independent noise and a model that is linear over their
+    size; `monte_carlo` tells whether it is. Warns where parameters are not determined, where
+    residuals are more than three times the noise that was stated, and where the method has not
+    converged. Raises `ValueError`, before anything is fitted, for
+    observations that do not match the prediction, are not finite or no elements of their group, for
+    noise that is not positive, for priors that match no parameter, for horizons that do not
+    increase or do not end with the whole, for start values and means of priors outside of their
+    transform's range, and for start values without a finite prediction.
+    """
+    where = "identify"
+    checks.function(f"{where}(predict=)", predict)
+    checks.real_leaves(f"{where}(start=)", start)
+    checks.real_leaves(f"{where}(observations=)", observations)
+    start, observations = jax.tree.map(as_float, (start, observations))
+    recordings.check_precision(where, start, observations)
+    sought = parameters(where, start, transforms)
+    weights = 1.0 if noise is None else noise
+    recorded = recordings.prepare(where, observations, weights, compare)
+    recordings.check_prediction(predict, start, recorded.observed)
+    stages = recordings.horizons(where, horizons, recorded.lengths)
+    known = priors(where, prior, start, transforms)
+    if prior is not None and noise is None:
+        raise ValueError(
+            "identify(prior=) is given without noise=; a prior is weighed against the recordings "
+            "by their noise: give noise=, their standard deviations."
+        )
+    checks.positive_integer(f"{where}(max_iterations=)", max_iterations, "for each horizon")
+    known_numbers = known(start).size
+    numbers = recorded.numbers + known_numbers
+    estimation.check_degrees(numbers, len(sought.names))
+
+    def residuals(z, horizon):
+        values = sought.decode(z)
+        return recorded.weighted_residuals(predict(values), horizon), known(values)
+
+    @jax.jit
+    def linearize(z, horizon):
+        def flat(z):
+            weighted = residuals(z, horizon)
+            return ravel_pytree(weighted)[0], weighted
+
+        return jax.jacfwd(flat, has_aux=True)(z)
+
+    whole = jax.tree.map(jnp.asarray, stages[-1])
+    _check_finite(linearize(sought.start, whole)[1])
+    from lie_jax.identification import fitting_methods  # see there
+
+    iterate = fitting_methods.iterations(residuals, linearize, method)
+    z, converged, (cost, counts, path) = fitting.run(
+        iterate, sought.start, stages, max_iterations, progress
+    )
+
+    jacobian, (weighted, more) = linearize(z, whole)
+    flat = ravel_pytree((weighted, more))[0]
+    spread, _ = _spread(jacobian, flat, numbers)
+    estimates, standard_errors = _propagate(sought.decode, z, spread)
+    left, mean, rms, autocorrelation = _describe(weighted, recorded.weights)
+    fit = Identification(
+        estimates=estimates,
+        standard_errors=standard_errors,
+        residuals=left,
+        statistics=ResidualStatistics(mean, rms, autocorrelation, spread.variance),
+        history=History(
+            jnp.asarray(cost),
+            jnp.asarray(counts),
+            jax.jit(jax.vmap(sought.decode))(jnp.stack(path)),
+        ),
+        converged=jnp.asarray(converged),
+        coordinates=z,
+        names=sought.names,
+        information_root=jnp.linalg.qr(jacobian[: len(jacobian) - known_numbers], mode="r"),
+        _spread=spread,
+        _noise_is_known=recorded.noise_is_known,
+        _decode=sought.decode,
+        _numbers=sought.numbers,
+    )
+    _warn(fit)
+    return fit
+
+
+_spread = jax.jit(estimation.spread, static_argnums=2)
+# Residuals so many times the stated noise are no matter of chance.
+_LARGE = 3.0
+
+
+def _warn(fit: Identification) -> None:
+    def warn(words):
+        warnings.warn(f"identify: {words}", stacklevel=4)
+
+    ratio = float(jnp.sqrt(fit.statistics.reduced_chi_squared))
+    if fit._noise_is_known and not ratio <= _LARGE:
+        warn(
+            f"the residuals are {ratio:.3g} times the stated noise: the model does not describe "
+            "the recordings, or the start values were too far off (angles are in rad), or the "
+            "noise is larger than stated; see fit.residuals."
+        )
+    missing = round(float(jnp.trace(fit._spread.undetermined)))
+    if missing:
+        errors = _propagate(fit._numbers, fit.coordinates, fit._spread)[1]
+        unknown = [name for name, error in zip(fit.names, errors, strict=True) if np.isnan(error)]
+        total = len(fit.names)
+        warn(
+            f"only {total - missing} of {total} combinations of the parameters are determined: "
+            f"the standard errors of {', '.join(unknown)} are NaN, and "
+            "print(fit.identifiability()) shows what may change together. Seek fewer parameters, "
+            "or give a prior=; one at the end of its range (transforms=) is not determined either."
+        )
+    if not fit.converged:
+        warn(
+            f"not converged, iterations: {len(fit.history.cost)}; start nearer, raise "
+            "max_iterations=, give horizons=, or another learning rate to an Optax method="
+        )
+
+
+def _check_finite(weighted: PyTree) -> None:
+    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(weighted)):
+        raise ValueError(
+            "identify(predict=) returns an infinity or NaN at the start values; it must be finite "
+            "there: start nearer to the truth, or simulate with a smaller dt."
+        )
+
+
+def _propagate(function: Callable, z: Array, spread: Spread) -> tuple[PyTree, PyTree]:
+    return jax.jit(lambda *pair: estimation.propagate(function, *pair))(z, spread)
+
+
+@jax.jit
+def _describe(weighted: PyTree, weights: PyTree) -> tuple[PyTree, PyTree, PyTree, PyTree]:
+    """Observed minus predicted in the observations' units: all, means, rms, autocorrelations."""
+
+    def unweighted(residual, weight):
+        return jnp.where(weight > 0.0, -residual / jnp.where(weight > 0.0, weight, 1.0), jnp.nan)
+
+    left = jax.tree.map(unweighted, weighted, weights)
+    return (
+        left,
+        jax.tree.map(lambda r: jnp.nanmean(r, axis=0), left),
+        jax.tree.map(lambda r: jnp.sqrt(jnp.nanmean(r**2, axis=0)), left),
+        jax.tree.map(_lag_one, weighted, weights),
+    )
+
+
+def _lag_one(residual: Array, weight: Array) -> Array:
+    there = (weight > 0.0).astype(residual.dtype)
+    number = jnp.sum(there, axis=0)
+    mean = jnp.sum(residual * there, axis=0) / number
+    centered = (residual - mean[None]) * there
+    pairs = jnp.sum(there[1:] * there[:-1], axis=0)
+    # Gaps leave fewer pairs; without any the factor is 1.
+    return (
+        (number / (pairs + 1.0))
+        * jnp.sum(centered[1:] * centered[:-1], axis=0)
+        / jnp.sum(centered**2, axis=0)
+    )

@@ -1,0 +1,292 @@
+"""Recordings for `identify` and `monte_carlo`: how they are compared, their noise and gaps."""
+
+import itertools
+import reprlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from lie_jax import checks
+from lie_jax.groups import quaternion, se3, so3
+from lie_jax.identification.parameters import is_prefix
+
+
+class Kind(NamedTuple):
+    """One way to compare: shapes of an element and of its residual, predicted minus observed,
+    a prediction with noise added, a stand-in for a missing element, and a check of elements.
+    """
+
+    element: tuple[int, ...]
+    residual: tuple[int, ...]
+    difference: Callable[[Array, Array], Array]
+    perturbed: Callable[[Array, Array], Array]
+    neutral: Callable[[], np.ndarray]
+    check: Callable[[str, np.ndarray], None]
+
+
+def _on_group(group, element: tuple[int, ...], size: int, check: Callable) -> Kind:
+    letters = ",".join("abc"[: len(element)])
+
+    def difference(predicted, observed):
+        return group.log(group.compose(group.inverse(observed), predicted))
+
+    def perturbed(predicted, noise):
+        return group.compose(predicted, group.exp(noise))
+
+    return Kind(
+        element,
+        (size,),
+        jnp.vectorize(difference, signature=f"({letters}),({letters})->(k)"),
+        jnp.vectorize(perturbed, signature=f"({letters}),(k)->({letters})"),
+        lambda: np.asarray(group.identity()),
+        check,
+    )
+
+
+def _check_pose(name: str, value: np.ndarray) -> None:
+    checks.trailing(name, value, (4, 4), "homogeneous matrices of poses")
+    checks.rotation(f"{name}[..., :3, :3]", value[..., :3, :3])
+    if not np.all(value[..., 3, :] == (0.0, 0.0, 0.0, 1.0)):
+        raise ValueError(
+            f"{name} has a last row that is not (0, 0, 0, 1); it must hold homogeneous matrices."
+        )
+
+
+KINDS = {
+    "vector": Kind(
+        (), (), lambda p, o: p - o, lambda p, n: p + n, lambda: np.zeros(()), lambda *_: None
+    ),
+    "rotation": _on_group(so3, (3, 3), 3, checks.rotation),
+    "quaternion": _on_group(quaternion, (4,), 3, checks.unit_quaternions),
+    "pose": _on_group(se3, (4, 4), 6, _check_pose),
+}
+
+
+class Recordings(NamedTuple):
+    """Pytrees of one structure: kinds (words), observations, and weights of the residuals, zero for
+    a missing one.
+    """
+
+    kinds: PyTree
+    observed: PyTree
+    weights: PyTree
+
+    def simulated(self, key: Array) -> "Recordings":
+        """The same with noise added to the observations."""
+        leaves, structure = jax.tree.flatten(self.observed)
+        keys = jax.tree.unflatten(structure, list(jax.random.split(key, len(leaves))))
+
+        def noisy(kind, observed, weight, key):
+            noise = jax.random.normal(key, weight.shape, weight.dtype)
+            deviation = jnp.where(weight > 0.0, 1.0 / jnp.where(weight > 0.0, weight, 1.0), 0.0)
+            return KINDS[kind].perturbed(observed, noise * deviation)
+
+        observed = jax.tree.map(noisy, self.kinds, self.observed, self.weights, keys)
+        return self._replace(observed=observed)
+
+    def weighted_residuals(self, predicted: PyTree, horizon: PyTree | None = None) -> PyTree:
+        """Predicted minus observed, times weights; zero beyond a horizon, numbers of samples."""
+        difference = jax.tree.map(
+            lambda kind, p, o: KINDS[kind].difference(p, o), self.kinds, predicted, self.observed
+        )
+        weighted = jax.tree.map(jnp.multiply, difference, self.weights)
+        return weighted if horizon is None else jax.tree.map(_first, weighted, horizon)
+
+    @property
+    def numbers(self) -> int:
+        """The number of residuals that have a weight."""
+        return sum(int(np.count_nonzero(w)) for w in jax.tree.leaves(self.weights))
+
+    @property
+    def noise_is_known(self) -> bool:
+        """Whether any noise is stated but 1, which stands for noise that is not known."""
+        stated = [np.asarray(w) for w in jax.tree.leaves(self.weights)]
+        return any(bool(np.any((w != 0.0) & (w != 1.0))) for w in stated)
+
+    @property
+    def lengths(self) -> PyTree:
+        """The number of samples of each array."""
+        return jax.tree.map(len, self.observed)
+
+
+def _first(residual: Array, number: Array) -> Array:
+    inside = jnp.arange(len(residual)) < number
+    return jnp.where(inside.reshape(-1, *[1] * (residual.ndim - 1)), residual, 0.0)
+
+
+def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) -> Recordings:
+    """Check observations, and find the weights of residuals, 1/noise.
+
+    `where` names the caller in messages. Raises `ValueError` for observations without a leading
+    axis, not finite where noise is, or of the wrong shape for their kind, and for noise that is not
+    positive or does not broadcast.
+    """
+    leaves = jax.tree.leaves(observations)
+    if not leaves or not all(leaf.ndim and len(leaf) for leaf in leaves):
+        raise ValueError(
+            f"{where}(observations=) holds arrays of the shapes {[x.shape for x in leaves]}; each "
+            "must have a leading axis, the samples in time: make an array of a list of numbers, "
+            "which would be as many recordings."
+        )
+    kinds = _spread(where, "compare", "word", compare, observations)
+    jax.tree.map(lambda kind: checks.one_of(f"{where}(compare=)", kind, tuple(KINDS)), kinds)
+    jax.tree.map(lambda *pair: _check_element(where, *pair), kinds, observations)
+    checks.real_leaves(f"{where}(noise=)", noise)
+    deviations = _spread(where, "noise", "number", noise, observations)
+    weights = jax.tree.map(lambda *three: _weights(where, *three), kinds, observations, deviations)
+    observed = jax.tree.map(lambda *three: _filled(where, *three), kinds, observations, weights)
+    return Recordings(kinds, observed, weights)
+
+
+def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
+    """Raise unless start values have one precision, and observations none that is higher."""
+    checks.one_precision([(f"{where}(start=)", start)])
+    bits = jnp.finfo(jax.tree.leaves(start)[0].dtype).bits
+    finer = jax.tree.map(lambda x: x if jnp.finfo(x.dtype).bits > bits else None, observations)
+    checks.one_precision([(f"{where}(start=)", start), (f"{where}(observations=)", finer)])
+
+
+def _spread(where: str, name: str, what: str, prefix: PyTree, tree: PyTree) -> PyTree:
+    if not is_prefix(prefix, tree):
+        raise ValueError(
+            f"{where}({name}=) is {prefix!r}; it must be a prefix of the observations "
+            f"{jax.tree.structure(tree)}: give one {what} for all, or one for each entry."
+        )
+    return jax.tree.map(lambda value, part: jax.tree.map(lambda _: value, part), prefix, tree)
+
+
+def _check_element(where: str, kind: str, observed: Array) -> None:
+    expected = KINDS[kind].element
+    if expected:
+        checks.trailing(f"{where}(observations=)", observed[0], expected, f"each is a {kind}")
+
+
+def _weights(where: str, kind: str, observed: Array, deviation) -> Array:
+    array = np.asarray(deviation, dtype=float)
+    if not np.all(array > 0.0):
+        raise ValueError(
+            f"{where}(noise=) is {array.tolist()}; standard deviations must be positive: use 1.0 "
+            "where the noise is not known, and infinity for a sample that is missing."
+        )
+    batch = observed.shape[: observed.ndim - len(KINDS[kind].element)]
+    shape = batch + KINDS[kind].residual
+    try:
+        return jnp.asarray(np.broadcast_to(1.0 / array, shape), observed.dtype)
+    except ValueError as error:
+        raise ValueError(
+            f"{where}(noise=) has the shape {array.shape}, the residuals have {shape}; it must "
+            "broadcast to them: give a number, or one for each channel."
+        ) from error
+
+
+def _filled(where: str, kind: str, observed: Array, weights: Array) -> Array:
+    """Observations with missing ones replaced by what can be computed with."""
+    how = KINDS[kind]
+    values, has_weight = np.array(observed), np.asarray(weights) > 0.0
+    axes = tuple(range(values.ndim - len(how.element), values.ndim))
+    if how.residual:
+        has_weight = np.any(has_weight, axis=-1)
+    bad = np.argwhere(~np.all(np.isfinite(values), axis=axes) & has_weight)
+    if len(bad):
+        raise ValueError(
+            f"{where}(observations=) is not finite at index {tuple(bad[0].tolist())} of an array "
+            f"of shape {observed.shape}; repair that sample, or give it infinite noise if it is "
+            "missing."
+        )
+    values[~has_weight] = how.neutral()
+    how.check(f"{where}(observations=)", values)
+    return jnp.asarray(values)
+
+
+def horizons(where: str, given: Sequence[PyTree] | None, lengths: PyTree) -> list[PyTree]:
+    """Numbers of samples of each array for each stage, the last of them all.
+
+    Raises `ValueError` for stages that do not grow from one to the next up to the whole.
+    """
+    whole = jax.tree.leaves(lengths)
+    rule = (
+        f"{where}(horizons=) is {given}; it must be a list of increasing numbers of samples that "
+        f"end with all {max(whole)} of the recording, or with {lengths}: each is a number, or a "
+        "pytree of them that is a prefix of the observations."
+    )
+    stages = []
+    given = [max(whole)] if given is None else given
+    if not isinstance(given, list | tuple):
+        raise ValueError(rule)
+    for stage in given:
+        are_integers = all(
+            isinstance(n, int | np.integer) and not isinstance(n, bool)
+            for n in jax.tree.leaves(stage)
+        )
+        if not are_integers or not is_prefix(stage, lengths):
+            raise ValueError(rule)
+        wanted = jax.tree.map(lambda n, part: jax.tree.map(lambda _: n, part), stage, lengths)
+        largest = jax.tree.map(lambda _, part: max(jax.tree.leaves(part)), stage, lengths)
+        too_long = jax.tree.map(lambda n, most: not 1 <= int(n) <= most, stage, largest)
+        if any(jax.tree.leaves(too_long)):
+            raise ValueError(rule)
+        stages.append([min(int(n), m) for n, m in zip(jax.tree.leaves(wanted), whole, strict=True)])
+    grows = all(
+        a != b and all(x <= y for x, y in zip(a, b, strict=True))
+        for a, b in itertools.pairwise(stages)
+    )
+    if not stages or not grows or stages[-1] != whole:
+        raise ValueError(rule)
+    return [jax.tree.unflatten(jax.tree.structure(lengths), stage) for stage in stages]
+
+
+def check_prediction(predict: Callable[[PyTree], PyTree], start: PyTree, observed: PyTree) -> None:
+    """Raise unless a prediction has the observations' shapes."""
+    got, expected = (
+        jax.tree.map(lambda x: tuple(x.shape), tree)
+        for tree in (jax.eval_shape(predict, start), observed)
+    )
+    if got != expected:
+        raise ValueError(
+            f"predict returns arrays of the shapes {got}, the observations have {expected}; the "
+            "two must match: observe the same channels at the same instants."
+        )
+
+
+# How far a time of a recording may lie from an instant of the run, as a fraction of the interval
+# between instants: clocks are printed rounded.
+_REGULARITY = 1e-3
+
+
+def rows_at(
+    times: Sequence[float] | np.ndarray | Array, *, dt: float, steps: int, save_every: int = 1
+) -> np.ndarray:
+    """Rows of a trajectory of `simulate(dt=, steps=, save_every=)` at the times of a recording.
+
+    `times` (n,) are in s, as is `dt`. For recordings of different sampling: observe
+    `trajectory.q[rows]`. Raises `ValueError` for times that do not increase, that lie outside of
+    the run or between its instants.
+    """
+    checks.real("rows_at(times=)", times)
+    checks.positive("rows_at(dt=)", dt, "s")
+    checks.positive_integer("rows_at(steps=)", steps, "the number of steps")
+    checks.positive_integer("rows_at(save_every=)", save_every, "steps between saved instants")
+    given = np.asarray(times, float)
+    interval, last = float(dt) * save_every, steps // save_every
+    if given.ndim != 1 or not np.all(np.isfinite(given)) or np.any(np.diff(given) <= 0.0):
+        raise ValueError(
+            f"rows_at(times=) is {reprlib.repr(given.tolist())}; it must be one row of finite "
+            "times, each later than the one before: sort them and leave out the missing ones."
+        )
+    rows = np.rint(given / interval)
+    off = np.abs(given / interval - rows)
+    for wrong, rule in (
+        ((rows < 0) | (rows > last), f"outside of the run, which ends at {last * interval:g} s"),
+        (off > _REGULARITY, f"between instants of the run, which are {interval:g} s apart"),
+    ):
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            raise ValueError(
+                f"rows_at(times=): sample {i} at {given[i]:g} s lies {rule}: change dt and steps, "
+                "or cut the recording."
+            )
+    return rows.astype(int)

@@ -1,0 +1,184 @@
+"""Implicit Munthe-Kaas methods on the Gauss-Legendre nodes."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lie_jax import checks
+from lie_jax.integrators.base import AbstractIntegrator, Step, refuse_constraints
+from lie_jax.numerics import newton
+from lie_jax.system import AbstractSystem, Accelerations, State
+
+
+def _gauss(stages: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Coefficients a (s, s), b, c by collocation at the nodes of Gauss and Legendre."""
+    nodes, weights = np.polynomial.legendre.leggauss(stages)
+    c = (nodes + 1.0) / 2.0
+    powers = np.arange(stages)
+    # Row i integrates every polynomial of degree below s from 0 to c_i exactly.
+    a = (c[:, None] ** (powers + 1) / (powers + 1)) @ np.linalg.inv(c[:, None] ** powers)
+    return a, weights / 2.0, c
+
+
+TABLEAUX = {"gauss2": _gauss(1), "gauss4": _gauss(2), "gauss6": _gauss(3)}
+
+
+class _Problem(NamedTuple):
+    system: AbstractSystem
+    t: Array
+    dt: Array
+    u: Any
+    q: Array
+    v: Array
+
+
+class ImplicitRKMK(AbstractIntegrator):
+    """Munthe-Kaas method of Gauss-Legendre type: order 2, 4 or 6, symmetric, A-stable.
+
+    The rates of the local coordinates and the accelerations of all stages are found together by
+    full Newton iterations; derivatives of a step come from the implicit function theorem. For
+    systems without constraints. Dense: (2 s n_v)² numbers for s stages.
+
+    **Arguments:** `tableau`: `"gauss2"`, `"gauss4"` or `"gauss6"`, by its order; `jacobian`:
+    `"autodiff"`, or `"analytic"` with the written-out derivative of dexp⁻¹ ([S4] (2.40), (2.51)).
+    Both give the same matrix. Raises `ValueError` for any other word.
+    """
+
+    tableau: str = eqx.field(static=True, default="gauss4")
+    jacobian: str = eqx.field(static=True, default="autodiff")
+
+    def __check_init__(self):
+        checks.one_of("ImplicitRKMK(tableau=)", self.tableau, tuple(TABLEAUX))
+        checks.one_of("ImplicitRKMK(jacobian=)", self.jacobian, ("autodiff", "analytic"))
+
+    @property
+    def order(self) -> int:
+        """Order of convergence."""
+        return 2 * len(TABLEAUX[self.tableau][1])
+
+    @property
+    def history(self):
+        """As many as the longest search has iterations."""
+        return newton.HISTORY
+
+    def check(self, system):
+        """Refuse constraints."""
+        refuse_constraints(self, system)
+
+    def init(self, system, t, dt, state, u):
+        """The last accelerations, where the next iteration starts."""
+        return system.acceleration(t, state.q, state.v, u)
+
+    def step(self, system, t, dt, state, carry, u):
+        """One step."""
+        a, b, c = TABLEAUX[self.tableau]
+        space, stages = system.space, len(b)
+        problem = _Problem(system, t, dt, u, state.q, state.v)
+        rates = [space.rate_at_zero(state.v + dt * float(node) * carry) for node in c]
+        guess = jnp.stack([jnp.stack(rates), jnp.stack([carry] * stages)]).reshape(-1)
+        equations = _Equations(a, c, self.jacobian)
+        # Traced and differentiated once, wherever Newton's method evaluates them.
+        residual = eqx.filter_jit(equations.residual)
+        linearize = eqx.filter_jit(equations.linearize)
+        search = partial(newton.full, linearize, _converged)
+        solution = newton.root(search, residual, linearize, guess, None, problem)
+        rate, acceleration = solution.y.reshape(2, stages, space.nv)
+        weights = jnp.asarray(b, state.q.dtype)[:, None]
+        x, dv = (dt * jnp.sum(weights * k, axis=0) for k in (rate, acceleration))
+
+        def kept(value):
+            return jnp.where(solution.converged, value, jnp.nan)
+
+        return Step(
+            State(kept(space.retract(state.q, x)), kept(state.v + dv)),
+            acceleration[-1],
+            solution.iterations,
+            solution.converged,
+            solution.history,
+            solution.worst % space.nv,
+        )
+
+    def accelerations(self, system, t, state, carry, u):
+        """From the equations of motion."""
+        return Accelerations(
+            system.acceleration(t, state.q, state.v, u), jnp.zeros(0, state.q.dtype)
+        )
+
+
+class _Equations:
+    """The equations of all stages: rate = T(x)⁻¹ v and those of motion, and their Jacobian."""
+
+    def __init__(self, a: np.ndarray, c: np.ndarray, jacobian: str):
+        self.a, self.c = a, c
+        self.linearize = self._autodiff if jacobian == "autodiff" else self._analytic
+
+    def _stage(self, i: int, y: Array, problem: _Problem) -> tuple[Array, Array]:
+        """Local coordinates and velocity of a stage."""
+        rates, accelerations = y.reshape(2, len(self.c), -1)
+        row = jnp.asarray(self.a[i], y.dtype)[:, None] * problem.dt
+        x = jnp.sum(row * rates, axis=0)
+        return x, problem.v + jnp.sum(row * accelerations, axis=0)
+
+    def _motion(self, i: int, q: Array, v: Array, acceleration: Array, problem: _Problem) -> Array:
+        time = problem.t + float(self.c[i]) * problem.dt
+        none = jnp.zeros(0, q.dtype)
+        return problem.system.residual(time, q, v, acceleration, none, problem.u)
+
+    def residual(self, y: Array, problem: _Problem) -> Array:
+        """Residual (2 s nv,) of the rates (s, nv) and accelerations (s, nv) in y."""
+        space = problem.system.space
+        rates, accelerations = y.reshape(2, len(self.c), -1)
+        kinematic, dynamic = [], []
+        for i in range(len(self.c)):
+            x, v = self._stage(i, y, problem)
+            kinematic.append(rates[i] - space.tangent_operator_inv(x, v))
+            q = space.retract(problem.q, x)
+            dynamic.append(self._motion(i, q, v, accelerations[i], problem))
+        return jnp.concatenate([*kinematic, *dynamic])
+
+    def _autodiff(self, y: Array, problem: _Problem) -> tuple[Array, Array]:
+        value, push = jax.linearize(lambda y: self.residual(y, problem), y)
+        return value, jax.vmap(push, out_axes=1)(jnp.eye(y.shape[0], dtype=y.dtype))
+
+    def _analytic(self, y: Array, problem: _Problem) -> tuple[Array, Array]:
+        space, stages = problem.system.space, len(self.c)
+        at_rest = problem._replace(v=jnp.zeros_like(problem.v))
+        accelerations = y.reshape(2, stages, -1)[1]
+
+        def column(direction):
+            changes = direction.reshape(2, stages, -1)
+            kinematic, dynamic = [], []
+            for i in range(stages):
+                x, v = self._stage(i, y, problem)
+                dx, dv = self._stage(i, direction, at_rest)
+                turned = space.tangent_operator_inv_derivative(x, dx, v)
+                kinematic.append(changes[0, i] - turned - space.tangent_operator_inv(x, dv))
+                q = space.retract(problem.q, x)
+                dq = space.lift(q, space.tangent_operator(x, dx))
+                dynamic.append(
+                    jax.jvp(
+                        lambda q, v, a, i=i: self._motion(i, q, v, a, problem),
+                        (q, v, accelerations[i]),
+                        (dq, dv, changes[1, i]),
+                    )[1]
+                )
+            return jnp.concatenate([*kinematic, *dynamic])
+
+        basis = jnp.eye(y.shape[0], dtype=y.dtype)
+        return self.residual(y, problem), jax.vmap(column, out_axes=1)(basis)
+
+
+def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:
+    rates, accelerations = y.reshape(2, -1)
+    rate_changes, changes = correction.reshape(2, -1)
+    eps = jnp.finfo(y.dtype).eps
+    # The quadratic convergence leaves an error at the level of rounding. Both are measured by what
+    # they move in a step: velocities, of which a body at rest has none but those of the step.
+    size = jnp.max(jnp.abs(rates)) + problem.dt * jnp.max(jnp.abs(accelerations))
+    moved = jnp.max(jnp.abs(rate_changes)) + problem.dt * jnp.max(jnp.abs(changes))
+    return moved <= eps**0.5 * size + 64.0 * eps

@@ -1,0 +1,1 @@
+"""The Lie generalized-α method."""

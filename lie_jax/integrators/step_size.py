@@ -1,0 +1,158 @@
+"""Step sizes from an embedded estimate of the error, measured on the group."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.numerics.small import as_float
+from lie_jax.spaces.base import AbstractSpace
+from lie_jax.system import State
+
+# A rejected step shrinks by a factor of ten at most.
+_LARGEST_DECREASE = 0.1
+# Exponents of the proportional-integral controller in units of 1/(q + 1), as usual for pairs of
+# order 5(4).
+_INTEGRAL, _PROPORTIONAL = 0.7, 0.4
+# Errors far below the tolerance, in a motion without forces say, tell nothing of the next.
+_SMALLEST_MEMORY = 1e-4
+
+
+def _optional(value):
+    return None if value is None else as_float(value)
+
+
+class Adaptive(eqx.Module):
+    """Automatic step sizes of a simulation: `lie_jax.simulate(..., adaptive=Adaptive(end=1.0))`.
+
+    A step is accepted if the estimated error of positions and velocities, each in units of
+    `atol + rtol * size`, has a root mean square of at most 1. The error of a configuration is the
+    difference of the two embedded solutions in local coordinates, by `space.inverse_retract`; the
+    size of a velocity is its magnitude at both ends of the step, that of a configuration
+    `space.magnitude`. Runs end exactly at the given times.
+
+    **Arguments:**
+
+    - `end`: time at which to end (s); the trajectory then holds each accepted step.
+    - `times`: instead, (n,) increasing times (s) after 0: the trajectory holds these.
+    - `rtol`, `atol`: relative and absolute tolerance, positive; `atol` in the units of each
+      coordinate and velocity.
+    - `controller`: `"pi"`, which also looks at the error of the step before, or `"integral"`.
+    - `dt_min`, `dt_max`: bounds on the step size (s), but for steps that a stop cuts short; by
+      default ten roundings of the end time, and no upper bound. A run in which the smallest step is
+      not accurate enough ends as `Result.minimum_step`.
+    - `safety`: factor below 1 on the step size that would just meet the tolerance.
+    - `max_increase`: by which factor the step size may grow from one step to the next.
+
+    Derivatives with respect to any of these, and to the first step size, are zero: steps count as
+    given. For the derivative with respect to an end time take the velocity there.
+
+    Raises `ValueError` for values that break these rules. Source: [S3] (B15)-(B21), with the
+    exponent 1/(q + 1), q the lower of the two orders.
+    """
+
+    end: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
+    times: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
+    rtol: Float[Array, "..."] = eqx.field(converter=as_float, default=1e-8)
+    atol: Float[Array, "..."] = eqx.field(converter=as_float, default=1e-8)
+    controller: str = eqx.field(static=True, default="pi")
+    dt_min: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
+    dt_max: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
+    safety: Float[Array, "..."] = eqx.field(converter=as_float, default=0.9)
+    max_increase: Float[Array, "..."] = eqx.field(converter=as_float, default=4.0)
+
+    def __check_init__(self):
+        if (self.end is None) == (self.times is None):
+            raise ValueError(
+                "Adaptive() needs either end=, the time to end at, or times=, the times to save: "
+                f"end is {self.end}, times is {self.times}."
+            )
+        if self.end is not None:
+            checks.positive("Adaptive(end=)", self.end, "s")
+        if self.times is not None:
+            _increasing(self.times)
+        checks.one_of("Adaptive(controller=)", self.controller, ("pi", "integral"))
+        for name in ("rtol", "atol", "dt_min", "dt_max", "safety", "max_increase"):
+            value = getattr(self, name)
+            bound = name.startswith("dt")
+            if not (bound and value is None):
+                unit = "s" if bound else "without unit"
+                checks.positive(f"Adaptive({name}=)", value, unit)
+        if self.dt_min is not None and self.dt_max is not None:
+            least = self.dt_min
+            if not checks.traced(least, self.dt_max) and float(least) > float(self.dt_max):
+                raise ValueError(
+                    f"Adaptive(dt_min=) is {float(least)!r}, above dt_max={float(self.dt_max)!r}; "
+                    "it must be the smaller one: exchange them."
+                )
+        _ordered("Adaptive(safety=)", self.safety, "below 1", lambda x: x < 1.0)
+        _ordered("Adaptive(max_increase=)", self.max_increase, "above 1", lambda x: x > 1.0)
+
+    @property
+    def stops(self) -> Float[Array, " n"]:
+        """Times at which steps must end, the last one being the end."""
+        if self.times is not None:
+            return self.times
+        assert self.end is not None
+        return self.end[None]
+
+    def smallest(self) -> Float[Array, ""]:
+        """Smallest step size, s."""
+        end = self.stops[-1]
+        return 10.0 * jnp.finfo(end.dtype).eps * end if self.dt_min is None else self.dt_min
+
+
+def _increasing(times: Array) -> None:
+    checks.real("Adaptive(times=)", times)
+    if np.ndim(times) != 1 or not np.size(times):
+        raise ValueError(
+            f"Adaptive(times=) has shape {np.shape(times)}; it must have shape (n,), n at least 1: "
+            "for a single time use end=."
+        )
+    if checks.traced(times):
+        return
+    steps = np.diff(np.concatenate([[0.0], np.asarray(times)]))
+    if not (np.all(steps > 0.0) and np.all(np.isfinite(steps))):
+        raise ValueError(
+            f"Adaptive(times=) is {np.asarray(times).tolist()}; the times must be finite, after 0 "
+            "and increasing: sort them; the initial state is saved anyway."
+        )
+
+
+def _ordered(name: str, value: Array, rule: str, holds) -> None:
+    if not checks.traced(value) and not holds(float(value)):
+        raise ValueError(f"{name} is {float(value)!r}; it must be {rule}.")
+
+
+def error(
+    adaptive: Adaptive, space: AbstractSpace, start: State, end: State, embedded: State
+) -> Float[Array, ""]:
+    """Estimated error of a step in units of the tolerance. [S3] (B16)-(B18), on the group."""
+    x = space.inverse_retract(end.q, embedded.q)
+    # In the units of velocities, which local coordinates need not have.
+    x = space.tangent_operator(jnp.zeros_like(x), x)
+    difference = jnp.concatenate([x, embedded.v - end.v])
+    size = jnp.concatenate(
+        [
+            jnp.maximum(space.magnitude(start.q), space.magnitude(end.q)),
+            jnp.maximum(jnp.abs(start.v), jnp.abs(end.v)),
+        ]
+    )
+    return jnp.sqrt(jnp.mean((difference / (adaptive.atol + adaptive.rtol * size)) ** 2))
+
+
+def factor(
+    adaptive: Adaptive, order: int, error: Array, last_error: Array, after_rejection: Array
+) -> Float[Array, ""]:
+    """By which the next step is longer than this one; `order` is the lower one of the pair."""
+    # Errors of zero would ask for infinite steps, those that are not finite for none.
+    tiny = jnp.finfo(error.dtype).tiny ** 0.5
+    error, last_error = jnp.maximum(error, tiny), jnp.maximum(last_error, _SMALLEST_MEMORY)
+    proposed = error ** (-1.0 / (order + 1))
+    if adaptive.controller == "pi":
+        smoothed = error ** (-_INTEGRAL / (order + 1)) * last_error ** (_PROPORTIONAL / (order + 1))
+        proposed = jnp.where(error <= 1.0, smoothed, proposed)
+    proposed = jnp.where(jnp.isfinite(error), adaptive.safety * proposed, 0.0)
+    upper = jnp.where(after_rejection | ~(error <= 1.0), 1.0, adaptive.max_increase)
+    return jnp.clip(proposed, _LARGEST_DECREASE, upper)

@@ -1,0 +1,1 @@
+"""Systems in absolute coordinates, where joints are constraints."""

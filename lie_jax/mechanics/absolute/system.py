@@ -1,0 +1,431 @@
+"""Rigid-body systems in absolute coordinates: each body has coordinates of its own.
+
+Bodies, and joints and forces of one kind, are stored stacked and evaluated by `vmap`: compile time
+does not grow with their number.
+"""
+
+import dataclasses
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.mechanics import body as rigid
+from lie_jax.mechanics import readings, stacking
+from lie_jax.mechanics.absolute import elimination, step_blocks, tangents
+from lie_jax.mechanics.absolute.step_blocks import Sums
+from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.joints.base import Wrench
+from lie_jax.mechanics.mechanism import Label
+from lie_jax.mechanics.readings import JointReaction
+from lie_jax.mechanics.stacking import Connected
+from lie_jax.numerics import small
+from lie_jax.spaces import derivatives
+from lie_jax.spaces.base import Power
+from lie_jax.system import AbstractSystem, Time
+
+
+class RigidBodySystem(AbstractSystem):
+    """A mechanism in absolute coordinates; made by `lie_jax.assemble`.
+
+    q (nq,) holds the bodies' configurations one after the other, v (nv,) their velocities; the
+    formulation (`R3SO3`, `SE3`, `UnifiedVelocity`, `TaitBryan`, `EulerParameters`) says what they
+    are. Constraints are those of the joints on positions, then those among the coordinates of each
+    body, then those of the joints on velocities; those of joints stand by kind.
+    `bodies`, `joints`, `forces` and `gravity` are the physical parameters, stacked by kind.
+    """
+
+    bodies: MassProperties
+    joints: tuple[Connected, ...]
+    forces: tuple[Connected, ...]
+    gravity: Float[Array, "..."]
+    formulation: AbstractBodySpace
+    names: tuple[str, ...] = eqx.field(static=True)
+
+    @property
+    def space(self) -> Power:
+        """The configuration space of all bodies."""
+        return Power(self.formulation, len(self.names))
+
+    @property
+    def nc(self) -> int:
+        """Number of constraints of all joints and among the coordinates."""
+        return self._joint_rows + len(self.names) * self.formulation.rows + self.velocity_rows
+
+    @property
+    def nu(self) -> int:
+        """Number of inputs that the forces read."""
+        return stacking.number_of_inputs(self.forces)
+
+    @property
+    def velocity_rows(self) -> int:
+        """Number of velocity constraints of all joints."""
+        return sum(group.count * group.element.velocity_rows for group in self.joints)
+
+    @property
+    def _joint_rows(self) -> int:
+        return sum(group.count * group.element.rows for group in self.joints)
+
+    def regular(self, q):
+        """Whether the coordinates of all bodies are away from their singularities."""
+        each = self.formulation.regular(self._split(q))
+        return True if each is True else jnp.all(each)
+
+    def poses(
+        self, q: Float[Array, " nq"]
+    ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
+        """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
+        checks.instant("q", q, self.nq)
+        return jax.vmap(self.formulation.pose)(self._split(q))
+
+    def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
+        """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components, in every formulation."""
+        rotation, _ = self.poses(q)
+        velocity, omega = self._velocities(rotation, q, v)
+        return jnp.concatenate(
+            [jax.vmap(small.matvec)(rotation.transpose(0, 2, 1), velocity), omega], axis=1
+        )
+
+    def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
+        """Mass matrix, with one block (nv/N, nv/N) for each body.
+
+        Singular where coordinates are redundant, along what their own constraints forbid.
+        """
+        blocks = self._masses(q, self.poses(q)[0])
+        eye = jnp.eye(len(self.names), dtype=q.dtype)
+        return jnp.einsum("nij,nm->nimj", blocks, eye).reshape(self.nv, self.nv)
+
+    def force(self, t, q, v, u=None):
+        """Applied and gyroscopic forces f (nv,): M v̇ + Bᵀλ = f."""
+        t = jnp.asarray(t, q.dtype)
+        rotation, position = self.poses(q)
+        velocity, omega = self._velocities(rotation, q, v)
+        bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
+        applied = self._applied(t, rotation, position, velocity, omega, u)
+        return self._pull_back(
+            rotation, q, applied.force - bias.force, applied.torque - bias.torque
+        )
+
+    def constraint(self, t, q):
+        """Position constraints Φ of all joints, then among the coordinates."""
+        t = jnp.asarray(t, q.dtype)
+        rotation, position = self.poses(q)
+        values = [
+            jax.vmap(lambda element, *poses: element.constraint(t, *poses))(
+                group.element, *stacking.poses(group, rotation, position)
+            ).reshape(-1)
+            for group in self.joints
+        ]
+        if self.formulation.rows:
+            values.append(jax.vmap(self.formulation.constraint)(self._split(q)).reshape(-1))
+        return jnp.concatenate([jnp.zeros(0, q.dtype), *values])
+
+    def velocity_constraint(self, t, q, v):
+        """Velocity constraints (velocity_rows,) of all joints."""
+        t = jnp.asarray(t, q.dtype)
+        rotation, position = self.poses(q)
+        velocity, omega = self._velocities(rotation, q, v)
+        values = [
+            jax.vmap(lambda element, *motions: element.velocity_constraint(t, *motions))(
+                group.element,
+                *stacking.poses(group, rotation, position),
+                *stacking.velocities(group, velocity, omega),
+            ).reshape(-1)
+            for group in self.joints
+            if group.element.velocity_rows
+        ]
+        return jnp.concatenate([jnp.zeros(0, q.dtype), *values])
+
+    def constraint_jacobian(self, t, q):
+        """Jacobian B (nc, nv) of the constraints along velocities, from the joints' reactions."""
+        t = jnp.asarray(t, q.dtype)
+        if not self.formulation.keeps_rotations:
+            return super().constraint_jacobian(t, q)
+        rotation, position = self.poses(q)
+
+        def row(multipliers):
+            reaction = self._reactions(t, rotation, position, multipliers)
+            joints = self._pull_back(rotation, q, reaction.force, reaction.torque)
+            return self._with_own_reactions(joints, q, multipliers)
+
+        return jax.vmap(row)(jnp.eye(self.nc, dtype=q.dtype))
+
+    def residual(self, t, q, v, acceleration, multipliers, u=None):
+        """M v̇ + Bᵀλ - f (nv,), evaluated body by body without forming M or B."""
+        t = jnp.asarray(t, q.dtype)
+        rotation, position = self.poses(q)
+        velocity, omega = self._velocities(rotation, q, v)
+        inertia = self._inertia_forces(rotation, q, v, omega, acceleration)
+        applied = self._applied(t, rotation, position, velocity, omega, u)
+        if not self.formulation.keeps_rotations:
+            free = inertia.force - applied.force, inertia.torque - applied.torque
+            own = derivatives.pulled_back(self, t, q, multipliers)
+            return own + self._pull_back(rotation, q, *free)
+        reaction = self._reactions(t, rotation, position, multipliers)
+        dynamic = self._pull_back(
+            rotation,
+            q,
+            inertia.force - applied.force + reaction.force,
+            inertia.torque - applied.torque + reaction.torque,
+        )
+        return self._with_own_reactions(dynamic, q, multipliers)
+
+    def internal_force(self, t, q, v, u=None):
+        """The force f (nv,) without gravity, given forces and torques.
+
+        Its derivatives by q are those of an iteration matrix, not of f: springs, dampers and
+        controllers feel how poses change, at constant velocities ṙ and ω, and their forces and
+        moments, inertial components, are pulled back as at q. This gives the counts of [S3].
+        """
+        t, held = jnp.asarray(t, q.dtype), jax.lax.stop_gradient(q)
+        rotation, position = self.poses(q)
+        fixed, _ = self.poses(held)
+        bias = self._inertia_forces(
+            rotation, q, v, self._velocities(rotation, q, v)[1], jnp.zeros_like(v)
+        )
+        inner = stacking.without_loads(self)
+        own = inner._applied(t, rotation, position, *self._velocities(fixed, held, v), u)
+        moment = jnp.einsum("nji,njk,nk->ni", fixed, rotation, own.torque)
+        inertia = self._pull_back(rotation, q, bias.force, bias.torque)
+        return self._pull_back(fixed, held, own.force, moment) - inertia
+
+    def owner(self, equation):
+        """The body or joint that an equation belongs to, in words, for messages."""
+        if equation < self.nv:
+            return f"body {self.names[equation // self.formulation.nv]!r}"
+        row = equation - self.nv
+        if row < self._joint_rows:
+            return stacking.owner(self.joints, self.names, row)
+        of_velocities = row - self.nc + self.velocity_rows
+        if of_velocities >= 0:
+            return stacking.owner(self.joints, self.names, of_velocities, "velocity_rows")
+        body = (row - self._joint_rows) // self.formulation.rows
+        return f"the coordinates of body {self.names[body]!r}"
+
+    def tangent_matrices(self, t, q, v, acceleration, multipliers, u=None):
+        """Stiffness and damping (nv, nv), assembled from those of bodies, joints and forces."""
+        t = jnp.asarray(t, q.dtype)
+        if not self.formulation.keeps_rotations:
+            return super().tangent_matrices(t, q, v, acceleration, multipliers, u)
+        return tangents.matrices(
+            self.formulation,
+            self.bodies,
+            self.gravity,
+            [
+                *tangents.of_joints(self.joints, t, self._of_joints(multipliers)),
+                *tangents.of_forces(self.forces, t, u),
+            ],
+            *map(self._split, (q, v, acceleration, self._of_coordinates(multipliers))),
+        )
+
+    @property
+    def _order(self) -> elimination.Order | None:
+        if self.formulation.rows:
+            return None
+        return elimination.order_of(len(self.names), self.joints, self.forces)
+
+    def saddle_tree(self, t, q):
+        """[[M, Bᵀ], [B, 0]] in blocks along the joints, for many bodies without a loop."""
+        order = self._order
+        if order is None:
+            return None
+        t, own = jnp.asarray(t, q.dtype), self._split(q)
+        rotation, position = self.poses(q)
+        columns = step_blocks.reactions(
+            self.formulation, order, self.joints, t, own, rotation, position
+        )
+        masses = Sums(self._masses(q, rotation).transpose(1, 2, 0))
+        return step_blocks.tree(order, masses, columns, None)
+
+    def step_tree(self, t, q, v, acceleration, multipliers, u, x, factors):
+        """[[M + d C + k K T, Bᵀ], [B T, 0]] in blocks along the joints, likewise."""
+        order = self._order
+        if order is None:
+            return None
+        t = jnp.asarray(t, q.dtype)
+        rotation, position = self.poses(q)
+        motion = step_blocks.Motion(
+            *map(self._split, (q, v, acceleration)), rotation=rotation, position=position
+        )
+        columns = step_blocks.reactions(
+            self.formulation, order, self.joints, t, motion.q, rotation, position
+        )
+        parts = self.bodies, self.gravity, self.joints, self.forces, self._of_joints(multipliers)
+        stiffness, damping, masses = step_blocks.matrices(
+            self.formulation, order, *parts, t, u, motion
+        )
+        operator = None if x is None else step_blocks.operators(self.formulation, self._split(x))
+        dynamic = Sums(masses).plus(damping, factors.damping)
+        dynamic = dynamic.plus(stiffness.times(order, operator), factors.stiffness)
+        return step_blocks.tree(order, dynamic, columns, operator)
+
+    def acceleration(self, t, q, v, u=None):
+        """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
+        if self._joint_rows or self.velocity_rows:
+            return super().acceleration(jnp.asarray(t, q.dtype), q, v, u)
+        t = jnp.asarray(t, q.dtype)
+        rotation, position = self.poses(q)
+        velocity, omega = self._velocities(rotation, q, v)
+        applied = self._applied(t, rotation, position, velocity, omega, u)
+        linear, angular = jax.vmap(rigid.forward_dynamics)(
+            self.bodies, rotation, omega, applied.force, applied.torque
+        )
+        own = jax.vmap(self.formulation.acceleration)(
+            rotation, self._split(q), self._split(v), linear, angular
+        )
+        return own.reshape(-1)
+
+    def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
+        """Kinetic energy (J)."""
+        rotation, _ = self.poses(q)
+        velocity, omega = self._velocities(rotation, q, v)
+        return jnp.sum(jax.vmap(rigid.kinetic_energy)(self.bodies, rotation, velocity, omega))
+
+    def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
+        """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
+        rotation, position = self.poses(q)
+        return stacking.potential_energy(self.bodies, self.forces, self.gravity, rotation, position)
+
+    def remember(self, t, q, v):
+        """What the forces keep of an instant."""
+        return stacking.remember(self.forces, *self._instant(t, q, v)) if self.forces else ()
+
+    def recalling(self, memory):
+        """The system, whose forces recall what they have kept."""
+        return dataclasses.replace(self, forces=stacking.recalling(self.forces, memory))
+
+    def departed(self, t, q, v):
+        """Which forces have left their law since the last instant (forces,)."""
+        return stacking.departed(self.forces, *self._instant(t, q, v))
+
+    def sides(self, t, q):
+        """On which side of each joint its bodies are (joints,), empty if no joint has two."""
+        return stacking.sides(self.joints, jnp.asarray(t, q.dtype), *self.poses(q))
+
+    def law(self, number):
+        """The force with that number among those of `departed`, in words."""
+        return stacking.owner(self.forces, self.names, number, kind="each")
+
+    def joint(self, number):
+        """The joint with that number among those of `sides`, in words."""
+        return stacking.owner(self.joints, self.names, number, kind="each")
+
+    def _instant(self, t, q: Array, v: Array) -> tuple[Array, ...]:
+        """Time, and rotation, position, ṙ and ω of all bodies."""
+        rotation, position = self.poses(q)
+        return jnp.asarray(t, q.dtype), rotation, position, *self._velocities(rotation, q, v)
+
+    def momentum(
+        self, q: Float[Array, " nq"], v: Float[Array, " nv"]
+    ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+        """Linear and angular momentum about the world origin (3,), inertial, kg m/s, kg m²/s."""
+        rotation, position = self.poses(q)
+        velocity, omega = self._velocities(rotation, q, v)
+        linear, angular = jax.vmap(rigid.momentum)(self.bodies, rotation, position, velocity, omega)
+        return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
+
+    def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
+        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq) in order.
+
+        One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
+        cylindrical, planar; see their documentation), called by (parent, child); the second joint
+        between the same two by (parent, child, 2), and so on. Angles lie between -π and π; those of
+        instants are continued from the first one, with less than half a turn between them.
+        """
+
+        def at(q):
+            return readings.coordinates(self.joints, self.names, *self.poses(q))
+
+        if q.ndim == 1:
+            return at(q)
+        return readings.continued(self.joints, self.names, jax.vmap(at)(q))
+
+    def reactions(
+        self,
+        t: Time | Float[Array, " instants"],
+        q: Float[Array, "*instants nq"],
+        multipliers: Float[Array, "*instants nc"],
+    ) -> dict[Label, JointReaction]:
+        """Force (N) and torque (N m), inertial, by which each joint acts on its child.
+
+        At an instant, or at those of a trajectory: t (n,), q (n, nq), multipliers (n, nc). The
+        torque is about the joint's `child_point`. Joints are called as by `joint_coordinates`.
+        """
+
+        def at(t, q, multipliers):
+            own = self._of_joints(multipliers)
+            return readings.reactions(self.joints, self.names, t, *self.poses(q), own)
+
+        t = jnp.asarray(t, q.dtype)
+        return (at if q.ndim == 1 else jax.vmap(at))(t, q, multipliers)
+
+    def _split(self, flat: Array) -> Array:
+        return flat.reshape(len(self.names), -1)
+
+    def _velocities(self, rotation: Array, q: Array, v: Array) -> tuple[Array, Array]:
+        checks.instant("v", v, self.nv)
+        return jax.vmap(self.formulation.hybrid_velocity)(rotation, self._split(q), self._split(v))
+
+    def _masses(self, q: Array, rotation: Array) -> Array:
+        hybrid = jax.vmap(rigid.mass_matrix)(self.bodies, rotation)
+        if self.formulation.hybrid:
+            return hybrid
+        frame = jax.vmap(self._hybrid_from_velocity)(rotation, self._split(q))
+        return jnp.einsum("nij,nik,nkl->njl", frame, hybrid, frame)
+
+    def _hybrid_from_velocity(self, rotation: Array, q: Array) -> Array:
+        basis = jnp.eye(self.formulation.nv, dtype=q.dtype)
+        columns = jax.vmap(self.formulation.hybrid_velocity, (None, None, 0))(rotation, q, basis)
+        return jnp.concatenate(columns, axis=1).T
+
+    def _inertia_forces(
+        self, rotation: Array, q: Array, v: Array, omega: Array, dv: Array
+    ) -> Wrench:
+        linear, angular = jax.vmap(self.formulation.hybrid_acceleration)(
+            rotation, self._split(q), self._split(v), self._split(dv)
+        )
+        return Wrench(
+            *jax.vmap(rigid.inverse_dynamics)(self.bodies, rotation, omega, linear, angular)
+        )
+
+    def _pull_back(self, rotation: Array, q: Array, force: Array, torque: Array) -> Array:
+        own = jax.vmap(self.formulation.generalized_force)(rotation, self._split(q), force, torque)
+        return own.reshape(-1)
+
+    def _of_joints(self, multipliers: Array) -> list[Array]:
+        return stacking.split(self.joints, multipliers, self.nc - self.velocity_rows)
+
+    def _of_coordinates(self, multipliers: Array) -> Array:
+        return multipliers[self._joint_rows : self.nc - self.velocity_rows]
+
+    def _with_own_reactions(self, force: Array, q: Array, multipliers: Array) -> Array:
+        if not self.formulation.rows:
+            return force
+        own = self._split(self._of_coordinates(multipliers))
+        return force + jax.vmap(self.formulation.reaction)(self._split(q), own).reshape(-1)
+
+    def _applied(
+        self,
+        t: Array,
+        rotation: Array,
+        position: Array,
+        velocity: Array,
+        omega: Array,
+        u: Array | None,
+    ) -> Wrench:
+        return stacking.applied(
+            self.bodies, self.forces, self.gravity, t, rotation, position, velocity, omega, u
+        )
+
+    def _reactions(self, t: Array, rotation: Array, position: Array, multipliers: Array) -> Wrench:
+        total = Wrench(jnp.zeros_like(position), jnp.zeros_like(position))
+        for group, own in zip(self.joints, self._of_joints(multipliers), strict=True):
+            poses = stacking.poses(group, rotation, position)
+            wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
+                group.element, poses, own
+            )
+            total = stacking.gather(total, group, wrenches)
+        return total

@@ -1,0 +1,1 @@
+"""Formulations: coordinates and velocities of one body."""

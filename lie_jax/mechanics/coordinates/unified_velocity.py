@@ -1,0 +1,160 @@
+"""Six translational velocities of each body in place of its twist."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lie_jax import checks
+from lie_jax.groups import unified_velocity
+from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.coordinates.poses import SE3
+from lie_jax.numerics import small
+
+Rows = tuple[tuple[float, ...], ...]
+
+
+class UnifiedVelocity(AbstractBodySpace):
+    """Rigid-body configurations as SE(3) with unified local velocities w = D (Rᵀ ṙ, ω).
+
+    Each wᵢ = bᵢ · (U + ω × yᵢ) is the velocity of a body-fixed point yᵢ along a direction bᵢ, U
+    that of the frame's origin in body components: six velocities of one kind. Configurations are
+    stored as `SE3()` stores them, position and unit quaternion, local coordinates are D times those
+    of SE(3). The motion does not depend on the choice of points and directions.
+
+    **Arguments:** `points`: y (6, 3), m; `directions`: b (6, 3), both in the body frame, numbers
+    and not parameters to be differentiated; without them those of
+    `lie_jax.unified_velocity.hexahedron()`. The edges of a tetrahedron are
+    `UnifiedVelocity(*lie_jax.unified_velocity.tetrahedron())`. Raises `ValueError` for one without
+    the other, other shapes, and lines that do not determine the motion. Source: [S2] (68), (114) to
+    (117).
+    """
+
+    points: Rows = eqx.field(static=True)
+    directions: Rows = eqx.field(static=True)
+
+    def __init__(self, points=None, directions=None):
+        if checks.traced(points, directions):
+            raise ValueError(
+                "UnifiedVelocity(points=, directions=) are traced by JAX; they must be numbers, "
+                "for the motion does not depend on them: build the formulation outside of jit, "
+                "vmap and derivatives."
+            )
+        if (points is None) != (directions is None):
+            given, other = (
+                ("points", "directions") if directions is None else ("directions", "points")
+            )
+            raise ValueError(
+                f"UnifiedVelocity({given}=) comes without {other}; give both, six lines in the "
+                "body frame, or neither for those of a hexahedron."
+            )
+        # A model may be built inside a compiled function; these numbers are not part of it.
+        with jax.ensure_compile_time_eval():
+            if points is None or directions is None:
+                points, directions = unified_velocity.hexahedron()
+            unified_velocity.projection(points, directions)
+        self.points, self.directions = _rows(points), _rows(directions)
+
+    @property
+    def _group(self) -> SE3:
+        return SE3()
+
+    def _matrix(self) -> np.ndarray:
+        y, b = np.asarray(self.points), np.asarray(self.directions)
+        return np.concatenate([b, np.cross(y, b)], axis=1)  # [S2] (70)
+
+    def _unified(self, twist: Array) -> Array:
+        return small.matvec(jnp.asarray(self._matrix(), twist.dtype), twist)
+
+    def _twist(self, w: Array) -> Array:
+        return small.matvec(jnp.asarray(np.linalg.inv(self._matrix()), w.dtype), w)
+
+    def _twist_transposed(self, force: Array) -> Array:
+        return small.matvec(jnp.asarray(np.linalg.inv(self._matrix()).T, force.dtype), force)
+
+    @property
+    def nq(self) -> int:
+        """Seven."""
+        return self._group.nq
+
+    @property
+    def nv(self) -> int:
+        """Six."""
+        return 6
+
+    @property
+    def canonical(self) -> bool:
+        """True."""
+        return self._group.canonical
+
+    def retract(self, q, x):
+        """That of SE(3) along D⁻¹ x."""
+        return self._group.retract(q, self._twist(x))
+
+    def inverse_retract(self, q0, q1):
+        """D times that of SE(3)."""
+        return self._unified(self._group.inverse_retract(q0, q1))
+
+    def lift(self, q, v):
+        """That of SE(3)."""
+        return self._group.lift(q, self._twist(v))
+
+    def tangent_operator(self, x, dx):
+        """D T(D⁻¹ x) D⁻¹ dx."""
+        return self._unified(self._group.tangent_operator(self._twist(x), self._twist(dx)))
+
+    def tangent_operator_inv(self, x, v):
+        """D T(D⁻¹ x)⁻¹ D⁻¹ v. [S2] (114)"""
+        return self._unified(self._group.tangent_operator_inv(self._twist(x), self._twist(v)))
+
+    def tangent_operator_inv_derivative(self, x, dx, v):
+        """That of SE(3) between D and D⁻¹."""
+        twists = (self._twist(a) for a in (x, dx, v))
+        return self._unified(self._group.tangent_operator_inv_derivative(*twists))
+
+    def magnitude(self, q):
+        """|D| times that of SE(3)."""
+        sizes = jnp.asarray(np.abs(self._matrix()), q.dtype)
+        return small.matvec(sizes, self._group.magnitude(q))
+
+    def configuration(self, position, orientation):
+        """That of SE(3)."""
+        return self._group.configuration(position, orientation)
+
+    def pose(self, q):
+        """Rotation matrix (3, 3), body to inertial, and position (3,)."""
+        return self._group.pose(q)
+
+    def hybrid_velocity(self, rotation, q, v):
+        """That of the twist D⁻¹ w."""
+        return self._group.hybrid_velocity(rotation, q, self._twist(v))
+
+    def hybrid_acceleration(self, rotation, q, v, dv):
+        """That of the twist D⁻¹ w and its rate."""
+        return self._group.hybrid_acceleration(rotation, q, self._twist(v), self._twist(dv))
+
+    def generalized_force(self, rotation, q, force, torque):
+        """D⁻ᵀ (Rᵀ f, τ). [S2] (101)"""
+        return self._twist_transposed(self._group.generalized_force(rotation, q, force, torque))
+
+    def velocity(self, rotation, q, linear, omega):
+        """D (Rᵀ ṙ, ω)."""
+        return self._unified(self._group.velocity(rotation, q, linear, omega))
+
+    def acceleration(self, rotation, q, v, linear, angular):
+        """D times that of SE(3)."""
+        twist = self._twist(v)
+        return self._unified(self._group.acceleration(rotation, q, twist, linear, angular))
+
+    def turn(self, v):
+        """The turn of the twist D⁻¹ w, to which each velocity belongs."""
+        return jnp.broadcast_to(jnp.max(self._group.turn(self._twist(v))), (6,))
+
+    def invalid(self, q):
+        """The quaternion must have unit norm."""
+        return self._group.invalid(q)
+
+
+def _rows(vectors) -> Rows:
+    return tuple(tuple(float(x) for x in row) for row in np.asarray(vectors))

@@ -1,0 +1,1 @@
+"""Forces: wrenches on bodies, from loads, springs, controllers and motors."""

@@ -1,0 +1,114 @@
+"""A bushing: springs and dampers between two frames along and about all axes."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.groups import so3
+from lie_jax.mechanics.forces.base import AbstractForce
+from lie_jax.mechanics.joints.base import (
+    add_torques,
+    between_points_in_parent,
+    check_orientation,
+    check_points,
+    force_in_parent,
+    in_parent,
+    named,
+    turned,
+)
+from lie_jax.numerics import small
+from lie_jax.numerics.small import as_float
+
+
+def as_matrix(value: Any) -> Any:
+    """The diagonal matrix of numbers (3,); anything else as it is, for the checks to refuse."""
+    array = as_float(value)
+    if small.real_shape(array) != (3,):
+        return array
+    return array[:, None] * jnp.eye(3, dtype=array.dtype)
+
+
+class Bushing(AbstractForce):
+    """Springs and dampers that pull a frame of the child to a frame of the parent, in six axes.
+
+    With e the vector from the parent's to the child's point and θ the rotation vector of the child
+    against the parent from where it has the `orientation`, both in the parent's components, the
+    potential energy is ½ e·K e + ½ θ·C θ. The force on the child, at its point, is -K e - D ė, and
+    the torque on it -dexp⁻¹(θ)ᵀ C θ - B ω, where ė is seen from the parent and ω is the angular
+    velocity of the child against it; the torque is -C θ - B ω if θ is small or all axes are alike.
+    The parent gets the opposite of both at the same place. θ jumps where its length is π: the child
+    must not be turned that far.
+
+    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `stiffness`: K, N/m;
+    `rotational_stiffness`: C, N m/rad; `damping`: D, N s/m; `rotational_damping`: B, N m s/rad;
+    each (3,) along the parent's axes, or a symmetric positive semidefinite matrix (3, 3);
+    `parent_point`, `child_point`: (3,), in each body's frame (m); `orientation`: (4,), the unit
+    quaternion that rotates the child's components into the parent's at rest. Raises `ValueError`
+    for other shapes and values.
+    """
+
+    parent: str = eqx.field(static=True)
+    child: str = eqx.field(static=True)
+    stiffness: Float[Array, "..."] = eqx.field(converter=as_matrix)
+    rotational_stiffness: Float[Array, "..."] = eqx.field(converter=as_matrix)
+    damping: Float[Array, "..."] = eqx.field(converter=as_matrix, default=(0.0, 0.0, 0.0))
+    rotational_damping: Float[Array, "..."] = eqx.field(
+        converter=as_matrix, default=(0.0, 0.0, 0.0)
+    )
+    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
+
+    def __check_init__(self):
+        check_points(self)
+        check_orientation(self)
+        for field, unit in (
+            ("stiffness", "N/m"),
+            ("rotational_stiffness", "N m/rad"),
+            ("damping", "N s/m"),
+            ("rotational_damping", "N m s/rad"),
+        ):
+            checks.semidefinite(f"{named(self)}.{field}", getattr(self, field), unit)
+
+    @property
+    def bodies(self):
+        """Parent and child."""
+        return (self.parent, self.child)
+
+    def wrenches(self, t, poses, velocities, u):
+        """Force and torque on the child, and their opposites on the parent."""
+        parent, child = poses
+        apart, theta = self._displacement(poses)
+        linear, omega = self._rates(poses, velocities)
+        force = -small.matvec(self.stiffness, apart) - small.matvec(self.damping, linear)
+        # dexp⁻¹(θ)ᵀ = dexp⁻¹(-θ): the rate of θ is dexp⁻¹(θ) ω.
+        spring = so3.dexp_inv_apply(-theta, small.matvec(self.rotational_stiffness, theta))
+        torque = -spring - small.matvec(self.rotational_damping, omega)
+        forces = force_in_parent(self, parent, child, force)
+        return add_torques(forces, (-torque, in_parent(child, parent, torque)))
+
+    def potential_energy(self, poses):
+        """½ e·K e + ½ θ·C θ."""
+        apart, theta = self._displacement(poses)
+        pull = small.matvec(self.stiffness, apart)
+        turn = small.matvec(self.rotational_stiffness, theta)
+        return 0.5 * (small.dot(apart, pull) + small.dot(theta, turn))
+
+    def _displacement(self, poses):
+        """The displacements e and θ."""
+        parent, child = poses
+        theta = so3.log(turned(parent, child, self.orientation))
+        return between_points_in_parent(self, parent, child), theta
+
+    def _rates(self, poses, velocities):
+        """Their rates ė and ω."""
+        parent, child = poses
+        omega = in_parent(parent, child, velocities[1].omega_body) - velocities[0].omega_body
+        apart = velocities[1].linear - velocities[0].linear
+        swing = small.cross(velocities[1].omega_body, self.child_point)
+        place = self.parent_point + between_points_in_parent(self, parent, child)
+        linear = small.matvec(parent.rotation.T, apart) + in_parent(parent, child, swing)
+        return linear - small.cross(velocities[0].omega_body, place), omega

@@ -1,1 +1,0 @@
-"""Formulations: how the equations of motion of a mechanism are written in coordinates."""

@@ -1,0 +1,1 @@
+"""Systems in joint coordinates, where joints have coordinates."""

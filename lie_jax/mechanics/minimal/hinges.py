@@ -1,0 +1,121 @@
+"""Joint coordinates as the angles of springs and controllers about the same axis.
+
+The coordinate of a hinge counts whole turns. An element between the two bodies of a `RevoluteJoint`
+about its axis takes its turns from there, and needs no past.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.groups import quaternion
+from lie_jax.mechanics import stacking
+from lie_jax.mechanics.forces.windings import AbstractWinding
+from lie_jax.mechanics.joints.base import Winding, angle_about
+from lie_jax.mechanics.joints.pairs import RevoluteJoint
+from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.stacking import Connected
+from lie_jax.numerics import small
+
+# Cosine of the angle between two axes that count as parallel.
+_PARALLEL = 0.999
+
+
+class Hinges(eqx.Module):
+    """Angles (rad) of a group's elements: sign times the coordinate at its place, plus offset."""
+
+    places: tuple[int, ...] = eqx.field(static=True)
+    sign: Float[Array, "..."]
+    offset: Float[Array, "..."]
+
+    def windings(self, t: Float[Array, ""], q: Float[Array, " nq"]) -> Winding:
+        """The angles at a time t (s)."""
+        angle = self.sign * small.pick(self.places, q) + self.offset
+        return Winding(jnp.broadcast_to(t, angle.shape), angle, jnp.zeros_like(angle))
+
+
+class _Pair(NamedTuple):
+    # Axis and orientation of an element and of a joint, and whether they name the bodies in turn.
+    axis: Any
+    orientation: Any
+    joint_axis: Any
+    joint_orientation: Any
+    swapped: Any
+
+
+def joint_of(mechanism: Mechanism, force: Any) -> int | None:
+    """Number of the hinge whose coordinate an element's angle follows, if there is one."""
+    if not isinstance(force, AbstractWinding):
+        return None
+    for number, joint in enumerate(mechanism.joints):
+        if type(joint) is RevoluteJoint and {joint.parent, joint.child} == set(force.bodies):
+            values = _pair(force, joint)
+            if checks.traced(values):
+                return number
+            # Inside `jax.jit`, too, where these values are constants.
+            with jax.ensure_compile_time_eval():
+                cosine = _cosine_and_offset(values)[0]
+            if abs(float(cosine)) > _PARALLEL:
+                return number
+    return None
+
+
+def _pair(force: Any, joint: Any) -> _Pair:
+    swapped = np.asarray(force.parent != joint.parent)
+    return _Pair(force.axis, force.home, joint.axis, joint.orientation, swapped)
+
+
+@jax.jit
+def _cosine_and_offset(pair: _Pair) -> tuple[Array, Array]:
+    """Cosine between the axes, and the element's angle where the joint's is zero (rad)."""
+    home = quaternion.to_matrix(pair.joint_orientation)
+    own = quaternion.to_matrix(pair.orientation)
+    # The joint seen from its child turns backwards, about the axis in the child's components.
+    axis = jnp.where(pair.swapped, -small.matvec(home.T, pair.joint_axis), pair.joint_axis)
+    relative = jnp.where(pair.swapped, home.T, home)
+    return small.dot(pair.axis, axis), angle_about(pair.axis, small.matmul(relative, own.T))
+
+
+def hinges_of(
+    mechanism: Mechanism,
+    groups: tuple[Connected, ...],
+    joints: Sequence[int | None],
+    starts: dict[int, int],
+) -> tuple[Hinges | None, ...]:
+    """The hinges that each group of forces follows, None for a group that follows none.
+
+    `joints`: those of all forces; `starts`: the place in q of the coordinate of each joint.
+    """
+
+    def of_group(group: Connected) -> Hinges | None:
+        followed = [joints[place] for place in group.places]
+        numbers = [number for number in followed if number is not None]
+        if len(numbers) < len(followed):
+            return None
+        pairs = stacking.stack(
+            [
+                _pair(mechanism.forces[place], mechanism.joints[number])
+                for place, number in zip(group.places, numbers, strict=True)
+            ]
+        )
+        cosine, offset = jax.vmap(_cosine_and_offset)(pairs)
+        return Hinges(tuple(starts[number] for number in numbers), jnp.sign(cosine), offset)
+
+    return tuple(of_group(group) for group in groups)
+
+
+def following(
+    groups: tuple[Connected, ...],
+    hinges: tuple[Hinges | None, ...],
+    t: Float[Array, ""],
+    q: Float[Array, " nq"],
+) -> tuple[Connected, ...]:
+    """The groups at q, with the turns of the hinges that they follow."""
+    windings = tuple(None if own is None else own.windings(t, q) for own in hinges)
+    return stacking.recalling(groups, windings)

@@ -1,0 +1,1 @@
+"""Small matrices, elimination, Newton, derivative rules, checkpoints: arrays only, no mechanics."""

@@ -1,0 +1,380 @@
+"""Matrices whose blocks follow a forest, and linear equations with them in O(n) operations.
+
+A node of the forest has the unknowns of one body, its `velocities`, and the multipliers of the
+constraints that tie it to its parent or to the ground. It is coupled with its parent and its
+children only, so that elimination from the leaves to the roots, each node with its multipliers at
+once, fills in no other block. The velocities of a node are eliminated before its multipliers and
+nothing is pivoted: with the inertia that the children add to it, the block of its velocities is
+that of an articulated body.
+
+Arrays have the nodes on their last axis, where the processor takes several at once. Source: Baraff,
+"Linear-time dynamics using Lagrange multipliers" (1996).
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax.numerics import small
+from lie_jax.numerics.batch_algebra import four, inverse, product, times
+
+# Diagonal entries below this part of the largest do not tell how easily a velocity changes:
+# coordinates that are redundant have entries of any size.
+LIGHTEST = 1e-6
+
+
+class Forest(NamedTuple):
+    """Which node hangs from which, in levels with as many slots as the widest has nodes.
+
+    width: slots of a level; nodes: number of the node in each slot, level by level, roots first, -1
+    for none; parents: place of the parent in the level above for each slot, -1 for none.
+    """
+
+    width: int
+    nodes: tuple[int, ...]
+    parents: tuple[int, ...]
+
+    @property
+    def depth(self) -> int:
+        """Number of levels."""
+        return len(self.nodes) // self.width
+
+    @property
+    def slots(self) -> tuple[int, ...]:
+        """The slot of each node."""
+        places = {node: place for place, node in enumerate(self.nodes) if node >= 0}
+        return tuple(places[i] for i in range(len(places)))
+
+    @property
+    def parent_of(self) -> tuple[int, ...]:
+        """The parent of each node, -1 for none."""
+        above = (*(-1 for _ in range(self.width)), *self.nodes)
+        found = {}
+        for slot, (node, place) in enumerate(zip(self.nodes, self.parents, strict=True)):
+            start = slot - slot % self.width
+            found[node] = -1 if place < 0 else above[start + place]
+        return tuple(found[i] for i in range(len(self.slots)))
+
+    @property
+    def is_paths(self) -> bool:
+        """Whether no node has two children."""
+        parents = [parent for parent in self.parent_of if parent >= 0]
+        return len(parents) == len(set(parents))
+
+
+class BlockTree(eqx.Module):
+    """A matrix [[S, Bᵀ], [B', C]] of velocities and multipliers in blocks along a forest.
+
+    Of n nodes with k velocities and at most r multipliers each:
+
+    - `own` (k, k, n): rows and columns of a node's velocities;
+    - `reactions` (k, r, n), `rows` (r, k, n): its velocities and its multipliers;
+    - `corner` (r, n): the diagonal of the multipliers, one where a node has fewer than r;
+    - `parent_reactions` (k, r, n), `parent_rows` (r, k, n): its parent's velocities and its own
+      multipliers;
+    - `by_parent`, `by_child` (k, k, n): rows of a node and columns of its parent, and the
+      transposed place; None for no such blocks.
+
+    `multipliers` has the number of each node's multipliers among all of them, n r in all, -1 for
+    none. As a vector the velocities of all nodes come first, then the multipliers.
+    """
+
+    own: Float[Array, "k k n"]
+    reactions: Float[Array, "k r n"]
+    rows: Float[Array, "r k n"]
+    corner: Float[Array, "r n"]
+    parent_reactions: Float[Array, "k r n"]
+    parent_rows: Float[Array, "r k n"]
+    by_parent: Float[Array, "k k n"] | None
+    by_child: Float[Array, "k k n"] | None
+    forest: Forest = eqx.field(static=True)
+    multipliers: tuple[int, ...] = eqx.field(static=True)
+
+    def transpose(self) -> "BlockTree":
+        """The transposed matrix."""
+
+        def turned(x: Array) -> Array:
+            return x.swapaxes(0, 1)
+
+        return BlockTree(
+            turned(self.own),
+            turned(self.rows),
+            turned(self.reactions),
+            self.corner,
+            turned(self.parent_rows),
+            turned(self.parent_reactions),
+            None if self.by_child is None else turned(self.by_child),
+            None if self.by_parent is None else turned(self.by_parent),
+            self.forest,
+            self.multipliers,
+        )
+
+    def matvec(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
+        """The product with a vector."""
+        velocities, own = self.split(x)
+        above = self.of_parents(velocities)
+        dynamic = times(self.own, velocities) + times(self.reactions, own)
+        onto_parent = times(self.parent_reactions, own)
+        if self.by_parent is not None:
+            dynamic = dynamic + times(self.by_parent, above)
+        if self.by_child is not None:
+            onto_parent = onto_parent + times(self.by_child, velocities)
+        rows = times(self.rows, velocities) + times(self.parent_rows, above)
+        return self.joined(dynamic + self.onto_parents(onto_parent), rows + self.corner * own)
+
+    def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
+        """The vector whose product is b; differentiable to any order in both modes."""
+        return jax.lax.custom_linear_solve(
+            self.matvec,
+            b,
+            solve=lambda _, b: factors(self) @ b,
+            transpose_solve=lambda _, b: factors(self.transpose()) @ b,
+        )
+
+    def regularized(self) -> "BlockTree":
+        """The matrix with its diagonal lowered as that of `linear.regularized`."""
+        corner = self.corner - self._regularization()
+        return eqx.tree_at(lambda tree: tree.corner, self, corner)
+
+    def _regularization(self) -> Array:
+        k = self.own.shape[0]
+        own = jnp.abs(jnp.stack([self.own[i, i] for i in range(k)]))
+        ease = 1.0 / jnp.maximum(own, LIGHTEST * jnp.max(own))
+        sizes = jnp.abs(self.rows * self.reactions.swapaxes(0, 1))
+        of_parents = jnp.abs(self.parent_rows * self.parent_reactions.swapaxes(0, 1))
+        size = times(sizes, ease) + times(of_parents, self.of_parents(ease))
+        there = np.asarray(self.multipliers, int).reshape(size.shape[1], -1).T >= 0
+        return jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
+
+    def smallest_row(self) -> Float[Array, ""]:
+        """The smallest singular value of the rows of a node, scaled to columns and rows of one
+        length: zero if and only if the rows depend on each other, from the roots outwards.
+        """
+        columns, corner = _unit(jnp.moveaxis(self.rows, -1, 0), 1), self.corner.T
+        fill = jnp.eye(corner.shape[1], dtype=corner.dtype)[None] * corner[:, None, :]
+        rows = _unit(jnp.concatenate([columns, fill], axis=2), 2)
+        return jnp.min(jnp.linalg.svd(rows, compute_uv=False), initial=1.0)
+
+    def split(self, x: Float[Array, " size"]) -> tuple[Float[Array, "k n"], Float[Array, "r n"]]:
+        """The velocities and the multipliers of each node."""
+        k, r, n = self.reactions.shape
+        velocities, multipliers = small.parted(x, n * k)
+        own = small.pick(self.multipliers, multipliers)
+        return velocities.reshape(n, k).T, own.reshape(n, r).T
+
+    def joined(
+        self, velocities: Float[Array, "k n"], multipliers: Float[Array, "r n"]
+    ) -> Float[Array, " size"]:
+        """The vector of these velocities and multipliers."""
+        size = sum(number >= 0 for number in self.multipliers)
+        flat = small.add_up(self.multipliers, multipliers.T.reshape(-1), size)
+        return jnp.concatenate([velocities.T.reshape(-1), flat])
+
+    def of_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
+        """What the parent of each node has, zero for none."""
+        return small.pick(self.forest.parent_of, values, axis=values.ndim - 1)
+
+    def onto_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
+        """The sums over the children of each node."""
+        last = values.ndim - 1
+        return small.add_up(self.forest.parent_of, values, values.shape[last], axis=last)
+
+
+def _unit(x: Array, axis: int) -> Array:
+    square = jnp.sum(x * x, axis=axis, keepdims=True)
+    return x / jnp.sqrt(jnp.where(square > 0.0, square, 1.0))
+
+
+class Levels(eqx.Module):
+    """A matrix of coupled nodes, eliminated level by level.
+
+    Of a node with m unknowns, the first p of which its children are coupled with: the inverse of
+    its block when its children are eliminated, that inverse times its columns of the parent, and
+    the parent's rows. The first axis has the levels, the last one the slots.
+    """
+
+    inverses: Float[Array, "levels m m width"]
+    columns: Float[Array, "levels m p width"]
+    rows: Float[Array, "levels p m width"]
+    forest: Forest = eqx.field(static=True)
+
+    def solve(self, b: Float[Array, "m n"]) -> Float[Array, "m n"]:
+        """Solution for right-hand sides with the nodes on the last axis."""
+        places = _Places(self.forest)
+        p = self.rows.shape[1]
+
+        def towards_roots(added, level):
+            inverses, rows, b, children = level
+            own = b + jnp.concatenate([added, jnp.zeros_like(b[p:])])
+            y = times(inverses, own)
+            return places.summed(-times(rows, y), children), y
+
+        def towards_leaves(above, level):
+            columns, y, parents = level
+            x = y - times(columns, places.of_parents(above[:p], parents))
+            return x, x
+
+        by_level = _by_level(self.forest, b)
+        none = jnp.zeros_like(by_level[0, :p])
+        _, y = jax.lax.scan(
+            towards_roots,
+            none,
+            (self.inverses, self.rows, by_level, places.children),
+            reverse=True,
+        )
+        _, x = jax.lax.scan(towards_leaves, jnp.zeros_like(y[0]), (self.columns, y, places.parents))
+        return _by_node(self.forest, x)
+
+
+def eliminated(
+    forest: Forest,
+    own: Float[Array, "m m n"],
+    columns: Float[Array, "m p n"],
+    rows: Float[Array, "p m n"],
+) -> Levels:
+    """The elimination of a matrix of nodes: their own blocks, their columns of the parent and the
+    parent's rows of them.
+    """
+    places = _Places(forest)
+    fill = jnp.eye(own.shape[0], dtype=own.dtype)
+    own, columns, rows = (_by_level(forest, x) for x in (own, columns, rows))
+    if not places.full:
+        empty = np.asarray(forest.nodes).reshape(forest.depth, 1, 1, forest.width) < 0
+        own = jnp.where(empty, fill[None, :, :, None], own)
+
+    def towards_roots(block, level):
+        above, columns, rows, children = level
+        inverted = inverse(block)
+        change = product(rows, product(inverted, columns))
+        return above - _padded(places.summed(change, children), block.shape[0]), inverted
+
+    # So little passes through the loop with three multipliers that XLA makes one function of it:
+    # the inverted columns are kept afterwards, all at once.
+    above = jnp.concatenate([jnp.zeros_like(own[:1]), own[:-1]])
+    _, inverses = jax.lax.scan(
+        towards_roots, own[-1], (above, columns, rows, places.children), reverse=True
+    )
+    solved = product(jnp.moveaxis(inverses, 0, -1), jnp.moveaxis(columns, 0, -1))
+    return Levels(inverses, jnp.moveaxis(solved, -1, 0), rows, forest)
+
+
+def _padded(block: Array, size: int) -> Array:
+    more = size - block.shape[0]
+    return jnp.pad(block, ((0, more), (0, more), *((0, 0),) * (block.ndim - 2)))
+
+
+class _Places:
+    """What passes between a level and the one above it."""
+
+    def __init__(self, forest: Forest):
+        width = forest.width
+        self.width, self.full = width, min(forest.nodes) >= 0
+        self.alone = width == 1
+        places = np.asarray(forest.parents).reshape(-1, width)
+        self.parents = None if self.alone else jnp.asarray(np.where(places < 0, width, places))
+        self.children = None if self.alone else jnp.asarray(_children(places, width))
+
+    def summed(self, values: Array, children: Array | None) -> Array:
+        """Sums (..., width) over the children of each slot of the level above."""
+        if self.alone:
+            return values
+        values = jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=-1)
+        return jnp.sum(values[..., children], axis=-1)
+
+    def of_parents(self, values: Array, parents: Array | None) -> Array:
+        """Values (..., width) of the parents of each slot, zeros for a slot without one."""
+        if self.alone:
+            return values
+        return jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=-1)[..., parents]
+
+
+def _children(places: np.ndarray, width: int) -> np.ndarray:
+    """For each level, the slots (width, most) that hang from each place above, `width` for none."""
+    found = [[np.flatnonzero(level == place) for place in range(width)] for level in places]
+    most = max(len(own) for level in found for own in level)
+    table = np.full((len(places), width, max(most, 1)), width)
+    for level, row in zip(found, table, strict=True):
+        for own, slots in zip(level, row, strict=True):
+            slots[: len(own)] = own
+    return table
+
+
+def _by_level(forest: Forest, values: Array) -> Array:
+    """From nodes on the last axis (..., n) to (levels, ..., width)."""
+    if forest.nodes != tuple(range(values.shape[-1])):
+        values = jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=-1)
+        values = values[..., np.asarray(forest.nodes)]
+    levels = values.reshape(*values.shape[:-1], forest.depth, forest.width)
+    return jnp.moveaxis(levels, -2, 0)
+
+
+def _by_node(forest: Forest, values: Array) -> Array:
+    flat = jnp.moveaxis(values, 0, -2)
+    flat = flat.reshape(*flat.shape[:-2], -1)
+    if forest.slots == tuple(range(flat.shape[-1])):
+        return flat
+    return flat[..., np.asarray(forest.slots)]
+
+
+class Factors(eqx.Module):
+    """The elimination of a `BlockTree`.
+
+    `inverses` (k, k, n) are those of the velocities' own blocks where all velocities are eliminated
+    before the multipliers.
+    """
+
+    tree: BlockTree
+    levels: Levels
+    inverses: Float[Array, "k k n"] | None
+
+    def __matmul__(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
+        """The solution for a right-hand side: the product with the inverse."""
+        tree = self.tree
+        velocities, multipliers = tree.split(b)
+        if self.inverses is None:
+            k = velocities.shape[0]
+            x = self.levels.solve(jnp.concatenate([velocities, multipliers]))
+            return tree.joined(x[:k], x[k:])
+        free = times(self.inverses, velocities)
+        moved = times(tree.rows, free) + times(tree.parent_rows, tree.of_parents(free))
+        found = self.levels.solve(multipliers - moved)
+        force = times(tree.reactions, found)
+        force = force + tree.onto_parents(times(tree.parent_reactions, found))
+        return tree.joined(free - times(self.inverses, force), found)
+
+
+def factors(tree: BlockTree) -> Factors:
+    """The elimination of a matrix; not to be differentiated.
+
+    Where no node has two children and none feels its parent's velocities, all velocities are
+    eliminated at once, and what is left to do in order are blocks of the size of the multipliers.
+    """
+    coupled = tree.by_parent is not None or tree.by_child is not None
+    if tree.multipliers and tree.forest.is_paths and not coupled:
+        return _velocities_first(tree)
+    own = four(tree.own, tree.reactions, tree.rows, _diagonal(tree.corner))
+    columns = jnp.concatenate([_or_zeros(tree.by_parent, tree.own), tree.parent_rows])
+    rows = jnp.concatenate([_or_zeros(tree.by_child, tree.own), tree.parent_reactions], axis=1)
+    return Factors(tree, eliminated(tree.forest, own, columns, rows), None)
+
+
+def _velocities_first(tree: BlockTree) -> Factors:
+    inverses = inverse(tree.own)
+    moved = product(inverses, tree.reactions)
+    pulled = product(tree.of_parents(inverses), tree.parent_reactions)
+    own = _diagonal(tree.corner) - product(tree.rows, moved) - product(tree.parent_rows, pulled)
+    columns = -product(tree.parent_rows, tree.of_parents(moved))
+    rows = -product(tree.of_parents(tree.rows), pulled)
+    return Factors(tree, eliminated(tree.forest, own, columns, rows), inverses)
+
+
+def _diagonal(corner: Array) -> Array:
+    return jnp.eye(corner.shape[0], dtype=corner.dtype)[:, :, None] * corner[None]
+
+
+def _or_zeros(blocks: Array | None, like: Array) -> Array:
+    return jnp.zeros_like(like) if blocks is None else blocks

@@ -1,0 +1,211 @@
+"""Solution of small dense linear systems inside a compiled time loop."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.numerics import block_matrix
+from lie_jax.numerics.block_matrix import LIGHTEST, BlockTree
+
+# Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
+# from compiling the time loop around it into one function.
+_ELIMINATION_LIMIT = 18
+# The same for what need not be exact, with pivots in the second half only.
+_ROUGH_LIMIT = 48
+# A power of eps that is below the regularisation, eps^(3/4): what redundant rows leave to it, the
+# smallest multipliers, is found too, and derivatives depend on it.
+_ROUGH = 4 / 5
+# Sums over products of so many numbers go to a library.
+_LARGEST_SUM = 4000
+
+
+def product(a: Float[Array, "m n"], b: Float[Array, "n p"]) -> Float[Array, "m p"]:
+    """Product of two matrices without a call of a library."""
+    rows = max(1, _LARGEST_SUM // b.size)
+    if a.shape[0] <= rows:
+        return jnp.sum(a[:, :, None] * b[None, :, :], axis=1)
+    return jax.lax.map(lambda row: jnp.sum(row[:, None] * b, axis=0), a, batch_size=rows)
+
+
+def _inverse_3(a: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
+    # By the adjugate; numbers that are not finite where the matrix is singular.
+    tiled = jnp.tile(a, (2, 2))
+
+    def turned(i, j):
+        return tiled[i : i + 3, j : j + 3]
+
+    cofactors = turned(1, 1) * turned(2, 2) - turned(1, 2) * turned(2, 1)
+    return cofactors.T / jnp.sum(a[0] * cofactors[0])
+
+
+# A table (n, n + m) is a matrix (n, n) and m right-hand sides.
+def _by_blocks(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
+    # Elimination by blocks of up to three rows on the diagonal.
+    n = table.shape[0]
+    if n > 3:
+        return _by_halves(table, _by_blocks)
+    square = table[:, :n]
+    if n < 3:
+        square = jnp.eye(3, dtype=table.dtype).at[:n, :n].set(square)
+    return product(_inverse_3(square)[:n, :n], table[:, n:])
+
+
+def _by_halves(table: Float[Array, "n p"], method: Callable) -> Float[Array, "n m"]:
+    # The first half by blocks, and what it leaves of the second one by the method.
+    first = max(3, table.shape[0] // 6 * 3)
+    upper = _by_blocks(table[:first])
+    last = method(table[first:, first:] - product(table[first:, :first], upper))
+    rest = table.shape[0] - first
+    return jnp.concatenate([upper[:, rest:] - product(upper[:, :rest], last), last])
+
+
+def _eliminate_by_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    # All of a small matrix; of a larger one the first half, which holds no constraint, and the
+    # rest with pivots, for constraints may be redundant.
+    table = jnp.concatenate([a, b], axis=1)
+    if b.shape[0] <= _ELIMINATION_LIMIT:
+        return _by_blocks(table)
+    return _by_halves(table, lambda rest: _eliminate(*jnp.split(rest, [rest.shape[0]], axis=1)))
+
+
+def solve_roughly(a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"]) -> Float[Array, " n"]:
+    """Solution of a x = b up to eps^(4/5); not to be differentiated.
+
+    Relative to the coefficients of each equation and the largest unknown: what a Newton iteration
+    needs that is followed by another one, or whose correction is small. A singular matrix gives
+    non-finite numbers.
+    """
+    if isinstance(a, BlockTree):
+        return a.solve(b)
+    if b.shape[0] > _ROUGH_LIMIT:
+        return _by_lapack(a, b[:, None])[:, 0]
+    # By blocks, and anew with pivots where that has not solved the equations. What is left of one
+    # is compared with its coefficients times the largest unknown, not with its own terms: those
+    # may all be rounding errors, as out of the plane of a motion in a plane.
+    b = b[:, None]
+    x = _eliminate_by_blocks(a, b)
+    left = jnp.abs(product(a, x) - b)
+    size = jnp.sum(jnp.abs(a), axis=1, keepdims=True) * jnp.max(jnp.abs(x))
+    bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** _ROUGH * size)
+    # A loop and no branch: of a batch it runs only if one member needs it.
+    return jax.lax.while_loop(
+        lambda carry: carry[1], lambda carry: (_eliminate(a, b), jnp.zeros((), bool)), (x, bad)
+    )[0][:, 0]
+
+
+def _eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    # Gauss-Jordan elimination with partial pivoting. Rows stay in place: `pivot_of[k]` notes in
+    # which row unknown k was solved for.
+    n = b.shape[0]
+    rows = jnp.arange(n)
+
+    def column(k, carry):
+        table, free, pivot_of = carry
+        entries = jax.lax.dynamic_index_in_dim(table, k, axis=1, keepdims=False)
+        pivot = jnp.argmax(jnp.where(free, jnp.abs(entries), -1.0))
+        row = jax.lax.dynamic_index_in_dim(table, pivot, keepdims=False)
+        row = row / jax.lax.dynamic_index_in_dim(entries, pivot, keepdims=False)
+        is_pivot = rows == pivot
+        factors = jnp.where(is_pivot, 0.0, entries)
+        table = jnp.where(is_pivot[:, None], row[None, :], table - factors[:, None] * row[None, :])
+        pivot_of = jax.lax.dynamic_update_index_in_dim(pivot_of, pivot, k, 0)
+        return table, free & ~is_pivot, pivot_of
+
+    start = (jnp.concatenate([a, b], axis=1), jnp.ones(n, bool), jnp.zeros_like(rows))
+    table, _, pivot_of = jax.lax.fori_loop(0, n, column, start)
+    return table[:, n:][pivot_of]
+
+
+@jax.custom_batching.custom_vmap
+def _by_lapack(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    return jnp.linalg.solve(a, b)
+
+
+@_by_lapack.def_vmap
+def _batch(size: int, batched: list[bool], a: Array, b: Array) -> tuple[Array, bool]:
+    a, b = (
+        x if has else jnp.broadcast_to(x, (size, *x.shape))
+        for x, has in zip((a, b), batched, strict=True)
+    )
+
+    # XLA's threads on a CPU wait for each other without end if as many batches as there are threads
+    # are factorised at a time, on two cores two.
+    def one_by_one(a, b):
+        return jax.lax.map(lambda each: _by_lapack(*each), (a, b))
+
+    return jax.lax.platform_dependent(a, b, cpu=one_by_one, default=jnp.linalg.solve), True
+
+
+def _solve(a: Array, b: Array) -> Array:
+    method = _by_lapack if b.shape[0] > _ELIMINATION_LIMIT else _eliminate
+    return method(a, b.reshape(b.shape[0], -1)).reshape(b.shape)
+
+
+def solve(a: Float[Array, "n n"] | BlockTree, b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
+    """Solution x (n,) or (n, m) of a x = b for a regular matrix (n, n); (n,) only with a tree.
+
+    Differentiable to any order in both modes: derivatives are solutions with the same matrix or its
+    transpose, not derivatives of the elimination. A singular matrix gives non-finite numbers.
+    """
+    if isinstance(a, BlockTree):
+        return a.solve(b)
+    return jax.lax.custom_linear_solve(
+        lambda x: a @ x,
+        b,
+        solve=lambda _, b: _solve(a, b),
+        transpose_solve=lambda _, b: _solve(a.T, b),
+    )
+
+
+def inverse(a: Float[Array, "n n"] | BlockTree) -> Float[Array, "n n"] | block_matrix.Factors:
+    """Inverse of a regular matrix, to be multiplied with vectors; not to be differentiated."""
+    if isinstance(a, BlockTree):
+        return block_matrix.factors(a)
+    return _solve(a, jnp.eye(a.shape[0], dtype=a.dtype))
+
+
+def regularized(a: Float[Array, "n n"], rows: int) -> Float[Array, "n n"]:
+    """The matrix [[S, Bᵀ], [B, 0]] of a system with constraints, solvable if some are redundant.
+
+    The last `rows` diagonal entries are lowered by ε = eps^(3/4) times the size of B S⁻¹ Bᵀ, which
+    they regularise: a relative change of ε times its condition number, and with dependent rows of
+    B a multiplier that stays near the smallest one, while S⁻¹ Bᵀ λ does not change.
+    """
+    return a - jnp.diag(_regularization(a, rows))
+
+
+def _regularization(a: Array, rows: int) -> Array:
+    n = a.shape[0] - rows
+    own = jnp.abs(jnp.diagonal(a))
+    inertia = jnp.maximum(own[:n], LIGHTEST * jnp.max(own[:n]))
+    size = jnp.sum(jnp.abs(a[n:, :n] * a[:n, n:].T) / inertia[None, :], axis=1) + own[n:]
+    return jnp.concatenate([jnp.zeros(n, a.dtype), jnp.finfo(a.dtype).eps ** 0.75 * size])
+
+
+def solve_constrained(
+    a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"], rows: int
+) -> Float[Array, " n"]:
+    """Solution of a x = b for the matrix of a system with constraints, redundant ones too.
+
+    That of the `regularized` matrix, corrected once for what the regularisation has changed: an
+    error of ε² in place of ε.
+    """
+    if isinstance(a, BlockTree):
+        tree = a.regularized()
+        first = tree.solve(b)
+        return first + tree.solve(b - a.matvec(first))
+    return jax.lax.custom_linear_solve(
+        lambda x: a @ x,
+        b,
+        solve=lambda _, b: _solve_constrained(a, b, rows),
+        transpose_solve=lambda _, b: _solve_constrained(a.T, b, rows),
+    )
+
+
+def _solve_constrained(a: Array, b: Array, rows: int) -> Array:
+    n, change = a.shape[0] - rows, _regularization(a, rows)
+    columns = jnp.eye(a.shape[0], dtype=a.dtype)[:, n:]
+    both = _solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))
+    return both[:, 0] - both[:, 1:] @ (change * both[:, 0])[n:]

@@ -1,0 +1,1 @@
+"""Runs: the time loops, their checks, limits and trajectories."""

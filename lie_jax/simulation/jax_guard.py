@@ -1,0 +1,86 @@
+"""A small known computation for releases of JAX that lie_jax was not tested with."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lie_jax.groups import quaternion
+from lie_jax.numerics import rules
+
+TESTED = ("0.10.1", "0.12.0.1")
+# Sums of three products in single precision.
+_ROUNDING = 1e-5
+_checked = False
+
+
+def warn_of_untested_jax() -> None:
+    """Warn once in a process, by name, if JAX is another release and computes known results wrong.
+
+    Takes a second where JAX is another release, and nothing where it is one of those tested.
+    """
+    global _checked
+    if _checked:
+        return
+    _checked = True
+    if jax.__version__ in TESTED:
+        return
+    for what, known in _KNOWN.items():
+        try:
+            error = known()
+        except Exception as problem:  # Whatever a release that nobody knows may raise.
+            reason = f"raises {type(problem).__name__}: {problem}"
+        else:
+            reason = f"is off by {error:.1g}"
+            if error < _ROUNDING:
+                continue
+        warnings.warn(
+            f"JAX {jax.__version__} was not tested with this release of lie_jax, and {what} "
+            f"{reason}: expect wrong results or errors; install one that was, for example "
+            f"pip install jax=={TESTED[-1]}.",
+            stacklevel=3,
+        )
+
+
+def _products() -> float:
+    # JAX 0.10.2 returns wrong numbers here on CPU.
+    rng = np.random.default_rng(0)
+    a, x = rng.normal(size=(20_000, 3, 3)), rng.normal(size=(20_000, 3))
+    each = jax.jit(jax.vmap(lambda a, x: jnp.sum(a * x[None, :], axis=1)))
+    found = each(jnp.asarray(a, jnp.float32), jnp.asarray(x, jnp.float32))
+    return _largest(found, np.einsum("nij,nj->ni", a, x))
+
+
+def _rotations() -> float:
+    angles = np.asarray([0.0, 0.5, 3.0], np.float32)
+    vectors = angles[:, None] * np.asarray([0.0, 0.0, 1.0], np.float32)
+    found = jax.vmap(quaternion.exp)(jnp.asarray(vectors))
+    half = 0.5 * angles
+    known = np.stack([np.cos(half), 0 * half, 0 * half, np.sin(half)], axis=1)
+    return _largest(found, known)
+
+
+def _roots() -> float:
+    # The derivative 1 / (2 √x) by a rule, in a loop, in a batch, by reverse mode.
+    def root(x):
+        def rule(y, x, change):
+            return 0.5 * change / y
+
+        y = rules.by_rule(jnp.sqrt(rules.held(x)), rule, x)
+        return jax.lax.scan(lambda total, _: (total + y, None), 0.0 * y, length=3)[0]
+
+    x = jnp.asarray([1.0, 4.0], jnp.float32)
+    found = jax.vmap(jax.grad(root))(x)
+    return _largest(found, np.asarray([1.5, 0.75]))
+
+
+def _largest(found, known) -> float:
+    return float(np.max(np.abs(np.asarray(found) - known)))
+
+
+_KNOWN = {
+    "a batch of matrix products": _products,
+    "a batch of rotations": _rotations,
+    "a derivative by a rule": _roots,
+}

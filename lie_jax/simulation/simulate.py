@@ -1,0 +1,229 @@
+"""The one entry to simulation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike
+
+from lie_jax import checks, config
+from lie_jax.callables import snapshots
+from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.integrators.step_size import Adaptive
+from lie_jax.numerics import checkpointing, padding
+from lie_jax.simulation import (
+    adaptive_steps,
+    fixed_steps,
+    jax_guard,
+    redundancy,
+    sharding,
+)
+from lie_jax.simulation import (
+    checks as preflight,
+)
+from lie_jax.simulation.trajectory import Restart, Result, Trajectory
+from lie_jax.system import AbstractSystem, State
+
+
+class SimulationError(RuntimeError):
+    """A simulation failed; `trajectory` holds everything that was computed before."""
+
+    def __init__(self, message: str, trajectory: Trajectory):
+        super().__init__(message)
+        self.trajectory = trajectory
+
+
+@sharding.automatic
+def simulate(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    state: State | Restart,
+    *,
+    dt: ArrayLike,
+    steps: int,
+    inputs: ArrayLike | Sequence[Any] | None = None,
+    save_every: int = 1,
+    checkpoint: int | None = None,
+    throw: bool = True,
+    progress: bool = False,
+    adaptive: Adaptive | None = None,
+    adjoint: str = "stored",
+) -> Trajectory:
+    """Integrate a system over `steps` steps of size `dt` from time 0, or on from another run.
+
+    Pure: `jax.jit`, `jax.vmap`, `jax.grad` and `jax.jvp` go through it, with respect to anything in
+    the system, the state, the inputs and `dt`.
+
+    **Arguments:**
+
+    - `system`: from `lie_jax.assemble`, or an `AbstractSystem` of your own.
+    - `integrator`: for example `lie_jax.RKMK("rk4")` or `lie_jax.GeneralizedAlpha(rho_inf=0.9)`.
+    - `state`: the initial `State`, or `trajectory.restart` of another run with this system,
+      integrator and `dt`, which then goes on bit by bit as if it had not stopped; `inputs` are
+      those of the further steps. Another system or integrator is refused (of functions names are
+      compared; what JAX traces is not): start anew from `trajectory.restart.state`.
+    - `dt`: step size in s, positive. `steps`: their number.
+    - `inputs`: (steps, nu), an array or lists, the input vector u of each step, held over the step:
+      of motors, of loads with an `input`, and of forces and systems of your own.
+    - `save_every`: every how many steps the trajectory keeps an instant.
+    - `adjoint`, `checkpoint`: what reverse mode keeps of a run of n steps. With `"stored"`, the
+      default, the backward pass keeps the state of every step and recomputes the rest of it;
+      `checkpoint=k` keeps n / k states and those of one block of k steps, and recomputes each step
+      once more. With `"recursive"` blocks lie within blocks, `checkpoint=k` of them side by side
+      (at least 2, by default √n): some k log n / log k states, and each step is recomputed once
+      for each level of blocks. Take `"stored"` as long as memory lasts, `"recursive"` beyond, and
+      `jax.jacfwd` or `jax.jvp`, which keep nothing, for derivatives with respect to a few numbers.
+    - `throw`: whether a failure (see `Result`) raises `SimulationError`, which names the step and
+      time and carries the trajectory. With `throw=False`, and for each member of a batch,
+      `Trajectory.result` tells. Inside `jax.jit` or `jax.vmap` the error of `throw=True` is a plain
+      `RuntimeError`.
+    - `progress`: show a progress bar; outside of JAX transformations only.
+    - `adaptive`: an `Adaptive(...)` chooses the step sizes by the embedded method of an explicit
+      integrator. `dt` is then the first step size and `steps` the largest number of steps, rejected
+      ones included; `inputs`, `save_every` and `progress` are for steps of one size. Derivatives
+      are those of the steps taken, their sizes held constant: those with respect to `dt` and
+      anything in `adaptive` are zero.
+
+    **Returns** a `Trajectory`, the initial state first, with `steps // save_every + 1` instants; in
+    an adaptive run with an instant for each given time, or with `steps + 1` instants of which those
+    beyond the end are NaN (`trajectory.stats.completed_steps` counts the others).
+
+    Raises `ValueError` for values that break the rules above, for an initial state of the wrong
+    shape, one that is no configuration or that violates the constraints, and for an integrator that
+    cannot take the system.
+    """
+    system = snapshots.frozen(system)
+    system, state, table = preflight.as_jax(system, state, inputs)
+    options = preflight.Options(steps, table, save_every, checkpoint, progress, adaptive, adjoint)
+    redundant = preflight.check(system, integrator, state, dt, options)
+    config.warn_of_single_precision()
+    jax_guard.warn_of_untested_jax()
+    # They are part of the program, where a NumPy integer would be a value.
+    steps, save_every = int(steps), int(save_every)
+    checkpoint = None if checkpoint is None else int(checkpoint)
+    start = state.state if isinstance(state, Restart) else state
+    dt = jnp.asarray(dt, start.q.dtype)
+    blocks = checkpointing.blocks(adjoint, checkpoint, steps)
+    reached = None
+    if adaptive is None:
+        schedule = fixed_steps.Schedule(steps, save_every, blocks)
+        trajectory = fixed_steps.run(system, integrator, state, dt, table, schedule, progress)
+    else:
+        trajectory, reached = adaptive_steps.run(
+            system, integrator, start, dt, adaptive, steps, blocks
+        )
+    if system.nc:
+        trajectory = redundancy.with_smallest_multipliers(system, redundant, trajectory)
+    if reached is not None:
+        trajectory = _without_rest(trajectory, reached)
+    if not throw:
+        return trajectory
+    if checks.traced(trajectory):
+        result = trajectory.result
+        failed = (result != Result.successful) & (result != Result.redundant)
+        message = (
+            "lie_jax.simulate failed inside a JAX transformation. Call it with throw=False and "
+            "look at trajectory.result, which says why, and trajectory.stats.end_time."
+        )
+        return eqx.error_if(trajectory, failed, message)
+    _raise_on_failure(system, integrator, trajectory, dt, steps)
+    return trajectory
+
+
+def _without_rest(trajectory: Trajectory, reached: Array) -> Trajectory:
+    def rows(x):
+        return x.t, x.q, x.v, x.acceleration, x.multipliers
+
+    return eqx.tree_at(rows, trajectory, padding.with_nan(rows(trajectory), reached))
+
+
+def _raise_on_failure(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    trajectory: Trajectory,
+    dt: Array,
+    steps: int,
+) -> None:
+    result, stats = trajectory.result, trajectory.stats
+    if bool((result == Result.successful) | (result == Result.redundant)):
+        return
+    completed, left = int(stats.completed_steps), float(stats.residual)
+    count = int(stats.newton_iterations[min(completed, steps - 1)])
+    where = f"in step {completed + 1} of {steps}, from t = {float(stats.end_time):.6g} s"
+    smaller = f"Take a smaller dt (it is {float(dt):.6g} s) or look at what drives the system there"
+    if bool(result == Result.newton_failed):
+        what = f"Newton's method left a residual of {left:.3g} after {count} iterations"
+        advice = _advice(system, integrator, trajectory, dt)
+        if not count:
+            what = f"the projection left a violation of the constraints of {left:.3g}"
+            advice = smaller
+    elif bool(result == Result.singular):
+        what = "the coordinates reached a singularity of the formulation"
+        advice = "Take a formulation without one, such as lie_jax.R3SO3()"
+    elif bool(result == Result.minimum_step):
+        what = f"the estimated error is {left:.3g} times the tolerance with the smallest step"
+        advice = "Take larger tolerances or a smaller dt_min, or look at what drives the system"
+    elif bool(result == Result.step_bound):
+        what = f"the bound of steps={steps} was reached before the end,"
+        advice = "Take more steps or larger tolerances"
+        where = f"at t = {float(stats.end_time):.6g} s"
+    elif bool(result == Result.out_of_chart):
+        body = system.owner(int(stats.worst_equation))
+        what = f"{body} turned further than its chart describes"
+        advice = smaller
+    elif bool(result == Result.departed):
+        what = f"the motion left the range of the law of {system.law(int(stats.worst_equation))}"
+        advice = (
+            f"{smaller}: the ends of a spring passed through each other, or an angle changed by a "
+            "quarter turn more or less than its rate predicts"
+        )
+    elif bool(result == Result.turned_over):
+        what = f"Newton's method met {system.joint(int(stats.worst_equation))} turned over"
+        advice = smaller
+    elif bool(result == Result.unstable):
+        what = (
+            f"the last {fixed_steps.PATIENCE} steps were beyond the limit of stability (up to "
+            f"{float(stats.stability):.3g} times)"
+        )
+        advice = (
+            f"Take a smaller dt (it is {float(dt):.6g} s) or an implicit method, such as "
+            "lie_jax.GeneralizedAlpha()"
+        )
+    elif bool(result == Result.acceleration_not_finite):
+        numbers = jnp.concatenate([trajectory.acceleration, trajectory.multipliers], axis=1)
+        at = jnp.nanargmin(jnp.abs(trajectory.t - stats.end_time))
+        owner = system.owner(int(jnp.argmax(~jnp.isfinite(numbers[at]))))
+        what = (
+            f"accelerations or multipliers of {owner} are infinite or NaN, though q and v are not,"
+        )
+        advice = "Look at the forces that act there at that time"
+        where = f"at t = {float(stats.end_time):.6g} s"
+    else:
+        what, advice = "the state became infinite or NaN", smaller
+    raise SimulationError(
+        f"{what} {where}. {advice}: the trajectory before the failure is in the error's "
+        "`trajectory`, and throw=False returns it.",
+        trajectory,
+    )
+
+
+# Residuals of the first and of the last iterations that a message lists.
+_SHOWN = 4
+
+
+def _advice(
+    system: AbstractSystem, integrator: AbstractIntegrator, trajectory: Trajectory, dt: Array
+) -> str:
+    history = [f"{x:.2g}" for x in trajectory.stats.residual_history.tolist() if x == x]
+    if len(history) > 2 * _SHOWN:
+        history = [*history[:_SHOWN], "...", *history[-_SHOWN:]]
+    worst = int(trajectory.stats.worst_equation)
+    owner = f", the largest in {system.owner(worst)}" if worst >= 0 else ""
+    modified = getattr(integrator, "newton", "full") == "modified"
+    instead = " or newton='full'" if modified else ""
+    start = " or start from lie_jax.project(system, state)" if system.nc else ""
+    return (
+        f"The residuals on the way were {', '.join(history)}{owner}. Take a smaller dt (it is "
+        f"{float(dt):.6g} s){instead}{start}, and look at what drives the system there"
+    )

@@ -1,0 +1,1 @@
+"""Configuration spaces: what integrators may do with coordinates."""

@@ -1,0 +1,1 @@
+"""Many runs at once, in batches, on disk."""

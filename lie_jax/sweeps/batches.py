@@ -1,0 +1,225 @@
+"""Batches of a sweep: their size, their program and their evaluation."""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array, PyTree
+from tqdm import tqdm
+
+from lie_jax.callables import snapshots
+from lie_jax.numerics import memory
+from lie_jax.simulation.trajectory import Result, Statistics, Trajectory
+
+# Variants in a batch on each device, unless told: on a CPU more of them are no faster, and more is
+# lost when a sweep is killed; other devices need more to be busy.
+_CPU_VARIANTS, _OTHER_VARIANTS = 1024, 65_536
+# Parameters and results of a batch, bytes, unless told: what is quick to save and to read again.
+_BATCH_BYTES = 2**28
+
+
+def judged(fn: Callable[[Any], Any], variant: PyTree) -> tuple[PyTree, Array]:
+    """Results of a variant, and whether it failed."""
+    results = jax.tree.map(
+        _without_restart, fn(variant), is_leaf=lambda x: isinstance(x, Trajectory)
+    )
+    leaves = jax.tree.leaves(results)
+    numbers = jax.Array, np.ndarray, np.generic, int, float, complex
+    wrong = [x for x in leaves if not isinstance(x, numbers)]
+    if wrong or not leaves:
+        what = f"a {type(wrong[0]).__name__}" if wrong else "nothing"
+        raise ValueError(
+            f"sweep(fn=) returns {what}; it must return a pytree of arrays, for example a "
+            "Trajectory or a dictionary of numbers: leave everything else out."
+        )
+    failed, parts = jnp.zeros((), bool), (Trajectory, Statistics, Result)
+    for part in jax.tree.leaves(results, is_leaf=lambda x: isinstance(x, parts)):
+        if isinstance(part, Statistics):
+            continue
+        if isinstance(part, Trajectory | Result):
+            result = part.result if isinstance(part, Trajectory) else part
+            fine = (result == Result.successful) | (result == Result.redundant)
+        else:
+            fine = jnp.isfinite(jnp.asarray(part))
+        failed = failed | ~jnp.all(fine)
+    return jax.tree.map(jnp.asarray, results), failed
+
+
+def _without_restart(x: Any) -> Any:
+    # As large as a saved instant, or larger, and of no use to a sweep.
+    return dataclasses.replace(x, restart=None) if isinstance(x, Trajectory) else x
+
+
+def kinds(rows: list[np.ndarray]) -> tuple:
+    """Shapes and dtypes of one variant's parameters."""
+    return tuple((x.shape[1:], x.dtype) for x in rows)
+
+
+class Plan(NamedTuple):
+    """Variants in a batch, its compiled program, and how its inputs lie on the devices."""
+
+    batch: int
+    program: Callable[[PyTree], tuple[PyTree, Array]]
+    sharding: NamedSharding
+    structure: Any
+
+
+def plan(
+    fn: Callable,
+    rows: list[np.ndarray],
+    structure: Any,
+    bytes_each: int,
+    batch: int | None,
+    mesh: Mesh | None,
+) -> Plan:
+    """Compile for a batch that fits; raise `ValueError` if a given one does not."""
+    mesh = _default_mesh(batch) if mesh is None else mesh
+    size, chosen, given = mesh.size, batch, batch is not None
+    sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
+    if chosen is None:
+        cpu = mesh.devices.flat[0].platform == "cpu"
+        limit = min((_CPU_VARIANTS if cpu else _OTHER_VARIANTS) * size, _BATCH_BYTES // bytes_each)
+        chosen = even_batch(len(rows[0]), limit, size)
+    elif chosen % size:
+        raise ValueError(
+            f"batches of {chosen} variants are saved there and sweep(mesh=) has {size} devices; a "
+            "batch must be a multiple of them: leave mesh out."
+        )
+    free = _free_memory(mesh)
+    while True:
+        program, need = _compile(fn, structure, kinds(rows), chosen, sharding)
+        smallest = chosen == size
+        if need <= (free if given or smallest else free // 2):
+            return Plan(chosen, program, sharding, structure)
+        if given or smallest:
+            less = max(size, int(chosen * free / need) // size * size)
+            fix = "let fn return less" if smallest else f"take batch={less} or less"
+            raise ValueError(
+                f"a batch of {chosen} variants needs {need / 1e9:.3g} GB on each of {size} "
+                f"devices, where {free / 1e9:.3g} GB are free; it must fit: {fix}."
+            )
+        fitting = min(chosen - size, int(chosen * free / 2 / need))
+        chosen = even_batch(len(rows[0]), fitting, size)
+
+
+def even_batch(variants: int, limit: int, size: int) -> int:
+    """A multiple of `size`, at most `limit` if that is possible, that leaves little to pad."""
+    limit = max(size, limit // size * size)
+    batches = -(-variants // limit)
+    return -(-variants // (batches * size)) * size
+
+
+def _default_mesh(batch: int | None) -> Mesh:
+    devices = jax.local_devices()
+    count = len(devices)
+    while batch is not None and batch % count:
+        count -= 1
+    return Mesh(np.asarray(devices[:count]), ("variants",))
+
+
+def _for_each_function(work: Callable) -> Callable:
+    """Keep what was made of a function and shapes: tracing one takes longer than a small sweep."""
+    cached = functools.lru_cache(maxsize=8)(work)
+
+    @functools.wraps(work)
+    def kept(fn: Callable, *arguments: Any) -> Any:
+        try:
+            known = snapshots.frozen(snapshots.Function(fn))
+        except snapshots.Unreadable:
+            return work(fn, *arguments)
+        return cached(known, *arguments)
+
+    return kept
+
+
+@_for_each_function
+def shapes(fn: Callable, structure: Any, kinds: tuple) -> PyTree:
+    """The results of one variant as `jax.ShapeDtypeStruct`s."""
+    one = structure.unflatten([jax.ShapeDtypeStruct(*kind) for kind in kinds])
+    return jax.eval_shape(functools.partial(judged, fn), one)[0]
+
+
+@_for_each_function
+def _compile(
+    fn: Callable, structure: Any, kinds: tuple, batch: int, sharding: NamedSharding
+) -> tuple[Callable, int]:
+    """The program of a batch, and the bytes on each device that it needs."""
+    inputs = structure.unflatten(
+        [jax.ShapeDtypeStruct((batch, *shape), dtype, sharding=sharding) for shape, dtype in kinds]
+    )
+    # Each device runs a program of its own. Left to the compiler, the loops of Newton's method
+    # would ask all devices after every iteration whether to go on.
+    spread = jax.shard_map(
+        jax.vmap(functools.partial(judged, fn)),
+        mesh=sharding.mesh,
+        in_specs=(sharding.spec,),
+        out_specs=sharding.spec,
+        check_vma=False,
+    )
+    program = jax.jit(spread).lower(inputs).compile()
+    analysis = program.memory_analysis()
+    if analysis is None:  # Not every backend can tell.
+        return program, 0
+    # The results of the batch before are still being saved.
+    moved = analysis.argument_size_in_bytes + analysis.output_size_in_bytes
+    return program, analysis.temp_size_in_bytes + 2 * moved
+
+
+def _free_memory(mesh: Mesh) -> int:
+    """Bytes that are free on each device; those on the host share its memory."""
+    devices = list(mesh.devices.flat)
+    shared = mesh.size if any(not device.memory_stats() for device in devices) else 1
+    return min(map(memory.of_device, devices)) // shared
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Say what to do when a simulation of one variant raises and so ends the sweep."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "throw=False" not in str(error):
+            raise
+        raise RuntimeError(
+            "a variant failed in lie_jax.simulate inside of sweep(fn=), and throw=True, its "
+            "default, ends the whole sweep: pass throw=False, and failed variants are marked."
+        ) from error
+
+
+def computed(
+    plan: Plan, rows: list[np.ndarray], batches: np.ndarray, progress: bool
+) -> Iterator[tuple[slice, PyTree, np.ndarray]]:
+    """Of each of these batches: its place among the variants, its results, and which failed."""
+    variants, size = len(rows[0]), plan.batch
+
+    def start(index: int):
+        # The last batch is filled up by the last variant, so that one program does for all.
+        chosen = np.minimum(np.arange(index * size, (index + 1) * size), variants - 1)
+        inputs = plan.structure.unflatten([x[chosen] for x in rows])
+        with _explained():
+            return index, plan.program(jax.device_put(inputs, plan.sharding))
+
+    def finish(index: int, output: tuple[PyTree, Array]):
+        place = slice(index * size, min((index + 1) * size, variants))
+        count = place.stop - place.start
+        with _explained():
+            results, failed = jax.tree.map(lambda x: np.asarray(x)[:count], output)
+        bar.update(count)
+        return place, results, failed
+
+    counts = np.minimum((batches + 1) * size, variants) - batches * size
+    shown = progress and jax.process_index() == 0
+    with tqdm(total=int(counts.sum()), unit="variant", desc="sweep", disable=not shown) as bar:
+        running = None
+        for index in (*batches.tolist(), None):
+            # While a batch is saved, the next one is computed.
+            following = None if index is None else start(index)
+            if running is not None:
+                yield finish(*running)
+            running = following

@@ -1,0 +1,351 @@
+"""Sweeps on disk: a zarr store that is written batch by batch and that xarray reads.
+
+A batch is one chunk of every variable along `variant`. Its chunk of `status` is written last: a
+batch is done when that is there. Chunks, and the store itself when it is made, are written under
+another name and renamed, so that a killed process leaves nothing half written that counts. Every
+chunk ends with its checksum.
+"""
+
+import contextlib
+import hashlib
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lie_jax.simulation.trajectory import Result, Trajectory
+from lie_jax.sweeps import unfinished
+
+_ATTRIBUTE = "lie_jax_sweep"
+_STATUS = {"pending": -1, "fine": 0, "failed": 1}
+# The leaves of a trajectory that have a row for each saved instant.
+INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
+_POLL_SECONDS = 0.05
+# Equinox does not export the class of an enumeration's items.
+Item: Any = type(Result.successful)
+
+
+class Variable(NamedTuple):
+    """An array of the store, without its leading axis of variants."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    dimensions: tuple[str, ...]
+    attributes: dict[str, Any]
+
+
+_MEANINGS = {"flag_values": list(_STATUS.values()), "flag_meanings": " ".join(_STATUS)}
+_STATUS_VARIABLE = Variable("status", (), np.dtype(np.int8), (), _MEANINGS)
+
+
+class Chunks:
+    """An array of a store, which is read and written batch by batch."""
+
+    def __init__(self, store: Path, array: Any):
+        self._array = array
+        self._folder = store / array.path
+
+    def is_whole(self, batch: int) -> bool:
+        """Whether the batch is there as it was written."""
+        if 0 in self._array.shape:
+            return True
+        # What is absent is read as if it were there.
+        if not self._file(batch).exists():
+            return False
+        try:
+            self._array[self._rows(batch)]
+        # Damage may raise anything, and whatever it is, the batch cannot be read.
+        except Exception:
+            return False
+        return True
+
+    def write(self, batch: int, values: np.ndarray) -> None:
+        """Replace the batch, at once."""
+        # Zarr first reads a chunk that it writes a part of, as the last batch may be, and fails on
+        # a damaged one. Only that goes: another process may be saving what is absent.
+        if self._file(batch).exists() and not self.is_whole(batch):
+            self._file(batch).unlink(missing_ok=True)
+        self._array[self._rows(batch)] = values
+
+    def _rows(self, batch: int) -> slice:
+        size = self._array.chunks[0]
+        return slice(batch * size, (batch + 1) * size)
+
+    def _file(self, batch: int) -> Path:
+        return self._folder.joinpath("c", str(batch), *"0" * (self._array.ndim - 1))
+
+
+def require() -> None:
+    """Raise `ImportError` naming the extra unless zarr and xarray are installed."""
+    try:
+        import xarray  # noqa: F401
+        import zarr  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            "sweep(save_to=) writes a zarr store and reads it by xarray, which are not installed: "
+            "pip install 'lie-jax[sweep]'."
+        ) from error
+
+
+def variables(tree: Any, root: tuple[str, ...], alone: str) -> list[Variable]:
+    """One for each leaf of a pytree of arrays, or of their shapes; names are joined by dots.
+
+    `root` starts every name; a tree that is a single leaf is named `alone`.
+    """
+    flatten = jax.tree_util.tree_flatten_with_path
+    parts = flatten(tree, is_leaf=lambda x: isinstance(x, Trajectory))[0]
+    runs = [(*root, *_words(path)) for path, part in parts if isinstance(part, Trajectory)]
+    found = []
+    for path, leaf in flatten(tree, is_leaf=lambda x: isinstance(x, Item))[0]:
+        words, attributes = (*root, *_words(path)) or (alone,), {}
+        if isinstance(leaf, Item):
+            attributes, leaf = codes(leaf._enumeration), leaf._value
+        name = ".".join(words)
+        dimensions = [f"{name}_{axis}" for axis in range(len(leaf.shape))]
+        if words[:-1] in runs and words[-1] in INSTANTS:
+            dimensions[0] = ".".join((*words[:-1], "instant"))
+        dtype = np.dtype(leaf.dtype)
+        if "/" in name or dtype.kind not in "biufc":
+            raise ValueError(
+                f"sweep(save_to=): the array {name!r} of dtype {dtype} cannot be stored; names "
+                "must be without '/' and numbers of a dtype that NumPy has itself: rename it, or "
+                "convert it with .astype(jnp.float32)."
+            )
+        found.append(Variable(name, tuple(leaf.shape), dtype, tuple(dimensions), attributes))
+    return found
+
+
+def _words(path: Any) -> tuple[str, ...]:
+    return tuple(jax.tree_util.keystr((key,), simple=True) for key in path)
+
+
+def codes(enumeration: Any) -> dict[str, Any]:
+    """The codes of an enumeration as attributes, by the CF conventions for flags."""
+    items = enumeration._name_to_item
+    return {
+        "flag_values": [int(item._value) for item in items.values()],
+        "flag_meanings": " ".join(items),
+        "messages": [str(enumeration._index_to_message[int(i._value)]) for i in items.values()],
+    }
+
+
+def settings(parameters: list[Variable], rows: list[np.ndarray], results: list[Variable]) -> dict:
+    """What must be equal for a sweep to be resumed, apart from the size of a batch."""
+    names = ["status", *(variable.name for variable in (*parameters, *results))]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"sweep(save_to=): more than one array is named {twice[0]!r} ('status' is the sweep's "
+            "own); names must differ: rename one of them in what fn returns or in the parameters."
+        )
+    return {
+        "variants": len(rows[0]),
+        "parameters": {
+            variable.name: [
+                variable.dtype.str,
+                list(variable.shape),
+                hashlib.sha256(values.tobytes()).hexdigest(),
+            ]
+            for variable, values in zip(parameters, rows, strict=True)
+        },
+        "results": {v.name: [v.dtype.str, list(v.shape)] for v in results},
+    }
+
+
+def saved_batch(path: Path, wanted: dict) -> int | None:
+    """Variants in a batch of the sweep that is saved there; None if there is nothing.
+
+    Raises `ValueError` if there is something else, or a sweep with other settings.
+    """
+    import zarr
+
+    if not path.exists():
+        return None
+    try:
+        found: Any = dict(zarr.open_group(path, mode="r").attrs)[_ATTRIBUTE]
+        found = {name: found[name] for name in (*wanted, "batch")}
+    # A damaged one may raise anything.
+    except Exception:
+        raise ValueError(
+            f"sweep(save_to=) is {str(path)!r}, which exists and is not a saved sweep, or whose "
+            "zarr.json is damaged; it must be a new folder, or that of a sweep to resume: take "
+            "another name."
+        ) from None
+    for setting, value in wanted.items():
+        if found[setting] != value:
+            there, here = found[setting], value
+            if isinstance(value, dict):
+                names = sorted(set(there) | set(here))
+                differ = [name for name in names if there.get(name) != here.get(name)]
+                there, here = ({n: x.get(n, "absent") for n in differ} for x in (there, here))
+            raise ValueError(
+                f"sweep(save_to=) is {str(path)!r}, where a sweep with other {setting} is saved: "
+                f"{there} there, {here} now; a sweep is resumed with the same ones only: take "
+                "another name, or delete the folder."
+            )
+    return found["batch"]
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Name the folder that cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"sweep(save_to=) is {str(path)!r}, which cannot be written ({error.strerror}); it "
+            "must be a folder that you may write to, on a disk with space: make room and call "
+            "again, batches that are saved are kept.",
+        ) from error
+
+
+def create(path: Path, wanted: dict, batch: int, variables: list[Variable]) -> None:
+    """Make a store without any batch, whole or not at all, unless another process was faster.
+
+    `variables`: those of parameters and results. Raises `OSError` where nothing can be written.
+    """
+    import zarr
+
+    with _writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished.beside(path) as new:
+            group = zarr.create_group(
+                new, zarr_format=3, attributes={_ATTRIBUTE: wanted | {"batch": batch}}
+            )
+            for variable in (*variables, _STATUS_VARIABLE):
+                _add(group, variable, wanted["variants"], batch)
+            with warnings.catch_warnings():
+                # Zarr warns that version 3 does not specify what xarray looks for.
+                warnings.simplefilter("ignore")
+                zarr.consolidate_metadata(new)
+            try:
+                # Fails where there is a folder that is not empty.
+                new.rename(path)
+            except OSError:
+                if not path.exists():
+                    raise
+
+
+def _add(group: Any, variable: Variable, variants: int, batch: int) -> None:
+    from zarr.codecs import Crc32cCodec
+
+    missing = _STATUS["pending"] if variable is _STATUS_VARIABLE else 0
+    shape, chunks = _layout(variable, variants, batch)
+    group.create_array(
+        variable.name,
+        shape=shape,
+        chunks=chunks,
+        dtype=variable.dtype,
+        fill_value=variable.dtype.type(np.nan if variable.dtype.kind in "fc" else missing),
+        # Numbers of a simulation hardly compress, and compressing them takes as long as computing
+        # them.
+        compressors=Crc32cCodec(),
+        dimension_names=("variant", *variable.dimensions),
+        attributes=variable.attributes,
+    )
+
+
+def _layout(variable: Variable, variants: int, batch: int) -> tuple[tuple, tuple]:
+    """Shapes of the array and of its chunks."""
+    return (variants, *variable.shape), (batch, *(max(1, size) for size in variable.shape))
+
+
+def wait_until_exists(path: Path) -> None:
+    """Wait for another process to make the store."""
+    while not path.exists():
+        time.sleep(_POLL_SECONDS)
+
+
+def done(path: Path, batches: int) -> np.ndarray:
+    """Which batches (batches,) are completely saved."""
+    return np.asarray([(path / "status" / "c" / str(i)).exists() for i in range(batches)])
+
+
+def arrays(path: Path, variables: list[Variable], variants: int, batch: int) -> list[Chunks]:
+    """The arrays of parameters and results, `status` last.
+
+    Raises `ValueError` if they are not those that `create` makes.
+    """
+    import zarr
+
+    group, found = zarr.open_group(path, mode="r+"), []
+    # Without it chunks of zeros would be absent, as lost ones are.
+    with zarr.config.set({"array.write_empty_chunks": True}):
+        for variable in (*variables, _STATUS_VARIABLE):
+            try:
+                array: Any = group[variable.name]
+                wrong = _difference(variable, _layout(variable, variants, batch), array)
+            # Damage may raise anything.
+            except Exception as error:
+                array, wrong = None, repr(error)
+            if wrong:
+                raise ValueError(
+                    f"sweep(save_to=) is {str(path)!r}, where zarr.json is damaged, or of another "
+                    f"version of lie_jax, in what it says of {variable.name!r} ({wrong}); it must "
+                    "be as this version saves it: take a copy of zarr.json, or another name."
+                )
+            found.append(Chunks(path, array))
+    return found
+
+
+def _difference(variable: Variable, layout: tuple[tuple, tuple], array: Any) -> str | None:
+    """What of an array is not as `create` makes it."""
+    for what, there, expected in (
+        ("shape", array.shape, layout[0]),
+        ("chunks", array.chunks, layout[1]),
+        ("dtype", array.dtype, variable.dtype),
+        ("dimensions", array.metadata.dimension_names, ("variant", *variable.dimensions)),
+        *((name, array.attrs.get(name), value) for name, value in variable.attributes.items()),
+    ):
+        if there != expected:
+            return f"{what} {there} in place of {expected}"
+    return None
+
+
+def damaged(targets: list[Chunks], batches: np.ndarray) -> np.ndarray:
+    """Those of these batches that are not as they were written; all of each is read."""
+    wrong = [not all(target.is_whole(batch) for target in targets) for batch in batches.tolist()]
+    return batches[np.asarray(wrong, bool)]
+
+
+def write(path: Path, targets: list[Chunks], batch: int, values: list[np.ndarray]) -> None:
+    """Save a batch: every array, and at last the status, which marks it as complete."""
+    with _writing(path):
+        for target, array in zip(targets, values, strict=True):
+            target.write(batch, array)
+
+
+def status(failed: np.ndarray) -> np.ndarray:
+    """The array `status` of a batch."""
+    return np.where(failed, _STATUS["failed"], _STATUS["fine"]).astype(np.int8)
+
+
+def wait_until_done(path: Path, batches: int, targets: list[Chunks], again: np.ndarray) -> None:
+    """Wait for other processes to save their batches, damaged ones `again`."""
+    while not done(path, batches).all() or len(again := damaged(targets, again)):
+        time.sleep(_POLL_SECONDS)
+
+
+@contextlib.contextmanager
+def in_use(path: Path) -> Iterator[None]:
+    """Use a store; the last process that does so removes what killed ones have half written."""
+    with contextlib.closing(unfinished.Lock(path / "zarr.json")) as lock:
+        try:
+            yield
+        finally:
+            if lock.alone():
+                for fragment in path.glob("**/*.partial"):
+                    fragment.unlink(missing_ok=True)
+
+
+def dataset(path: Path) -> Any:
+    """The store as an `xarray.Dataset`, which reads values when they are asked for."""
+    import xarray
+
+    return xarray.open_zarr(path)

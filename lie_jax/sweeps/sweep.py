@@ -1,0 +1,243 @@
+"""Sweeps: one function over many variants, batch by batch, on all devices, to memory or disk."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Bool, PyTree
+
+from lie_jax import checks
+from lie_jax.numerics import memory
+from lie_jax.sweeps import batches as sweep_batches
+from lie_jax.sweeps import storage
+
+if TYPE_CHECKING:
+    import xarray
+
+
+class Sweep(NamedTuple):
+    """Results of a sweep in memory.
+
+    `results` is the pytree that `fn` returns, its leaves NumPy arrays with a leading axis of
+    variants; `failed` (variants,) tells which ones failed.
+    """
+
+    results: PyTree
+    failed: Bool[np.ndarray, " variants"]
+
+
+@overload
+def sweep(
+    fn: Callable[[Any], Any],
+    parameters: PyTree,
+    *,
+    batch: int | None = None,
+    mesh: Mesh | None = None,
+    save_to: None = None,
+    progress: bool = True,
+) -> Sweep: ...
+
+
+@overload
+def sweep(
+    fn: Callable[[Any], Any],
+    parameters: PyTree,
+    *,
+    batch: int | None = None,
+    mesh: Mesh | None = None,
+    save_to: str | os.PathLike,
+    progress: bool = True,
+) -> "xarray.Dataset": ...
+
+
+def sweep(
+    fn: Callable[[Any], Any],
+    parameters: PyTree,
+    *,
+    batch: int | None = None,
+    mesh: Mesh | None = None,
+    save_to: str | os.PathLike | None = None,
+    progress: bool = True,
+) -> "Sweep | xarray.Dataset":
+    """Evaluate a function of one variant for any number of variants.
+
+    The variants are cut into batches; each is evaluated by `jax.vmap` under one `jax.jit`, spread
+    over devices. A failed variant is marked and does not disturb the others.
+
+    **Arguments:**
+
+    - `fn(variant)`: a pure function of one variant, a pytree like `parameters` without the leading
+      axis, that returns a pytree of arrays: a `Trajectory`, or what you make of one. Simulate with
+      `throw=False`: otherwise one failure ends the whole sweep.
+    - `parameters`: pytree of arrays with a common leading axis, the variants.
+    - `batch`: variants in a batch. By default 1024 a device on CPUs and 65536 on others, fewer if
+      they do not fit half of the free memory, or if their results are more than 256 MiB.
+    - `mesh`: a `jax.sharding.Mesh` of devices of this process, over all of which a batch is spread
+      evenly. By default all local devices, or as many of them as divide a given `batch`.
+    - `save_to`: a folder. Each batch is saved there when it is computed, as a zarr store of
+      version 3 that holds the parameters, too. If a sweep of the same parameters, results and
+      batches is already there, it is resumed: batches that are completely saved are not computed
+      again, but those with a lost or damaged file are, and so everything saved is read. `fn` itself
+      cannot be compared: after a change of it take another folder.
+    - `progress`: show a progress bar.
+
+    With several processes (`jax.distributed`) every one of them calls `sweep` with the same
+    arguments; each takes every so-many-th batch, and all return when all batches are saved.
+    `save_to`, on a disk that all of them share, is needed then.
+
+    **Returns** a `Sweep` (`results`, `failed`) in the computer's memory, or with `save_to` the
+    store as an `xarray.Dataset`, which reads from disk what is asked for. Its variables are the
+    leaves of the results, their names joined by dots (`"q"`, `"stats.newton_iterations"`; `"value"`
+    for a lone array), those of the parameters (`"parameters.mass"`) and `"status"`: 0 for a
+    variant that is fine, 1 for one that failed, -1 for one that was not computed yet.
+
+    A variant failed if any `Result` in what `fn` returns is neither `successful` nor `redundant`,
+    or if any other number is infinite or NaN; those inside of a `Trajectory` do not count, its
+    `result` does.
+
+    Raises `ValueError`, before anything is computed, for parameters without a common leading axis,
+    a batch or results that do not fit the memory, a mesh that does not divide the batch, and a
+    folder that holds something else or a sweep with other settings; `OSError` if `save_to` cannot
+    be written; `ImportError` if it is given and the extra `sweep` is not installed.
+    """
+    checks.function("sweep(fn=)", fn)
+    rows, structure, variants = _rows(parameters)
+    kinds = sweep_batches.kinds(rows)
+    one = structure.unflatten([jax.ShapeDtypeStruct(*kind) for kind in kinds])
+    results = sweep_batches.shapes(fn, structure, kinds)
+    bytes_each = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((one, results)))
+    _check_options(batch, mesh, save_to)
+    if save_to is None:
+        _check_host_memory(variants * bytes_each)
+        plan = sweep_batches.plan(fn, rows, structure, bytes_each, batch, mesh)
+        return _in_memory(plan, rows, results, progress)
+
+    storage.require()
+    path = Path(save_to)
+    inputs = storage.variables(one, ("parameters",), "parameters")
+    outputs = storage.variables(results, (), "value")
+    settings = storage.settings(inputs, rows, outputs)
+    if jax.process_index() and not path.exists():
+        # The first process decides on the batch.
+        storage.wait_until_exists(path)
+    wanted = settings if batch is None else settings | {"batch": batch}
+    saved = storage.saved_batch(path, wanted)
+    plan = None
+    if saved is None:
+        plan = sweep_batches.plan(fn, rows, structure, bytes_each, batch, mesh)
+        storage.create(path, settings, plan.batch, [*inputs, *outputs])
+        # Another process may have made it, with batches of another size.
+        saved = storage.saved_batch(path, wanted)
+        assert saved is not None
+    batches = -(-variants // saved)
+    targets = storage.arrays(path, [*inputs, *outputs], variants, saved)
+    with storage.in_use(path):
+        done = storage.done(path, batches)
+        again = storage.damaged(targets, np.flatnonzero(done))
+        todo = np.union1d(np.flatnonzero(~done), again)
+        mine = todo[todo % jax.process_count() == jax.process_index()]
+        if len(mine):
+            if plan is None or plan.batch != saved:
+                plan = sweep_batches.plan(fn, rows, structure, bytes_each, saved, mesh)
+            for place, values, failed in sweep_batches.computed(plan, rows, mine, progress):
+                parts = [x[place] for x in rows] + jax.tree.leaves(values)
+                parts.append(storage.status(failed))
+                storage.write(path, targets, place.start // saved, parts)
+        storage.wait_until_done(path, batches, targets, np.setdiff1d(again, mine))
+    return storage.dataset(path)
+
+
+def _in_memory(
+    plan: sweep_batches.Plan, rows: list[np.ndarray], results: PyTree, progress: bool
+) -> Sweep:
+    variants = len(rows[0])
+    failed = np.zeros(variants, bool)
+    held = jax.tree.map(lambda x: np.empty((variants, *x.shape), x.dtype), results)
+    batches = np.arange(-(-variants // plan.batch))
+    for place, values, bad in sweep_batches.computed(plan, rows, batches, progress):
+        failed[place] = bad
+        for whole, part in zip(jax.tree.leaves(held), jax.tree.leaves(values), strict=True):
+            whole[place] = part
+    return Sweep(held, failed)
+
+
+def _rows(parameters: PyTree) -> tuple[list[np.ndarray], Any, int]:
+    """The parameters' leaves as NumPy arrays, how they form a pytree, and their common length."""
+    if checks.traced(parameters):
+        raise ValueError(
+            "sweep(parameters=) is being traced by JAX; a sweep is not a JAX function and must be "
+            "called outside of jit, grad and vmap: use jax.vmap there."
+        )
+    leaves, structure = jax.tree_util.tree_flatten_with_path(parameters)
+    if not leaves:
+        raise ValueError(
+            "sweep(parameters=) holds no array; it must be a pytree of arrays with one row for "
+            "each variant, for example {'mass': jnp.linspace(1.0, 2.0, 1000)}."
+        )
+    rows, lengths = [], {}
+    for path, leaf in leaves:
+        name = f"sweep(parameters=){jax.tree_util.keystr(path)}"
+        dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
+        if not (jnp.issubdtype(dtype, jnp.number) or jnp.issubdtype(dtype, jnp.bool_)):
+            raise ValueError(
+                f"{name} has dtype {dtype}; it must hold numbers: let fn close over what is the "
+                "same for all variants, and for random keys pass seeds and call jax.random.key in "
+                "fn."
+            )
+        if not np.ndim(leaf):
+            raise ValueError(
+                f"{name} is {leaf}, a single number; it must have a row for each variant: let fn "
+                "close over what is the same for all variants, or repeat it with jnp.full."
+            )
+        rows.append(np.asarray(leaf, jax.dtypes.canonicalize_dtype(dtype)))
+        lengths[name] = len(rows[-1])
+    if len(set(lengths.values())) > 1 or not len(rows[0]):
+        listed = ", ".join(f"{length} in {name}" for name, length in lengths.items())
+        raise ValueError(
+            f"the numbers of variants are {listed}; all arrays must have one leading axis, of at "
+            "least one variant: repeat the shorter ones, or exchange axes with jnp.moveaxis."
+        )
+    return rows, structure, len(rows[0])
+
+
+def _check_options(batch: Any, mesh: Any, save_to: Any) -> None:
+    if save_to is not None:
+        checks.path("sweep(save_to=)", save_to)
+    if batch is not None:
+        checks.positive_integer("sweep(batch=)", batch, "variants in a batch")
+    if mesh is not None:
+        if not isinstance(mesh, Mesh):
+            raise ValueError(
+                f"sweep(mesh=) is {mesh!r}; it must be a jax.sharding.Mesh, for example "
+                "jax.sharding.Mesh(jax.local_devices(), ('variants',))."
+            )
+        if any(device.process_index != jax.process_index() for device in mesh.devices.flat):
+            raise ValueError(
+                "sweep(mesh=) holds devices of other processes; it must hold those of this one, "
+                "because each process takes batches of its own: use jax.local_devices()."
+            )
+        if batch is not None and batch % mesh.size:
+            raise ValueError(
+                f"sweep(batch=) is {batch} and sweep(mesh=) has {mesh.size} devices; a batch must "
+                f"be a multiple of them: take {-(-batch // mesh.size) * mesh.size}."
+            )
+    if save_to is None and jax.process_count() > 1:
+        raise ValueError(
+            f"sweep(save_to=) is None with {jax.process_count()} processes; it must be a folder "
+            "that all of them share, through which results come together."
+        )
+
+
+def _check_host_memory(needed: int) -> None:
+    free = memory.of_host()
+    if needed > free:
+        raise ValueError(
+            f"the results of all variants are {needed / 1e9:.3g} GB and {free / 1e9:.3g} GB of "
+            "memory are free; without save_to they must fit: name a folder with save_to=, or let "
+            "fn return less."
+        )

@@ -1,0 +1,396 @@
+"""Generalized-α in full: iteration counts of [S3], variants of Newton, constraints of all kinds."""
+
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from numpy.testing import assert_allclose
+
+import lie_jax
+from experiments import newton_counts
+from lie_jax.integrators.generalized_alpha import equations
+from lie_jax.numerics import dense
+from lie_jax.simulation import redundancy
+from models import bricard, double_pendulum, heavy_top
+from tests import mechanisms
+
+# [S3] prints two digits; those of the code behind it are known to three.
+COUNT_DIGITS = 0.0006
+SHORT = [
+    (("4", "RV"), 1e-3),
+    (("4", "EP"), 5e-4),
+    (("4", "Rxyz"), 6.25e-5),
+    (("5", "with T, full"), 1.25e-3),
+    (("5", "without T, full"), 1.25e-3),
+    (("5", "without T, modified"), 1.25e-3),
+]
+
+
+@pytest.mark.parametrize(("key", "h"), SHORT, ids=lambda x: " ".join(x) if type(x) is tuple else "")
+def test_iteration_counts_are_those_of_the_paper(key, h):
+    column = newton_counts.COLUMNS[key]
+    found = newton_counts.count(column, h)
+    assert not found.failed
+    assert abs(found.average - column.other[h]) < COUNT_DIGITS
+
+
+VARIANTS = {
+    "full": {},
+    "modified": {"newton": "modified"},
+    "without T": {"tangent_operator": False},
+    "analytic": {"jacobian": "analytic"},
+    "analytic, modified": {"jacobian": "analytic", "newton": "modified"},
+}
+# Newton's variants leave errors at the level of rounding, which 50 steps amplify little.
+SAME_SOLUTION = 1e-11
+
+
+def test_variants_of_newton_find_one_solution():
+    system, state = heavy_top.build(constrained=True)
+
+    def end(options):
+        run = lie_jax.simulate(
+            system,
+            lie_jax.GeneralizedAlpha(0.8, **options),
+            state,
+            dt=1e-3,
+            steps=50,
+            save_every=50,
+        )
+        return np.asarray(run.q[-1]), np.asarray(run.stats.newton_iterations)
+
+    ends = {name: end(options) for name, options in VARIANTS.items()}
+    for name, (q, _) in ends.items():
+        assert_allclose(q, ends["full"][0], rtol=0, atol=SAME_SOLUTION, err_msg=name)
+    assert_allclose(ends["analytic"][1], ends["full"][1])
+    assert ends["modified"][1].mean() > ends["full"][1].mean()
+
+
+# Both matrices are sums of a few hundred products.
+SAME_MATRIX = 1e-10
+
+
+@pytest.mark.parametrize("index", [3, 2])
+def test_the_two_iteration_matrices_are_one(index):
+    """On a general mechanism with velocity constraints, at unknowns far from a solution."""
+    bodies = [lie_jax.Body(n, m, mechanisms.inertia(np.random.default_rng(3))) for n, m in
+              (("upper", 2.0), ("lower", 1.0))]  # fmt: skip
+    mechanism = lie_jax.Mechanism(
+        bodies,
+        [
+            lie_jax.RevoluteJoint("ground", "upper", (0.0, 1.0, 0.3), (0.1, 0.2, 0.3)),
+            lie_jax.UniversalJoint("upper", "lower", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
+            lie_jax.GearJoint("upper", "lower", (0.0, 1.0, 0.3), (0.3, 1.0, 0.0), 1.7),
+        ],
+        [lie_jax.CartesianSpringDamper("ground", "lower", (3.0, 4.0, 5.0), (0.1, 0.2, 0.3))],
+    )
+    system, state = lie_jax.assemble(mechanism, lie_jax.SE3(chart="cayley"))
+    rng = np.random.default_rng(6)
+    positions = system.nc - system.velocity_rows
+    n = system.nv + system.nc + (positions if index == 2 else 0)
+
+    @jax.jit
+    def both(y, increment, velocity):
+        problem = equations.Problem(
+            system, jnp.asarray(0.3), None, state.q, increment, velocity,
+            jnp.asarray(40.0), jnp.asarray(7.0),
+            equations.normal(system, jnp.asarray(0.2), state.q, index),
+        )  # fmt: skip
+        return equations.autodiff(y, problem), equations.analytic(y, problem)
+
+    drawn = (jnp.asarray(0.3 * rng.normal(size=k)) for k in (n, system.nv, system.nv))
+    (value, automatic), (same, assembled) = both(*drawn)
+    assert_allclose(same, value, rtol=1e-13, atol=1e-13)
+    assert_allclose(assembled, automatic, rtol=0, atol=SAME_MATRIX)
+
+
+# Slopes of straight lines are within this of the order.
+ORDER_SLACK = 0.05
+
+
+@pytest.mark.parametrize("index", [3, 2])
+def test_positions_velocities_and_multipliers_have_order_two_from_the_first_step_on(index):
+    system, state = heavy_top.build(constrained=True)
+    exact = np.asarray(heavy_top.REFERENCE[0.1])
+    runs = []
+    for steps in (400, 800, 1600):
+        run = lie_jax.simulate(
+            system,
+            lie_jax.GeneralizedAlpha(0.9, index=index),
+            state,
+            dt=0.1 / steps,
+            steps=steps,
+            save_every=steps // 100,
+        )
+        runs.append(run)
+    errors = [np.linalg.norm(np.asarray(run.q[-1, :3]) - exact) for run in runs]
+    assert abs(np.log2(errors[-2] / errors[-1]) - 2.0) < ORDER_SLACK
+    for name in ("q", "v", "multipliers"):
+        coarse, middle, fine = (np.asarray(getattr(run, name)) for run in runs)
+        ratio = np.abs(coarse - middle).max() / np.abs(middle - fine).max()
+        assert abs(np.log2(ratio) - 2.0) < ORDER_SLACK, name
+    for run in runs:
+        held = jax.vmap(system.constraint)(run.t, run.q)
+        assert float(jnp.abs(held).max()) < 1e-14
+        if index == 2:
+            rates = jax.vmap(system.constraint_rate)(run.t, run.q, run.v)
+            assert float(jnp.abs(rates).max()) < 1e-11
+
+
+def _door(hinges):
+    """A door on one hinge, or on two with the same axis: five constraints or ten of rank five."""
+    places = [(0.0, 0.0, z) for z in ((0.0,) if hinges == 1 else (0.7, -0.7))]
+    joints = [
+        lie_jax.RevoluteJoint("ground", "door", (0.0, 0.0, 1.0), place, np.add(place, (-0.4, 0, 0)))
+        for place in places
+    ]
+    body = lie_jax.Body("door", 3.0, np.diag([0.4, 0.6, 0.2]), position=(0.4, 0.0, 0.0))
+    wind = lie_jax.PointForce("door", (0.3, 2.0, 0.0))
+    return lie_jax.assemble(lie_jax.Mechanism([body], joints, [wind]), lie_jax.R3SO3())
+
+
+# Rounding of sums of some twenty terms.
+JACOBIAN_ROUNDING = 1e-14
+
+
+def test_iteration_matrix_is_the_jacobian_where_coordinates_leave_rotations():
+    """Euler parameters that are not normalised change lengths off their constraint."""
+    system, state = double_pendulum.build(lie_jax.EulerParameters(normalized=False))
+    rng = np.random.default_rng(5)
+    dt, n = 1e-2, system.nv + system.nc
+
+    @jax.jit
+    def both(y, increment):
+        problem = equations.Problem(
+            system, jnp.zeros(()), None, state.q, increment, state.v, 1.0 / dt**2, 2.0 / dt, None
+        )
+        exact = dense.regularized(jax.jacfwd(equations.residual)(y, problem), system.nc)
+        return *(way(y, problem)[1] for way in (equations.autodiff, equations.analytic)), exact
+
+    *found, exact = both(*(0.01 * rng.normal(size=size) for size in (n, system.nv)))
+    for matrix in found:
+        assert_allclose(matrix, exact, rtol=0, atol=JACOBIAN_ROUNDING * np.max(np.abs(exact)))
+
+
+# The regularisation of redundant rows leaves this of the motion's digits.
+SAME_MOTION = 1e-12
+
+
+@pytest.mark.parametrize("index", [3, pytest.param(2, marks=pytest.mark.slow)])
+def test_redundant_constraints_change_nothing_but_the_multipliers(index):
+    runs, gradients = [], []
+    for hinges in (1, 2):
+        system, state = _door(hinges)
+
+        def simulated(scale, system=system, state=state):
+            loaded = eqx.tree_at(lambda s: s.bodies.mass, system, scale * system.bodies.mass)
+            return lie_jax.simulate(
+                loaded, lie_jax.GeneralizedAlpha(0.9, index=index), state, dt=5e-3, steps=100,
+                throw=False,
+            )  # fmt: skip
+
+        def last(scale, simulated=simulated):
+            run = simulated(scale)
+            return run.q[-1, 1] + run.v[-1, 5], run
+
+        both = jax.jit(jax.value_and_grad(last, has_aux=True))
+        (_, run), gradient = both(1.0)
+        runs.append(run)
+        gradients.append(float(gradient))
+    one, two = runs
+    assert bool(one.result == lie_jax.Result.successful)
+    assert bool(two.result == lie_jax.Result.redundant)
+    assert_allclose(two.q, one.q, rtol=0, atol=SAME_MOTION)
+    assert_allclose(gradients[1], gradients[0], rtol=1e-9)
+    # The smallest multipliers share the force of the one hinge equally; what turns the door over
+    # is shared by couples of forces and by torques, as the smallest norm has it.
+    first, second = (np.asarray(two.multipliers)[5:, 5 * i : 5 * i + 3] for i in range(2))
+    assert_allclose(first + second, np.asarray(one.multipliers)[5:, :3], atol=1e-6)
+    assert_allclose(first[:, 2], second[:, 2], atol=1e-6)
+
+
+def test_bricard_follows_its_reference():
+    system, state = bricard.build()
+    ends = []
+    for steps in (25, 50):
+        run = lie_jax.simulate(
+            system, lie_jax.GeneralizedAlpha(0.9), state, dt=0.5 / steps, steps=50, save_every=25
+        )
+        assert bool(run.result == lie_jax.Result.redundant)
+        ends.append(np.asarray(bricard.observed_point(system, run.q[steps // 25])))
+    exact = np.asarray(bricard.REFERENCE[0.5][0])
+    errors = [np.abs(end - exact).max() for end in ends]
+    assert abs(np.log2(errors[0] / errors[1]) - 2.0) < ORDER_SLACK
+    # Extrapolated, terms of third order are left.
+    assert np.abs(ends[1] + (ends[1] - ends[0]) / 3.0 - exact).max() < 1e-2 * errors[1]
+
+
+def test_a_disc_rolls_without_slip():
+    """A thin disc that rolls down a slope: g sin(slope) / (1 + J / (m r²)) along it."""
+    mass, radius, slope = 2.0, 0.3, 0.4
+    moment = 0.6 * mass * radius**2
+    body = lie_jax.Body(
+        "disc", mass, np.diag([moment / 2, moment, moment / 2]), position=(0.0, 0.0, radius)
+    )
+    joint = lie_jax.RollingDisc("ground", "disc", radius, (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    gravity = 9.81 * np.asarray([np.sin(slope), 0.0, -np.cos(slope)])
+    system, state = lie_jax.assemble(
+        lie_jax.Mechanism([body], [joint], gravity=gravity), lie_jax.R3SO3()
+    )
+    run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(0.9), state, dt=2e-3, steps=500)
+    expected = 0.5 * 9.81 * np.sin(slope) / (1.0 + moment / (mass * radius**2)) * run.t**2
+    # A constant acceleration is integrated without error.
+    assert_allclose(run.q[:, 0], expected, atol=1e-11)
+    slip = jax.vmap(system.velocity_constraint)(run.t, run.q, run.v)
+    assert float(jnp.abs(slip).max()) < 1e-12
+
+
+# Sixth-order differences: truncation below 1e-7. The method's damping moves the result by so little
+# that its differences need a longer step.
+DIFFERENCE_STEPS = np.asarray([1e-3] * 6 + [1e-2])
+GRADIENT_AGREEMENT = 1e-6
+# Rounding of a result of the order 0.1, over the shortest of these steps.
+DIFFERENCE_ROUNDING = 1e-12
+
+
+def _pendulum(flat, steps, checkpoint=None):
+    """A number that depends on all of a driven, damped pendulum's motion and its forces."""
+    mass, point, stiffness, damping, rate, omega, rho = flat
+    body = lie_jax.Body(
+        "rod", mass, jnp.diag(jnp.asarray([0.3, 0.28, 0.05])), position=(0.0, 0.0, -0.5),
+        velocity=jnp.asarray([0.0, -0.5, 0.0]) * omega,
+        omega_body=jnp.asarray([-1.0, 0.0, 0.0]) * omega,
+    )  # fmt: skip
+    axis = (1.0, 0.0, 0.0)
+    hold = jnp.stack([0.0 * point, 0.0 * point, point])
+    mechanism = lie_jax.Mechanism(
+        [body],
+        [lie_jax.SphericalJoint("ground", "rod", hold, hold + jnp.asarray([0.0, 0.0, 0.5]))],
+        [
+            lie_jax.PDController(
+                "ground", "rod", axis, lambda t: jnp.sin(rate * t), stiffness, damping
+            ),
+            lie_jax.PointForce("rod", (0.1, 0.0, 0.0)),
+        ],
+    )
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    run = lie_jax.simulate(
+        system, lie_jax.GeneralizedAlpha(rho), state, dt=1e-2, steps=steps, throw=False,
+        checkpoint=checkpoint,
+    )  # fmt: skip
+    return jnp.mean(run.q**2) + 1e-2 * jnp.mean(run.v) + 1e-3 * jnp.mean(run.multipliers)
+
+
+@pytest.mark.slow
+def test_gradients_over_a_thousand_steps_agree_with_differences():
+    """Parameters of body, joint, force and method, and the initial state."""
+    start, _ = ravel_pytree([2.0, 0.05, 3.0, 0.2, 2.0, 0.7, 0.5])
+
+    @jax.jit
+    def evaluated(points):
+        # One program for the gradient, taken at the last point, and the values of all.
+        values = jax.lax.map(lambda p: _pendulum(p, 1000), points)
+        return values, jax.grad(_pendulum)(points[-1], 1000, 40)
+
+    weights = {1: 45, 2: -9, 3: 1, -1: -45, -2: 9, -3: -1}
+    shifts = np.kron(np.asarray(list(weights))[:, None], np.diag(DIFFERENCE_STEPS))
+    values, gradient = evaluated(jnp.concatenate([start[None] + shifts, start[None]]))
+    parts = np.asarray(values[:-1]).reshape(len(weights), -1)
+    expected = np.asarray(list(weights.values())) @ parts / (60 * DIFFERENCE_STEPS)
+    assert_allclose(gradient, expected, rtol=GRADIENT_AGREEMENT, atol=DIFFERENCE_ROUNDING)
+
+
+def test_a_failure_of_newton_names_step_history_owner_and_advice():
+    system, state = heavy_top.build(constrained=True, omega_body=(300.0, 40.0, -500.0))
+    with pytest.raises(lie_jax.SimulationError) as error:
+        lie_jax.simulate(
+            system, lie_jax.GeneralizedAlpha(newton="modified"), state, dt=0.05, steps=40
+        )
+    stats = error.value.trajectory.stats
+    history = np.asarray(stats.residual_history)
+    noted = history[np.isfinite(history)]
+    assert len(noted) > 2
+    owner = system.owner(int(stats.worst_equation))
+    assert owner in ("body 'body'", "SphericalJoint('ground', 'body')")
+    message = str(error.value)
+    for part in (f"{noted[0]:.2g}", owner, "newton='full'", "smaller dt", "lie_jax.project"):
+        assert part in message
+
+
+def test_constraints_that_come_to_contradict_each_other_end_the_run():
+    """Two drivers of one slider: they agree at the start only."""
+    body = lie_jax.Body("slide", 1.0, np.eye(3))
+    axis = (0.0, 0.0, 1.0)
+    joints = [
+        lie_jax.PrismaticJoint("ground", "slide", axis),
+        lie_jax.PrismaticDriver("ground", "slide", axis, lambda t: 0.0 * t),
+        lie_jax.PrismaticDriver("ground", "slide", axis, lambda t: t**3),
+    ]
+    system, state = lie_jax.assemble(lie_jax.Mechanism([body], joints), lie_jax.R3SO3())
+    run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(), state, dt=0.1, steps=5, throw=False)
+    assert bool(run.result == lie_jax.Result.newton_failed)
+    assert "PrismaticDriver('ground', 'slide')" in system.owner(int(run.stats.worst_equation))
+
+
+def test_smallest_multipliers_of_a_millimetre_mechanism():
+    """A four-bar linkage of hinges in space, against least squares."""
+    size = 1e-3
+    corners = size * np.asarray([[0, 0, 0], [0, 1, 0], [1.5, 1, 0], [1.5, 0, 0]], float)
+    ends = list(itertools.pairwise(corners))
+    bodies = [
+        lie_jax.Body(str(i), 1e-3, 1e-9 * np.eye(3), position=0.5 * (a + b))
+        for i, (a, b) in enumerate(ends)
+    ]
+    names = ["ground", "0", "1", "2", "ground"]
+    origins = [np.zeros(3), *(0.5 * (a + b) for a, b in ends), np.zeros(3)]
+    joints = [
+        lie_jax.RevoluteJoint(names[i], names[i + 1], (0.0, 0.0, 1.0), c - origins[i],
+                              c - origins[i + 1])
+        for i, c in enumerate(corners)
+    ]  # fmt: skip
+    system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
+    t = jnp.zeros(())
+    multipliers = jnp.asarray(np.random.default_rng(5).normal(size=system.nc))
+    found, b = jax.jit(
+        lambda q, m: (
+            redundancy.smallest_multipliers(system, t, q, m),
+            system.constraint_jacobian(t, q),
+        )
+    )(state.q, multipliers)
+    b = np.asarray(b)
+    expected = np.linalg.lstsq(b.T, b.T @ np.asarray(multipliers), rcond=1e-12)[0]
+    assert_allclose(found, expected, atol=1e-9)
+
+
+def test_equations_of_the_step_are_numbered_as_the_system_does():
+    system, state = heavy_top.build(constrained=True)
+    none = jnp.zeros(())
+    normal = equations.normal(system, none, state.q, 2)
+    problem = equations.Problem(system, none, None, none, none, none, none, none, normal)
+    assert [int(equations.numbered(jnp.asarray(i), problem)) for i in (5, 6, 9, 11)] == [
+        5,
+        6,
+        6,
+        8,
+    ]
+
+
+BAD = {
+    "newton": ({"newton": "chord"}, "'chord'", "'modified'"),
+    "jacobian": ({"jacobian": "numeric"}, "'numeric'", "'analytic'"),
+    "rule": ({"newton_rule": "exudyn"}, "'exudyn'", "'holzinger2024'"),
+    "index": ({"index": 1}, "index", "1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_options_are_checked(name):
+    options, *parts = BAD[name]
+    with pytest.raises(ValueError) as error:
+        lie_jax.GeneralizedAlpha(**options)
+    for part in parts:
+        assert part in str(error.value)

@@ -1,0 +1,81 @@
+"""Gauss-Legendre methods: order, the two iteration matrices, derivatives."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lie_jax
+from lie_jax.integrators.gauss import TABLEAUX, _Equations, _Problem
+from models import heavy_top
+from tests import golden
+from tests.integrators.test_explicit import ORDER_SLACK, _errors
+
+
+@pytest.mark.parametrize(
+    ("tableau", "formulation", "n"),
+    [
+        ("gauss2", lie_jax.SE3(), 500),
+        ("gauss4", lie_jax.R3SO3(chart="cayley"), 200),
+        ("gauss6", lie_jax.SE3(), 50),
+    ],
+)
+def test_observed_order(tableau, formulation, n):
+    integrator = lie_jax.ImplicitRKMK(tableau, jacobian="analytic")
+    errors = _errors(formulation, integrator, (n, 2 * n))
+    assert abs(np.log2(errors[0] / errors[1]) - integrator.order) < ORDER_SLACK, errors
+
+
+@pytest.mark.parametrize("name", TABLEAUX)
+def test_coefficients_are_those_of_collocation(name):
+    """B(2s) and C(s), from which the order 2s follows."""
+    a, b, c = TABLEAUX[name]
+    s = len(b)
+    for k in range(1, 2 * s + 1):
+        assert abs(b @ c ** (k - 1) - 1 / k) < 1e-15
+    for k in range(1, s + 1):
+        assert np.max(np.abs(a @ c ** (k - 1) - c**k / k)) < 1e-15
+
+
+@pytest.mark.parametrize(
+    "formulation",
+    [lie_jax.R3SO3(), lie_jax.SE3(coordinates="rotation_vector"), lie_jax.SE3(chart="cayley")],
+)
+def test_the_two_iteration_matrices_are_one(formulation):
+    system, state = heavy_top.build(formulation, constrained=False)
+    dt = 1e-2  # turns by over a radian
+    problem = _Problem(system, jnp.zeros(()), jnp.asarray(dt), None, state.q, state.v)
+    a, _, c = TABLEAUX["gauss4"]
+    rng = np.random.default_rng(2)
+    y = jnp.concatenate([state.v, state.v, jnp.asarray(rng.normal(size=12))])
+
+    @jax.jit
+    def linearized(y, problem):
+        kinds = ("autodiff", "analytic")
+        return [_Equations(a, c, kind).linearize(y, problem) for kind in kinds]
+
+    values, matrices = zip(*linearized(y, problem), strict=True)
+    golden.assert_close(values[0], values[1], atol=1e-10)
+    assert float(jnp.max(jnp.abs(matrices[0] - matrices[1]))) < 1e-10 * float(
+        jnp.max(jnp.abs(matrices[0]))
+    )
+
+
+def test_gradients_agree_in_both_modes():
+    def height(mass):
+        system, state = heavy_top.build(constrained=False, mass=mass)
+        trajectory = lie_jax.simulate(
+            system, lie_jax.ImplicitRKMK("gauss2"), state, dt=1e-3, steps=20, save_every=20,
+            throw=False,
+        )  # fmt: skip
+        return heavy_top.center_of_mass(system, trajectory.q[-1])[2]
+
+    mass = jnp.asarray(15.0)
+    value_and_slope = jax.jit(jax.value_and_grad(height))
+    _, reverse = value_and_slope(mass)
+    forward = jax.jit(jax.jacfwd(height))(mass)
+    step = 1e-3
+    higher, lower = (value_and_slope(mass + k * step)[0] for k in (1, -1))
+    golden.assert_close(reverse, forward, rtol=1e-10)
+    # A central difference of second order.
+    golden.assert_close(reverse, (higher - lower) / (2 * step), rtol=1e-5)

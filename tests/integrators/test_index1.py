@@ -1,0 +1,168 @@
+"""Explicit methods on systems with constraints: index-1 form, projection, stabilisation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import lie_jax
+from lie_jax.spaces import derivatives
+from lie_jax.spaces.base import Rn
+from lie_jax.system import AbstractSystem
+from models import heavy_top
+from tests.integrators.test_explicit import ORDER_SLACK
+
+# Positions are sums of numbers below 2 m, velocities of numbers below 200 m/s.
+POSITION_ROUNDING, VELOCITY_ROUNDING = 1e-14, 1e-12
+# Force of the ground on the top (N) at 0.1 s: an independent solution in extended precision.
+GROUND_FORCE = (-361.0560047871155175, -295.3931730112258751, -212.2671718551192970)
+
+
+def _ends(formulation, integrator, step_counts, duration=0.1):
+    """The system, and its state after the duration in so many steps, by one compiled loop."""
+    system, state = heavy_top.build(formulation, constrained=True)
+
+    @jax.jit
+    def end(n):
+        dt = duration / n
+
+        def step(i, state):
+            return integrator.step(system, i * dt, dt, state, None, None).state
+
+        return jax.lax.fori_loop(0, n, step, state)
+
+    return system, [end(n) for n in step_counts]
+
+
+def _violations(system, q, v):
+    t = jnp.zeros(())
+    velocity = derivatives.time_derivative(system.space, system.constraint, t, q, v)
+    return float(jnp.abs(system.constraint(t, q)).max()), float(jnp.abs(velocity).max())
+
+
+def _error(system, q):
+    place = heavy_top.center_of_mass(system, q)
+    return float(np.linalg.norm(place - np.asarray(heavy_top.REFERENCE[0.1])))
+
+
+@pytest.mark.parametrize(
+    ("formulation", "integrator"),
+    [
+        (lie_jax.R3SO3(coordinates="rotation_vector"), lie_jax.CommutatorFree(3)),
+        (lie_jax.SE3(chart="cayley"), lie_jax.RKMK("rk3")),
+    ],
+)
+def test_projection_keeps_the_constraints_and_the_order(formulation, integrator):
+    errors = []
+    system, ends = _ends(formulation, integrator, (500, 1000))
+    for end in ends:
+        errors.append(_error(system, end.q))
+        position, velocity = _violations(system, end.q, end.v)
+        assert position < POSITION_ROUNDING
+        assert velocity < VELOCITY_ROUNDING
+    assert abs(np.log2(errors[0] / errors[1]) - integrator.order) < ORDER_SLACK, errors
+
+
+def test_high_orders_reach_round_off_with_forces():
+    system, state = heavy_top.build(constrained=True)
+    trajectory = lie_jax.simulate(
+        system, lie_jax.RKMK("rk67"), state, dt=1e-4, steps=1000, save_every=1000
+    )
+    assert _error(system, trajectory.q[-1]) < 1e-12
+    # The child, the top, pulls at the ground with the opposite of the ground's force.
+    assert_allclose(trajectory.multipliers[-1], -np.asarray(GROUND_FORCE), rtol=1e-10)
+
+
+class Pendulum(AbstractSystem):
+    """A point mass (kg) on a rod of unit length, in the plane: small enough to compile fast."""
+
+    mass: jax.Array
+
+    @property
+    def space(self):
+        return Rn(2)
+
+    @property
+    def nc(self):
+        return 1
+
+    def mass_matrix(self, q):
+        return self.mass * jnp.eye(2, dtype=q.dtype)
+
+    def force(self, t, q, v, u):
+        return jnp.stack([jnp.full_like(self.mass, 0.3), -9.81 * self.mass])
+
+    def constraint(self, t, q):
+        return jnp.sum(q * q)[None] - 1.0
+
+
+# A violation (m²) that a simulation starts with without complaint.
+OFF = 2e-8
+START = lie_jax.State([0.6, -0.8], [0.8, 0.6])
+
+
+def _swing(mass, integrator, steps=50):
+    return lie_jax.simulate(Pendulum(mass), integrator, START, dt=0.04, steps=steps, throw=False)
+
+
+def test_stabilisation_holds_what_plain_index_one_lets_drift():
+    mass = jnp.ones(())
+    drift = {}
+    for rate in (0.0, 10.0):
+        integrator = lie_jax.RKMK("rk4", stabilization=lie_jax.Baumgarte(rate))
+        swing = _swing(mass, integrator, 1000)
+        drift[rate] = _violations(Pendulum(mass), swing.q[-1], swing.v[-1])
+    swing = _swing(mass, lie_jax.RKMK("rk4"), 1000)
+    exact = _violations(Pendulum(mass), swing.q[-1], swing.v[-1])
+    assert exact[0] < POSITION_ROUNDING < 1e-7 < drift[0.0][0]
+    assert drift[10.0][0] < 0.1 * drift[0.0][0], drift
+
+
+def test_baumgarte_makes_a_violation_decay_critically():
+    """Φ(t) = Φ(0) (1 + γ t) exp(-γ t) for a violation that starts without a rate."""
+    rate, system = 10.0, Pendulum(jnp.ones(()))
+    off = lie_jax.State(START.q * jnp.sqrt(1.0 + OFF), START.v)
+    integrator = lie_jax.RKMK("rk4", stabilization=lie_jax.Baumgarte(rate))
+    trajectory = lie_jax.simulate(system, integrator, off, dt=2.5e-4, steps=2000, save_every=400)
+    left = jax.vmap(system.constraint, (None, 0))(0.0, trajectory.q)[:, 0]
+    t = trajectory.t
+    assert_allclose(left, OFF * (1.0 + rate * t) * jnp.exp(-rate * t), atol=1e-4 * OFF)
+
+    def found(system, off, stabilization):
+        return stabilization.accelerations(system, jnp.zeros((), off.q.dtype), off, None)
+
+    given = system, off, integrator.stabilization
+    single = jax.tree.map(lambda x: x.astype(jnp.float32), given)
+    assert {x.dtype for x in jax.tree.leaves(jax.eval_shape(found, *single))} == {jnp.float32.dtype}
+
+
+def test_derivatives_go_through_the_projection():
+    def height(mass):
+        end = _swing(mass, lie_jax.RKMK("midpoint"))
+        return end.q[-1, 1] + end.multipliers[-1, 0]
+
+    mass, step = jnp.asarray(1.5), 1e-2
+
+    def in_both_modes(mass):
+        return jax.jvp(jax.value_and_grad(height), (mass,), (jnp.ones_like(mass),))
+
+    (_, reverse), (forward, curvature) = jax.jit(in_both_modes)(mass)
+    assert_allclose(reverse, forward, rtol=1e-12)
+    values = jax.jit(jax.vmap(height))(mass + step * jnp.asarray([-2.0, -1.0, 0.0, 1.0, 2.0]))
+    first = jnp.asarray([1.0, -8.0, 0.0, 8.0, -1.0]) @ values / (12.0 * step)
+    assert_allclose(reverse, first, rtol=1e-6)
+    second = jnp.asarray([-1.0, 16.0, -30.0, 16.0, -1.0]) @ values / (12.0 * step**2)
+    assert_allclose(curvature, second, rtol=1e-5)
+
+
+def test_a_projection_that_fails_ends_the_run():
+    """A step of twice the rod's length leaves no circle to come back to."""
+    options = {"dt": 3.0, "steps": 3}
+    trajectory = lie_jax.simulate(
+        Pendulum(jnp.ones(())), lie_jax.RKMK("euler"), START, throw=False, **options
+    )
+    assert bool(trajectory.result == lie_jax.Result.newton_failed)
+    assert int(trajectory.stats.completed_steps) == 0
+    with pytest.raises(lie_jax.SimulationError, match="projection left a violation"):
+        lie_jax.simulate(Pendulum(jnp.ones(())), lie_jax.RKMK("euler"), START, **options)

@@ -1,0 +1,127 @@
+"""Explicit methods as solvers of diffrax."""
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.testing import assert_allclose
+
+import lie_jax
+from lie_jax.io.diffrax import GroupInterpolation, ManifoldSolver, equations_of_motion
+from models import heavy_top
+
+SOLVER = ManifoldSolver(lie_jax.RKMK("dopri5"))
+# Of few stages, for what no order is asked of.
+HEUN = ManifoldSolver(lie_jax.RKMK("heun"))
+# Quaternions are renormalised in each retraction.
+GROUP_ROUNDING = 1e-15
+
+
+def _solve(system, state, t1, solver=SOLVER, **options):
+    options = {"dt0": 1e-3, "max_steps": 512} | options
+    return diffrax.diffeqsolve(
+        equations_of_motion(system), solver, t0=0.0, t1=t1, y0=state, **options
+    )
+
+
+def test_controllers_and_dense_output_work_on_the_group():
+    system, state = heavy_top.build()
+    times = jnp.linspace(0.0, 0.1, 8)
+    solution = _solve(
+        system,
+        state,
+        0.1,
+        saveat=diffrax.SaveAt(ts=times),
+        stepsize_controller=diffrax.PIDController(rtol=1e-9, atol=1e-9),
+    )
+    norms = np.linalg.norm(solution.ys.q[:, 3:], axis=1)
+    assert_allclose(norms, 1.0, atol=GROUP_ROUNDING)
+    end = heavy_top.center_of_mass(system, solution.ys.q[-1])
+    assert_allclose(end, heavy_top.REFERENCE[0.1], atol=1e-7)
+    # Between the steps as well: the same instants with the method's own steps ending there.
+    same = lie_jax.simulate(
+        system, lie_jax.RKMK("dopri5"), state, dt=1e-3, steps=2000,
+        adaptive=lie_jax.Adaptive(times=times[1:], rtol=1e-10, atol=1e-10),
+    )  # fmt: skip
+    assert_allclose(solution.ys.q, same.q, atol=1e-6)
+    assert_allclose(solution.ys.v, same.v, atol=1e-4)
+    assert solution.stats["num_rejected_steps"] >= 0 < solution.stats["num_accepted_steps"] < 512
+
+
+def test_the_interpolant_has_the_order_it_says():
+    """Over the exact motion of a body with constant twist and growing spin about its axis."""
+    space = lie_jax.SE3()
+
+    def exact(t):
+        # Turning about z and moving along it: on one screw axis dexp is the identity.
+        x = jnp.stack([0.0 * t, 0.0 * t, jnp.sin(t), 0.0 * t, 0.0 * t, t + t**3])
+        start = space.configuration(jnp.zeros(3), jnp.asarray([1.0, 0.0, 0.0, 0.0]))
+        return space.retract(start, x), x
+
+    rate = jax.jacfwd(lambda t: exact(t)[1])
+    bent = jax.jacfwd(rate)
+
+    @jax.jit
+    def errors(h):
+        t0, t1 = jnp.asarray(0.2), 0.2 + h
+        ends = [lie_jax.State(exact(t)[0], rate(t)) for t in (t0, t1)]
+        t = t0 + 0.3 * h
+        bends = (bent(t0), bent(t1))
+        inside = GroupInterpolation(t0, t1, space, *ends, bends, jnp.ones(())).evaluate(t)
+        difference = space.inverse_retract(exact(t)[0], inside.q)
+        return jnp.linalg.norm(difference), jnp.linalg.norm(inside.v - rate(t))
+
+    coarse, fine = np.asarray(errors(0.4)), np.asarray(errors(0.2))
+    assert np.all(np.log2(coarse / fine) > np.asarray([5.7, 4.7])), (coarse, fine)
+
+
+def test_time_runs_backwards_too():
+    system, state = heavy_top.build()
+
+    @jax.jit
+    def between(t0, t1, y0):
+        return diffrax.diffeqsolve(
+            equations_of_motion(system), HEUN, t0=t0, t1=t1, dt0=(t1 - t0) / 2000, y0=y0,
+            saveat=diffrax.SaveAt(ts=jnp.stack([t0, 0.0203 + 0.0 * t0, t1])),
+        ).ys  # fmt: skip
+
+    start, end = jnp.asarray(0.0), jnp.asarray(0.05)
+    there = between(start, end, state)
+    back = between(end, start, lie_jax.State(there.q[-1], there.v[-1]))
+    # Errors of the method, some 1e-5.
+    assert_allclose(back.q[::-1], there.q, atol=1e-4)
+    assert_allclose(back.v[::-1], there.v, atol=1e-2)
+
+
+def test_events_and_adjoints():
+    def crossing(mass):
+        """When the top's centre of mass first sinks to -0.1 m."""
+        system, state = heavy_top.build(mass=mass)
+        event = diffrax.Event(
+            lambda t, y, args, **_: heavy_top.center_of_mass(system, y.q)[2] + 0.1,
+        )
+        solution = _solve(system, state, 0.2, HEUN, event=event)
+        return heavy_top.center_of_mass(system, solution.ys.q[-1])[2]
+
+    sunk = crossing(jnp.asarray(15.0))
+    # Without root finding the event ends the run at the first step beyond it.
+    assert -0.12 < sunk < -0.1
+
+    def height(mass):
+        system, state = heavy_top.build(mass=mass)
+        solution = _solve(system, state, 0.02, HEUN)
+        return heavy_top.center_of_mass(system, solution.ys.q[-1])[2]
+
+    def same(mass):
+        system, state = heavy_top.build(mass=mass)
+        trajectory = lie_jax.simulate(
+            system, lie_jax.RKMK("heun"), state, dt=1e-3, steps=20, save_every=20, throw=False
+        )
+        return heavy_top.center_of_mass(system, trajectory.q[-1])[2]
+
+    mass = jnp.asarray(15.0)
+    value, slope = jax.jit(jax.value_and_grad(height))(mass)
+    expected, expected_slope = jax.jit(jax.value_and_grad(same))(mass)
+    # Steps of equal size, whose ends diffrax adds up: rounding.
+    assert_allclose(value, expected, rtol=1e-11)
+    assert_allclose(slope, expected_slope, rtol=1e-8)

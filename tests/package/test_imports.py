@@ -1,0 +1,176 @@
+"""Imports point one way; the package offers what it promises and is light to import."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lie_jax
+
+PACKAGE = Path(lie_jax.__file__).parent
+
+# Each floor imports from itself and from the floors before it; rooms of one floor know nothing of
+# each other.
+FLOORS = [
+    {"jax_internals"},
+    {"numerics", "callables"},
+    {"checks"},
+    {"config", "groups"},
+    {"spaces"},
+    {"system"},
+    {"integrators", "mechanics"},
+    {"simulation"},
+    {"identification", "sweeps", "control"},
+    {"io", "viz"},
+]
+
+
+def _modules():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        if not name.endswith("__init__"):
+            yield name, ast.parse(path.read_text())
+
+
+def _imports(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("lie_jax."):
+                    yield alias.name.removeprefix("lie_jax.")
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "relative imports hide where they point"
+            if (node.module or "").startswith("lie_jax"):
+                base = (node.module or "").removeprefix("lie_jax").lstrip(".")
+                for alias in node.names:
+                    name = f"{base}.{alias.name}".lstrip(".")
+                    yield name if _is_module(base, alias.name) else base
+
+
+def _is_module(base, name):
+    return (PACKAGE / base.replace(".", "/") / f"{name}.py").exists()
+
+
+def _room(module):
+    return module.split(".")[0]
+
+
+def test_imports_point_one_way():
+    floor_of = {room: number for number, floor in enumerate(FLOORS) for room in floor}
+    assert {_room(module) for module, _ in _modules()} == set(floor_of)
+    for module, tree in _modules():
+        for imported in _imports(tree):
+            here, there = _room(module), _room(imported)
+            assert here == there or floor_of[there] < floor_of[here], f"{module} imports {imported}"
+
+
+def test_no_import_cycles():
+    graph = {module: set(_imports(tree)) - {module} for module, tree in _modules()}
+    done, path = set(), []
+
+    def visit(module):
+        assert module not in path, " -> ".join([*path, module])
+        if module in done:
+            return
+        path.append(module)
+        for imported in graph.get(module, ()):
+            visit(imported)
+        done.add(path.pop())
+
+    for module in graph:
+        visit(module)
+
+
+def test_integrators_mention_no_formulation():
+    for path in (PACKAGE / "integrators").glob("*.py"):
+        text = path.read_text()
+        for word in ("mechanics", "R3SO3", "quaternion", "rotation_vector"):
+            assert word not in text.replace("SO(3)", ""), f"{path.name} mentions {word}"
+
+
+PUBLIC = {
+    "so3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
+    "ddcay_inv ad Ad bch",
+    "se3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
+    "ddcay_inv ad Ad identity compose inverse act",
+    "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
+    "control": "ilqr shoot spline_basis Solution History",
+    "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
+    "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
+    "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "
+    "TorsionalSpringDamper Bushing RollingDisc GearJoint PrismaticDriver "
+    "CoordinateJoint RevoluteMotor PrismaticMotor "
+    "TorsionalSpringDamper PDController PrismaticPDController "
+    "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
+    "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
+    "monte_carlo MonteCarlo Identifiability rows_at sweep Sweep "
+    "configure cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result "
+    "SimulationError Identification transforms io Restart",
+}
+
+
+def test_public_names_are_there_and_documented():
+    for module, names in PUBLIC.items():
+        holder = getattr(lie_jax, module) if module else lie_jax
+        for name in names.split():
+            assert (getattr(holder, name).__doc__ or "").strip(), f"{module}.{name}"
+
+
+def test_reference_has_every_public_name():
+    reference = (PACKAGE.parent / "docs" / "reference.md").read_text()
+    listed = {line.removeprefix("::: ") for line in reference.splitlines() if line[:4] == "::: "}
+    missing = []
+    for name in lie_jax.__all__:
+        thing = getattr(lie_jax, name)
+        module = getattr(thing, "__module__", None) or thing.__name__
+        entries = {f"lie_jax.{name}", module, f"{module}.{name}"}
+        inside = any(entry.startswith(f"{module}.") for entry in listed)
+        if not entries & listed and not inside:
+            missing.append(name)
+    assert not missing
+
+
+def test_parts_of_jax_without_promise_are_used_in_one_module():
+    private = ("jax._src", "jax.extend", "jax.interpreters", "jax.core", "equinox.internal")
+    users = {
+        path.stem
+        for path in PACKAGE.rglob("*.py")
+        if any(word in path.read_text() for word in private)
+    }
+    assert users == {"jax_internals"}
+
+
+def test_import_needs_no_test_or_plot_library():
+    program = (
+        "import sys, lie_jax; "
+        "heavy = {'matplotlib', 'beartype', 'diffrax', 'pytest', 'scipy.optimize'}; "
+        "heavy |= {'zarr', 'xarray', 'mujoco', 'viser', 'optax', 'optimistix', 'scipy.special'}; "
+        "assert not heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "extra"),
+    [("viz", "viser", "viz"), ("io.diffrax", "diffrax", "diffrax")],
+)
+def test_missing_packages_are_named_with_their_extra(module, package, extra):
+    program = f"import sys; sys.modules[{package!r}] = None; import lie_jax.{module}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert f"not installed: pip install 'lie-jax[{extra}]'" in done.stderr
+
+
+def test_installed_jax_reduces_large_batches_rightly():
+    """Jax 0.10.2 returns wrong numbers here on CPU: it must not be installed."""
+    assert jax.__version__ != "0.10.2"
+    rng = np.random.default_rng(0)
+    a, x = rng.normal(size=(20_000, 3, 3)), rng.normal(size=(20_000, 3))
+    got = jax.jit(jax.vmap(lambda a, x: jnp.sum(a * x[None, :], axis=1)))(
+        jnp.asarray(a), jnp.asarray(x)
+    )
+    np.testing.assert_allclose(got, np.einsum("nij,nj->ni", a, x), rtol=1e-12, atol=1e-14)

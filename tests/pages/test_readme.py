@@ -1,0 +1,144 @@
+"""The code in the README and the documentation runs as it is printed."""
+
+import contextlib
+import functools
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lie_jax
+from models import heavy_top
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _loops_as_they_are(monkeypatch):
+    # The other tests have computed by now, after which loops are no longer set up.
+    monkeypatch.setattr(
+        lie_jax, "configure", functools.partial(lie_jax.configure, fast_loops=False)
+    )
+
+
+def _run(page: Path) -> dict:
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
+    assert blocks
+    names: dict = {}
+    for block in blocks:
+        exec(compile(block, str(page), "exec"), names)
+    return names
+
+
+def test_readme():
+    names = _run(ROOT / "README.md")
+    assert names["trajectory"].q.shape == (101, 7)
+    # The final height per kilogram, against a difference quotient.
+    simulate = names["simulate"]
+    difference = (simulate(15.01).q[-1, 2] - simulate(14.99).q[-1, 2]) / 0.02
+    np.testing.assert_allclose(names["slope"], difference, rtol=1e-4, atol=1e-8)
+
+
+PAGES = (
+    *("index.md", "first_steps.md", "pictures.md", "identification.md", "integrators.md"),
+    *(
+        "sweeps.md",
+        "optimal_control.md",
+        "concepts.md",
+        "import_models.md",
+        "extending.md",
+        "gpu.md",
+    ),
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_documentation(page, tmp_path, monkeypatch):
+    # Some pages write files.
+    monkeypatch.chdir(tmp_path)
+    # One of the fits is shown because it does not determine all.
+    warned = pytest.warns(UserWarning, match="only 2 of 3")
+    with warned if page == "identification.md" else contextlib.nullcontext():
+        names = _run(ROOT / "docs" / page)
+    if page == "index.md":
+        energy = np.asarray(names["kinetic"] + names["potential"])
+        # Friction takes energy, and nothing else does.
+        assert np.all(np.diff(energy) < 1e-6)
+    elif page == "first_steps.md":
+        fit, truth = names["fit"], {"length": 0.27, "friction": 1.3e-3, "angle": 0.62}
+        for name, value in truth.items():
+            off = abs(float(fit.estimates[name]) - value)
+            assert off < 4 * float(fit.standard_errors[name]) < 0.05 * value, name
+        text = (ROOT / "docs" / page).read_text()
+        printed = dict(re.findall(r"^(\w+) +([\d.e-]+) +[\d.e-]+$", text, flags=re.MULTILINE))
+        assert set(printed) == set(truth)
+        # To the digits that the page prints.
+        for name, number in printed.items():
+            np.testing.assert_allclose(float(number), fit.estimates[name], rtol=1e-5)
+        (number,) = re.findall(r"print\(slope\)  # (.*)", text)
+        np.testing.assert_allclose(float(number), names["slope"], rtol=5e-3)
+        swing = names["swing"]
+        difference = (swing(0.3 + 1e-6) - swing(0.3 - 1e-6)) / 2e-6
+        np.testing.assert_allclose(names["slope"], difference, rtol=1e-6)
+        # About the hinge: a rod (r²/4 + l²/12 and its centre), a ball (2/5 r² and its centre).
+        moment = 0.2 * (0.01**2 / 4 + 0.6**2 / 12 + 0.3**2) + 0.3 * (0.4 * 0.03**2 + 0.5**2)
+        ticking = names["ticking"]
+        energy = 0.5 * moment * ticking.v[:, 0] ** 2 - 0.21 * 9.81 * np.cos(ticking.q[:, 0])
+        np.testing.assert_allclose(energy, -0.21 * 9.81 * np.cos(np.radians(40.0)), rtol=1e-6)
+        assert float(names["further"].t[0]) == float(names["trajectory"].t[-1])
+        assert (tmp_path / "pendulum.html").exists()
+    elif page == "pictures.md":
+        ends = [np.asarray(system.poses(run.q[-1])[1]) for system, run in names["runs"]]
+        np.testing.assert_allclose(*ends, atol=2e-2)
+        assert (tmp_path / "scene.html").exists() and (tmp_path / "drift.png").exists()
+    elif page == "integrators.md":
+        projected, stabilised = map(float, names["drift"])
+        assert projected < 1e-14 < 1e-12 < stabilised < 1e-8
+        assert names["accepted"] > 1000 and names["rejected"] < 10
+        end = heavy_top.center_of_mass(names["system"], names["run"].q[-1])
+        np.testing.assert_allclose(end, heavy_top.REFERENCE[1.0], atol=1e-6)
+        end = heavy_top.center_of_mass(names["system"], names["solution"].ys.q[-1])
+        np.testing.assert_allclose(end, heavy_top.REFERENCE[0.1], atol=1e-7)
+    elif page == "sweeps.md":
+        omega, inertia = names["swept"].results.v[..., 3:], names["variants"]["inertia"]
+        energy = 0.5 * np.sum(np.asarray(inertia)[:, None] * omega**2, axis=-1)
+        np.testing.assert_allclose(energy, np.broadcast_to(energy[:, :1], energy.shape), rtol=1e-6)
+        # Turning about the middle axis is unstable: small errors grow.
+        assert np.ptp(omega[0, :, 1]) < 1e-12 < 1.0 < np.ptp(omega[50, :, 1])
+        assert not names["swept"].failed.any()
+        np.testing.assert_allclose(names["stored"].v, names["swept"].results.v, rtol=1e-10)
+    elif page == "concepts.md":
+        assert names["trajectory"].q.shape == (1001, 7)
+        np.testing.assert_allclose(names["back"], names["x"], atol=1e-15)
+    elif page == "import_models.md":
+        assert names["arm"].mechanism.names == ("upper", "fore")
+        np.testing.assert_allclose(names["run"].q, np.tile([0.5, 1.0], (501, 1)), atol=1e-9)
+        assert np.min(np.abs(names["held"])) > 1.0
+    elif page == "extending.md":
+        np.testing.assert_allclose(names["error"], 0.0, atol=1e-14)
+        assert np.max(np.ptp(names["run"].q, axis=0)) > 0.1
+        np.testing.assert_allclose(names["fall"](0.05), np.sqrt(2.0 * 9.81 / 0.05), rtol=1e-5)
+        first, second = names["errors"]
+        assert 1.9 < first / second < 2.1
+        np.testing.assert_allclose(*names["ends"], atol=1e-8)
+        np.testing.assert_allclose(names["beating"].q[-1], np.cos(2.0), atol=1e-8)
+    elif page == "gpu.md":
+        assert names["last"].shape == (512, 6) and np.all(np.isfinite(names["last"]))
+    elif page == "optimal_control.md":
+        best = names["best"]
+        # The last step's state is the end of the trajectory; the motor stays within its limits.
+        np.testing.assert_allclose(best.trajectory.q[-1], [np.pi], atol=1e-6)
+        assert np.max(np.abs(best.inputs)) <= 2.5
+        assert np.any(np.asarray(best.trajectory.q) < -0.1)
+    else:
+        fit, truth = names["fit"], names["truth"]
+        for name, value in truth.items():
+            off = np.abs(np.asarray(fit.estimates[name] - value))
+            assert np.all(off < 4 * np.asarray(fit.standard_errors[name])), name
+        several, true = names["several"], names["true"]
+        for name, value in true.items():
+            off = abs(float(several.estimates[name]) - value)
+            assert off < 4 * float(several.standard_errors[name]), name
+        assert names["report"].determined.tolist() == [True, True, False]
+        assert 0.93 < float(names["check"].pooled_coverage) < 0.97

@@ -1,0 +1,260 @@
+"""Automatic step sizes: errors on the group, controllers, saving, derivatives, bounds."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import lie_jax
+from lie_jax.integrators import step_size as control
+from lie_jax.spaces.base import Rn
+from lie_jax.system import AbstractSystem
+from models import heavy_top
+
+TIMES = (0.1, 0.5)
+DOPRI5 = lie_jax.RKMK("dopri5")
+
+
+def _top(coordinates="quaternion", steps=4000, throw=True, **options):
+    system, state = heavy_top.build(lie_jax.R3SO3(coordinates=coordinates))
+    adaptive = lie_jax.Adaptive(times=jnp.asarray(TIMES), **options)
+    trajectory = lie_jax.simulate(
+        system, DOPRI5, state, dt=1e-4, steps=steps, adaptive=adaptive, throw=throw
+    )
+    return system, trajectory
+
+
+def _top_error(system, trajectory):
+    ends = [heavy_top.center_of_mass(system, q) for q in trajectory.q[1:]]
+    return np.linalg.norm(np.asarray(ends) - [heavy_top.REFERENCE[t] for t in TIMES], axis=1)
+
+
+def test_given_times_are_met_and_errors_follow_the_tolerance():
+    errors, counts = [], []
+    for tolerance in (1e-6, 1e-9):
+        system, trajectory = _top(rtol=tolerance, atol=tolerance)
+        assert_array_equal(trajectory.t, [0.0, *TIMES])
+        assert_array_equal(trajectory.stats.end_time, TIMES[-1])
+        errors.append(_top_error(system, trajectory))
+        counts.append(int(trajectory.stats.completed_steps))
+    # An error per step of the tolerance, over some hundred steps of a motion that amplifies it.
+    assert np.all(errors[0] < 100 * 1e-6), errors
+    assert np.all(errors[1] < 100 * 1e-9), errors
+    # Order 5: a thousandth of the error for some 1000**(1/5) = 4 times the steps.
+    assert 3.0 < counts[1] / counts[0] < 5.0, counts
+
+
+def test_errors_do_not_depend_on_how_an_orientation_is_stored():
+    """Rotation vectors jump at π, many times in this run; the difference on the group does not."""
+    counts = [
+        int(_top(coordinates, rtol=1e-6, atol=1e-6)[1].stats.completed_steps)
+        for coordinates in ("quaternion", "rotation_vector")
+    ]
+    assert counts[0] == counts[1] > 200
+
+
+class Kepler(AbstractSystem):
+    """A planet on an eccentric ellipse, small enough to compile fast."""
+
+    attraction: jax.Array
+
+    @property
+    def space(self):
+        return Rn(2)
+
+    def mass_matrix(self, q):
+        return jnp.eye(2)
+
+    def force(self, t, q, v, u):
+        return -self.attraction * q / jnp.sum(q * q) ** 1.5
+
+
+ECCENTRICITY = 0.7
+# At the pericentre, period 2π.
+PERICENTRE = lie_jax.State(
+    [1.0 - ECCENTRICITY, 0.0], [0.0, ((1.0 + ECCENTRICITY) / (1.0 - ECCENTRICITY)) ** 0.5]
+)
+
+
+def _orbit(attraction=1.0, steps=300, integrator=DOPRI5, throw=True, **options):
+    options = {"end": 2.0 * np.pi, "rtol": 1e-8, "atol": 1e-8} | options
+    return lie_jax.simulate(
+        Kepler(jnp.asarray(attraction)),
+        integrator,
+        PERICENTRE,
+        dt=0.5,
+        steps=steps,
+        adaptive=lie_jax.Adaptive(**options),
+        throw=throw,
+    )
+
+
+def test_every_accepted_step_is_saved():
+    orbit = _orbit()
+    n = int(orbit.stats.completed_steps)
+    rejected = int(orbit.stats.rejected_steps)
+    assert orbit.t.shape == (301,)
+    assert orbit.q.shape == orbit.acceleration.shape == (301, 2)
+    assert np.all(np.isnan(orbit.t[n + 1 :])) and np.all(np.isnan(orbit.q[n + 1 :]))
+    steps = np.diff(orbit.t[: n + 1])
+    assert np.all(steps > 0.0) and orbit.t[n] == 2.0 * np.pi
+    # The first step was far too long for the pericentre, where steps are shortest.
+    assert rejected > 0
+    assert steps.max() / steps.min() > 5.0
+    assert_allclose(orbit.q[n], PERICENTRE.q, atol=1e-5)
+    assert_allclose(orbit.acceleration[n], [-1.0 / 0.3**2, 0.0], atol=1e-3)
+    assert bool(orbit.result == lie_jax.Result.successful)
+
+
+@pytest.mark.parametrize("controller", ["pi", "integral"])
+def test_each_accepted_step_meets_the_tolerance_and_follows_from_the_controller(controller):
+    """The run again, step by step, with the formulas of [S3] Appendix B written out."""
+    orbit = _orbit(controller=controller)
+    n = int(orbit.stats.completed_steps)
+    tableau_error = jax.jit(_written_out_error)
+    errors = [
+        float(tableau_error(orbit.q[i], orbit.v[i], orbit.t[i + 1] - orbit.t[i])) for i in range(n)
+    ]
+    assert max(errors) <= 1.0
+    sizes = np.diff(orbit.t[: n + 1])
+    grown = [i for i in range(2, n - 3) if errors[i] > 0.0]
+    for i in grown:
+        factor = 0.9 * errors[i] ** (-1 / 5)
+        if controller == "pi":
+            factor = 0.9 * errors[i] ** (-0.7 / 5) * errors[i - 1] ** (0.4 / 5)
+        # Not where the next step was rejected first, or the end was near.
+        if sizes[i + 1] >= sizes[i] and factor >= 1.0:
+            assert sizes[i + 1] <= min(factor, 4.0) * sizes[i] * (1 + 1e-6)
+    exact = [
+        i for i in grown
+        if abs(sizes[i + 1] / sizes[i] - _factor(controller, errors, i)) < 1e-6
+    ]  # fmt: skip
+    assert len(exact) > 0.8 * len(grown), (len(exact), len(grown))
+
+
+def _factor(controller, errors, i):
+    if controller == "pi":
+        return 0.9 * errors[i] ** (-0.7 / 5) * errors[i - 1] ** (0.4 / 5)
+    return 0.9 * errors[i] ** (-1 / 5)
+
+
+def _written_out_error(q, v, h):
+    """(B16)-(B18) for one step of Dormand and Prince on the plane."""
+    tableau = DOPRI5_COEFFICIENTS
+    y, k = jnp.concatenate([q, v]), []
+    for row in tableau.a:
+        stage = y + h * sum((float(w) * ki for w, ki in zip(row, k, strict=True)), 0.0 * y)
+        k.append(jnp.concatenate([stage[2:], -stage[:2] / jnp.sum(stage[:2] ** 2) ** 1.5]))
+    end = y + h * sum(float(w) * ki for w, ki in zip(tableau.b, k, strict=True))
+    other = y + h * sum(float(w) * ki for w, ki in zip(tableau.embedded, k, strict=True))
+    scale = 1e-8 + 1e-8 * jnp.maximum(jnp.abs(y), jnp.abs(end))
+    return jnp.sqrt(jnp.mean(((end - other) / scale) ** 2))
+
+
+DOPRI5_COEFFICIENTS = lie_jax.integrators.tableaux.TABLEAUX["dopri5"]
+
+
+def test_derivatives_are_those_of_the_steps_taken():
+    def end(attraction):
+        orbit = _orbit(attraction, 1500, end=3.0, rtol=1e-12, atol=1e-12, throw=False)
+        return orbit.q[orbit.stats.completed_steps, 0]
+
+    at, step = jnp.asarray(1.1), 2e-4
+    slopes = [jax.jit(mode(end))(at) for mode in (jax.grad, jax.jacfwd)]
+    assert_allclose(slopes[0], slopes[1], rtol=1e-11)
+    values = jax.jit(jax.vmap(end))(at + step * jnp.asarray([-2.0, -1.0, 0.0, 1.0, 2.0]))
+    first = jnp.asarray([1.0, -8.0, 0.0, 8.0, -1.0]) @ values / (12.0 * step)
+    second = jnp.asarray([-1.0, 16.0, -30.0, 16.0, -1.0]) @ values / (12.0 * step**2)
+    # Steps differ from run to run, by errors of the tolerance.
+    assert_allclose(slopes[0], first, rtol=1e-6)
+    assert_allclose(jax.jit(jax.hessian(end))(at), second, rtol=1e-3)
+
+
+def test_members_of_a_batch_choose_their_own_steps():
+    attractions = jnp.asarray([0.8, 0.9, 1.0])
+    batch = jax.jit(jax.vmap(lambda a: _orbit(a, throw=False)))(attractions)
+    for i, attraction in enumerate(attractions):
+        single = _orbit(attraction)
+        for name in ("completed_steps", "rejected_steps"):
+            assert getattr(batch.stats, name)[i] == getattr(single.stats, name)
+        assert_allclose(batch.q[i], single.q, atol=1e-10)
+    assert len(set(batch.stats.completed_steps.tolist())) > 1
+
+
+def test_a_run_that_hits_its_bound_says_where_and_keeps_what_it_has():
+    with pytest.raises(lie_jax.SimulationError, match="bound of steps=20") as caught:
+        _orbit(steps=20)
+    kept = caught.value.trajectory
+    n = int(kept.stats.completed_steps)
+    assert 0 < n <= 20 and bool(kept.result == lie_jax.Result.step_bound)
+    assert np.all(np.isfinite(kept.q[: n + 1])) and kept.stats.end_time == kept.t[n]
+    assert f"{float(kept.t[n]):.6g}" in str(caught.value)
+    system, cut = _top(steps=300, throw=False, rtol=1e-9, atol=1e-9)
+    assert cut.t[1] == TIMES[0] and np.isnan(cut.t[2])
+    assert 0.1 < cut.stats.end_time < 0.5
+    assert_allclose(_top_error(system, cut)[0], 0.0, atol=1e-7)
+
+
+def test_a_smallest_step_that_is_too_large_ends_the_run():
+    with pytest.raises(lie_jax.SimulationError, match="times the tolerance with the smallest step"):
+        _orbit(dt_min=0.1)
+    trajectory = _orbit(dt_min=0.1, throw=False)
+    assert bool(trajectory.result == lie_jax.Result.minimum_step)
+    assert trajectory.stats.residual > 1.0
+
+
+def test_a_smallest_step_is_recognised_next_to_the_end():
+    run = _orbit(end=1.005e-1, dt_min=1e-1, dt_max=1e-1, throw=False)
+    assert bool(run.result == lie_jax.Result.minimum_step)
+    assert int(run.stats.rejected_steps) == 1
+
+
+def test_stops_cost_no_more_than_their_landing():
+    """Each may cost a few steps; the sizes between them are those of a run without."""
+    free = int(_orbit(end=3.0).stats.completed_steps)
+    for controller in ("pi", "integral"):
+        stops = np.linspace(0.5, 3.0, 6)
+        pairs = np.sort(np.concatenate([stops - 1e-7, stops]))
+        run = _orbit(end=None, times=jnp.asarray(pairs), controller=controller)
+        assert int(run.stats.completed_steps) < free + 3 * len(pairs), controller
+
+
+class Line(AbstractSystem):
+    """Constant speed on a line whose coordinate ends at 0.6 (m)."""
+
+    @property
+    def space(self):
+        return Rn(1)
+
+    def mass_matrix(self, q):
+        return jnp.eye(1)
+
+    def force(self, t, q, v, u):
+        return 0.0 * v
+
+    def regular(self, q):
+        return q[0] < 0.6
+
+
+def test_a_singularity_ends_fixed_and_adaptive_runs_with_the_time():
+    start = lie_jax.State([0.0], [1.0])
+    options = {"dt": 0.25, "steps": 200, "throw": False}
+    fixed = lie_jax.simulate(Line(), DOPRI5, start, **options)
+    assert bool(fixed.result == lie_jax.Result.singular)
+    assert fixed.stats.end_time == 0.5
+    assert_allclose(fixed.q[:3, 0], [0.0, 0.25, 0.5])
+    adaptive = lie_jax.Adaptive(end=2.0, dt_min=1e-6)
+    near = lie_jax.simulate(Line(), DOPRI5, start, adaptive=adaptive, **options)
+    assert bool(near.result == lie_jax.Result.singular)
+    assert_allclose(near.stats.end_time, 0.6, atol=2e-6)
+    with pytest.raises(lie_jax.SimulationError, match="singularity of the formulation"):
+        lie_jax.simulate(Line(), DOPRI5, start, dt=0.25, steps=4)
+
+
+def test_factor_without_an_error_and_with_an_infinite_one():
+    adaptive = lie_jax.Adaptive(end=1.0)
+    one, no = jnp.ones(()), jnp.zeros((), bool)
+    for error, expected in ((0.0, 4.0), (jnp.inf, 0.1), (1e12, 0.1)):
+        assert control.factor(adaptive, 4, jnp.asarray(error), one, no) == expected
+    assert control.factor(adaptive, 4, jnp.asarray(1e-3), one, ~no) == 1.0

@@ -1,0 +1,168 @@
+"""What the compiler makes of runs: one function for a time loop, and nothing twice."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import pytest
+
+import lie_jax
+from models import heavy_top
+from tests.integrators.test_integrators import OSCILLATOR, OSCILLATOR_START, Oscillator
+
+MARK = "xla_cpu_small_call"
+RUNS = {
+    "RKMK4, free": (False, lie_jax.RKMK("rk4")),
+    "generalized-α, constrained": (True, lie_jax.GeneralizedAlpha(0.9)),
+}
+
+
+def _end(name, steps):
+    constrained, integrator = RUNS[name]
+
+    def end(mass):
+        system, state = heavy_top.build(constrained=constrained, mass=mass)
+        trajectory = lie_jax.simulate(
+            system, integrator, state, dt=1e-4, steps=steps, save_every=steps, throw=False
+        )
+        return trajectory.q[-1]
+
+    return end
+
+
+def _compiled(function, *arguments):
+    # A function of its own each time: what was traced is otherwise taken from memory.
+    return jax.jit(lambda *arguments: function(*arguments)).lower(*arguments).compile()
+
+
+_WITH_THE_FLAG = f"""
+import jax.numpy as jnp
+import lie_jax
+lie_jax.configure()
+from tests import test_compiled
+for name in test_compiled.RUNS:
+    text = test_compiled._compiled(test_compiled._end(name, 10), jnp.asarray(15.0)).as_text()
+    print({MARK!r} in text)
+print(jnp.zeros(()).dtype == "float64")
+from threadpoolctl import ThreadpoolController
+blas = [l for l in ThreadpoolController().lib_controllers if "scipy.libs" in str(l.filepath)]
+print([library.num_threads for library in blas] == [1])
+"""
+
+
+def test_configure_sets_up_the_process():
+    # XLA makes one function of each loop, numbers are doubles, and JAX's BLAS has one thread.
+    done = subprocess.run(
+        [sys.executable, "-c", _WITH_THE_FLAG], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True"] * (len(RUNS) + 2)
+
+
+def test_configure_cpu_refuses_what_is_too_late_or_no_number():
+    jax.devices()
+    with pytest.raises(RuntimeError, match=r"after JAX had computed.*XLA_FLAGS="):
+        lie_jax.configure_cpu(loop_bytes=12345)
+    with pytest.raises(ValueError, match=r"loop_bytes=.*is 0"):
+        lie_jax.configure_cpu(loop_bytes=0)
+
+
+def test_configure_cpu_leaves_flags_of_the_user():
+    program = "import os, lie_jax; lie_jax.configure_cpu(); lie_jax.configure_cpu(); "
+    done = subprocess.run(
+        [sys.executable, "-c", program + "print(os.environ['XLA_FLAGS'])"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=true"},
+    )
+    own, loop = done.stdout.split()
+    assert own.endswith("=true") and loop.endswith("threshold=1000000")
+
+
+_TO_A_CACHE = """
+import sys
+import jax.numpy as jnp
+import lie_jax
+lie_jax.configure(fast_loops=False, cache=sys.argv[1])
+from tests import test_compiled
+events = []
+test_compiled.jax.monitoring.register_event_listener(lambda event, **kwargs: events.append(event))
+test_compiled._compiled(test_compiled._end("RKMK4, free", 10), jnp.asarray(15.0))
+print(events.count("/jax/compilation_cache/cache_hits"))
+print(events.count("/jax/compilation_cache/cache_misses"))
+"""
+
+
+def test_second_process_compiles_nothing(tmp_path):
+    environment = {name: of for name, of in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+
+    def hits_and_misses():
+        command = [sys.executable, "-c", _TO_A_CACHE, str(tmp_path / "cache")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        # XLA's loader says nothing of processor features.
+        assert not done.stderr
+        return tuple(map(int, done.stdout.split()))
+
+    hits, programs = hits_and_misses()
+    assert hits == 0 and programs > 0
+    assert hits_and_misses() == (programs, 0)
+
+
+@pytest.mark.parametrize("folder", [__file__, "/proc/x", ""])
+def test_cache_refuses_what_is_no_folder_to_write_to(folder):
+    with pytest.raises(ValueError, match=r"cache_compilations\(folder=\) is .*must be a folder"):
+        lie_jax.cache_compilations(folder)
+
+
+def test_other_parameters_are_not_compiled_again():
+    count = []
+
+    def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            count.append(event)
+
+    def run(mass, steps=7):
+        system, state = heavy_top.build(mass=mass)
+        integrator = lie_jax.RKMK("rk4")
+        return lie_jax.simulate(system, integrator, state, dt=1e-4 * mass, steps=steps).q[-1]
+
+    run(15.0)
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        run(14.0)
+        assert not count
+        run(14.0, steps=8)
+        assert count
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+
+
+# How often the forces may be written down for a gradient: explicit methods do it once for all
+# stages, implicit ones in each of the functions that Newton's method needs. At each place of use it
+# would be 6, 7, 12 and 25 times.
+TRACES = {
+    lie_jax.RKMK("rk4"): 1,
+    lie_jax.CrouchGrossman(4): 1,
+    lie_jax.GeneralizedAlpha(0.9): 6,
+    lie_jax.ImplicitRKMK("gauss4"): 12,
+}
+
+
+@pytest.mark.parametrize("integrator", TRACES, ids=lambda x: type(x).__name__)
+def test_gradients_trace_what_a_step_repeats_once(integrator):
+    traces = []
+
+    # A class of its own each time, whose traces are in no memory.
+    class Counted(Oscillator):
+        def force(self, t, q, v, u=None):
+            traces.append(t)
+            return super().force(t, q, v, u)
+
+    def end(factor):
+        system = Counted(factor * OSCILLATOR.stiffness)
+        run = lie_jax.simulate(system, integrator, OSCILLATOR_START, dt=0.1, steps=10, throw=False)
+        return jax.numpy.sum(run.q[-1])
+
+    jax.jit(jax.grad(end)).trace(1.0)
+    assert 1 <= len(traces) <= TRACES[integrator]

@@ -1,0 +1,246 @@
+"""Gradients of whole trajectories with respect to the physical parameters and the initial state."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+from numpy.testing import assert_allclose
+
+import lie_jax
+from lie_jax.numerics import newton
+from models import heavy_top
+from tests.integrators.test_integrators import OSCILLATOR, OSCILLATOR_START, Oscillator
+
+# Central differences of sixth order at this step: truncation and rounding both stay below 1e-8.
+DIFFERENCE_STEP = 1e-4
+AGREEMENT_WITH_DIFFERENCES = 1e-7
+# Of Hessian-vector products with differences of gradients.
+AGREEMENT_OF_HESSIANS = 1e-6
+AGREEMENT_OF_MODES = 1e-12
+# Steps as large as the motion allows, 0.6 rad each: a long run in few of them.
+DT = 4e-3
+STEPS = 50
+
+CASES = {
+    "RKMK4": (False, lie_jax.RKMK("rk4"), lie_jax.R3SO3()),
+    "generalized-α": (True, lie_jax.GeneralizedAlpha(0.9), lie_jax.R3SO3()),
+    "generalized-α, free": (False, lie_jax.GeneralizedAlpha(0.9), lie_jax.R3SO3()),
+    "generalized-α, SE(3), rotation vector": (
+        True,
+        lie_jax.GeneralizedAlpha(0.9),
+        lie_jax.SE3(coordinates="rotation_vector"),
+    ),
+}
+
+PARAMETERS, UNRAVEL = ravel_pytree(
+    {
+        "mass": jnp.asarray(heavy_top.MASS),
+        "inertia": jnp.diag(jnp.asarray(heavy_top.INERTIA)),
+        "center_of_mass": jnp.asarray(heavy_top.CENTER_OF_MASS),
+        "turn": jnp.asarray([0.1, -0.2, 0.3]),
+        "omega_body": jnp.asarray(heavy_top.OMEGA_BODY),
+    }
+)
+
+
+def _objective(case):
+    constrained, integrator, formulation = CASES[case]
+
+    def objective(flat):
+        """A number that depends on the whole trajectory."""
+        parameters = UNRAVEL(flat)
+        turn = parameters.pop("turn")
+        system, state = heavy_top.build(
+            formulation,
+            constrained=constrained,
+            orientation=lie_jax.quaternion.exp(turn),
+            **parameters,
+        )
+        trajectory = lie_jax.simulate(system, integrator, state, dt=DT, steps=STEPS, throw=False)
+        centers = jax.vmap(lambda q: heavy_top.center_of_mass(system, q))(trajectory.q)
+        return (
+            jnp.sum(jnp.sin(3.0 * centers))
+            + 1e-3 * jnp.sum(trajectory.v**2)
+            + 1e-4 * jnp.sum(trajectory.multipliers)
+        )
+
+    return objective
+
+
+# Differences at three distances on both sides.
+WEIGHTS = {1: 45, 2: -9, 3: 1, -1: -45, -2: 9, -3: -1}
+
+
+def _around(case):
+    """The parameters and those shifted along each axis (7 n, n), and what comes from one program.
+
+    Values, gradients, derivatives of the value in forward mode along each axis, and Hessian-vector
+    products (forward over reverse) along them: each (7, n, ...), the shifts first.
+    """
+    objective, n = _objective(case), len(PARAMETERS)
+
+    def along(p, direction):
+        return jax.jvp(jax.value_and_grad(objective), (p,), (direction,))
+
+    shifts = DIFFERENCE_STEP * np.kron(np.asarray([0, *WEIGHTS])[:, None], np.eye(n))
+    points = PARAMETERS[None] + shifts
+    axes = jnp.tile(jnp.eye(n), (len(WEIGHTS) + 1, 1))
+    found = jax.jit(jax.vmap(along))(points, axes)
+    (value, gradient), (slope, product) = jax.tree.map(
+        lambda x: np.asarray(x).reshape(len(WEIGHTS) + 1, n, *x.shape[1:]), found
+    )
+    return points, value, gradient, slope, product
+
+
+def _differences(values):
+    weights = np.asarray(list(WEIGHTS.values())) / (60 * DIFFERENCE_STEP)
+    return np.tensordot(weights, values[1:], 1)
+
+
+def _scaled_error(got, expected):
+    return np.max(np.abs(np.asarray(got) - np.asarray(expected))) / np.max(np.abs(expected))
+
+
+def _errors_by_parameter(got, expected):
+    """Each parameter's largest error, relative to its own largest derivative."""
+    got, expected = (UNRAVEL(jnp.asarray(x)) for x in (got, expected))
+    return {k: _scaled_error(v, expected[k]) for k, v in got.items()}
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "RKMK4",
+        "generalized-α",
+        "generalized-α, free",
+        pytest.param("generalized-α, SE(3), rotation vector", marks=pytest.mark.slow),
+    ],
+)
+def test_first_and_second_derivatives_agree_with_differences_and_with_each_other(case):
+    points, values, gradients, slopes, products = _around(case)
+    for name, error in _errors_by_parameter(gradients[0, 0], slopes[0]).items():
+        assert error < AGREEMENT_OF_MODES, name
+    for name, error in _errors_by_parameter(slopes[0], _differences(values)).items():
+        assert error < AGREEMENT_WITH_DIFFERENCES, name
+    # A silent wrong Hessian is found in any of its columns.
+    for product, expected in zip(products[0], _differences(gradients), strict=True):
+        for name, error in _errors_by_parameter(product, expected).items():
+            assert error < AGREEMENT_OF_HESSIANS, name
+    # Of a batch; alone, with rounding of another order of summation, grown over the trajectory.
+    some = slice(None, None, 9)
+    single = jax.jit(_objective(case))
+    assert_allclose(values.reshape(-1)[some], [single(p) for p in points[some]], rtol=1e-11)
+
+
+def _roots(search):
+    """The square root of 3 a + 1, by y² = a + y_before² three times in a scan."""
+
+    def residual(y, a):
+        return y**2 - a
+
+    def linearize(y, a):
+        return residual(y, a), jnp.diag(2.0 * y)
+
+    def function(a):
+        @jax.checkpoint
+        def step(y, _):
+            found = newton.root(search, residual, linearize, y, None, a + y**2)
+            return found.y, None
+
+        return jax.lax.scan(step, jnp.ones(1), length=3)[0][0]
+
+    return function
+
+
+def _found_by_a_table(guess, kept, args):
+    # A search that carries no derivatives.
+    y = jnp.asarray(jax.lax.stop_gradient(jnp.sqrt(args)))
+    none = jnp.zeros((), jnp.int32)
+    return newton.Root(y, none, none == 0, jnp.full(newton.HISTORY, jnp.nan), none)
+
+
+def _found_by_iterations(guess, kept, args):
+    return newton.full(
+        lambda y, a: (y**2 - a, jnp.diag(2.0 * y)),
+        lambda correction, value, y, args: jnp.max(jnp.abs(correction)) < 1e-8,
+        guess,
+        kept,
+        args,
+    )
+
+
+@pytest.mark.parametrize("search", [_found_by_a_table, _found_by_iterations])
+def test_derivatives_to_third_order_do_not_depend_on_how_a_root_was_found(search):
+    """A `jax.lax.scan` forgets rules of functions where reverse mode meets another derivative."""
+    function, a = _roots(search), jnp.asarray(0.7)
+
+    def all_nestings(function):
+        modes = {"f": jax.jacfwd, "r": jax.grad}
+        of_order = {"": function}
+        found = {}
+        for _ in range(3):
+            of_order = {x + y: modes[x](of_order[y]) for x in modes for y in of_order}
+            found |= {name: derivative(a) for name, derivative in of_order.items()}
+        _, (slope, _) = jax.jvp(jax.value_and_grad(function), (a,), (jnp.ones_like(a),))
+        return found | {"of the value": slope}
+
+    got = jax.jit(lambda: all_nestings(function))()
+    expected = all_nestings(lambda a: jnp.sqrt(3.0 * a + 1.0))
+    for name, value in expected.items():
+        assert_allclose(got[name], value, rtol=1e-13, err_msg=name)
+
+
+def test_derivatives_of_roots_in_batches():
+    """Before and after `vmap`, with parameters that are alike in the batch, and without."""
+
+    def root(a, b):
+        return newton.root(
+            _found_by_product,
+            lambda y, ab: y**2 - ab[0] * ab[1],
+            lambda y, ab: (y**2 - ab[0] * ab[1], jnp.diag(2.0 * y)),
+            jnp.ones(1),
+            None,
+            (a, b),
+        ).y[0]
+
+    a, b = jnp.asarray([0.7, 2.0, 5.0]), jnp.asarray(1.3)
+
+    def summed(root):
+        return lambda a, b: jnp.sum(jax.vmap(root, (0, None))(a, b) ** 3)
+
+    def all_batches(root):
+        outer = jax.hessian(summed(root), (0, 1))(a, b)
+        inner = jax.vmap(jax.hessian(root, (0, 1)), (0, None))(a, b)
+        along_b = jax.grad(summed(root), 1)(a, b)
+        twice = jax.grad(lambda b: jnp.sum(jax.vmap(lambda b: summed(root)(a, b))(b)))(b * a)
+        return outer, inner, along_b, twice
+
+    got = jax.jit(lambda: all_batches(root))()
+    expected = all_batches(lambda a, b: jnp.sqrt(a * b))
+    jax.tree.map(lambda x, y: assert_allclose(x, y, rtol=1e-13, atol=1e-15), got, expected)
+
+
+def _found_by_product(guess, kept, args):
+    return _found_by_a_table(guess, kept, (args[0] * args[1])[None])
+
+
+def test_second_derivatives_of_adaptive_runs_hold_the_steps_in_loops_too():
+    def total(factor):
+        run = lie_jax.simulate(
+            Oscillator(factor * OSCILLATOR.stiffness), lie_jax.RKMK("ode23"), OSCILLATOR_START,
+            dt=0.05, steps=40, throw=False,
+            adaptive=lie_jax.Adaptive(end=0.5, rtol=1e-3, atol=1e-3),
+        )  # fmt: skip
+        return jnp.sum(jnp.where(jnp.isfinite(run.t)[:, None], run.q, 0.0) ** 3)
+
+    def looped(factor):
+        return jnp.sum(jax.lax.map(total, jnp.stack([factor, 1.1 * factor])))
+
+    one = jnp.ones(())
+    modes = {"f": jax.jacfwd, "r": jax.grad}
+    got = jax.jit(
+        lambda: {x + y: modes[x](modes[y](looped))(one) for x, y in ("ff", "fr", "rr")},
+    )()
+    for name, value in got.items():
+        assert_allclose(value, got["ff"], rtol=1e-12, err_msg=name)

@@ -1,0 +1,126 @@
+"""Runs that go on where others have ended."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lie_jax
+from lie_jax.simulation import fingerprints
+from models import double_pendulum, heavy_top
+
+DT, HALF = 1e-3, 7
+
+
+def _driven():
+    """A wheel whose angle is given in time, with a motor on the body that it carries."""
+    mechanism = lie_jax.Mechanism(
+        [lie_jax.Body(name, 1.0, np.diag([0.1, 0.2, 0.3])) for name in ("wheel", "arm")],
+        [
+            lie_jax.RevoluteJoint("ground", "wheel", (0, 0, 1)),
+            lie_jax.RevoluteJoint("wheel", "arm", (1, 0, 0), (0, 0.1, 0), (0, 0.1, 0)),
+            lie_jax.RevoluteDriver("ground", "wheel", (0, 0, 1), lambda t: 0.1 * jnp.sin(20.0 * t)),
+        ],
+        [lie_jax.RevoluteMotor("wheel", "arm", (1, 0, 0), input=0)],
+    )
+    system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
+    return system, lie_jax.project(system, state)
+
+
+def _pushed():
+    """A pendulum with a motor, in joint coordinates: accelerations follow its input at once."""
+    mechanism = lie_jax.Mechanism(
+        [lie_jax.Body("arm", 1.0, np.diag([0.1, 0.2, 0.3]))],
+        [lie_jax.RevoluteJoint("ground", "arm", (1, 0, 0), (0, 0.1, 0), (0, 0.1, 0))],
+        [lie_jax.RevoluteMotor("ground", "arm", (1, 0, 0), input=0)],
+    )
+    return lie_jax.assemble(mechanism, lie_jax.Minimal())
+
+
+INPUTS = jnp.linspace(-3.0, 2.0, 2 * HALF)[:, None]
+
+
+CASES = {
+    "RKMK4": (_pushed, lie_jax.RKMK("rk4")),
+    "generalized-α": (lambda: heavy_top.build(constrained=True), lie_jax.GeneralizedAlpha(0.8)),
+    "modified Newton": (double_pendulum.build, lie_jax.GeneralizedAlpha(0.8, newton="modified")),
+    "driven": (_driven, lie_jax.GeneralizedAlpha(0.8)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_halves_are_bit_by_bit_the_whole(name, tmp_path):
+    build, integrator = CASES[name]
+    system, state = build()
+
+    def run(start, which):
+        inputs = INPUTS[which] if system.nu else None
+        steps = len(INPUTS[which])
+        return lie_jax.simulate(system, integrator, start, dt=DT, steps=steps, inputs=inputs)
+
+    whole, first = run(state, slice(None)), run(state, slice(HALF))
+    lie_jax.io.save(tmp_path / "first.nc", first)
+    second = run(lie_jax.io.load(tmp_path / "first.nc").restart, slice(HALF, None))
+    for field in ("t", "q", "v", "acceleration", "multipliers"):
+        joined = np.concatenate([getattr(first, field), getattr(second, field)[1:]])
+        np.testing.assert_array_equal(joined, getattr(whole, field), err_msg=field)
+    assert int(second.stats.completed_steps) == HALF
+    assert float(second.stats.end_time) == float(whole.stats.end_time)
+    for a, b in zip(*(jax.tree.leaves(x.restart) for x in (second, whole)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_restarts_that_fit_nothing_are_refused():
+    system, state = heavy_top.build()
+    heavier, _ = heavy_top.build(mass=16.0)
+    rk4, alpha = lie_jax.RKMK("rk4"), lie_jax.GeneralizedAlpha(0.8)
+    of_rk4, of_alpha = (
+        lie_jax.simulate(system, integrator, state, dt=DT, steps=3).restart
+        for integrator in (rk4, alpha)
+    )
+    adaptive = {"adaptive": lie_jax.Adaptive(1.0)}
+    for restart, system_now, integrator, options, message in (
+        (of_rk4, system, rk4, {"dt": 2 * DT}, r"dt=\) is 0\.002, and the run .*had .*0\.001"),
+        (of_rk4, system, lie_jax.RKMK("dopri5"), adaptive, "one size"),
+        (of_rk4, system, alpha, {}, "another integrator, which is 'GeneralizedAlpha' now"),
+        (of_rk4, system, lie_jax.RKMK("heun"), {}, r"another integrator\.tableau, which is 'heun'"),
+        (
+            of_alpha,
+            system,
+            lie_jax.GeneralizedAlpha(0.9),
+            {},
+            r"another integrator\.rho_inf, which is 0\.9 now",
+        ),
+        (
+            of_alpha,
+            system,
+            lie_jax.GeneralizedAlpha(0.8, index=2),
+            {},
+            r"another integrator\.index, which is 2 now",
+        ),
+        (of_rk4, heavier, rk4, {}, r"system\.bodies\.mass, which is \[16\.\].*`state`"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            lie_jax.simulate(system_now, integrator, restart, steps=3, **{"dt": DT} | options)
+
+
+def test_restarts_go_through_transformations():
+    """What is traced cannot be compared and passes; what is not is compared there, too."""
+
+    def end(mass, *pieces, last="euler"):
+        system, state = heavy_top.build(mass=mass)
+        for index, steps in enumerate(pieces, 1 - len(pieces)):
+            integrator = lie_jax.RKMK("euler" if index else last)
+            state = lie_jax.simulate(system, integrator, state, dt=DT, steps=steps).restart
+        return state
+
+    masses = jnp.asarray([10.0, 15.0])
+    halves, whole = (
+        jax.jit(jax.vmap(lambda mass, pieces=pieces: end(mass, *pieces)))(masses)
+        for pieces in ((2, 2), (4,))
+    )
+    np.testing.assert_array_equal(halves.state.q, whole.state.q)
+    parts = [name for name, *_ in fingerprints._parts_of({"system": heavy_top.build()[0]})]
+    mass = halves.origin.shape[1] - len(parts) + parts.index("system.bodies.mass")
+    assert not halves.origin[:, mass].any() and halves.origin[:, 0].all()
+    jax.eval_shape(jax.grad(lambda mass: end(mass, 2, 2).state.q.sum()), 15.0)

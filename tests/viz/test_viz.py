@@ -1,0 +1,230 @@
+"""Plots and the scene in the browser."""
+
+import base64
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import types
+import urllib.request
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import matplotlib
+
+matplotlib.use("Agg")
+import itertools
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from websockets.sync.client import connect
+
+import lie_jax
+from lie_jax import viz
+from lie_jax.viz import plots, scene
+from models import double_pendulum
+
+ROOT = Path(__file__).parents[2]
+# A browser draws no two pictures alike to the last shade.
+SHADE = 0.2
+
+
+@pytest.fixture(scope="module")
+def runs():
+    def run(formulation, integrator):
+        system, state = double_pendulum.build(formulation)
+        return system, lie_jax.simulate(system, integrator, state, dt=4e-3, steps=250)
+
+    return (
+        run(lie_jax.R3SO3(), lie_jax.GeneralizedAlpha()),
+        run(lie_jax.Minimal(), lie_jax.RKMK("rk4")),
+    )
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def test_plots_show_what_was_computed(runs):
+    (system, run), (tree, other) = runs
+    # The model's frames lie in the centres of mass.
+    off = jnp.asarray([[0.1, 0.2, 0.3], [0.0, 0.0, 0.0]])
+    moved = eqx.tree_at(lambda s: s.bodies.center_of_mass, system, off)
+    lines = viz.motion(moved, run).axes[0].lines
+    rotation, origin = jax.vmap(system.poses)(run.q)
+    expected = origin[:, 0] + rotation[:, 0] @ off[0]
+    np.testing.assert_allclose([x.get_ydata() for x in lines], expected.T, rtol=1e-12, atol=1e-15)
+    kinetic, potential, total = (
+        np.asarray(x.get_ydata()) for x in viz.energy(*runs[1]).axes[0].lines
+    )
+    np.testing.assert_allclose(total, kinetic + potential)
+    assert np.ptp(kinetic) > 1.0 > 1e-3 > np.ptp(total)
+    positions, velocities = (
+        np.asarray(x.get_ydata()) for x in viz.drift(system, run).axes[0].lines
+    )
+    assert np.nanmax(positions) < 1e-12 < np.nanmax(velocities)
+    first, _, second, _ = viz.paths(tree, other).axes[0].lines
+    assert len(first.get_data_3d()[0]) == 251
+    again = viz.paths(system, run).axes[0].lines[2].get_data_3d()
+    np.testing.assert_allclose(second.get_data_3d(), again, atol=2e-2)
+
+
+def test_convergence_and_work():
+    steps, errors = [1e-1, 1e-2], {"one": [1e-2, 1e-4], "two": [1e-3, np.nan]}
+    axes = viz.convergence(steps, errors, (2,)).axes[0]
+    assert len(axes.lines) == 3
+    np.testing.assert_array_equal(axes.lines[0].get_ydata(), errors["one"])
+    assert len(viz.work_precision(dict.fromkeys(errors, steps), errors).axes[0].lines) == 2
+    with pytest.raises(ValueError, match="'two' has 2 errors"):
+        viz.work_precision({"one": steps}, errors)
+
+
+def test_what_a_backend_sets_outlives_the_first_figure(tmp_path):
+    """That of notebooks shows figures by a setting which it makes when it is loaded."""
+    backend = "import matplotlib\nfrom matplotlib.backends.backend_agg import *\n"
+    (tmp_path / "shown.py").write_text(backend + "matplotlib.rcParams['interactive'] = True\n")
+    program = (
+        "import matplotlib\nfrom lie_jax import viz\n"
+        "viz.convergence([0.1, 0.01], {'one': [0.1, 0.001]})\n"
+        "assert matplotlib.is_interactive()\n"
+    )
+    place = {"MPLBACKEND": "module://shown", "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    subprocess.run([sys.executable, "-c", program], env=os.environ | place, check=True)
+
+
+def test_bad_input_is_named(runs, tmp_path):
+    (system, run), _ = runs
+    batch = jax.tree.map(lambda x: x[None], run)
+    for call, message in (
+        (lambda: plots.of_bodies("viz.motion", (system,), run), r"motion\(system=\) is a tuple"),
+        (lambda: plots.of_one("viz.energy", run.q), "what lie_jax.simulate returns"),
+        (lambda: viz.energy(system, batch), "batch of trajectories"),
+        (lambda: viz.drift(*runs[1]), "no constraints"),
+        (lambda: viz.paths(runs[1][0], run), "shape"),
+        (lambda: viz.export(tmp_path / "a.html"), "no run"),
+        (lambda: viz.export(tmp_path / "a.html", runs[0], speed=0.0), "positive"),
+        (lambda: viz.export(tmp_path / "no" / "a.html", runs[0]), "cannot be written"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_scene_is_served_until_it_is_interrupted(runs, monkeypatch, capsys):
+    pages = []
+
+    def interrupted(seconds):
+        address = re.search(r"http://[\w.:]+", capsys.readouterr().out)[0]
+        with urllib.request.urlopen(address) as page:
+            pages.append(page.read())
+        raise KeyboardInterrupt
+
+    clock = types.SimpleNamespace(monotonic=time.monotonic, sleep=interrupted)
+    monkeypatch.setattr(scene, "time", clock)
+    viz.show(*runs, port=0)
+    assert len(pages) == 1 and b"<html" in pages[0]
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@contextlib.contextmanager
+def _browser(page, folder):
+    """Commands to a page in a browser without a screen, by its debugging protocol."""
+    options = "--headless --no-sandbox --use-angle=swiftshader --enable-unsafe-swiftshader"
+    own = f"--user-data-dir={folder} --remote-debugging-port=0 --window-size=800,600"
+    command = [CHROMIUM, *options.split(), *own.split(), f"file://{page}"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        line = next(line for line in process.stderr if "DevTools listening" in line)
+        port = line.split("127.0.0.1:")[1].split("/")[0]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list") as answer:
+            target = next(t for t in json.load(answer) if t["type"] == "page")
+        with connect(target["webSocketDebuggerUrl"], max_size=None, origin=None) as socket:
+
+            def call(method, **parameters):
+                socket.send(json.dumps({"id": 1, "method": method, "params": parameters}))
+                while "id" not in (answer := json.loads(socket.recv(timeout=60))):
+                    pass
+                return answer["result"]
+
+            yield call
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+        process.stderr.close()
+
+
+def _until(found, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if (value := found()) is not None:
+            return value
+        time.sleep(0.5)
+    raise TimeoutError("the page does not show it")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_exported_page_draws_and_its_slider_moves_a_body(runs, tmp_path):
+    viz.export(tmp_path / "scene.html", *runs)
+    with _browser(tmp_path / "scene.html", tmp_path / "profile") as call:
+
+        def value(expression):
+            answer = call("Runtime.evaluate", expression=expression, returnByValue=True)
+            return answer["result"].get("value")
+
+        def picture():
+            data = base64.b64decode(call("Page.captureScreenshot")["data"])
+            # The scene without the bar of controls.
+            return imread(io.BytesIO(data))[150:540, :, :3]
+
+        def click(x, y):
+            for kind in ("mousePressed", "mouseReleased"):
+                call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            time.sleep(2.0)
+
+        bar = _until(
+            lambda: value(
+                "(() => {const s = document.querySelector('[role=slider]'); if (!s) return null;"
+                "const r = s.parentElement.parentElement.getBoundingClientRect();"
+                "return [r.left, r.width, r.top + r.height / 2];})()"
+            )
+        )
+        left, width, height = bar
+        pause = value(
+            "[...document.querySelectorAll('button')].map(b => b.getBoundingClientRect())"
+            f".filter(r => Math.abs(r.top + r.height / 2 - {height}) < 20)"
+            ".map(r => [r.left + r.width / 2, r.top + r.height / 2])[0]"
+        )
+        _until(lambda: True if np.ptp(picture()) > SHADE else None)
+        click(*pause)
+        places = []
+        for part in (0.1, 0.1, 0.8):
+            click(left + part * width, height)
+            places.append(picture())
+        apart = [np.max(np.abs(a - b), axis=2) > SHADE for a, b in itertools.pairwise(places)]
+        # Bodies cover some thousand points; none moves while the slider does not.
+        assert apart[0].sum() < 100 < 1000 < apart[1].sum()
+        text = (tmp_path / "scene.html").read_text()
+        assert "http://127.0.0.1" not in text
+
+
+def test_the_camera_sees_bodies_that_only_turn():
+    body = lie_jax.Body("body", 12.0, 2.0 * np.eye(3))
+    system, _ = lie_jax.assemble(lie_jax.Mechanism([body]), lie_jax.R3SO3())
+    low, high = scene._extent(system, np.zeros((3, 1, 3)))
+    # A cube of 12 kg and 2 kg m² has edges of 1 m, and corners √3/2 m away.
+    np.testing.assert_allclose(high, np.full(3, 0.75**0.5))
+    np.testing.assert_allclose(low, -high)
