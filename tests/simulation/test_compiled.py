@@ -1,4 +1,4 @@
-"""What the compiler makes of runs: one function for a time loop, and nothing twice."""
+"""A time loop compiles to one function, and no program compiles twice."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 import lie_jax
 from models import heavy_top
-from tests.integrators.test_integrators import OSCILLATOR, OSCILLATOR_START, Oscillator
+from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 MARK = "xla_cpu_small_call"
 RUNS = {
@@ -40,7 +40,7 @@ _WITH_THE_FLAG = f"""
 import jax.numpy as jnp
 import lie_jax
 lie_jax.configure()
-from tests import test_compiled
+from tests.simulation import test_compiled
 for name in test_compiled.RUNS:
     text = test_compiled._compiled(test_compiled._end(name, 10), jnp.asarray(15.0)).as_text()
     print({MARK!r} in text)
@@ -85,7 +85,7 @@ import sys
 import jax.numpy as jnp
 import lie_jax
 lie_jax.configure(fast_loops=False, cache=sys.argv[1])
-from tests import test_compiled
+from tests.simulation import test_compiled
 events = []
 test_compiled.jax.monitoring.register_event_listener(lambda event, **kwargs: events.append(event))
 test_compiled._compiled(test_compiled._end("RKMK4, free", 10), jnp.asarray(15.0))
