@@ -10,13 +10,18 @@ NEWEST = $(firstword $(foreach minor,14 13 12 11,$(foreach python,\
 	python3.$(minor) $(wildcard $(HOME)/.pyenv/versions/3.$(minor).*/bin/python),\
 	$(shell $(python) -c "print('$(python)')" 2>/dev/null))))
 
-.PHONY: demo test smoke test-newest smoke-newest experiments notebooks bench lint docs clean
+.PHONY: demo test test-all smoke test-newest smoke-newest experiments notebooks bench lint docs clean
 
 demo: $(VENV)/.experiments
 	$(BIN)/python -m experiments run demo
 
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest
+
+# All tests: long ones, pages, notebooks, wheel, killed sweeps and the claims of experiments, which
+# run first, compiled as users' programs are.
+test-all: experiments
+	XLA_FLAGS= $(BIN)/python -m pytest -m ''
 
 # What a new release of JAX breaks first.
 smoke: $(VENV)/.ready
@@ -27,7 +32,6 @@ test-newest smoke-newest:
 
 experiments: $(VENV)/.peers notebooks
 	$(BIN)/python -m experiments run all
-	XLA_FLAGS= $(BIN)/python -m pytest -m slow
 
 notebooks: $(VENV)/.notebooks
 	$(BIN)/python -m nbconvert --to notebook --execute --inplace notebooks/*.ipynb

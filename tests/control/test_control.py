@@ -11,46 +11,13 @@ from scipy.optimize import lsq_linear
 
 import lie_jax
 from lie_jax import control, quaternion
-from lie_jax.spaces.base import Rn
+from tests.cart import DT, MIDPOINT, START, STEPS, ZERO, Cart, regulate, settle
 
-DT, STEPS = 0.1, 40
-
-
-class Cart(lie_jax.AbstractSystem):
-    """A mass on a line with a force as input, on a spring."""
-
-    mass: float = 2.0
-    stiffness: float = 0.0
-    cubic: float = 0.0
-
-    @property
-    def space(self):
-        return Rn(1)
-
-    def mass_matrix(self, q):
-        return jnp.full((1, 1), self.mass, q.dtype)
-
-    def force(self, t, q, v, u):
-        spring = self.stiffness * q + self.cubic * q**3
-        return -spring if u is None else u - spring
-
-
-START = lie_jax.State(jnp.asarray([1.0]), jnp.asarray([-0.5]))
-ZERO = jnp.zeros((STEPS, 1))
-MIDPOINT = lie_jax.RKMK("midpoint")
 # The midpoint method is exact for a force that is held: the discrete double integrator.
 A = np.array([[1.0, DT], [0.0, 1.0]])
 B = np.array([[0.5 * DT**2], [DT]]) / 2.0
 Q, R, LAST = np.diag([3.0, 0.5]), np.array([[0.2]]), np.diag([10.0, 4.0])
 X0 = np.array([1.0, -0.5])
-
-
-def regulate(t, q, v, u):
-    return 0.5 * (3.0 * jnp.sum(q**2) + 0.5 * jnp.sum(v**2) + 0.2 * jnp.sum(u**2))
-
-
-def settle(q, v):
-    return 0.5 * (10.0 * jnp.sum(q**2) + 4.0 * jnp.sum(v**2))
 
 
 def effort(t, q, v, u):
@@ -158,7 +125,7 @@ def _cost_of(system, inputs):
     return DT * jnp.sum(each) + settle(run.q[-1], run.v[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_second_derivatives_of_the_steps_make_the_convergence_quadratic():
     """On a stiff spring, from a poor guess; the optimum is one by the gradient of `simulate`."""
     system = Cart(stiffness=jnp.asarray(-3.0), cubic=jnp.asarray(4.0))

@@ -1,4 +1,4 @@
-"""Models whose inputs are for optimal control: what holds them still, and what moves them."""
+"""Models for optimal control rest under holding inputs and move under others."""
 
 import jax
 import jax.numpy as jnp

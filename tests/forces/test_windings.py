@@ -66,7 +66,7 @@ def run(system, integrator, state, steps=STEPS):
 
 
 @pytest.mark.parametrize(
-    "name", ["Minimal", "generalized-α", pytest.param("midpoint", marks=pytest.mark.slow)]
+    "name", ["Minimal", "generalized-α", pytest.param("midpoint", marks=pytest.mark.full)]
 )
 def test_turns_are_counted(name):
     formulation, integrator = RUNS[name]

@@ -1,4 +1,4 @@
-"""Exact values of the accuracy experiment hold, and so does what it says of lie_jax."""
+"""Exact values and conclusions of the accuracy experiment hold."""
 
 import json
 
@@ -79,7 +79,7 @@ def test_a_worse_cell_is_seen():
     assert verdicts([5 * eps, float("inf"), 9 * eps], [6 * eps, 1.0, eps]) == [True, False, False]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_no_library_is_more_accurate(tmp_path):
     accuracy.main(tmp_path)
     precisions = json.loads((tmp_path / "accuracy.json").read_text())["precisions"]

@@ -65,7 +65,7 @@ def test_evidence_can_fail():
     assert not Convergence((1, 2), (1.0, 1.0), (1.0, 0.5), 4).holds()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_all(tmp_path, monkeypatch):
     results = errata.evaluate()
     for rows in results.values():

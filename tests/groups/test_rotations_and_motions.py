@@ -10,7 +10,7 @@ from lie_jax import adjoint, quaternion, rn, se3, so3
 from lie_jax.groups import closed_forms
 from lie_jax.io import conversions
 from tests import golden
-from tests.groups.test_groups import ANGLES, CASES, EPS, ROUNDING_EPS, check, directions, samples
+from tests.groups.samples import ANGLES, CASES, EPS, ROUNDING_EPS, check, directions, samples
 
 ROUNDING = ROUNDING_EPS * EPS
 

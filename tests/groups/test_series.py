@@ -1,3 +1,5 @@
+"""Series of the small-angle coefficients are exact to a few units in the last place."""
+
 from fractions import Fraction
 
 import jax

@@ -1,3 +1,5 @@
+"""Fits have their textbook solutions, standard errors and warnings; the demo fits its recording."""
+
 import re
 
 import equinox as eqx
@@ -12,21 +14,8 @@ import lie_jax
 from experiments import demo
 from lie_jax.identification import transforms
 from models import pinned_body
-from tests.integrators.test_integrators import OSCILLATOR, OSCILLATOR_START
-
-TIME = jnp.linspace(0.0, 1.0, 400)
-
-
-def line(p):
-    return {"line": p["slope"] * TIME + p["offset"]}
-
-
-def noisy_line(sigma, seed=0):
-    noise = np.random.default_rng(seed).normal(size=len(TIME))
-    return {"line": np.asarray(2.0 * TIME + 0.5) + sigma * noise}
-
-
-START = {"slope": 1.0, "offset": 1.0}
+from tests.identification.lines import START, TIME, line, noisy_line
+from tests.systems import OSCILLATOR, OSCILLATOR_START
 
 
 def test_a_straight_line_has_its_textbook_solution():
@@ -273,7 +262,7 @@ def test_the_unseen_part_is_predicted(fitted, recording):
 
 
 @pytest.mark.parametrize(
-    "seed", [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+    "seed", [0, pytest.param(1, marks=pytest.mark.full), pytest.param(2, marks=pytest.mark.full)]
 )
 def test_poor_starts_arrive_at_the_same_optimum(fitted, recording, seed):
     known = jax.tree.map(lambda x: x[:SAMPLES], recording.observations)

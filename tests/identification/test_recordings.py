@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.identification import recordings, transforms
-from tests.identification.test_identify import START, TIME, noisy_line
+from tests.identification.lines import START, TIME, noisy_line
 
 # Two recordings of one line: their own lengths and sampling, the second with noise that grows and
 # two samples missing.

@@ -2,17 +2,12 @@
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
 from models import heavy_top
-
-# Straight lines of the error over the step in double logarithmic scale.
-ORDER_SLACK = 0.05
-# Short enough for the low orders (s).
-DURATION = 0.1
+from tests.runs import ORDER_SLACK, orders, top_errors
 
 # Numbers of steps, each twice the one before, where the error is above rounding.
 METHODS = {
@@ -35,48 +30,28 @@ METHODS = {
 }
 
 
-def _errors(formulation, integrator, counts, duration=DURATION):
-    """Errors of the centre of mass (m) against 20 digits."""
-    system, state = heavy_top.build(formulation, constrained=False)
-
-    @jax.jit
-    def end(n):
-        dt = duration / n
-
-        def step(i, state_and_carry):
-            result = integrator.step(system, i * dt, dt, *state_and_carry, None)
-            return result.state, result.carry
-
-        start = (state, integrator.init(system, jnp.zeros(()), dt, state, None))
-        return heavy_top.center_of_mass(system, jax.lax.fori_loop(0, n, step, start)[0].q)
-
-    reference = np.asarray(heavy_top.REFERENCE[duration])
-    return [float(np.linalg.norm(end(n) - reference)) for n in counts]
-
-
 @pytest.mark.parametrize("name", METHODS)
 def test_observed_order_on_se3(name):
     integrator, n = METHODS[name]
-    errors = _errors(lie_jax.SE3(), integrator, (n, 2 * n))
-    order = np.log2(errors[0] / errors[1])
-    assert abs(order - integrator.order) < ORDER_SLACK, (order, errors)
+    errors = top_errors(lie_jax.SE3(), integrator, (n, 2 * n))
+    assert abs(orders(errors) - integrator.order) < ORDER_SLACK, errors
 
 
 @pytest.mark.parametrize("integrator", [lie_jax.RKMK("rk67"), lie_jax.CommutatorFree(2)])
 def test_methods_keep_their_order_with_the_cayley_chart(integrator):
     n = 200 if integrator.order == 6 else 1000
-    errors = _errors(lie_jax.SE3(chart="cayley"), integrator, (n, 2 * n))
-    assert abs(np.log2(errors[0] / errors[1]) - integrator.order) < ORDER_SLACK, errors
+    errors = top_errors(lie_jax.SE3(chart="cayley"), integrator, (n, 2 * n))
+    assert abs(orders(errors) - integrator.order) < ORDER_SLACK, errors
 
 
 def test_a_tableau_of_ones_own_is_the_method():
     ralston = lie_jax.Tableau(((), (2 / 3,)), (0.25, 0.75), (0.0, 2 / 3), 2)
-    errors = _errors(lie_jax.SE3(), lie_jax.RKMK(ralston), (1000, 2000))
-    assert abs(np.log2(errors[0] / errors[1]) - 2) < ORDER_SLACK, errors
+    errors = top_errors(lie_jax.SE3(), lie_jax.RKMK(ralston), (1000, 2000))
+    assert abs(orders(errors) - 2) < ORDER_SLACK, errors
 
 
 def test_second_order_compositions_are_one_method():
-    ends = [_errors(lie_jax.SE3(), f(2), (100,)) for f in (
+    ends = [top_errors(lie_jax.SE3(), f(2), (100,)) for f in (
         lie_jax.CrouchGrossman, lie_jax.CommutatorFree)]  # fmt: skip
     assert ends[0] == ends[1]
 
@@ -84,7 +59,7 @@ def test_second_order_compositions_are_one_method():
 def test_high_orders_reach_round_off_on_the_heavy_top():
     """At h = 1e-4 s, after 1 s: below 1e-10 m for order 5 and 1e-12 m from order 6 on."""
     for name, bound in (("dopri5", 1e-10), ("rk67", 1e-12), ("rkf78", 1e-12)):
-        assert _errors(lie_jax.R3SO3(), lie_jax.RKMK(name), (10_000,), duration=1.0)[0] < bound
+        assert top_errors(lie_jax.R3SO3(), lie_jax.RKMK(name), (10_000,), duration=1.0)[0] < bound
 
 
 def test_gradients_go_through_compositions():

@@ -180,7 +180,7 @@ def test_iteration_matrix_is_the_jacobian_where_coordinates_leave_rotations():
 SAME_MOTION = 1e-12
 
 
-@pytest.mark.parametrize("index", [3, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("index", [3, pytest.param(2, marks=pytest.mark.full)])
 def test_redundant_constraints_change_nothing_but_the_multipliers(index):
     runs, gradients = [], []
     for hinges in (1, 2):
@@ -285,7 +285,7 @@ def _pendulum(flat, steps, checkpoint=None):
     return jnp.mean(run.q**2) + 1e-2 * jnp.mean(run.v) + 1e-3 * jnp.mean(run.multipliers)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_gradients_over_a_thousand_steps_agree_with_differences():
     """Parameters of body, joint, force and method, and the initial state."""
     start, _ = ravel_pytree([2.0, 0.05, 3.0, 0.2, 2.0, 0.7, 0.5])

@@ -11,28 +11,12 @@ from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import Rn
 from lie_jax.system import AbstractSystem
 from models import heavy_top
-from tests.integrators.test_explicit import ORDER_SLACK
+from tests.runs import ORDER_SLACK, top_states
 
 # Positions are sums of numbers below 2 m, velocities of numbers below 200 m/s.
 POSITION_ROUNDING, VELOCITY_ROUNDING = 1e-14, 1e-12
 # Force of the ground on the top (N) at 0.1 s: an independent solution in extended precision.
 GROUND_FORCE = (-361.0560047871155175, -295.3931730112258751, -212.2671718551192970)
-
-
-def _ends(formulation, integrator, step_counts, duration=0.1):
-    """The system, and its state after the duration in so many steps, by one compiled loop."""
-    system, state = heavy_top.build(formulation, constrained=True)
-
-    @jax.jit
-    def end(n):
-        dt = duration / n
-
-        def step(i, state):
-            return integrator.step(system, i * dt, dt, state, None, None).state
-
-        return jax.lax.fori_loop(0, n, step, state)
-
-    return system, [end(n) for n in step_counts]
 
 
 def _violations(system, q, v):
@@ -55,7 +39,7 @@ def _error(system, q):
 )
 def test_projection_keeps_the_constraints_and_the_order(formulation, integrator):
     errors = []
-    system, ends = _ends(formulation, integrator, (500, 1000))
+    system, ends = top_states(formulation, integrator, (500, 1000), 0.1, constrained=True)
     for end in ends:
         errors.append(_error(system, end.q))
         position, velocity = _violations(system, end.q, end.v)

@@ -1,5 +1,4 @@
-import functools
-import re
+"""Integrators have their orders and follow references of other codes."""
 
 import jax
 import jax.numpy as jnp
@@ -9,63 +8,34 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.integrators.tableaux import TABLEAUX
-from lie_jax.numerics import dense, newton
-from lie_jax.spaces.base import Rn
 from models import heavy_top
 from tests import golden, mechanisms
+from tests.runs import ORDER_SLACK, orders, top_centers, top_errors
+from tests.systems import OSCILLATOR, OSCILLATOR_START
 
-# What "observed order" may be off ([S3] Fig. 3 shows straight lines; h is small enough here).
-ORDER_SLACK = 0.05
 # Two ways to store one motion differ by rounding over 10 000 and more steps.
 STORAGE_AGREEMENT = 1e-11
 REFERENCE = np.asarray(heavy_top.REFERENCE[1.0])
 
 
-def _ends(formulation, integrator, counts, constrained=False):
-    """Centres of mass after 1 s in so many steps; one compilation serves all numbers of steps."""
-    system, state = heavy_top.build(formulation, constrained=constrained)
-
-    @jax.jit
-    def end(n):
-        dt = 1.0 / n
-
-        def step(i, loop):
-            state, carry, converged = loop
-            result = integrator.step(system, i * dt, dt, state, carry, None)
-            return result.state, result.carry, converged & result.converged
-
-        start = (state, integrator.init(system, jnp.zeros(()), dt, state, None), jnp.ones((), bool))
-        last, _, converged = jax.lax.fori_loop(0, n, step, start)
-        return heavy_top.center_of_mass(system, last.q), converged
-
-    ends, converged = zip(*(end(n) for n in counts), strict=True)
-    assert all(converged)
-    return np.asarray(ends)
-
-
-def _orders(ends):
-    errors = [np.linalg.norm(end - REFERENCE) for end in ends]
-    return errors, np.log2(np.asarray(errors[:-1]) / np.asarray(errors[1:]))
-
-
 def test_rkmk4_on_the_heavy_top_has_order_four():
-    ends = _ends(lie_jax.R3SO3(), lie_jax.RKMK("rk4"), (10_000, 20_000, 40_000))
-    errors, orders = _orders(ends)
+    errors = top_errors(lie_jax.R3SO3(), lie_jax.RKMK("rk4"), (10_000, 20_000, 40_000), 1.0)
     # The C++ code behind [S3] has 1.7e-8 with the same method and step.
     assert errors[0] < 3e-8
-    assert np.all(np.abs(orders - 4.0) < ORDER_SLACK), orders
+    assert np.all(np.abs(orders(errors) - 4.0) < ORDER_SLACK), errors
 
 
 @pytest.mark.parametrize("constrained", [False, True])
 def test_generalized_alpha_has_order_two_in_both_storages(constrained):
     def ends(coordinates, counts):
         formulation = lie_jax.R3SO3(coordinates=coordinates)
-        return _ends(formulation, lie_jax.GeneralizedAlpha(rho_inf=0.9), counts, constrained)
+        integrator = lie_jax.GeneralizedAlpha(rho_inf=0.9)
+        return top_centers(formulation, integrator, counts, 1.0, constrained)
 
     counts = (4_000, 8_000, 16_000, 32_000)
     stored = ends("quaternion", counts)
-    _, orders = _orders(stored)
-    assert np.all(np.abs(orders - 2.0) < ORDER_SLACK), orders
+    errors = np.linalg.norm(stored - REFERENCE, axis=1)
+    assert np.all(np.abs(orders(errors) - 2.0) < ORDER_SLACK), errors
     # The other storage follows so closely that it has the same order; the experiment `heavy_top`
     # runs it at all sizes.
     others = ends("rotation_vector", (counts[0], counts[-1]))
@@ -96,27 +66,6 @@ def test_other_transition_maps_follow_the_reference(formulation):
     assert np.linalg.norm(end - reference) < 1e-7
     end = _shorter_top(formulation, lie_jax.GeneralizedAlpha(0.9), True)
     assert np.linalg.norm(end - reference) < 1e-3
-
-
-class Oscillator(lie_jax.AbstractSystem):
-    """Two masses on springs with damping and an input: x'' = -K x - c x' + sin t + u."""
-
-    stiffness: jax.Array
-
-    @property
-    def space(self):
-        return Rn(2)
-
-    def mass_matrix(self, q):
-        return jnp.diag(jnp.asarray([2.0, 3.0], q.dtype))
-
-    def force(self, t, q, v, u=None):
-        pushed = jnp.sin(t) * jnp.ones(2, q.dtype)
-        return -self.stiffness @ q - 0.1 * v + pushed + (0.0 if u is None else u)
-
-
-OSCILLATOR = Oscillator(jnp.asarray([[5.0, -2.0], [-2.0, 4.0]]))
-OSCILLATOR_START = lie_jax.State(jnp.asarray([1.0, -0.5]), jnp.asarray([0.3, 0.7]))
 
 
 @pytest.mark.parametrize("name", ["rk3", "dopri5"])
@@ -223,93 +172,3 @@ def test_multipliers_are_the_reaction_force():
     )
     # The multipliers pull at the ground: the opposite acts on the top. First order at least.
     assert_allclose(-trajectory.multipliers[-1], expected, rtol=1e-3)
-
-
-def test_linear_solve_against_lapack():
-    rng = np.random.default_rng(0)
-    for n in (1, 3, 9, 18, 19):
-        # A zero on the diagonal needs pivoting.
-        a = rng.normal(size=(n, n)) - (np.eye(n) if n > 1 else 0)
-        a[0, 0] = 0.0 if n > 1 else 2.0
-        b = rng.normal(size=n)
-        got = jax.jit(dense.solve)(jnp.asarray(a), jnp.asarray(b))
-        assert_allclose(got, np.linalg.solve(a, b), rtol=1e-9)
-
-
-def test_batches_of_large_systems_are_solved_one_by_one():
-    """Two batched factorisations at a time can leave XLA's threads waiting for each other."""
-    rng = np.random.default_rng(2)
-    a = jnp.asarray(rng.normal(size=(2, 3, 20, 20)))
-    b = jnp.asarray(rng.normal(size=(3, 20)))
-    both = jax.vmap(jax.vmap(dense.solve), (0, None))
-    assert_allclose(
-        jax.jit(both)(a, b), jnp.linalg.solve(a, b[None, :, :, None])[..., 0], rtol=1e-9
-    )
-    compiled = jax.jit(both).lower(a, b).compile().as_text()
-    calls = [line for line in compiled.splitlines() if "getrf" in line and "custom-call" in line]
-    assert calls
-    for call in calls:
-        assert re.search(r"f64\[(1,)*20,20\]", call), call
-
-
-def test_linear_solve_has_all_derivatives():
-    rng = np.random.default_rng(1)
-    a = jnp.asarray(rng.normal(size=(5, 5)) + 3 * np.eye(5))
-    b = jnp.asarray(rng.normal(size=5))
-
-    def ours(a, b):
-        return jnp.sum(dense.solve(a, b) ** 3)
-
-    def oracle(a, b):
-        return jnp.sum(jnp.linalg.solve(a, b) ** 3)
-
-    @jax.jit
-    def derivatives(a, b):
-        return [
-            [derivative(function, argument)(a, b) for function in (ours, oracle)]
-            for derivative in (jax.grad, jax.jacfwd, jax.hessian)
-            for argument in (0, 1)
-        ]
-
-    for got, expected in derivatives(a, b):
-        assert_allclose(got, expected, atol=1e-12)
-
-
-def test_root_has_exact_derivatives_of_every_order():
-    """x³ = p: derivatives of the cube root, in all modes, though the guess is fixed."""
-
-    def residual(x, p):
-        return x**3 - p
-
-    def linearize(x, p):
-        return residual(x, p), jnp.diag(3 * x**2)
-
-    def small(correction, value, x, p):
-        return jnp.max(jnp.abs(correction)) < 1e-9
-
-    def cube_root(p):
-        search = functools.partial(newton.full, linearize, small)
-        return newton.root(search, residual, linearize, jnp.asarray([1.5]), None, p[None]).y[0]
-
-    orders = {
-        1: [jax.grad, jax.jacfwd],
-        2: [
-            lambda f, outer=outer, inner=inner: outer(inner(f))
-            for outer in (jax.jacfwd, jax.jacrev)
-            for inner in (jax.jacfwd, jax.jacrev)
-        ],
-        3: [lambda f: jax.grad(jax.grad(jax.grad(f)))],
-    }
-
-    @jax.jit
-    def derivatives(p):
-        return {k: [mode(cube_root)(p) for mode in modes] for k, modes in orders.items()}
-
-    p = jnp.asarray(2.0)
-    assert_allclose(cube_root(p), 2.0 ** (1 / 3), rtol=1e-15)
-    first, second = 2.0 ** (-2 / 3) / 3, -(2.0 ** (-5 / 3)) * 2 / 9
-    third = 2.0 ** (-8 / 3) * 10 / 27
-    got = derivatives(p)
-    assert_allclose(got[1], [first] * 2, rtol=1e-14)
-    assert_allclose(got[2], [second] * 4, rtol=1e-14)
-    assert_allclose(got[3], [third], rtol=1e-13)

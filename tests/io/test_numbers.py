@@ -1,4 +1,4 @@
-"""What stands for numbers, of Python, NumPy and JAX, where numbers are meant; nothing else."""
+"""Numbers of Python, NumPy and JAX are accepted, and all other values refused by name."""
 
 import dataclasses
 import os
@@ -16,7 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import lie_jax
 from lie_jax.mechanics.joints.base import as_direction
 from lie_jax.system import accelerations_and_multipliers
-from tests.package.test_bad_input import check_message
+from tests.messages import check_message
 
 EYE, X, Y = np.eye(3), (1, 0, 0), (0, 1, 0)
 _ENDS = {"parent": "a", "child": "b"}
@@ -78,7 +78,7 @@ def refuse_all() -> int:
 
 def test_what_is_no_number_is_refused_by_element_and_field():
     # In the tests the type checker would complain first.
-    program = "from tests.io.test_numbers import refuse_all; print('refused', refuse_all())"
+    program = f"from {__name__} import refuse_all; print('refused', refuse_all())"
     environment = os.environ | {"JAX_ENABLE_X64": "1"}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, env=environment

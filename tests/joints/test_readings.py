@@ -1,4 +1,4 @@
-"""What is read from trajectories: joint coordinates and reaction forces."""
+"""Readings of trajectories: joint coordinates and reaction forces."""
 
 import jax
 import jax.numpy as jnp

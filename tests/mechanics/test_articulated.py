@@ -53,7 +53,7 @@ def test_coordinates_are_ordered_as_documented(forest):
 
 
 @pytest.mark.parametrize(
-    "joints", ["forest", pytest.param("joints of several numbers", marks=pytest.mark.slow)]
+    "joints", ["forest", pytest.param("joints of several numbers", marks=pytest.mark.full)]
 )
 def test_forest_moves_as_in_maximal_coordinates(forest, joints):
     """Mass matrix and force are those of free bodies, seen through the joints; so is the motion."""

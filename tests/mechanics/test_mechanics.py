@@ -1,3 +1,5 @@
+"""Equations of motion of free and joined bodies agree with derivatives and other codes."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -112,7 +112,7 @@ def test_the_slider_crank_moves_as_its_energy_says():
 CRANK_ERROR = 1e-8
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_slider_crank_over_the_time_of_the_paper():
     @jax.jit
     @jax.vmap
@@ -274,7 +274,7 @@ def test_puma():
     assert np.all(_puma_errors("rk4", 1) < [PUMA_ERROR, PUMA_RATE_ERROR])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_puma_over_the_time_of_the_paper():
     # Order 6 errs by 1e-14 rad and 3e-11 rad/s, at half the step by 2e-15 rad and 4e-13 rad/s.
     assert np.all(_puma_errors("rk67", 10) < [1e-13, 1e-10])

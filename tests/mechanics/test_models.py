@@ -1,3 +1,5 @@
+"""Models of tops, pendulums, rotor and chain have their invariants and observed points."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +27,7 @@ PARAMETERS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_both_models_of_the_pinned_body_move_alike():
     """With a joint, in two formulations, and with equations about the fixed point."""
     ends = []
@@ -121,7 +123,7 @@ def test_rotor():
     assert _rotor_error(0.1) < TRUTH
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_rotor_over_the_time_of_the_paper():
     assert _rotor_error(4.0) < TRUTH
 

@@ -1,4 +1,4 @@
-"""Laws of mechanics for random mechanisms: what is compared is never the package's own value.
+"""Random mechanisms obey laws of mechanics that are written in NumPy.
 
 Each test prints the seed of its structure; `random_mechanisms.structure(seed)` builds it again.
 """
@@ -12,20 +12,14 @@ import numpy as np
 import pytest
 
 import lie_jax
-from lie_jax.simulation import checks
 from lie_jax.system import accelerations_and_multipliers
 from tests.mechanics import random_mechanisms
-from tests.mechanics.random_mechanisms import Drawn, Size, motion
+from tests.mechanics.random_parts import Drawn, Size, motion, rotation
+from tests.mechanics.random_ways import NUMBERS, ROUNDING, close, partner
 
-# Structures, and sets of numbers for each of them, which share the compiled program. The first ones
-# have all joints, forces and formulations between them.
+# Number of structures. The first ones have all joints, forces and formulations between them.
+MANY = 80
 FIRST = (3, 11, 15, 25, 43, 52, 68, 73)
-MANY, NUMBERS = 80, 5
-# Structures of which whole runs and derivatives are compared.
-RUNS = 26
-# Rounding, in parts of the sum of the absolute values that cancel, times what the solution of the
-# equations of motion amplifies it by: mechanisms next to a singular position are not sorted out.
-ROUNDING = 1e-9
 # The same of second derivatives of constraints, made of first ones of rounded poses.
 DRIFT = 1e-9
 
@@ -103,11 +97,6 @@ def _hybrid(drawn: Drawn, flat):
     own = flat.copy()
     own[:, 3:] = np.einsum("nji,nj->ni", drawn.rotations[:-1], flat[:, 3:])
     return own[drawn.order].reshape(-1)
-
-
-def close(what, got, expected, scale, bound=ROUNDING):
-    off = np.max(np.abs(np.asarray(got) - np.asarray(expected)), initial=0.0)
-    assert off <= bound * scale, f"{what}: off by {off:.3g} at a scale of {scale:.3g}"
 
 
 def dimensionless(twists, size: Size, order, times=1):
@@ -225,26 +214,11 @@ def check_same(drawn: Drawn, own: Found, other: Drawn, theirs: Found, what: str)
         close(f"{what}, {name}", mine, his, 1.0 + np.max(np.abs(mine)), 1e2 * ROUNDING)
 
 
-def partner(structure):
-    """Another way to write the same equations."""
-    ways = [
-        lie_jax.SE3(),
-        lie_jax.TaitBryan(),
-        lie_jax.UnifiedVelocity(),
-        lie_jax.EulerParameters(),
-        lie_jax.R3SO3("rotation_vector"),
-        lie_jax.SE3("rotation_vector"),
-    ]
-    if structure.is_tree and structure.joints and structure.seed % 3 < 2:
-        return lie_jax.Minimal()
-    return ways[structure.seed % len(ways)]
-
-
 def check_structure(seed):
     structure = random_mechanisms.structure(seed)
     rng = np.random.default_rng([seed, 3])
     print(f"structure {seed}: {structure}")
-    turn = random_mechanisms.rotation(rng)
+    turn = rotation(rng)
     drawn = [random_mechanisms.draw(structure, k) for k in range(NUMBERS)]
     other_size = Size(*10.0 ** rng.uniform(-2.0, 2.0, 3))
     isotropic = not any(f.kind is lie_jax.CartesianSpringDamper for f in structure.forces)
@@ -272,182 +246,12 @@ def check_structure(seed):
             check_energy(two, got)
 
 
-# Steps of the coarsest of three runs, which halve the step, and what they last in units of time.
-STEPS, DURATION = 8, 0.1
-# What is left of an error that halving a step should divide by 2 to the power of the order: twice
-# as much, for steps of this length are not small for every mechanism.
-ORDER_SLACK = 3.0
-# Rounding of forty steps, in the units of the mechanism.
-RUN_ROUNDING = 1e-9
-
-LIE_WAYS = (
-    (lie_jax.R3SO3(), lie_jax.CommutatorFree(4), 4),
-    (lie_jax.SE3(), lie_jax.CrouchGrossman(4), 4),
-    (lie_jax.R3SO3(chart="cayley"), lie_jax.RKMK("rk4"), 4),
-    (lie_jax.SE3(chart="cayley"), lie_jax.RKMK("rk3"), 3),
-    (lie_jax.UnifiedVelocity(), lie_jax.RKMK("rk4"), 4),
-    (lie_jax.SE3("rotation_vector"), lie_jax.RKMK("dopri5"), 5),
-    (lie_jax.TaitBryan(), lie_jax.RungeKutta("rk4"), 4),
-    (lie_jax.EulerParameters(), lie_jax.RungeKutta("rk4"), 4),
-    (lie_jax.R3SO3(), lie_jax.GeneralizedAlpha(0.6), 2),
-    (lie_jax.SE3(chart="cayley"), lie_jax.GeneralizedAlpha(0.6, index=2), 2),
-    (lie_jax.UnifiedVelocity(), lie_jax.GeneralizedAlpha(0.6), 2),
-    (lie_jax.EulerParameters(), lie_jax.GeneralizedAlpha(0.6), 2),
-    (lie_jax.TaitBryan(), lie_jax.GeneralizedAlpha(0.6, newton="modified"), 2),
-)
-JOINT_WAYS = (
-    (lie_jax.Minimal(), lie_jax.CommutatorFree(4), 4),
-    (lie_jax.Minimal(), lie_jax.RKMK("rk4"), 4),
-    (lie_jax.Minimal(), lie_jax.ImplicitRKMK("gauss4"), 4),
-    (lie_jax.Minimal(), lie_jax.GeneralizedAlpha(0.9), 2),
-)
-FREE_WAYS = (
-    (lie_jax.R3SO3(), lie_jax.ImplicitRKMK("gauss6"), 6),
-    (lie_jax.SE3(chart="cayley"), lie_jax.ImplicitRKMK("gauss4"), 4),
-)
-
-
-class Run(NamedTuple):
-    """The end of a run: poses and energy (J); energy at its start, steps and how it ended."""
-
-    rotations: Any
-    positions: Any
-    energy: Any
-    start: Any
-    completed: Any
-
-
-@eqx.filter_jit
-def runs(system, integrator, state, dts, inputs) -> Run:
-    """To one time with each of three step sizes, of which the last one is STEPS * 4 times taken."""
-    steps = 4 * STEPS
-
-    def run(dt, last):
-        trajectory = lie_jax.simulate(
-            system, integrator, state, dt=dt, steps=steps, inputs=inputs, throw=False
-        )
-
-        def energy(k):
-            q, v = trajectory.q[k], trajectory.v[k]
-            return system.kinetic_energy(q, v) + system.potential_energy(q)
-
-        poses = system.poses(trajectory.q[last])
-        return Run(*poses, energy(last), energy(0), trajectory.stats.completed_steps)
-
-    return jax.vmap(run)(dts, jnp.asarray([STEPS, 2 * STEPS, 4 * STEPS]))
-
-
-def way_of(structure):
-    """A formulation, an integrator and its order."""
-    if structure.is_tree and structure.joints and structure.seed % 3 == 0:
-        return JOINT_WAYS[structure.seed // 3 % len(JOINT_WAYS)]
-    if not structure.joints and structure.seed % 2:
-        return FREE_WAYS[structure.seed // 2 % len(FREE_WAYS)]
-    return LIE_WAYS[structure.seed % len(LIE_WAYS)]
-
-
-def three_runs(drawn: Drawn, formulation, integrator) -> tuple[np.ndarray, np.ndarray]:
-    """Poses (3, n, 4, 3) without dimension, bodies by number, and relative errors in energy."""
-    system, state = lie_jax.assemble(drawn.mechanism, formulation)
-    length, mass, time = drawn.size
-    inputs = np.broadcast_to(drawn.inputs, (4 * STEPS, 4))
-    dts = np.asarray([1.0, 0.5, 0.25]) * DURATION * time / STEPS
-    options = checks.Options(4 * STEPS, inputs, 1, None, False, None, "stored")
-    checks.check(system, integrator, state, dts[0], options)
-    run = jax.tree.map(np.asarray, runs(system, integrator, state, dts, inputs))
-    assert np.all(run.completed >= STEPS * np.asarray([1, 2, 4])), f"stopped: {run.completed}"
-    places = (run.positions - drawn.positions[drawn.order]) / length
-    poses = np.concatenate([run.rotations, places[:, :, None, :]], axis=2)
-    unit = mass * length**2 / time**2
-    return poses[:, np.argsort(drawn.order)], (run.energy - run.start) / unit
-
-
-def check_runs(seed):
-    """One motion whatever the way to compute it; energy without friction; errors fall by order."""
-    structure = random_mechanisms.structure(seed)
-    if seed % 2:
-        structure = structure.conservative()
-    drawn = random_mechanisms.draw(structure, seed % NUMBERS)
-    formulation, integrator, order = way_of(structure)
-    print(f"structure {seed}: {structure}, {formulation}, {integrator}")
-    poses, energy = three_runs(drawn, formulation, integrator)
-    reference, of_reference = three_runs(drawn, lie_jax.R3SO3(), lie_jax.RKMK("rk4"))
-
-    def falling(what, poses, order):
-        first, second = (np.max(np.abs(poses[k + 1] - poses[k])) for k in range(2))
-        least = ORDER_SLACK * 0.5**order * first + RUN_ROUNDING
-        assert second <= least, f"{what} falls from {first:.3g} to {second:.3g}"
-        return second
-
-    error = falling("error", poses, order) + falling("error of reference", reference, 4)
-    off = np.max(np.abs(poses[-1] - reference[-1]))
-    assert off <= 2.0 * error + RUN_ROUNDING, f"motions are {off:.3g} apart, errors are {error:.3g}"
-    if not structure.damped and not structure.rheonomic:
-        for e, p, name in ((energy, order, "energy"), (of_reference, 4, "energy of reference")):
-            least = ORDER_SLACK * 0.5**p * np.max(np.abs(e[:2])) + 100 * RUN_ROUNDING
-            assert abs(e[2]) <= least, f"error of {name} {e}"
-
-
-def check_derivatives(seed):
-    """Forward mode, reverse mode and differences of accelerations by parameters; vmap and loop."""
-    structure = random_mechanisms.structure(seed)
-    drawn = random_mechanisms.draw(structure, 0, size=Size())
-    formulation = partner(structure) if seed % 2 else lie_jax.R3SO3()
-    print(f"structure {seed}: {structure}, {formulation}")
-    rng = np.random.default_rng([seed, 4])
-    system, state = lie_jax.assemble(drawn.mechanism, formulation)
-    parts = system.bodies, system.forces, system.gravity
-    parameters, rest = eqx.partition(parts, eqx.is_inexact_array)
-    directions = jax.tree.map(lambda x: np.asarray(rng.normal()), parameters)
-    weights = rng.normal(size=(structure.bodies, 6))
-
-    @eqx.filter_jit
-    def value(x, system, parameters, state):
-        changed = jax.tree.map(lambda p, d: p * (1.0 + x * d), parameters, directions)
-        own = eqx.tree_at(
-            lambda s: (s.bodies, s.forces, s.gravity), system, eqx.combine(changed, rest)
-        )
-        q, v = state.q, state.v
-        acceleration = own.acceleration(0.0, q, v, jnp.asarray(drawn.inputs))
-        rates = (own.space.lift(q, v), acceleration)
-        return jnp.sum(weights * jax.jvp(own.twists, (q, v), rates)[1])
-
-    @eqx.filter_jit
-    def derivatives(x, *rest):
-        forward = jax.jvp(lambda x: value(x, *rest), (x,), (jnp.ones(()),))
-        return *forward, jax.grad(value)(x, *rest)
-
-    args = system, parameters, state
-    one, forward, reverse = (float(x) for x in derivatives(jnp.zeros(()), *args))
-    step = 1e-3
-    places = np.asarray([0.0, step, -step, 2 * step, -2 * step])
-    batch = np.asarray(eqx.filter_vmap(value, in_axes=(0, None, None, None))(places, *args))
-    difference = (8.0 * (batch[1] - batch[2]) - (batch[3] - batch[4])) / (12.0 * step)
-    scale = 1.0 + abs(one) + abs(forward) + np.max(np.abs(batch))
-    close("vmap", one, batch[0], scale)
-    close("reverse mode", reverse, forward, scale)
-    # The fourth power of the step is 1e-12, times how unlike a parabola the value is.
-    close("differences", difference, forward, scale, 1e-6)
-
-
 @pytest.mark.parametrize("seed", FIRST)
 def test_laws_at_an_instant(seed):
     check_structure(seed)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("seed", sorted({*range(MANY)} - {*FIRST}))
 def test_laws_of_many_mechanisms(seed):
     check_structure(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(RUNS))
-def test_runs(seed):
-    check_runs(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(RUNS))
-def test_derivatives(seed):
-    check_derivatives(seed)

@@ -1,4 +1,4 @@
-"""What reverse mode keeps changes memory and cost, never a derivative."""
+"""Derivatives do not depend on the checkpoints of reverse mode."""
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import lie_jax
 from lie_jax.numerics import checkpointing
 from lie_jax.numerics.checkpointing import Blocks
-from tests.integrators.test_integrators import OSCILLATOR_START, Oscillator
-from tests.package.test_bad_input import check_message
+from tests.messages import check_message
+from tests.systems import OSCILLATOR_START, Oscillator
 
 # The same operations in another order of summation.
 AGREEMENT = 1e-12
@@ -39,7 +39,7 @@ def _gradients(*variants):
 
 @pytest.mark.parametrize(
     "save_every",
-    [pytest.param(1, marks=pytest.mark.slow), 4, pytest.param(23, marks=pytest.mark.slow)],
+    [pytest.param(1, marks=pytest.mark.full), 4, pytest.param(23, marks=pytest.mark.full)],
 )
 def test_gradients_do_not_depend_on_the_adjoint(save_every):
     """In bases that do not divide the number of steps, with steps after the last saved instant."""

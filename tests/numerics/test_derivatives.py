@@ -1,4 +1,4 @@
-"""Values with the derivatives of something else."""
+"""Custom derivative rules: values differentiated as if they were something else."""
 
 import jax
 import jax.numpy as jnp

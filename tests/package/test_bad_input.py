@@ -16,33 +16,24 @@ from lie_jax.identification import transforms
 from lie_jax.numerics import memory
 from lie_jax.spaces.base import Power
 from models import heavy_top, pinned_body
+from tests.messages import EYE, body, check_message, simulate
 
-EYE = np.eye(3)
 _PRODUCT = product.direct_product((lie_jax.so3, 3), (lie_jax.rn, 3))
-
-
-def _body(name="b", mass=1.0, inertia=EYE, **others):
-    return lie_jax.Body(name, mass, inertia, **others)
 
 
 def _top(constrained=True, **others):
     return heavy_top.build(constrained=constrained, **others)
 
 
-def _simulate(system, state, integrator=None, **others):
-    options = {"dt": 1e-3, "steps": 10} | others
-    return lie_jax.simulate(system, integrator or lie_jax.GeneralizedAlpha(), state, **options)
-
-
 def _adaptive(**options):
     adaptive = {"adaptive": lie_jax.Adaptive(end=1.0)} | options
-    return _simulate(*_top(False), lie_jax.RKMK("dopri5"), **adaptive)
+    return simulate(*_top(False), lie_jax.RKMK("dopri5"), **adaptive)
 
 
 def _off(field, change, constrained=True):
     system, state = heavy_top.build(constrained=constrained)
     changed = {"q": state.q, "v": state.v} | {field: getattr(state, field) + jnp.asarray(change)}
-    return _simulate(system, lie_jax.State(**changed))
+    return simulate(system, lie_jax.State(**changed))
 
 
 def _unreachable():
@@ -51,12 +42,12 @@ def _unreachable():
         lie_jax.SphericalJoint("ground", "b"),
         lie_jax.SphericalJoint("ground", "b", (2.0, 0.0, 0.0), (1.0, 0.0, 0.0)),
     ]
-    return lie_jax.assemble(lie_jax.Mechanism([_body()], joints), lie_jax.R3SO3())
+    return lie_jax.assemble(lie_jax.Mechanism([body()], joints), lie_jax.R3SO3())
 
 
 def _pendulum():
     joints = [lie_jax.RevoluteJoint("ground", "b", (0.0, 1.0, 0.0))]
-    return lie_jax.assemble(lie_jax.Mechanism([_body()], joints), lie_jax.Minimal())[0]
+    return lie_jax.assemble(lie_jax.Mechanism([body()], joints), lie_jax.Minimal())[0]
 
 
 TEN = jnp.ones(10)
@@ -100,30 +91,30 @@ CASES = {
         "at least 1"),
     "order": (lambda: lie_jax.CrouchGrossman(5), "CrouchGrossman(order=) is 5", "2, 3, 4"),
     "implicit method and constraints": (
-        lambda: _simulate(*_top(), integrator=lie_jax.ImplicitRKMK()), "ImplicitRKMK",
+        lambda: simulate(*_top(), integrator=lie_jax.ImplicitRKMK()), "ImplicitRKMK",
         "3 constraints", "GeneralizedAlpha"),
     "implicit method": (lambda: lie_jax.ImplicitRKMK("rk4"), "'rk4'", "'gauss4'"),
     "kind of Jacobian": (
         lambda: lie_jax.ImplicitRKMK(jacobian="exact"), "'exact'", "'autodiff', 'analytic'"),
     "composition with a Cayley chart": (
-        lambda: _simulate(
+        lambda: simulate(
             *_top(formulation=lie_jax.SE3(chart="cayley"), constrained=False),
             integrator=lie_jax.CommutatorFree(3)),
         "CommutatorFree(3)", "'exp'", "lie_jax.RKMK"),
     "rho_inf": (lambda: lie_jax.GeneralizedAlpha(1.5), "1.5", "between 0", "and 1"),
-    "dt": (lambda: _simulate(*_top(), dt=-0.1), "dt", "-0.1", "positive", "(s)"),
-    "steps": (lambda: _simulate(*_top(), steps=0), "steps", "0", "at least 1"),
-    "save_every": (lambda: _simulate(*_top(), save_every=11), "11", "steps=10", "at most"),
-    "checkpoint": (lambda: _simulate(*_top(), checkpoint=-1), "checkpoint", "-1"),
-    "inputs": (lambda: _simulate(*_top(), inputs=jnp.ones((9, 1))), "(9, 1)", "(10, nu)"),
+    "dt": (lambda: simulate(*_top(), dt=-0.1), "dt", "-0.1", "positive", "(s)"),
+    "steps": (lambda: simulate(*_top(), steps=0), "steps", "0", "at least 1"),
+    "save_every": (lambda: simulate(*_top(), save_every=11), "11", "steps=10", "at most"),
+    "checkpoint": (lambda: simulate(*_top(), checkpoint=-1), "checkpoint", "-1"),
+    "inputs": (lambda: simulate(*_top(), inputs=jnp.ones((9, 1))), "(9, 1)", "(10, nu)"),
     "state shape": (
-        lambda: _simulate(_top()[0], lie_jax.State(jnp.zeros(6), jnp.zeros(6))), "q has shape (6,)",
+        lambda: simulate(_top()[0], lie_jax.State(jnp.zeros(6), jnp.zeros(6))), "q has shape (6,)",
         "(7,)"),
     "state not finite": (lambda: _off("v", [np.nan, 0, 0, 0, 0, 0]), "v is", "finite"),
     "state's quaternion": (
         lambda: _off("q", [0, 0, 0, 0.5, 0, 0, 0]), "body 0", "norm 1.5", "divide it"),
     "rotation vector too long": (
-        lambda: _simulate(
+        lambda: simulate(
             *[f(_top(formulation=lie_jax.R3SO3(coordinates="rotation_vector"))) for f in (
                 lambda pair: pair[0],
                 lambda pair: lie_jax.State(pair[1].q.at[3].set(4.0), pair[1].v))]),
@@ -190,10 +181,10 @@ CASES = {
     "unreachable joints in project": (
         lambda: lie_jax.project(*_unreachable()), "violation", "within reach", "nearly fit"),
     "dtypes": (
-        lambda: _simulate(_top()[0], jax.tree.map(lambda x: x.astype(jnp.float32), _top()[1])),
+        lambda: simulate(_top()[0], jax.tree.map(lambda x: x.astype(jnp.float32), _top()[1])),
         "float32", "float64", "astype"),
     "inputs not finite": (
-        lambda: _simulate(*_top(), inputs=jnp.full((10, 1), jnp.nan)), "nan at index (0, 0)",
+        lambda: simulate(*_top(), inputs=jnp.full((10, 1), jnp.nan)), "nan at index (0, 0)",
         "finite"),
     "too few observations": (
         lambda: _fit(np.zeros(1), lambda p: p * jnp.ones(1)), "1 numbers", "1 unknowns", "more"),
@@ -216,19 +207,19 @@ CASES = {
 # an interpreter without it.
 WRONG_TYPES = {
     "an array for a state": (
-        lambda: _simulate(_top()[0], _top()[1].q), "simulate(state=)", "State(q, v)", "assemble"),
-    "one body instead of a list": (lambda: lie_jax.Mechanism(_body()), "Body", "in a list"),
+        lambda: simulate(_top()[0], _top()[1].q), "simulate(state=)", "State(q, v)", "assemble"),
+    "one body instead of a list": (lambda: lie_jax.Mechanism(body()), "Body", "in a list"),
     "system and state in one": (
-        lambda: _simulate(_top(), _top()[1]), "tuple", "unpack"),
-    "dt shape": (lambda: _simulate(*_top(), dt=jnp.ones(2)), "dt", "one number"),
-    "dt is None": (lambda: _simulate(*_top(), dt=None), "simulate(dt=) is None", "one number (s)"),
-    "dt is complex": (lambda: _simulate(*_top(), dt=1j), "simulate(dt=) is 1j", "one number (s)"),
+        lambda: simulate(_top(), _top()[1]), "tuple", "unpack"),
+    "dt shape": (lambda: simulate(*_top(), dt=jnp.ones(2)), "dt", "one number"),
+    "dt is None": (lambda: simulate(*_top(), dt=None), "simulate(dt=) is None", "one number (s)"),
+    "dt is complex": (lambda: simulate(*_top(), dt=1j), "simulate(dt=) is 1j", "one number (s)"),
     "rho_inf is None": (lambda: lie_jax.GeneralizedAlpha(None), "is None", "one number"),
     "no mechanism": (
         lambda: lie_jax.assemble(None, lie_jax.R3SO3()), "assemble(mechanism=) is a NoneType",
         "lie_jax.Mechanism("),
     "inputs of another kind": (
-        lambda: _simulate(*_top(), inputs=np.ones((10, 1), bool)), "simulate(inputs=)", "bool",
+        lambda: simulate(*_top(), inputs=np.ones((10, 1), bool)), "simulate(inputs=)", "bool",
         "real numbers"),
     "times without end": (
         lambda: lie_jax.Adaptive(times=[0.1, np.inf]), "[0.1, inf]", "must be finite"),
@@ -244,7 +235,7 @@ WRONG_TYPES = {
     "horizons as a number": (lambda: _fit(horizons=5), "horizons=) is 5", "a list of increasing"),
     "prior that is text": (lambda: _fit(prior=("1", 1.0)), "the mean is '1'", "real numbers"),
     "bounds as text": (lambda: transforms.interval("0", 1.0), "interval(lower=)", "'0'"),
-    "dt is text": (lambda: _simulate(*_top(), dt="0.1"), "'0.1'", "one number"),
+    "dt is text": (lambda: simulate(*_top(), dt="0.1"), "'0.1'", "one number"),
     "rho_inf is text": (lambda: lie_jax.GeneralizedAlpha("0.9"), "'0.9'", "one number"),
     "method": (lambda: _fit(method="lm"), "'lm'", "Optax", "optax.adam"),
     "a joint among the bodies": (
@@ -253,8 +244,8 @@ WRONG_TYPES = {
     "times of samples as text": (
         lambda: lie_jax.rows_at("0.1", dt=0.1, steps=3), "rows_at(times=) is '0.1'"),
     "formulation": (
-        lambda: lie_jax.assemble(lie_jax.Mechanism([_body()]), "SE3"), "'SE3'", "lie_jax.R3SO3()"),
-    "steps not integer": (lambda: _simulate(*_top(), steps=1e3), "1000.0", "integer"),
+        lambda: lie_jax.assemble(lie_jax.Mechanism([body()]), "SE3"), "'SE3'", "lie_jax.R3SO3()"),
+    "steps not integer": (lambda: simulate(*_top(), steps=1e3), "1000.0", "integer"),
     "no unit quaternion for SciPy": (
         lambda: lie_jax.interop.to_scipy(jnp.ones((5, 4))), "to_scipy: q", "norm 2", "divide"),
     "no rotation for jaxlie": (
@@ -301,18 +292,18 @@ WRONG_TYPES = {
     "controller": (lambda: lie_jax.Adaptive(end=1.0, controller="pid"), "'pid'", "'integral'"),
     "safety": (lambda: lie_jax.Adaptive(end=1.0, safety=1.5), "safety", "1.5", "below 1"),
     "adaptive without estimate": (
-        lambda: _simulate(*_top(), adaptive=lie_jax.Adaptive(end=1.0)), "GeneralizedAlpha",
+        lambda: simulate(*_top(), adaptive=lie_jax.Adaptive(end=1.0)), "GeneralizedAlpha",
         "no estimate", "lie_jax.RKMK('dopri5')"),
     "adaptive that is none": (lambda: _adaptive(adaptive=1e-8), "1e-08", "lie_jax.Adaptive"),
     "adaptive inputs": (lambda: _adaptive(inputs=np.ones((10, 1))), "inputs", "depend on time"),
     "adaptive with save_every": (lambda: _adaptive(save_every=5), "save_every", "times="),
     "integrator": (
-        lambda: _simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK", "order"),
+        lambda: simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK", "order"),
     "save without a path": (
         lambda: lie_jax.io.save(_top()[1], "top.nc"), "io.save(path=)", "type State", "order"),
     "load without a path": (lambda: lie_jax.io.load(None), "io.load(path=)", "type NoneType"),
     "body in the place of its name": (
-        lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("ground", None)]),
+        lambda: lie_jax.Mechanism([body()], [lie_jax.SphericalJoint("ground", None)]),
         "SphericalJoint('ground', None)", "name of a body", "in quotes"),
     "energies of a whole trajectory": (
         lambda: _pendulum().kinetic_energy(np.zeros((5, 1)), np.zeros((5, 1))),
@@ -325,16 +316,9 @@ WRONG_TYPES = {
         lambda: lie_jax.RevoluteJoint("ground", "b", EYE[2], armature=np.inf), "armature is inf",
         "finite and not negative"),
     "traced steps": (
-        lambda: jax.jit(lambda n: _simulate(*_top(), steps=n).q)(3), "simulate(steps=) is traced",
+        lambda: jax.jit(lambda n: simulate(*_top(), steps=n).q)(3), "simulate(steps=) is traced",
         "static_argnames="),
 }  # fmt: skip
-
-
-def check_message(act, *parts):
-    with pytest.raises(ValueError) as error:
-        act()
-    for part in parts:
-        assert part in str(error.value), str(error.value)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -344,7 +328,7 @@ def test_message(case):
 
 def test_messages_for_wrong_types():
     program = (
-        "from tests.package.test_bad_input import WRONG_TYPES, check_message\n"
+        f"from {__name__} import WRONG_TYPES, check_message\n"
         "for case in WRONG_TYPES.values(): check_message(*case)\n"
         "print('checked', len(WRONG_TYPES))"
     )
@@ -356,7 +340,7 @@ def test_messages_for_wrong_types():
 
 
 def test_traced_values_pass_unchecked():
-    assert jax.jit(lambda m: _body(mass=m).mass)(-1.0) == -1.0
+    assert jax.jit(lambda m: body(mass=m).mass)(-1.0) == -1.0
 
 
 def test_trajectories_beyond_the_memory_are_refused_before_they_run(monkeypatch):

@@ -6,24 +6,24 @@ import pytest
 
 import lie_jax
 from models import chain
-from tests.package.test_bad_input import EYE, _body, _simulate, check_message
+from tests.messages import EYE, check_message, simulate
 
 
 def _tree(joints, **first):
-    bodies = [_body("a", **first), _body("b"), _body("c")]
+    bodies = [body("a", **first), body("b"), body("c")]
     return lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.Minimal())
 
 
 def _off_joint():
     system, state = _tree([_ball("a", "b")])
     # The bases are the bodies a and c.
-    return _simulate(system, lie_jax.State(state.q.at[14].set(1.5), state.v), lie_jax.RKMK())
+    return simulate(system, lie_jax.State(state.q.at[14].set(1.5), state.v), lie_jax.RKMK())
 
 
 def _simulated(joints):
-    bodies = [_body("a"), _body("b")]
+    bodies = [body("a"), body("b")]
     mechanism = lie_jax.Mechanism(bodies, joints)
-    return _simulate(*lie_jax.assemble(mechanism, lie_jax.R3SO3()), lie_jax.GeneralizedAlpha())
+    return simulate(*lie_jax.assemble(mechanism, lie_jax.R3SO3()), lie_jax.GeneralizedAlpha())
 
 
 def _open_loop():
@@ -49,9 +49,9 @@ CASES = {
         "lie_jax.project"),
     "contradictory joints": (
         _contradictory, "position constraints by 1", "RevoluteJoint('a', 'b')", "correct it"),
-    "massless body": (lambda: _body(mass=0.0), "Body('b').mass", "0.0", "positive", "kg"),
-    "mass": (lambda: _body(mass=-2.0), "Body('b').mass", "-2.0", "positive", "kg"),
-    "mass is NaN": (lambda: _body(mass=float("nan")), "mass is nan", "positive", "check sign"),
+    "massless body": (lambda: body(mass=0.0), "Body('b').mass", "0.0", "positive", "kg"),
+    "mass": (lambda: body(mass=-2.0), "Body('b').mass", "-2.0", "positive", "kg"),
+    "mass is NaN": (lambda: body(mass=float("nan")), "mass is nan", "positive", "check sign"),
     "solid of negative size": (
         lambda: lie_jax.solids.sphere(1.0, -0.2), "sphere: radius", "-0.2", "positive", "m"),
     "solid with a flat side": (
@@ -61,37 +61,37 @@ CASES = {
     "solid without axis": (
         lambda: lie_jax.solids.cylinder(1.0, 0.1, 0.2, (0, 0, 0)), "cylinder: axis", "direction",
         "(0, 0, 1)"),
-    "mass has a shape": (lambda: _body(mass=[1.0, 2.0]), "shape (2,)", "one number"),
-    "inertia shape": (lambda: _body(inertia=[1.0, 2.0, 3.0]), "shape (3,)", "(3, 3)"),
+    "mass has a shape": (lambda: body(mass=[1.0, 2.0]), "shape (2,)", "one number"),
+    "inertia shape": (lambda: body(inertia=[1.0, 2.0, 3.0]), "shape (3,)", "(3, 3)"),
     "inertia not symmetric": (
-        lambda: _body(inertia=EYE + np.eye(3, k=1)), "inertia", "symmetric", "above and below"),
+        lambda: body(inertia=EYE + np.eye(3, k=1)), "inertia", "symmetric", "above and below"),
     "inertia not definite": (
-        lambda: _body(inertia=np.diag([1.0, 1.0, -1.0])), "-1.0", "positive definite",
+        lambda: body(inertia=np.diag([1.0, 1.0, -1.0])), "-1.0", "positive definite",
         "small radius", "signs"),
     "triangle inequality": (
-        lambda: _body(inertia=np.diag([1.0, 1.0, 3.0])), "3.0", "triangle inequality",
+        lambda: body(inertia=np.diag([1.0, 1.0, 3.0])), "3.0", "triangle inequality",
         "about the centre of mass"),
     "orientation": (
-        lambda: _body(orientation=[1.0, 1.0, 0.0, 0.0]), "norm 1.41421356", "unit quaternion",
+        lambda: body(orientation=[1.0, 1.0, 0.0, 0.0]), "norm 1.41421356", "unit quaternion",
         "divide it by its norm"),
-    "position": (lambda: _body(position=[1.0, 2.0]), "position has shape (2,)", "(3,)"),
-    "velocity not finite": (lambda: _body(velocity=[0, np.inf, 0]), "velocity", "inf", "finite"),
+    "position": (lambda: body(position=[1.0, 2.0]), "position has shape (2,)", "(3,)"),
+    "velocity not finite": (lambda: body(velocity=[0, np.inf, 0]), "velocity", "inf", "finite"),
     "no such body": (
-        lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("ground", "c")]),
+        lambda: lie_jax.Mechanism([body()], [lie_jax.SphericalJoint("ground", "c")]),
         "SphericalJoint", "'c'", "does not exist", "'b'", "'ground'"),
     "force on no body": (
-        lambda: lie_jax.Mechanism([_body()], forces=[lie_jax.PointForce("x", (0.0, 0.0, 1.0))]),
+        lambda: lie_jax.Mechanism([body()], forces=[lie_jax.PointForce("x", (0.0, 0.0, 1.0))]),
         "PointForce('x')", "the names are 'b', 'ground'", "add the body"),
     "joint with itself": (
-        lambda: lie_jax.Mechanism([_body()], [lie_jax.SphericalJoint("b", "b")]),
+        lambda: lie_jax.Mechanism([body()], [lie_jax.SphericalJoint("b", "b")]),
         "'b' with itself", "two different bodies"),
     "name twice": (
-        lambda: lie_jax.Mechanism([_body(), _body()]), "'b'",
+        lambda: lie_jax.Mechanism([body(), body()]), "'b'",
         "that of another body", "rename it"),
     "name reserved": (
-        lambda: lie_jax.Mechanism([_body("ground")]), "'ground'", "inertial frame", "rename it"),
+        lambda: lie_jax.Mechanism([body("ground")]), "'ground'", "inertial frame", "rename it"),
     "no bodies": (lambda: lie_jax.Mechanism([]), "empty", "at least one Body"),
-    "gravity": (lambda: lie_jax.Mechanism([_body()], gravity=9.81), "gravity", "(3,)"),
+    "gravity": (lambda: lie_jax.Mechanism([body()], gravity=9.81), "gravity", "(3,)"),
     "joint point": (
         lambda: lie_jax.SphericalJoint("a", "b", child_point=[1.0]), "child_point", "(3,)"),
     "zero axis": (
@@ -126,9 +126,9 @@ CASES = {
     "gear without rate": (
         lambda: lie_jax.GearJoint("a", "b", EYE[0], EYE[1], 0), "GearJoint('a', 'b').ratio is 0.0",
         "must not be zero", "number of teeth"),
-    "body without name": (lambda: _body(""), "Body(name=) is ''", "text, not empty"),
+    "body without name": (lambda: body(""), "Body(name=) is ''", "text, not empty"),
     "point mass": (
-        lambda: _body(inertia=np.zeros((3, 3))), "[0.0, 0.0, 0.0]", "positive definite",
+        lambda: body(inertia=np.zeros((3, 3))), "[0.0, 0.0, 0.0]", "positive definite",
         "lie_jax.solids.sphere(mass, radius)"),
     "rolling in joint coordinates": (
         lambda: _tree([lie_jax.RollingDisc("ground", "b", 0.3, EYE[0])]),
@@ -176,7 +176,7 @@ CASES = {
     "rotor with constraints": (
         lambda: lie_jax.assemble(
             lie_jax.Mechanism(
-                [_body("a")], [lie_jax.SphericalJoint("ground", "a", armature=0.1)]),
+                [body("a")], [lie_jax.SphericalJoint("ground", "a", armature=0.1)]),
             lie_jax.R3SO3()),
         "SphericalJoint('ground', 'a') has an armature", "lie_jax.Minimal()"),
     "rotor": (

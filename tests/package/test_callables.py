@@ -1,4 +1,4 @@
-"""What functions of users read: a change is seen or refused, and nothing is compiled in vain."""
+"""Changed values that functions of users read cause a new compilation or an error."""
 
 import collections
 import dataclasses
@@ -22,7 +22,7 @@ import lie_jax
 from lie_jax import control
 from lie_jax.callables import snapshots
 from tests import mechanisms
-from tests.control.test_control import DT, MIDPOINT, START, ZERO, Cart, settle
+from tests.cart import DT, MIDPOINT, START, ZERO, Cart, settle
 
 STEPS, STEP = 2, 0.05
 amplitude = 1.0

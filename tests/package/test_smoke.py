@@ -1,4 +1,4 @@
-"""What a new release of JAX breaks first: batches of maps, gradients through runs, sweeps, a fit.
+"""Batches of maps, gradients through runs, sweeps and a fit: first to break with a new JAX.
 
 `make smoke` runs this on the newest interpreter, with the newest JAX that it can have.
 """

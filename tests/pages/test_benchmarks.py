@@ -1,4 +1,4 @@
-"""What benchmarks compare computes the same motion."""
+"""Benchmarks compare codes that compute the same motion."""
 
 import shutil
 
@@ -8,6 +8,8 @@ import pytest
 import lie_jax
 from benchmarks.peers import c_programs
 from models import heavy_top
+
+pytestmark = pytest.mark.full
 
 DT, STEPS = 1e-4, 1_000
 # Of the same method: rounding over the steps, amplified by the motion.

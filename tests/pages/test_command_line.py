@@ -1,4 +1,4 @@
-"""What `python -m experiments` does, from its words on."""
+"""The command `python -m experiments` runs, compares, animates and names mistakes."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,8 @@ import lie_jax
 from experiments.__main__ import app
 from experiments._command import choices, comparing, simulating
 from models import heavy_top
+
+pytestmark = pytest.mark.full
 
 SHORT = ["--dt", "1e-3", "--t-end", "0.04"]
 

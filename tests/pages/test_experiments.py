@@ -1,7 +1,4 @@
-"""The numbers that `make experiments` has just written hold; run alone, they are made here."""
-
-import json
-from pathlib import Path
+"""Numbers of the experiments support the claims of their pages."""
 
 import numpy as np
 import pytest
@@ -19,19 +16,11 @@ from experiments import (
     unified_velocity,
 )
 from experiments._constrained_groups.cases import CASES
+from tests.results import numbers_of
 
-OUT = Path(__file__).parents[2] / "out"
-
-
-def numbers_of(module, file: str) -> tuple[Path, dict]:
-    folder = OUT / module.__name__.split(".")[-1]
-    if not (folder / file).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        module.main(folder)
-    return folder, json.loads((folder / file).read_text())
+pytestmark = pytest.mark.full
 
 
-@pytest.mark.slow
 def test_demo():
     folder, written = numbers_of(demo, "estimates.json")
     assert written["converged"]
@@ -48,7 +37,6 @@ def test_demo():
         assert (folder / name).stat().st_size > 10_000
 
 
-@pytest.mark.slow
 def test_heavy_top():
     folder, results = numbers_of(heavy_top, "convergence.json")
     # Orders from h = 1e-4 on; DOPRI5 reaches rounding there, so that larger steps show its order.
@@ -65,7 +53,6 @@ def test_heavy_top():
     assert (folder / "convergence.png").stat().st_size > 10_000
 
 
-@pytest.mark.slow
 def test_mechanisms():
     folder, errors = numbers_of(mechanisms, "mechanisms.json")
     # RKMK4 with 1 ms and 0.1 ms, against reference solutions of 15 digits.
@@ -75,7 +62,6 @@ def test_mechanisms():
         assert (folder / name).stat().st_size > 10_000
 
 
-@pytest.mark.slow
 def test_newton_counts():
     _, results = numbers_of(newton_counts, "results.json")
     for name, entries in results.items():
@@ -91,7 +77,6 @@ def test_newton_counts():
                 assert abs(entry["ours"] - entry["paper"]) < 0.1, (name, h)
 
 
-@pytest.mark.slow
 def test_local_global_maps():
     folder, results = numbers_of(local_global_maps, "local_global_maps.json")
     errors = results["errors"]
@@ -137,7 +122,6 @@ def test_local_global_maps():
         assert (folder / name).stat().st_size > 10_000
 
 
-@pytest.mark.slow
 def test_unified_velocity():
     folder, results = numbers_of(unified_velocity, "results.json")
     methods = results["methods"]
@@ -165,7 +149,6 @@ ROUNDING = 1e-12
 DRIFT_ROUNDING = 5e-13
 
 
-@pytest.mark.slow
 def test_park_chung():
     folder, results = numbers_of(park_chung, "results.json")
     drifts = results["drifts"]
@@ -197,7 +180,6 @@ def test_park_chung():
         assert (folder / name).stat().st_size > 10_000
 
 
-@pytest.mark.slow
 def test_explicit_formulations():
     folder, results = numbers_of(explicit_formulations, "results.json")
     top, rotor = results["heavy top"], results["rotor"]
@@ -257,7 +239,6 @@ def _common(first: dict, second: dict) -> np.ndarray:
     return np.asarray([pair for pair in pairs if None not in pair]).T
 
 
-@pytest.mark.slow
 def test_implicit_formulations():
     folder, results = numbers_of(implicit_formulations, "results.json")
     cases = results["cases"]
@@ -343,7 +324,6 @@ EXTRAPOLATED = 1e-11
 UNIFIED = {"observed": 1e-13, "twists": 1e-10, "multipliers": 1e-6}
 
 
-@pytest.mark.slow
 def test_constrained_groups():
     folder, results = numbers_of(constrained_groups, "results.json")
     assert set(results["cases"]) == set(CASES)

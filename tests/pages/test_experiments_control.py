@@ -4,10 +4,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from experiments import satellite_reorientation
-from tests.pages.test_experiments import numbers_of
+from tests.results import numbers_of
+
+pytestmark = pytest.mark.full
 
 
-@pytest.mark.slow
 def test_satellite_reorientation():
     folder, results = numbers_of(satellite_reorientation, "optimum.json")
     for table in ("principal", "general", "limited"):

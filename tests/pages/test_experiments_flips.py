@@ -1,10 +1,12 @@
-"""The numbers of the flip, the robot's motion and the swing-up that were just written hold."""
+"""Numbers of the flip, the robot's motion and the swing-up support their claims."""
 
 import numpy as np
 import pytest
 
 from experiments import pendulum_swing_up, puma_energy, quadrotor_flip
-from tests.pages.test_experiments import numbers_of
+from tests.results import numbers_of
+
+pytestmark = pytest.mark.full
 
 # Largest entry of the relative gradient and of the end values: what the methods aim at.
 OPTIMAL = 1e-6
@@ -29,7 +31,6 @@ def _check_pictures(folder, name):
         assert 10_000 < (folder / f"{name}.{ending}").stat().st_size < 1_500_000
 
 
-@pytest.mark.slow
 def test_quadrotor_flip():
     folder, found = numbers_of(quadrotor_flip, "results.json")
     _check_optimum(found)
@@ -43,7 +44,6 @@ def test_quadrotor_flip():
     assert found["largest_thrust"] <= quadrotor_flip.LARGEST * (1.0 + 1e-12)
 
 
-@pytest.mark.slow
 def test_puma_energy():
     folder, found = numbers_of(puma_energy, "results.json")
     _check_optimum(found)
@@ -59,7 +59,6 @@ def test_puma_energy():
     assert np.all(np.asarray(least["largest_torques_N_m"]) <= largest * (1.0 + 1e-12))
 
 
-@pytest.mark.slow
 def test_pendulum_swing_up():
     folder, found = numbers_of(pendulum_swing_up, "results.json")
     _check_optimum(found)

@@ -1,11 +1,13 @@
-"""The numbers that `python -m experiments run gradients` has written hold."""
+"""Numbers of the experiment on gradients support its claims."""
 
 import numpy as np
 import pytest
 
 from experiments import gradients
 from experiments._gradients.cases import CASES
-from tests.pages.test_experiments import numbers_of
+from tests.results import numbers_of
+
+pytestmark = pytest.mark.full
 
 # Differences of sixth order leave 1e-9 of the largest derivative of a kind. Constrained
 # generalized-α solves its derivatives with a matrix that is regularised by 2e-12 times a condition,
@@ -19,7 +21,6 @@ HESSIAN = 1e-6
 PAPERS_RULE = 1e-4
 
 
-@pytest.mark.slow
 def test_gradients():
     folder, results = numbers_of(gradients, "results.json")
     assert len(results) == len(CASES)

@@ -1,14 +1,15 @@
-"""The numbers that the experiments on identification write hold; run alone, they are made here."""
+"""Numbers of the experiments on identification support their claims."""
 
 import numpy as np
 import pytest
 
 from experiments import satellite_identification
 from models import satellite
-from tests.pages.test_experiments import numbers_of
+from tests.results import numbers_of
+
+pytestmark = pytest.mark.full
 
 
-@pytest.mark.slow
 def test_satellite_identification():
     folder, results = numbers_of(satellite_identification, "identification.json")
     assert results["converged"]
@@ -23,7 +24,6 @@ def test_satellite_identification():
         assert (folder / name).stat().st_size > 10_000
 
 
-@pytest.mark.slow
 def test_what_the_gyro_does_not_tell_is_found():
     """The directions follow from the equation of a gyrostat, in `models/satellite.py`."""
     _, results = numbers_of(satellite_identification, "identification.json")

@@ -9,7 +9,9 @@ from numpy.testing import assert_allclose
 import lie_jax
 from experiments import puma_identification, rotor_identification
 from models import puma560, rotor
-from tests.pages.test_experiments import numbers_of
+from tests.results import numbers_of
+
+pytestmark = pytest.mark.full
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,6 @@ def _check_pictures(folder, names):
         assert (folder / name).stat().st_size > 10_000
 
 
-@pytest.mark.slow
 def test_supports_are_identified_from_the_orbit():
     folder, results = numbers_of(rotor_identification, "results.json")
     _check_fit(results, 0.5)
@@ -97,7 +98,6 @@ def test_supports_are_identified_from_the_orbit():
         )
 
 
-@pytest.mark.slow
 def test_links_are_identified_from_torques():
     folder, results = numbers_of(puma_identification, "results.json")
     _check_fit(results, 0.5)

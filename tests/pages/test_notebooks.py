@@ -9,6 +9,8 @@ import pytest
 
 import lie_jax
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 

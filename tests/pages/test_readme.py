@@ -11,6 +11,8 @@ import pytest
 import lie_jax
 from models import heavy_top
 
+pytestmark = pytest.mark.full
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -1,4 +1,4 @@
-"""What the compiler makes of runs: one function for a time loop, and nothing twice."""
+"""A time loop compiles to one function, and no program compiles twice."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 import lie_jax
 from models import heavy_top
-from tests.integrators.test_integrators import OSCILLATOR, OSCILLATOR_START, Oscillator
+from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 MARK = "xla_cpu_small_call"
 RUNS = {

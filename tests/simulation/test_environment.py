@@ -13,7 +13,7 @@ import numpy as np
 import lie_jax
 from lie_jax import control
 from tests import mechanisms
-from tests.control.test_control import DT, MIDPOINT, START, ZERO, Cart, regulate, settle
+from tests.cart import DT, MIDPOINT, START, ZERO, Cart, regulate, settle
 
 chain, hanging = mechanisms.ball_chain(lie_jax.R3SO3(), np.ones((1, 3)))
 
@@ -69,7 +69,7 @@ def test_healthy_runs_pass_debug_nans():
     assert _printed(_DEBUG, JAX_DEBUG_NANS="1") == ["True"] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_runs_spread_over_a_mesh_with_explicit_axes():
     flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
     assert _printed(_MESH, XLA_FLAGS=flags) == ["True"] * 2

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax.numerics import newton
 from models import heavy_top
-from tests.integrators.test_integrators import OSCILLATOR, OSCILLATOR_START, Oscillator
+from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 # Central differences of sixth order at this step: truncation and rounding both stay below 1e-8.
 DIFFERENCE_STEP = 1e-4
@@ -114,7 +114,7 @@ def _errors_by_parameter(got, expected):
         "RKMK4",
         "generalized-α",
         "generalized-α, free",
-        pytest.param("generalized-α, SE(3), rotation vector", marks=pytest.mark.slow),
+        pytest.param("generalized-α, SE(3), rotation vector", marks=pytest.mark.full),
     ],
 )
 def test_first_and_second_derivatives_agree_with_differences_and_with_each_other(case):

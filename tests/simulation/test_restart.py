@@ -1,4 +1,4 @@
-"""Runs that go on where others have ended."""
+"""Restarted runs continue unbroken ones bit by bit."""
 
 import jax
 import jax.numpy as jnp

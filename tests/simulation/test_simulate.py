@@ -1,3 +1,5 @@
+"""Runs save, hold inputs, fail and batch as documented."""
+
 import subprocess
 import sys
 import warnings
@@ -10,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import lie_jax
 from models import heavy_top
-from tests.integrators.test_integrators import OSCILLATOR, OSCILLATOR_START
+from tests.systems import OSCILLATOR, OSCILLATOR_START
 
 
 def _top(constrained, save_every=1):

@@ -12,7 +12,7 @@ import pytest
 from lie_jax import adjoint, quaternion, se3, so3
 from lie_jax.groups import closed_forms
 from tests import golden
-from tests.groups.test_groups import ANGLES, CASES, samples
+from tests.groups.samples import ANGLES, CASES, samples
 
 # Derivatives at the identity are sums of some ten products of numbers of order one.
 EXACT_EPS = 16
@@ -103,7 +103,7 @@ def _cases():
         # The larger programs compile for long.
         quick = dtype == jnp.float64 or _small(name) or function == "exp"
         yield pytest.param(
-            name, function, dtype, marks=() if quick else pytest.mark.slow,
+            name, function, dtype, marks=() if quick else pytest.mark.full,
             id=f"{name}-{function}-{dtype.__name__}",
         )  # fmt: skip
 
@@ -150,7 +150,7 @@ def _cases_of_third_order():
         # The larger programs compile for minutes.
         quick = dtype == jnp.float64 and _small(name)
         yield pytest.param(
-            name, function, dtype, marks=() if quick else pytest.mark.slow,
+            name, function, dtype, marks=() if quick else pytest.mark.full,
             id=f"{name}-{function}-{dtype.__name__}",
         )  # fmt: skip
 
@@ -174,7 +174,7 @@ def test_third_derivatives_at_the_identity_are_exact(name, function, dtype):
         _check_at_identity(name, function, modes, got, u, covector)
 
 
-@pytest.mark.parametrize("order", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("order", [2, pytest.param(3, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", ["so3", "se3"])
 def test_log_undoes_exp_at_the_identity(name, order):
     group = GROUPS[name]

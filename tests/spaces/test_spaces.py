@@ -1,3 +1,5 @@
+"""Maps of every configuration space belong together and have their golden values."""
+
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -1,0 +1,28 @@
+"""Small systems on vector spaces that several tests share."""
+
+import jax
+import jax.numpy as jnp
+
+import lie_jax
+from lie_jax.spaces.base import Rn
+
+
+class Oscillator(lie_jax.AbstractSystem):
+    """Two masses on springs with damping and an input: x'' = -K x - c x' + sin t + u."""
+
+    stiffness: jax.Array
+
+    @property
+    def space(self):
+        return Rn(2)
+
+    def mass_matrix(self, q):
+        return jnp.diag(jnp.asarray([2.0, 3.0], q.dtype))
+
+    def force(self, t, q, v, u=None):
+        pushed = jnp.sin(t) * jnp.ones(2, q.dtype)
+        return -self.stiffness @ q - 0.1 * v + pushed + (0.0 if u is None else u)
+
+
+OSCILLATOR = Oscillator(jnp.asarray([[5.0, -2.0], [-2.0, 4.0]]))
+OSCILLATOR_START = lie_jax.State(jnp.asarray([1.0, -0.5]), jnp.asarray([0.3, 0.7]))
