@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 import lie_jax
 from experiments import _identification, _plots
 from lie_jax.identification import transforms
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 from models import puma560
 
 # Swings that reach 150 N m; the paper's commands accelerate links a tenth as much.

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import jax_internals
-from lie_jax.numerics import small
+from lie_jax.numerics import conversion
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -67,7 +67,7 @@ def real(name: str, value: Any) -> None:
     All checks of numbers begin with this one, because `as_float`, the converter of the fields of
     elements, returns what is none as it is.
     """
-    if small.real_shape(value) is None:
+    if conversion.real_shape(value) is None:
         dtype = getattr(value, "dtype", None)
         found = f"is {reprlib.repr(value)}" if dtype is None else f"has dtype {dtype}"
         if np.ma.is_masked(value):
@@ -148,7 +148,7 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
         sizes: dict[str, int] = {}
         for name, dimensions in expected.items():
             real(f"{called}: {name}", values[name])
-            values[name] = small.in_precision(values[name], dtype)
+            values[name] = conversion.in_precision(values[name], dtype)
             shape = values[name].shape
             for dimension, size in zip(dimensions, shape, strict=False):
                 if not dimension.isdigit():
@@ -202,7 +202,7 @@ def finite(name: str, value: Any) -> None:
 
 def scalar(name: str, value: Any, unit: str) -> None:
     """Raise unless the value is one number."""
-    if small.real_shape(value) != ():
+    if conversion.real_shape(value) != ():
         raise ValueError(
             f"{name} is {reprlib.repr(value)}; it must be one number ({unit}): give an integer or "
             "a float (no array, text, None, True or complex number)."

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float
 from lie_jax import checks
 from lie_jax.numerics import dense, rules
 from lie_jax.numerics.block_matrix import BlockTree
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
 

@@ -26,7 +26,7 @@ from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.coordinates.base import AbstractBodySpace
 from lie_jax.mechanics.joints.base import BodyPose, angle_about, turned
 from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 from models import placement
 from models.fixed_point import Numbers
 

@@ -13,7 +13,7 @@ from lie_jax.control import nonlinear, programme
 from lie_jax.control.problem import Problem
 from lie_jax.control.solution import History, Solution, told
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics.small import in_precision
+from lie_jax.numerics.conversion import in_precision
 from lie_jax.simulation.checks import as_jax
 from lie_jax.simulation.simulate import simulate
 from lie_jax.system import AbstractSystem, State

@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 
 def spline_basis(

@@ -16,7 +16,7 @@ from jax.scipy.linalg import block_diag
 from jaxtyping import Array
 
 from lie_jax import checks
-from lie_jax.numerics import small
+from lie_jax.numerics import conversion
 
 
 class Group(NamedTuple):
@@ -58,7 +58,7 @@ _MATRICES = {
 
 
 def _algebra_element(name: str, value: Any, size: int) -> Array:
-    array = small.as_float(value)
+    array = conversion.as_float(value)
     checks.shape(name, array, (size,), "one after the other, the factors' algebra elements")
     return array
 

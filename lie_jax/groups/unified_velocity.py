@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.numerics import small
+from lie_jax.numerics import conversion
 
 Six = Float[Array, "6 3"]
 Matrix6 = Float[Array, "6 6"]
@@ -26,7 +26,7 @@ def hexahedron(half_lengths=(1.0, 1.0, 1.0), scale=0.5**0.5) -> tuple[Six, Six]:
     `half_lengths`: half the edges (l₁, l₂, l₃), m; `scale`: length of the directions. With the
     defaults D is orthogonal; det D = -8 scale⁶ l₁ l₂ l₃.
     """
-    half_lengths = small.as_float(half_lengths)
+    half_lengths = conversion.as_float(half_lengths)
     checks.shape("hexahedron: half_lengths", half_lengths, (3,), "half of three edges, m")
     l1, l2, l3 = half_lengths
     x, y, z = jnp.eye(3, dtype=half_lengths.dtype)
@@ -41,7 +41,7 @@ def tetrahedron(length=1.0, scale=1.0) -> tuple[Six, Six]:
     `length`: distance of three corners from the fourth, the frame's origin, m; `scale`: length of
     the first three directions. det D = scale⁶ length³.
     """
-    length = small.as_float(length)
+    length = conversion.as_float(length)
     checks.scalar("tetrahedron: length", length, "m")
     x, y, z = jnp.eye(3, dtype=length.dtype)
     directions = scale * jnp.stack([x, y, z, y - x, z - y, x - z])

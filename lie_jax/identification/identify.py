@@ -18,7 +18,7 @@ from lie_jax.identification import transforms as charts
 from lie_jax.identification.estimation import Spread
 from lie_jax.identification.identifiability import Identifiability
 from lie_jax.identification.parameters import parameters, priors
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 
 class History(NamedTuple):

@@ -13,7 +13,7 @@ from lie_jax import checks
 from lie_jax.identification import estimation, fitting, recordings
 from lie_jax.identification import transforms as charts
 from lie_jax.identification.parameters import parameters
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 
 class MonteCarlo(eqx.Module):

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PyTree
 from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.identification import transforms as charts
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 
 class Parameters(NamedTuple):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 from lie_jax.system import (
     AbstractSystem,
     Accelerations,

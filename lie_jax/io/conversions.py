@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.numerics import small
+from lie_jax.numerics import conversion
 
 if TYPE_CHECKING:
     import jaxlie
@@ -40,7 +40,7 @@ def to_jaxlie(q: Quaternions) -> "jaxlie.SO3":
     import jaxlie
 
     checks.unit_quaternions("interop.to_jaxlie: q", q)
-    return jaxlie.SO3(wxyz=small.as_float(q))
+    return jaxlie.SO3(wxyz=conversion.as_float(q))
 
 
 def from_jaxlie(rotation: "jaxlie.SO3") -> Quaternions:
@@ -52,7 +52,7 @@ def pose_to_jaxlie(c: Poses) -> "jaxlie.SE3":
     """`jaxlie.SE3` of homogeneous matrices (..., 4, 4)."""
     import jaxlie
 
-    c = small.as_float(c)
+    c = conversion.as_float(c)
     checks.trailing("interop.pose_to_jaxlie: c", c, (4, 4), "homogeneous matrices")
     checks.rotation("interop.pose_to_jaxlie: the rotation of c", c[..., :3, :3])
     return jaxlie.SE3.from_matrix(c)

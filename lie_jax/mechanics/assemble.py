@@ -15,7 +15,7 @@ from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal import system as minimal
 from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from lie_jax.mechanics.stacking import InitialMotion
-from lie_jax.numerics.small import in_precision
+from lie_jax.numerics.conversion import in_precision
 from lie_jax.system import State
 
 

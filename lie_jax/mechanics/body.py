@@ -14,8 +14,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.numerics import small
-from lie_jax.numerics.batch_algebra import four, product, skew, times
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
@@ -138,25 +137,29 @@ def motion_matrices(
     )
     rotation, mass = rotation.transpose(1, 2, 0), bodies.mass[None, None]
     moment = bodies.mass[None] * c
-    lever, spin = skew(moment), skew(omega)
-    inertia = bodies.inertia.transpose(1, 2, 0) - product(lever, skew(c))
+    lever, spin = small.hat(moment), small.hat(omega)
+    inertia = bodies.inertia.transpose(1, 2, 0) - small.matmul(lever, small.hat(c))
 
     # The force is m r̈ + R (ω̇ × + ω × ω ×) m c, the torque J ω̇ + ω × J ω + m c × Rᵀ r̈ with J about
     # the origin.
     def inertial(x):
-        return -product(rotation, x)
+        return -small.matmul(rotation, x)
 
     coupling = inertial(lever)
-    turned_force = inertial(skew(times(skew(domega) + product(spin, spin), moment)))
-    faster_force = inertial(skew(times(spin, moment)) + product(spin, lever))
-    turned_torque = product(lever, skew(times(rotation.swapaxes(0, 1), acceleration)))
-    faster_torque = product(spin, inertia) - skew(times(inertia, omega))
+    turned_force = inertial(
+        small.hat(small.matvec(small.hat(domega) + small.matmul(spin, spin), moment))
+    )
+    faster_force = inertial(small.hat(small.matvec(spin, moment)) + small.matmul(spin, lever))
+    turned_torque = small.matmul(
+        lever, small.hat(small.matvec(rotation.swapaxes(0, 1), acceleration))
+    )
+    faster_torque = small.matmul(spin, inertia) - small.hat(small.matvec(inertia, omega))
     none = jnp.zeros_like(inertia)
     heavy = mass * jnp.eye(3, dtype=mass.dtype)[:, :, None]
     return MotionMatrices(
-        four(heavy, coupling, coupling.swapaxes(0, 1), inertia),
-        four(none, turned_force, none, turned_torque),
-        four(none, faster_force, none, faster_torque),
+        small.block_2x2(heavy, coupling, coupling.swapaxes(0, 1), inertia),
+        small.block_2x2(none, turned_force, none, turned_torque),
+        small.block_2x2(none, faster_force, none, faster_torque),
     )
 
 

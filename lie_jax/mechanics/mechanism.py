@@ -11,7 +11,7 @@ from lie_jax import checks
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 _KINDS = {"bodies": Body, "joints": AbstractJoint, "forces": AbstractForce}
 _MAKERS = {

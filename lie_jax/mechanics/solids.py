@@ -12,7 +12,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
 from lie_jax.mechanics.joints.base import as_direction
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 Matrix = Float[Array, "3 3"]
 Numbers = ArrayLike | Sequence[ArrayLike]

@@ -20,7 +20,7 @@ from lie_jax.mechanics.body import Body, MassProperties
 from lie_jax.mechanics.forces.base import AbstractForce, entry
 from lie_jax.mechanics.joints.base import GROUND, AbstractJoint, BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import connected
-from lie_jax.numerics import small
+from lie_jax.numerics import gather, small
 
 Rotations = Float[Array, "bodies 3 3"]
 Vectors = Float[Array, "bodies 3"]
@@ -153,7 +153,7 @@ def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
     ground_values = jnp.tensordot(ground_rows, ground, 0)
     if all(i < 0 for i in indices):
         return ground_values
-    return small.pick(indices, values) + ground_values
+    return gather.pick(indices, values) + ground_values
 
 
 def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
@@ -162,7 +162,7 @@ def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
         return values
     if all(i < 0 for i in indices):
         return jnp.zeros((n, *values.shape[1:]), values.dtype)
-    return small.add_up(indices, values, n)
+    return gather.add_up(indices, values, n)
 
 
 def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[BodyPose, ...]:
@@ -211,7 +211,7 @@ def split(groups: tuple[Connected, ...], multipliers: Array, last: int) -> list[
     return parts
 
 
-def gather(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) -> Wrench:
+def add_wrenches(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) -> Wrench:
     """The bodies' wrenches (stacked) with those of a group, one for each slot, added."""
     n = total.force.shape[0]
     for slot, wrench in zip(group.bodies, wrenches, strict=True):
@@ -245,7 +245,7 @@ def applied(
             poses(group, rotation, position),
             velocities(group, velocity, omega),
         )
-        total = gather(total, group, wrenches)
+        total = add_wrenches(total, group, wrenches)
     return total
 
 

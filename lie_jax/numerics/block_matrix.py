@@ -19,8 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax.numerics import small
-from lie_jax.numerics.batch_algebra import four, inverse, product, times
+from lie_jax.numerics import gather, small
 
 # Diagonal entries below this part of the largest do not tell how easily a velocity changes:
 # coordinates that are redundant have entries of any size.
@@ -117,13 +116,13 @@ class BlockTree(eqx.Module):
         """The product with a vector."""
         velocities, own = self.split(x)
         above = self.of_parents(velocities)
-        dynamic = times(self.own, velocities) + times(self.reactions, own)
-        onto_parent = times(self.parent_reactions, own)
+        dynamic = small.matvec(self.own, velocities) + small.matvec(self.reactions, own)
+        onto_parent = small.matvec(self.parent_reactions, own)
         if self.by_parent is not None:
-            dynamic = dynamic + times(self.by_parent, above)
+            dynamic = dynamic + small.matvec(self.by_parent, above)
         if self.by_child is not None:
-            onto_parent = onto_parent + times(self.by_child, velocities)
-        rows = times(self.rows, velocities) + times(self.parent_rows, above)
+            onto_parent = onto_parent + small.matvec(self.by_child, velocities)
+        rows = small.matvec(self.rows, velocities) + small.matvec(self.parent_rows, above)
         return self.joined(dynamic + self.onto_parents(onto_parent), rows + self.corner * own)
 
     def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
@@ -146,7 +145,7 @@ class BlockTree(eqx.Module):
         ease = 1.0 / jnp.maximum(own, LIGHTEST * jnp.max(own))
         sizes = jnp.abs(self.rows * self.reactions.swapaxes(0, 1))
         of_parents = jnp.abs(self.parent_rows * self.parent_reactions.swapaxes(0, 1))
-        size = times(sizes, ease) + times(of_parents, self.of_parents(ease))
+        size = small.matvec(sizes, ease) + small.matvec(of_parents, self.of_parents(ease))
         there = np.asarray(self.multipliers, int).reshape(size.shape[1], -1).T >= 0
         return jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
 
@@ -163,7 +162,7 @@ class BlockTree(eqx.Module):
         """The velocities and the multipliers of each node."""
         k, r, n = self.reactions.shape
         velocities, multipliers = small.parted(x, n * k)
-        own = small.pick(self.multipliers, multipliers)
+        own = gather.pick(self.multipliers, multipliers)
         return velocities.reshape(n, k).T, own.reshape(n, r).T
 
     def joined(
@@ -171,17 +170,17 @@ class BlockTree(eqx.Module):
     ) -> Float[Array, " size"]:
         """The vector of these velocities and multipliers."""
         size = sum(number >= 0 for number in self.multipliers)
-        flat = small.add_up(self.multipliers, multipliers.T.reshape(-1), size)
+        flat = gather.add_up(self.multipliers, multipliers.T.reshape(-1), size)
         return jnp.concatenate([velocities.T.reshape(-1), flat])
 
     def of_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
         """What the parent of each node has, zero for none."""
-        return small.pick(self.forest.parent_of, values, axis=values.ndim - 1)
+        return gather.pick(self.forest.parent_of, values, axis=values.ndim - 1)
 
     def onto_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
         """The sums over the children of each node."""
         last = values.ndim - 1
-        return small.add_up(self.forest.parent_of, values, values.shape[last], axis=last)
+        return gather.add_up(self.forest.parent_of, values, values.shape[last], axis=last)
 
 
 def _unit(x: Array, axis: int) -> Array:
@@ -210,12 +209,12 @@ class Levels(eqx.Module):
         def towards_roots(added, level):
             inverses, rows, b, children = level
             own = b + jnp.concatenate([added, jnp.zeros_like(b[p:])])
-            y = times(inverses, own)
-            return places.summed(-times(rows, y), children), y
+            y = small.matvec(inverses, own)
+            return places.summed(-small.matvec(rows, y), children), y
 
         def towards_leaves(above, level):
             columns, y, parents = level
-            x = y - times(columns, places.of_parents(above[:p], parents))
+            x = y - small.matvec(columns, places.of_parents(above[:p], parents))
             return x, x
 
         by_level = _by_level(self.forest, b)
@@ -248,8 +247,8 @@ def eliminated(
 
     def towards_roots(block, level):
         above, columns, rows, children = level
-        inverted = inverse(block)
-        change = product(rows, product(inverted, columns))
+        inverted = small.inverse(block)
+        change = small.matmul(rows, small.matmul(inverted, columns))
         return above - _padded(places.summed(change, children), block.shape[0]), inverted
 
     # So little passes through the loop with three multipliers that XLA makes one function of it:
@@ -258,7 +257,7 @@ def eliminated(
     _, inverses = jax.lax.scan(
         towards_roots, own[-1], (above, columns, rows, places.children), reverse=True
     )
-    solved = product(jnp.moveaxis(inverses, 0, -1), jnp.moveaxis(columns, 0, -1))
+    solved = small.matmul(jnp.moveaxis(inverses, 0, -1), jnp.moveaxis(columns, 0, -1))
     return Levels(inverses, jnp.moveaxis(solved, -1, 0), rows, forest)
 
 
@@ -339,12 +338,14 @@ class Factors(eqx.Module):
             k = velocities.shape[0]
             x = self.levels.solve(jnp.concatenate([velocities, multipliers]))
             return tree.joined(x[:k], x[k:])
-        free = times(self.inverses, velocities)
-        moved = times(tree.rows, free) + times(tree.parent_rows, tree.of_parents(free))
+        free = small.matvec(self.inverses, velocities)
+        moved = small.matvec(tree.rows, free) + small.matvec(
+            tree.parent_rows, tree.of_parents(free)
+        )
         found = self.levels.solve(multipliers - moved)
-        force = times(tree.reactions, found)
-        force = force + tree.onto_parents(times(tree.parent_reactions, found))
-        return tree.joined(free - times(self.inverses, force), found)
+        force = small.matvec(tree.reactions, found)
+        force = force + tree.onto_parents(small.matvec(tree.parent_reactions, found))
+        return tree.joined(free - small.matvec(self.inverses, force), found)
 
 
 def factors(tree: BlockTree) -> Factors:
@@ -356,19 +357,23 @@ def factors(tree: BlockTree) -> Factors:
     coupled = tree.by_parent is not None or tree.by_child is not None
     if tree.multipliers and tree.forest.is_paths and not coupled:
         return _velocities_first(tree)
-    own = four(tree.own, tree.reactions, tree.rows, _diagonal(tree.corner))
+    own = small.block_2x2(tree.own, tree.reactions, tree.rows, _diagonal(tree.corner))
     columns = jnp.concatenate([_or_zeros(tree.by_parent, tree.own), tree.parent_rows])
     rows = jnp.concatenate([_or_zeros(tree.by_child, tree.own), tree.parent_reactions], axis=1)
     return Factors(tree, eliminated(tree.forest, own, columns, rows), None)
 
 
 def _velocities_first(tree: BlockTree) -> Factors:
-    inverses = inverse(tree.own)
-    moved = product(inverses, tree.reactions)
-    pulled = product(tree.of_parents(inverses), tree.parent_reactions)
-    own = _diagonal(tree.corner) - product(tree.rows, moved) - product(tree.parent_rows, pulled)
-    columns = -product(tree.parent_rows, tree.of_parents(moved))
-    rows = -product(tree.of_parents(tree.rows), pulled)
+    inverses = small.inverse(tree.own)
+    moved = small.matmul(inverses, tree.reactions)
+    pulled = small.matmul(tree.of_parents(inverses), tree.parent_reactions)
+    own = (
+        _diagonal(tree.corner)
+        - small.matmul(tree.rows, moved)
+        - small.matmul(tree.parent_rows, pulled)
+    )
+    columns = -small.matmul(tree.parent_rows, tree.of_parents(moved))
+    rows = -small.matmul(tree.of_parents(tree.rows), pulled)
     return Factors(tree, eliminated(tree.forest, own, columns, rows), inverses)
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.numerics import block_matrix
+from lie_jax.numerics import block_matrix, small
 from lie_jax.numerics.block_matrix import LIGHTEST, BlockTree
 
 # Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
@@ -29,27 +29,13 @@ def product(a: Float[Array, "m n"], b: Float[Array, "n p"]) -> Float[Array, "m p
     return jax.lax.map(lambda row: jnp.sum(row[:, None] * b, axis=0), a, batch_size=rows)
 
 
-def _inverse_3(a: Float[Array, "3 3"]) -> Float[Array, "3 3"]:
-    # By the adjugate; numbers that are not finite where the matrix is singular.
-    tiled = jnp.tile(a, (2, 2))
-
-    def turned(i, j):
-        return tiled[i : i + 3, j : j + 3]
-
-    cofactors = turned(1, 1) * turned(2, 2) - turned(1, 2) * turned(2, 1)
-    return cofactors.T / jnp.sum(a[0] * cofactors[0])
-
-
 # A table (n, n + m) is a matrix (n, n) and m right-hand sides.
 def _by_blocks(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
     # Elimination by blocks of up to three rows on the diagonal.
     n = table.shape[0]
     if n > 3:
         return _by_halves(table, _by_blocks)
-    square = table[:, :n]
-    if n < 3:
-        square = jnp.eye(3, dtype=table.dtype).at[:n, :n].set(square)
-    return product(_inverse_3(square)[:n, :n], table[:, n:])
+    return product(small.inverse(table[:, :n]), table[:, n:])
 
 
 def _by_halves(table: Float[Array, "n p"], method: Callable) -> Float[Array, "n m"]:

@@ -12,7 +12,7 @@ from jaxtyping import Array, ArrayLike
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
-from lie_jax.numerics import memory, small
+from lie_jax.numerics import conversion, memory
 from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, fixed_steps, redundancy
 from lie_jax.simulation.trajectory import Restart
@@ -39,14 +39,14 @@ def as_jax(system: Any, start: Any, inputs: Any) -> tuple[Any, Any, Any]:
     def converted(tree: Any, dtype: Any) -> Any:
         def leaf(x: Any) -> Any:
             is_float = isinstance(x, np.ndarray) and np.issubdtype(x.dtype, np.floating)
-            return small.in_precision(x, dtype) if is_float else x
+            return conversion.in_precision(x, dtype) if is_float else x
 
         return jax.tree.map(leaf, tree)
 
     start = converted(start, None)
     state = start.state if isinstance(start, Restart) else start
     dtype = getattr(getattr(state, "q", None), "dtype", None)
-    return converted(system, dtype), start, small.in_precision(inputs, dtype)
+    return converted(system, dtype), start, conversion.in_precision(inputs, dtype)
 
 
 def check(

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 from lie_jax.groups import closed_forms, quaternion, so3
-from lie_jax.numerics import small
+from lie_jax.numerics import gather, small
 from lie_jax.spaces.base import AbstractSpace
 
 
@@ -107,7 +107,7 @@ class Product(AbstractSpace):
         order = self.q_order if size == "nq" else self.v_order
         back = tuple(np.argsort(order).tolist())
         ends = np.cumsum([getattr(factor, size) for factor in self.factors])[:-1]
-        return jnp.split(small.pick(back, flat), ends.tolist())
+        return jnp.split(gather.pick(back, flat), ends.tolist())
 
     def _each(self, method: str, arrays: Sequence[Array], sizes: Sequence[str], out: str) -> Array:
         parts = [self._parts(*pair) for pair in zip(arrays, sizes, strict=True)]
@@ -115,7 +115,7 @@ class Product(AbstractSpace):
             getattr(factor, method)(*own)
             for factor, own in zip(self.factors, zip(*parts, strict=True), strict=True)
         ]
-        return small.pick(self.q_order if out == "nq" else self.v_order, jnp.concatenate(values))
+        return gather.pick(self.q_order if out == "nq" else self.v_order, jnp.concatenate(values))
 
     def retract(self, q, x):
         """Each factor's retraction."""
@@ -157,7 +157,7 @@ class Product(AbstractSpace):
         if all(turn is None for turn, _ in turns):
             return None
         whole = [jnp.zeros_like(own) if turn is None else turn for turn, own in turns]
-        return small.pick(self.v_order, jnp.concatenate(whole))
+        return gather.pick(self.v_order, jnp.concatenate(whole))
 
     def invalid(self, q):
         """The first factor that is no configuration."""

@@ -15,7 +15,7 @@ from lie_jax.integrators.generalized_alpha import equations
 from lie_jax.integrators.generalized_alpha.method import Carry
 from lie_jax.mechanics.absolute.elimination import MANY_BODIES
 from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.numerics import small
+from lie_jax.numerics import gather
 from lie_jax.simulation import redundancy
 from lie_jax.system import accelerations_and_multipliers
 from models import chain
@@ -210,13 +210,13 @@ def test_a_singular_joint_is_found_redundant():
 def test_rows_of_many_bodies_are_looked_up_in_batches_too():
     rng = np.random.default_rng(3)
     n, places = 50, tuple(int(place) for place in rng.integers(-1, 50, 60))
-    assert len(places) * n > small._LARGE
+    assert len(places) * n > gather._LARGE
     values = rng.normal(size=(2, n, 3))
     chosen = (np.asarray(places)[:, None] == np.arange(n)).astype(float)
 
     def there_and_back(x):
-        picked, back = jax.vjp(lambda x: small.pick(places, x), x)
-        return back(picked)[0], small.add_up(places, picked, n)
+        picked, back = jax.vjp(lambda x: gather.pick(places, x), x)
+        return back(picked)[0], gather.add_up(places, picked, n)
 
     expected = np.einsum("kn,km,bmi->bni", chosen, chosen, values)
     for got in jax.jit(jax.vmap(there_and_back))(values):

@@ -20,8 +20,7 @@ from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.base import AbstractBodySpace
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.stacking import Connected
-from lie_jax.numerics import small
-from lie_jax.numerics.batch_algebra import product
+from lie_jax.numerics import gather, small
 from lie_jax.numerics.block_matrix import BlockTree
 
 Matrices = Float[Array, "nv nv bodies"]
@@ -76,7 +75,7 @@ class Sums(NamedTuple):
 def _plus(values: Array | None, places: tuple[int, ...], blocks: Array, n: int) -> Array | None:
     if max(places, default=-1) < 0:
         return values
-    added = small.add_up(places, blocks, n, axis=2)
+    added = gather.add_up(places, blocks, n, axis=2)
     return added if values is None else values + added
 
 
@@ -89,14 +88,14 @@ def _moved(blocks: Array, operator: Operator) -> Array:
     if operator is None:
         return blocks
     if operator.shape[0] == blocks.shape[1]:
-        return product(blocks, operator)
-    return jnp.concatenate([blocks[:, :3], product(blocks[:, 3:], operator)], axis=1)
+        return small.matmul(blocks, operator)
+    return jnp.concatenate([blocks[:, :3], small.matmul(blocks[:, 3:], operator)], axis=1)
 
 
 def _of_parents(order: Order, values: Operator) -> Operator:
     if values is None:
         return None
-    return small.pick(order.forest.parent_of, values, axis=values.ndim - 1)
+    return gather.pick(order.forest.parent_of, values, axis=values.ndim - 1)
 
 
 class Columns(NamedTuple):
@@ -131,12 +130,12 @@ def reactions(
     # All joints' first bodies, then all second ones.
     count = sum(group.count for group in joints)
     stacked = jnp.concatenate([x[0] for x in both] + [x[1] for x in both], axis=2)
-    own = small.pick(order.own(count), stacked, axis=2)
-    parent = small.pick(order.parents(count), stacked, axis=2)
+    own = gather.pick(order.own(count), stacked, axis=2)
+    parent = gather.pick(order.parents(count), stacked, axis=2)
     if space.hybrid:
         return Columns(own, parent)
     frame = _frames(space, q, rotation)
-    above = small.pick(order.forest.parent_of, frame, axis=2)
+    above = gather.pick(order.forest.parent_of, frame, axis=2)
     return Columns(_pulled(frame, own), _pulled(above, parent))
 
 
@@ -190,12 +189,12 @@ def matrices(
             wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
                 group.element, stacking.poses(group, rotation, position), own
             )
-            total = stacking.gather(total, group, wrenches)
+            total = stacking.add_wrenches(total, group, wrenches)
         none = jnp.zeros((q.shape[0], 0), q.dtype)
         both = tangents.of_bodies(space, bodies, gravity, total, q, v, dv, none)
         stiffness, damping = (by.transpose(2, 1, 0) for by in both)
         frame = _frames(space, q, rotation)
-        mass = product(_pulled(frame, masses(bodies, rotation)), frame)
+        mass = small.matmul(_pulled(frame, masses(bodies, rotation)), frame)
     of_poses, of_rates = Sums(stiffness), Sums(damping)
     for group, own in zip(joints, multipliers, strict=True):
         blocks = jax.vmap(
@@ -206,13 +205,13 @@ def matrices(
             if values is None or max(row) < 0 or max(column) < 0:
                 continue
             if frame is not None:
-                right = small.pick(column, frame, axis=2)
-                values = product(_pulled(small.pick(row, frame, axis=2), values), right)
+                right = gather.pick(column, frame, axis=2)
+                values = small.matmul(_pulled(gather.pick(row, frame, axis=2), values), right)
             of_poses = of_poses.with_blocks(order, row, column, values)
     for term, by_q, by_v in changes:
         at = [(k, term.group.bodies[slot]) for k, slot in enumerate(term.free)]
         for (i, row), (j, column) in [(a, b) for a in at for b in at]:
-            left = None if frame is None else small.pick(row, frame, axis=2)
+            left = None if frame is None else gather.pick(row, frame, axis=2)
 
             def placed(sums, values, i=i, j=j, row=row, column=column, left=left):
                 values = values[:, i, j].transpose(2, 1, 0)
@@ -226,7 +225,7 @@ def matrices(
 
 
 def _pulled(frame: Array, wrenches: Array) -> Array:
-    return product(frame.swapaxes(0, 1), wrenches)
+    return small.matmul(frame.swapaxes(0, 1), wrenches)
 
 
 def _frames(space: AbstractBodySpace, q: Array, rotation: Array) -> Array:

@@ -427,5 +427,5 @@ class RigidBodySystem(AbstractSystem):
             wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
                 group.element, poses, own
             )
-            total = stacking.gather(total, group, wrenches)
+            total = stacking.add_wrenches(total, group, wrenches)
         return total

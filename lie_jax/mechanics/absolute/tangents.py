@@ -227,7 +227,7 @@ def of_terms(terms: Sequence[Term], moving: _Moving) -> tuple[list[Changes], Wre
         wrenches, *changes = jax.vmap(lambda *a, term=term: _derivatives(term, *a))(
             term.parameters, tuple(slots)
         )
-        total = stacking.gather(total, term.group, wrenches)
+        total = stacking.add_wrenches(total, term.group, wrenches)
         found.append(Changes(term, changes[0], changes[1] if term.damped else None))
     return found, total
 

@@ -17,7 +17,7 @@ from lie_jax import checks, jax_internals
 from lie_jax.callables import snapshots
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench, force_at, in_parent
 from lie_jax.numerics import small
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 Vector = Float[Array, "3"]
 

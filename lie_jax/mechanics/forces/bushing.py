@@ -19,14 +19,14 @@ from lie_jax.mechanics.joints.base import (
     named,
     turned,
 )
-from lie_jax.numerics import small
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics import conversion, small
+from lie_jax.numerics.conversion import as_float
 
 
 def as_matrix(value: Any) -> Any:
     """The diagonal matrix of numbers (3,); anything else as it is, for the checks to refuse."""
     array = as_float(value)
-    if small.real_shape(array) != (3,):
+    if conversion.real_shape(array) != (3,):
         return array
     return array[:, None] * jnp.eye(3, dtype=array.dtype)
 

@@ -29,7 +29,7 @@ from lie_jax.mechanics.joints.base import (
     named,
 )
 from lie_jax.numerics import small
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 
 class AbstractController(AbstractForce):

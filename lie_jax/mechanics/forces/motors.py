@@ -13,7 +13,7 @@ from lie_jax.mechanics.joints.base import (
     force_in_parent,
     named,
 )
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 
 class AbstractMotor(AbstractForce):

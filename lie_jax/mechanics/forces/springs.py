@@ -24,7 +24,7 @@ from lie_jax.mechanics.joints.base import (
     nearest_turn,
 )
 from lie_jax.numerics import small
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 # A line whose middle is this short beside its ends in a step has passed through zero; a line that
 # turns by less than 2.9 rad has not.

@@ -18,8 +18,8 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
-from lie_jax.numerics import small
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics import conversion, small
+from lie_jax.numerics.conversion import as_float
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
@@ -175,7 +175,7 @@ def add_torques(
 def as_direction(value: Any) -> Any:
     """The unit vector along a vector (3,); anything else as it is, for the checks to refuse."""
     vector = as_float(value)
-    if small.real_shape(vector) != (3,):
+    if conversion.real_shape(vector) != (3,):
         return vector
     if checks.traced(vector):
         return _unit(vector)

@@ -29,8 +29,8 @@ from lie_jax.mechanics.joints.base import (
     turned_about,
     turning_torques,
 )
-from lie_jax.numerics import small
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics import gather, small
+from lie_jax.numerics.conversion import as_float
 
 
 class RevoluteDriver(AbstractJoint):
@@ -177,7 +177,7 @@ class CoordinateJoint(AbstractJoint):
         place, turns = self._held(t)
         apart = between_points_in_parent(self, parent, child) - place
         ahead = turn(parent, child, self._orientation_at(turns))
-        return small.pick(self._places, jnp.concatenate([apart, ahead]))
+        return gather.pick(self._places, jnp.concatenate([apart, ahead]))
 
     def side(self, t, parent, child):
         """The cosine of the turn from where it should be, if no rotation is free."""
@@ -199,7 +199,7 @@ class CoordinateJoint(AbstractJoint):
         """Numbers of the coordinates that are held, as two vectors with zeros for the others."""
         places = self._places
         own = tuple(places.index(i) if i in places else -1 for i in range(len(COORDINATES)))
-        both = small.pick(own, values)
+        both = gather.pick(own, values)
         return both[:3], both[3:]
 
     def _held(self, t: Array) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from lie_jax.mechanics.joints.base import (
     perpendicular,
 )
 from lie_jax.numerics import small
-from lie_jax.numerics.small import as_float
+from lie_jax.numerics.conversion import as_float
 
 
 class RollingDisc(AbstractJoint):

@@ -21,7 +21,7 @@ from lie_jax.mechanics.joints.base import Winding, angle_about
 from lie_jax.mechanics.joints.pairs import RevoluteJoint
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.stacking import Connected
-from lie_jax.numerics import small
+from lie_jax.numerics import gather, small
 
 # Cosine of the angle between two axes that count as parallel.
 _PARALLEL = 0.999
@@ -36,7 +36,7 @@ class Hinges(eqx.Module):
 
     def windings(self, t: Float[Array, ""], q: Float[Array, " nq"]) -> Winding:
         """The angles at a time t (s)."""
-        angle = self.sign * small.pick(self.places, q) + self.offset
+        angle = self.sign * gather.pick(self.places, q) + self.offset
         return Winding(jnp.broadcast_to(t, angle.shape), angle, jnp.zeros_like(angle))
 
 

@@ -107,8 +107,8 @@ def forward_dynamics(
         links, drift = given
         push = small.matmul(inertia, links.twists)
         own = small.matmul(links.twists.T, push) + jnp.diag(links.armature)
-        gain = small.matmul(push, _inverse(own))
-        alone = -small.matvec(_inverse(own), small.matvec(links.twists.T, bias))
+        gain = small.matmul(push, small.inverse(own))
+        alone = -small.matvec(small.inverse(own), small.matvec(links.twists.T, bias))
         passed = inertia - small.matmul(gain, push.T)
         rest = bias + small.matvec(passed, drift) + small.matvec(push, alone)
         down = links.transform.T
@@ -132,11 +132,6 @@ def forward_dynamics(
 
     _, rates = trees.outward(tree, follow, start, (links, drift, kept))
     return Accelerations(bases, jnp.zeros_like(links.armature) if rates is None else rates)
-
-
-def _inverse(a: Float[Array, "nv nv"]) -> Float[Array, "nv nv"]:
-    """Inverse of a positive definite matrix of size 1 or 3."""
-    return 1.0 / a if a.shape[0] == 1 else small.inverse_3(a)
 
 
 def inverse_dynamics(

@@ -19,7 +19,7 @@ from lie_jax.mechanics.minimal.compound_joints import Rows
 from lie_jax.mechanics.minimal.joints import JointParameters, TreeJoints, from_nearer
 from lie_jax.mechanics.minimal.trees import Tree
 from lie_jax.mechanics.stacking import InitialMotion
-from lie_jax.numerics import small
+from lie_jax.numerics import gather, small
 
 
 class Start(NamedTuple):
@@ -83,20 +83,22 @@ def _fit(tree, joints, groups, motion: InitialMotion) -> tuple[Start, _Misfit]:
     position, orientation, velocity, omega = motion
     bases = tree.bodies[: tree.bases]
     poses = jax.vmap(SE3().configuration)(
-        small.pick(bases, position), small.pick(bases, orientation)
+        gather.pick(bases, position), gather.pick(bases, orientation)
     )
     rotation = jax.vmap(quaternion.to_matrix)(orientation)
     rotation, position, velocity, omega = compound_joints.with_massless(
         groups, rotation, position, velocity, omega
     )
     linear = jax.vmap(lambda r, v: small.matvec(r.T, v))(rotation, velocity)
-    twist = small.pick(tree.bodies, jnp.concatenate([linear, omega], axis=1))
+    twist = gather.pick(tree.bodies, jnp.concatenate([linear, omega], axis=1))
     held = jnp.asarray([i < 0 for i in tree.bodies], position.dtype)
     # Slots without a body, of which one is the ground, get the ground's pose.
     identity = held[:, None, None] * jnp.eye(3, dtype=position.dtype)[None]
-    pose = BodyPose(small.pick(tree.bodies, rotation) + identity, small.pick(tree.bodies, position))
+    pose = BodyPose(
+        gather.pick(tree.bodies, rotation) + identity, gather.pick(tree.bodies, position)
+    )
     farther, far_twist = jax.tree.map(lambda x: x[tree.width :], (pose, twist))
-    nearer, near_twist = jax.tree.map(lambda x: small.pick(tree.parent_slots, x), (pose, twist))
+    nearer, near_twist = jax.tree.map(lambda x: gather.pick(tree.parent_slots, x), (pose, twist))
     relative = jax.vmap(_relative)(nearer, farther)
     fit_coordinates = jax.vmap(_coordinates, (0, 0, 0, None))
     x = fit_coordinates(joints.parameters, relative, joints.masks(), joints.size.nq)

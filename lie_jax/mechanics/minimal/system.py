@@ -38,7 +38,7 @@ from lie_jax.mechanics.minimal.recursions import Accelerations, Links, Motion
 from lie_jax.mechanics.minimal.state import Start
 from lie_jax.mechanics.minimal.trees import Tree
 from lie_jax.mechanics.stacking import Connected
-from lie_jax.numerics import small
+from lie_jax.numerics import gather, small
 from lie_jax.spaces.base import AbstractSpace, Power, Rn
 from lie_jax.spaces.rotations import Product, UnitQuaternions
 from lie_jax.system import AbstractSystem, State
@@ -105,11 +105,11 @@ class TreeSystem(AbstractSystem):
     ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
         """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
         pose = self._moving(q, jnp.zeros(self.nv, q.dtype))[1].pose
-        return small.pick(self._slots, pose.rotation), small.pick(self._slots, pose.position)
+        return gather.pick(self._slots, pose.rotation), gather.pick(self._slots, pose.position)
 
     def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
         """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components."""
-        return small.pick(self._slots, self._moving(q, v)[1].twist)
+        return gather.pick(self._slots, self._moving(q, v)[1].twist)
 
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, by the composite-rigid-body algorithm."""
@@ -118,7 +118,7 @@ class TreeSystem(AbstractSystem):
         identity = jnp.broadcast_to(jnp.eye(6, dtype=q.dtype), parts.bases.shape)
         rows = self._velocity_places()
         twists, momenta = (
-            jnp.concatenate([base.reshape(-1, 6), small.pick(rows, own.reshape(-1, 6))])
+            jnp.concatenate([base.reshape(-1, 6), gather.pick(rows, own.reshape(-1, 6))])
             for base, own in ((identity, parts.twists), (parts.bases, parts.momenta))
         )
         products = momenta @ twists.T
@@ -253,7 +253,7 @@ class TreeSystem(AbstractSystem):
             jnp.concatenate([v[: 6 * bases].reshape(bases, 6), jnp.zeros((rest, 6), q.dtype)]),
         )
         places = _padded(self.tree, [size.nq for size in self.sizes], self.joints.size.nq)
-        x = small.pick(places, q[7 * bases :]).reshape(-1, self.joints.size.nq)
+        x = gather.pick(places, q[7 * bases :]).reshape(-1, self.joints.size.nq)
         relative = self.joints.poses(x)
         links = Links(
             jax.vmap(tree_joints.from_nearer)(relative),
@@ -264,12 +264,12 @@ class TreeSystem(AbstractSystem):
 
     def _rates(self, v: Array) -> Array:
         places = _padded(self.tree, [size.nv for size in self.sizes], self.joints.size.nv)
-        own = small.pick(places, v[6 * self.tree.bases :])
+        own = gather.pick(places, v[6 * self.tree.bases :])
         return own.reshape(-1, self.joints.size.nv)
 
     def flat(self, bases: Array, rates: Array) -> Array:
         """Velocities (nv,) from those of the bases (bases, 6) and of the links."""
-        own = small.pick(self._velocity_places(), rates.reshape(-1))
+        own = gather.pick(self._velocity_places(), rates.reshape(-1))
         return jnp.concatenate([bases.reshape(-1), own])
 
     def _velocity_places(self) -> tuple[int, ...]:
@@ -408,7 +408,7 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
 def _flat_state(system: TreeSystem, start: Start) -> State:
     sizes = [size.nq for size in system.sizes]
     places = _unpadded(system.tree, sizes, system.joints.size.nq)
-    own = small.pick(places, start.coordinates.reshape(-1))
+    own = gather.pick(places, start.coordinates.reshape(-1))
     q = jnp.concatenate([start.poses.reshape(-1), own])
     return State(q, system.flat(start.twists, start.rates))
 

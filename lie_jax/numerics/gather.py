@@ -1,0 +1,80 @@
+"""Gather of rows at constant indices, and its transpose: sums of rows at constant indices.
+
+An index of -1 stands for no row. Consecutive rows are sliced. Others come from a product with a
+constant 0/1 matrix, whose reverse mode needs no scatter, or by indexing where that matrix is large.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+# Entries of a 0/1 matrix beyond which a product with it costs more than indexing.
+_LARGE = 1024
+
+
+def pick(
+    indices: tuple[int, ...], values: Float[Array, "n ..."], axis: int = 0
+) -> Float[Array, "indices ..."]:
+    """Rows of `values` along `axis` at constant indices; zeros for an index of -1."""
+    missing, run = _run(indices)
+    if run:
+        rows = jax.lax.slice_in_dim(values, run[0], run[-1] + 1, axis=axis)
+        return _padded(rows, missing, 0, axis) if missing else rows
+    rows = jnp.moveaxis(values, axis, 0)
+    n = rows.shape[0]
+    if len(indices) * n > _LARGE:
+        picked = _with_zero_row(rows)[np.asarray(indices)]
+    else:
+        picked = jnp.tensordot(jnp.asarray(_selection(indices, n), rows.dtype), rows, 1)
+    return jnp.moveaxis(picked, 0, axis)
+
+
+def add_up(
+    indices: tuple[int, ...], values: Float[Array, "indices ..."], n: int, axis: int = 0
+) -> Float[Array, "n ..."]:
+    """Sums of the rows of `values` along `axis` at each of n indices: the transpose of `pick`."""
+    missing, run = _run(indices)
+    if run:
+        rows = jax.lax.slice_in_dim(values, missing, len(indices), axis=axis)
+        return rows if len(run) == n else _padded(rows, run[0], n - run[-1] - 1, axis)
+    rows = jnp.moveaxis(values, axis, 0)
+    if len(indices) * n > _LARGE:
+        sums = jnp.sum(_with_zero_row(rows)[_sources(indices, n)], axis=0)
+    else:
+        sums = jnp.tensordot(jnp.asarray(_selection(indices, n).T, rows.dtype), rows, 1)
+    return jnp.moveaxis(sums, 0, axis)
+
+
+def _run(indices: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+    # Number of missing rows, and the indices after them; () unless these are consecutive.
+    missing = sum(index < 0 for index in indices)
+    run = indices[missing:]
+    consecutive = run and run[0] >= 0 and run == tuple(range(run[0], run[0] + len(run)))
+    return missing, run if consecutive else ()
+
+
+def _padded(rows: Array, before: int, after: int, axis: int) -> Array:
+    widths = [(0, 0)] * rows.ndim
+    widths[axis] = before, after
+    return jnp.pad(rows, widths)
+
+
+def _selection(indices: tuple[int, ...], n: int) -> np.ndarray:
+    return (np.asarray(indices, int)[:, None] == np.arange(n)[None, :]).astype(float)
+
+
+def _with_zero_row(rows: Array) -> Array:
+    return jnp.concatenate([rows, jnp.zeros_like(rows[:1])])
+
+
+def _sources(indices: tuple[int, ...], n: int) -> np.ndarray:
+    # Numbers of the rows that each sum adds, padded by the number of the zero row.
+    sources: list[list[int]] = [[] for _ in range(n)]
+    for row, index in enumerate(indices):
+        if index >= 0:
+            sources[index].append(row)
+    table = np.full((max(1, *map(len, sources)), n), len(indices))
+    for index, rows in enumerate(sources):
+        table[: len(rows), index] = rows
+    return table
