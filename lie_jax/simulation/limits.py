@@ -1,4 +1,4 @@
-"""Limits of a run's validity: convergence, finite numbers, charts, laws of forces, sides of joints."""
+"""Limits of validity: convergence, finite numbers, charts, laws of forces, sides of joints."""
 
 from typing import Any, NamedTuple
 
