@@ -104,9 +104,9 @@ class AbstractSystem(eqx.Module):
         """How many of the constraints are velocity constraints; they are the last ones."""
         return 0
 
-    def regular(self, q: Configuration) -> Bool[Array, ""] | bool:
+    def regular(self, q: Configuration) -> Bool[Array, ""]:
         """Whether q is away from the singularities of the coordinates, if they have any."""
-        return True
+        return jnp.ones((), bool)
 
     def constraint(self, t: Time, q: Configuration) -> Float[Array, " positions"]:
         """Position constraints Φ(t, q) (nc - velocity_rows,), zero when they hold."""

@@ -1,4 +1,4 @@
-"""What every integrator offers."""
+"""Contract of an integrator, and the record of a step."""
 
 import abc
 from typing import Any, NamedTuple
@@ -6,43 +6,47 @@ from typing import Any, NamedTuple
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int
 
+from lie_jax.numerics import newton
 from lie_jax.system import AbstractSystem, Accelerations, State
 
 
 class Step(NamedTuple):
-    """State after a step, the integrator's own carry, Newton iterations, whether they or the
-    projection converged, the residuals on the way (the largest entry of each; `newton.NONE` where
-    there was no iteration), the number of the equation with the largest one (-1 if that is not
-    known), the state of an embedded method of another order if there is one, and the fourth power
-    of h |λ| next to the limit of stability (see `stability`), None for methods without one.
+    """End of a step. A method without iterations writes `Step(State(q, v), carry)`.
+
+    `carry`: values that the integrator passes to its next step. `newton_iterations`; `converged`:
+    success of the iterations or of the projection. `residuals`: largest entry of the residual after
+    each iteration, as many as the integrator's `history`, `newton.NONE` without an iteration.
+    `worst`: number of the equation with the largest residual, -1 if unknown. `embedded`: state of
+    the embedded method, if there is one. `stability`: fourth power of h |λ| relative to the limit
+    of stability (see `stability`), None for methods without an estimate.
     """
 
     state: State
-    carry: Any
-    newton_iterations: Int[Array, ""]
-    converged: Bool[Array, ""]
-    residuals: Float[Array, " history"]
-    worst: Int[Array, ""]
+    carry: Any = None
+    newton_iterations: Int[Array, ""] | int = 0
+    converged: Bool[Array, ""] | bool = True
+    residuals: Float[Array, " history"] | float = newton.NONE
+    worst: Int[Array, ""] | int = -1
     embedded: State | None = None
     stability: Float[Array, ""] | None = None
 
 
 class AbstractIntegrator(eqx.Module):
-    """A one-step method: pure functions, with a carry of its own beside the `State`."""
+    """One-step method: pure functions, with a carry beside the `State`."""
 
     @property
     def embedded_order(self) -> int | None:
-        """The lower order of the method and its embedded one, if there is one."""
+        """Lower order of the method and its embedded method; None without an embedded method."""
         return None
 
     @property
     def history(self) -> int:
-        """How many residuals a step notes."""
+        """Number of residuals that a step records."""
         return 1
 
     @abc.abstractmethod
     def check(self, system: AbstractSystem) -> None:
-        """Raise `ValueError` if the method cannot integrate such a system."""
+        """Raise `ValueError` for a system that the method cannot integrate."""
 
     @abc.abstractmethod
     def init(
@@ -53,7 +57,7 @@ class AbstractIntegrator(eqx.Module):
         state: State,
         u: Array | None,
     ) -> Any:
-        """The carry of the first step, of size dt (s) from time t."""
+        """Carry of the first step, of size dt (s) from time t."""
 
     @abc.abstractmethod
     def step(
@@ -65,7 +69,7 @@ class AbstractIntegrator(eqx.Module):
         carry: Any,
         u: Array | None,
     ) -> Step:
-        """One step of size dt (s) from time t, with the inputs u held over it."""
+        """Step of size dt (s) from time t, with constant inputs u."""
 
     @abc.abstractmethod
     def accelerations(

@@ -65,13 +65,12 @@ class AbstractExplicit(AbstractIntegrator):
             return _acceleration(self.stabilization, system, t + float(node) * dt, State(q, v), u)
 
         end, embedded, stages = self.advance(system, dt, state, acceleration)
-        fine, violation = jnp.ones((), bool), jnp.zeros((), state.q.dtype)
-        if system.nc:
-            end, fine, violation = self.stabilization.after_step(system, t + dt, end)
-            end = jax.tree.map(lambda x: jnp.where(fine, x, jnp.nan), end)
-        none = jnp.zeros((), jnp.int32)
-        near = self._stability(stages, dt)
-        return Step(end, None, none, fine, violation[None], none - 1, embedded, near)
+        step = Step(end, embedded=embedded, stability=self._stability(stages, dt))
+        if not system.nc:
+            return step
+        end, converged, violation = self.stabilization.after_step(system, t + dt, end)
+        end = jax.tree.map(lambda x: jnp.where(converged, x, jnp.nan), end)
+        return step._replace(state=end, converged=converged, residuals=violation[None])
 
     def _stability(self, stages: list[Stage], dt: Array) -> Array | None:
         """Fourth power of step size times |λ| in parts of what the method damps."""

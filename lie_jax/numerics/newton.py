@@ -13,32 +13,33 @@ from lie_jax.numerics import dense, rules
 from lie_jax.numerics.block_matrix import Factors
 
 MAX_ITERATIONS = 25
-# What reverse mode may keep of a step so that it need not search again.
+# Name of the values that reverse mode may save, so that the backward pass repeats no search.
 FOUND = "found by Newton's method"
-# Modified Newton takes a new matrix after so many solves of a step, or if from the third solve on
+# Modified Newton takes a new matrix after this many solves of a step, or if from the third solve on
 # one reduces the residual by less than this factor. After so many more it starts the step again
-# with full Newton. Those of the code behind [S3] (3.4).
+# with full Newton. Numbers of the code behind [S3] (3.4).
 _KEPT_SOLVES = 11
 _NEW_SOLVES = 7
 _SLOW = 0.5
-# The longest history of a step.
+# Length of the longest record of residuals of a step.
 HISTORY = _KEPT_SOLVES + _NEW_SOLVES + MAX_ITERATIONS
-# Size of a residual in the place of an iteration that was not made: no NaN, which JAX_DEBUG_NANS
-# would take for an error.
+# Residual recorded for an iteration that was not made: JAX_DEBUG_NANS would report a NaN.
 NONE = -1.0
 
 
 class Inverse(NamedTuple):
-    """Inverse (n, n) of an iteration matrix that is kept, and whether there is one yet."""
+    """Inverse (n, n) of an iteration matrix kept from search to search, if it is `there` yet."""
 
     matrix: Float[Array, "n n"] | Factors
     there: Bool[Array, ""]
 
 
 class Root(NamedTuple):
-    """Solution y (n,), number of iterations (linear solves), whether the last one converged, the
-    sizes of the residuals on the way, `NONE` where none was (HISTORY,), the number of the equation
-    with the largest last residual, and the inverse that is kept for the next search, if one is.
+    """Solution y (n,) and the record of its search.
+
+    `iterations`: number of linear solves; `converged`: success of the last one; `history`
+    (HISTORY,): sizes of the residuals, `NONE` beyond the last; `worst`: number of the equation with
+    the largest last residual; `kept`: inverse for the next search, None if none is kept.
     """
 
     y: Float[Array, " n"]
@@ -61,15 +62,15 @@ def root(
 
     **Arguments:**
 
-    - `search(guess, kept, args)`: finds the `Root`, for example `full` or `chord`, partially
+    - `search(guess, kept, args)`: returns the `Root`: `full`, `chord` or `modified`, partially
       applied.
     - `residual(y, args)`: (n,).
     - `linearize(y, args)`: the residual (n,) and its exact Jacobian with respect to y (n, n).
-    - `guess`: (n,), where to start.
-    - `kept`: an inverse from another search, or None.
+    - `guess`: (n,), start of the search.
+    - `kept`: inverse of an earlier search, or None.
     - `args`: any pytree. Derivatives with respect to its arrays are those of the solution, to any
-      order, as exact as `linearize`, whatever the number of iterations; nothing depends on `guess`
-      and `kept`. The three functions must use no array but their arguments.
+      order, as exact as `linearize`, whatever the number of iterations. Derivatives with respect to
+      `guess` and `kept` are zero. The three functions must use no array but their arguments.
     """
 
     def slope(y, args, changes):
@@ -84,11 +85,11 @@ def root(
 
 
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:
-    """Full Newton steps, at least one and at most 25, each with `linearize(y, args)` afresh.
+    """Full Newton steps, at least one and at most 25, each with a new `linearize(y, args)`.
 
-    `converged(correction, value, y, args)`: whether the correction (n,) that led to y was small
-    enough, and the residual (n,) before it. A correction that is not finite ends the search as not
-    converged.
+    `converged(correction, value, y, args)`: whether the correction (n,) that led to y is small
+    enough; `value` (n,) is the residual before it. A correction that is not finite ends the search
+    as not converged.
     """
 
     def proceed(carry):
@@ -102,29 +103,30 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
         y = root.y + correction
         finite = jnp.isfinite(jnp.sum(correction))
         done = converged(correction, value, y, args) & finite
-        sizes = jnp.abs(value)
-        history = _noted(root.history, jnp.max(sizes), root.iterations)
-        worst = jnp.argmax(sizes).astype(jnp.int32)
-        return Root(y, root.iterations + 1, done, history, worst), finite
+        return _noted(root, y, done, value, jnp.max(jnp.abs(value))), finite
 
+    return jax.lax.while_loop(proceed, iterate, (_first_root(guess), jnp.ones((), bool)))[0]
+
+
+def _first_root(guess: Array) -> Root:
     zero = jnp.zeros((), jnp.int32)
-    start = Root(guess, zero, jnp.zeros((), bool), _no_history(guess), zero)
-    return jax.lax.while_loop(proceed, iterate, (start, jnp.ones((), bool)))[0]
+    return Root(guess, zero, jnp.zeros((), bool), jnp.full(HISTORY, NONE, guess.dtype), zero)
 
 
-def _no_history(guess: Array) -> Array:
-    return jnp.full(HISTORY, NONE, guess.dtype)
-
-
-def _noted(history: Array, size: Array, place: Array) -> Array:
+def _noted(root: Root, y: Array, converged: Array, value: Array, size: Array) -> Root:
+    """Root after one more iteration, which led to y; `value` is a residual of this `size`."""
     size = jnp.where(jnp.isnan(size), jnp.inf, size)
-    return jax.lax.dynamic_update_index_in_dim(history, size, place, 0)
+    return Root(
+        y=y,
+        iterations=root.iterations + 1,
+        converged=converged,
+        history=jax.lax.dynamic_update_index_in_dim(root.history, size, root.iterations, 0),
+        worst=jnp.argmax(jnp.abs(value)).astype(jnp.int32),
+    )
 
 
 class Sizes(NamedTuple):
-    """What tells whether a search is at its end: the last correction, the residual after it, its
-    size and that where the search began.
-    """
+    """Last correction, the residual after it, and the sizes of this residual and of the first."""
 
     correction: Float[Array, " n"]
     value: Float[Array, " n"]
@@ -132,99 +134,112 @@ class Sizes(NamedTuple):
     first: Float[Array, ""]
 
 
-class _Chord(NamedTuple):
+class _Search(NamedTuple):
     root: Root
+    # Residual at the root's y, its size, the size of the first one, and whether it is finite.
     value: Array
+    size: Array
     first: Array
-    last: Array
-    # Solves with the present matrix, whether the next one needs another, whether that is the
-    # second of this search, and whether each solve gets its own.
-    since: Array
-    renew: Array
-    renewed: Array
-    each: Array
     finite: Array
 
 
-def chord(
-    residual: Callable,
-    matrix: Callable,
-    size: Callable,
-    converged: Callable,
-    keeps: bool,
-    guess: Array,
-    kept: Inverse | None,
-    args: Any,
-) -> Root:
-    """Newton steps with a matrix that need not be the exact Jacobian, at least one.
+class Equations(NamedTuple):
+    """Equations of a search whose matrix need not be the exact Jacobian.
 
-    **Arguments:** `residual(y, args)`: (n,); `matrix(y, args)`: (n, n), an approximation of its
-    Jacobian; `size(value, args)`: the size of a residual (n,), one number; `converged(Sizes, y,
-    args)`: whether to stop; `keeps`: whether one inverse serves as long as it brings the residual
-    down (modified Newton, [S3] 3.4), from search to search; it is renewed after eleven solves, or
-    when one halves the residual no more, and if seven more do not help, or residuals are
-    no longer finite, the search starts again with a new matrix in each of the solves that are left
-    of `HISTORY`.
+    `residual(y, args)`: (n,); `matrix(y, args)`: (n, n), an approximation of the Jacobian;
+    `size(value, args)`: size of a residual (n,), one number; `converged(Sizes, y, args)`: whether
+    to stop.
     """
 
-    def proceed(state):
-        bound = HISTORY if keeps else MAX_ITERATIONS
-        return ~state.root.converged & (state.root.iterations < bound) & state.finite
+    residual: Callable
+    matrix: Callable
+    size: Callable
+    converged: Callable
+
+    def _begin(self, guess: Array, args: Any) -> _Search:
+        value = self.residual(guess, args)
+        size = self.size(value, args)
+        return _Search(_first_root(guess), value, size, size, jnp.ones((), bool))
+
+    def _corrected(self, search: _Search, correction: Array, args: Any) -> _Search:
+        y = search.root.y + correction
+        value = self.residual(y, args)
+        size = self.size(value, args)
+        # A residual that grows at first is the one with which later ones are compared.
+        grown = jnp.maximum(search.first, size)
+        first = jnp.where(search.root.iterations == 0, grown, search.first)
+        finite = jnp.isfinite(size)
+        done = self.converged(Sizes(correction, value, size, first), y, args) & finite
+        return _Search(_noted(search.root, y, done, value, size), value, size, first, finite)
+
+
+def _unfinished(search: _Search, bound: int) -> Array:
+    return ~search.root.converged & (search.root.iterations < bound) & search.finite
+
+
+def chord(equations: Equations, guess: Array, kept: None, args: Any) -> Root:
+    """Newton steps, at least one and at most 25, each with a new matrix of the equations."""
+
+    def iterate(search):
+        matrix = equations.matrix(search.root.y, args)
+        return equations._corrected(search, -dense.solve(matrix, search.value), args)
+
+    def proceed(search):
+        return _unfinished(search, MAX_ITERATIONS)
+
+    return jax.lax.while_loop(proceed, iterate, equations._begin(guess, args)).root
+
+
+class _Matrix(NamedTuple):
+    """Inverse in use; the solves made with it; three flags that say when it is replaced."""
+
+    inverse: Any
+    age: Array
+    # The next solve needs a new one; this search has taken a new one; each solve takes a new one.
+    renew: Array
+    renewed: Array
+    always: Array
+
+
+def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Root:
+    """Modified Newton: one inverse serves from search to search as long as it reduces the residual.
+
+    The inverse is renewed after eleven solves, or when a solve no longer halves the residual. If
+    seven more solves do not converge, or a residual is not finite, the search starts again with a
+    new matrix in each of the solves left of `HISTORY`. Source: [S3] 3.4.
+    """
+    begun = equations._begin(guess, args)
 
     def iterate(state):
-        root = state.root
-        if keeps:
-            inverse = jax.lax.cond(
-                state.renew | state.each,
-                lambda: dense.inverse(matrix(root.y, args)),
-                lambda: root.kept.matrix,
-            )
-            correction = -(inverse @ state.value)
-            held = Inverse(inverse, jnp.ones((), bool))
-        else:
-            correction = -dense.solve(matrix(root.y, args), state.value)
-            held = None
-        y = root.y + correction
-        value = residual(y, args)
-        now = size(value, args)
-        count, since = root.iterations + 1, jnp.where(state.renew, 1, state.since + 1)
-        # A residual that grows at first is what later ones are compared with.
-        first = jnp.where(count == 1, jnp.maximum(state.first, now), state.first)
-        finite = jnp.isfinite(now)
-        done = converged(Sizes(correction, value, now, first), y, args) & finite
-        slow = (now > _SLOW * state.last) & (count > 2)
-        renew = ~state.renewed & (slow | (count == _KEPT_SOLVES))
-        exhausted = (state.renewed & (since == _NEW_SOLVES) & ~done) | ~finite
-        restart = exhausted & ~state.each & keeps
-        if keeps:
-            y = jnp.where(restart, guess, y)
-            value = jnp.where(restart, begun, value)
-        history = _noted(root.history, now, root.iterations)
-        worst = jnp.argmax(jnp.abs(value)).astype(jnp.int32)
-        return _Chord(
-            Root(y, count, done, history, worst, held),
-            value,
-            first,
-            now,
-            since,
-            renew & ~done,
-            state.renewed | (renew & ~done),
-            state.each | restart,
-            finite | restart,
+        search, matrix = state
+        inverse = jax.lax.cond(
+            matrix.renew | matrix.always,
+            lambda: dense.inverse(equations.matrix(search.root.y, args)),
+            lambda: matrix.inverse,
+        )
+        after = equations._corrected(search, -(inverse @ search.value), args)
+        count, done = after.root.iterations, after.root.converged
+        age = jnp.where(matrix.renew, 1, matrix.age + 1)
+        slow = (after.size > _SLOW * search.size) & (count > 2)
+        renew = ~matrix.renewed & (slow | (count == _KEPT_SOLVES)) & ~done
+        exhausted = (matrix.renewed & (age == _NEW_SOLVES) & ~done) | ~after.finite
+        restart = exhausted & ~matrix.always
+        after = after._replace(
+            root=after.root._replace(y=jnp.where(restart, guess, after.root.y)),
+            value=jnp.where(restart, begun.value, after.value),
+            finite=after.finite | restart,
+        )
+        return after, _Matrix(
+            inverse=inverse,
+            age=age,
+            renew=renew,
+            renewed=matrix.renewed | renew,
+            always=matrix.always | restart,
         )
 
-    begun = residual(guess, args)
-    begin = size(begun, args)
-    zero, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    start = _Chord(
-        Root(guess, zero, no, _no_history(guess), zero, kept),
-        begun,
-        begin,
-        begin,
-        zero,
-        no if kept is None else ~kept.there,
-        no,
-        no,
-        ~no,
+    no = jnp.zeros((), bool)
+    first = _Matrix(kept.matrix, jnp.zeros((), jnp.int32), ~kept.there, no, no)
+    search, matrix = jax.lax.while_loop(
+        lambda state: _unfinished(state[0], HISTORY), iterate, (begun, first)
     )
-    return jax.lax.while_loop(proceed, iterate, start).root
+    return search.root._replace(kept=Inverse(matrix.inverse, jnp.ones((), bool)))

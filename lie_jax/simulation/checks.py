@@ -14,7 +14,7 @@ from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics import conversion, memory
 from lie_jax.numerics.checkpointing import ADJOINTS
-from lie_jax.simulation import fingerprints, fixed_steps, redundancy
+from lie_jax.simulation import fingerprints, march, redundancy
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.system import AbstractSystem, State
 
@@ -213,7 +213,8 @@ def _check_restart(
             )
 
     def kept(start: State | Restart) -> Any:
-        loop = fixed_steps.begin(system, integrator, start, restart.dt, options.inputs)
+        run = march.Run(system, integrator, restart.dt, options.inputs, restart.steps)
+        loop = march.begin(run, start)
         return loop.carry, loop.memory
 
     wanted, found = (eqx.filter_eval_shape(kept, s) for s in (restart.state, restart))

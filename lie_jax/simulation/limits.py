@@ -1,4 +1,4 @@
-"""Where a run leaves its model: charts, laws of forces, accelerations that are not finite."""
+"""Limits of validity: convergence, finite numbers, charts, laws of forces, sides of joints."""
 
 from typing import Any, NamedTuple
 
@@ -6,69 +6,82 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from lie_jax.integrators.base import Step
 from lie_jax.numerics import rules
 from lie_jax.simulation.trajectory import Result
 from lie_jax.system import AbstractSystem, State
 
 
-class Left(NamedTuple):
-    """Whether a step stayed inside the model, why not, the number of the velocity, force or joint
-    concerned, and what forces keep of the step's end.
+class Verdict(NamedTuple):
+    """Validity of a step's end.
+
+    `valid`: converged, finite and inside the model; `inside`: inside the model, where the state may
+    be used; `reason` for a step that is not valid; `worst`: number of the equation, velocity, force
+    or joint concerned, -1 if unknown; `memory`: what the forces keep of the end.
     """
 
+    valid: Bool[Array, ""]
     inside: Bool[Array, ""]
     reason: Result
     worst: Int[Array, ""]
     memory: Any
 
 
-def of_step(
+def verdict(
     system: AbstractSystem,
     t: Float[Array, ""],
     dt: Float[Array, ""],
     before: State,
-    after: State,
-    over: Bool[Array, " joints"],
-) -> Left:
-    """What a step of size dt (s) to the time t (s) has left; the system recalls the step's start.
+    step: Step,
+    first_sides: Bool[Array, " joints"],
+) -> Verdict:
+    """Verdict on a step of size dt (s) to the time t (s); `system` recalls the step's start.
 
-    A body turns by about the step size times its mean angular velocity. `over`: what `turned_over`
-    was at the start of the run.
+    `first_sides` are the `sides` at the start of the run. A body turns by about the step size times
+    its mean angular velocity.
     """
-    before, after, system = rules.held((before, after, system))
-    left = []
+    before, after, system = rules.held((before, step.state, system))
+    # The sum is finite only if every number is: one reduction instead of a test of each.
+    finite = jnp.isfinite(jnp.sum(after.q) + jnp.sum(after.v))
+    memory = system.remember(t, after.q, after.v)
+    violations = []
     turn = system.space.turn(0.5 * dt * (before.v + after.v))
     if turn is not None:
-        left.append((turn >= 1.0, Result.out_of_chart))
-    memory = system.remember(t, after.q, after.v)
+        violations.append((turn >= 1.0, Result.out_of_chart))
     if jax.tree.leaves(memory):
-        left.append((system.departed(t, after.q, after.v), Result.departed))
-    if len(over):
-        left.append((turned_over(system, t, after.q) != over, Result.turned_over))
-    inside, reason = jnp.ones((), bool), Result.successful
+        violations.append((system.departed(t, after.q, after.v), Result.departed))
+    if len(first_sides):
+        violations.append((sides(system, t, after.q) != first_sides, Result.turned_over))
+    inside = system.regular(after.q)
+    reason = Result.singular
     worst = jnp.full((), -1, jnp.int32)
-    for of_each, result in left:
+    # The first violation counts.
+    for violated, result in violations:
         reason = Result.where(inside, result, reason)
-        worst = jnp.where(inside, jnp.argmax(of_each).astype(jnp.int32), worst)
-        inside = inside & ~jnp.any(of_each)
-    return Left(inside, reason, worst, memory)
+        worst = jnp.where(inside, jnp.argmax(violated).astype(jnp.int32), worst)
+        inside = inside & ~jnp.any(violated)
+    usable = step.converged & finite
+    reason = Result.where(finite, reason, Result.non_finite)
+    reason = Result.where(step.converged, reason, Result.newton_failed)
+    worst = jnp.where(usable & ~inside, worst, step.worst)
+    return Verdict(usable & inside, inside, reason, worst, memory)
 
 
-def turned_over(
+def sides(
     system: AbstractSystem, t: Float[Array, ""], q: Float[Array, " nq"]
 ) -> Bool[Array, " joints"]:
-    """Which joints are on the other side of where their constraints hold."""
+    """Side of each joint at which its constraints hold: whether its number is negative."""
     return jax.lax.stop_gradient(system.sides(t, q)) < 0.0
 
 
 def first_not_finite(
     acceleration: Float[Array, "n nv"], multipliers: Float[Array, "n nc"], reached: Array
 ) -> Int[Array, ""]:
-    """The first instant that was reached (n,) whose accelerations or multipliers are not finite.
+    """Number of the first instant reached (n,) without finite accelerations and multipliers.
 
     n if there is none.
     """
     numbers = jax.lax.stop_gradient((acceleration, multipliers))
-    fine = jnp.isfinite(sum(jnp.sum(x, axis=1) for x in numbers))
-    bad = reached & ~fine
+    finite = jnp.isfinite(sum(jnp.sum(x, axis=1) for x in numbers))
+    bad = reached & ~finite
     return jnp.where(jnp.any(bad), jnp.argmax(bad), bad.shape[0]).astype(jnp.int32)

@@ -16,6 +16,7 @@ from lie_jax.simulation import (
     adaptive_steps,
     fixed_steps,
     jax_guard,
+    march,
     redundancy,
     sharding,
 )
@@ -108,9 +109,11 @@ def simulate(
     reached = None
     if adaptive is None:
         schedule = fixed_steps.Schedule(steps, save_every, blocks)
-        trajectory = fixed_steps.run(system, integrator, state, dt, table, schedule, progress)
+        trajectory = fixed_steps.trajectory(
+            system, integrator, state, dt, table, schedule, progress
+        )
     else:
-        trajectory, reached = adaptive_steps.run(
+        trajectory, reached = adaptive_steps.trajectory(
             system, integrator, start, dt, adaptive, steps, blocks
         )
     if system.nc:
@@ -183,7 +186,7 @@ def _raise_on_failure(
         advice = smaller
     elif bool(result == Result.unstable):
         what = (
-            f"the last {fixed_steps.PATIENCE} steps were beyond the limit of stability (up to "
+            f"the last {march.PATIENCE} steps were beyond the limit of stability (up to "
             f"{float(stats.stability):.3g} times)"
         )
         advice = (

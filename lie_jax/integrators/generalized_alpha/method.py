@@ -193,7 +193,8 @@ class GeneralizedAlpha(AbstractIntegrator):
         else:
             linearize = equations.analytic if self.jacobian == "analytic" else equations.autodiff
             return partial(newton.full, linearize, equations.converged)
-        return partial(newton.chord, equations.residual, self._matrix(), *rule, modified)
+        search = newton.modified if modified else newton.chord
+        return partial(search, newton.Equations(equations.residual, self._matrix(), *rule))
 
     def accelerations(self, system, t, state, carry, u):
         """As the method found them."""

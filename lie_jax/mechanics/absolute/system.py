@@ -71,8 +71,7 @@ class RigidBodySystem(AbstractSystem):
 
     def regular(self, q):
         """Whether the coordinates of all bodies are away from their singularities."""
-        each = self.formulation.regular(self._split(q))
-        return True if each is True else jnp.all(each)
+        return jnp.all(self.formulation.regular(self._split(q)))
 
     def poses(
         self, q: Float[Array, " nq"]

@@ -95,6 +95,6 @@ class AbstractBodySpace(AbstractSpace):
         """Their Jacobian along velocities, transposed, times multipliers."""
         return jnp.zeros(self.nv, q.dtype)
 
-    def regular(self, q: Float[Array, "*bodies nq"]) -> Bool[Array, " *bodies"] | bool:
+    def regular(self, q: Float[Array, "*bodies nq"]) -> Bool[Array, " *bodies"]:
         """Whether each q is away from the singularities of the coordinates, if they have any."""
-        return True
+        return jnp.ones(q.shape[:-1], bool)

@@ -221,7 +221,9 @@ class AbstractPoseSpace(AbstractBodySpace):
 
     def regular(self, q):
         """Whether the orientation's numbers are away from a singularity."""
-        return tait_bryan.regular(q[..., 3:]) if self.coordinates == "tait_bryan" else True
+        if self.coordinates != "tait_bryan":
+            return super().regular(q)
+        return tait_bryan.regular(q[..., 3:])
 
     def invalid(self, q):
         """A quaternion must have unit norm, a rotation vector at most the norm π; see also

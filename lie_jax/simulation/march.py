@@ -1,0 +1,177 @@
+"""One step of a run with steps of one size, and the time loop for any number of such steps."""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, ArrayLike, Float, Int
+
+from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.numerics import newton, rules
+from lie_jax.simulation import limits
+from lie_jax.simulation.trajectory import Restart, Result
+from lie_jax.system import AbstractSystem, Accelerations, State
+
+# A mode that grows by a tenth in each step beyond the limit of stability grows by a factor of seven
+# in this many steps: more of them in a row are an instability, fewer a passing event.
+PATIENCE = 20
+
+
+class Loop(NamedTuple):
+    """State between two steps, the carries of integrator and forces, and the record of the run.
+
+    `taken` counts steps since time 0, `completed` those before the first failure, `iterations`
+    their Newton iterations (`march` alone sums them). `result`, `residuals` and `worst` belong to
+    the first failure. `stability` is the largest fourth power of h |λ| relative to the limit of
+    stability, `beyond` the number of last steps beyond this limit. `sides` are those of the joints
+    when the run began.
+    """
+
+    state: State
+    carry: Any
+    memory: Any
+    taken: Int[Array, ""]
+    completed: Int[Array, ""]
+    iterations: Int[Array, ""]
+    result: Result
+    residuals: Float[Array, " history"]
+    worst: Int[Array, ""]
+    stability: Float[Array, ""]
+    beyond: Int[Array, ""]
+    sides: Array
+
+
+class Sample(NamedTuple):
+    """State, accelerations and the forces' memory at a saved instant."""
+
+    state: State
+    accelerations: Accelerations
+    memory: Any
+
+
+class Run(NamedTuple):
+    """Constants of a run: its equations, its step size dt (s), its inputs and its first step.
+
+    `inputs` (steps, nu) or None, one row for each step; `first_step` counts from time 0.
+    """
+
+    system: AbstractSystem
+    integrator: AbstractIntegrator
+    dt: Float[Array, ""]
+    inputs: Array | None
+    first_step: Int[Array, ""]
+
+    def time(self, loop: Loop) -> Float[Array, ""]:
+        """Time of the loop's state, s."""
+        return loop.taken.astype(self.dt.dtype) * self.dt
+
+    def input(self, step: Int[Array, ""]) -> Array | None:
+        """Input vector (nu,) of a step, counted from time 0; None without inputs."""
+        if self.inputs is None:
+            return None
+        return jax.lax.dynamic_index_in_dim(self.inputs, step - self.first_step, keepdims=False)
+
+    def begin(self, start: State | Restart) -> Loop:
+        """Loop before the first step, with new carries for a state, with the stored of a restart."""
+        if isinstance(start, Restart):
+            state, carry, memory = start.state, start.carry, start.memory
+        else:
+            state, t = start, jnp.zeros((), start.q.dtype)
+            memory = rules.held(self.system.remember(t, state.q, state.v))
+            recalling, u = self.system.recalling(memory), self.input(self.first_step)
+            carry = self.integrator.init(recalling, t, self.dt, state, u)
+        none = jnp.zeros((), jnp.int32)
+        return Loop(
+            state=state,
+            carry=carry,
+            memory=memory,
+            taken=self.first_step,
+            completed=self.first_step,
+            iterations=none,
+            result=Result.successful,
+            residuals=jnp.full(self.integrator.history, newton.NONE, state.q.dtype),
+            worst=none - 1,
+            stability=jnp.zeros((), state.q.dtype),
+            beyond=none,
+            sides=limits.sides(
+                self.system, self.first_step.astype(self.dt.dtype) * self.dt, state.q
+            ),
+        )
+
+    def step(self, loop: Loop) -> tuple[Loop, Int[Array, ""]]:
+        """Loop after one step, and the Newton iterations of the step."""
+        t, dt = self.time(loop), self.dt
+        system = self.system.recalling(loop.memory)
+        step = self.integrator.step(system, t, dt, loop.state, loop.carry, self.input(loop.taken))
+        verdict = limits.verdict(system, t + dt, dt, loop.state, step, loop.sides)
+        stability, beyond = loop.stability, loop.beyond
+        if step.stability is not None:
+            stability = jnp.where(step.stability > stability, step.stability, stability)
+            beyond = jnp.where(step.stability > 1.0, beyond + 1, 0)
+        fine = verdict.valid & (beyond < PATIENCE)
+        healthy = loop.completed == loop.taken
+        first_failure = healthy & ~fine
+        reason = Result.where(verdict.valid, Result.unstable, verdict.reason)
+        residuals = jax.lax.stop_gradient(step.residuals)
+        after = Loop(
+            # Where a system cannot be left, `inside` is a constant, which XLA folds.
+            state=jax.tree.map(lambda x: jnp.where(verdict.inside, x, jnp.nan), step.state),
+            carry=step.carry,
+            memory=verdict.memory,
+            taken=loop.taken + 1,
+            completed=loop.completed + (healthy & fine).astype(jnp.int32),
+            iterations=loop.iterations,
+            result=Result.where(first_failure, reason, loop.result),
+            residuals=jnp.where(first_failure, residuals, loop.residuals),
+            worst=jnp.where(first_failure, verdict.worst, loop.worst),
+            stability=stability,
+            beyond=beyond,
+            sides=loop.sides,
+        )
+        return after, jnp.asarray(step.newton_iterations, jnp.int32)
+
+    def sample(self, loop: Loop, u: Array | None) -> Sample:
+        """Sample of the loop's instant, with the inputs u of the step that ended there."""
+        system = self.system.recalling(loop.memory)
+        accelerations = self.integrator.accelerations(
+            system, self.time(loop), loop.state, loop.carry, u
+        )
+        return Sample(loop.state, accelerations, loop.memory)
+
+
+begin = eqx.filter_jit(Run.begin)
+
+
+def march(
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    start: State | Loop,
+    dt: ArrayLike,
+    steps: ArrayLike,
+    inputs: Array | None = None,
+) -> Loop:
+    """Loop after `steps` steps of size dt (s), from time 0 or from the loop of an earlier call.
+
+    One compiled program serves all numbers of steps. Forward-mode derivatives go through it;
+    reverse mode needs `lie_jax.simulate`, which saves what the backward pass recomputes from.
+    A failed step leaves its reason in the loop's `result`. Arguments are not checked.
+    """
+    return _march(system, integrator, start, jnp.asarray(dt, float), jnp.asarray(steps), inputs)
+
+
+@eqx.filter_jit
+def _march(system, integrator, start, dt, steps, inputs):
+    going_on = isinstance(start, Loop)
+    dtype = (start.state if going_on else start).q.dtype
+    first_step = start.taken if going_on else jnp.zeros((), jnp.int32)
+    run = Run(system, integrator, dt.astype(dtype), inputs, first_step)
+
+    def step(_, loop):
+        healthy = loop.completed == loop.taken
+        after, iterations = run.step(loop)
+        counted = healthy & (after.completed == after.taken)
+        total = loop.iterations + jnp.where(counted, iterations, 0)
+        return after._replace(iterations=total)
+
+    return jax.lax.fori_loop(0, steps, step, start if going_on else run.begin(start))
