@@ -19,7 +19,7 @@ from scipy.sparse.linalg import splu
 
 import lie_jax
 from lie_jax.control import expansion
-from lie_jax.control.problem import Problem, Run, difference, follow, moved
+from lie_jax.control.problem import Problem, Run, difference, displace, follow
 
 # A point never takes more than this part of the way to a limit.
 _TO_LIMIT = 0.995
@@ -116,7 +116,7 @@ def _led_to(problem: Problem, inputs: Array) -> lie_jax.State:
 
 @eqx.filter_jit
 def _moved(problem: Problem, states: lie_jax.State, x: Array) -> lie_jax.State:
-    return jax.vmap(lambda state, x: moved(problem.system.space, state, x))(states, x)
+    return jax.vmap(lambda state, x: displace(problem.system.space, state, x))(states, x)
 
 
 def _jacobian(steps, ends: np.ndarray):

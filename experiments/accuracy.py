@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from experiments import _report
 from experiments._accuracy import page, verdict
 
 _ROOT = Path(__file__).parent.parent
@@ -44,6 +45,6 @@ def main(folder: Path) -> None:
     precisions = _measure()
     versions = _versions()
     results = {"versions": versions, "precisions": precisions}
-    (folder / "accuracy.json").write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    _report.write_json(folder / "accuracy.json", results, indent=1, ascii=False)
     (folder / "accuracy.md").write_text(page.write(versions, precisions))
     print(page.result(precisions))

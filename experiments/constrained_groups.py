@@ -4,11 +4,11 @@ All by the generalized-α method: errors, orders, iterations, drift of constrain
 a step costs.
 """
 
-import json
 from pathlib import Path
 
 import jax
 
+from experiments import _report
 from experiments._constrained_groups import long_runs, measure, newton_costs, plots, tables
 from experiments._constrained_groups.cases import CASES
 
@@ -45,7 +45,7 @@ def main(folder: Path) -> None:
         "survival": survival,
         "newton": newton,
     }
-    (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    _report.write_json(folder / "results.json", results)
     plots.errors(cases, folder / "errors.png")
     plots.noise(noise, folder / "noise.png")
     plots.energy(energies, folder / "energy.png")

@@ -1,6 +1,5 @@
 """The main job: identify a body from a recording, predict what it did next, check the simulator."""
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import numpy as np
 from jaxtyping import Array
 
 import lie_jax
-from experiments import _plots
+from experiments import _plots, _report
 from lie_jax import viz
 from lie_jax.identification import transforms
 from lie_jax.mechanics.body import inertia_about_origin
@@ -138,7 +137,7 @@ def main(folder: Path) -> None:
         "initial_omega_body": np.asarray(result.estimates["omega_body"]).tolist(),
         "heavy_top_error_m": tops,
     }
-    (folder / "estimates.json").write_text(json.dumps(written, indent=2) + "\n")
+    _report.write_json(folder / "estimates.json", written)
     _plot_markers(folder / "markers.png", recording, predicted, samples)
     _plot_residuals(folder / "residuals.png", recording, predicted, samples)
     _plot_convergence(folder / "convergence.png", result, recording)

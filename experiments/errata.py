@@ -1,9 +1,9 @@
 """Errata of the five papers: printed and corrected formulas against the truth."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
+from experiments import _report
 from experiments._errata import s0, s1, s2, s3, s4
 from experiments._errata.erratum import Erratum, Evidence
 
@@ -54,23 +54,21 @@ def page(results: Evaluated) -> str:
         "typo": "misprints without consequence",
     }
     counts = ", ".join(f"{kinds[kind]} {label}" for kind, label in labels.items())
+    heads = ("equation", "printed", "correct", "error printed", "error correct", "remark")
     parts = [INTRODUCTION.format(counts=counts)]
     for paper, rows in results.items():
         parts.append(f"## {paper}\n")
-        parts.append("| equation | printed | correct | error printed | error correct | remark |")
-        parts.append("|---|---|---|---|---|---|")
-        parts += [_row(erratum, evidence) for erratum, evidence in rows]
-        parts.append("")
+        lines = (_row(erratum, evidence) for erratum, evidence in rows)
+        parts += [*_report.table(heads, lines, left=len(heads)), ""]
     return "\n".join(parts)
 
 
-def _row(erratum: Erratum, evidence: Evidence | None) -> str:
+def _row(erratum: Erratum, evidence: Evidence | None) -> tuple[str, ...]:
     errors = evidence.texts() if evidence else ("", "")
     remark = erratum.remark
     if erratum.kind != "wrong":
         remark = f"*{erratum.kind.capitalize()}.* {remark}".rstrip()
-    cells = (erratum.equation, erratum.printed, erratum.correct, *errors, remark)
-    return f"| {' | '.join(cells)} |"
+    return erratum.equation, erratum.printed, erratum.correct, *errors, remark
 
 
 def main(folder: Path) -> None:
@@ -91,5 +89,5 @@ def main(folder: Path) -> None:
         for erratum, evidence in rows:
             if evidence is not None and not evidence.holds():
                 print(f"  not confirmed: {erratum.equation} {evidence.texts()}")
-    (folder / "errata.json").write_text(json.dumps(numbers, indent=2, ensure_ascii=False) + "\n")
+    _report.write_json(folder / "errata.json", numbers, ascii=False)
     (folder / "errata.md").write_text(page(results))

@@ -1,6 +1,5 @@
 """[S3] 4.1, 4.2 by explicit methods: Lie group, angles, Euler parameters (Figs. 3-5, 11-13)."""
 
-import json
 from pathlib import Path
 
 import jax
@@ -8,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import lie_jax
+from experiments import _report
 from experiments._explicit_formulations import plots
 from experiments._explicit_formulations.cases import (
     CASES,
@@ -262,7 +262,7 @@ def main(folder: Path) -> None:
         for method in METHODS
         for formulation in (*case.builds, QUATERNION)
     }
-    (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    _report.write_json(folder / "results.json", results)
     report(results)
     for name, case in CASES.items():
         plots.convergence(name, results[name], folder)

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 import lie_jax
+from experiments import _report
 from experiments._gradients import tables
 from experiments._gradients.cases import CASES
 from experiments._gradients.measure import measure
@@ -31,10 +32,10 @@ def main(folder: Path) -> None:
         missing = [case for name, case in names.items() if name not in results]
         for name, found in pool.imap_unordered(_measured, missing):
             results[name] = found
-            file.write_text(json.dumps(results, indent=1) + "\n")
+            _report.write_json(file, results, indent=1)
             print(tables.line(name, found), flush=True)
     results = {name: results[name] for name in names}
-    file.write_text(json.dumps(results, indent=1) + "\n")
+    _report.write_json(file, results, indent=1)
     (folder / "table.md").write_text(tables.markdown(results))
     tables.heat_map(results, folder / "gradients.png")
 

@@ -1,6 +1,5 @@
 """Heavy top of [S3] 4.1: error against step size, for both models, storages and integrators."""
 
-import json
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -8,7 +7,7 @@ import numpy as np
 from matplotlib.ticker import NullFormatter
 
 import lie_jax
-from experiments import _plots
+from experiments import _plots, _report
 from models import heavy_top
 
 # [S3] Fig. 3 takes h = 1e-4 / 2^n; larger steps show where the straight lines begin.
@@ -82,4 +81,4 @@ def main(folder: Path) -> None:
     """Measure, print a table, write numbers and a plot."""
     results = measure()
     plot(results, folder / "convergence.png")
-    (folder / "convergence.json").write_text(json.dumps(results, indent=2) + "\n")
+    _report.write_json(folder / "convergence.json", results)

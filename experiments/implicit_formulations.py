@@ -1,13 +1,13 @@
 """[S3] 4.1-4.4 by generalized-α: Lie group, Euler parameters, angles (Figs. 2-8, 11-21)."""
 
 import itertools
-import json
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments import _report
 from experiments._implicit_formulations import histories, plots, tables
 from experiments._implicit_formulations.cases import CASES, RULES, Case
 from experiments._loops import Loop, march, start, step_costs
@@ -110,7 +110,7 @@ def main(folder: Path) -> None:
     results["heavy_top_motion"] = histories.heavy_top_motion()
     results["slider_crank_motion"] = histories.slider_crank_motion()
     results["puma_motion"] = histories.puma_motion()
-    (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+    _report.write_json(folder / "results.json", results, indent=1)
     pages += [tables.of_work(results["work"]), tables.of_motions(results)]
     print(*pages[-2:], sep="\n")
     (folder / "tables.md").write_text("\n".join(pages) + "\n")

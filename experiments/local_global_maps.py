@@ -4,7 +4,6 @@ Besides, [S0] 6.3: a Runge-Kutta method on absolute coordinates against the same
 coordinates that start at zero in every step.
 """
 
-import json
 from pathlib import Path
 
 import jax
@@ -12,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import lie_jax
+from experiments import _report
 from experiments._local_global_maps import plots
 from experiments._local_global_maps.cases import (
     BASE,
@@ -159,7 +159,7 @@ def main(folder: Path) -> None:
         jax.clear_caches()
     results["coordinates"] = coordinate_drift()
     report(results)
-    (folder / "local_global_maps.json").write_text(json.dumps(results, indent=2) + "\n")
+    _report.write_json(folder / "local_global_maps.json", results)
     plots.errors(results["errors"], folder / "errors.png")
     plots.work(results["errors"], folder / "work.png")
     plots.joints(results, folder / "joints.png")

@@ -1,6 +1,5 @@
 """A robot and a closed chain in motion, as moving pictures, against their reference solutions."""
 
-import json
 from pathlib import Path
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 import lie_jax
-from experiments import _animate
+from experiments import _animate, _report
 from lie_jax.spaces.base import Rn
 from models import bricard, puma560
 
@@ -75,7 +74,7 @@ def main(folder: Path) -> None:
     for seconds, (angles, _) in puma560.REFERENCE.items():
         error = np.asarray(motion.q[round(seconds / FRAME)]) - angles
         errors["puma560_rad"][seconds] = float(np.max(np.abs(error)))
-    (folder / "mechanisms.json").write_text(json.dumps(errors, indent=2))
+    _report.write_json(folder / "mechanisms.json", errors)
     for name, each in errors.items():
         print(f"{name:12}", ", ".join(f"{t:g} s: {error:.1e}" for t, error in each.items()))
     shape, _ = puma560.build()

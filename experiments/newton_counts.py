@@ -1,11 +1,11 @@
 """[S3] Tables 4, 5 and 7: Newton iterations a step of generalized-α, by the rule behind them."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import lie_jax
+from experiments import _report
 from experiments._loops import run
 from models import heavy_top, rotor
 
@@ -119,13 +119,13 @@ def report(results: dict) -> None:
     """Print the tables, paper and ours side by side."""
     for number in ("4", "5", "7"):
         names = [name for table, name in COLUMNS if table == number]
-        print(
-            f"\n[S3] Table {number}\n\n| h (s) | " + " | ".join(f"{n}: paper, ours" for n in names)
+        rows = (
+            (f"{h:.3g}", *(_cell(results[f"{number}, {name}"][f"{h:.3g}"]) for name in names))
+            for h in COLUMNS[number, names[0]].paper
         )
-        print("|---" * (1 + len(names)) + "|")
-        for h in COLUMNS[number, names[0]].paper:
-            cells = [_cell(results[f"{number}, {name}"][f"{h:.3g}"]) for name in names]
-            print(f"| {h:.3g} | " + " | ".join(cells) + " |")
+        heads = ("h (s)", *(f"{name}: paper, ours" for name in names))
+        table = _report.table(heads, rows, left=len(heads))
+        print(f"\n[S3] Table {number}\n", *table, sep="\n")
 
 
 def _cell(entry: dict) -> str:
@@ -149,5 +149,5 @@ def main(folder: Path) -> None:
         }
         for (table, name), column in COLUMNS.items()
     }
-    (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    _report.write_json(folder / "results.json", results)
     report(results)

@@ -1,10 +1,10 @@
 """Three bodies of [S1] Sec. VI: Tables V to X and Figs. 4 to 8 for all nine methods."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 
+from experiments import _report
 from experiments._park_chung import figures, operations, printed
 from experiments._park_chung.runs import LONG_STEP, Runs, long_run
 
@@ -156,4 +156,4 @@ def main(folder: Path) -> None:
         },
         "work": equal,
     }
-    (folder / "results.json").write_text(json.dumps(written, indent=2) + "\n")
+    _report.write_json(folder / "results.json", written)

@@ -5,7 +5,6 @@ swing in one plane and has to stand at rest, turned over in the plane at right a
 It is unstable at its end and far from linear: iLQR needs the second derivatives of the steps.
 """
 
-import json
 from pathlib import Path
 
 import jax
@@ -14,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from experiments import _animate, _control, _plots
+from experiments import _animate, _control, _plots, _report
 from experiments._control import Task
 from experiments._interior_point import Found
 from lie_jax import control, quaternion
@@ -171,7 +170,7 @@ def main(folder: Path) -> None:
         f"straight pendulum level) and {np.max(elbow):.1f} N m in the elbow; rates up to "
         f"{result['largest_rate_rad_s']:.1f} rad/s; out of plane {result['out_of_plane']:.2f}"
     )
-    (folder / "results.json").write_text(json.dumps(result, indent=2) + "\n")
+    _report.write_json(folder / "results.json", result)
     _plot(folder / "swing_up.png", places, found, again)
     moving = [
         np.stack([np.zeros_like(places[:, 0]), places[:, 0]], axis=1)[::FRAME],

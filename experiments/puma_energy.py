@@ -5,7 +5,6 @@ with the square of the torque, whatever the power at the shaft, and each motor c
 as one chosen for the controlled motion would have. The same torques are the limits.
 """
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 import lie_jax
-from experiments import _animate, _control, _plots
+from experiments import _animate, _control, _plots, _report
 from experiments._control import Task
 from experiments._interior_point import Found
 from lie_jax import control
@@ -187,7 +186,7 @@ def main(folder: Path) -> None:
     )
     result |= {"motions": balances, "potential_gained_J": float(heights[1] - heights[0])}
     print(f"the links' potential energy grows by {result['potential_gained_J']:.4f} J")
-    (folder / "results.json").write_text(json.dumps(result, indent=2) + "\n")
+    _report.write_json(folder / "results.json", result)
     _plot(folder / "puma.png", motions, largest, (found, again))
     shape, _ = puma560.build()
     rotation, position = _animate.poses(problem.system, found.trajectory.q)

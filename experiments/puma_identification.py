@@ -1,6 +1,5 @@
 """Masses and centres of mass of the Puma's links [S3] 4.4, identified from angles and torques."""
 
-import json
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from experiments import _identification, _plots
+from experiments import _identification, _plots, _report
 from lie_jax.identification import transforms
 from lie_jax.numerics.conversion import as_float
 from models import puma560
@@ -250,7 +249,7 @@ def main(folder: Path) -> None:
         "numbers": rows,
         "pooled": total,
     }
-    (folder / "results.json").write_text(json.dumps(written, indent=2) + "\n")
+    _report.write_json(folder / "results.json", written)
     _plot_torques(folder / "torques.png", observed, jax.jit(predict)(found.estimates))
     _identification.plot_deviations(
         folder / "deviations.png", labels, repeated, "Links of the Puma: all fits"

@@ -6,7 +6,6 @@ one without, though: it is the first guess that turns, and the search keeps to i
 quaternion tells the two kinds apart: it ends with the opposite sign.
 """
 
-import json
 from pathlib import Path
 
 import jax
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Array
 
 import lie_jax
-from experiments import _animate, _control, _plots
+from experiments import _animate, _control, _plots, _report
 from experiments._control import Task
 from experiments._interior_point import Found
 from lie_jax import control
@@ -120,6 +119,6 @@ def main(folder: Path) -> None:
         f"{result['smallest_thrust']:.2f} to {result['largest_thrust']:.2f} of hover, "
         f"{result['at_a_limit']} of {found.inputs.size} at a limit"
     )
-    (folder / "results.json").write_text(json.dumps(result, indent=2) + "\n")
+    _report.write_json(folder / "results.json", result)
     _plot(folder / "flip.png", problem, found, again)
     _animation(folder / "flip.gif", problem, trajectory)

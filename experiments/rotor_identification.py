@@ -1,6 +1,5 @@
 """Springs and dampers of the rotor's supports, identified from the orbit of its axis [S3] 4.2."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from experiments import _identification, _plots
+from experiments import _identification, _plots, _report
 from lie_jax.identification import transforms
 from models import rotor
 
@@ -132,7 +131,7 @@ def main(folder: Path) -> None:
         "pooled": total,
         "sums": sums,
     }
-    (folder / "results.json").write_text(json.dumps(written, indent=2) + "\n")
+    _report.write_json(folder / "results.json", written)
     _plot_orbit(folder / "orbit.png", observed, np.asarray(jax.jit(predict)(found.estimates)))
     _identification.plot_deviations(
         folder / "deviations.png",

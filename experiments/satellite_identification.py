@@ -1,6 +1,5 @@
 """Inertial parameters of a satellite with reaction wheels from its gyro, and what they can be."""
 
-import json
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from experiments import _plots
+from experiments import _plots, _report
 from lie_jax.identification import transforms
 from models import satellite
 
@@ -143,27 +142,23 @@ def main(folder: Path) -> None:
 
     check = lie_jax.monte_carlo(gyro, TRUTH, noise=GYRO_NOISE, transforms=TRANSFORMS, runs=RUNS)
     print(f"{RUNS} simulated recordings:\n{check}")
-    (folder / "identification.json").write_text(
-        json.dumps(
-            {
-                "converged": bool(fit.converged),
-                "iterations": len(fit.history.cost),
-                "reduced_chi_squared": float(fit.statistics.reduced_chi_squared),
-                "numbers": numbers,
-                "scale_ambiguity": _last_direction(unknown),
-                "scale_with_prior": float(relative),
-                "four_wheels": _last_direction(pyramid),
-                "four_wheels_inertia_known": bool(
-                    jnp.all(jnp.isfinite(pyramid.standard_errors["inertia"]))
-                ),
-                "coverage": dict(zip(check.names, map(float, check.coverage), strict=True)),
-                "pooled_coverage": float(check.pooled_coverage),
-                "pooled_coverage_error": float(check.pooled_coverage_error),
-                "runs_converged": int(jnp.sum(check.converged)),
-            },
-            indent=2,
-        )
-    )
+    results = {
+        "converged": bool(fit.converged),
+        "iterations": len(fit.history.cost),
+        "reduced_chi_squared": float(fit.statistics.reduced_chi_squared),
+        "numbers": numbers,
+        "scale_ambiguity": _last_direction(unknown),
+        "scale_with_prior": float(relative),
+        "four_wheels": _last_direction(pyramid),
+        "four_wheels_inertia_known": bool(
+            jnp.all(jnp.isfinite(pyramid.standard_errors["inertia"]))
+        ),
+        "coverage": dict(zip(check.names, map(float, check.coverage), strict=True)),
+        "pooled_coverage": float(check.pooled_coverage),
+        "pooled_coverage_error": float(check.pooled_coverage_error),
+        "runs_converged": int(jnp.sum(check.converged)),
+    }
+    _report.write_json(folder / "identification.json", results)
     _plot_fit(folder / "fit.png", measured, fit)
     _plot_coverage(folder / "coverage.png", check)
     _plot_correlation(folder / "correlation.png", fit)

@@ -6,7 +6,6 @@ steps it is 6 I² Δθ² / T³ · n² / (n² - 1). About any other axis the best
 a fixed axis, and two methods must agree on it.
 """
 
-import json
 from pathlib import Path
 
 import equinox as eqx
@@ -18,7 +17,7 @@ from jaxtyping import Array, Float
 from matplotlib.animation import FuncAnimation, PillowWriter
 
 import lie_jax
-from experiments import _animate, _plots
+from experiments import _animate, _plots, _report
 from lie_jax import control, quaternion
 
 MOMENTS = (10.0, 15.0, 20.0)  # kg m²
@@ -200,7 +199,7 @@ def main(folder: Path) -> None:
     results |= {"fixed_axis_bound": bound, "general": numbers(free)}
     limited = solve_limited(GENERAL)
     results["limited"] = numbers(limited)
-    (folder / "optimum.json").write_text(json.dumps(results, indent=2) + "\n")
+    _report.write_json(folder / "optimum.json", results)
     plot(free | limited, folder / "reorientation.png")
     system, _ = build()
     rotations, _ = _animate.poses(system, free["iLQR"].trajectory.q)

@@ -1,6 +1,5 @@
 """Free rigid body of [S2] Sect. 6: unified velocities against quaternions, Figs. 8 to 13."""
 
-import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lie_jax
-from experiments import _plots
+from experiments import _plots, _report
 from lie_jax import quaternion, so3
 from lie_jax.numerics import small
 from models import free_body
@@ -228,4 +227,4 @@ def main(folder: Path) -> None:
     plot_motions(shown, folder)
     plot_determinants(results, shown, folder)
     plot_convergence(results, folder / "convergence.png")
-    (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    _report.write_json(folder / "results.json", results)

@@ -1,12 +1,12 @@
 """One precision measured in a process of its own, since JAX's precision belongs to the process."""
 
 import argparse
-import json
 from pathlib import Path
 
 import jax
 import numpy as np
 
+from experiments import _report
 from experiments._accuracy import comparison, golden_values
 
 
@@ -24,7 +24,7 @@ def main() -> None:
         "relative_errors": errors,
         "not_installed": missing,
     }
-    arguments.file.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    _report.write_json(arguments.file, results, indent=1, ascii=False)
 
 
 if __name__ == "__main__":

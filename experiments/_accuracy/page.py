@@ -1,8 +1,10 @@
 """The measured errors as a page of Markdown."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
+from experiments import _report
 from experiments._accuracy import golden_values, inputs, truth, verdict
 from experiments._accuracy.verdict import ORDERS, OURS, PRECISIONS
 
@@ -88,7 +90,7 @@ def _number(x: float | None) -> str:
     return text
 
 
-def _row(cells: dict[str, list | None], precision: str) -> str:
+def _row(cells: dict[str, list | None], precision: str) -> Iterator[str]:
     """Cells of one row, best numbers in bold; None stands for a library without the function."""
     best = []
     for order in range(len(ORDERS)):
@@ -104,14 +106,13 @@ def _row(cells: dict[str, list | None], precision: str) -> str:
             numbers.append(f"**{_number(x)}**" if bold else _number(x))
         return " / ".join(numbers)
 
-    return " | ".join(text(cell) for cell in cells.values())
+    return map(text, cells.values())
 
 
 def _table(heading: str, rows: list[tuple[str, dict[str, list | None]]], precision: str) -> str:
-    lines = [f"| {heading} | " + " | ".join(_LIBRARIES[precision]) + " |"]
-    lines.append("|---|" + "---|" * len(_LIBRARIES[precision]))
-    lines += [f"| {label} | {_row(cells, precision)} |" for label, cells in rows]
-    return "\n".join(lines)
+    heads = heading, *_LIBRARIES[precision]
+    lines = [(label, *_row(cells, precision)) for label, cells in rows]
+    return "\n".join(_report.table(heads, lines, left=len(heads)))
 
 
 def _largest(table: dict[str, list]) -> list:
@@ -174,7 +175,7 @@ def _golden_section(precisions: dict) -> str:
             for precision in PRECISIONS:
                 row = precisions[precision]["golden_eps"][group].get(label, [])
                 numbers += [f"{x:.1f}" for x in row] + ["–"] * (2 - len(row))
-        rows.append(f"| {label} | " + " | ".join(numbers) + " |")
+        rows.append(_report.row((label, *numbers)))
     largest = golden_values.largest_angle()
     header = " | ".join(
         f"{group} {precision}, θ {angle}"

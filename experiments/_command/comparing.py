@@ -1,6 +1,5 @@
 """All formulations and integrators on one model: error against cost."""
 
-import json
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 from tqdm import tqdm
 
 import lie_jax
-from experiments import _plots
+from experiments import _plots, _report
 from experiments._command.choices import FORMULATIONS, INTEGRATORS, built
 from lie_jax import viz
 
@@ -42,21 +41,21 @@ def compared(model: str, t_end: float, folder: Path) -> None:
         print("interrupted: what was computed is kept")
     if not errors:
         raise SystemExit(f"no formulation and integrator fits {model}")
+    rows = [
+        (name, *(f"{error:.1e}" for error in errors[name]), f"{costs[name][-1]:.2g}")
+        for name in sorted(errors, key=lambda name: errors[name][-1])
+    ]
     lines = [
         f"Error of rotation matrices and positions (m) after {t_end} s with {_STEPS[0]} to "
         f"{_STEPS[-1]} steps, and seconds of computing for the last",
         "",
-        f"| formulation, integrator | {' | '.join(map(str, _STEPS))} | s |",
-        "|---|" + "---:|" * (len(_STEPS) + 1),
+        *_report.table(("formulation, integrator", *map(str, _STEPS), "s"), rows),
+        *("", "Left out:", *(f"- {name}: {why}" for name, why in left_out.items())),
     ]
-    for name in sorted(errors, key=lambda name: errors[name][-1]):
-        found = " | ".join(f"{error:.1e}" for error in errors[name])
-        lines.append(f"| {name} | {found} | {costs[name][-1]:.2g} |")
-    lines += ["", "Left out:", *(f"- {name}: {why}" for name, why in left_out.items())]
     table = "\n".join(lines)
     print(table)
     (folder / "table.md").write_text(table + "\n")
-    (folder / "numbers.json").write_text(json.dumps({"errors": errors, "costs": costs}, indent=1))
+    _report.write_json(folder / "numbers.json", {"errors": errors, "costs": costs}, indent=1)
     _plots.save(viz.work_precision(costs, errors), folder / "work_precision.png")
 
 

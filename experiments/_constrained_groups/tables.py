@@ -1,16 +1,13 @@
 """What was measured as tables in Markdown."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from experiments import _report
 from experiments._constrained_groups.cases import R3SO3_EXP, SE3_EXP
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    head = list(head)
-    print("\n| " + " | ".join(head) + " |")
-    print("|---" + "|---:" * (len(head) - 1) + "|")
-    for row in rows:
-        print("| " + " | ".join(row) + " |")
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    print("", *_report.table(head, rows), sep="\n")
 
 
 def _number(x: float | None) -> str:

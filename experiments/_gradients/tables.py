@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import LogNorm
 
-from experiments import _plots
+from experiments import _plots, _report
 
 # What is measured, by its name in the results, and in words.
 MEASURES = {
@@ -38,22 +38,21 @@ def kinds(results: dict[str, Errors]) -> list[str]:
 def markdown(results: dict[str, Errors]) -> str:
     """All cases, and by kind of parameter the worst of all cases."""
     heads = list(MEASURES)
-    rows = [
-        "| integrator | formulation | " + " | ".join(heads) + " |",
-        "|---|---|" + "---:|" * len(heads),
-    ]
-    for name, found in results.items():
-        numbers = (f"{worst(found[m]):.0e}" if m in found else "" for m in heads)
-        rows.append(f"| {name} | " + " | ".join(numbers) + " |")
-    rows += ["", "| kind | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
+    cases = (
+        (name, *(f"{worst(found[m]):.0e}" if m in found else "" for m in heads))
+        for name, found in results.items()
+    )
+    rows = []
     for kind in kinds(results):
         numbers = []
         for m in heads:
             errors = {name: found[m].get(kind) for name, found in results.items() if m in found}
             measured = any(error is not None for error in errors.values())
             numbers.append(f"{worst(errors):.0e}" if measured else "")
-        rows.append(f"| {kind} | " + " | ".join(numbers) + " |")
-    return "\n".join(rows) + "\n"
+        rows.append((kind, *numbers))
+    # Names of cases hold the sign between two columns.
+    by_case = _report.table(("integrator", "formulation", *heads), cases, left=2)
+    return "\n".join([*by_case, "", *_report.table(("kind", *heads), rows), ""])
 
 
 def heat_map(results: dict[str, Errors], path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from experiments import _report
 from experiments._implicit_formulations.cases import CASES
 
 
@@ -26,17 +27,12 @@ def _table(results: dict, columns: list[tuple[str, str]], cell: Callable) -> str
     """
     series = [results[name][rule] for name, rule in columns]
     sizes = max((figures["h"] for figures in series), key=len)
-    lines = [
-        "| h (s) | " + " | ".join(f"{rule}: {name}" for name, rule in columns) + " |",
-        "|" + "---:|" * (1 + len(columns)),
-    ]
-    for i, h in enumerate(sizes):
-        cells = [
-            "" if i >= len(f["h"]) else _failure(f, h) or cell(f, i)  #
-            for f in series
-        ]
-        lines.append(f"| {_short(h)} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    rows = (
+        (_short(h), *("" if i >= len(f["h"]) else _failure(f, h) or cell(f, i) for f in series))
+        for i, h in enumerate(sizes)
+    )
+    heads = ("h (s)", *(f"{rule}: {name}" for name, rule in columns))
+    return "\n".join(_report.table(heads, rows, left=0))
 
 
 def _short(value: float) -> str:
@@ -140,7 +136,7 @@ def of_work(reached: dict) -> str:
             for key, seconds in figures["cpu_s"].items()
             if "with T" not in key
         )
-        lines.append(f"| {name} | {_short(figures['error'])} {CASES[name].unit} | {times} |")
+        lines.append(_report.row((name, f"{_short(figures['error'])} {CASES[name].unit}", times)))
     return "\n".join(lines) + "\n"
 
 

@@ -27,8 +27,8 @@ def solve_definite(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Definite:
         pivot = jax.lax.dynamic_index_in_dim(row, k, keepdims=False)
         row = row / pivot
         factors = jax.lax.dynamic_index_in_dim(table, k, axis=1, keepdims=False)
-        own = (jnp.arange(n) == k)[:, None]
-        table = jnp.where(own, row[None, :], table - factors[:, None] * row[None, :])
+        is_pivot = (jnp.arange(n) == k)[:, None]
+        table = jnp.where(is_pivot, row[None, :], table - factors[:, None] * row[None, :])
         return table, jnp.minimum(smallest, pivot)
 
     start = jnp.concatenate([a, b], axis=1), jnp.asarray(jnp.inf, a.dtype)
@@ -38,11 +38,11 @@ def solve_definite(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Definite:
 
 
 class Minimum(NamedTuple):
-    """Minimiser (n,), which of its entries lie between their bounds, and whether it was found."""
+    """Minimiser (n,), its entries between their bounds, and whether the problem is convex there."""
 
     x: Float[Array, " n"]
     free: Bool[Array, " n"]
-    found: Bool[Array, ""]
+    convex: Bool[Array, ""]
 
 
 _ITERATIONS = 40
@@ -57,7 +57,7 @@ def minimize(
 ) -> Minimum:
     """Minimise ½ xᵀ H x + gᵀ x with lower <= x <= upper, by projected Newton steps.
 
-    Not found if the Hessian of the free entries is not positive definite. Source: Bertsekas,
+    Not convex if the Hessian of the free entries is not positive definite. Source: Bertsekas,
     Projected Newton methods, SIAM J. Control Optim. 20 (1982); Tassa, Mansard and Todorov,
     Control-limited differential dynamic programming, ICRA 2014.
     """
@@ -71,11 +71,11 @@ def minimize(
         x, _, _, _, count = carry
         gradient = matvec(hessian, x) + slope
         free = ~((x <= lower) & (gradient > 0.0) | (x >= upper) & (gradient < 0.0))
-        rest = jnp.where(free, gradient, 0.0)
+        free_gradient = jnp.where(free, gradient, 0.0)
         # Rounding of the gradient's two parts.
         size = jnp.abs(slope) + matvec(jnp.abs(hessian), jnp.abs(x))
-        finished = jnp.all(jnp.abs(rest) <= 64.0 * eps * size)
-        newton, definite = solve_definite(restricted(hessian, free), -rest[:, None])
+        finished = jnp.all(jnp.abs(free_gradient) <= 64.0 * eps * size)
+        newton, definite = solve_definite(restricted(hessian, free), -free_gradient[:, None])
         trials = jnp.clip(x[None] + shrink[:, None] * newton.T, lower[None], upper[None])
         best = trials[jnp.argmin(jax.vmap(cost)(trials))]
         better = definite & ~finished & (cost(best) < cost(x))
@@ -90,6 +90,7 @@ def minimize(
 
 
 def restricted(hessian: Float[Array, "n n"], free: Bool[Array, " n"]) -> Float[Array, "n n"]:
-    """The matrix with the rows and columns of entries that are not free made those of identity."""
-    both = free[:, None] & free[None, :]
-    return jnp.where(both, hessian, jnp.eye(hessian.shape[0], dtype=hessian.dtype))
+    """Hessian with the rows and columns of entries that are not free replaced by identity's."""
+    return jnp.where(
+        free[:, None] & free[None, :], hessian, jnp.eye(hessian.shape[0], dtype=hessian.dtype)
+    )

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float
+from jaxtyping import Array, ArrayLike, Bool, Float
 
 from lie_jax import checks
+from lie_jax.control import backward, expansion
 from lie_jax.control import checks as preflight
-from lie_jax.control import expansion, search_steps
-from lie_jax.control.problem import Problem, Run, follow
-from lie_jax.control.solution import History, Solution, relative_norm, told
+from lie_jax.control.problem import Inputs, Problem, Run, difference, follow
+from lie_jax.control.solution import History, Solution, relative_norm, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import padding
 from lie_jax.numerics.small import matvec
@@ -101,7 +101,7 @@ def ilqr(
     )
     at = search.iterations
     numbers = jnp.arange(max_iterations + 1, dtype=at.dtype)
-    found = Solution(
+    solution = Solution(
         inputs=search.inputs,
         unknowns=search.inputs,
         trajectory=trajectory,
@@ -117,7 +117,8 @@ def ilqr(
     advice = "Take another penalty= or lie_jax.control.shoot"
     if not second_order:
         advice = "Take second_order=True, another penalty= or lie_jax.control.shoot"
-    return told("ilqr", found, tolerance, end_tolerance, advice)
+    warn_unless_converged("ilqr", solution, tolerance, end_tolerance, advice)
+    return solution
 
 
 class _Search(NamedTuple):
@@ -134,12 +135,15 @@ class _Search(NamedTuple):
     done: Array
 
 
-# A search over the inputs need not be finished before the multipliers are corrected.
+# Relative gradient below which the multipliers are corrected, before the inputs are optimal.
 _INNER = 1e-2
-# The end values should fall by this factor from one correction to the next, or weights grow.
+# The weights grow unless the end values fall by this factor from one correction to the next.
 _FALL = 0.25
 _GROWTH = 10.0
 _LARGEST_PENALTY = 1e8
+# A step is taken if the cost falls by this fraction of the expected decrease.
+_SUFFICIENT = 1e-4
+_HALVINGS = 12
 
 
 @eqx.filter_jit
@@ -149,7 +153,6 @@ def _search(
     run = follow(problem, problem.state, inputs)
     ends = problem.end_values(run.last)
     empty = jnp.zeros(settings.max_iterations + 1, inputs.dtype)
-    no = jnp.zeros((), bool)
     start = _Search(
         inputs=inputs,
         run=run,
@@ -160,22 +163,21 @@ def _search(
         damping=jnp.zeros((), inputs.dtype),
         iterations=jnp.zeros((), jnp.int32),
         history=History(empty, empty, empty),
-        converged=no,
-        done=no,
+        converged=jnp.zeros((), bool),
+        done=jnp.zeros((), bool),
     )
     search = jax.lax.while_loop(
         lambda search: ~search.done,
         lambda search: _advance(problem, tolerances, settings, search),
         start,
     )
-    pull = search.multipliers + search.weights * problem.end_values(search.run.last)
-    return search, pull
+    return search, search.multipliers + search.weights * problem.end_values(search.run.last)
 
 
 def _advance(
     problem: Problem, tolerances: Tolerances, settings: Settings, search: _Search
 ) -> _Search:
-    """Judge the trajectory, correct the multipliers if it is time to, and take a step."""
+    """Measure the trajectory, correct the multipliers near an optimum, and take a step."""
     inputs, run, at = search.inputs, search.run, search.iterations
     steps = expansion.dynamics(problem, run, inputs)
     costs = expansion.costs(problem, run, inputs)
@@ -203,29 +205,29 @@ def _advance(
     curvature = None
     if settings.second_order:
         costate = expansion.adjoint(steps, costs.slope, slope).costate
-        curvature = search_steps.Curvature(
+        curvature = backward.Curvature(
             expansion.curvature(problem, run, inputs, costate),
             expansion.ending(problem, run.last, pull).hessian - last.hessian,
         )
     bounds = problem.lower[None] - inputs, problem.upper[None] - inputs
-    policy, damping = search_steps.policy(
+    policy, damping = backward.solve_convex(
         steps, costs, (slope, hessian), curvature, bounds, search.damping
     )
 
     converged = met & (norm <= tolerances.gradient)
-    stuck = ~policy.found | (search.damping > search_steps.LARGEST_DAMPING)
+    stuck = ~policy.convex | (search.damping > backward.LARGEST_DAMPING)
     done = converged | stuck | (at >= settings.max_iterations)
-    taken = search_steps.line_search(problem, (inputs, run), policy, (multipliers, weights), done)
+    step = _line_search(problem, (inputs, run), policy, (multipliers, weights), done)
     row = run.cost + problem.final_cost(run.last), norm, violation
     history = jax.tree.map(lambda past, x: past.at[at].set(x), search.history, History(*row))
     return _Search(
-        inputs=taken.inputs,
-        run=taken.run,
+        inputs=step.inputs,
+        run=step.run,
         gains=policy.gains,
         multipliers=multipliers,
         weights=weights,
         before=jnp.where(correct, values, search.before),
-        damping=search_steps.next_damping(damping, taken),
+        damping=_next_damping(damping, step),
         iterations=jnp.where(done, at, at + 1),
         history=history,
         converged=converged,
@@ -236,15 +238,82 @@ def _advance(
 def _natural_weights(
     problem: Problem, steps: expansion.Dynamics, costs: expansion.Quadratic, last: expansion.Ending
 ) -> Float[Array, " ends"]:
-    """What it costs to move the end values: weight c²/2 for moving one of them by c.
+    """Price of end values: moving one of them by c costs about weight c²/2.
 
-    By a first estimate, from the running costs alone. Penalties are large or small against it.
+    A first estimate from the running costs alone, against which penalties are large or small.
     """
     n, m = last.slope.shape[0], problem.lower.shape[0]
-    own = jnp.diagonal(costs.hessian, axis1=1, axis2=2)[:, n : n + m]
-    own = jnp.where(own > 0.0, own, problem.dt)
+    price = jnp.diagonal(costs.hessian, axis1=1, axis2=2)[:, n : n + m]
+    price = jnp.where(price > 0.0, price, problem.dt)
     reach = expansion.end_jacobian(steps, last.jacobian)
-    moved = jnp.sum(reach**2 / own[:, None, :], axis=(0, 2))
-    weights = 1.0 / jnp.where(moved > 0.0, moved, 1.0)
-    largest = jnp.max(jnp.where(moved > 0.0, weights, 0.0), initial=0.0)
-    return jnp.where(moved > 0.0, weights, jnp.where(largest > 0.0, largest, 1.0))
+    reached = jnp.sum(reach**2 / price[:, None, :], axis=(0, 2))
+    weights = 1.0 / jnp.where(reached > 0.0, reached, 1.0)
+    largest = jnp.max(jnp.where(reached > 0.0, weights, 0.0), initial=0.0)
+    return jnp.where(reached > 0.0, weights, jnp.where(largest > 0.0, largest, 1.0))
+
+
+class _Step(NamedTuple):
+    """Inputs and trajectory after a step, or before it if none was accepted."""
+
+    inputs: Inputs
+    run: Run
+    fraction: Float[Array, ""]
+    accepted: Bool[Array, ""]
+
+
+def _line_search(
+    problem: Problem,
+    start: tuple[Inputs, Run],
+    policy: backward.Policy,
+    augmented: tuple[Array, Array],
+    done: Bool[Array, ""],
+) -> _Step:
+    """Halve the step until cost + multipliers · ends + weights · ends²/2 falls as expected."""
+    multipliers, weights = augmented
+
+    def merit(run):
+        ends = problem.end_values(run.last)
+        price = jnp.sum(ends * (multipliers + 0.5 * weights * ends))
+        return run.cost + problem.final_cost(run.last) + price
+
+    first = merit(start[1])
+    rounding = 64.0 * jnp.finfo(first.dtype).eps * jnp.abs(first)
+
+    def attempt(carry):
+        _, fraction, _, count = carry
+        trial = _follow_policy(problem, start, policy, fraction)
+        expected = fraction * (policy.slope + 0.5 * fraction * policy.curvature)
+        accepted = merit(trial[1]) <= first + _SUFFICIENT * expected + rounding
+        return trial, jnp.where(accepted, fraction, 0.5 * fraction), accepted, count + 1
+
+    carry = start, jnp.ones((), first.dtype), jnp.zeros((), bool), jnp.zeros((), jnp.int32)
+    trial, fraction, accepted, _ = jax.lax.while_loop(
+        lambda carry: ~carry[2] & (carry[3] < _HALVINGS) & ~done, attempt, carry
+    )
+    inputs, run = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), trial, start)
+    return _Step(inputs, run, fraction, accepted)
+
+
+def _follow_policy(
+    problem: Problem, start: tuple[Inputs, Run], policy: backward.Policy, fraction: Array
+) -> tuple[Inputs, Run]:
+    """Follow a fraction of the changes, with all of the feedback, within the limits."""
+    inputs, run = start
+
+    def body(state, step):
+        k, before, u, change, gain = step
+        x = difference(problem.system.space, before, state)
+        u = jnp.clip(u + fraction * change + matvec(gain, x), problem.lower, problem.upper)
+        return problem.step(k, state, u), (state, problem.step_cost(k, state, u), u)
+
+    steps = jnp.arange(inputs.shape[0]), run.states, inputs, policy.change, policy.gains
+    last, (states, costs, inputs) = jax.lax.scan(body, problem.state, steps)
+    return inputs, Run(states, last, jnp.sum(costs))
+
+
+def _next_damping(damping: Float[Array, ""], step: _Step) -> Float[Array, ""]:
+    """Less damping after a full step, more if no step was accepted."""
+    less = jnp.where(damping > backward.FIRST_DAMPING, damping / backward.CHANGE, 0.0)
+    more = jnp.maximum(backward.CHANGE * damping, backward.FIRST_DAMPING)
+    full = step.accepted & (step.fraction == 1.0)
+    return jnp.where(full, less, jnp.where(step.accepted, damping, more))

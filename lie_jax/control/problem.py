@@ -32,37 +32,37 @@ class Problem(eqx.Module):
     end: Callable | None = None
 
     def step(self, k: Array, state: State, u: Array) -> State:
-        """The state after step k."""
+        """State after step k."""
         t = k.astype(self.dt.dtype) * self.dt
-        # The carry of a one-step method is a start value at most: each step makes its own.
+        # The carry of a one-step method is at most a start value: each step makes a new one.
         carry = self.integrator.init(self.system, t, self.dt, state, u)
         return self.integrator.step(self.system, t, self.dt, state, carry, u).state
 
     def step_cost(self, k: Array, state: State, u: Array) -> Array:
-        """What step k adds to the cost."""
+        """Cost of step k."""
         t = k.astype(self.dt.dtype) * self.dt
         return self.dt * self.running(t, state.q, state.v, u)
 
     def final_cost(self, state: State) -> Array:
-        """What the last state adds to the cost."""
+        """Cost of the last state."""
         if self.final is None:
             return jnp.zeros((), state.q.dtype)
         return self.final(state.q, state.v)
 
     def end_values(self, state: State) -> Float[Array, " ends"]:
-        """What must be zero at the last state."""
+        """Values of the end conditions, zero at a solution."""
         if self.end is None:
             return jnp.zeros(0, state.q.dtype)
         return self.end(state.q, state.v).reshape(-1)
 
 
-def moved(space: AbstractSpace, state: State, x: Float[Array, " n"]) -> State:
-    """The state at the local coordinates x = (of q, change of v) around a state."""
+def displace(space: AbstractSpace, state: State, x: Float[Array, " n"]) -> State:
+    """State at the local coordinates x = (of q, change of v) around a state."""
     return State(space.retract(state.q, x[: space.nv]), state.v + x[space.nv :])
 
 
 def difference(space: AbstractSpace, state: State, other: State) -> Float[Array, " n"]:
-    """Local coordinates that lead from a state to another one."""
+    """Local coordinates around a state of another one; inverse of `displace`."""
     return jnp.concatenate([space.inverse_retract(state.q, other.q), other.v - state.v])
 
 
@@ -82,7 +82,7 @@ def follow(problem: Problem, state: State, inputs: Inputs, first: int | Array = 
         return problem.step(k, state, u), (state, problem.step_cost(k, state, u))
 
     numbers = first + jnp.arange(inputs.shape[0])
-    # Reverse mode keeps states only, and computes the stages of a step again.
+    # Reverse mode keeps the states alone, and computes the stages of each step again.
     body = jax.checkpoint(body, prevent_cse=False)
     last, (states, costs) = jax.lax.scan(body, state, (numbers, inputs))
     return Run(states, last, jnp.sum(costs))

@@ -10,8 +10,7 @@ from jaxtyping import Array, ArrayLike
 from lie_jax import checks
 from lie_jax.control import checks as preflight
 from lie_jax.control import nonlinear, programme
-from lie_jax.control.problem import Problem
-from lie_jax.control.solution import History, Solution, told
+from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.simulation.checks import as_jax
@@ -75,11 +74,12 @@ def shoot(
             "shoot hands numbers to SciPy and cannot run inside jax.jit, jax.grad or jax.vmap; use "
             "lie_jax.control.ilqr there."
         )
+    tolerances = nonlinear.Tolerances(tolerance, end_tolerance)
     start = programme.build(problem, table, matrix, nodes)
-    found = nonlinear.solve(start, tolerance, end_tolerance, max_iterations)
-    solution = _solution(found, problem, (tolerance, end_tolerance))
+    solution = _solution(nonlinear.solve(start, tolerances, max_iterations), tolerances)
     advice = "Take other nodes=" if nodes > 1 else "Take nodes="
-    return told("shoot", solution, tolerance, end_tolerance, advice)
+    warn_unless_converged("shoot", solution, *tolerances, advice)
+    return solution
 
 
 def _applied(inputs: Any, basis: Any) -> Array:
@@ -93,23 +93,20 @@ def _applied(inputs: Any, basis: Any) -> Array:
     return basis @ inputs
 
 
-def _solution(
-    found: nonlinear.Found, problem: Problem, tolerances: tuple[float, float]
-) -> Solution:
-    coefficients = found.programme.unknowns(found.z).coefficients
-    inputs = found.programme.transcription.inputs(coefficients)
+def _solution(optimum: nonlinear.Optimum, tolerances: nonlinear.Tolerances) -> Solution:
+    programme, measure = optimum.programme, optimum.measure
+    problem, coefficients = programme.problem, programme.unknowns(optimum.z).coefficients
+    inputs = programme.inputs(coefficients)
     trajectory = simulate(
         problem.system, problem.integrator, problem.state, dt=problem.dt, steps=inputs.shape[0],
         inputs=inputs, throw=False,
     )  # fmt: skip
-    reached = problem.end_values(State(trajectory.q[-1], trajectory.v[-1]))
-    measure, gaps = found.measure, found.gaps
+    ends = problem.end_values(State(trajectory.q[-1], trajectory.v[-1]))
     violation = jnp.maximum(
-        jnp.asarray(measure.violation, inputs.dtype), jnp.max(jnp.abs(reached), initial=0.0)
+        jnp.asarray(measure.violation, inputs.dtype), jnp.max(jnp.abs(ends), initial=0.0)
     )
-    tolerance, end_tolerance = tolerances
     norm = jnp.asarray(measure.gradient_norm, inputs.dtype)
-    table = [jnp.asarray(column, inputs.dtype) for column in zip(*found.history, strict=True)]
+    table = [jnp.asarray(column, inputs.dtype) for column in zip(*optimum.history, strict=True)]
     return Solution(
         inputs=inputs,
         unknowns=coefficients,
@@ -117,9 +114,9 @@ def _solution(
         cost=table[0][-1],
         gradient_norm=norm,
         violation=violation,
-        multipliers=jnp.asarray(measure.multipliers[gaps:], inputs.dtype),
+        multipliers=jnp.asarray(measure.multipliers[optimum.gaps :], inputs.dtype),
         gains=None,
-        iterations=jnp.asarray(len(found.history) - 1),
+        iterations=jnp.asarray(len(optimum.history) - 1),
         history=History(*table),
-        converged=(norm <= tolerance) & (violation <= end_tolerance),
+        converged=(norm <= tolerances.gradient) & (violation <= tolerances.violation),
     )

@@ -1,4 +1,4 @@
-"""What optimal control returns."""
+"""Results of optimal control."""
 
 import warnings
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.control.expansion import Adjoint
-from lie_jax.control.problem import Problem
+from lie_jax.control.problem import Inputs, Problem
 from lie_jax.simulation.trajectory import Trajectory
 
 
@@ -22,16 +22,16 @@ class History(NamedTuple):
 
 
 class Solution(eqx.Module):
-    """An optimal control, or what was found on the way to it.
+    """An optimal control, or the best inputs of a search that has not converged.
 
     - `inputs`: (steps, nu), held over each step. `trajectory`: the `Trajectory` they give.
-    - `unknowns`: what was sought: the inputs, or the coefficients of a spline.
+    - `unknowns`: the inputs, or the coefficients of a spline.
     - `cost`: the sum that was minimised, without any penalty.
     - `gradient_norm`: largest entry of the gradient of cost + multipliers · end values with respect
       to the unknowns, but for those that a limit holds; as a fraction of the largest sum of the
       sizes of the terms that cancel in it. Zero at an optimum.
     - `violation`: largest absolute end value (and, between nodes, the largest gap).
-    - `multipliers`: (ends,), what a unit of each end value costs, with the opposite sign.
+    - `multipliers`: (ends,), derivative of the cost by each end value, with the opposite sign.
     - `gains`: (steps, nu, 2 nv), the feedback: inputs + gains @ (local coordinates of q, v - v̄)
       around the trajectory; None if the method has none.
     - `iterations`, `history`; `converged`: whether gradient and violation met their tolerances.
@@ -50,27 +50,27 @@ class Solution(eqx.Module):
     converged: Bool[Array, "..."]
 
 
-def told(
+def warn_unless_converged(
     call: str, solution: Solution, tolerance: float, end_tolerance: float, advice: str
-) -> Solution:
-    """The solution, with a warning if the search has not converged; silent where JAX traces."""
-    if not checks.traced(solution.converged) and not bool(solution.converged):
-        warnings.warn(
-            f"{call}: not converged, iterations: {int(solution.iterations)}; gradient_norm is "
-            f"{float(solution.gradient_norm):.2g} (tolerance={tolerance:.2g}), violation "
-            f"{float(solution.violation):.2g} (end_tolerance={end_tolerance:.2g}). {advice}, start "
-            "nearer, or raise max_iterations=; `inputs` are the best that were found.",
-            stacklevel=3,
-        )
-    return solution
+) -> None:
+    """Warn if the search has not converged; silent where JAX traces."""
+    if checks.traced(solution.converged) or bool(solution.converged):
+        return
+    warnings.warn(
+        f"{call}: not converged, iterations: {int(solution.iterations)}; gradient_norm is "
+        f"{float(solution.gradient_norm):.2g} (tolerance={tolerance:.2g}), violation "
+        f"{float(solution.violation):.2g} (end_tolerance={end_tolerance:.2g}). {advice}, start "
+        "nearer, or raise max_iterations=; `inputs` are the best that were found.",
+        stacklevel=3,
+    )
 
 
-def relative_norm(problem: Problem, inputs: Float[Array, "steps nu"], adjoint: Adjoint) -> Array:
+def relative_norm(problem: Problem, inputs: Inputs, adjoint: Adjoint) -> Array:
     """`Solution.gradient_norm` for the gradient with respect to the inputs."""
-    gradient, parts = adjoint.gradient, adjoint.parts
+    gradient, terms = adjoint.gradient, adjoint.terms
     # An input is at its limit up to the rounding of the sum that brought it there.
     slack = 64.0 * jnp.finfo(inputs.dtype).eps * jnp.max(jnp.abs(inputs), axis=0, keepdims=True)
     held = (inputs - problem.lower[None] <= slack) & (gradient > 0.0)
     held = held | (problem.upper[None] - inputs <= slack) & (gradient < 0.0)
-    largest, size = jnp.max(jnp.where(held, 0.0, jnp.abs(gradient))), jnp.max(parts)
+    largest, size = jnp.max(jnp.where(held, 0.0, jnp.abs(gradient))), jnp.max(terms)
     return largest / jnp.where(size > 0.0, size, 1.0)
