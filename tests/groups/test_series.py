@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 from lie_jax.groups import series
 from tests import golden
+from tests.suites import cases
 
 # Units in the last place (machine epsilons, relative) that a value, a first and a second derivative
 # may be off: what the scheme of `series` reaches with room for the platform's sine and cosine.
@@ -38,7 +39,7 @@ def table():
     return t, expected
 
 
-@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
+@pytest.mark.parametrize("dtype", cases([jnp.float32, jnp.float64], [jnp.float64]))
 def test_values_and_two_derivatives_are_exact_to_a_few_ulp(table, dtype):
     t, expected = table
     single = dtype == jnp.float32

@@ -244,6 +244,7 @@ def _poor_start(fitted, seed):
     return start | {"inertia": inertia, "orientation": lie_jax.quaternion.exp(turn)}
 
 
+@pytest.mark.full
 def test_residuals_of_the_recording_are_white_at_the_noise_level(fitted):
     for name, noise in (("markers", pinned_body.MARKER_NOISE), ("gyro", pinned_body.GYRO_NOISE)):
         residual = np.asarray(getattr(fitted.residuals, name))
@@ -255,15 +256,15 @@ def test_residuals_of_the_recording_are_white_at_the_noise_level(fitted):
     assert SAMPLES * np.sum(lag_one**2) < 21.7
 
 
+@pytest.mark.full
 def test_the_unseen_part_is_predicted(fitted, recording):
     predicted = demo.predict(fitted.estimates, DT, len(recording.t))
     error = np.asarray(predicted.markers - recording.observations.markers)[SAMPLES:]
     assert 1e3 * np.sqrt(np.mean(error**2)) < 0.6
 
 
-@pytest.mark.parametrize(
-    "seed", [0, pytest.param(1, marks=pytest.mark.full), pytest.param(2, marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_poor_starts_arrive_at_the_same_optimum(fitted, recording, seed):
     known = jax.tree.map(lambda x: x[:SAMPLES], recording.observations)
     start = _poor_start(fitted, seed)

@@ -15,11 +15,11 @@ from tests.systems import OSCILLATOR, OSCILLATOR_START
 
 # Two ways to store one motion differ by rounding over 10 000 and more steps.
 STORAGE_AGREEMENT = 1e-11
-REFERENCE = np.asarray(heavy_top.REFERENCE[1.0])
+REFERENCE = np.asarray(heavy_top.REFERENCE[0.1])
 
 
 def test_rkmk4_on_the_heavy_top_has_order_four():
-    errors = top_errors(lie_jax.R3SO3(), lie_jax.RKMK("rk4"), (10_000, 20_000, 40_000), 1.0)
+    errors = top_errors(lie_jax.R3SO3(), lie_jax.RKMK("rk4"), (10_000, 20_000), 1.0)
     # The C++ code behind [S3] has 1.7e-8 with the same method and step.
     assert errors[0] < 3e-8
     assert np.all(np.abs(orders(errors) - 4.0) < ORDER_SLACK), errors
@@ -30,9 +30,9 @@ def test_generalized_alpha_has_order_two_in_both_storages(constrained):
     def ends(coordinates, counts):
         formulation = lie_jax.R3SO3(coordinates=coordinates)
         integrator = lie_jax.GeneralizedAlpha(rho_inf=0.9)
-        return top_centers(formulation, integrator, counts, 1.0, constrained)
+        return top_centers(formulation, integrator, counts, 0.1, constrained)
 
-    counts = (4_000, 8_000, 16_000, 32_000)
+    counts = (400, 800, 1_600)
     stored = ends("quaternion", counts)
     errors = np.linalg.norm(stored - REFERENCE, axis=1)
     assert np.all(np.abs(orders(errors) - 2.0) < ORDER_SLACK), errors
@@ -42,30 +42,22 @@ def test_generalized_alpha_has_order_two_in_both_storages(constrained):
     assert_allclose(others, stored[[0, -1]], atol=STORAGE_AGREEMENT)
 
 
-def _shorter_top(formulation, integrator, constrained):
-    """Centre of mass after 0.1 s."""
-    system, state = heavy_top.build(formulation, constrained=constrained)
-    trajectory = lie_jax.simulate(system, integrator, state, dt=2e-4, steps=500, save_every=500)
-    return np.asarray(heavy_top.center_of_mass(system, trajectory.q[-1]))
-
-
 @pytest.mark.parametrize(
     "formulation",
     [
-        lie_jax.SE3(coordinates="rotation_vector"),
+        pytest.param(lie_jax.SE3(coordinates="rotation_vector"), marks=pytest.mark.full),
         lie_jax.SE3(chart="cayley"),
-        lie_jax.R3SO3(coordinates="rotation_vector", chart="cayley"),
+        pytest.param(
+            lie_jax.R3SO3(coordinates="rotation_vector", chart="cayley"), marks=pytest.mark.full
+        ),
         lie_jax.R3SO3(chart="cayley2"),
     ],
     ids=lambda f: f"{type(f).__name__}, {f.coordinates}, {f.chart}",
 )
 def test_other_transition_maps_follow_the_reference(formulation):
-    reference = np.asarray(heavy_top.REFERENCE[0.1])
-    end = _shorter_top(formulation, lie_jax.RKMK("rk4"), False)
     # RKMK4 errs by 2e-8 at this step, generalized-α by up to 2.4e-4.
-    assert np.linalg.norm(end - reference) < 1e-7
-    end = _shorter_top(formulation, lie_jax.GeneralizedAlpha(0.9), True)
-    assert np.linalg.norm(end - reference) < 1e-3
+    assert top_errors(formulation, lie_jax.RKMK("rk4"), (500,)) < 1e-7
+    assert top_errors(formulation, lie_jax.GeneralizedAlpha(0.9), (500,), constrained=True) < 1e-3
 
 
 @pytest.mark.parametrize("name", ["rk3", "dopri5"])

@@ -4,6 +4,7 @@ import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
@@ -48,6 +49,7 @@ def test_controllers_and_dense_output_work_on_the_group():
     assert solution.stats["num_rejected_steps"] >= 0 < solution.stats["num_accepted_steps"] < 512
 
 
+@pytest.mark.full
 def test_the_interpolant_has_the_order_it_says():
     """Over the exact motion of a body with constant twist and growing spin about its axis."""
     space = lie_jax.SE3()
@@ -75,6 +77,7 @@ def test_the_interpolant_has_the_order_it_says():
     assert np.all(np.log2(coarse / fine) > np.asarray([5.7, 4.7])), (coarse, fine)
 
 
+@pytest.mark.full
 def test_time_runs_backwards_too():
     system, state = heavy_top.build()
 
@@ -93,6 +96,7 @@ def test_time_runs_backwards_too():
     assert_allclose(back.v[::-1], there.v, atol=1e-2)
 
 
+@pytest.mark.full
 def test_events_and_adjoints():
     def crossing(mass):
         """When the top's centre of mass first sinks to -0.1 m."""

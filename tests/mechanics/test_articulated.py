@@ -225,7 +225,7 @@ def _double_pendulum(formulation):
 @pytest.mark.parametrize(
     ("integrator", "order"),
     [
-        (lie_jax.CrouchGrossman(3), 3),
+        pytest.param(lie_jax.CrouchGrossman(3), 3, marks=pytest.mark.full),
         (lie_jax.RKMK("rk4"), 4),
         (lie_jax.GeneralizedAlpha(0.9), 2),
     ],

@@ -14,6 +14,7 @@ from lie_jax.spaces import derivatives
 from lie_jax.system import accelerations_and_multipliers
 from models import free_body, heavy_top
 from tests import mechanisms
+from tests.suites import cases
 
 FORMULATIONS = {
     "R3SO3": lie_jax.R3SO3(),
@@ -117,7 +118,12 @@ def expected():
     return MEASURE["R3SO3"]()[0]
 
 
-@pytest.mark.parametrize("name", FORMULATIONS)
+@pytest.mark.parametrize(
+    "name",
+    cases(
+        FORMULATIONS, ["R3SO3", "SE3 rotation vector", "tetrahedron", "angles", "Euler parameters"]
+    ),
+)
 def test_formulations_agree_on_what_can_be_measured(name, expected):
     same, zero = MEASURE[name]()
     for rule, value in zero.items():
@@ -164,8 +170,15 @@ def _top(formulation, constrained):
     return system, state, lambda q, v: heavy_top.center_of_mass(system, q) - reference
 
 
-@pytest.mark.parametrize("constrained", [False, True])
-@pytest.mark.parametrize("name", ["angles", "Euler parameters"])
+@pytest.mark.parametrize(
+    ("name", "constrained"),
+    [
+        ("angles", False),
+        ("Euler parameters", True),
+        pytest.param("angles", True, marks=pytest.mark.full),
+        pytest.param("Euler parameters", False, marks=pytest.mark.full),
+    ],
+)
 def test_generalized_alpha_on_charts_is_of_order_two(name, constrained):
     system, state, error = _top(FORMULATIONS[name], constrained)
     coarse, fine = _two_errors(system, state, lie_jax.GeneralizedAlpha(), 0.1, 200, error)
@@ -185,7 +198,10 @@ def test_runge_kutta_on_angles_is_of_order_four():
 @pytest.mark.parametrize(
     "formulation",
     # [S3]'s classical formulation 1, and Euler parameters with their norm as a constraint.
-    [lie_jax.R3SO3(coordinates="tait_bryan"), lie_jax.EulerParameters()],
+    [
+        pytest.param(lie_jax.R3SO3(coordinates="tait_bryan"), marks=pytest.mark.full),
+        lie_jax.EulerParameters(),
+    ],
 )
 def test_classical_formulations_keep_the_order_of_runge_kutta(formulation):
     system, state, error = _top(formulation, False)
@@ -218,6 +234,7 @@ def _free_body(formulation):
     return system, state, error
 
 
+@pytest.mark.full
 def test_unified_velocities_reach_the_reference_in_any_projection():
     steps, errors = 1000, []
     for formulation in UNIFIED.values():
@@ -236,6 +253,7 @@ def test_unified_velocities_keep_the_order_of_the_method():
     assert abs(np.log2(coarse / fine) - 4.0) < ORDER_SLACK
 
 
+@pytest.mark.full
 def test_gradients_agree_on_batches():
     """Of world accelerations with respect to parameters; each model is built inside the program."""
 
@@ -332,7 +350,7 @@ def test_unified_velocity_refuses_what_is_no_projection():
     ("formulation", "integrator"),
     [
         (lie_jax.TaitBryan(), lie_jax.RKMK("rk3")),
-        (lie_jax.TaitBryan(), lie_jax.GeneralizedAlpha()),
+        pytest.param(lie_jax.TaitBryan(), lie_jax.GeneralizedAlpha(), marks=pytest.mark.full),
         (lie_jax.R3SO3(coordinates="tait_bryan"), lie_jax.RungeKutta("rk3")),
     ],
 )

@@ -20,6 +20,7 @@ from lie_jax.simulation import redundancy
 from lie_jax.system import accelerations_and_multipliers
 from models import chain
 from tests import mechanisms
+from tests.suites import cases
 
 # Rounding in solutions of some hundred equations, relative to the largest entry.
 SOLVED = 1e-10
@@ -104,7 +105,7 @@ def _problem(system, state, rng):
     )
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", cases(CASES, ["balls, R3SO3", "forest, R3SO3"]))
 def test_blocks_are_those_of_the_full_matrix(name):
     system, state = CASES[name]()
     rng = np.random.default_rng(4)
@@ -166,6 +167,7 @@ def test_derivatives_of_a_step_are_those_of_the_full_matrix():
     assert np.any(np.abs(product) > 1e-9)
 
 
+@pytest.mark.full
 def test_modified_newton_keeps_factors():
     """It arrives where full Newton does."""
     system, state = chain.build(n=LINKS)

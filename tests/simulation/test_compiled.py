@@ -94,6 +94,7 @@ print(events.count("/jax/compilation_cache/cache_misses"))
 """
 
 
+@pytest.mark.full
 def test_second_process_compiles_nothing(tmp_path):
     environment = {name: of for name, of in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
 

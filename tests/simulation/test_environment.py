@@ -65,6 +65,7 @@ def _printed(program, **environment):
     return done.stdout.split()
 
 
+@pytest.mark.full
 def test_healthy_runs_pass_debug_nans():
     assert _printed(_DEBUG, JAX_DEBUG_NANS="1") == ["True"] * 2
 

@@ -8,6 +8,7 @@ import pytest
 import lie_jax
 from lie_jax.simulation import fingerprints
 from models import double_pendulum, heavy_top
+from tests.suites import cases
 
 DT, HALF = 1e-3, 7
 
@@ -48,7 +49,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", cases(CASES, ["RKMK4", "generalized-α"]))
 def test_two_halves_are_bit_by_bit_the_whole(name, tmp_path):
     build, integrator = CASES[name]
     system, state = build()

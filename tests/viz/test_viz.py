@@ -120,6 +120,7 @@ def test_bad_input_is_named(runs, tmp_path):
             call()
 
 
+@pytest.mark.full
 def test_scene_is_served_until_it_is_interrupted(runs, monkeypatch, capsys):
     pages = []
 
@@ -176,6 +177,7 @@ def _until(found, seconds=60):
     raise TimeoutError("the page does not show it")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 def test_exported_page_draws_and_its_slider_moves_a_body(runs, tmp_path):
     viz.export(tmp_path / "scene.html", *runs)
