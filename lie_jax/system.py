@@ -357,7 +357,7 @@ def onto_constraints(system: AbstractSystem, t: Array, state: State, iterations:
     def correct(q, _):
         none = jnp.zeros(system.velocity_rows, q.dtype)
         x = smallest_change(system, t, q, jnp.concatenate([-system.constraint(t, q), none]))
-        return system.space.retract(q, system.space.rate_at_zero(x)), None
+        return system.space.flow(q, x), None
 
     q, _ = jax.lax.scan(correct, state.q, length=iterations)
     v = state.v + smallest_change(system, t, q, -system.constraint_rate(t, q, state.v))

@@ -10,31 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.groups import rotation_algebra, series
+from lie_jax.groups import series
+from lie_jax.groups.rotation_algebra import *  # noqa: F403  the differentials of both groups
 from lie_jax.groups.rotation_algebra import Matrix, Vector
 from lie_jax.numerics import small
 
 Quaternion = Float[Array, "4"]
-
-ad = rotation_algebra.ad
-dexp = rotation_algebra.dexp
-dexp_apply = rotation_algebra.dexp_apply
-dexp_inv = rotation_algebra.dexp_inv
-dexp_inv_apply = rotation_algebra.dexp_inv_apply
-ddexp = rotation_algebra.ddexp
-ddexp_inv = rotation_algebra.ddexp_inv
-dcay = rotation_algebra.dcay
-dcay_apply = rotation_algebra.dcay_apply
-dcay_inv = rotation_algebra.dcay_inv
-dcay_inv_apply = rotation_algebra.dcay_inv_apply
-ddcay = rotation_algebra.ddcay
-ddcay_inv = rotation_algebra.ddcay_inv
-dcay2 = rotation_algebra.dcay2
-dcay2_apply = rotation_algebra.dcay2_apply
-dcay2_inv = rotation_algebra.dcay2_inv
-dcay2_inv_apply = rotation_algebra.dcay2_inv_apply
-ddcay2 = rotation_algebra.ddcay2
-ddcay2_inv = rotation_algebra.ddcay2_inv
 
 
 def identity(dtype=float) -> Quaternion:

@@ -110,7 +110,7 @@ def _moved(space, q, x, v):
 
 @eqx.filter_jit
 def _flowed(space, q, increment):
-    return space.retract(q, space.rate_at_zero(increment))
+    return space.flow(q, increment)
 
 
 class AbstractTableauMethod(AbstractExplicit):

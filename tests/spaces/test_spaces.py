@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lie_jax import R3SO3, SE3, UnifiedVelocity, quaternion, se3, so3, unified_velocity
-from lie_jax.spaces.base import Power, Rn
+from lie_jax.spaces.base import Rn
+from lie_jax.spaces.products import Power
 from tests import golden
 
 ROUNDING = 2e-14

@@ -92,7 +92,7 @@ def end(y: Array, problem: Problem) -> End:
     correction, multipliers = _own(y, problem)
     space = problem.system.space
     return End(
-        space.retract(problem.q, space.rate_at_zero(_increment(y, problem))),
+        space.flow(problem.q, _increment(y, problem)),
         problem.velocity + problem.gamma * correction,
         problem.beta * correction,
         problem.beta * multipliers,

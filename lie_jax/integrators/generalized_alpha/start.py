@@ -61,7 +61,7 @@ def optimal(
         t, q, v = now
         found = accelerations_and_multipliers(system, t, q, v, u)
         moved = dt * v + 0.5 * dt * dt * found.acceleration
-        q = space.retract(q, space.rate_at_zero(moved))
+        q = space.flow(q, moved)
         return (t + dt, q, v + dt * found.acceleration), found
 
     _, found = jax.lax.scan(evaluate, (t, q, v), length=2)

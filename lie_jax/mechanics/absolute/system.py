@@ -23,8 +23,7 @@ from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.readings import JointReaction
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import small
-from lie_jax.spaces import derivatives
-from lie_jax.spaces.base import Power
+from lie_jax.spaces.products import Power
 from lie_jax.system import AbstractSystem, Time
 
 
@@ -161,7 +160,7 @@ class RigidBodySystem(AbstractSystem):
         applied = self._applied(t, rotation, position, velocity, omega, u)
         if not self.formulation.keeps_rotations:
             free = inertia.force - applied.force, inertia.torque - applied.torque
-            own = derivatives.pulled_back(self, t, q, multipliers)
+            own = self._reaction_by_derivative(t, q, multipliers)
             return own + self._pull_back(rotation, q, *free)
         reaction = self._reactions(t, rotation, position, multipliers)
         dynamic = self._pull_back(
@@ -171,6 +170,15 @@ class RigidBodySystem(AbstractSystem):
             inertia.torque - applied.torque + reaction.torque,
         )
         return self._with_own_reactions(dynamic, q, multipliers)
+
+    def _reaction_by_derivative(self, t, q, multipliers):
+        # Bᵀλ for velocities q̇ without the Jacobian B: `constraint` is differentiated once.
+        rows = multipliers.shape[0] - self.velocity_rows
+        force = jax.vjp(lambda q: self.constraint(t, q), q)[1](multipliers[:rows])[0]
+        if not self.velocity_rows:
+            return force
+        rates = jax.vjp(lambda v: self.velocity_constraint(t, q, v), jnp.zeros_like(q))[1]
+        return force + rates(multipliers[rows:])[0]
 
     def internal_force(self, t, q, v, u=None):
         """The force f (nv,) without gravity, given forces and torques.

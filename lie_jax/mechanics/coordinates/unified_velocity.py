@@ -83,10 +83,9 @@ class UnifiedVelocity(AbstractBodySpace):
         """Six."""
         return 6
 
-    @property
-    def canonical(self) -> bool:
-        """True."""
-        return self._group.canonical
+    def rate_at_zero(self, v):
+        """V, for the chart of SE(3) is the exponential map."""
+        return v
 
     def retract(self, q, x):
         """That of SE(3) along D⁻¹ x."""
