@@ -1,9 +1,9 @@
 """The algebra so(3) of rotation vectors (3,) and the differentials of the maps from it.
 
 Rotation matrices and unit quaternions have the same algebra, so the right-trivialised differentials
-of `exp`, `cay` and `cay2` are the same for both; `so3` and `quaternion` re-export them. With ψ one of
-the maps and R = ψ(x), (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular velocity of R = R₀ ψ(x) is
-dψ(-x) ẋ.
+of `exp`, `cay` and `cay2` are the same for both; `so3` and `quaternion` re-export them. With ψ one
+of the maps and R = ψ(x), (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular velocity of
+R = R₀ ψ(x) is dψ(-x) ẋ.
 """
 
 import jax
