@@ -73,8 +73,8 @@ def exp(x: Vector) -> Matrix:
 def log(r: Matrix) -> Vector:
     """Principal rotation vector, |log(r)| <= π up to rounding, of a rotation matrix (3, 3).
 
-    At exactly π both signs are right; which one comes out depends on rounding. What comes back for
-    a matrix that is no rotation means nothing: `quaternion.from_matrix` checks.
+    At exactly π both signs are right, and rounding decides between them. The result is meaningless
+    for a matrix that is no rotation: `quaternion.from_matrix` checks.
     """
     return quaternion.log(quaternion.from_rotation(r))
 
