@@ -61,7 +61,7 @@ _C1_SWITCH = 4.0
 
 
 def c1(t: Scalar) -> Scalar:
-    """Sin θ / θ, the α of [S4] (2.4)."""
+    """Ratio sin θ / θ, the α of [S4] (2.4)."""
 
     def closed(t):
         theta = jnp.sqrt(t)
