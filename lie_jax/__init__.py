@@ -13,10 +13,10 @@ from lie_jax.groups import (
     unified_velocity,
 )
 from lie_jax.identification import transforms
-from lie_jax.identification.identifiability import Identifiability
 from lie_jax.identification.identify import Identification, identify
 from lie_jax.identification.monte_carlo import MonteCarlo, monte_carlo
 from lie_jax.identification.recordings import rows_at
+from lie_jax.identification.statistics import Identifiability
 from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
 from lie_jax.integrators.gauss import ImplicitRKMK
 from lie_jax.integrators.generalized_alpha.method import GeneralizedAlpha
