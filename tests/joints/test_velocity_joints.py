@@ -43,7 +43,7 @@ def test_reactions_are_the_transposed_jacobian(name):
     own = system.nc - 3 - 2 * 3 - 1
     assert (own, system.velocity_rows) == (2 if name == "EulerParameters" else 0, 2 * 2 + 1)
     away, v = (jnp.asarray(rng.normal(size=(4, system.nv))) for _ in range(2))
-    q = jax.vmap(system.space.retract, (None, 0))(state.q, away)
+    q = jax.jit(jax.vmap(system.space.retract, (None, 0)))(state.q, away)
 
     @jax.jit
     @jax.vmap
