@@ -23,7 +23,7 @@ SHORT = [
     (("4", "RV"), 1e-3),
     pytest.param(("4", "EP"), 5e-4, marks=pytest.mark.full),
     pytest.param(("4", "Rxyz"), 6.25e-5, marks=pytest.mark.full),
-    (("5", "with T, full"), 1.25e-3),
+    pytest.param(("5", "with T, full"), 1.25e-3, marks=pytest.mark.full),
     pytest.param(("5", "without T, full"), 1.25e-3, marks=pytest.mark.full),
     (("5", "without T, modified"), 1.25e-3),
 ]

@@ -73,6 +73,7 @@ def test_the_two_models_of_the_top_have_the_same_energy():
 _TILTED = lie_jax.quaternion.exp(jnp.asarray([0.4, -0.3, 0.2]))
 
 
+@pytest.mark.full
 def test_observed_points():
     for constrained in (False, True):
         system, state = pinned_body.build(constrained=constrained, **PARAMETERS)
