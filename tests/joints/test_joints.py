@@ -13,6 +13,7 @@ from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.spaces import derivatives
 from lie_jax.system import accelerations_and_multipliers
 from tests import mechanisms
+from tests.suites import cases
 
 KINDS = {
     lie_jax.SphericalJoint: 3,
@@ -48,7 +49,7 @@ def _joint(kind, parent, child, rng):
     numbers = {
         "parent_point": rng.normal(size=3),
         "child_point": rng.normal(size=3),
-        "orientation": lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3))),
+        "orientation": mechanisms.quaternion(rng.normal(size=3)),
         "axis": rng.normal(size=3),
         "child_axis": rng.normal(size=3),
         "normal": rng.normal(size=3),
@@ -62,7 +63,7 @@ def _joint(kind, parent, child, rng):
     return kind(parent, child, **{name: numbers[name] for name in numbers if name in fields})
 
 
-@pytest.mark.parametrize("name", FORMULATIONS)
+@pytest.mark.parametrize("name", cases(FORMULATIONS, ["R3SO3"]))
 def test_reactions_are_the_transposed_jacobian(name):
     """Next to poses that satisfy the joints and far from them; parents are bodies and ground."""
     rng = np.random.default_rng(8)
@@ -71,7 +72,9 @@ def test_reactions_are_the_transposed_jacobian(name):
     bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in "ab"]
     system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), FORMULATIONS[name])
     assert system.nc == 2 * sum(KINDS.values())
-    q = jax.vmap(system.space.retract, (None, 0))(state.q, jnp.asarray(rng.normal(size=(4, 12))))
+    q = jax.jit(jax.vmap(system.space.retract, (None, 0)))(
+        state.q, jnp.asarray(rng.normal(size=(4, 12)))
+    )
 
     @jax.jit
     @jax.vmap

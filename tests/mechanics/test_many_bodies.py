@@ -146,6 +146,7 @@ def _end(system, state, gravity):
     return jnp.concatenate([end.state.q, end.state.v])
 
 
+@pytest.mark.full
 def test_derivatives_of_a_step_are_those_of_the_full_matrix():
     """Value, forward and reverse mode and a Hessian-vector product."""
     system, state = chain.build(n=LINKS)

@@ -63,7 +63,7 @@ def _random_bodies(names, rng):
             mechanisms.inertia(rng),
             center_of_mass=rng.normal(size=3) * 0.3,
             position=rng.normal(size=3),
-            orientation=lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3))),
+            orientation=mechanisms.quaternion(rng.normal(size=3)),
             velocity=rng.normal(size=3),
             omega_body=rng.normal(size=3),
         )
