@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike
 
-from lie_jax import checks
+from lie_jax import checks, index1
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics import conversion, memory
 from lie_jax.numerics.checkpointing import ADJOINTS
-from lie_jax.simulation import fingerprints, march, redundancy
+from lie_jax.simulation import fingerprints, march
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.system import AbstractSystem, State
 
@@ -123,7 +123,7 @@ def check(
         [("system", system), ("state", start), ("inputs", inputs), ("adaptive", adaptive)]
     )
     if checks.traced(system, start):
-        return redundancy.redundant_under_tracing(system, t, state.q)
+        return index1.redundant_under_tracing(system, t, state.q)
     if restart is not None:
         # Its velocities violate the constraints by what the integrator leaves.
         return _violations(system, t, state)[-1]
@@ -259,4 +259,4 @@ def _violations(system: AbstractSystem, t: Array, state: State):
     velocity = system.constraint_rate(t, state.q, state.v)
     # Lengths and speeds that the constraints are made of, to judge the rounding in them.
     scale = 1.0 + jnp.max(jnp.abs(state.q)) + jnp.max(jnp.abs(state.v))
-    return position, velocity, scale, redundancy.redundant(system, t, state.q)
+    return position, velocity, scale, index1.redundant(system, t, state.q)
