@@ -17,6 +17,7 @@ from lie_jax.identification.identify import Identification, identify
 from lie_jax.identification.monte_carlo import MonteCarlo, monte_carlo
 from lie_jax.identification.recordings import rows_at
 from lie_jax.identification.statistics import Identifiability
+from lie_jax.index1 import project
 from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
 from lie_jax.integrators.gauss import ImplicitRKMK
 from lie_jax.integrators.generalized_alpha.method import GeneralizedAlpha
@@ -54,7 +55,7 @@ from lie_jax.mechanics.minimal.system import Minimal
 from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory
 from lie_jax.sweeps.sweep import Sweep, sweep
-from lie_jax.system import AbstractSystem, State, project
+from lie_jax.system import AbstractSystem, State
 
 __version__ = "0.1.0"
 __all__ = [

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
 
-from lie_jax import checks, config
+from lie_jax import checks, config, index1
 from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
@@ -120,7 +120,7 @@ def simulate(
         restarted = isinstance(state, Restart)
         t = state.steps.astype(dt.dtype) * dt if restarted else jnp.zeros_like(dt)
         traced = checks.traced(system, state)
-        find = redundancy.redundant_under_tracing if traced else redundancy.redundant
+        find = index1.redundant_under_tracing if traced else index1.redundant
         redundant = find(system, t, start.q)
         trajectory = redundancy.with_smallest_multipliers(system, redundant, trajectory)
     if reached is not None:

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.simulation import redundancy
+from lie_jax import index1
 from tests.suites import cases
 
 
@@ -109,7 +109,7 @@ def test_smallest_multipliers_of_a_millimetre_mechanism():
     multipliers = jnp.asarray(np.random.default_rng(5).normal(size=system.nc))
     found, b = jax.jit(
         lambda q, m: (
-            redundancy.smallest_multipliers(system, t, q, m),
+            index1.smallest_multipliers(system, t, q, m),
             system.constraint_jacobian(t, q),
         )
     )(state.q, multipliers)

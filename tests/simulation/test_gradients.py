@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.numerics import newton
+from lie_jax.numerics.dense import DenseMatrix
 from models import heavy_top
 from tests.suites import cases
 from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator
@@ -168,7 +169,7 @@ def _roots(search):
         return y**2 - a
 
     def linearize(y, a):
-        return residual(y, a), jnp.diag(2.0 * y)
+        return residual(y, a), DenseMatrix(jnp.diag(2.0 * y))
 
     def function(a):
         @jax.checkpoint
@@ -190,7 +191,7 @@ def _found_by_a_table(guess, kept, args):
 
 def _found_by_iterations(guess, kept, args):
     return newton.full(
-        lambda y, a: (y**2 - a, jnp.diag(2.0 * y)),
+        lambda y, a: (y**2 - a, DenseMatrix(jnp.diag(2.0 * y))),
         lambda correction, value, y, args: jnp.max(jnp.abs(correction)) < 1e-8,
         guess,
         kept,
@@ -226,7 +227,7 @@ def test_derivatives_of_roots_in_batches():
         return newton.root(
             _found_by_product,
             lambda y, ab: y**2 - ab[0] * ab[1],
-            lambda y, ab: (y**2 - ab[0] * ab[1], jnp.diag(2.0 * y)),
+            lambda y, ab: (y**2 - ab[0] * ab[1], DenseMatrix(jnp.diag(2.0 * y))),
             jnp.ones(1),
             None,
             (a, b),

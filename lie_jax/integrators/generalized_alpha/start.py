@@ -13,15 +13,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax.index1 import smallest_change
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import (
-    AbstractSystem,
-    Accelerations,
-    State,
-    accelerations_and_multipliers,
-    smallest_change,
-)
+from lie_jax.system import AbstractSystem, Accelerations, State, accelerations_and_multipliers
 
 
 class Start(NamedTuple):
