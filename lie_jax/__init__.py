@@ -31,24 +31,27 @@ from lie_jax.mechanics.coordinates.euler_parameters import EulerParameters
 from lie_jax.mechanics.coordinates.poses import R3SO3, SE3
 from lie_jax.mechanics.coordinates.tait_bryan import TaitBryan
 from lie_jax.mechanics.coordinates.unified_velocity import UnifiedVelocity
-from lie_jax.mechanics.forces.base import PointForce, Torque, ViscousFriction
 from lie_jax.mechanics.forces.bushing import Bushing
 from lie_jax.mechanics.forces.controllers import PDController, PrismaticPDController
+from lie_jax.mechanics.forces.loads import PointForce, Torque, ViscousFriction
 from lie_jax.mechanics.forces.motors import PrismaticMotor, RevoluteMotor
 from lie_jax.mechanics.forces.springs import (
     CartesianSpringDamper,
     LinearSpringDamper,
     TorsionalSpringDamper,
 )
+from lie_jax.mechanics.joints.distance import DistanceJoint
 from lie_jax.mechanics.joints.drivers import CoordinateJoint, PrismaticDriver, RevoluteDriver
-from lie_jax.mechanics.joints.pairs import RevoluteJoint, RigidJoint, SphericalJoint, UniversalJoint
-from lie_jax.mechanics.joints.rolling_and_gears import GearJoint, RollingDisc
-from lie_jax.mechanics.joints.sliding import (
+from lie_jax.mechanics.joints.pairs import (
     CylindricalJoint,
-    DistanceJoint,
     PlanarJoint,
     PrismaticJoint,
+    RevoluteJoint,
+    RigidJoint,
+    SphericalJoint,
+    UniversalJoint,
 )
+from lie_jax.mechanics.joints.rolling_and_gears import GearJoint, RollingDisc
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.system import Minimal
 from lie_jax.simulation.simulate import SimulationError, simulate

@@ -10,7 +10,7 @@ from lie_jax.mechanics import stacking
 from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.joints.base import named
+from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal import system as minimal
 from lie_jax.mechanics.minimal.system import Minimal, TreeSystem

@@ -18,8 +18,7 @@ from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.forces.base import BodyVelocity
-from lie_jax.mechanics.joints.base import BodyPose, Wrench
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.system import TangentMatrices
 
