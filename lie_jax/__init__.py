@@ -28,7 +28,8 @@ from lie_jax.mechanics import solids
 from lie_jax.mechanics.assemble import assemble
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.coordinates.euler_parameters import EulerParameters
-from lie_jax.mechanics.coordinates.poses import R3SO3, SE3
+from lie_jax.mechanics.coordinates.r3so3 import R3SO3
+from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.mechanics.coordinates.tait_bryan import TaitBryan
 from lie_jax.mechanics.coordinates.unified_velocity import UnifiedVelocity
 from lie_jax.mechanics.forces.bushing import Bushing

@@ -9,7 +9,7 @@ from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal import system as minimal
@@ -21,7 +21,7 @@ from lie_jax.system import State
 
 @overload
 def assemble(
-    mechanism: Mechanism, formulation: AbstractBodySpace
+    mechanism: Mechanism, formulation: AbstractCoordinates
 ) -> tuple[RigidBodySystem, State]: ...
 
 
@@ -30,7 +30,7 @@ def assemble(mechanism: Mechanism, formulation: Minimal) -> tuple[TreeSystem, St
 
 
 def assemble(
-    mechanism: Mechanism, formulation: AbstractBodySpace | Minimal
+    mechanism: Mechanism, formulation: AbstractCoordinates | Minimal
 ) -> tuple[RigidBodySystem, State] | tuple[TreeSystem, State]:
     """The system of a mechanism in a formulation, and its initial state.
 
@@ -49,7 +49,7 @@ def assemble(
     mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
     if isinstance(formulation, Minimal):
         return minimal.system_of(mechanism)
-    if not isinstance(formulation, AbstractBodySpace):
+    if not isinstance(formulation, AbstractCoordinates):
         raise ValueError(
             f"assemble(formulation=) is {formulation!r}; it must be a formulation, for example "
             "lie_jax.R3SO3() or lie_jax.SE3(coordinates='rotation_vector')."
@@ -82,7 +82,7 @@ def assemble(
 
 # One program takes less time to compile than its operations one by one.
 @jax.jit
-def _initial(bodies: InitialMotion, formulation: AbstractBodySpace) -> tuple[Array, Array]:
+def _initial(bodies: InitialMotion, formulation: AbstractCoordinates) -> tuple[Array, Array]:
     def of_one(body: InitialMotion) -> tuple[Array, Array]:
         rotation = quaternion.to_matrix(body.orientation)
         q = formulation.configuration(body.position, body.orientation)

@@ -17,7 +17,7 @@ from lie_jax.mechanics import readings, stacking
 from lie_jax.mechanics.absolute import elimination, step_blocks, tangents
 from lie_jax.mechanics.absolute.step_blocks import Sums
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.readings import JointReaction
@@ -42,7 +42,7 @@ class RigidBodySystem(AbstractSystem):
     joints: tuple[Connected, ...]
     forces: tuple[Connected, ...]
     gravity: Float[Array, "..."]
-    formulation: AbstractBodySpace
+    formulation: AbstractCoordinates
     names: tuple[str, ...] = eqx.field(static=True)
 
     @property

@@ -18,7 +18,7 @@ from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.poses import SE3
+from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.mechanics.joints.base import GROUND, BodyPose
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.mechanics.minimal import (
