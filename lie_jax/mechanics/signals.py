@@ -10,15 +10,7 @@ from jaxtyping import Array
 
 from lie_jax import checks, jax_internals
 from lie_jax.callables import snapshots
-from lie_jax.mechanics.elements import parameter
 from lie_jax.numerics.conversion import as_float
-
-
-def signal(unit: str, shape: tuple[int, ...] = (), **default: Any) -> Any:
-    """Field with a constant, or a function of the time (s), of this shape and unit."""
-    return parameter(
-        lambda where, value: check_signal(where, value, shape, unit), as_signal, **default
-    )
 
 
 def as_signal(value: Any) -> Any:

@@ -11,7 +11,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lie_jax.mechanics.elements import BODY, AbstractElement
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import AbstractElement
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 
 
@@ -63,8 +64,8 @@ class AbstractForce(AbstractElement):
 class AbstractPairForce(AbstractForce):
     """A force between a parent and a child."""
 
-    parent: str = eqx.field(static=True, metadata=BODY)
-    child: str = eqx.field(static=True, metadata=BODY)
+    parent: str = eqx.field(static=True, metadata=fields.BODY)
+    child: str = eqx.field(static=True, metadata=fields.BODY)
 
 
 def entry(u: Float[Array, " nu"] | None, number: int) -> Float[Array, ""]:

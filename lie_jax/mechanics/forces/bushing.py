@@ -7,7 +7,8 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.groups import so3
-from lie_jax.mechanics.elements import Parameter, orientation, parameter, point
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.joints.geometry import (
@@ -30,7 +31,7 @@ def as_matrix(value: Any) -> Any:
 
 def _matrix(unit: str, **default: Any) -> Any:
     """Field with a symmetric matrix (3, 3) without negative eigenvalues."""
-    return parameter(
+    return fields.parameter(
         lambda where, value: checks.semidefinite(where, value, unit), as_matrix, **default
     )
 
@@ -58,9 +59,9 @@ class Bushing(AbstractPairForce):
     rotational_stiffness: Parameter = _matrix("N m/rad")
     damping: Parameter = _matrix("N s/m", default=(0.0, 0.0, 0.0))
     rotational_damping: Parameter = _matrix("N m s/rad", default=(0.0, 0.0, 0.0))
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
-    orientation: Parameter = orientation()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
 
     @override
     def wrenches(self, t, poses, velocities, u):

@@ -7,14 +7,8 @@ import jax
 from jaxtyping import Array
 from typing_extensions import override
 
-from lie_jax.mechanics.elements import (
-    Parameter,
-    Signal,
-    direction,
-    non_negative,
-    orientation,
-    point,
-)
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter, Signal
 from lie_jax.mechanics.forces.base import AbstractPairForce
 from lie_jax.mechanics.forces.windings import AbstractWinding
 from lie_jax.mechanics.joints.geometry import (
@@ -24,7 +18,7 @@ from lie_jax.mechanics.joints.geometry import (
     torques_about,
     turning_rate,
 )
-from lie_jax.mechanics.signals import signal, value_at
+from lie_jax.mechanics.signals import value_at
 from lie_jax.numerics import small
 
 
@@ -48,11 +42,11 @@ class PDController(AbstractWinding):
     N m s/rad, neither negative. Raises `ValueError` for other shapes and values. Source: [S3] 4.4.
     """
 
-    axis: Parameter = direction()
-    reference: Signal = signal("rad")
-    proportional: Parameter = non_negative("N m/rad")
-    derivative: Parameter = non_negative("N m s/rad", default=0.0)
-    orientation: Parameter = orientation()
+    axis: Parameter = fields.direction()
+    reference: Signal = fields.signal("rad")
+    proportional: Parameter = fields.non_negative("N m/rad")
+    derivative: Parameter = fields.non_negative("N m s/rad", default=0.0)
+    orientation: Parameter = fields.orientation()
     last: Any = eqx.field(init=False, default_factory=lambda: None)
 
     @override
@@ -80,12 +74,12 @@ class PrismaticPDController(AbstractPairForce):
     `derivative`: D, N s/m, neither negative. Raises `ValueError` for other shapes and values.
     """
 
-    axis: Parameter = direction()
-    reference: Signal = signal("m")
-    proportional: Parameter = non_negative("N/m")
-    derivative: Parameter = non_negative("N s/m", default=0.0)
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
+    axis: Parameter = fields.direction()
+    reference: Signal = fields.signal("m")
+    proportional: Parameter = fields.non_negative("N/m")
+    derivative: Parameter = fields.non_negative("N s/m", default=0.0)
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
 
     @override
     def wrenches(self, t, poses, velocities, u):

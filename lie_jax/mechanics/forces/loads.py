@@ -8,14 +8,9 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.mechanics.elements import (
-    BODY,
-    Parameter,
-    input_number,
-    named,
-    non_negative,
-    point,
-)
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractForce, AbstractPairForce, entry
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.joints.geometry import force_at, point_position
@@ -30,7 +25,7 @@ class AbstractLoad(AbstractForce):
     """A given load on one body, along axes fixed in the world or in the body."""
 
     is_load: ClassVar[bool] = True
-    body: str = eqx.field(static=True, metadata=BODY)
+    body: str = eqx.field(static=True, metadata=fields.BODY)
     frame: eqx.AbstractVar[str]
     input: eqx.AbstractVar[int | None]
 
@@ -59,9 +54,9 @@ class PointForce(AbstractLoad):
     """
 
     force: Any = eqx.field(converter=as_signal)
-    point: Parameter = point()
+    point: Parameter = fields.point()
     frame: str = eqx.field(static=True, default="world")
-    input: int | None = input_number(default=None)
+    input: int | None = fields.input_number(default=None)
 
     def __check_init__(self):
         self._check_load("force", "N")
@@ -93,7 +88,7 @@ class Torque(AbstractLoad):
 
     torque: Any = eqx.field(converter=as_signal)
     frame: str = eqx.field(static=True, default="world")
-    input: int | None = input_number(default=None)
+    input: int | None = fields.input_number(default=None)
 
     def __check_init__(self):
         self._check_load("torque", "N m")
@@ -113,7 +108,7 @@ class ViscousFriction(AbstractPairForce):
     not negative. Raises `ValueError` for other values.
     """
 
-    coefficient: Parameter = non_negative("N m s/rad")
+    coefficient: Parameter = fields.non_negative("N m s/rad")
 
     @override
     def wrenches(self, t, poses, velocities, u):

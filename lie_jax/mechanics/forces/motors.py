@@ -5,7 +5,8 @@ from typing import ClassVar
 import equinox as eqx
 from typing_extensions import override
 
-from lie_jax.mechanics.elements import Parameter, direction, input_number, point
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce, entry
 from lie_jax.mechanics.joints.geometry import force_in_parent, torques_about
 
@@ -28,8 +29,8 @@ class RevoluteMotor(AbstractMotor):
     axis and a number that is no index.
     """
 
-    axis: Parameter = direction()
-    input: int = input_number()
+    axis: Parameter = fields.direction()
+    input: int = fields.input_number()
 
     @override
     def wrenches(self, t, poses, velocities, u):
@@ -46,10 +47,10 @@ class PrismaticMotor(AbstractMotor):
     index.
     """
 
-    axis: Parameter = direction()
-    input: int = input_number()
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
+    axis: Parameter = fields.direction()
+    input: int = fields.input_number()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
 
     @override
     def wrenches(self, t, poses, velocities, u):

@@ -7,17 +7,8 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.mechanics.elements import (
-    Parameter,
-    direction,
-    non_negative,
-    number,
-    orientation,
-    parameter,
-    point,
-    positive,
-    vector,
-)
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce
 from lie_jax.mechanics.forces.windings import AbstractWinding
 from lie_jax.mechanics.joints.geometry import (
@@ -61,7 +52,7 @@ def _along_axes(unit: str, **default: Any) -> Any:
         for i, component in enumerate(value):
             checks.non_negative(f"{where}[{i}]", component, unit)
 
-    return parameter(check, **default)
+    return fields.parameter(check, **default)
 
 
 class CartesianSpringDamper(AbstractPointSpring):
@@ -80,9 +71,9 @@ class CartesianSpringDamper(AbstractPointSpring):
 
     stiffness: Parameter = _along_axes("N/m")
     damping: Parameter = _along_axes("N s/m", default=(0.0, 0.0, 0.0))
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
-    offset: Parameter = vector("m, inertial components", default=(0.0, 0.0, 0.0))
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    offset: Parameter = fields.vector("m, inertial components", default=(0.0, 0.0, 0.0))
 
     @override
     def wrenches(self, t, poses, velocities, u):
@@ -110,11 +101,11 @@ class LinearSpringDamper(AbstractPointSpring):
     shapes and values.
     """
 
-    stiffness: Parameter = non_negative("N/m")
-    damping: Parameter = non_negative("N s/m")
-    length: Parameter = positive("m")
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
+    stiffness: Parameter = fields.non_negative("N/m")
+    damping: Parameter = fields.non_negative("N s/m")
+    length: Parameter = fields.positive("m")
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
     last: Any = eqx.field(init=False, default_factory=lambda: None)
 
     @override
@@ -165,11 +156,11 @@ class TorsionalSpringDamper(AbstractWinding):
     `angle`: φ at rest, rad. Raises `ValueError` for other shapes and values.
     """
 
-    axis: Parameter = direction()
-    stiffness: Parameter = non_negative("N m/rad")
-    damping: Parameter = non_negative("N m s/rad", default=0.0)
-    angle: Parameter = number("rad", default=0.0)
-    orientation: Parameter = orientation()
+    axis: Parameter = fields.direction()
+    stiffness: Parameter = fields.non_negative("N m/rad")
+    damping: Parameter = fields.non_negative("N m s/rad", default=0.0)
+    angle: Parameter = fields.number("rad", default=0.0)
+    orientation: Parameter = fields.orientation()
     last: Any = eqx.field(init=False, default_factory=lambda: None)
 
     @override

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.mechanics.elements import Parameter
+from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce
 from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.mechanics.joints.geometry import (

@@ -16,7 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.mechanics.elements import BODY, AbstractElement
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import AbstractElement
 from lie_jax.numerics import small
 
 Vector = Float[Array, "3"]
@@ -63,8 +64,8 @@ class AbstractJoint(AbstractElement):
     `velocity_constraint` if it has such. Reactions and stiffness follow by differentiation.
     """
 
-    parent: str = eqx.field(static=True, metadata=BODY)
-    child: str = eqx.field(static=True, metadata=BODY)
+    parent: str = eqx.field(static=True, metadata=fields.BODY)
+    child: str = eqx.field(static=True, metadata=fields.BODY)
     # Number of velocity constraints.
     velocity_rows: ClassVar[int] = 0
     # `"rad"` or `"m"` for each angle or distance that `coordinates` returns.

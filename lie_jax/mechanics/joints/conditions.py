@@ -16,14 +16,8 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.elements import Parameter
-from lie_jax.mechanics.joints.base import (
-    BodyPose,
-    Matrix,
-    Stiffness,
-    Vector,
-    Wrench,
-)
+from lie_jax.mechanics.fields import Parameter
+from lie_jax.mechanics.joints.base import BodyPose, Matrix, Stiffness, Vector, Wrench
 from lie_jax.mechanics.joints.geometry import (
     between_points,
     between_points_in_parent,
@@ -81,15 +75,9 @@ class Coincide(AbstractCondition):
 
     @override
     def stiffness(self, parent, child, multipliers):
-        """The force is constant and its torque turns with the body: one body does not feel the
-        other.
-        """
-        return Stiffness(
-            turning_arm(parent, self.parent_point, -multipliers),
-            None,
-            None,
-            turning_arm(child, self.child_point, multipliers),
-        )
+        on_parent = turning_arm(parent, self.parent_point, -multipliers)
+        on_child = turning_arm(child, self.child_point, multipliers)
+        return Stiffness(on_parent, None, None, on_child)
 
 
 def turning_arm(pose: BodyPose, point: Vector, force: Vector) -> Float[Array, "6 6"]:
@@ -98,108 +86,89 @@ def turning_arm(pose: BodyPose, point: Vector, force: Vector) -> Float[Array, "6
     return _torques(small.matmul(small.hat(point), small.hat(force_in_body)))
 
 
-class AbstractHeldDistance(AbstractCondition):
-    """Distances of the child's point from the parent's along directions of the parent (m, N)."""
+class StayAt(AbstractCondition):
+    """A point of the child stays at the parent's point; the vector in parent's components (m, N).
 
-    parent_point: eqx.AbstractVar[Parameter]
-    child_point: eqx.AbstractVar[Parameter]
-
-    @property
-    @abc.abstractmethod
-    def directions(self) -> Directions:
-        """Directions, parent's components."""
-
-    @override
-    def constraint(self, parent, child):
-        return small.matvec(self.directions, between_points_in_parent(self, parent, child))
-
-    @override
-    def reaction(self, parent, child, multipliers):
-        force = small.matvec(self.directions.T, multipliers)
-        return force_in_parent(self, parent, child, force)
-
-    @override
-    def stiffness(self, parent, child, multipliers):
-        """The force turns with the parent and acts on both bodies at the child's point."""
-        force = small.matvec(self.directions.T, multipliers)
-        between = between_points_in_parent(self, parent, child)
-        relative = small.matmul(parent.rotation.T, child.rotation)
-        force_hat, arm = small.hat(force), small.hat(self.child_point)
-        turning_force = small.matmul(parent.rotation, force_hat)
-        # Along its own velocity the parent moves away under the force; along the child's, the
-        # point of attack moves.
-        moving_point = small.matmul(force_hat, small.hat(self.parent_point + between))
-        swing = small.matmul(small.matmul(force_hat, relative), arm)
-        force_in_child = small.matvec(relative.T, force)
-        return Stiffness(
-            _blocks(None, turning_force, turning_force.T, moving_point),
-            _blocks(None, None, -turning_force.T, -swing),
-            _blocks(None, -turning_force, None, -swing.T),
-            _torques(small.matmul(arm, small.hat(force_in_child))),
-        )
-
-
-class HeldPosition(AbstractHeldDistance):
-    """A point of the child stays at the parent's point: the vector in the parent's components."""
+    Subclasses constrain the vector along fewer directions of the parent.
+    """
 
     rows: ClassVar[int] = 3
     parent_point: Parameter
     child_point: Parameter
 
-    @property
-    @override
-    def directions(self):
+    def _directions(self) -> Directions:
         return jnp.eye(3, dtype=self.parent_point.dtype)
 
+    @override
+    def constraint(self, parent, child):
+        return small.matvec(self._directions(), between_points_in_parent(self, parent, child))
 
-class StayAcross(AbstractHeldDistance):
+    @override
+    def reaction(self, parent, child, multipliers):
+        force = small.matvec(self._directions().T, multipliers)
+        return force_in_parent(self, parent, child, force)
+
+    @override
+    def stiffness(self, parent, child, multipliers):
+        """The force turns with the parent. Both bodies feel it at the child's point: its arm on the
+        parent changes as the point moves, its arm on the child does not.
+        """
+        force = small.matvec(self._directions().T, multipliers)
+        relative = small.matmul(parent.rotation.T, child.rotation)
+        child_point = self.parent_point + between_points_in_parent(self, parent, child)
+        force_hat, arm_hat = small.hat(force), small.hat(self.child_point)
+        turning = small.matmul(parent.rotation, force_hat)
+        swing = small.matmul(small.matmul(force_hat, relative), arm_hat)
+        force_in_child = small.hat(small.matvec(relative.T, force))
+        none = jnp.zeros_like(turning)
+        return Stiffness(
+            small.block_2x2(
+                none, turning, turning.T, small.matmul(force_hat, small.hat(child_point))
+            ),
+            small.block_2x2(none, none, -turning.T, -swing),
+            small.block_2x2(none, -turning, none, -swing.T),
+            _torques(small.matmul(arm_hat, force_in_child)),
+        )
+
+
+class StayAcross(StayAt):
     """A point of the child stays on the line through the parent's point along an axis."""
 
     rows: ClassVar[int] = 2
     axis: Parameter
-    parent_point: Parameter
-    child_point: Parameter
 
-    @property
     @override
-    def directions(self):
+    def _directions(self):
         return perpendicular(self.axis)
 
 
-class StayOnPlane(AbstractHeldDistance):
+class StayOnPlane(StayAt):
     """A point of the child stays on the plane through the parent's point across a normal."""
 
     rows: ClassVar[int] = 1
     normal: Parameter
-    parent_point: Parameter
-    child_point: Parameter
 
-    @property
     @override
-    def directions(self):
+    def _directions(self):
         return self.normal[None]
 
 
 class AbstractHeldDirection(AbstractCondition):
     """Components of a direction of the child along directions of the parent (1, N m)."""
 
-    @property
     @abc.abstractmethod
-    def directions(self) -> Directions:
-        """Directions, parent's components."""
-
-    @property
-    @abc.abstractmethod
-    def direction_in_child(self) -> Vector:
-        """Direction, child's components."""
+    def _directions(self) -> tuple[Directions, Vector]:
+        """Directions, parent's components, and the direction of the child, its components."""
 
     @override
     def constraint(self, parent, child):
-        return small.matvec(self.directions, in_parent(parent, child, self.direction_in_child))
+        directions, along = self._directions()
+        return small.matvec(directions, in_parent(parent, child, along))
 
     @override
     def reaction(self, parent, child, multipliers):
-        across, along = small.matvec(self.directions.T, multipliers), self.direction_in_child
+        directions, along = self._directions()
+        across = small.matvec(directions.T, multipliers)
         return (
             _torque(small.cross(across, in_parent(parent, child, along))),
             _torque(small.cross(along, in_parent(child, parent, across))),
@@ -207,8 +176,9 @@ class AbstractHeldDirection(AbstractCondition):
 
     @override
     def stiffness(self, parent, child, multipliers):
-        """Each body feels the other's direction turn, and its own turn against that direction."""
-        across, along = small.matvec(self.directions.T, multipliers), self.direction_in_child
+        """Each torque changes as the other body's direction turns, seen from its own body."""
+        directions, along = self._directions()
+        across = small.matvec(directions.T, multipliers)
         relative = small.matmul(parent.rotation.T, child.rotation)
         across_hat, along_hat = small.hat(across), small.hat(along)
         along_in_parent = small.hat(small.matvec(relative, along))
@@ -229,20 +199,16 @@ class Parallel(AbstractHeldDirection):
     axis: Parameter
     orientation: Parameter
 
-    @property
     @override
-    def directions(self):
-        return perpendicular(self.axis)
-
-    @property
-    @override
-    def direction_in_child(self):
-        return quaternion.rotate(quaternion.conjugate(self.orientation), self.axis)
+    def _directions(self):
+        along = quaternion.rotate(quaternion.conjugate(self.orientation), self.axis)
+        return perpendicular(self.axis), along
 
     @override
     def side(self, parent, child):
         """Cosine of the angle between the axes, which are parallel in opposite directions, too."""
-        return small.dot(self.axis, in_parent(parent, child, self.direction_in_child))
+        _, along = self._directions()
+        return small.dot(self.axis, in_parent(parent, child, along))
 
 
 class Perpendicular(AbstractHeldDirection):
@@ -252,15 +218,9 @@ class Perpendicular(AbstractHeldDirection):
     axis: Parameter
     child_axis: Parameter
 
-    @property
     @override
-    def directions(self):
-        return self.axis[None]
-
-    @property
-    @override
-    def direction_in_child(self):
-        return self.child_axis
+    def _directions(self):
+        return self.axis[None], self.child_axis
 
 
 class SameOrientation(AbstractCondition):
@@ -318,15 +278,3 @@ def _torque(torque: Vector) -> Wrench:
 def _torques(by_omega: Matrix) -> Float[Array, "6 6"]:
     # Torques that change with angular velocities alone.
     return jnp.pad(by_omega, ((3, 0), (3, 0)))
-
-
-def _blocks(
-    force_by_linear: Matrix | None,
-    force_by_omega: Matrix | None,
-    torque_by_linear: Matrix | None,
-    torque_by_omega: Matrix | None,
-) -> Float[Array, "6 6"]:
-    blocks = force_by_linear, force_by_omega, torque_by_linear, torque_by_omega
-    none = next(jnp.zeros_like(block) for block in blocks if block is not None)
-    upper = [none if block is None else block for block in blocks]
-    return jnp.concatenate([jnp.concatenate(upper[:2], axis=1), jnp.concatenate(upper[2:], axis=1)])

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.mechanics.elements import Parameter, point, positive
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, Stiffness, Vector
 from lie_jax.mechanics.joints.conditions import turning_arm
 from lie_jax.mechanics.joints.geometry import between_points, force_between_points
@@ -22,9 +23,9 @@ class DistanceJoint(AbstractJoint):
     points together. Raises `ValueError` for other shapes and values.
     """
 
-    length: Parameter = positive("m")
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
+    length: Parameter = fields.positive("m")
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
 
     @property
     @override

@@ -9,11 +9,13 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.elements import Parameter, Signal, direction, named, orientation, point
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.fields import Parameter, Signal
 from lie_jax.mechanics.joints import composed
 from lie_jax.mechanics.joints.base import AbstractJoint, Wrench
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
-from lie_jax.mechanics.joints.conditions import HeldPosition, SameOrientation, StayOnPlane
+from lie_jax.mechanics.joints.conditions import SameOrientation, StayAt, StayOnPlane
 from lie_jax.mechanics.joints.geometry import (
     angle_about,
     angle_change,
@@ -21,7 +23,7 @@ from lie_jax.mechanics.joints.geometry import (
     turned,
     turned_about,
 )
-from lie_jax.mechanics.signals import as_signal, check_signal, signal, value_at
+from lie_jax.mechanics.signals import as_signal, check_signal, value_at
 from lie_jax.numerics import gather
 
 
@@ -39,9 +41,9 @@ class RevoluteDriver(AbstractJoint):
     axis and an orientation that is no unit quaternion.
     """
 
-    axis: Parameter = direction()
-    angle: Signal = signal("rad")
-    orientation: Parameter = orientation()
+    axis: Parameter = fields.direction()
+    angle: Signal = fields.signal("rad")
+    orientation: Parameter = fields.orientation()
 
     @property
     @override
@@ -75,15 +77,15 @@ class PrismaticDriver(AbstractComposedJoint):
     is minus the multiplier (N). Raises `ValueError` for other shapes and a zero axis.
     """
 
-    axis: Parameter = direction()
-    distance: Signal = signal("m")
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
+    axis: Parameter = fields.direction()
+    distance: Signal = fields.signal("m")
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
 
     @property
     @override
     def conditions(self):
-        return (StayOnPlane(self.axis, self.parent_point, self.child_point),)
+        return (StayOnPlane(self.parent_point, self.child_point, self.axis),)
 
     @override
     def constraint(self, t, parent, child):
@@ -118,9 +120,9 @@ class CoordinateJoint(AbstractJoint):
     values: Any = eqx.field(
         converter=lambda values: None if values is None else as_signal(values), default=None
     )
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
-    orientation: Parameter = orientation()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
 
     def __check_init__(self):
         where = f"{named(self)}.coordinates"
@@ -142,12 +144,12 @@ class CoordinateJoint(AbstractJoint):
     def rows(self):
         return len(self.coordinates)
 
-    def _held(self, t: Array) -> tuple[Array, tuple[HeldPosition, SameOrientation]]:
+    def _held(self, t: Array) -> tuple[Array, tuple[StayAt, SameOrientation]]:
         """Position (3,) that the child should have, and conditions on all six coordinates."""
         none = jnp.zeros(6, self.child_point.dtype)
         values = none if self.values is None else self._spread(value_at(self.values, t))
         wanted = quaternion.multiply(quaternion.exp(values[3:]), self.orientation)
-        position = HeldPosition(self.parent_point, self.child_point)
+        position = StayAt(self.parent_point, self.child_point)
         return values[:3], (position, SameOrientation(wanted))
 
     @override

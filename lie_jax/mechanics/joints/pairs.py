@@ -6,14 +6,8 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.elements import (
-    OptionalParameter,
-    Parameter,
-    armature,
-    direction,
-    orientation,
-    point,
-)
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import OptionalParameter, Parameter
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
 from lie_jax.mechanics.joints.conditions import (
     Coincide,
@@ -44,9 +38,9 @@ class SphericalJoint(AbstractComposedJoint):
     `ValueError` for points of another shape and a negative inertia.
     """
 
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
-    armature: OptionalParameter = armature("kg m²")
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    armature: OptionalParameter = fields.armature("kg m²")
 
     @property
     @override
@@ -74,11 +68,11 @@ class RevoluteJoint(AbstractComposedJoint):
     """
 
     coordinate_units: ClassVar[tuple[str, ...]] = ("rad",)
-    axis: Parameter = direction()
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
-    orientation: Parameter = orientation()
-    armature: OptionalParameter = armature("kg m²")
+    axis: Parameter = fields.direction()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
+    armature: OptionalParameter = fields.armature("kg m²")
 
     @property
     @override
@@ -110,11 +104,11 @@ class UniversalJoint(AbstractComposedJoint):
     """
 
     coordinate_units: ClassVar[tuple[str, ...]] = ("rad", "rad")
-    axis: Parameter = direction()
-    child_axis: Parameter = direction("child's")
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
-    orientation: Parameter = orientation()
+    axis: Parameter = fields.direction()
+    child_axis: Parameter = fields.direction("child's")
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
 
     @property
     @override
@@ -144,9 +138,9 @@ class RigidJoint(AbstractComposedJoint):
     `ValueError` for other shapes and an orientation that is no unit quaternion.
     """
 
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
-    orientation: Parameter = orientation()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
 
     @property
     @override
@@ -167,17 +161,17 @@ class PrismaticJoint(AbstractComposedJoint):
     """
 
     coordinate_units: ClassVar[tuple[str, ...]] = ("m",)
-    axis: Parameter = direction()
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
-    orientation: Parameter = orientation()
-    armature: OptionalParameter = armature("kg")
+    axis: Parameter = fields.direction()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
+    armature: OptionalParameter = fields.armature("kg")
 
     @property
     @override
     def conditions(self):
         return (
-            StayAcross(self.axis, self.parent_point, self.child_point),
+            StayAcross(self.parent_point, self.child_point, self.axis),
             SameOrientation(self.orientation),
         )
 
@@ -198,16 +192,16 @@ class CylindricalJoint(AbstractComposedJoint):
     """
 
     coordinate_units: ClassVar[tuple[str, ...]] = ("rad", "m")
-    axis: Parameter = direction()
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
-    orientation: Parameter = orientation()
+    axis: Parameter = fields.direction()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
 
     @property
     @override
     def conditions(self):
         return (
-            StayAcross(self.axis, self.parent_point, self.child_point),
+            StayAcross(self.parent_point, self.child_point, self.axis),
             Parallel(self.axis, self.orientation),
         )
 
@@ -233,16 +227,16 @@ class PlanarJoint(AbstractComposedJoint):
     """
 
     coordinate_units: ClassVar[tuple[str, ...]] = ("m", "m", "rad")
-    normal: Parameter = direction()
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
-    orientation: Parameter = orientation()
+    normal: Parameter = fields.direction()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
 
     @property
     @override
     def conditions(self):
         return (
-            StayOnPlane(self.normal, self.parent_point, self.child_point),
+            StayOnPlane(self.parent_point, self.child_point, self.normal),
             Parallel(self.normal, self.orientation),
         )
 

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.mechanics.elements import Parameter, direction, parameter, point, positive
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.joints.base import AbstractJoint, Wrench
 from lie_jax.mechanics.joints.geometry import (
     between_points_in_parent,
@@ -36,11 +37,11 @@ class RollingDisc(AbstractJoint):
     """
 
     velocity_rows: ClassVar[int] = 2
-    radius: Parameter = positive("m")
-    child_axis: Parameter = direction("child's")
-    normal: Parameter = direction(default=(0.0, 0.0, 1.0))
-    parent_point: Parameter = point()
-    child_point: Parameter = point()
+    radius: Parameter = fields.positive("m")
+    child_axis: Parameter = fields.direction("child's")
+    normal: Parameter = fields.direction(default=(0.0, 0.0, 1.0))
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
 
     @property
     @override
@@ -110,9 +111,9 @@ class GearJoint(AbstractJoint):
     """
 
     velocity_rows: ClassVar[int] = 1
-    axis: Parameter = direction()
-    child_axis: Parameter = direction("child's")
-    ratio: Parameter = parameter(_check_ratio)
+    axis: Parameter = fields.direction()
+    child_axis: Parameter = fields.direction("child's")
+    ratio: Parameter = fields.parameter(_check_ratio)
 
     @property
     @override
