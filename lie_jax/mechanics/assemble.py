@@ -9,11 +9,12 @@ from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.base import AbstractCoordinates
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates, AbstractFormulation
 from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal import system as minimal
 from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.stacking import InitialMotion
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.system import State
@@ -29,9 +30,15 @@ def assemble(
 def assemble(mechanism: Mechanism, formulation: Minimal) -> tuple[TreeSystem, State]: ...
 
 
+@overload
 def assemble(
-    mechanism: Mechanism, formulation: AbstractCoordinates | Minimal
-) -> tuple[RigidBodySystem, State] | tuple[TreeSystem, State]:
+    mechanism: Mechanism, formulation: AbstractFormulation
+) -> tuple[AbstractMultibodySystem, State]: ...
+
+
+def assemble(
+    mechanism: Mechanism, formulation: AbstractFormulation
+) -> tuple[AbstractMultibodySystem, State]:
     """The system of a mechanism in a formulation, and its initial state.
 
     `formulation` is `R3SO3(...)`, `SE3(...)`, `UnifiedVelocity(...)`, `TaitBryan()`,

@@ -72,6 +72,13 @@ class AbstractJoint(AbstractElement):
     coordinate_units: ClassVar[tuple[str, ...]] = ()
 
     @property
+    def points(self) -> tuple[Vector | None, Vector | None]:
+        """Points of the joint in the frames of parent and child (m): the fields `parent_point` and
+        `child_point`, None without.
+        """
+        return getattr(self, "parent_point", None), getattr(self, "child_point", None)
+
+    @property
     @abc.abstractmethod
     def rows(self) -> int:
         """Number of position constraints."""
