@@ -17,7 +17,7 @@ from lie_jax.mechanics import stacking
 from lie_jax.mechanics.absolute import tangents
 from lie_jax.mechanics.absolute.elimination import Order
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
@@ -108,7 +108,7 @@ class Columns(NamedTuple):
 
 
 def reactions(
-    space: AbstractBodySpace,
+    space: AbstractCoordinates,
     order: Order,
     joints: Sequence[Connected],
     t: Array,
@@ -161,7 +161,7 @@ class Motion(NamedTuple):
 
 
 def matrices(
-    space: AbstractBodySpace,
+    space: AbstractCoordinates,
     order: Order,
     bodies: MassProperties,
     gravity: Float[Array, "3"],
@@ -228,7 +228,7 @@ def _pulled(frame: Array, wrenches: Array) -> Array:
     return small.matmul(frame.swapaxes(0, 1), wrenches)
 
 
-def _frames(space: AbstractBodySpace, q: Array, rotation: Array) -> Array:
+def _frames(space: AbstractCoordinates, q: Array, rotation: Array) -> Array:
     """Hybrid velocities (6, nv, N) of the unit velocities of all bodies."""
     basis = jnp.eye(space.nv, dtype=q.dtype)
 
@@ -244,7 +244,7 @@ def masses(bodies: MassProperties, rotation: Array) -> Matrices:
     return jax.vmap(rigid.mass_matrix, out_axes=2)(bodies, rotation)
 
 
-def operators(space: AbstractBodySpace, x: Float[Array, "bodies nv"]) -> Array:
+def operators(space: AbstractCoordinates, x: Float[Array, "bodies nv"]) -> Array:
     """The tangent operators of all bodies at their local coordinates."""
     basis = jnp.eye(space.nv, dtype=x.dtype)
     if space.hybrid:

@@ -17,9 +17,8 @@ from jaxtyping import Array, Float
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.forces.base import BodyVelocity
-from lie_jax.mechanics.joints.base import BodyPose, Wrench
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.system import TangentMatrices
 
@@ -106,7 +105,7 @@ class _Body(NamedTuple):
 
 
 def matrices(
-    space: AbstractBodySpace,
+    space: AbstractCoordinates,
     bodies: MassProperties,
     gravity: Float[Array, "3"],
     terms: Sequence[Term],
@@ -147,7 +146,7 @@ def matrices(
 
 
 def of_bodies(
-    space: AbstractBodySpace,
+    space: AbstractCoordinates,
     bodies: MassProperties,
     gravity: Float[Array, "3"],
     total: Wrench,
@@ -181,20 +180,20 @@ def of_bodies(
     return jax.vmap(of_body)(_Body(bodies, dv, multipliers, total), q, v)
 
 
-def _along(space: AbstractBodySpace, function: Callable, q: Array) -> Any:
+def _along(space: AbstractCoordinates, function: Callable, q: Array) -> Any:
     """Derivatives of function(q), first axis the unit velocities."""
     basis = jnp.eye(space.nv, dtype=q.dtype)
     return jax.vmap(lambda e: jax.jvp(function, (q,), (space.lift(q, e),))[1])(basis)
 
 
 def motions(
-    space: AbstractBodySpace, q: Float[Array, "bodies nq"], v: Float[Array, "bodies nv"]
+    space: AbstractCoordinates, q: Float[Array, "bodies nq"], v: Float[Array, "bodies nv"]
 ) -> _Moving:
     """How all bodies move."""
     return jax.vmap(lambda q, v: _moving(space, q, v))(q, v)
 
 
-def _moving(space: AbstractBodySpace, q: Array, v: Array) -> _Moving:
+def _moving(space: AbstractCoordinates, q: Array, v: Array) -> _Moving:
     def motion(q, v):
         rotation, position = space.pose(q)
         velocity = space.hybrid_velocity(rotation, q, v)
