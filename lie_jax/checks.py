@@ -246,7 +246,7 @@ def positive_integer(name: str, value: Any, meaning: str) -> None:
 
 
 def direction(name: str, value: Any, frame: str) -> None:
-    """Raise unless a vector (3,), made by `joint_parts.as_direction`, is a direction."""
+    """Raise unless a vector (3,), made by `fields.as_direction`, is a direction."""
     shape(name, value, (3,), f"a direction, components of the {frame} frame")
     finite(name, value)
     if not traced(value) and not abs(float(np.linalg.norm(value)) - 1.0) < 0.5:

@@ -14,15 +14,20 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.groups import quaternion, so3
 from lie_jax.mechanics import stacking
+from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.joints.base import (
     AbstractJoint,
     BodyPose,
     BodyVelocity,
-    named,
-    perpendicular,
 )
-from lie_jax.mechanics.joints.pairs import RevoluteJoint, UniversalJoint
-from lie_jax.mechanics.joints.sliding import CylindricalJoint, PlanarJoint, PrismaticJoint
+from lie_jax.mechanics.joints.geometry import perpendicular
+from lie_jax.mechanics.joints.pairs import (
+    CylindricalJoint,
+    PlanarJoint,
+    PrismaticJoint,
+    RevoluteJoint,
+    UniversalJoint,
+)
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal import joints as tree_joints
 from lie_jax.mechanics.stacking import Connected

@@ -17,7 +17,7 @@ from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.forces.windings import AbstractWinding
-from lie_jax.mechanics.joints.base import Winding, angle_about
+from lie_jax.mechanics.joints.geometry import Winding, angle_about
 from lie_jax.mechanics.joints.pairs import RevoluteJoint
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.stacking import Connected
@@ -68,7 +68,7 @@ def joint_of(mechanism: Mechanism, force: Any) -> int | None:
 
 def _pair(force: Any, joint: Any) -> _Pair:
     swapped = np.asarray(force.parent != joint.parent)
-    return _Pair(force.axis, force.home, joint.axis, joint.orientation, swapped)
+    return _Pair(force.axis, force.orientation, joint.axis, joint.orientation, swapped)
 
 
 @jax.jit

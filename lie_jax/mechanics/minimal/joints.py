@@ -15,8 +15,12 @@ from jaxtyping import Array, Float
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose
-from lie_jax.mechanics.joints.pairs import RevoluteJoint, RigidJoint, SphericalJoint
-from lie_jax.mechanics.joints.sliding import PrismaticJoint
+from lie_jax.mechanics.joints.pairs import (
+    PrismaticJoint,
+    RevoluteJoint,
+    RigidJoint,
+    SphericalJoint,
+)
 from lie_jax.numerics import small
 
 Vector = Float[Array, "3"]

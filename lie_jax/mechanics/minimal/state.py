@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
-from lie_jax.mechanics.coordinates.poses import SE3
+from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal import compound_joints

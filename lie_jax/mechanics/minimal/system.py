@@ -18,7 +18,8 @@ from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.poses import SE3
+from lie_jax.mechanics.coordinates.base import AbstractFormulation
+from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.mechanics.joints.base import GROUND, BodyPose
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.mechanics.minimal import (
@@ -37,15 +38,16 @@ from lie_jax.mechanics.minimal.joints import SIZES, Size, TreeJoints
 from lie_jax.mechanics.minimal.recursions import Accelerations, Links, Motion
 from lie_jax.mechanics.minimal.state import Start
 from lie_jax.mechanics.minimal.trees import Tree
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
 from lie_jax.spaces.base import AbstractSpace, Rn
 from lie_jax.spaces.products import Power, Product
 from lie_jax.spaces.rotations import UnitQuaternions
-from lie_jax.system import AbstractSystem, State
+from lie_jax.system import State
 
 
-class Minimal(eqx.Module):
+class Minimal(AbstractFormulation):
     """Joint coordinates of trees of bodies, with floating bases or on the ground. [S1] Section V
 
     Takes revolute, prismatic, cylindrical, universal, planar, spherical and rigid joints that close
@@ -60,7 +62,7 @@ class Minimal(eqx.Module):
     """
 
 
-class TreeSystem(AbstractSystem):
+class TreeSystem(AbstractMultibodySystem):
     """A mechanism in joint coordinates, without constraints; made by `lie_jax.assemble`.
 
     `bodies`, `joints`, `forces` and `gravity` are the physical parameters, stacked; bodies and
@@ -96,21 +98,16 @@ class TreeSystem(AbstractSystem):
             _order(6 * bases, numbers, [size.nv for size in self.sizes]),
         )
 
-    @property
-    def nu(self) -> int:
-        """Number of inputs that the forces read."""
-        return stacking.number_of_inputs(self.forces)
-
     def poses(
         self, q: Float[Array, " nq"]
     ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
         """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
         pose = self._moving(q, jnp.zeros(self.nv, q.dtype))[1].pose
-        return gather.pick(self._slots, pose.rotation), gather.pick(self._slots, pose.position)
+        return gather.pick(self.slots, pose.rotation), gather.pick(self.slots, pose.position)
 
     def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
         """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components."""
-        return gather.pick(self._slots, self._moving(q, v)[1].twist)
+        return gather.pick(self.slots, self._moving(q, v)[1].twist)
 
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, by the composite-rigid-body algorithm."""
@@ -187,14 +184,6 @@ class TreeSystem(AbstractSystem):
         kept = iter(stacking.remember(own, *self._instant(t, q, v)) if own else ())
         return tuple(next(kept) if hinge is None else None for hinge in self.hinges)
 
-    def recalling(self, memory):
-        """The system, whose forces recall what they have kept."""
-        return dataclasses.replace(self, forces=stacking.recalling(self.forces, memory))
-
-    def departed(self, t, q, v):
-        """Which forces have left their law since the last instant (forces,)."""
-        return stacking.departed(self.forces, *self._instant(t, q, v))
-
     def law(self, number):
         """The force with that number among those of `departed`, in words."""
         return stacking.owner(self.forces, self._in_slots, number)
@@ -234,9 +223,23 @@ class TreeSystem(AbstractSystem):
             place += size.nq
         return found
 
+    def joint_points(self):
+        """Points of all joints."""
+        tree, joints = self.tree, self.joints.parameters
+        return [
+            pair
+            for slot, joint in enumerate(tree.joints)
+            if joint >= 0
+            for pair in (
+                (tree.bodies[tree.parent_slots[slot]], joints.parent_point[slot]),
+                (tree.bodies[tree.width + slot], joints.child_point[slot]),
+            )
+            if pair[0] < len(self.names)
+        ]
+
     @property
-    def _slots(self) -> tuple[int, ...]:
-        # Massless bodies between hinges come after those of the mechanism.
+    def slots(self) -> tuple[int, ...]:
+        """Places in `bodies` of the mechanism's bodies; massless ones between hinges follow."""
         return self.tree.slots[: len(self.names)]
 
     def _moving(self, q: Array, v: Array) -> tuple[Links, Motion]:
