@@ -127,8 +127,8 @@ class AbstractJoint(AbstractElement):
         if not self.velocity_rows:
             return on_parent, on_child
 
-        def rates(*velocities):
-            return self.velocity_constraint(t, parent, child, *velocities)
+        def rates(parent_velocity, child_velocity):
+            return self.velocity_constraint(t, parent, child, parent_velocity, child_velocity)
 
         none = jnp.zeros_like(child.position)
         _, transpose = jax.vjp(rates, BodyVelocity(none, none), BodyVelocity(none, none))
