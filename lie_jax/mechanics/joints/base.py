@@ -72,7 +72,7 @@ class AbstractJoint(AbstractElement):
     coordinate_units: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def points(self) -> tuple[Vector | None, Vector | None]:
+    def points(self) -> tuple[Float[Array, "..."] | None, Float[Array, "..."] | None]:
         """Points of the joint in the frames of parent and child (m): the fields `parent_point` and
         `child_point`, None without.
         """
