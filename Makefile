@@ -18,8 +18,7 @@ demo: $(VENV)/.experiments
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest
 
-# All tests: long ones, pages, notebooks, wheel, killed sweeps and the claims of experiments, which
-# run first, compiled as users' programs are.
+# All tests. The experiments run first, so that their claims are tested on new numbers.
 test-all: experiments
 	XLA_FLAGS= $(BIN)/python -m pytest -m ''
 

@@ -13,10 +13,11 @@ from lie_jax.groups import (
     unified_velocity,
 )
 from lie_jax.identification import transforms
-from lie_jax.identification.identifiability import Identifiability
 from lie_jax.identification.identify import Identification, identify
 from lie_jax.identification.monte_carlo import MonteCarlo, monte_carlo
 from lie_jax.identification.recordings import rows_at
+from lie_jax.identification.statistics import Identifiability
+from lie_jax.index1 import project
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
 from lie_jax.integrators.gauss import ImplicitRKMK
@@ -64,7 +65,7 @@ from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory
 from lie_jax.spaces.base import AbstractSpace, AbstractVectorSpace, Rn
 from lie_jax.sweeps.sweep import Sweep, sweep
-from lie_jax.system import AbstractSystem, Accelerations, State, project
+from lie_jax.system import AbstractSystem, Accelerations, State
 
 __version__ = "0.1.0"
 __all__ = [

@@ -18,10 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from lie_jax import checks
-from lie_jax.numerics import dense, rules
+from lie_jax import checks, linearization
+from lie_jax.linearization import AbstractLinearization, ForwardLinearization
+from lie_jax.numerics import rules
 from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.conversion import as_float
+from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
 
@@ -41,20 +43,6 @@ class State(eqx.Module):
     def __check_init__(self):
         checks.real("State(q=)", self.q)
         checks.real("State(v=)", self.v)
-
-
-class TangentMatrices(NamedTuple):
-    """Stiffness (nv, nv) and damping (nv, nv): how the residual changes with q and with v."""
-
-    stiffness: Float[Array, "nv nv"]
-    damping: Float[Array, "nv nv"]
-
-
-class Factors(NamedTuple):
-    """Of stiffness and damping in the matrix of an implicit step."""
-
-    stiffness: Float[Array, ""]
-    damping: Float[Array, ""]
 
 
 class AbstractSystem(eqx.Module):
@@ -198,7 +186,7 @@ class AbstractSystem(eqx.Module):
             result = result + self.constraint_jacobian(t, q).T @ multipliers
         return result
 
-    def tangent_matrices(
+    def linearization(
         self,
         t: Time,
         q: Configuration,
@@ -206,41 +194,23 @@ class AbstractSystem(eqx.Module):
         acceleration: Velocity,
         multipliers: Multipliers,
         u: Inputs,
-    ) -> TangentMatrices:
-        """Derivatives of the residual with respect to q, along velocities, and to v.
+    ) -> AbstractLinearization:
+        """Residual with its derivatives K along q, C by v and M by v̇, and the Jacobian B.
 
-        Accelerations and multipliers are held constant. Source: [S3] (41), (43).
+        By forward-mode derivatives of `residual`, unless a system has closed forms.
+        Source: [S3] (41), (43).
         """
-        rest = acceleration, multipliers, u
-        return TangentMatrices(
-            derivatives.jacobian_along(self.space, lambda q: self.residual(t, q, v, *rest), q),
-            jax.jacfwd(lambda v: self.residual(t, q, v, *rest))(v),
-        )
 
-    def saddle_tree(self, t: Time, q: Configuration) -> BlockTree | None:
-        """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints, in blocks.
+        def residual(q, v, acceleration):
+            return self.residual(t, q, v, acceleration, multipliers, u)
 
-        None for a system that is solved by the full matrix.
-        """
-        return None
+        value, push = jax.linearize(residual, q, v, acceleration)
+        b = self.constraint_jacobian(t, q)
+        return ForwardLinearization(self.space, value, b, q, push)
 
-    def step_tree(
-        self,
-        t: Time,
-        q: Configuration,
-        v: Velocity,
-        acceleration: Velocity,
-        multipliers: Multipliers,
-        u: Inputs,
-        x: Float[Array, " nv"] | None,
-        factors: Factors,
-    ) -> BlockTree | None:
-        """[[M + d C + k K T, Bᵀ], [B T, 0]] with the `tangent_matrices` K and C, in blocks.
-
-        T is the tangent operator at the local coordinates x of a step, the identity without; k and
-        d are the factors. None for a system that is solved by the full matrix.
-        """
-        return None
+    def saddle(self, t: Time, q: Configuration) -> DenseMatrix | BlockTree:
+        """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints."""
+        return linearization.saddle(self.mass_matrix(q), self.constraint_jacobian(t, q))
 
     def acceleration(self, t: Time, q: Configuration, v: Velocity, u: Inputs = None) -> Velocity:
         """v̇ from the equations of motion, with constraints in their index-1 form."""
@@ -254,28 +224,10 @@ class Accelerations(NamedTuple):
     multipliers: Array
 
 
-def _saddle(system: AbstractSystem, t: Time, q: Configuration) -> Array | BlockTree:
-    # The matrix of the equations of motion with constraints. It is regular where the mass matrix is
-    # singular along directions that the constraints fix.
-    tree = system.saddle_tree(t, q)
-    if tree is not None:
-        return tree
-    b = system.constraint_jacobian(t, q)
-    none = jnp.zeros((system.nc, system.nc), q.dtype)
-    return jnp.block([[system.mass_matrix(q), b.T], [b, none]])
-
-
 def _solution(system: AbstractSystem, t: Array, q: Array, right: Array) -> Accelerations:
-    x = dense.solve_constrained(_saddle(system, t, q), right, system.nc)
+    # The matrix is regular where M is singular along directions that the constraints fix.
+    x = system.saddle(t, q).solve_constrained(right)
     return Accelerations(x[: system.nv], x[system.nv :])
-
-
-def smallest_change(
-    system: AbstractSystem, t: Array, q: Configuration, rates: Multipliers
-) -> Velocity:
-    """The velocity x with B x = rates that has the least kinetic energy."""
-    right = jnp.concatenate([jnp.zeros(system.nv, q.dtype), rates])
-    return _solution(system, t, q, right).acceleration
 
 
 def accelerations_and_multipliers(
@@ -294,8 +246,8 @@ def accelerations_and_multipliers(
     """
     t = jnp.asarray(t, q.dtype)
     if not system.nc:
-        found = dense.solve(_saddle(system, t, q), system.force(t, q, v, u))
-        return Accelerations(found, jnp.zeros(0, q.dtype))
+        solved = system.saddle(t, q).solve(system.force(t, q, v, u))
+        return Accelerations(solved, jnp.zeros(0, q.dtype))
     args = system, t, q, v, u, stabilization
     # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
     return rules.by_rule(_solved(*rules.held(args)), _change_of_solution, args)
@@ -339,65 +291,3 @@ def _constraint_accelerations(
     none = jnp.zeros(system.velocity_rows, q.dtype)
     position = jnp.concatenate([system.constraint(t, q), none])
     return result + stabilization * (double * rates + stabilization * position)
-
-
-class Projected(NamedTuple):
-    """A `State` on the constraints, and the largest violation of the positions that is left."""
-
-    state: State
-    violation: Float[Array, ""]
-
-
-def onto_constraints(system: AbstractSystem, t: Array, state: State, iterations: int) -> Projected:
-    """Gauss-Newton steps of positions along M⁻¹Bᵀ, then the smallest change of the velocity.
-
-    Both in the kinetic-energy norm. Positions move on the group; errors square with each iteration.
-    """
-
-    def correct(q, _):
-        none = jnp.zeros(system.velocity_rows, q.dtype)
-        x = smallest_change(system, t, q, jnp.concatenate([-system.constraint(t, q), none]))
-        return system.space.retract(q, system.space.rate_at_zero(x)), None
-
-    q, _ = jax.lax.scan(correct, state.q, length=iterations)
-    v = state.v + smallest_change(system, t, q, -system.constraint_rate(t, q, state.v))
-    violation = jnp.max(jnp.abs(system.constraint(t, q)), initial=0.0)
-    return Projected(State(q, v), violation)
-
-
-_PROJECTION_ITERATIONS = 20
-
-
-def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
-    """A state nearby that satisfies the position and velocity constraints, redundant ones too.
-
-    Positions move along M⁻¹Bᵀ by twenty Gauss-Newton steps; the velocity then gets the smallest
-    change in the kinetic-energy norm. `t` is the time in seconds. Returns a `State`;
-    differentiable. Raises `ValueError` if the constraints do not hold after it, because they
-    contradict each other or cannot be reached from there (not inside JAX transformations, where the
-    result then violates them), and for anything else than a system and a state.
-    """
-    if not isinstance(system, AbstractSystem) or not isinstance(state, State):
-        raise ValueError(
-            "lie_jax.project takes a system and a State, and was given values of the types "
-            f"{type(system).__name__} and {type(state).__name__}: pass both as lie_jax.assemble "
-            "returns them."
-        )
-    if not system.nc:
-        return state
-    projected = _project(system, state, jnp.asarray(t, state.q.dtype))
-    if not checks.traced(projected):
-        violation = float(projected.violation)
-        eps = float(jnp.finfo(state.q.dtype).eps)
-        if not violation <= eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q)))):
-            raise ValueError(
-                f"lie_jax.project leaves a violation of {violation:.3g}; the constraints "
-                "must not contradict each other and be within reach: remove a joint, or start from "
-                "poses that nearly fit."
-            )
-    return projected.state
-
-
-@eqx.filter_jit
-def _project(system: AbstractSystem, state: State, t: Array) -> Projected:
-    return onto_constraints(system, t, state, _PROJECTION_ITERATIONS)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 import lie_jax
 
@@ -10,6 +11,11 @@ import lie_jax
 def pushed(t):
     """A force that depends on time (N)."""
     return jnp.stack([jnp.sin(t), 2.0 * jnp.cos(3.0 * t), jnp.ones_like(t)])
+
+
+def quaternion(rotation_vector) -> np.ndarray:
+    """Unit quaternion of a rotation vector (rad), in NumPy."""
+    return Rotation.from_rotvec(rotation_vector).as_quat(scalar_first=True)
 
 
 def inertia(rng) -> np.ndarray:
@@ -29,7 +35,7 @@ def two_bodies(formulation, seed=1):
             inertia(rng),
             center_of_mass=rng.normal(size=3) * 0.3,
             position=rng.normal(size=3),
-            orientation=lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3))),
+            orientation=quaternion(rng.normal(size=3)),
             velocity=rng.normal(size=3),
             omega_body=rng.normal(size=3),
         )
@@ -55,12 +61,12 @@ def ball_chain(formulation, omegas, mass=1.0, inertia=None, length=0.5):
     `omegas` (n, 3) are the initial angular velocities of the links relative to the one above.
     """
     inertia = np.diag([0.021, 0.022, 0.002]) if inertia is None else inertia
-    down = jnp.asarray([0.0, 0.0, -length])
+    down = np.asarray([0.0, 0.0, -length])
     bodies, joints = [], []
-    place, velocity, omega = jnp.zeros(3), jnp.zeros(3), jnp.zeros(3)
-    for i, relative in enumerate(jnp.asarray(omegas)):
+    place, velocity, omega = np.zeros((3, 3))
+    for i, relative in enumerate(np.asarray(omegas)):
         if i:
-            velocity = velocity + jnp.cross(omega, down)
+            velocity = velocity + np.cross(omega, down)
             place = place + down
         omega = omega + relative
         bodies.append(
@@ -136,23 +142,19 @@ def compound_forest(seed=9):
 
 def _grown(kinds, names, forces, rng):
     """Bodies that move as joints of these kinds allow; poses are found joint by joint."""
-
-    def random_rotation():
-        return lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3)))
-
     joints, motions = [], {}
     for kind, parent, child in kinds:
         numbers = {"parent_point": rng.normal(size=3), "child_point": rng.normal(size=3)}
         if kind is not lie_jax.SphericalJoint:
-            numbers["orientation"] = random_rotation()
+            numbers["orientation"] = quaternion(rng.normal(size=3))
         if kind is lie_jax.PlanarJoint:
             numbers["normal"] = rng.normal(size=3)
         elif kind not in (lie_jax.SphericalJoint, lie_jax.RigidJoint):
             numbers["axis"] = rng.normal(size=3)
         if kind is lie_jax.UniversalJoint:
             across = np.cross(numbers["axis"], rng.normal(size=3))
-            back = lie_jax.quaternion.conjugate(numbers["orientation"])
-            numbers["child_axis"] = lie_jax.quaternion.rotate(back, jnp.asarray(across))
+            turn = Rotation.from_quat(numbers["orientation"], scalar_first=True)
+            numbers["child_axis"] = turn.inv().apply(across)
         joint = kind(parent, child, **numbers)
         joints.append(joint)
         motions[parent, child] = _relative_motion(joint, rng)
@@ -171,17 +173,27 @@ def _grown(kinds, names, forces, rng):
                     found[parent] = found[child] @ lie_jax.se3.inverse(motion(t))
         return found
 
-    place, rate = jax.jit(lambda: jax.jvp(places, (0.0,), (1.0,)))()
+    @jax.jit
+    def motions_of_bodies():
+        poses, rates = jax.jvp(places, (0.0,), (1.0,))
+        return {
+            name: {
+                "position": pose[:3, 3],
+                "orientation": lie_jax.quaternion.from_matrix(pose[:3, :3]),
+                "velocity": rates[name][:3, 3],
+                "omega_body": lie_jax.so3.vee(pose[:3, :3].T @ rates[name][:3, :3]),
+            }
+            for name, pose in poses.items()
+        }
+
+    start = motions_of_bodies()
     bodies = [
         lie_jax.Body(
             name,
             rng.uniform(1, 3),
             inertia(rng),
             center_of_mass=rng.normal(size=3) * 0.3,
-            position=place[name][:3, 3],
-            orientation=lie_jax.quaternion.from_matrix(place[name][:3, :3]),
-            velocity=rate[name][:3, 3],
-            omega_body=lie_jax.so3.vee(place[name][:3, :3].T @ rate[name][:3, :3]),
+            **start[name],
         )
         for name in names
     ]

@@ -6,4 +6,9 @@ import pytest
 def cases(names, quick):
     """Parameters: quick cases run in both suites, the others in `make test-all` alone."""
     assert set(quick) <= set(names)
-    return [name if name in quick else pytest.param(name, marks=pytest.mark.full) for name in names]
+    return [name if name in quick else _full(name) for name in names]
+
+
+def _full(name):
+    values = name if isinstance(name, tuple) else (name,)
+    return pytest.param(*values, marks=pytest.mark.full)

@@ -12,7 +12,7 @@ import lie_jax
 from experiments import _plots
 from experiments._command.choices import FORMULATIONS, INTEGRATORS, MODELS, built, one_of
 from lie_jax import io, viz
-from lie_jax.sweeps.storage import INSTANTS
+from lie_jax.simulation.trajectory import INSTANTS
 
 # A file is written and a bar moved so many times in a run.
 _PIECES = 20

@@ -17,7 +17,7 @@ _STEPS = 100
 
 def ways(system) -> dict[tuple[str, str, bool], lie_jax.GeneralizedAlpha]:
     """Methods by kind of Jacobian, of Newton's method, and whether with the tangent operator."""
-    jacobians = ("autodiff", "analytic") if hasattr(system, "tangent_matrices") else ("autodiff",)
+    jacobians = ("autodiff", "analytic") if hasattr(system, "linearization") else ("autodiff",)
     return {
         (jacobian, newton, operator): method(
             jacobian=jacobian, newton=newton, tangent_operator=operator

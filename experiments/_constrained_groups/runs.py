@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax.simulation import redundancy
+from lie_jax import index1
 
 
 class Recording(NamedTuple):
@@ -90,7 +90,7 @@ def _seen(system, observe: Callable, redundant: bool, recording: Recording):
     def at(now):
         t, q, v, multipliers = now
         if redundant:
-            multipliers = redundancy.smallest_multipliers(system, t, q, multipliers)
+            multipliers = index1.smallest_multipliers(system, t, q, multipliers)
         return (
             observe(system, q),
             jnp.ravel(system.twists(q, v)),
@@ -105,7 +105,7 @@ def _seen(system, observe: Callable, redundant: bool, recording: Recording):
 def seen(program: Program, observe: Callable, recording: Recording, instants: int) -> Seen:
     """What is seen at this many instants after the first, and there."""
     system, state = program.system, program.state
-    redundant = bool(system.nc and redundancy.redundant(system, jnp.zeros(()), state.q))
+    redundant = bool(system.nc and index1.redundant(system, jnp.zeros(()), state.q))
     everything = _seen(system, observe, redundant, recording)
     return Seen._make(np.asarray(x)[: instants + 1] for x in everything)
 

@@ -1,7 +1,7 @@
 """The directional derivatives of dexp, dcay and their inverses as written-out formulas.
 
-`so3.ddexp` and its kin differentiate automatically; here are the formulas of [S4], the printed ones
-corrected and rearranged so that nothing is divided by θ. Both give the same numbers. With
+`so3.ddexp` and its relatives differentiate automatically. Here are the formulas of [S4], corrected
+and rearranged so that none divides by θ; both give the same numbers. With
 A(x) = I + p(t) x̃ + q(t) x̃², t = |x|², and p₁ = 2p', p₂ = 4p'' (q likewise),
 
     (D A)(y)    = p ỹ + p₁ (x·y) x̃ + q {x, y} + q₁ (x·y) x̃²

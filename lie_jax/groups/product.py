@@ -1,7 +1,7 @@
 """Direct products and powers of groups, with the functions that every group has.
 
 `direct_product((rn, 3), (so3, 3))` is the group R³ × SO(3), `power(se3, 6, n)` that of n poses: a
-group is given with the dimension of its algebra. Algebra elements are flat arrays, one factor after
+group comes with the dimension of its algebra. Algebra elements are flat arrays, one factor after
 the other, and matrices are block-diagonal. Elements are tuples of the factors' elements; those of a
 power are stacked along a leading axis.
 """
@@ -20,7 +20,7 @@ from lie_jax.numerics import conversion
 
 
 class Group(NamedTuple):
-    """The functions of a group, as the modules of the elementary groups have them."""
+    """Functions of a group under the names of the modules of the elementary groups."""
 
     identity: Callable
     compose: Callable
@@ -43,8 +43,8 @@ class Group(NamedTuple):
     Ad: Callable
 
 
-# What each function takes: an algebra element (x), an element of the group (c) or a thing acted on
-# (y). Matrices and algebra elements of the factors are joined, other results kept side by side.
+# Arguments of each function: an algebra element (x), an element of the group (c) or a point acted
+# on (y). Matrices and algebra elements of the factors are joined; other results stay in a tuple.
 _ARGUMENTS = {
     "compose": "cc", "inverse": "c", "act": "cy", "lift": "cx",
     "exp": "x", "log": "c", "dexp": "x", "dexp_inv": "x", "ddexp": "xx", "ddexp_inv": "xx",
@@ -64,7 +64,7 @@ def _algebra_element(name: str, value: Any, size: int) -> Array:
 
 
 def direct_product(*factors: tuple[Any, int]) -> Group:
-    """Direct product of groups, each given as (group, dimension of its algebra).
+    """Direct product of groups: pairs (group, dimension of its algebra).
 
     Functions raise `ValueError` for an algebra element of another size, or a tuple with another
     number of elements.
@@ -84,8 +84,8 @@ def direct_product(*factors: tuple[Any, int]) -> Group:
 
     def function(name: str) -> Callable:
         def combined(*arguments):
-            given = zip(_ARGUMENTS[name], arguments, strict=True)
-            by_factor = zip(*(parts(name, kind, value) for kind, value in given), strict=True)
+            typed = zip(_ARGUMENTS[name], arguments, strict=True)
+            by_factor = zip(*(parts(name, kind, value) for kind, value in typed), strict=True)
             results = [
                 getattr(group, name)(*part)
                 for (group, _), part in zip(factors, by_factor, strict=True)
@@ -120,8 +120,8 @@ def power(group: Any, dimension: int, n: int) -> Group:
 
     def function(name: str) -> Callable:
         def combined(*arguments):
-            given = zip(_ARGUMENTS[name], arguments, strict=True)
-            stacked = [parts(name, kind, value) for kind, value in given]
+            typed = zip(_ARGUMENTS[name], arguments, strict=True)
+            stacked = [parts(name, kind, value) for kind, value in typed]
             results = jax.vmap(getattr(group, name))(*stacked)
             if name in _MATRICES:
                 spread = jnp.eye(n, dtype=results.dtype)[:, None, :, None] * results[:, :, None, :]

@@ -1,8 +1,8 @@
 """Unit quaternions (4,), scalar first, Hamilton product: the group S³ that covers SO(3) twice.
 
 Algebra elements are rotation vectors (3,): exp(x) turns by |x| radians, as `so3.exp` does, and
-q and -q are the same rotation. The differentials are those of SO(3). `compose`, `inverse` and `act`
-are the names that all groups share for `multiply`, `conjugate` and `rotate`.
+q and -q are the same rotation. The differentials are those of SO(3). All groups share the names
+`compose`, `inverse` and `act`, here of `multiply`, `conjugate` and `rotate`.
 """
 
 import jax
@@ -10,31 +10,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.groups import rotation_algebra, series
+from lie_jax.groups import series
+from lie_jax.groups.rotation_algebra import *  # noqa: F403  the differentials of both groups
 from lie_jax.groups.rotation_algebra import Matrix, Vector
 from lie_jax.numerics import small
 
 Quaternion = Float[Array, "4"]
-
-ad = rotation_algebra.ad
-dexp = rotation_algebra.dexp
-dexp_apply = rotation_algebra.dexp_apply
-dexp_inv = rotation_algebra.dexp_inv
-dexp_inv_apply = rotation_algebra.dexp_inv_apply
-ddexp = rotation_algebra.ddexp
-ddexp_inv = rotation_algebra.ddexp_inv
-dcay = rotation_algebra.dcay
-dcay_apply = rotation_algebra.dcay_apply
-dcay_inv = rotation_algebra.dcay_inv
-dcay_inv_apply = rotation_algebra.dcay_inv_apply
-ddcay = rotation_algebra.ddcay
-ddcay_inv = rotation_algebra.ddcay_inv
-dcay2 = rotation_algebra.dcay2
-dcay2_apply = rotation_algebra.dcay2_apply
-dcay2_inv = rotation_algebra.dcay2_inv
-dcay2_inv_apply = rotation_algebra.dcay2_inv_apply
-ddcay2 = rotation_algebra.ddcay2
-ddcay2_inv = rotation_algebra.ddcay2_inv
 
 
 def identity(dtype=float) -> Quaternion:
@@ -92,7 +73,7 @@ def Ad(q: Quaternion) -> Matrix:
 
 @checks.one_element
 def renormalize(q: Quaternion) -> Quaternion:
-    """Put a quaternion whose norm is off by rounding back on the unit sphere.
+    """Unit quaternion of one whose norm is off by rounding.
 
     One Newton step for the inverse square root, so an error of δ in the norm becomes 1.5 δ².
     """
@@ -171,8 +152,8 @@ def from_matrix(r: Matrix) -> Quaternion:
 def from_rotation(r: Matrix) -> Quaternion:
     """`from_matrix` without its check: for matrices that are rotations by construction.
 
-    Read from the row of 4 q qᵀ with the largest diagonal entry (Shepperd), so that no component is
-    found by a division by a small number.
+    Normalises the row of 4 q qᵀ with the largest diagonal entry (Shepperd), which divides by no
+    small number.
     """
     trace = jnp.trace(r)
     axial = -small.axial(r)

@@ -1,9 +1,9 @@
 """The algebra so(3) of rotation vectors (3,) and the differentials of the maps from it.
 
 Rotation matrices and unit quaternions have the same algebra, so the right-trivialised differentials
-of `exp`, `cay` and `cay2` are the same for both; `so3` and `quaternion` offer them under their own
-names. With ψ one of the maps and R = ψ(x), (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular
-velocity of R = R₀ ψ(x) is dψ(-x) ẋ.
+of `exp`, `cay` and `cay2` are the same for both; `so3` and `quaternion` re-export them. With ψ one
+of the maps and R = ψ(x), (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular velocity of
+R = R₀ ψ(x) is dψ(-x) ẋ.
 """
 
 import jax
@@ -13,6 +13,29 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.groups import series
 from lie_jax.numerics import small
+
+# `so3` and `quaternion` re-export these names.
+__all__ = [
+    "ad",
+    "dcay",
+    "dcay2",
+    "dcay2_apply",
+    "dcay2_inv",
+    "dcay2_inv_apply",
+    "dcay_apply",
+    "dcay_inv",
+    "dcay_inv_apply",
+    "ddcay",
+    "ddcay2",
+    "ddcay2_inv",
+    "ddcay_inv",
+    "ddexp",
+    "ddexp_inv",
+    "dexp",
+    "dexp_apply",
+    "dexp_inv",
+    "dexp_inv_apply",
+]  # fmt: skip
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
@@ -25,7 +48,7 @@ def _with_square(x: Vector) -> tuple[Matrix, Matrix, Float[Array, ""]]:
 
 
 def _cross(x: Vector, y: Vector) -> Vector:
-    # The differentials make up the columns of Newton's matrix: see `algebra.cross`.
+    # The differentials make up the columns of Newton's matrix: see `small.cross`.
     return small.matvec(small.hat(x), y)
 
 

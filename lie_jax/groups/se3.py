@@ -28,7 +28,7 @@ def pose(r: Matrix3, p: Vector) -> Pose:
     return jnp.concatenate([top, jnp.asarray([[0.0, 0.0, 0.0, 1.0]], r.dtype)], axis=0)
 
 
-# Which of the four blocks a place of a matrix (2, 3, 2, 3) lies in.
+# Masks of the blocks of a matrix (6, 6) viewed as (2, 3, 2, 3).
 _LOWER_LEFT = np.asarray([[False, False], [True, False]])[:, None, :, None]
 _UPPER_RIGHT = np.asarray([[False, True], [False, False]])[:, None, :, None]
 _LOWER_RIGHT = np.asarray([[False, False], [False, True]])[:, None, :, None]
@@ -36,8 +36,8 @@ _LOWER_RIGHT = np.asarray([[False, False], [False, True]])[:, None, :, None]
 
 def upper(a: Matrix3, b: Matrix3, d: Matrix3) -> Matrix6:
     """Block matrix (a, b; 0, d)."""
-    # Choosing instead of joining: XLA evaluates a concatenation's operands anew for every entry of
-    # a batch, which makes it two to three times slower.
+    # Selection instead of concatenation: XLA evaluates the operands of a concatenation anew for
+    # every entry of a batch, which costs a factor of two to three.
     a, b, d = (block[None, :, None, :] for block in (a, b, d))
     blocks = jnp.where(_UPPER_RIGHT, b, jnp.where(_LOWER_RIGHT, d, a))
     return jnp.where(_LOWER_LEFT, 0.0, blocks).reshape(6, 6)

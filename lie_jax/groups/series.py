@@ -1,4 +1,4 @@
-"""Even functions of an angle, written in t = θ², that the maps of SO(3) and SE(3) are made of.
+"""Even functions of an angle θ, written in t = θ², in the maps of SO(3) and SE(3).
 
 Each is right to a few units in the last place, with its first and second derivatives, for every
 angle in its domain (next to its zeros in absolute terms), also at t = 0, in float32 and float64,
@@ -53,7 +53,7 @@ def _stumpff(k: int, name: str, t: Scalar, switch: float, closed: Callable[[Scal
 
 
 def c0(t: Scalar) -> Scalar:
-    """Cos θ."""
+    """Cosine of θ."""
     return 1.0 - t * c2(t)
 
 
@@ -61,7 +61,7 @@ _C1_SWITCH = 4.0
 
 
 def c1(t: Scalar) -> Scalar:
-    """Sin θ / θ, the α of [S4] (2.4)."""
+    """Ratio sin θ / θ, the α of [S4] (2.4)."""
 
     def closed(t):
         theta = jnp.sqrt(t)
@@ -82,7 +82,7 @@ def c3(t: Scalar) -> Scalar:
 
 
 def c0_and_c1(t: Scalar) -> tuple[Scalar, Scalar]:
-    """(`c0`, `c1`), without the closed forms where no member of a batch needs them."""
+    """(`c0`, `c1`), without closed forms if no member of a batch needs them."""
     # On a GPU a branch would wait for the host; outside of transformations one is compiled alone.
     if not jax_internals.is_traced(t) or jax.default_backend() != "cpu":
         return _both(t)

@@ -8,29 +8,10 @@ therefore dexp(-x) ẋ. All functions take one element; use `jax.vmap` for batch
 import jax.numpy as jnp
 
 from lie_jax import checks
-from lie_jax.groups import quaternion, rotation_algebra, series
+from lie_jax.groups import quaternion, series
+from lie_jax.groups.rotation_algebra import *  # noqa: F403  the differentials of both groups
 from lie_jax.groups.rotation_algebra import Matrix, Vector
 from lie_jax.numerics import small
-
-ad = rotation_algebra.ad
-dexp = rotation_algebra.dexp
-dexp_apply = rotation_algebra.dexp_apply
-dexp_inv = rotation_algebra.dexp_inv
-dexp_inv_apply = rotation_algebra.dexp_inv_apply
-ddexp = rotation_algebra.ddexp
-ddexp_inv = rotation_algebra.ddexp_inv
-dcay = rotation_algebra.dcay
-dcay_apply = rotation_algebra.dcay_apply
-dcay_inv = rotation_algebra.dcay_inv
-dcay_inv_apply = rotation_algebra.dcay_inv_apply
-ddcay = rotation_algebra.ddcay
-ddcay_inv = rotation_algebra.ddcay_inv
-dcay2 = rotation_algebra.dcay2
-dcay2_apply = rotation_algebra.dcay2_apply
-dcay2_inv = rotation_algebra.dcay2_inv
-dcay2_inv_apply = rotation_algebra.dcay2_inv_apply
-ddcay2 = rotation_algebra.ddcay2
-ddcay2_inv = rotation_algebra.ddcay2_inv
 
 
 def identity(dtype=float) -> Matrix:
@@ -92,8 +73,8 @@ def exp(x: Vector) -> Matrix:
 def log(r: Matrix) -> Vector:
     """Principal rotation vector, |log(r)| <= π up to rounding, of a rotation matrix (3, 3).
 
-    At exactly π both signs are right; which one comes out depends on rounding. What comes back for
-    a matrix that is no rotation means nothing: `quaternion.from_matrix` checks.
+    At exactly π both signs are right, and rounding decides between them. The result is meaningless
+    for a matrix that is no rotation: `quaternion.from_matrix` checks.
     """
     return quaternion.log(quaternion.from_rotation(r))
 

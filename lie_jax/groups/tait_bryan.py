@@ -12,7 +12,7 @@ from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.numerics import small
 
-# Where rates of the angles may be a thousand times the angular velocity.
+# At this bound rates of the angles are up to a thousand times the angular velocity.
 _SMALLEST_COS_BETA = 1e-3
 
 Angles = Float[Array, "3"]
@@ -38,8 +38,8 @@ def to_matrix(q: Angles) -> Matrix:
 def from_matrix(r: Matrix) -> Angles:
     """Angles with |β| <= π/2 of a rotation matrix.
 
-    At |β| = π/2, where only α ± γ is determined, γ = 0 comes back, and there is no derivative; next
-    to it the angles amplify rounding, but belong to each other. Raises `ValueError` with the defect
+    At |β| = π/2 only α ± γ is determined: γ is 0, and there is no derivative. Next to it the angles
+    amplify rounding, but stay consistent with each other. Raises `ValueError` with the defect
     of a matrix that is no rotation, except where JAX traces and values cannot be looked at.
     """
     checks.rotation("tait_bryan.from_matrix: r", r)
@@ -50,8 +50,8 @@ def from_matrix(r: Matrix) -> Angles:
         jnp.arctan2(r[2, 1], jnp.where(locked, r[1, 1], 1.0)),
         jnp.arctan2(-r[1, 2], jnp.where(locked, 1.0, r[2, 2])),
     )
-    # γ from the rotation that is left after α: near |β| = π/2 both are nearly undetermined, and
-    # only angles that belong together give the matrix back.
+    # γ from the rotation that remains after α: near |β| = π/2 both are nearly undetermined, and
+    # only consistent angles reproduce the matrix.
     sine, cosine = jnp.sin(alpha), jnp.cos(alpha)
     gamma = jnp.arctan2(cosine * r[1, 0] + sine * r[2, 0], cosine * r[1, 1] + sine * r[2, 1])
     gamma = jnp.where(locked, 0.0, gamma)

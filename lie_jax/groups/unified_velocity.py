@@ -15,8 +15,8 @@ from lie_jax.numerics import conversion
 Six = Float[Array, "6 3"]
 Matrix6 = Float[Array, "6 6"]
 
-# Smallest against largest singular value, in machine epsilons, below which six lines are dependent
-# up to the rounding of their numbers.
+# Ratio of smallest to largest singular value, in machine epsilons, below which six lines are
+# dependent up to rounding.
 _DEPENDENT_EPS = 100.0
 
 
@@ -65,7 +65,7 @@ def projection(points: Six, directions: Six) -> Matrix6:
 def _check_independent(points: np.ndarray, directions: np.ndarray, matrix: np.ndarray) -> None:
     checks.finite("unified_velocity.projection: points", points)
     checks.finite("unified_velocity.projection: directions", directions)
-    # In coordinates without units, centred at the points: the rank does not depend on either.
+    # Coordinates without units, centred at the points: the rank depends on neither unit nor origin.
     arms = points - points.mean(axis=0)
     size = np.sqrt(np.mean(np.sum(arms**2, axis=1)))
     rows = np.concatenate([directions, np.cross(arms, directions) / (size or 1.0)], axis=1)

@@ -12,18 +12,16 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lie_jax import checks
-from lie_jax.identification import estimation, fitting, recordings
-from lie_jax.identification import identifiability as report
-from lie_jax.identification import transforms as charts
-from lie_jax.identification.estimation import Spread
-from lie_jax.identification.identifiability import Identifiability
+from lie_jax.identification import recordings, statistics
 from lie_jax.identification.parameters import parameters, priors
+from lie_jax.identification.statistics import Identifiability, Spread
+from lie_jax.identification.transforms import free
 from lie_jax.numerics.conversion import as_float
 
 
 class History(NamedTuple):
     """One row for each iteration: half the weighted sum of squares, the number of samples of the
-    longest recording it was taken over, and the estimates (a pytree with a leading axis).
+    longest recording in the sum, and the estimates (a pytree with a leading axis).
     """
 
     cost: Float[Array, " iterations"]
@@ -32,13 +30,13 @@ class History(NamedTuple):
 
 
 class ResidualStatistics(NamedTuple):
-    """Of each observed channel: mean, root mean square and lag-1 autocorrelation of the residuals.
+    """Mean, root mean square and lag-1 autocorrelation of the residuals of each observed channel.
 
     `mean` and `rms` have the residuals' units; all are pytrees like the residuals, without their
     leading axis. Missing samples are left out. The autocorrelation is that of residuals divided by
     the noise; white residuals have autocorrelations within about 2/√n of zero.
-    `reduced_chi_squared` is the weighted sum of squares, that of the priors with it, divided by the
-    degrees of freedom: near 1 if the model is right and the noise was stated right.
+    `reduced_chi_squared` is the weighted sum of squares, priors included, divided by the degrees of
+    freedom: near 1 if the model is right and the noise was stated right.
     """
 
     mean: PyTree
@@ -48,10 +46,11 @@ class ResidualStatistics(NamedTuple):
 
 
 class Identification(eqx.Module):
-    """What `identify` found; `print` shows it as a table.
+    """Estimates of `identify` and their uncertainty; `print` shows them as a table.
 
     - `estimates`: pytree like the start values, in physical units.
-    - `standard_errors`: likewise; NaN where neither recordings nor priors determine the parameters.
+    - `standard_errors`: pytree like the estimates; NaN where neither recordings nor priors
+      determine the parameters.
     - `residuals`: observed minus predicted, NaN for missing samples: like the observations, but
       for those compared on a group, whose residuals are rotation vectors (3,) or twists (6,).
     - `statistics`: `ResidualStatistics`. `history`: `History`.
@@ -59,8 +58,8 @@ class Identification(eqx.Module):
     - `coordinates`: the unconstrained coordinates (p,), in which the parameters were sought.
     - `names`: of the p independent numbers that the parameters hold, such as `"inertia[0, 1]"`: the
       upper triangle of a symmetric matrix; for an orientation its coordinates.
-    - `information_root`: a matrix whose square, RᵀR, is the recordings' information on the
-      coordinates, JᵀJ, without the priors'.
+    - `information_root`: a matrix whose square, RᵀR, is the recordings' information JᵀJ on the
+      coordinates, without priors.
     """
 
     estimates: PyTree
@@ -89,17 +88,17 @@ class Identification(eqx.Module):
     def covariance(self) -> Float[Array, "p p"]:
         """Covariance matrix of the coordinates; NaN in rows and columns that are not determined."""
         identity = jnp.eye(len(self.names), dtype=self.coordinates.dtype)
-        return estimation.covariance(identity, self._spread)
+        return statistics.covariance(identity, self._spread)
 
     @property
     def correlation(self) -> Float[Array, "p p"]:
         """Correlation matrix of the numbers that `names` lists; NaN for what is not determined."""
         slope = jax.jit(jax.jacfwd(self._numbers))(self.coordinates)
-        return estimation.correlation(slope, self._spread)
+        return statistics.correlation(slope, self._spread)
 
     def identifiability(self) -> Identifiability:
-        """Which combinations of the parameters the recordings, without priors, determine."""
-        return report.identifiability(
+        """Combinations of the parameters that the recordings, without priors, determine."""
+        return statistics.identifiability(
             self.names, self._numbers, self.coordinates, self.information_root
         )
 
@@ -124,7 +123,7 @@ def identify(
     observations: PyTree,
     *,
     noise: PyTree = None,
-    transforms: PyTree = charts.free,
+    transforms: PyTree = free,
     compare: PyTree = "vector",
     prior: PyTree = None,
     horizons: Sequence[Any] | None = None,
@@ -197,7 +196,7 @@ def identify(
     checks.positive_integer(f"{where}(max_iterations=)", max_iterations, "for each horizon")
     known_numbers = known(start).size
     numbers = recorded.numbers + known_numbers
-    estimation.check_degrees(numbers, len(sought.names))
+    statistics.check_degrees(numbers, len(sought.names))
 
     def residuals(z, horizon):
         values = sought.decode(z)
@@ -213,10 +212,11 @@ def identify(
 
     whole = jax.tree.map(jnp.asarray, stages[-1])
     _check_finite(linearize(sought.start, whole)[1])
-    from lie_jax.identification import fitting_methods  # see there
+    # Slow to import, see there.
+    from lie_jax.identification import search
 
-    iterate = fitting_methods.iterations(residuals, linearize, method)
-    z, converged, (cost, counts, path) = fitting.run(
+    iterate = search.iterations(residuals, linearize, method)
+    z, converged, (cost, counts, path) = search.run(
         iterate, sought.start, stages, max_iterations, progress
     )
 
@@ -224,11 +224,11 @@ def identify(
     flat = ravel_pytree((weighted, more))[0]
     spread, _ = _spread(jacobian, flat, numbers)
     estimates, standard_errors = _propagate(sought.decode, z, spread)
-    left, mean, rms, autocorrelation = _describe(weighted, recorded.weights)
+    unweighted, mean, rms, autocorrelation = _describe(weighted, recorded.weights)
     fit = Identification(
         estimates=estimates,
         standard_errors=standard_errors,
-        residuals=left,
+        residuals=unweighted,
         statistics=ResidualStatistics(mean, rms, autocorrelation, spread.variance),
         history=History(
             jnp.asarray(cost),
@@ -248,8 +248,8 @@ def identify(
     return fit
 
 
-_spread = jax.jit(estimation.spread, static_argnums=2)
-# Residuals so many times the stated noise are no matter of chance.
+_spread = jax.jit(statistics.spread, static_argnums=2)
+# Residuals above this multiple of the stated noise are reported as a misfit.
 _LARGE = 3.0
 
 
@@ -291,32 +291,32 @@ def _check_finite(weighted: PyTree) -> None:
 
 
 def _propagate(function: Callable, z: Array, spread: Spread) -> tuple[PyTree, PyTree]:
-    return jax.jit(lambda *pair: estimation.propagate(function, *pair))(z, spread)
+    return jax.jit(lambda *pair: statistics.propagate(function, *pair))(z, spread)
 
 
 @jax.jit
 def _describe(weighted: PyTree, weights: PyTree) -> tuple[PyTree, PyTree, PyTree, PyTree]:
-    """Observed minus predicted in the observations' units: all, means, rms, autocorrelations."""
+    """Residuals (observed minus predicted), their means, rms and autocorrelations."""
 
     def unweighted(residual, weight):
         return jnp.where(weight > 0.0, -residual / jnp.where(weight > 0.0, weight, 1.0), jnp.nan)
 
-    left = jax.tree.map(unweighted, weighted, weights)
+    residuals = jax.tree.map(unweighted, weighted, weights)
     return (
-        left,
-        jax.tree.map(lambda r: jnp.nanmean(r, axis=0), left),
-        jax.tree.map(lambda r: jnp.sqrt(jnp.nanmean(r**2, axis=0)), left),
+        residuals,
+        jax.tree.map(lambda r: jnp.nanmean(r, axis=0), residuals),
+        jax.tree.map(lambda r: jnp.sqrt(jnp.nanmean(r**2, axis=0)), residuals),
         jax.tree.map(_lag_one, weighted, weights),
     )
 
 
 def _lag_one(residual: Array, weight: Array) -> Array:
-    there = (weight > 0.0).astype(residual.dtype)
-    number = jnp.sum(there, axis=0)
-    mean = jnp.sum(residual * there, axis=0) / number
-    centered = (residual - mean[None]) * there
-    pairs = jnp.sum(there[1:] * there[:-1], axis=0)
-    # Gaps leave fewer pairs; without any the factor is 1.
+    has_weight = (weight > 0.0).astype(residual.dtype)
+    number = jnp.sum(has_weight, axis=0)
+    mean = jnp.sum(residual * has_weight, axis=0) / number
+    centered = (residual - mean[None]) * has_weight
+    pairs = jnp.sum(has_weight[1:] * has_weight[:-1], axis=0)
+    # Missing samples leave fewer pairs; without missing ones the factor is 1.
     return (
         (number / (pairs + 1.0))
         * jnp.sum(centered[1:] * centered[:-1], axis=0)

@@ -10,18 +10,18 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from lie_jax import checks
-from lie_jax.identification import estimation, fitting, recordings
-from lie_jax.identification import transforms as charts
+from lie_jax.identification import recordings, statistics
 from lie_jax.identification.parameters import parameters
+from lie_jax.identification.transforms import free
 from lie_jax.numerics.conversion import as_float
 
 
 class MonteCarlo(eqx.Module):
-    """What `monte_carlo` found.
+    """Fits of `monte_carlo`, and how often their intervals hold the truth.
 
     - `estimates`, `standard_errors`: pytrees like the truth with a leading axis of runs, in
       physical units.
-    - `converged`: (runs,), which of the fits met their tolerance.
+    - `converged`: (runs,), whether each fit met its tolerance.
     - `names`: of the p independent numbers that the parameters hold, for example `"inertia[0, 1]"`.
     - `deviations`: (runs, p), (estimate - truth) / standard error of each number: a standard normal
       sample where the standard errors are right. NaN for what the recording does not determine.
@@ -61,7 +61,7 @@ def monte_carlo(
     noise: PyTree,
     runs: int = 200,
     seed: int = 0,
-    transforms: PyTree = charts.free,
+    transforms: PyTree = free,
     compare: PyTree = "vector",
     max_iterations: int = 50,
 ) -> MonteCarlo:
@@ -69,9 +69,8 @@ def monte_carlo(
 
     The recordings are `predict(truth)` with independent Gaussian noise. All are fitted by
     Levenberg-Marquardt from the truth, under one `vmap` and one `jit`, with the standard errors of
-    `identify`. With
-    the estimates of an identification as the truth this is its parametric bootstrap: the spread of
-    `estimates` holds where a model is not linear over its standard errors.
+    `identify`. With the estimates of an identification as the truth this is its parametric
+    bootstrap: the spread of `estimates` holds where a model is not linear over its standard errors.
 
     **Arguments:**
 
@@ -102,25 +101,27 @@ def monte_carlo(
         )
     recorded = recordings.prepare(where, clean, noise, compare)
     degrees = recorded.numbers - len(sought.names)
-    estimation.check_degrees(recorded.numbers, len(sought.names))
+    statistics.check_degrees(recorded.numbers, len(sought.names))
     true_numbers = sought.numbers(sought.start)
+    # Slow to import, see there.
+    from lie_jax.identification import search
 
-    def one(key):
+    def fit_one(key):
         record = recorded.simulated(key)
 
         def residuals(z):
             return ravel_pytree(record.weighted_residuals(predict(sought.decode(z))))[0]
 
-        z, value, jacobian, converged = fitting.search(
+        z, value, jacobian, converged = search.search(
             residuals, sought.start, degrees, max_iterations
         )
-        spread, freedom = estimation.spread(jacobian, value, recorded.numbers)
-        physical = estimation.propagate(sought.decode, z, spread)
-        numbers, errors = estimation.propagate(sought.numbers, z, spread)
+        spread, freedom = statistics.spread(jacobian, value, recorded.numbers)
+        physical = statistics.propagate(sought.decode, z, spread)
+        numbers, errors = statistics.propagate(sought.numbers, z, spread)
         return *physical, converged, (numbers - true_numbers) / errors, freedom
 
     keys = jax.random.split(jax.random.key(seed), runs)
-    estimates, errors, converged, deviations, freedom = jax.jit(jax.vmap(one))(keys)
+    estimates, errors, converged, deviations, freedom = jax.jit(jax.vmap(fit_one))(keys)
     return MonteCarlo(
         estimates,
         errors,
@@ -138,6 +139,5 @@ def _coverage(deviations: Array, converged: Array, freedom: Array) -> tuple[Arra
     inside = (jnp.abs(deviations) <= quantile[:, None]).astype(deviations.dtype)
     inside = jnp.where(jnp.isnan(deviations), jnp.nan, inside)
     kept = jnp.where(converged[:, None], inside, jnp.nan)
-    each_run = jnp.nanmean(kept, axis=1)
-    error = jnp.nanstd(each_run) / jnp.sqrt(jnp.sum(converged).astype(kept.dtype))
+    error = jnp.nanstd(jnp.nanmean(kept, axis=1)) / jnp.sqrt(jnp.sum(converged).astype(kept.dtype))
     return jnp.nanmean(kept, axis=0), jnp.nanmean(kept), error

@@ -11,16 +11,16 @@ from jaxtyping import Array, Float, PyTree
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
-from lie_jax.identification import transforms as charts
+from lie_jax.identification.transforms import orientation
 from lie_jax.numerics.conversion import as_float
 
 
 class Parameters(NamedTuple):
-    """Coordinates (p,) of a start, the way back to the pytree, and p numbers with their names.
+    """Coordinates (p,) of a start, functions from them to the pytree and to p named numbers.
 
-    The numbers are what a parameter holds where it holds as many as it has coordinates, with the
-    upper triangle for a symmetric matrix; where it holds more, such as a quaternion's four, they
-    are the coordinates.
+    The numbers of a parameter with as many entries as coordinates are its entries, of a symmetric
+    matrix the upper triangle. The numbers of a parameter with more entries, such as a quaternion,
+    are its coordinates.
     """
 
     start: Float[Array, " p"]
@@ -35,34 +35,40 @@ def parameters(where: str, start: PyTree, transforms: PyTree) -> Parameters:
     `where` names the caller in messages. Raises `ValueError` for a prefix that does not fit and for
     start values outside of a transform's range.
     """
-    each = _each(where, transforms, start)
-    leaves, structure = jax.tree_util.tree_flatten_with_path(start)
-    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
-    names = [name or "parameter" for name in names]
-    values = [as_float(value) for _, value in leaves]
-    labels = [f"start value of {name!r}" for name in names]
-    pairs = [_chart(*three) for three in zip(each, labels, values, strict=True)]
-    z0, unravel = ravel_pytree([as_float(z) for z, _ in pairs])
+    names, values = _named_leaves(start)
+    charts = [
+        _chart(transform, f"start value of {name!r}", value)
+        for transform, name, value in zip(
+            _transforms(where, transforms, start), names, values, strict=True
+        )
+    ]
+    z0, unravel = ravel_pytree([as_float(z) for z, _ in charts])
 
     def parts(z):
-        return [(x, back(x)) for x, (_, back) in zip(unravel(z), pairs, strict=True)]
+        return [(x, back(x)) for x, (_, back) in zip(unravel(z), charts, strict=True)]
 
     def decode(z):
-        return jax.tree.unflatten(structure, [value for _, value in parts(z)])
+        return jax.tree.unflatten(jax.tree.structure(start), [value for _, value in parts(z)])
 
     def numbers(z):
         return jnp.concatenate([_numbers(x, value) for x, value in parts(z)])
 
     all_names = [
-        f"{name}{place}"
-        for name, value, (z, _) in zip(names, values, pairs, strict=True)
-        for place in _places(z, value)
+        f"{name}{index}"
+        for name, value, (z, _) in zip(names, values, charts, strict=True)
+        for index in _indices(z, value)
     ]
     return Parameters(as_float(z0), decode, numbers, tuple(all_names))
 
 
-def _each(where: str, transforms: PyTree, start: PyTree) -> list[Callable]:
-    """The transform of each leaf."""
+def _named_leaves(tree: PyTree) -> tuple[list[str], list[Array]]:
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
+    return [name or "parameter" for name in names], [as_float(value) for _, value in leaves]
+
+
+def _transforms(where: str, transforms: PyTree, start: PyTree) -> list[Callable]:
+    """Transform of each leaf."""
     if not is_prefix(transforms, start):
         if isinstance(start, dict) and isinstance(transforms, dict):
             _check_names(where, transforms, start)
@@ -76,14 +82,14 @@ def _each(where: str, transforms: PyTree, start: PyTree) -> list[Callable]:
 
 
 def _check_names(where: str, transforms: dict, start: dict) -> None:
-    for names, others, what in (
+    for names, others, fault in (
         (start, transforms, "no entry for"),
         (transforms, start, "an entry for"),
     ):
         different = [name for name in names if name not in others]
         if different:
             raise ValueError(
-                f"{where}(transforms=) has {what} {different[0]!r}; it must have one for each of "
+                f"{where}(transforms=) has {fault} {different[0]!r}; it must have one for each of "
                 f"the parameters {', '.join(map(repr, start))}, or be one transform for all."
             )
 
@@ -109,7 +115,8 @@ def _chart(transform: Callable, label: str, value: Array) -> tuple[Array, Callab
         raise ValueError(f"{label}: {error}") from error
 
 
-def _kind(z: Any, value: Any) -> str:
+def _form(z: Any, value: Any) -> str:
+    """Whether the numbers are the `"whole"` parameter, its `"triangle"` or its `"coordinates"`."""
     if np.size(z) == np.size(value):
         return "whole"
     n = len(value) if np.ndim(value) else 0
@@ -119,17 +126,17 @@ def _kind(z: Any, value: Any) -> str:
 
 
 def _numbers(z: Array, value: Array) -> Array:
-    kind = _kind(z, value)
-    if kind == "triangle":
+    form = _form(z, value)
+    if form == "triangle":
         return value[np.triu_indices(len(value))]
-    return jnp.ravel(value if kind == "whole" else z)
+    return jnp.ravel(value if form == "whole" else z)
 
 
-def _places(z: Array, value: Array) -> list[str]:
-    kind = _kind(z, value)
-    if kind == "triangle":
+def _indices(z: Array, value: Array) -> list[str]:
+    form = _form(z, value)
+    if form == "triangle":
         return [f"[{i}, {j}]" for i, j in zip(*np.triu_indices(len(value)), strict=True)]
-    shape, prefix = (value.shape, "") if kind == "whole" else (z.shape, ".z")
+    shape, prefix = (value.shape, "") if form == "whole" else (z.shape, ".z")
     return [prefix + (str(list(index)) if index else "") for index in np.ndindex(*shape)]
 
 
@@ -140,24 +147,24 @@ def priors(
 
     Raises `ValueError` for priors that match no parameter or do not fit its shape or its range.
     """
-    leaves, structure = jax.tree_util.tree_flatten_with_path(start)
-    names = [jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves]
-    each = _each(where, transforms, start)
     residuals = [
-        _prior(f"{where}(prior=) of {name or 'parameter'!r}", entry, transform, as_float(value))
-        for name, entry, transform, (_, value) in zip(
-            names, _of_leaves(where, prior, start), each, leaves, strict=True
+        _prior(f"{where}(prior=) of {name!r}", entry, transform, value)
+        for name, value, entry, transform in zip(
+            *_named_leaves(start),
+            _prior_entries(where, prior, start),
+            _transforms(where, transforms, start),
+            strict=True,
         )
     ]
 
-    def of(values):
-        parts = [f(x) for f, x in zip(residuals, structure.flatten_up_to(values), strict=True)]
+    def weighted_residuals(values):
+        parts = [f(x) for f, x in zip(residuals, jax.tree.leaves(values), strict=True)]
         return jnp.concatenate([jnp.zeros(0, parts[0].dtype), *parts])
 
-    return of
+    return weighted_residuals
 
 
-def _of_leaves(where: str, prior: PyTree, start: PyTree) -> list:
+def _prior_entries(where: str, prior: PyTree, start: PyTree) -> list:
     structure = jax.tree.structure(start)
     if prior is None:
         return [None] * structure.num_leaves
@@ -193,13 +200,13 @@ def _prior(where: str, entry: Any, transform: Callable, value: Array) -> Callabl
     checks.shape(f"{where}: the mean", mean, value.shape, "that of the parameter")
     checks.finite(f"{where}: the mean", mean)
     z, _ = _chart(transform, f"{where}: the mean", mean)
-    kind = _kind(z, value)
-    if kind == "coordinates" and transform is not charts.orientation:
+    form = _form(z, value)
+    if form == "coordinates" and transform is not orientation:
         raise ValueError(
             f"{where} is for a parameter that holds more numbers than coordinates; let predict "
             "return a further observation instead."
         )
-    shape = z.shape if kind == "coordinates" else value.shape
+    shape = z.shape if form == "coordinates" else value.shape
     deviation = np.asarray(entry[1], dtype=float)
     if not np.all(deviation > 0.0):
         raise ValueError(
@@ -214,8 +221,8 @@ def _prior(where: str, entry: Any, transform: Callable, value: Array) -> Callabl
             f"{shape}: give one number, or one for each entry."
         ) from error
 
-    # Of a symmetric matrix, each number once.
-    chosen = np.triu(np.ones(shape)) if kind == "triangle" else np.ones(shape)
+    # A symmetric matrix counts each number once.
+    chosen = np.triu(np.ones(shape)) if form == "triangle" else np.ones(shape)
     chosen = np.flatnonzero(chosen * weight)
     factor = jnp.asarray(np.ravel(weight)[chosen], value.dtype)
 
@@ -225,6 +232,6 @@ def _prior(where: str, entry: Any, transform: Callable, value: Array) -> Callabl
     def turn(x):
         return quaternion.log(quaternion.multiply(quaternion.conjugate(mean), x))
 
-    if kind == "coordinates":
+    if form == "coordinates":
         return lambda x: weighted(turn(x))
     return lambda x: weighted(x - mean)

@@ -1,4 +1,4 @@
-"""Recordings for `identify` and `monte_carlo`: how they are compared, their noise and gaps."""
+"""Recordings for `identify` and `monte_carlo`: their comparison, noise and missing samples."""
 
 import itertools
 import reprlib
@@ -15,9 +15,9 @@ from lie_jax.groups import quaternion, se3, so3
 from lie_jax.identification.parameters import is_prefix
 
 
-class Kind(NamedTuple):
-    """One way to compare: shapes of an element and of its residual, predicted minus observed,
-    a prediction with noise added, a stand-in for a missing element, and a check of elements.
+class Comparison(NamedTuple):
+    """Shapes of an element and of its residual, predicted minus observed, a prediction with noise
+    added, a stand-in for a missing element, and a check of elements.
     """
 
     element: tuple[int, ...]
@@ -28,7 +28,7 @@ class Kind(NamedTuple):
     check: Callable[[str, np.ndarray], None]
 
 
-def _on_group(group, element: tuple[int, ...], size: int, check: Callable) -> Kind:
+def _on_group(group, element: tuple[int, ...], size: int, check: Callable) -> Comparison:
     letters = ",".join("abc"[: len(element)])
 
     def difference(predicted, observed):
@@ -37,7 +37,7 @@ def _on_group(group, element: tuple[int, ...], size: int, check: Callable) -> Ki
     def perturbed(predicted, noise):
         return group.compose(predicted, group.exp(noise))
 
-    return Kind(
+    return Comparison(
         element,
         (size,),
         jnp.vectorize(difference, signature=f"({letters}),({letters})->(k)"),
@@ -56,8 +56,8 @@ def _check_pose(name: str, value: np.ndarray) -> None:
         )
 
 
-KINDS = {
-    "vector": Kind(
+COMPARISONS = {
+    "vector": Comparison(
         (), (), lambda p, o: p - o, lambda p, n: p + n, lambda: np.zeros(()), lambda *_: None
     ),
     "rotation": _on_group(so3, (3, 3), 3, checks.rotation),
@@ -67,49 +67,52 @@ KINDS = {
 
 
 class Recordings(NamedTuple):
-    """Pytrees of one structure: kinds (words), observations, and weights of the residuals, zero for
-    a missing one.
+    """Pytrees of one structure: words of `COMPARISONS`, observations, and weights of the
+    residuals, zero for a missing one.
     """
 
-    kinds: PyTree
+    compare: PyTree
     observed: PyTree
     weights: PyTree
 
     def simulated(self, key: Array) -> "Recordings":
-        """The same with noise added to the observations."""
+        """Recordings with noise added to the observations."""
         leaves, structure = jax.tree.flatten(self.observed)
         keys = jax.tree.unflatten(structure, list(jax.random.split(key, len(leaves))))
 
-        def noisy(kind, observed, weight, key):
+        def noisy(word, observed, weight, key):
             noise = jax.random.normal(key, weight.shape, weight.dtype)
             deviation = jnp.where(weight > 0.0, 1.0 / jnp.where(weight > 0.0, weight, 1.0), 0.0)
-            return KINDS[kind].perturbed(observed, noise * deviation)
+            return COMPARISONS[word].perturbed(observed, noise * deviation)
 
-        observed = jax.tree.map(noisy, self.kinds, self.observed, self.weights, keys)
+        observed = jax.tree.map(noisy, self.compare, self.observed, self.weights, keys)
         return self._replace(observed=observed)
 
     def weighted_residuals(self, predicted: PyTree, horizon: PyTree | None = None) -> PyTree:
         """Predicted minus observed, times weights; zero beyond a horizon, numbers of samples."""
         difference = jax.tree.map(
-            lambda kind, p, o: KINDS[kind].difference(p, o), self.kinds, predicted, self.observed
+            lambda word, p, o: COMPARISONS[word].difference(p, o),
+            self.compare,
+            predicted,
+            self.observed,
         )
         weighted = jax.tree.map(jnp.multiply, difference, self.weights)
         return weighted if horizon is None else jax.tree.map(_first, weighted, horizon)
 
     @property
     def numbers(self) -> int:
-        """The number of residuals that have a weight."""
+        """Number of residuals that have a weight."""
         return sum(int(np.count_nonzero(w)) for w in jax.tree.leaves(self.weights))
 
     @property
     def noise_is_known(self) -> bool:
-        """Whether any noise is stated but 1, which stands for noise that is not known."""
+        """Whether any noise but 1 is stated; 1 stands for unknown noise."""
         stated = [np.asarray(w) for w in jax.tree.leaves(self.weights)]
         return any(bool(np.any((w != 0.0) & (w != 1.0))) for w in stated)
 
     @property
     def lengths(self) -> PyTree:
-        """The number of samples of each array."""
+        """Number of samples of each array."""
         return jax.tree.map(len, self.observed)
 
 
@@ -119,7 +122,7 @@ def _first(residual: Array, number: Array) -> Array:
 
 
 def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) -> Recordings:
-    """Check observations, and find the weights of residuals, 1/noise.
+    """Check observations, and compute the weights of residuals, 1/noise.
 
     `where` names the caller in messages. Raises `ValueError` for observations without a leading
     axis, not finite where noise is, or of the wrong shape for their kind, and for noise that is not
@@ -132,14 +135,14 @@ def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) ->
             "must have a leading axis, the samples in time: make an array of a list of numbers, "
             "which would be as many recordings."
         )
-    kinds = _spread(where, "compare", "word", compare, observations)
-    jax.tree.map(lambda kind: checks.one_of(f"{where}(compare=)", kind, tuple(KINDS)), kinds)
-    jax.tree.map(lambda *pair: _check_element(where, *pair), kinds, observations)
+    compare = _spread(where, "compare", "word", compare, observations)
+    jax.tree.map(lambda x: checks.one_of(f"{where}(compare=)", x, tuple(COMPARISONS)), compare)
+    jax.tree.map(lambda *pair: _check_element(where, *pair), compare, observations)
     checks.real_leaves(f"{where}(noise=)", noise)
     deviations = _spread(where, "noise", "number", noise, observations)
-    weights = jax.tree.map(lambda *three: _weights(where, *three), kinds, observations, deviations)
-    observed = jax.tree.map(lambda *three: _filled(where, *three), kinds, observations, weights)
-    return Recordings(kinds, observed, weights)
+    weights = jax.tree.map(lambda *x: _weights(where, *x), compare, observations, deviations)
+    observed = jax.tree.map(lambda *x: _filled(where, *x), compare, observations, weights)
+    return Recordings(compare, observed, weights)
 
 
 def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
@@ -150,30 +153,30 @@ def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
     checks.one_precision([(f"{where}(start=)", start), (f"{where}(observations=)", finer)])
 
 
-def _spread(where: str, name: str, what: str, prefix: PyTree, tree: PyTree) -> PyTree:
+def _spread(where: str, name: str, noun: str, prefix: PyTree, tree: PyTree) -> PyTree:
     if not is_prefix(prefix, tree):
         raise ValueError(
             f"{where}({name}=) is {prefix!r}; it must be a prefix of the observations "
-            f"{jax.tree.structure(tree)}: give one {what} for all, or one for each entry."
+            f"{jax.tree.structure(tree)}: give one {noun} for all, or one for each entry."
         )
     return jax.tree.map(lambda value, part: jax.tree.map(lambda _: value, part), prefix, tree)
 
 
-def _check_element(where: str, kind: str, observed: Array) -> None:
-    expected = KINDS[kind].element
+def _check_element(where: str, word: str, observed: Array) -> None:
+    expected = COMPARISONS[word].element
     if expected:
-        checks.trailing(f"{where}(observations=)", observed[0], expected, f"each is a {kind}")
+        checks.trailing(f"{where}(observations=)", observed[0], expected, f"each is a {word}")
 
 
-def _weights(where: str, kind: str, observed: Array, deviation) -> Array:
+def _weights(where: str, word: str, observed: Array, deviation) -> Array:
     array = np.asarray(deviation, dtype=float)
     if not np.all(array > 0.0):
         raise ValueError(
             f"{where}(noise=) is {array.tolist()}; standard deviations must be positive: use 1.0 "
             "where the noise is not known, and infinity for a sample that is missing."
         )
-    batch = observed.shape[: observed.ndim - len(KINDS[kind].element)]
-    shape = batch + KINDS[kind].residual
+    batch = observed.shape[: observed.ndim - len(COMPARISONS[word].element)]
+    shape = batch + COMPARISONS[word].residual
     try:
         return jnp.asarray(np.broadcast_to(1.0 / array, shape), observed.dtype)
     except ValueError as error:
@@ -183,12 +186,12 @@ def _weights(where: str, kind: str, observed: Array, deviation) -> Array:
         ) from error
 
 
-def _filled(where: str, kind: str, observed: Array, weights: Array) -> Array:
-    """Observations with missing ones replaced by what can be computed with."""
-    how = KINDS[kind]
+def _filled(where: str, word: str, observed: Array, weights: Array) -> Array:
+    """Observations with finite stand-ins for missing ones."""
+    comparison = COMPARISONS[word]
     values, has_weight = np.array(observed), np.asarray(weights) > 0.0
-    axes = tuple(range(values.ndim - len(how.element), values.ndim))
-    if how.residual:
+    axes = tuple(range(values.ndim - len(comparison.element), values.ndim))
+    if comparison.residual:
         has_weight = np.any(has_weight, axis=-1)
     bad = np.argwhere(~np.all(np.isfinite(values), axis=axes) & has_weight)
     if len(bad):
@@ -197,27 +200,27 @@ def _filled(where: str, kind: str, observed: Array, weights: Array) -> Array:
             f"of shape {observed.shape}; repair that sample, or give it infinite noise if it is "
             "missing."
         )
-    values[~has_weight] = how.neutral()
-    how.check(f"{where}(observations=)", values)
+    values[~has_weight] = comparison.neutral()
+    comparison.check(f"{where}(observations=)", values)
     return jnp.asarray(values)
 
 
-def horizons(where: str, given: Sequence[PyTree] | None, lengths: PyTree) -> list[PyTree]:
+def horizons(where: str, stages: Sequence[PyTree] | None, lengths: PyTree) -> list[PyTree]:
     """Numbers of samples of each array for each stage, the last of them all.
 
     Raises `ValueError` for stages that do not grow from one to the next up to the whole.
     """
     whole = jax.tree.leaves(lengths)
     rule = (
-        f"{where}(horizons=) is {given}; it must be a list of increasing numbers of samples that "
+        f"{where}(horizons=) is {stages}; it must be a list of increasing numbers of samples that "
         f"end with all {max(whole)} of the recording, or with {lengths}: each is a number, or a "
         "pytree of them that is a prefix of the observations."
     )
-    stages = []
-    given = [max(whole)] if given is None else given
-    if not isinstance(given, list | tuple):
+    numbers = []
+    stages = [max(whole)] if stages is None else stages
+    if not isinstance(stages, list | tuple):
         raise ValueError(rule)
-    for stage in given:
+    for stage in stages:
         are_integers = all(
             isinstance(n, int | np.integer) and not isinstance(n, bool)
             for n in jax.tree.leaves(stage)
@@ -229,31 +232,33 @@ def horizons(where: str, given: Sequence[PyTree] | None, lengths: PyTree) -> lis
         too_long = jax.tree.map(lambda n, most: not 1 <= int(n) <= most, stage, largest)
         if any(jax.tree.leaves(too_long)):
             raise ValueError(rule)
-        stages.append([min(int(n), m) for n, m in zip(jax.tree.leaves(wanted), whole, strict=True)])
+        numbers.append(
+            [min(int(n), m) for n, m in zip(jax.tree.leaves(wanted), whole, strict=True)]
+        )
     grows = all(
         a != b and all(x <= y for x, y in zip(a, b, strict=True))
-        for a, b in itertools.pairwise(stages)
+        for a, b in itertools.pairwise(numbers)
     )
-    if not stages or not grows or stages[-1] != whole:
+    if not numbers or not grows or numbers[-1] != whole:
         raise ValueError(rule)
-    return [jax.tree.unflatten(jax.tree.structure(lengths), stage) for stage in stages]
+    return [jax.tree.unflatten(jax.tree.structure(lengths), stage) for stage in numbers]
 
 
 def check_prediction(predict: Callable[[PyTree], PyTree], start: PyTree, observed: PyTree) -> None:
     """Raise unless a prediction has the observations' shapes."""
-    got, expected = (
+    predicted, expected = (
         jax.tree.map(lambda x: tuple(x.shape), tree)
         for tree in (jax.eval_shape(predict, start), observed)
     )
-    if got != expected:
+    if predicted != expected:
         raise ValueError(
-            f"predict returns arrays of the shapes {got}, the observations have {expected}; the "
-            "two must match: observe the same channels at the same instants."
+            f"predict returns arrays of the shapes {predicted}, the observations have {expected}; "
+            "the two must match: observe the same channels at the same instants."
         )
 
 
-# How far a time of a recording may lie from an instant of the run, as a fraction of the interval
-# between instants: clocks are printed rounded.
+# Largest distance of a recording's time from an instant of the run, as a fraction of the interval
+# between instants: recorded times are rounded.
 _REGULARITY = 1e-3
 
 
@@ -262,7 +267,7 @@ def rows_at(
 ) -> np.ndarray:
     """Rows of a trajectory of `simulate(dt=, steps=, save_every=)` at the times of a recording.
 
-    `times` (n,) are in s, as is `dt`. For recordings of different sampling: observe
+    `times` (n,) and `dt` are in s. For recordings of different sampling: observe
     `trajectory.q[rows]`. Raises `ValueError` for times that do not increase, that lie outside of
     the run or between its instants.
     """
@@ -270,15 +275,15 @@ def rows_at(
     checks.positive("rows_at(dt=)", dt, "s")
     checks.positive_integer("rows_at(steps=)", steps, "the number of steps")
     checks.positive_integer("rows_at(save_every=)", save_every, "steps between saved instants")
-    given = np.asarray(times, float)
+    instants = np.asarray(times, float)
     interval, last = float(dt) * save_every, steps // save_every
-    if given.ndim != 1 or not np.all(np.isfinite(given)) or np.any(np.diff(given) <= 0.0):
+    if instants.ndim != 1 or not np.all(np.isfinite(instants)) or np.any(np.diff(instants) <= 0.0):
         raise ValueError(
-            f"rows_at(times=) is {reprlib.repr(given.tolist())}; it must be one row of finite "
+            f"rows_at(times=) is {reprlib.repr(instants.tolist())}; it must be one row of finite "
             "times, each later than the one before: sort them and leave out the missing ones."
         )
-    rows = np.rint(given / interval)
-    off = np.abs(given / interval - rows)
+    rows = np.rint(instants / interval)
+    off = np.abs(instants / interval - rows)
     for wrong, rule in (
         ((rows < 0) | (rows > last), f"outside of the run, which ends at {last * interval:g} s"),
         (off > _REGULARITY, f"between instants of the run, which are {interval:g} s apart"),
@@ -286,7 +291,7 @@ def rows_at(
         if wrong.any():
             i = int(np.argmax(wrong))
             raise ValueError(
-                f"rows_at(times=): sample {i} at {given[i]:g} s lies {rule}: change dt and steps, "
-                "or cut the recording."
+                f"rows_at(times=): sample {i} at {instants[i]:g} s lies {rule}: change dt and "
+                "steps, or cut the recording."
             )
     return rows.astype(int)

@@ -1,8 +1,8 @@
 """Unconstrained coordinates for physical parameters, for `identify`.
 
 A transform takes the start value of a parameter and returns its coordinates z, an array without
-constraints, and the function from coordinates back to the parameter. Any function of that kind will
-do; these are the usual ones.
+constraints, and the function from coordinates back to the parameter. `identify` accepts every such
+function; these are the usual ones.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Chart = tuple[Coordinates, Callable[[Coordinates], Array]]
 
 
 def free(value: Array) -> Chart:
-    """The parameter itself, without constraint."""
+    """Parameter as its own coordinates, without constraint."""
     return value, lambda z: z
 
 
@@ -37,8 +37,8 @@ def positive(value: Array) -> Chart:
 def interval(lower: float, upper: float) -> Callable[[Array], Chart]:
     """Numbers strictly between two bounds; `upper` may be infinite for a bound from below only.
 
-    With two bounds the coordinate is the logarithm of the ratio of the distances to them, with one
-    that of the distance. Raises `ValueError` for bounds in the wrong order, and for a start value
+    The coordinate is the logarithm of the ratio of the distances to both bounds; with one bound, of
+    the distance to it. Raises `ValueError` for bounds in the wrong order, and for a start value
     that is not strictly between them.
     """
     checks.scalar("interval(lower=)", lower, "the unit of the parameter")
@@ -68,9 +68,9 @@ def inertia(value: Float[Array, "3 3"]) -> Chart:
 
     With the second moments of mass Σ = ½ tr(J) I - J = L Lᵀ: the logarithms of the diagonal of L
     and its three other entries. Every z gives an inertia that is symmetric, positive definite and
-    within the triangle inequality: that of some distribution of mass. Together with a positive mass
+    within the triangle inequality: a distribution of mass has it. Together with a positive mass
     and a free centre of mass these are coordinates of all physical pseudo-inertias. Raises
-    `ValueError` for a start value on or beyond that border.
+    `ValueError` for a start value that breaks one of these rules, or just meets the inequality.
     """
     checks.inertia("the start value of an inertia", value)
     eye = jnp.eye(3, dtype=value.dtype)

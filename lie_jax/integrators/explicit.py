@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.integrators import stability, tableaux
@@ -24,15 +25,16 @@ from lie_jax.integrators.tableaux import (
     Product,
     Tableau,
 )
+from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, Accelerations, State
 
 
 class AbstractExplicit(AbstractIntegrator):
-    """What the explicit methods have in common.
+    """Explicit method; a system with constraints is integrated in its index-1 form.
 
-    Systems with constraints are taken in their index-1 form. `stabilization`, a keyword of all of
-    them, says what keeps positions and velocities on the constraints: `Projection()` after each
-    step, or `Baumgarte(rate)`. Raises `ValueError` for anything else.
+    `stabilization`, a keyword of every explicit method, keeps positions and velocities on the
+    constraints: `Projection()` after each step, or `Baumgarte(rate)`. Raises `ValueError` for
+    anything else.
     """
 
     stabilization: AbstractStabilization = eqx.field(default=Projection(), kw_only=True)
@@ -44,23 +46,23 @@ class AbstractExplicit(AbstractIntegrator):
                 "lie_jax.Projection() or lie_jax.Baumgarte(rate)."
             )
 
+    @override
     def check(self, system):
-        """Every system will do."""
+        pass
 
+    @override
     def init(self, system, t, dt, state, u):
-        """No carry."""
         return None
 
+    @override
     def accelerations(self, system, t, state, carry, u):
-        """From the equations of motion, and the constraints in index-1 form."""
         if system.nc:
             return self.stabilization.accelerations(system, t, state, u)
         none = jnp.zeros(0, state.q.dtype)
         return Accelerations(_acceleration(self.stabilization, system, t, state, u), none)
 
+    @override
     def step(self, system, t, dt, state, carry, u):
-        """One step."""
-
         def acceleration(node, q, v):
             return _acceleration(self.stabilization, system, t + float(node) * dt, State(q, v), u)
 
@@ -73,13 +75,13 @@ class AbstractExplicit(AbstractIntegrator):
         return step._replace(state=end, converged=converged, residuals=violation[None])
 
     def _stability(self, stages: list[Stage], dt: Array) -> Array | None:
-        """Fourth power of step size times |λ| in parts of what the method damps."""
+        """Fourth power of step size times |λ|, relative to the value that the method damps."""
         a, b, nodes = self.weights
         compared = stability.pair(nodes)
         if compared is None:
             return None
-        one, other = (stages[i] for i in compared)
-        return stability.estimate(one, other, dt) / stability.limit(a, b) ** 4
+        first, second = (stages[i] for i in compared)
+        return stability.estimate(first, second, dt) / stability.limit(a, b) ** 4
 
     @property
     @abc.abstractmethod
@@ -90,12 +92,13 @@ class AbstractExplicit(AbstractIntegrator):
     def advance(
         self, system: AbstractSystem, dt: Array, state: State, acceleration: Callable
     ) -> tuple[State, State | None, list[Stage]]:
-        """States of the method and of its embedded one, from `acceleration(node, q, v)`, and the
-        stages.
+        """States of the method and of its embedded one, and the stages, without projection.
+
+        `acceleration(node, q, v)` is that of the system at the time of a node.
         """
 
 
-# What the stages share is jitted: it is traced and differentiated once for all of them.
+# Jitted: XLA traces and differentiates the functions once for all stages.
 @eqx.filter_jit
 def _acceleration(stabilization, system, t, state, u):
     if system.nc:
@@ -104,17 +107,17 @@ def _acceleration(stabilization, system, t, state, u):
 
 
 @eqx.filter_jit
-def _moved(space, q, x, v):
+def _retracted(space, q, x, v):
     return space.retract(q, x), space.tangent_operator_inv(x, v)
 
 
 @eqx.filter_jit
 def _flowed(space, q, increment):
-    return space.retract(q, space.rate_at_zero(increment))
+    return space.flow(q, increment)
 
 
 class AbstractTableauMethod(AbstractExplicit):
-    """Methods that are given by a Butcher tableau."""
+    """Runge-Kutta method of a Butcher tableau in coordinates x, with their rates ẋ(x, v)."""
 
     tableau: str | Tableau = eqx.field(static=True, default="rk4")
 
@@ -127,15 +130,45 @@ class AbstractTableauMethod(AbstractExplicit):
         return tableaux.of(self.tableau).order
 
     @property
+    @override
     def embedded_order(self):
-        """The lower order of the pair, None without an embedded method."""
         return tableaux.lower_order(self.tableau)
 
     @property
+    @override
     def weights(self):
-        """Those of the tableau."""
         tableau = tableaux.of(self.tableau)
         return tableau.a, tableau.b, tableau.c
+
+    @abc.abstractmethod
+    def moved(self, space: AbstractSpace, q: Array, x: Array) -> Array:
+        """Configuration at the coordinates x from q."""
+
+    @abc.abstractmethod
+    def moved_with_rate(
+        self, space: AbstractSpace, q: Array, x: Array | None, v: Array
+    ) -> tuple[Array, Array]:
+        """Configuration at the coordinates x from q, None for zero, and the rates there."""
+
+    @override
+    def advance(self, system, dt, state, acceleration):
+        tableau, space = tableaux.of(self.tableau), system.space
+        rates, accelerations, stages = [], [], []
+        for row, node in zip(tableau.a, tableau.c, strict=True):
+            x, v = None, state.v
+            if any(row):
+                x, v = dt * _weighted(row, rates), v + dt * _weighted(row, accelerations)
+            q, rate = self.moved_with_rate(space, state.q, x, v)
+            rates.append(rate)
+            accelerations.append(acceleration(node, q, v))
+            stages.append(Stage(jnp.zeros_like(rate) if x is None else x, accelerations[-1]))
+
+        def end(weights):
+            q = self.moved(space, state.q, dt * _weighted(weights, rates))
+            return State(q, state.v + dt * _weighted(weights, accelerations))
+
+        embedded = end(tableau.embedded) if tableau.embedded else None
+        return end(tableau.b), embedded, stages
 
 
 class RKMK(AbstractTableauMethod):
@@ -150,28 +183,13 @@ class RKMK(AbstractTableauMethod):
     (41), (42); [S3] Sect. 3.2.
     """
 
-    def advance(self, system, dt, state, acceleration):
-        """One step without projection."""
-        tableau, space = tableaux.of(self.tableau), system.space
-        rates, accelerations, stages = [], [], []
-        for row, node in zip(tableau.a, tableau.c, strict=True):
-            if any(row):
-                x = dt * _weighted(row, rates)
-                v = state.v + dt * _weighted(row, accelerations)
-                q, rate = _moved(space, state.q, x, v)
-            else:
-                x, q, v = jnp.zeros_like(state.v), state.q, state.v
-                rate = space.rate_at_zero(v)
-            rates.append(rate)
-            accelerations.append(acceleration(node, q, v))
-            stages.append(Stage(x, accelerations[-1]))
+    @override
+    def moved(self, space, q, x):
+        return space.retract(q, x)
 
-        def end(weights):
-            q = space.retract(state.q, dt * _weighted(weights, rates))
-            return State(q, state.v + dt * _weighted(weights, accelerations))
-
-        embedded = end(tableau.embedded) if tableau.embedded else None
-        return end(tableau.b), embedded, stages
+    @override
+    def moved_with_rate(self, space, q, x, v):
+        return (q, space.rate_at_zero(v)) if x is None else _retracted(space, q, x, v)
 
 
 class RungeKutta(AbstractTableauMethod):
@@ -183,43 +201,40 @@ class RungeKutta(AbstractTableauMethod):
     **Arguments:** `tableau`: as for `RKMK`, with the same errors.
     """
 
-    def advance(self, system, dt, state, acceleration):
-        """One step without projection."""
-        tableau = tableaux.of(self.tableau)
-        rates, accelerations, stages = [], [], []
-        for row, node in zip(tableau.a, tableau.c, strict=True):
-            q, v = state.q, state.v
-            if any(row):
-                q, v = q + dt * _weighted(row, rates), v + dt * _weighted(row, accelerations)
-            rates.append(system.space.lift(q, v))
-            accelerations.append(acceleration(node, q, v))
-            stages.append(Stage(q - state.q, accelerations[-1]))
+    @override
+    def moved(self, space, q, x):
+        return q + x
 
-        def end(weights):
-            q = state.q + dt * _weighted(weights, rates)
-            return State(q, state.v + dt * _weighted(weights, accelerations))
-
-        embedded = end(tableau.embedded) if tableau.embedded else None
-        return end(tableau.b), embedded, stages
+    @override
+    def moved_with_rate(self, space, q, x, v):
+        q = q if x is None else q + x
+        return q, space.lift(q, v)
 
 
 class AbstractComposition(AbstractExplicit):
-    """Methods that move the configuration by products of exponentials of velocities."""
+    """Method that moves the configuration by products of exponentials of velocities.
 
-    order: eqx.AbstractVar[int]
+    **Arguments:** `order`: 2, 3 or 4. Raises `ValueError` for others.
+    """
+
+    order: int = eqx.field(static=True, default=4)
+
+    def __check_init__(self):
+        checks.one_of(f"{type(self).__name__}(order=)", self.order, tuple(self.family))
 
     @property
     @abc.abstractmethod
-    def coefficients(self) -> Composition:
-        """The coefficients."""
+    def family(self) -> dict[int, Composition]:
+        """Coefficients by order."""
 
     @property
+    @override
     def weights(self):
-        """Those of the velocities."""
-        return self.coefficients.a, self.coefficients.b, self.coefficients.c
+        method = self.family[self.order]
+        return method.a, method.b, method.c
 
+    @override
     def check(self, system):
-        """Refuse charts that cost the method its order."""
         if self.order > 2 and not system.space.canonical:
             raise ValueError(
                 f"{type(self).__name__}({self.order}) composes flows of constant velocity, which "
@@ -227,9 +242,9 @@ class AbstractComposition(AbstractExplicit):
                 "or lie_jax.RKMK, which keeps its order in every chart."
             )
 
+    @override
     def advance(self, system, dt, state, acceleration):
-        """One step without projection."""
-        method, space = self.coefficients, system.space
+        method, space = self.family[self.order], system.space
         configurations, velocities, accelerations, stages = [], [], [], []
 
         def moved(product: Product):
@@ -258,15 +273,10 @@ class CrouchGrossman(AbstractComposition):
     the coefficients of order 4 are refined.
     """
 
-    order: int = eqx.field(static=True, default=4)
-
-    def __check_init__(self):
-        checks.one_of("CrouchGrossman(order=)", self.order, tuple(CROUCH_GROSSMAN))
-
     @property
-    def coefficients(self) -> Composition:
-        """The coefficients."""
-        return CROUCH_GROSSMAN[self.order]
+    @override
+    def family(self):
+        return CROUCH_GROSSMAN
 
 
 class CommutatorFree(AbstractComposition):
@@ -275,15 +285,10 @@ class CommutatorFree(AbstractComposition):
     **Arguments:** `order`: 2, 3 or 4. Raises `ValueError` for others. Source: [S1] (39), Table II.
     """
 
-    order: int = eqx.field(static=True, default=4)
-
-    def __check_init__(self):
-        checks.one_of("CommutatorFree(order=)", self.order, tuple(COMMUTATOR_FREE))
-
     @property
-    def coefficients(self) -> Composition:
-        """The coefficients."""
-        return COMMUTATOR_FREE[self.order]
+    @override
+    def family(self):
+        return COMMUTATOR_FREE
 
 
 def _weighted(weights, values):

@@ -12,6 +12,7 @@ from jaxtyping import Array
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator, Step, refuse_constraints
 from lie_jax.numerics import newton
+from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.system import AbstractSystem, Accelerations, State
 
 
@@ -141,11 +142,11 @@ class _Equations:
             dynamic.append(self._motion(i, q, v, accelerations[i], problem))
         return jnp.concatenate([*kinematic, *dynamic])
 
-    def _autodiff(self, y: Array, problem: _Problem) -> tuple[Array, Array]:
+    def _autodiff(self, y: Array, problem: _Problem) -> tuple[Array, DenseMatrix]:
         value, push = jax.linearize(lambda y: self.residual(y, problem), y)
-        return value, jax.vmap(push, out_axes=1)(jnp.eye(y.shape[0], dtype=y.dtype))
+        return value, DenseMatrix(jax.vmap(push, out_axes=1)(jnp.eye(y.shape[0], dtype=y.dtype)))
 
-    def _analytic(self, y: Array, problem: _Problem) -> tuple[Array, Array]:
+    def _analytic(self, y: Array, problem: _Problem) -> tuple[Array, DenseMatrix]:
         space, stages = problem.system.space, len(self.c)
         at_rest = problem._replace(v=jnp.zeros_like(problem.v))
         accelerations = y.reshape(2, stages, -1)[1]
@@ -170,7 +171,7 @@ class _Equations:
             return jnp.concatenate([*kinematic, *dynamic])
 
         basis = jnp.eye(y.shape[0], dtype=y.dtype)
-        return self.residual(y, problem), jax.vmap(column, out_axes=1)(basis)
+        return self.residual(y, problem), DenseMatrix(jax.vmap(column, out_axes=1)(basis))
 
 
 def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:

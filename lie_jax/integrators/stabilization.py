@@ -11,15 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
+from lie_jax.index1 import Projected, onto_constraints
 from lie_jax.numerics.conversion import as_float
-from lie_jax.system import (
-    AbstractSystem,
-    Accelerations,
-    Projected,
-    State,
-    accelerations_and_multipliers,
-    onto_constraints,
-)
+from lie_jax.system import AbstractSystem, Accelerations, State, accelerations_and_multipliers
 
 
 class AbstractStabilization(eqx.Module):

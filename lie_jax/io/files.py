@@ -1,9 +1,9 @@
-"""One file for whatever lie_jax is made of: trajectories, mechanisms, systems, states.
+"""Files of trajectories, mechanisms, systems and states.
 
 A file is in the classic format of NetCDF, which most tools of science read; `xarray.open_dataset`
-does so in one line. Every array is a variable, those of a trajectory along the dimension `instant`;
-the attribute `tree` says in JSON what they are parts of, and `lie_jax_checksum` is the SHA-256 of
-all bytes of the file but its own.
+does so in one line. Every array is a variable, those of a trajectory along the dimension `instant`.
+The attribute `tree` holds in JSON the objects that the arrays are parts of; `lie_jax_checksum` is
+the SHA-256 of all bytes of the file but its own.
 """
 
 import dataclasses
@@ -12,8 +12,10 @@ import importlib
 import json
 import math
 import mmap
+import operator
 import os
 import reprlib
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,9 +25,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.simulation.trajectory import Trajectory
+from lie_jax.simulation.trajectory import (
+    INSTANTS,
+    EnumerationItem,
+    Trajectory,
+    flag_attributes,
+)
 from lie_jax.sweeps import unfinished
-from lie_jax.sweeps.storage import INSTANTS, Item, codes
 
 _FORMAT = 2
 # The format before checksums.
@@ -36,7 +42,7 @@ _CHECKSUM = "lie_jax_checksum"
 _DIGITS = 64
 _MARK = _CHECKSUM.encode() + (2).to_bytes(4) + _DIGITS.to_bytes(4)
 _PACKAGE = "lie_jax"
-# What the classic format has; the dtype itself is noted in the tree.
+# Types of the classic format; the tree notes the dtype itself.
 _STORED = {"f": ("f4", "f8"), "i": ("i1", "i2", "i4", "i8"), "b": ("?",)}
 # A variable of the format may be no larger.
 _LARGEST = 2**32 - 4
@@ -51,8 +57,8 @@ class _Variable(NamedTuple):
 def save(path: str | os.PathLike, what: Any) -> None:
     """Write a trajectory, mechanism, system or state, or a dictionary, list or tuple of such.
 
-    What `load` gives back is equal to the last bit. `path`: name of the file, usually with the
-    ending `.nc`; one that is there is replaced, at once and only when all is written. Raises
+    `load` returns an equal object, to the last bit. `path`: name of the file, usually with the
+    ending `.nc`; an existing file is replaced, at once and only when all is written. Raises
     `ValueError` for what cannot be saved (functions, classes from outside of lie_jax, complex
     numbers, integers beyond 32 bits, an array of more than 4 GB, two arrays whose names are one
     when joined by dots), and for a path that cannot be written.
@@ -73,15 +79,15 @@ def save(path: str | os.PathLike, what: Any) -> None:
 
 
 def load(path: str | os.PathLike) -> Any:
-    """What `save` has written.
+    """Object that `save` has written, now or in an earlier version of lie_jax.
 
     Arrays of JAX have the dtype that they had; 64 bits need `lie_jax.enable_x64()`. Raises
-    `FileNotFoundError`, and `ValueError` for a file that `save` has not written, for one that was
-    damaged since, for one of a newer version of lie_jax, and for 64 bits without that setting; each
-    names the file.
+    `FileNotFoundError`, and `ValueError` for a file that `save` has not written, for a damaged
+    file, for a file of a newer version of lie_jax, and for 64 bits without that setting; every
+    message names the file.
     """
     checks.path("io.load(path=)", path)
-    name = _named(path)
+    name = f"io.load(path=): {str(path)!r}"
     try:
         checked = _checked(path)
         version, text, values = _read(path)
@@ -95,7 +101,7 @@ def load(path: str | os.PathLike) -> Any:
             f"{name} cannot be read ({error.strerror}); it must be a file that you may read: check "
             "its name and its permissions."
         ) from error
-    # The reader of damaged files raises whatever it meets.
+    # The reader of a damaged file raises exceptions of any class.
     except Exception as error:
         raise _damaged(name, error) from error
     if version is None or text is None:
@@ -132,8 +138,8 @@ def _write(path: Path, tree: str, variables: dict[str, _Variable]) -> None:
             for key, value in variable.attributes.items():
                 setattr(stored, key, value)
     with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as content:
-        place = content.find(_MARK) + len(_MARK)
-        content[place : place + _DIGITS] = _digest(content, place)
+        start = content.find(_MARK) + len(_MARK)
+        content[start : start + _DIGITS] = _digest(content, start)
 
 
 def _read(path: str | os.PathLike) -> tuple[int | None, bytes | None, dict[str, np.ndarray]]:
@@ -147,22 +153,22 @@ def _read(path: str | os.PathLike) -> tuple[int | None, bytes | None, dict[str, 
 
 
 def _checked(path: str | os.PathLike) -> bool:
-    """Whether a file has a checksum; raises `ValueError` if it is that of other bytes."""
+    """Whether a file has a checksum; raises `ValueError` for a wrong one."""
     with (
         open(path, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
     ):
         mark = content.find(_MARK)
-        place = mark + len(_MARK)
-        if mark >= 0 and content[place : place + _DIGITS] != _digest(content, place):
+        start = mark + len(_MARK)
+        if mark >= 0 and content[start : start + _DIGITS] != _digest(content, start):
             raise ValueError("its bytes are not those that were saved")
         return mark >= 0
 
 
-def _digest(content: mmap.mmap, place: int) -> bytes:
-    """SHA-256 of all but the checksum at `place`, in hexadecimal digits."""
+def _digest(content: mmap.mmap, start: int) -> bytes:
+    """SHA-256 of all but the checksum, which begins at `start`, in hexadecimal digits."""
     digest = hashlib.sha256()
-    with memoryview(content) as view, view[:place] as before, view[place + _DIGITS :] as after:
+    with memoryview(content) as view, view[:start] as before, view[start + _DIGITS :] as after:
         digest.update(before)
         digest.update(after)
     return digest.hexdigest().encode()
@@ -175,10 +181,6 @@ def _damaged(name: str, reason: Any) -> ValueError:
     )
 
 
-def _named(path: str | os.PathLike) -> str:
-    return f"io.load(path=): {str(path)!r}"
-
-
 def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) -> Any:
     if x is None or isinstance(x, bool | int | float | str):
         return x
@@ -186,10 +188,10 @@ def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) ->
         return {"type": _reference(x, words)}
     if isinstance(x, jax.Array | np.ndarray | np.generic):
         return _array(x, words, variables, {})
-    if isinstance(x, Item):
+    if isinstance(x, EnumerationItem):
         enumeration: Any = x._enumeration
         # The format has no lists of strings.
-        flags = {k: v for k, v in codes(enumeration).items() if k != "messages"}
+        flags = {k: v for k, v in flag_attributes(enumeration).items() if k != "messages"}
         value = _array(x._value, words, variables, flags)
         return {"item": _reference(enumeration, words), "value": value}
 
@@ -200,39 +202,40 @@ def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) ->
         ]
 
     if isinstance(x, eqx.Module) or hasattr(x, "_fields"):
-        module = isinstance(x, eqx.Module)
-        names = [f.name for f in dataclasses.fields(x)] if module else list(x._fields)
-        values = [getattr(x, name) for name in names]
-        known = set(variables)
-        parts = inside(names, values)
+        names = _field_names(type(x))
+        parts = inside(names, [getattr(x, name) for name in names])
         if isinstance(x, Trajectory):
-            _along_instants(
-                words, {k: v for k, v in variables.items() if k not in known}, variables
-            )
+            _name_instants(words, variables)
         return {"class": _reference(type(x), words), "fields": dict(zip(names, parts, strict=True))}
     if isinstance(x, dict) and all(isinstance(key, str) for key in x):
         return {"dict": dict(zip(x, inside(x, x.values()), strict=True))}
     if type(x) in (list, tuple):
         return {type(x).__name__: inside(range(len(x)), x)}
     raise ValueError(
-        f"io.save: {_place(words)} is {reprlib.repr(x)}; it must be made of numbers, strings, "
+        f"io.save: {_path(words)} is {reprlib.repr(x)}; it must be made of numbers, strings, "
         "arrays, objects of lie_jax, and lists, tuples and dictionaries with strings as keys: "
         "leave it out, and build it anew after loading."
     )
 
 
-def _place(words: tuple[str, ...]) -> str:
+def _field_names(of: type) -> list[str]:
+    if issubclass(of, eqx.Module):
+        return [field.name for field in dataclasses.fields(of)]
+    return list(getattr(of, "_fields"))  # noqa: B009
+
+
+def _path(words: tuple[str, ...]) -> str:
     return ".".join(words) or "the value"
 
 
-def _reference(kind: type, words: tuple[str, ...]) -> str:
-    module = kind.__module__
+def _reference(of: type, words: tuple[str, ...]) -> str:
+    module = of.__module__
     if module.split(".")[0] != _PACKAGE:
         raise ValueError(
-            f"io.save: {_place(words)} is a {kind.__name__} from {module}; only classes of lie_jax "
+            f"io.save: {_path(words)} is a {of.__name__} from {module}; only classes of lie_jax "
             "can be loaded again: save its parameters, and build it anew after loading."
         )
-    return f"{module}:{kind.__qualname__}"
+    return f"{module}:{of.__qualname__}"
 
 
 def _array(
@@ -243,12 +246,12 @@ def _array(
     kinds = _STORED.get(values.dtype.kind, ())
     if not any(values.dtype == np.dtype(kind) for kind in kinds):
         raise ValueError(
-            f"io.save: {_place(words)} has dtype {values.dtype}; it must be float32, float64, "
+            f"io.save: {_path(words)} has dtype {values.dtype}; it must be float32, float64, "
             "an integer type or bool: convert it, for example by .astype(float)."
         )
     if values.nbytes > _LARGEST:
         raise ValueError(
-            f"io.save: {_place(words)} takes {values.nbytes / 1e9:.3g} GB; an array must take at "
+            f"io.save: {_path(words)} takes {values.nbytes / 1e9:.3g} GB; an array must take at "
             f"most {_LARGEST / 1e9:.3g} GB: save fewer instants."
         )
     stored = values
@@ -258,7 +261,7 @@ def _array(
         stored = values.astype("i4")
         if not np.array_equal(stored, values):
             raise ValueError(
-                f"io.save: {_place(words)} holds integers beyond 32 bits, which the format does "
+                f"io.save: {_path(words)} holds integers beyond 32 bits, which the format does "
                 "not have: convert it to float64."
             )
     if not _writable(name):
@@ -287,15 +290,14 @@ def _writable(name: str) -> bool:
     return not any(ord(letter) > 0xFF for letter in name)
 
 
-def _along_instants(
-    words: tuple[str, ...], own: dict[str, _Variable], variables: dict[str, _Variable]
-) -> None:
+def _name_instants(words: tuple[str, ...], variables: dict[str, _Variable]) -> None:
+    """Give the arrays of a trajectory their common dimension."""
     for field in INSTANTS:
         name = ".".join((*words, field))
-        if name in own:
-            variable = own[name]
-            dimensions = (".".join((*words, "instant")), *variable.dimensions[1:])
-            variables[name] = variable._replace(dimensions=dimensions)
+        # An array without numbers is no variable.
+        if name in variables:
+            dimensions = (".".join((*words, "instant")), *variables[name].dimensions[1:])
+            variables[name] = variables[name]._replace(dimensions=dimensions)
 
 
 def _decoded(x: Any, values: dict[str, np.ndarray], path: str) -> Any:
@@ -306,14 +308,14 @@ def _decoded(x: Any, values: dict[str, np.ndarray], path: str) -> Any:
     if "type" in x:
         return _class(x["type"], path)
     if "item" in x:
-        return Item(_decoded(x["value"], values, path), _class(x["item"], path))
+        return EnumerationItem(_decoded(x["value"], values, path), _class(x["item"], path))
     if "class" in x:
         fields = {name: _decoded(part, values, path) for name, part in x["fields"].items()}
         return _built(_class(x["class"], path), fields, path)
     if "dict" in x:
         return {name: _decoded(part, values, path) for name, part in x["dict"].items()}
-    ((kind, parts),) = x.items()
-    return (list if kind == "list" else tuple)(_decoded(part, values, path) for part in parts)
+    ((word, parts),) = x.items()
+    return (list if word == "list" else tuple)(_decoded(part, values, path) for part in parts)
 
 
 def _loaded(x: dict[str, Any], values: dict[str, np.ndarray], path: str) -> Any:
@@ -321,10 +323,10 @@ def _loaded(x: dict[str, Any], values: dict[str, np.ndarray], path: str) -> Any:
     stored = values[x["array"]] if math.prod(shape) else np.zeros(0)
     if stored.size != math.prod(shape):
         raise _damaged(path, f"{x['array']!r} has {stored.size} numbers for the shape {shape}")
-    found = stored.reshape(shape).astype(dtype)
+    numbers = stored.reshape(shape).astype(dtype)
     if not x["jax"]:
-        return found
-    array = jnp.asarray(found)
+        return numbers
+    array = jnp.asarray(numbers)
     if array.dtype != dtype:
         raise ValueError(
             f"{path} holds {dtype} in {x['array']!r}, which JAX would round to {array.dtype}: call "
@@ -333,41 +335,49 @@ def _loaded(x: dict[str, Any], values: dict[str, np.ndarray], path: str) -> Any:
     return array
 
 
-def _class(reference: str, path: str) -> Any:
+def _class(reference: str, path: str) -> type:
     module, _, name = reference.partition(":")
-    found: Any = None
-    if module.split(".")[0] == _PACKAGE:
-        try:
-            found = importlib.import_module(module)
-            for part in name.split("."):
-                found = getattr(found, part)
-        except (ImportError, AttributeError):
-            found = None
-    if not isinstance(found, type):
-        raise ValueError(
-            f"{path} holds a {reference!r}, which this version of lie_jax does not have: load it "
-            "with the version that saved it."
-        )
-    return found
+    in_package = module.split(".")[0] == _PACKAGE
+    if in_package and (loaded := _class_in(module, name)):
+        return loaded
+    # Classes move from module to module between versions: the name alone decides then, if only one
+    # class has it.
+    modules = [m for m in sys.modules if m.startswith(f"{_PACKAGE}.")] if in_package else []
+    namesakes = {_class_in(m, name) for m in modules} - {None}
+    if len(namesakes) == 1:
+        return namesakes.pop()
+    raise ValueError(
+        f"{path} holds a {reference!r}, which this version of lie_jax does not have: load it "
+        "with the version that saved it."
+    )
 
 
-def _built(kind: type, fields: dict[str, Any], path: str) -> Any:
-    module = issubclass(kind, eqx.Module)
-    if module:
-        # What a former version did not have yet.
+def _class_in(module: str, name: str) -> Any:
+    """Class that a module defines under a name; None if there is none."""
+    try:
+        value = operator.attrgetter(name)(importlib.import_module(module))
+    except (ImportError, AttributeError):
+        return None
+    return value if isinstance(value, type) and value.__module__ == module else None
+
+
+def _built(of: type, fields: dict[str, Any], path: str) -> Any:
+    is_module = issubclass(of, eqx.Module)
+    if is_module:
+        # Fields that the version of the file did not have yet.
         none = dataclasses.MISSING
-        defaults = {f.name: f.default for f in dataclasses.fields(kind) if f.default is not none}
+        defaults = {f.name: f.default for f in dataclasses.fields(of) if f.default is not none}
         fields = defaults | fields
-    names = [f.name for f in dataclasses.fields(kind)] if module else kind._fields
+    names = _field_names(of)
     if set(names) != set(fields):
         raise ValueError(
-            f"{path} holds a {kind.__name__} with the fields {sorted(fields)}, and this version of "
+            f"{path} holds a {of.__name__} with the fields {sorted(fields)}, and this version of "
             f"lie_jax has {sorted(names)}: load it with the version that saved it."
         )
-    if not module:
-        return kind(**fields)
-    # Not by its own constructor, which may convert and so round.
-    made = object.__new__(kind)
+    if not is_module:
+        return of(**fields)
+    # Its own constructor may convert and so round.
+    instance = object.__new__(of)
     for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(instance, name, value)
+    return instance

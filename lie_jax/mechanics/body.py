@@ -1,8 +1,8 @@
 """Rigid bodies: their parameters, and the dynamics of one body in hybrid components.
 
-Hybrid components are inertial for what is linear (the velocity ṙ and acceleration r̈ of the body
-frame's origin, forces) and body-fixed for what is angular (ω, ω̇, torques about the origin). They
-are those of R³ × SO(3); other formulations are pulled back from them.
+Hybrid components are inertial for linear quantities (velocity ṙ and acceleration r̈ of the body
+frame's origin, forces) and body-fixed for angular ones (ω, ω̇, torques about the origin). They
+are the components of R³ × SO(3); other formulations are pulled back from these.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Body(eqx.Module):
 
     **Arguments:**
 
-    - `name`: by which joints and forces refer to it.
+    - `name`: name that joints and forces refer to.
     - `mass`: kg, positive.
     - `inertia`: (3, 3), about the centre of mass, in body axes, kg m²; symmetric, positive definite
       and within the triangle inequality. For a point mass take `solids.sphere(mass, radius)`: held
@@ -79,8 +79,8 @@ class Body(eqx.Module):
     @property
     def is_massless(self) -> bool:
         """Whether mass and inertia are known to be zero."""
-        given = (self.mass, self.inertia)
-        return not any(checks.traced(x) or np.any(np.asarray(x)) for x in given)
+        numbers = (self.mass, self.inertia)
+        return not any(checks.traced(x) or np.any(np.asarray(x)) for x in numbers)
 
 
 class MassProperties(eqx.Module):
@@ -113,7 +113,7 @@ def inverse_dynamics(
 
 
 class MotionMatrices(NamedTuple):
-    """Mass matrices of bodies, and how force and torque of their motion change: (6, 6, N)."""
+    """Mass matrices of N bodies, and derivatives of force and torque of their motion (6, 6, N)."""
 
     mass: Float[Array, "6 6 bodies"]
     stiffness: Float[Array, "6 6 bodies"]
@@ -127,10 +127,11 @@ def motion_matrices(
     acceleration: Float[Array, "bodies 3"],
     domega: Float[Array, "bodies 3"],
 ) -> MotionMatrices:
-    """Derivatives of `inverse_dynamics` by (r̈, ω̇), along hybrid velocities, and by them.
+    """Derivatives of `inverse_dynamics` by (r̈, ω̇), by the pose along hybrid velocities, and by
+    hybrid velocities.
 
-    r̈ and ω̇ are held constant in the second, the pose in the third. Of all bodies at once and with
-    them on the last axis, which is many times faster than a `vmap`.
+    r̈ and ω̇ are constant in the second, the pose in the third. Bodies are on the last axis, which is
+    many times faster than a `vmap`.
     """
     c, omega, acceleration, domega = (
         x.T for x in (bodies.center_of_mass, omega, acceleration, domega)
@@ -142,24 +143,26 @@ def motion_matrices(
 
     # The force is m r̈ + R (ω̇ × + ω × ω ×) m c, the torque J ω̇ + ω × J ω + m c × Rᵀ r̈ with J about
     # the origin.
-    def inertial(x):
+    def negated_in_world(x):
         return -small.matmul(rotation, x)
 
-    coupling = inertial(lever)
-    turned_force = inertial(
+    coupling = negated_in_world(lever)
+    force_by_pose = negated_in_world(
         small.hat(small.matvec(small.hat(domega) + small.matmul(spin, spin), moment))
     )
-    faster_force = inertial(small.hat(small.matvec(spin, moment)) + small.matmul(spin, lever))
-    turned_torque = small.matmul(
-        lever, small.hat(small.matvec(rotation.swapaxes(0, 1), acceleration))
+    force_by_velocity = negated_in_world(
+        small.hat(small.matvec(spin, moment)) + small.matmul(spin, lever)
     )
-    faster_torque = small.matmul(spin, inertia) - small.hat(small.matvec(inertia, omega))
-    none = jnp.zeros_like(inertia)
-    heavy = mass * jnp.eye(3, dtype=mass.dtype)[:, :, None]
+    torque_by_pose = small.matmul(
+        lever, small.hat(small.matvec(small.transpose(rotation), acceleration))
+    )
+    torque_by_velocity = small.matmul(spin, inertia) - small.hat(small.matvec(inertia, omega))
+    zero = jnp.zeros_like(inertia)
+    translation = mass * jnp.eye(3, dtype=mass.dtype)[:, :, None]
     return MotionMatrices(
-        small.block_2x2(heavy, coupling, coupling.swapaxes(0, 1), inertia),
-        small.block_2x2(none, turned_force, none, turned_torque),
-        small.block_2x2(none, faster_force, none, faster_torque),
+        small.block_2x2(translation, coupling, small.transpose(coupling), inertia),
+        small.block_2x2(zero, force_by_pose, zero, torque_by_pose),
+        small.block_2x2(zero, force_by_velocity, zero, torque_by_velocity),
     )
 
 
@@ -178,7 +181,7 @@ def forward_dynamics(
 def mass_matrix(body: MassProperties, rotation: Matrix) -> Float[Array, "6 6"]:
     """Mass matrix for hybrid velocities (ṙ, ω)."""
     identity = jnp.eye(3, dtype=rotation.dtype)
-    # That of the kinetic energy also where the matrix is no rotation, as in some coordinates.
+    # Matrix of the kinetic energy even if `rotation` is no rotation, as in some coordinates.
     arm = small.matmul(rotation, small.hat(body.center_of_mass))
     coupling = -body.mass * arm
     about_origin = body.inertia + body.mass * small.matmul(arm.T, arm)

@@ -134,8 +134,22 @@ class BlockTree(eqx.Module):
             transpose_solve=lambda _, b: factors(self.transpose()) @ b,
         )
 
+    def solve_roughly(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
+        """Solution without a second attempt, as `solve`."""
+        return self.solve(b)
+
+    def inverse(self) -> "Factors":
+        """The elimination, to be multiplied with vectors; not to be differentiated."""
+        return factors(self)
+
+    def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
+        """As `DenseMatrix.solve_constrained`."""
+        matrix = self.regularized()
+        first = matrix.solve(b)
+        return first + matrix.solve(b - self.matvec(first))
+
     def regularized(self) -> "BlockTree":
-        """The matrix with its diagonal lowered as that of `linear.regularized`."""
+        """The matrix with its diagonal lowered as by `DenseMatrix.regularized`."""
         corner = self.corner - self._regularization()
         return eqx.tree_at(lambda tree: tree.corner, self, corner)
 
@@ -153,9 +167,9 @@ class BlockTree(eqx.Module):
         """The smallest singular value of the rows of a node, scaled to columns and rows of one
         length: zero if and only if the rows depend on each other, from the roots outwards.
         """
-        columns, corner = _unit(jnp.moveaxis(self.rows, -1, 0), 1), self.corner.T
+        columns, corner = unit(jnp.moveaxis(self.rows, -1, 0), 1), self.corner.T
         fill = jnp.eye(corner.shape[1], dtype=corner.dtype)[None] * corner[:, None, :]
-        rows = _unit(jnp.concatenate([columns, fill], axis=2), 2)
+        rows = unit(jnp.concatenate([columns, fill], axis=2), 2)
         return jnp.min(jnp.linalg.svd(rows, compute_uv=False), initial=1.0)
 
     def split(self, x: Float[Array, " size"]) -> tuple[Float[Array, "k n"], Float[Array, "r n"]]:
@@ -183,7 +197,8 @@ class BlockTree(eqx.Module):
         return gather.add_up(self.forest.parent_of, values, values.shape[last], axis=last)
 
 
-def _unit(x: Array, axis: int) -> Array:
+def unit(x: Array, axis: int) -> Array:
+    """Vectors along an axis scaled to length one; zero vectors stay zero."""
     square = jnp.sum(x * x, axis=axis, keepdims=True)
     return x / jnp.sqrt(jnp.where(square > 0.0, square, 1.0))
 

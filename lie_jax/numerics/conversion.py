@@ -11,8 +11,10 @@ from lie_jax import jax_internals
 
 
 def real_shape(value: Any) -> tuple[int, ...] | None:
-    """Shape of an array, a number, or lists and tuples of them; None for what is not made of real
-    numbers in single or double precision alone, or has rows of different lengths or masked entries.
+    """Shape of an array, a number, or nested lists and tuples of them.
+
+    None for rows of different lengths, masked entries, and entries other than real numbers in
+    single or double precision.
     """
     if isinstance(value, list | tuple):
         shapes = {real_shape(part) for part in value} or {()}
@@ -32,29 +34,29 @@ def real_shape(value: Any) -> tuple[int, ...] | None:
 def as_float(value: Any) -> Any:
     """Array of real numbers, in their own floating dtype or else in JAX's default one.
 
-    Returns anything else as it is: a converter does not know whose field it fills, so that the
-    functions of `checks`, which do, refuse it.
+    Returns anything else unchanged: a converter has no name of the field for a message, and the
+    functions of `checks`, which have it, raise.
     """
     if real_shape(value) is None:
         return value
     if any(map(jax_internals.is_traced, jax.tree.leaves(value))):
         array = jnp.asarray(value)
         return array.astype(_floating(array.dtype))
-    # What `jit` only closes over is evaluated at once, and so stays visible to checks. Naming the
-    # dtype makes that of a Python number definite: the same value must not be compiled for twice.
+    # Numbers that `jit` closes over are evaluated at once and stay visible to checks. An explicit
+    # dtype makes a Python number's definite: equal values share one compiled program.
     with jax.ensure_compile_time_eval():
         if isinstance(value, jax.Array):
             return value.astype(_floating(value.dtype))
-        # NumPy makes an array of its own without compiling anything.
+        # NumPy copies without compiling anything.
         array = np.asarray(value)
         return jax.device_put(np.array(array, _floating(array.dtype)))
 
 
 def in_precision(value: Any, dtype: Any) -> Any:
-    """Array of real numbers: floats of JAX as they are, anything else in this dtype.
+    """Array of real numbers: floats of JAX unchanged, anything else in this dtype.
 
-    Numbers of Python and of NumPy are doubles without anyone's asking for it. None is the dtype of
-    `as_float`, which also says what happens to what is no number.
+    Numbers of Python and of NumPy are doubles by default, not by choice. Without a dtype, and for
+    anything but numbers, the result is that of `as_float`.
     """
     if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jnp.floating):
         return value
@@ -64,5 +66,5 @@ def in_precision(value: Any, dtype: Any) -> Any:
 
 
 def _floating(dtype: Any) -> Any:
-    # Without double precision JAX's own arrays of NumPy's numbers are single, too.
+    # Without double precision JAX converts NumPy's numbers to single precision, too.
     return jax.dtypes.canonicalize_dtype(dtype if jnp.issubdtype(dtype, jnp.floating) else float)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.numerics import block_matrix, small
-from lie_jax.numerics.block_matrix import LIGHTEST, BlockTree
+from lie_jax.numerics import small
+from lie_jax.numerics.block_matrix import LIGHTEST, unit
 
 # Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
 # from compiling the time loop around it into one function.
@@ -56,15 +57,13 @@ def _eliminate_by_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Floa
     return _by_halves(table, lambda rest: _eliminate(*jnp.split(rest, [rest.shape[0]], axis=1)))
 
 
-def solve_roughly(a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"]) -> Float[Array, " n"]:
+def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
     """Solution of a x = b up to eps^(4/5); not to be differentiated.
 
     Relative to the coefficients of each equation and the largest unknown: what a Newton iteration
     needs that is followed by another one, or whose correction is small. A singular matrix gives
     non-finite numbers.
     """
-    if isinstance(a, BlockTree):
-        return a.solve(b)
     if b.shape[0] > _ROUGH_LIMIT:
         return _by_lapack(a, b[:, None])[:, 0]
     # By blocks, and anew with pivots where that has not solved the equations. What is left of one
@@ -129,14 +128,12 @@ def _solve(a: Array, b: Array) -> Array:
     return method(a, b.reshape(b.shape[0], -1)).reshape(b.shape)
 
 
-def solve(a: Float[Array, "n n"] | BlockTree, b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
-    """Solution x (n,) or (n, m) of a x = b for a regular matrix (n, n); (n,) only with a tree.
+def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
+    """Solution x (n,) or (n, m) of a x = b for a regular matrix (n, n).
 
     Differentiable to any order in both modes: derivatives are solutions with the same matrix or its
     transpose, not derivatives of the elimination. A singular matrix gives non-finite numbers.
     """
-    if isinstance(a, BlockTree):
-        return a.solve(b)
     return jax.lax.custom_linear_solve(
         lambda x: a @ x,
         b,
@@ -145,53 +142,78 @@ def solve(a: Float[Array, "n n"] | BlockTree, b: Float[Array, "n *m"]) -> Float[
     )
 
 
-def inverse(a: Float[Array, "n n"] | BlockTree) -> Float[Array, "n n"] | block_matrix.Factors:
-    """Inverse of a regular matrix, to be multiplied with vectors; not to be differentiated."""
-    if isinstance(a, BlockTree):
-        return block_matrix.factors(a)
+def inverse(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
+    """Inverse of a regular matrix; not to be differentiated."""
     return _solve(a, jnp.eye(a.shape[0], dtype=a.dtype))
 
 
-def regularized(a: Float[Array, "n n"], rows: int) -> Float[Array, "n n"]:
-    """The matrix [[S, Bᵀ], [B, 0]] of a system with constraints, solvable if some are redundant.
+class DenseMatrix(eqx.Module):
+    """A square matrix of full size, [[S, Bᵀ], [B', C]] with `rows` constraints last if there are.
 
-    The last `rows` diagonal entries are lowered by ε = eps^(3/4) times the size of B S⁻¹ Bᵀ, which
-    they regularise: a relative change of ε times its condition number, and with dependent rows of
-    B a multiplier that stays near the smallest one, while S⁻¹ Bᵀ λ does not change.
+    It offers what a `BlockTree` offers.
     """
-    return a - jnp.diag(_regularization(a, rows))
+
+    entries: Float[Array, "n n"]
+    rows: int = eqx.field(static=True, default=0)
+
+    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Solution x of the regular matrix times x = b; differentiable to any order."""
+        return solve(self.entries, b)
+
+    def solve_roughly(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Solution up to eps^(4/5), see `solve_roughly`."""
+        return solve_roughly(self.entries, b)
+
+    def inverse(self) -> Float[Array, "n n"]:
+        """Inverse, to be multiplied with vectors; not to be differentiated."""
+        return inverse(self.entries)
+
+    def regularized(self) -> "DenseMatrix":
+        """The matrix with constraints, solvable if some of them are redundant.
+
+        The last `rows` diagonal entries are lowered by ε = eps^(3/4) times the size of B S⁻¹ Bᵀ,
+        which they regularise: a relative change of ε times its condition number, and with dependent
+        rows of B a multiplier that stays near the smallest one, while S⁻¹ Bᵀ λ does not change.
+        """
+        if not self.rows:
+            return self
+        return DenseMatrix(
+            self.entries - jnp.diag(_regularization(self.entries, self.rows)), self.rows
+        )
+
+    def solve_constrained(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Solution x of the matrix times x = b for constraints that may be redundant.
+
+        Solution with the `regularized` matrix, corrected once for the regularisation: its error is
+        ε² in place of ε.
+        """
+        return jax.lax.custom_linear_solve(
+            lambda x: self.entries @ x,
+            b,
+            solve=lambda _, b: _solve_constrained(self.entries, b, self.rows),
+            transpose_solve=lambda _, b: _solve_constrained(self.entries.T, b, self.rows),
+        )
+
+    def smallest_row(self) -> Float[Array, ""]:
+        """Smallest singular value of B with columns and rows scaled to length one.
+
+        It is zero if and only if the rows depend on each other, whatever units and sizes are.
+        """
+        b = self.entries[-self.rows :, : -self.rows]
+        scaled = unit(unit(b.T, 1).T, 1)
+        return jnp.linalg.svd(scaled, compute_uv=False)[-1]
 
 
 def _regularization(a: Array, rows: int) -> Array:
     n = a.shape[0] - rows
-    own = jnp.abs(jnp.diagonal(a))
-    inertia = jnp.maximum(own[:n], LIGHTEST * jnp.max(own[:n]))
-    size = jnp.sum(jnp.abs(a[n:, :n] * a[:n, n:].T) / inertia[None, :], axis=1) + own[n:]
+    diagonal = jnp.abs(jnp.diagonal(a))
+    inertia = jnp.maximum(diagonal[:n], LIGHTEST * jnp.max(diagonal[:n]))
+    size = jnp.sum(jnp.abs(a[n:, :n] * a[:n, n:].T) / inertia[None, :], axis=1) + diagonal[n:]
     return jnp.concatenate([jnp.zeros(n, a.dtype), jnp.finfo(a.dtype).eps ** 0.75 * size])
-
-
-def solve_constrained(
-    a: Float[Array, "n n"] | BlockTree, b: Float[Array, " n"], rows: int
-) -> Float[Array, " n"]:
-    """Solution of a x = b for the matrix of a system with constraints, redundant ones too.
-
-    That of the `regularized` matrix, corrected once for what the regularisation has changed: an
-    error of ε² in place of ε.
-    """
-    if isinstance(a, BlockTree):
-        tree = a.regularized()
-        first = tree.solve(b)
-        return first + tree.solve(b - a.matvec(first))
-    return jax.lax.custom_linear_solve(
-        lambda x: a @ x,
-        b,
-        solve=lambda _, b: _solve_constrained(a, b, rows),
-        transpose_solve=lambda _, b: _solve_constrained(a.T, b, rows),
-    )
 
 
 def _solve_constrained(a: Array, b: Array, rows: int) -> Array:
     n, change = a.shape[0] - rows, _regularization(a, rows)
     columns = jnp.eye(a.shape[0], dtype=a.dtype)[:, n:]
-    both = _solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))
-    return both[:, 0] - both[:, 1:] @ (change * both[:, 0])[n:]
+    solutions = _solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))
+    return solutions[:, 0] - solutions[:, 1:] @ (change * solutions[:, 0])[n:]

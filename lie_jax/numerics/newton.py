@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
-from lie_jax.numerics import dense, rules
+from lie_jax.numerics import rules
 from lie_jax.numerics.block_matrix import Factors
 
 MAX_ITERATIONS = 25
@@ -76,7 +76,7 @@ def root(
     def slope(y, args, changes):
         _, jacobian = linearize(y, args)
         _, change = eqx.filter_jvp(lambda args: residual(y, args), (args,), (changes,))
-        return -dense.solve(jacobian, change)
+        return -jacobian.solve(change)
 
     # Derivatives do not go through the iterations.
     solution = search(*rules.held((guess, kept, args)))
@@ -99,7 +99,7 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
     def iterate(carry):
         root, _ = carry
         value, jacobian = linearize(root.y, args)
-        correction = -dense.solve_roughly(jacobian, value)
+        correction = -jacobian.solve_roughly(value)
         y = root.y + correction
         finite = jnp.isfinite(jnp.sum(correction))
         done = converged(correction, value, y, args) & finite
@@ -182,7 +182,7 @@ def chord(equations: Equations, guess: Array, kept: None, args: Any) -> Root:
 
     def iterate(search):
         matrix = equations.matrix(search.root.y, args)
-        return equations._corrected(search, -dense.solve(matrix, search.value), args)
+        return equations._corrected(search, -matrix.solve(search.value), args)
 
     def proceed(search):
         return _unfinished(search, MAX_ITERATIONS)
@@ -214,7 +214,7 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
         search, matrix = state
         inverse = jax.lax.cond(
             matrix.renew | matrix.always,
-            lambda: dense.inverse(equations.matrix(search.root.y, args)),
+            lambda: equations.matrix(search.root.y, args).inverse(),
             lambda: matrix.inverse,
         )
         after = equations._corrected(search, -(inverse @ search.value), args)

@@ -1,4 +1,4 @@
-"""Checks before a simulation starts."""
+"""Checks of the arguments of a simulation, one function for each subject."""
 
 import math
 from typing import Any, NamedTuple
@@ -14,13 +14,13 @@ from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics import conversion, memory
 from lie_jax.numerics.checkpointing import ADJOINTS
-from lie_jax.simulation import fingerprints, march, redundancy
+from lie_jax.simulation import fingerprints, march
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.system import AbstractSystem, State
 
 
 class Options(NamedTuple):
-    """What a simulation is asked for beside system, integrator, state and step size."""
+    """Arguments of a simulation beside system, integrator, state and step size."""
 
     steps: int
     inputs: ArrayLike | None
@@ -32,8 +32,9 @@ class Options(NamedTuple):
 
 
 def as_jax(system: Any, start: Any, inputs: Any) -> tuple[Any, Any, Any]:
-    """System, state and inputs with JAX's arrays, in the state's precision, in the place of NumPy's
-    floats; of inputs in the place of lists and integers, too. `check` refuses what is neither.
+    """System, state and inputs with floats of NumPy as arrays of JAX in the state's precision.
+
+    Lists and integers in the inputs become arrays, too. Other values stay for `check` to refuse.
     """
 
     def converted(tree: Any, dtype: Any) -> Any:
@@ -55,12 +56,31 @@ def check(
     start: State | Restart,
     dt: Any,
     options: Options,
-) -> Array | np.ndarray:
-    """Raise `ValueError` for what `lie_jax.simulate` cannot do.
+) -> None:
+    """Raise `ValueError` for arguments that `lie_jax.simulate` cannot take."""
+    _check_types(system, integrator, start)
+    restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
+    checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
+    checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")
+    checks.finite("the initial state's q", state.q)
+    checks.finite("the initial state's v", state.v)
+    checks.positive("simulate(dt=)", dt, "s")
+    _check_schedule(options)
+    _check_inputs(system, options)
+    if options.adaptive is not None:
+        _check_adaptive(integrator, options)
+    _check_memory(system, state, options)
+    if restart is not None:
+        _check_restart(system, integrator, restart, dt, options)
+    numbers = {"system": system, "state": start}
+    numbers |= {"inputs": options.inputs, "adaptive": options.adaptive}
+    checks.one_precision(list(numbers.items()))
+    # The velocities of a restart violate the constraints by what the integrator leaves.
+    if restart is None and not checks.traced(system, start):
+        _check_consistency(system, state)
 
-    Returns whether constraints are redundant.
-    """
-    steps, inputs, save_every, checkpoint, _, adaptive, adjoint = options
+
+def _check_types(system: Any, integrator: Any, start: Any) -> None:
     if not isinstance(system, AbstractSystem):
         raise ValueError(
             f"simulate(system=) is a {type(system).__name__}; it must be a system. "
@@ -78,12 +98,10 @@ def check(
             f"simulate(state=) is a {type(start).__name__}; it must be a lie_jax.State(q, v), as "
             "lie_jax.assemble returns it, or the restart of a trajectory."
         )
-    restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
-    checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
-    checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")
-    for name, value in (("q", state.q), ("v", state.v)):
-        checks.finite(f"the initial state's {name}", value)
-    checks.positive("simulate(dt=)", dt, "s")
+
+
+def _check_schedule(options: Options) -> None:
+    steps, save_every, checkpoint = options.steps, options.save_every, options.checkpoint
     checks.positive_integer("simulate(steps=)", steps, "the number of steps")
     checks.positive_integer("simulate(save_every=)", save_every, "steps between saved instants")
     if save_every > steps:
@@ -93,56 +111,45 @@ def check(
         )
     if checkpoint is not None:
         checks.positive_integer("simulate(checkpoint=)", checkpoint, "steps in a block")
-    checks.one_of("simulate(adjoint=)", adjoint, ADJOINTS)
-    if adjoint == "recursive" and checkpoint == 1:
+    checks.one_of("simulate(adjoint=)", options.adjoint, ADJOINTS)
+    if options.adjoint == "recursive" and checkpoint == 1:
         raise ValueError(
             "simulate(checkpoint=) is 1; with adjoint='recursive' it must be at least 2, the "
             "number of blocks side by side: take more, or leave it out for the root of steps."
         )
+
+
+def _check_inputs(system: AbstractSystem, options: Options) -> None:
+    steps, inputs = options.steps, options.inputs
+    columns = 0
     if inputs is not None:
         checks.finite("simulate(inputs=)", inputs)
-    if inputs is not None and (np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps):
+        if np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps:
+            raise ValueError(
+                f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, "
+                "nu): one input vector for each step."
+            )
+        columns = np.shape(inputs)[1]
+    if columns < system.nu:
         raise ValueError(
-            f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, nu): "
-            "one input vector for each step."
-        )
-    given = 0 if inputs is None else np.shape(inputs)[1]
-    if given < system.nu:
-        raise ValueError(
-            f"simulate(inputs=) holds {given} inputs a step, but the forces read {system.nu}; it "
+            f"simulate(inputs=) holds {columns} inputs a step, but the forces read {system.nu}; it "
             f"must have shape ({steps}, {system.nu}): give a column for each input."
         )
-    if adaptive is not None:
-        _check_adaptive(integrator, options)
-    _check_memory(system, state, options)
-    t = jnp.zeros((), state.q.dtype)
-    if restart is not None:
-        _check_restart(system, integrator, restart, dt, options)
-        t = restart.steps.astype(t.dtype) * restart.dt
-    checks.one_precision(
-        [("system", system), ("state", start), ("inputs", inputs), ("adaptive", adaptive)]
-    )
-    if checks.traced(system, start):
-        return redundancy.redundant_under_tracing(system, t, state.q)
-    if restart is not None:
-        # Its velocities violate the constraints by what the integrator leaves.
-        return _violations(system, t, state)[-1]
-    return _check_consistency(system, t, state)
 
 
-# Trajectories below this need no look at what is free.
+# Trajectories of fewer bytes are not compared with the free memory.
 _SMALL = 2**28
 
 
 def _check_memory(system: AbstractSystem, state: State, options: Options) -> None:
-    # As integers of any size: those of NumPy overflow.
+    # Integers of Python: those of NumPy overflow.
     steps, save_every = int(options.steps), int(options.save_every)
     instants = steps // save_every + 1
     if options.adaptive and options.adaptive.times is not None:
         instants = len(options.adaptive.times) + 1
-    each = (system.nq + 2 * system.nv + system.nc) * state.q.dtype.itemsize
+    numbers = system.nq + 2 * system.nv + system.nc
     # The initial instant is joined to the others: there are two copies at a time.
-    needed = 2 * instants * each + 8 * steps
+    needed = 2 * instants * numbers * state.q.dtype.itemsize + 8 * steps
     if needed < _SMALL:
         return
     free = memory.of_device(jax.devices()[0])
@@ -155,7 +162,7 @@ def _check_memory(system: AbstractSystem, state: State, options: Options) -> Non
         )
         raise ValueError(
             f"simulate(steps=) is {steps}: its {instants} saved instants of "
-            f"{each // state.q.dtype.itemsize} numbers take {needed / 1e9:.3g} GB, and "
+            f"{numbers} numbers take {needed / 1e9:.3g} GB, and "
             f"{free / 1e9:.3g} GB of memory are free; {remedy}, or simulate in pieces, each from "
             "the restart of the one before."
         )
@@ -171,12 +178,12 @@ def _check_adaptive(integrator: AbstractIntegrator, options: Options) -> None:
             f"simulate(adaptive=): {type(integrator).__name__} has no estimate of its error here; "
             "use a tableau with embedded weights, for example lie_jax.RKMK('dopri5')."
         )
-    for name, given, instead in (
+    for name, is_set, instead in (
         ("inputs", options.inputs is not None, "let a force depend on time"),
         ("save_every", options.save_every != 1, "name the instants by Adaptive(times=...)"),
         ("progress", options.progress, "leave it out"),
     ):
-        if given:
+        if is_set:
             raise ValueError(
                 f"simulate({name}=) is for steps of one size; with adaptive= {instead}."
             )
@@ -212,13 +219,13 @@ def _check_restart(
                 "from the restart's `state`, at time 0."
             )
 
-    def kept(start: State | Restart) -> Any:
+    def carries(start: State | Restart) -> Any:
         run = march.Run(system, integrator, restart.dt, options.inputs, restart.steps)
         loop = march.begin(run, start)
         return loop.carry, loop.memory
 
-    wanted, found = (eqx.filter_eval_shape(kept, s) for s in (restart.state, restart))
-    if not eqx.tree_equal(wanted, found):
+    expected, stored = (eqx.filter_eval_shape(carries, s) for s in (restart.state, restart))
+    if not eqx.tree_equal(expected, stored):
         raise ValueError(
             f"simulate(integrator=) is {integrator!r}, and the run that is continued was made by "
             "another one, or of another system: take the same, or start anew from the restart's "
@@ -226,17 +233,19 @@ def _check_restart(
         )
 
 
-def _check_consistency(system: AbstractSystem, t: Array, state: State) -> Array:
+def _check_consistency(system: AbstractSystem, state: State) -> None:
     reason = system.space.invalid(np.asarray(state.q))
     if reason is not None:
         raise ValueError(f"the initial state's q is not a valid configuration: {reason}.")
     if not system.nc:
-        return jnp.zeros((), bool)
-    *violations, redundant = _violations(system, t, state)
+        return
+    violations = _violations(system, state)
     if checks.traced(violations):
-        return redundant
-    position, velocity, scale = (np.asarray(x) for x in violations)
-    slack = np.sqrt(np.finfo(position.dtype).eps) * float(scale)
+        return
+    position, velocity = (np.asarray(x) for x in violations)
+    # Lengths and speeds that the constraints are made of, to judge the rounding in them.
+    scale = 1.0 + sum(float(np.abs(np.asarray(x)).max(initial=0.0)) for x in (state.q, state.v))
+    slack = np.sqrt(np.finfo(position.dtype).eps) * scale
     for what, value, unit in (
         ("position", position, "m for points, about rad for directions"),
         ("velocity", velocity, "m/s for points, about rad/s for directions"),
@@ -250,13 +259,9 @@ def _check_consistency(system: AbstractSystem, t: Array, state: State) -> Array:
                 f"most in {owner}; at most {slack:.1g} is allowed: correct it, or use "
                 "lie_jax.project(system, state), a state nearby that satisfies them."
             )
-    return redundant
 
 
 @eqx.filter_jit
-def _violations(system: AbstractSystem, t: Array, state: State):
-    position = system.constraint(t, state.q)
-    velocity = system.constraint_rate(t, state.q, state.v)
-    # Lengths and speeds that the constraints are made of, to judge the rounding in them.
-    scale = 1.0 + jnp.max(jnp.abs(state.q)) + jnp.max(jnp.abs(state.v))
-    return position, velocity, scale, redundancy.redundant(system, t, state.q)
+def _violations(system: AbstractSystem, state: State) -> tuple[Array, Array]:
+    t = jnp.zeros((), state.q.dtype)
+    return system.constraint(t, state.q), system.constraint_rate(t, state.q, state.v)

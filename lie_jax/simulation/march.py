@@ -73,7 +73,7 @@ class Run(NamedTuple):
         return jax.lax.dynamic_index_in_dim(self.inputs, step - self.first_step, keepdims=False)
 
     def begin(self, start: State | Restart) -> Loop:
-        """Loop before the first step, with new carries for a state, with the stored of a restart."""
+        """Loop before the first step, with new carries or with those of a restart."""
         if isinstance(start, Restart):
             state, carry, memory = start.state, start.carry, start.memory
         else:

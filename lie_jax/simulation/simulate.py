@@ -1,4 +1,4 @@
-"""The one entry to simulation."""
+"""Simulation of a system by an integrator: the one public entry."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
 
-from lie_jax import checks, config
+from lie_jax import checks, config, index1
 from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
@@ -28,7 +28,7 @@ from lie_jax.system import AbstractSystem, State
 
 
 class SimulationError(RuntimeError):
-    """A simulation failed; `trajectory` holds everything that was computed before."""
+    """Failure of a simulation; `trajectory` holds everything that was computed before."""
 
     def __init__(self, message: str, trajectory: Trajectory):
         super().__init__(message)
@@ -97,10 +97,10 @@ def simulate(
     system = snapshots.frozen(system)
     system, state, table = preflight.as_jax(system, state, inputs)
     options = preflight.Options(steps, table, save_every, checkpoint, progress, adaptive, adjoint)
-    redundant = preflight.check(system, integrator, state, dt, options)
+    preflight.check(system, integrator, state, dt, options)
     config.warn_of_single_precision()
     jax_guard.warn_of_untested_jax()
-    # They are part of the program, where a NumPy integer would be a value.
+    # Integers of Python are part of the program; a NumPy integer would be a value in it.
     steps, save_every = int(steps), int(save_every)
     checkpoint = None if checkpoint is None else int(checkpoint)
     start = state.state if isinstance(state, Restart) else state
@@ -117,9 +117,16 @@ def simulate(
             system, integrator, start, dt, adaptive, steps, blocks
         )
     if system.nc:
+        restarted = isinstance(state, Restart)
+        t = state.steps.astype(dt.dtype) * dt if restarted else jnp.zeros_like(dt)
+        traced = checks.traced(system, state)
+        find = index1.redundant_under_tracing if traced else index1.redundant
+        redundant = find(system, t, start.q)
         trajectory = redundancy.with_smallest_multipliers(system, redundant, trajectory)
     if reached is not None:
-        trajectory = _without_rest(trajectory, reached)
+        trajectory = eqx.tree_at(
+            _instants, trajectory, padding.with_nan(_instants(trajectory), reached)
+        )
     if not throw:
         return trajectory
     if checks.traced(trajectory):
@@ -134,11 +141,9 @@ def simulate(
     return trajectory
 
 
-def _without_rest(trajectory: Trajectory, reached: Array) -> Trajectory:
-    def rows(x):
-        return x.t, x.q, x.v, x.acceleration, x.multipliers
-
-    return eqx.tree_at(rows, trajectory, padding.with_nan(rows(trajectory), reached))
+def _instants(trajectory: Trajectory) -> tuple[Array, ...]:
+    t, q, v = trajectory.t, trajectory.q, trajectory.v
+    return t, q, v, trajectory.acceleration, trajectory.multipliers
 
 
 def _raise_on_failure(
@@ -151,59 +156,55 @@ def _raise_on_failure(
     result, stats = trajectory.result, trajectory.stats
     if bool((result == Result.successful) | (result == Result.redundant)):
         return
-    completed, left = int(stats.completed_steps), float(stats.residual)
+    completed, residual = int(stats.completed_steps), float(stats.residual)
+    worst = int(stats.worst_equation)
     count = int(stats.newton_iterations[min(completed, steps - 1)])
-    where = f"in step {completed + 1} of {steps}, from t = {float(stats.end_time):.6g} s"
-    smaller = f"Take a smaller dt (it is {float(dt):.6g} s) or look at what drives the system there"
-    if bool(result == Result.newton_failed):
-        what = f"Newton's method left a residual of {left:.3g} after {count} iterations"
+    end = f"t = {float(stats.end_time):.6g} s"
+    where = f"in step {completed + 1} of {steps}, from {end}"
+    shorter = f"Take a smaller dt (it is {float(dt):.6g} s)"
+    advice = f"{shorter} or look at what drives the system there"
+    if bool(result == Result.newton_failed) and not count:
+        what = f"the projection left a violation of the constraints of {residual:.3g}"
+    elif bool(result == Result.newton_failed):
+        what = f"Newton's method left a residual of {residual:.3g} after {count} iterations"
         advice = _advice(system, integrator, trajectory, dt)
-        if not count:
-            what = f"the projection left a violation of the constraints of {left:.3g}"
-            advice = smaller
     elif bool(result == Result.singular):
         what = "the coordinates reached a singularity of the formulation"
         advice = "Take a formulation without one, such as lie_jax.R3SO3()"
     elif bool(result == Result.minimum_step):
-        what = f"the estimated error is {left:.3g} times the tolerance with the smallest step"
+        what = f"the estimated error is {residual:.3g} times the tolerance with the smallest step"
         advice = "Take larger tolerances or a smaller dt_min, or look at what drives the system"
     elif bool(result == Result.step_bound):
         what = f"the bound of steps={steps} was reached before the end,"
         advice = "Take more steps or larger tolerances"
-        where = f"at t = {float(stats.end_time):.6g} s"
+        where = f"at {end}"
     elif bool(result == Result.out_of_chart):
-        body = system.owner(int(stats.worst_equation))
-        what = f"{body} turned further than its chart describes"
-        advice = smaller
+        what = f"{system.owner(worst)} turned further than its chart describes"
     elif bool(result == Result.departed):
-        what = f"the motion left the range of the law of {system.law(int(stats.worst_equation))}"
-        advice = (
-            f"{smaller}: the ends of a spring passed through each other, or an angle changed by a "
-            "quarter turn more or less than its rate predicts"
+        what = f"the motion left the range of the law of {system.law(worst)}"
+        advice += (
+            ": the ends of a spring passed through each other, or an angle changed by a quarter "
+            "turn more or less than its rate predicts"
         )
     elif bool(result == Result.turned_over):
-        what = f"Newton's method met {system.joint(int(stats.worst_equation))} turned over"
-        advice = smaller
+        what = f"Newton's method met {system.joint(worst)} turned over"
     elif bool(result == Result.unstable):
         what = (
             f"the last {march.PATIENCE} steps were beyond the limit of stability (up to "
             f"{float(stats.stability):.3g} times)"
         )
-        advice = (
-            f"Take a smaller dt (it is {float(dt):.6g} s) or an implicit method, such as "
-            "lie_jax.GeneralizedAlpha()"
-        )
+        advice = f"{shorter} or an implicit method, such as lie_jax.GeneralizedAlpha()"
     elif bool(result == Result.acceleration_not_finite):
         numbers = jnp.concatenate([trajectory.acceleration, trajectory.multipliers], axis=1)
-        at = jnp.nanargmin(jnp.abs(trajectory.t - stats.end_time))
-        owner = system.owner(int(jnp.argmax(~jnp.isfinite(numbers[at]))))
+        instant = jnp.nanargmin(jnp.abs(trajectory.t - stats.end_time))
+        owner = system.owner(int(jnp.argmax(~jnp.isfinite(numbers[instant]))))
         what = (
             f"accelerations or multipliers of {owner} are infinite or NaN, though q and v are not,"
         )
         advice = "Look at the forces that act there at that time"
-        where = f"at t = {float(stats.end_time):.6g} s"
+        where = f"at {end}"
     else:
-        what, advice = "the state became infinite or NaN", smaller
+        what = "the state became infinite or NaN"
     raise SimulationError(
         f"{what} {where}. {advice}: the trajectory before the failure is in the error's "
         "`trajectory`, and throw=False returns it.",
@@ -211,7 +212,7 @@ def _raise_on_failure(
     )
 
 
-# Residuals of the first and of the last iterations that a message lists.
+# Number of residuals that a message lists, at the beginning and at the end.
 _SHOWN = 4
 
 

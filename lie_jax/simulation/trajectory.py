@@ -126,3 +126,19 @@ class Trajectory(eqx.Module):
     result: Result
     restart: Restart | None = None
     memory: Any = ()
+
+
+# Fields of a trajectory with a row for each saved instant, as files and stores name them.
+INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
+# Equinox does not export the class of an enumeration's items.
+EnumerationItem: Any = type(Result.successful)
+
+
+def flag_attributes(enumeration: Any) -> dict[str, Any]:
+    """Values, names and messages of an enumeration, by the CF conventions for flags."""
+    items = enumeration._name_to_item
+    return {
+        "flag_values": [int(item._value) for item in items.values()],
+        "flag_meanings": " ".join(items),
+        "messages": [str(enumeration._index_to_message[int(i._value)]) for i in items.values()],
+    }

@@ -5,7 +5,6 @@ through the retraction, so no exponential map is differentiated at zero.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -36,13 +35,3 @@ def time_derivative(
 ) -> Array:
     """Total derivative of function(t, q) on a motion with velocity v."""
     return jax.jvp(function, (t, q), (jnp.ones_like(t), space.lift(q, v)))[1]
-
-
-def pulled_back(system: Any, t: Time, q: Configuration, multipliers: Array) -> Velocity:
-    """Bᵀλ (nv,) of a system whose velocities are q̇, without its Jacobian B."""
-    rows = multipliers.shape[0] - system.velocity_rows
-    force = jax.vjp(lambda q: system.constraint(t, q), q)[1](multipliers[:rows])[0]
-    if not system.velocity_rows:
-        return force
-    rates = jax.vjp(lambda v: system.velocity_constraint(t, q, v), jnp.zeros_like(q))[1]
-    return force + rates(multipliers[rows:])[0]

@@ -17,14 +17,14 @@ from lie_jax.callables import snapshots
 from lie_jax.numerics import memory
 from lie_jax.simulation.trajectory import Result, Statistics, Trajectory
 
-# Variants in a batch on each device, unless told: on a CPU more of them are no faster, and more is
-# lost when a sweep is killed; other devices need more to be busy.
+# Default variants in a batch on each device. On a CPU more variants are no faster, and a killed
+# sweep loses more; other devices need more to be busy.
 _CPU_VARIANTS, _OTHER_VARIANTS = 1024, 65_536
-# Parameters and results of a batch, bytes, unless told: what is quick to save and to read again.
+# Default bytes of a batch's parameters and results: quick to save and to read again.
 _BATCH_BYTES = 2**28
 
 
-def judged(fn: Callable[[Any], Any], variant: PyTree) -> tuple[PyTree, Array]:
+def evaluate_one(fn: Callable[[Any], Any], variant: PyTree) -> tuple[PyTree, Array]:
     """Results of a variant, and whether it failed."""
     results = jax.tree.map(
         _without_restart, fn(variant), is_leaf=lambda x: isinstance(x, Trajectory)
@@ -52,17 +52,17 @@ def judged(fn: Callable[[Any], Any], variant: PyTree) -> tuple[PyTree, Array]:
 
 
 def _without_restart(x: Any) -> Any:
-    # As large as a saved instant, or larger, and of no use to a sweep.
+    # A restart is as large as a saved instant, or larger, and of no use to a sweep.
     return dataclasses.replace(x, restart=None) if isinstance(x, Trajectory) else x
 
 
-def kinds(rows: list[np.ndarray]) -> tuple:
+def layout(rows: list[np.ndarray]) -> tuple:
     """Shapes and dtypes of one variant's parameters."""
     return tuple((x.shape[1:], x.dtype) for x in rows)
 
 
 class Plan(NamedTuple):
-    """Variants in a batch, its compiled program, and how its inputs lie on the devices."""
+    """Variants in a batch, its compiled program, and the sharding and structure of its inputs."""
 
     batch: int
     program: Callable[[PyTree], tuple[PyTree, Array]]
@@ -78,9 +78,9 @@ def plan(
     batch: int | None,
     mesh: Mesh | None,
 ) -> Plan:
-    """Compile for a batch that fits; raise `ValueError` if a given one does not."""
+    """Compile for a batch that fits the memory; raise `ValueError` if `batch` does not."""
     mesh = _default_mesh(batch) if mesh is None else mesh
-    size, chosen, given = mesh.size, batch, batch is not None
+    size, chosen, is_fixed = mesh.size, batch, batch is not None
     sharding = NamedSharding(mesh, PartitionSpec(mesh.axis_names))
     if chosen is None:
         cpu = mesh.devices.flat[0].platform == "cpu"
@@ -93,11 +93,11 @@ def plan(
         )
     free = _free_memory(mesh)
     while True:
-        program, need = _compile(fn, structure, kinds(rows), chosen, sharding)
+        program, need = _compile(fn, structure, layout(rows), chosen, sharding)
         smallest = chosen == size
-        if need <= (free if given or smallest else free // 2):
+        if need <= (free if is_fixed or smallest else free // 2):
             return Plan(chosen, program, sharding, structure)
-        if given or smallest:
+        if is_fixed or smallest:
             less = max(size, int(chosen * free / need) // size * size)
             fix = "let fn return less" if smallest else f"take batch={less} or less"
             raise ValueError(
@@ -109,7 +109,7 @@ def plan(
 
 
 def even_batch(variants: int, limit: int, size: int) -> int:
-    """A multiple of `size`, at most `limit` if that is possible, that leaves little to pad."""
+    """Multiple of `size` with little padding, at most `limit` if that is possible."""
     limit = max(size, limit // size * size)
     batches = -(-variants // limit)
     return -(-variants // (batches * size)) * size
@@ -123,40 +123,40 @@ def _default_mesh(batch: int | None) -> Mesh:
     return Mesh(np.asarray(devices[:count]), ("variants",))
 
 
-def _for_each_function(work: Callable) -> Callable:
-    """Keep what was made of a function and shapes: tracing one takes longer than a small sweep."""
+def _cached(work: Callable) -> Callable:
+    """Cache results by function and arguments: tracing one takes longer than a small sweep."""
     cached = functools.lru_cache(maxsize=8)(work)
 
     @functools.wraps(work)
-    def kept(fn: Callable, *arguments: Any) -> Any:
+    def cached_work(fn: Callable, *arguments: Any) -> Any:
         try:
-            known = snapshots.frozen(snapshots.Function(fn))
+            key = snapshots.frozen(snapshots.Function(fn))
         except snapshots.Unreadable:
             return work(fn, *arguments)
-        return cached(known, *arguments)
+        return cached(key, *arguments)
 
-    return kept
-
-
-@_for_each_function
-def shapes(fn: Callable, structure: Any, kinds: tuple) -> PyTree:
-    """The results of one variant as `jax.ShapeDtypeStruct`s."""
-    one = structure.unflatten([jax.ShapeDtypeStruct(*kind) for kind in kinds])
-    return jax.eval_shape(functools.partial(judged, fn), one)[0]
+    return cached_work
 
 
-@_for_each_function
+@_cached
+def shapes(fn: Callable, structure: Any, layout: tuple) -> PyTree:
+    """Results of one variant as `jax.ShapeDtypeStruct`s."""
+    one = structure.unflatten([jax.ShapeDtypeStruct(*leaf) for leaf in layout])
+    return jax.eval_shape(functools.partial(evaluate_one, fn), one)[0]
+
+
+@_cached
 def _compile(
-    fn: Callable, structure: Any, kinds: tuple, batch: int, sharding: NamedSharding
+    fn: Callable, structure: Any, layout: tuple, batch: int, sharding: NamedSharding
 ) -> tuple[Callable, int]:
-    """The program of a batch, and the bytes on each device that it needs."""
+    """Program of a batch, and the bytes on each device that it needs."""
     inputs = structure.unflatten(
-        [jax.ShapeDtypeStruct((batch, *shape), dtype, sharding=sharding) for shape, dtype in kinds]
+        [jax.ShapeDtypeStruct((batch, *shape), dtype, sharding=sharding) for shape, dtype in layout]
     )
-    # Each device runs a program of its own. Left to the compiler, the loops of Newton's method
-    # would ask all devices after every iteration whether to go on.
+    # Each device runs its own program. Left to the compiler, the loops of Newton's method would
+    # synchronise all devices after every iteration.
     spread = jax.shard_map(
-        jax.vmap(functools.partial(judged, fn)),
+        jax.vmap(functools.partial(evaluate_one, fn)),
         mesh=sharding.mesh,
         in_specs=(sharding.spec,),
         out_specs=sharding.spec,
@@ -164,23 +164,23 @@ def _compile(
     )
     program = jax.jit(spread).lower(inputs).compile()
     analysis = program.memory_analysis()
-    if analysis is None:  # Not every backend can tell.
+    if analysis is None:  # Not every backend has an analysis.
         return program, 0
-    # The results of the batch before are still being saved.
-    moved = analysis.argument_size_in_bytes + analysis.output_size_in_bytes
-    return program, analysis.temp_size_in_bytes + 2 * moved
+    # Twice: the results of the batch before are still being saved.
+    transferred = analysis.argument_size_in_bytes + analysis.output_size_in_bytes
+    return program, analysis.temp_size_in_bytes + 2 * transferred
 
 
 def _free_memory(mesh: Mesh) -> int:
-    """Bytes that are free on each device; those on the host share its memory."""
+    """Free bytes on each device; devices on the host share its memory."""
     devices = list(mesh.devices.flat)
     shared = mesh.size if any(not device.memory_stats() for device in devices) else 1
     return min(map(memory.of_device, devices)) // shared
 
 
 @contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """Say what to do when a simulation of one variant raises and so ends the sweep."""
+def _explain_failure() -> Iterator[None]:
+    """Raise with the fix where a simulation of one variant raises and so ends the sweep."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -192,26 +192,26 @@ def _explained() -> Iterator[None]:
         ) from error
 
 
-def computed(
+def evaluate(
     plan: Plan, rows: list[np.ndarray], batches: np.ndarray, progress: bool
 ) -> Iterator[tuple[slice, PyTree, np.ndarray]]:
-    """Of each of these batches: its place among the variants, its results, and which failed."""
+    """Slice of the variants, results, and whether each failed, batch by batch."""
     variants, size = len(rows[0]), plan.batch
 
     def start(index: int):
-        # The last batch is filled up by the last variant, so that one program does for all.
+        # The last variant fills up the last batch, so that one program serves all batches.
         chosen = np.minimum(np.arange(index * size, (index + 1) * size), variants - 1)
         inputs = plan.structure.unflatten([x[chosen] for x in rows])
-        with _explained():
+        with _explain_failure():
             return index, plan.program(jax.device_put(inputs, plan.sharding))
 
     def finish(index: int, output: tuple[PyTree, Array]):
-        place = slice(index * size, min((index + 1) * size, variants))
-        count = place.stop - place.start
-        with _explained():
+        covered = slice(index * size, min((index + 1) * size, variants))
+        count = covered.stop - covered.start
+        with _explain_failure():
             results, failed = jax.tree.map(lambda x: np.asarray(x)[:count], output)
         bar.update(count)
-        return place, results, failed
+        return covered, results, failed
 
     counts = np.minimum((batches + 1) * size, variants) - batches * size
     shown = progress and jax.process_index() == 0

@@ -17,16 +17,17 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lie_jax.simulation.trajectory import Result, Trajectory
+from lie_jax.simulation.trajectory import (
+    INSTANTS,
+    EnumerationItem,
+    Trajectory,
+    flag_attributes,
+)
 from lie_jax.sweeps import unfinished
 
 _ATTRIBUTE = "lie_jax_sweep"
 _STATUS = {"pending": -1, "fine": 0, "failed": 1}
-# The leaves of a trajectory that have a row for each saved instant.
-INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
 _POLL_SECONDS = 0.05
-# Equinox does not export the class of an enumeration's items.
-Item: Any = type(Result.successful)
 
 
 class Variable(NamedTuple):
@@ -44,30 +45,30 @@ _STATUS_VARIABLE = Variable("status", (), np.dtype(np.int8), (), _MEANINGS)
 
 
 class Chunks:
-    """An array of a store, which is read and written batch by batch."""
+    """Array of a store, read and written batch by batch."""
 
     def __init__(self, store: Path, array: Any):
         self._array = array
         self._folder = store / array.path
 
     def is_whole(self, batch: int) -> bool:
-        """Whether the batch is there as it was written."""
+        """Whether the batch can be read as it was written."""
         if 0 in self._array.shape:
             return True
-        # What is absent is read as if it were there.
+        # Zarr reads an absent chunk as fill values.
         if not self._file(batch).exists():
             return False
         try:
             self._array[self._rows(batch)]
-        # Damage may raise anything, and whatever it is, the batch cannot be read.
+        # Damage raises exceptions of any class: all of them make the batch unreadable.
         except Exception:
             return False
         return True
 
     def write(self, batch: int, values: np.ndarray) -> None:
         """Replace the batch, at once."""
-        # Zarr first reads a chunk that it writes a part of, as the last batch may be, and fails on
-        # a damaged one. Only that goes: another process may be saving what is absent.
+        # Zarr reads a chunk before it writes a part of it, as in the last batch, and fails on a
+        # damaged one. Only a damaged chunk is removed: another process may be saving an absent one.
         if self._file(batch).exists() and not self.is_whole(batch):
             self._file(batch).unlink(missing_ok=True)
         self._array[self._rows(batch)] = values
@@ -93,18 +94,18 @@ def require() -> None:
 
 
 def variables(tree: Any, root: tuple[str, ...], alone: str) -> list[Variable]:
-    """One for each leaf of a pytree of arrays, or of their shapes; names are joined by dots.
+    """Variables for the leaves of a pytree of arrays or shapes; names are joined by dots.
 
     `root` starts every name; a tree that is a single leaf is named `alone`.
     """
     flatten = jax.tree_util.tree_flatten_with_path
     parts = flatten(tree, is_leaf=lambda x: isinstance(x, Trajectory))[0]
     runs = [(*root, *_words(path)) for path, part in parts if isinstance(part, Trajectory)]
-    found = []
-    for path, leaf in flatten(tree, is_leaf=lambda x: isinstance(x, Item))[0]:
+    result = []
+    for path, leaf in flatten(tree, is_leaf=lambda x: isinstance(x, EnumerationItem))[0]:
         words, attributes = (*root, *_words(path)) or (alone,), {}
-        if isinstance(leaf, Item):
-            attributes, leaf = codes(leaf._enumeration), leaf._value
+        if isinstance(leaf, EnumerationItem):
+            attributes, leaf = flag_attributes(leaf._enumeration), leaf._value
         name = ".".join(words)
         dimensions = [f"{name}_{axis}" for axis in range(len(leaf.shape))]
         if words[:-1] in runs and words[-1] in INSTANTS:
@@ -116,26 +117,16 @@ def variables(tree: Any, root: tuple[str, ...], alone: str) -> list[Variable]:
                 "must be without '/' and numbers of a dtype that NumPy has itself: rename it, or "
                 "convert it with .astype(jnp.float32)."
             )
-        found.append(Variable(name, tuple(leaf.shape), dtype, tuple(dimensions), attributes))
-    return found
+        result.append(Variable(name, tuple(leaf.shape), dtype, tuple(dimensions), attributes))
+    return result
 
 
 def _words(path: Any) -> tuple[str, ...]:
     return tuple(jax.tree_util.keystr((key,), simple=True) for key in path)
 
 
-def codes(enumeration: Any) -> dict[str, Any]:
-    """The codes of an enumeration as attributes, by the CF conventions for flags."""
-    items = enumeration._name_to_item
-    return {
-        "flag_values": [int(item._value) for item in items.values()],
-        "flag_meanings": " ".join(items),
-        "messages": [str(enumeration._index_to_message[int(i._value)]) for i in items.values()],
-    }
-
-
 def settings(parameters: list[Variable], rows: list[np.ndarray], results: list[Variable]) -> dict:
-    """What must be equal for a sweep to be resumed, apart from the size of a batch."""
+    """Settings that must be equal for a sweep to be resumed, apart from the size of a batch."""
     names = ["status", *(variable.name for variable in (*parameters, *results))]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -158,18 +149,18 @@ def settings(parameters: list[Variable], rows: list[np.ndarray], results: list[V
 
 
 def saved_batch(path: Path, wanted: dict) -> int | None:
-    """Variants in a batch of the sweep that is saved there; None if there is nothing.
+    """Variants in a batch of the sweep saved at a path; None if the path does not exist.
 
-    Raises `ValueError` if there is something else, or a sweep with other settings.
+    Raises `ValueError` for anything but a sweep with the wanted settings.
     """
     import zarr
 
     if not path.exists():
         return None
     try:
-        found: Any = dict(zarr.open_group(path, mode="r").attrs)[_ATTRIBUTE]
-        found = {name: found[name] for name in (*wanted, "batch")}
-    # A damaged one may raise anything.
+        saved: Any = dict(zarr.open_group(path, mode="r").attrs)[_ATTRIBUTE]
+        saved = {name: saved[name] for name in (*wanted, "batch")}
+    # A damaged store raises exceptions of any class.
     except Exception:
         raise ValueError(
             f"sweep(save_to=) is {str(path)!r}, which exists and is not a saved sweep, or whose "
@@ -177,8 +168,8 @@ def saved_batch(path: Path, wanted: dict) -> int | None:
             "another name."
         ) from None
     for setting, value in wanted.items():
-        if found[setting] != value:
-            there, here = found[setting], value
+        if saved[setting] != value:
+            there, here = saved[setting], value
             if isinstance(value, dict):
                 names = sorted(set(there) | set(here))
                 differ = [name for name in names if there.get(name) != here.get(name)]
@@ -188,12 +179,12 @@ def saved_batch(path: Path, wanted: dict) -> int | None:
                 f"{there} there, {here} now; a sweep is resumed with the same ones only: take "
                 "another name, or delete the folder."
             )
-    return found["batch"]
+    return saved["batch"]
 
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Name the folder that cannot be written."""
+    """Name in an `OSError` the folder that cannot be written."""
     try:
         yield
     except OSError as error:
@@ -208,7 +199,7 @@ def _writing(path: Path) -> Iterator[None]:
 def create(path: Path, wanted: dict, batch: int, variables: list[Variable]) -> None:
     """Make a store without any batch, whole or not at all, unless another process was faster.
 
-    `variables`: those of parameters and results. Raises `OSError` where nothing can be written.
+    `variables` of parameters and results. Raises `OSError` where nothing can be written.
     """
     import zarr
 
@@ -243,8 +234,7 @@ def _add(group: Any, variable: Variable, variants: int, batch: int) -> None:
         chunks=chunks,
         dtype=variable.dtype,
         fill_value=variable.dtype.type(np.nan if variable.dtype.kind in "fc" else missing),
-        # Numbers of a simulation hardly compress, and compressing them takes as long as computing
-        # them.
+        # Numbers of a simulation hardly compress; compressing takes as long as computing them.
         compressors=Crc32cCodec(),
         dimension_names=("variant", *variable.dimensions),
         attributes=variable.attributes,
@@ -263,25 +253,25 @@ def wait_until_exists(path: Path) -> None:
 
 
 def done(path: Path, batches: int) -> np.ndarray:
-    """Which batches (batches,) are completely saved."""
+    """Whether each batch (batches,) is completely saved."""
     return np.asarray([(path / "status" / "c" / str(i)).exists() for i in range(batches)])
 
 
 def arrays(path: Path, variables: list[Variable], variants: int, batch: int) -> list[Chunks]:
-    """The arrays of parameters and results, `status` last.
+    """Arrays of parameters and results, `status` last.
 
-    Raises `ValueError` if they are not those that `create` makes.
+    Raises `ValueError` for arrays that `create` does not make.
     """
     import zarr
 
-    group, found = zarr.open_group(path, mode="r+"), []
-    # Without it chunks of zeros would be absent, as lost ones are.
+    group, result = zarr.open_group(path, mode="r+"), []
+    # Otherwise chunks of zeros would be absent, like lost ones.
     with zarr.config.set({"array.write_empty_chunks": True}):
         for variable in (*variables, _STATUS_VARIABLE):
             try:
                 array: Any = group[variable.name]
                 wrong = _difference(variable, _layout(variable, variants, batch), array)
-            # Damage may raise anything.
+            # Damage raises exceptions of any class.
             except Exception as error:
                 array, wrong = None, repr(error)
             if wrong:
@@ -290,12 +280,12 @@ def arrays(path: Path, variables: list[Variable], variants: int, batch: int) -> 
                     f"version of lie_jax, in what it says of {variable.name!r} ({wrong}); it must "
                     "be as this version saves it: take a copy of zarr.json, or another name."
                 )
-            found.append(Chunks(path, array))
-    return found
+            result.append(Chunks(path, array))
+    return result
 
 
 def _difference(variable: Variable, layout: tuple[tuple, tuple], array: Any) -> str | None:
-    """What of an array is not as `create` makes it."""
+    """First difference between an array and the one that `create` makes."""
     for what, there, expected in (
         ("shape", array.shape, layout[0]),
         ("chunks", array.chunks, layout[1]),
@@ -309,20 +299,20 @@ def _difference(variable: Variable, layout: tuple[tuple, tuple], array: Any) -> 
 
 
 def damaged(targets: list[Chunks], batches: np.ndarray) -> np.ndarray:
-    """Those of these batches that are not as they were written; all of each is read."""
+    """Batches that cannot be read as they were written; reads every byte of them."""
     wrong = [not all(target.is_whole(batch) for target in targets) for batch in batches.tolist()]
     return batches[np.asarray(wrong, bool)]
 
 
 def write(path: Path, targets: list[Chunks], batch: int, values: list[np.ndarray]) -> None:
-    """Save a batch: every array, and at last the status, which marks it as complete."""
+    """Save a batch: every array, and last the status, which marks it as complete."""
     with _writing(path):
         for target, array in zip(targets, values, strict=True):
             target.write(batch, array)
 
 
 def status(failed: np.ndarray) -> np.ndarray:
-    """The array `status` of a batch."""
+    """Array `status` of a batch."""
     return np.where(failed, _STATUS["failed"], _STATUS["fine"]).astype(np.int8)
 
 
@@ -334,7 +324,7 @@ def wait_until_done(path: Path, batches: int, targets: list[Chunks], again: np.n
 
 @contextlib.contextmanager
 def in_use(path: Path) -> Iterator[None]:
-    """Use a store; the last process that does so removes what killed ones have half written."""
+    """Use a store; the last process to do so removes half-written files of killed ones."""
     with contextlib.closing(unfinished.Lock(path / "zarr.json")) as lock:
         try:
             yield
@@ -345,7 +335,7 @@ def in_use(path: Path) -> Iterator[None]:
 
 
 def dataset(path: Path) -> Any:
-    """The store as an `xarray.Dataset`, which reads values when they are asked for."""
+    """Store as an `xarray.Dataset`, which reads values when they are used."""
     import xarray
 
     return xarray.open_zarr(path)

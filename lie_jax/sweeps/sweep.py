@@ -13,8 +13,7 @@ from jaxtyping import Bool, PyTree
 
 from lie_jax import checks
 from lie_jax.numerics import memory
-from lie_jax.sweeps import batches as sweep_batches
-from lie_jax.sweeps import storage
+from lie_jax.sweeps import batches, storage
 
 if TYPE_CHECKING:
     import xarray
@@ -24,7 +23,7 @@ class Sweep(NamedTuple):
     """Results of a sweep in memory.
 
     `results` is the pytree that `fn` returns, its leaves NumPy arrays with a leading axis of
-    variants; `failed` (variants,) tells which ones failed.
+    variants; `failed` (variants,): whether each failed.
     """
 
     results: PyTree
@@ -107,14 +106,14 @@ def sweep(
     """
     checks.function("sweep(fn=)", fn)
     rows, structure, variants = _rows(parameters)
-    kinds = sweep_batches.kinds(rows)
-    one = structure.unflatten([jax.ShapeDtypeStruct(*kind) for kind in kinds])
-    results = sweep_batches.shapes(fn, structure, kinds)
+    layout = batches.layout(rows)
+    one = structure.unflatten([jax.ShapeDtypeStruct(*leaf) for leaf in layout])
+    results = batches.shapes(fn, structure, layout)
     bytes_each = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((one, results)))
     _check_options(batch, mesh, save_to)
     if save_to is None:
         _check_host_memory(variants * bytes_each)
-        plan = sweep_batches.plan(fn, rows, structure, bytes_each, batch, mesh)
+        plan = batches.plan(fn, rows, structure, bytes_each, batch, mesh)
         return _in_memory(plan, rows, results, progress)
 
     storage.require()
@@ -129,45 +128,45 @@ def sweep(
     saved = storage.saved_batch(path, wanted)
     plan = None
     if saved is None:
-        plan = sweep_batches.plan(fn, rows, structure, bytes_each, batch, mesh)
+        plan = batches.plan(fn, rows, structure, bytes_each, batch, mesh)
         storage.create(path, settings, plan.batch, [*inputs, *outputs])
-        # Another process may have made it, with batches of another size.
+        # Another process may have made the store, with batches of another size.
         saved = storage.saved_batch(path, wanted)
         assert saved is not None
-    batches = -(-variants // saved)
+    count = -(-variants // saved)
     targets = storage.arrays(path, [*inputs, *outputs], variants, saved)
     with storage.in_use(path):
-        done = storage.done(path, batches)
+        done = storage.done(path, count)
         again = storage.damaged(targets, np.flatnonzero(done))
         todo = np.union1d(np.flatnonzero(~done), again)
         mine = todo[todo % jax.process_count() == jax.process_index()]
         if len(mine):
             if plan is None or plan.batch != saved:
-                plan = sweep_batches.plan(fn, rows, structure, bytes_each, saved, mesh)
-            for place, values, failed in sweep_batches.computed(plan, rows, mine, progress):
-                parts = [x[place] for x in rows] + jax.tree.leaves(values)
+                plan = batches.plan(fn, rows, structure, bytes_each, saved, mesh)
+            for variants_done, values, failed in batches.evaluate(plan, rows, mine, progress):
+                parts = [x[variants_done] for x in rows] + jax.tree.leaves(values)
                 parts.append(storage.status(failed))
-                storage.write(path, targets, place.start // saved, parts)
-        storage.wait_until_done(path, batches, targets, np.setdiff1d(again, mine))
+                storage.write(path, targets, variants_done.start // saved, parts)
+        storage.wait_until_done(path, count, targets, np.setdiff1d(again, mine))
     return storage.dataset(path)
 
 
 def _in_memory(
-    plan: sweep_batches.Plan, rows: list[np.ndarray], results: PyTree, progress: bool
+    plan: batches.Plan, rows: list[np.ndarray], results: PyTree, progress: bool
 ) -> Sweep:
     variants = len(rows[0])
     failed = np.zeros(variants, bool)
-    held = jax.tree.map(lambda x: np.empty((variants, *x.shape), x.dtype), results)
-    batches = np.arange(-(-variants // plan.batch))
-    for place, values, bad in sweep_batches.computed(plan, rows, batches, progress):
-        failed[place] = bad
-        for whole, part in zip(jax.tree.leaves(held), jax.tree.leaves(values), strict=True):
-            whole[place] = part
-    return Sweep(held, failed)
+    table = jax.tree.map(lambda x: np.empty((variants, *x.shape), x.dtype), results)
+    numbers = np.arange(-(-variants // plan.batch))
+    for variants_done, values, failed_there in batches.evaluate(plan, rows, numbers, progress):
+        failed[variants_done] = failed_there
+        for whole, part in zip(jax.tree.leaves(table), jax.tree.leaves(values), strict=True):
+            whole[variants_done] = part
+    return Sweep(table, failed)
 
 
 def _rows(parameters: PyTree) -> tuple[list[np.ndarray], Any, int]:
-    """The parameters' leaves as NumPy arrays, how they form a pytree, and their common length."""
+    """Leaves of the parameters as NumPy arrays, their pytree structure, and their common length."""
     if checks.traced(parameters):
         raise ValueError(
             "sweep(parameters=) is being traced by JAX; a sweep is not a JAX function and must be "

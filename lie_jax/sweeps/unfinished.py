@@ -1,8 +1,8 @@
-"""Files and folders that get their names when they are whole, and locks that tell who writes.
+"""Files and folders that get their names when they are whole, and locks of the writing processes.
 
-What is being written lies in a folder of its own beside its later place, with a file that its
-process locks. The lock ends with the process: what a killed process has left is not locked, and
-the next one removes it.
+A file is written in a temporary folder beside its path, with a lock file of the writing process.
+The lock ends with the process. The next process removes temporary folders without a lock: their
+writers were killed.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks: what is left there stays.
+except ImportError:  # Windows has no such locks: temporary folders of killed processes stay.
     fcntl = None
 
 _PREFIX = ".lie_jax-unfinished-"
@@ -22,9 +22,9 @@ _LOCK = "lock"
 
 
 class Lock:
-    """A shared lock of a file, until it is closed or the process ends.
+    """Shared lock of a file, until it is closed or the process ends.
 
-    Where the file system has no locks nobody is ever `alone`.
+    On a file system without locks no process is ever `alone`.
     """
 
     def __init__(self, file: Path, create: bool = False):
@@ -34,7 +34,7 @@ class Lock:
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def alone(self) -> bool:
-        """Whether no other process has the lock; if so none gets it before it is closed."""
+        """Whether no other process has the lock; none gets it then before it is closed."""
         if fcntl is None:
             return False
         try:
@@ -44,25 +44,25 @@ class Lock:
         return True
 
     def close(self) -> None:
-        """Give the lock up."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 @contextlib.contextmanager
-def beside(place: Path) -> Iterator[Path]:
-    """A path on the disk of `place`, to be renamed to it when what is there is whole.
+def beside(path: Path) -> Iterator[Path]:
+    """Temporary path on the disk of `path`, to be renamed to it when all is written.
 
-    What is there at the end is removed, and so is what killed processes have left beside `place`.
-    Raises `OSError` where nothing can be written.
+    Removes its folder at the end, and folders that killed processes have left beside `path`. Raises
+    `OSError` where nothing can be written.
     """
-    for left in place.parent.glob(f"{_PREFIX}*"):
+    for left in path.parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError), contextlib.closing(Lock(left / _LOCK, True)) as lock:
             if lock.alone():
                 shutil.rmtree(left, ignore_errors=True)
-    folder, lock = _new_folder(place.parent)
+    folder, lock = _new_folder(path.parent)
     with contextlib.closing(lock):
         try:
-            yield folder / place.name
+            yield folder / path.name
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -70,7 +70,7 @@ def beside(place: Path) -> Iterator[Path]:
 def _new_folder(parent: Path) -> tuple[Path, Lock]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
-        # Until it is locked, another process may take it for a killed one's and remove it.
+        # Before it is locked, another process may remove it as the folder of a killed process.
         with contextlib.suppress(FileNotFoundError):
             lock = Lock(folder / _LOCK, True)
             if folder.exists():

@@ -12,6 +12,7 @@ from scipy.optimize import lsq_linear
 import lie_jax
 from lie_jax import control, quaternion
 from tests.cart import DT, MIDPOINT, START, STEPS, ZERO, Cart, regulate, settle
+from tests.suites import cases
 
 # The midpoint method is exact for a force that is held: the discrete double integrator.
 A = np.array([[1.0, DT], [0.0, 1.0]])
@@ -87,7 +88,24 @@ def test_a_search_that_has_not_converged_says_so():
         control.shoot(*(Cart(), MIDPOINT, START, ZERO), **common, max_iterations=1)
 
 
-def test_least_effort_to_rest_at_the_origin():
+def test_splines_are_a_partition_of_one():
+    line = control.spline_basis(STEPS, 2, degree=1)
+    assert_allclose(np.sum(BASIS, axis=1), 1.0, rtol=1e-14)
+    assert np.all(BASIS >= 0.0)
+    assert_allclose(line @ np.array([0.0, 1.0]), (np.arange(STEPS) + 0.5) / STEPS, rtol=1e-13)
+
+
+BASIS = control.spline_basis(STEPS, 8)
+LEAST_EFFORT = {
+    "ilqr": (control.ilqr, ZERO, {"end_tolerance": 1e-10}),
+    "shoot": (control.shoot, ZERO, {}),
+    "nodes": (control.shoot, ZERO, {"nodes": 4}),
+    "splines": (control.shoot, jnp.zeros((8, 1)), {"basis": BASIS, "limits": (-9.0, 9.0)}),
+}
+
+
+@pytest.mark.parametrize("name", cases(LEAST_EFFORT, ["ilqr", "nodes"]))
+def test_least_effort_to_rest_at_the_origin(name):
     """Minimum norm under linear conditions, by its closed form; nodes and splines alike."""
     first = np.array([1.0, 0.7])
     reach, x = np.zeros((2, STEPS)), first
@@ -97,26 +115,18 @@ def test_least_effort_to_rest_at_the_origin():
     multipliers = -DT * np.linalg.solve(reach @ reach.T, reach @ expected)
     common = {"dt": DT, "running": effort, "end": at_rest}
     start = (Cart(), MIDPOINT, lie_jax.State(first[:1], first[1:]))
-    basis = control.spline_basis(STEPS, 8)
-    line = control.spline_basis(STEPS, 2, degree=1)
-    assert_allclose(np.sum(basis, axis=1), 1.0, rtol=1e-14)
-    assert np.all(basis >= 0.0)
-    assert_allclose(line @ np.array([0.0, 1.0]), (np.arange(STEPS) + 0.5) / STEPS, rtol=1e-13)
     # The optimum is a straight line in time: splines of any degree hold it.
-    for best in (
-        control.ilqr(*start, ZERO, **common, end_tolerance=1e-10),
-        control.shoot(*start, ZERO, **common),
-        control.shoot(*start, ZERO, **common, nodes=4),
-        control.shoot(*start, jnp.zeros((8, 1)), **common, basis=basis, limits=(-9.0, 9.0)),
-    ):
-        assert bool(best.converged)
-        # A relative gradient of 1e-6, and inputs of size one.
-        assert_allclose(best.inputs[:, 0], expected, atol=1e-5)
-        assert_allclose(best.multipliers, multipliers, rtol=1e-5)
-        assert float(best.violation) < 1e-6
-        last = best.trajectory
-        assert_allclose([last.q[-1, 0], last.v[-1, 0]], 0.0, atol=1e-6)
-    assert best.unknowns.shape == (8, 1)
+    solve, inputs, options = LEAST_EFFORT[name]
+    best = solve(*start, inputs, **common, **options)
+    assert bool(best.converged)
+    # A relative gradient of 1e-6, and inputs of size one.
+    assert_allclose(best.inputs[:, 0], expected, atol=1e-5)
+    assert_allclose(best.multipliers, multipliers, rtol=1e-5)
+    assert float(best.violation) < 1e-6
+    last = best.trajectory
+    assert_allclose([last.q[-1, 0], last.v[-1, 0]], 0.0, atol=1e-6)
+    if "basis" in options:
+        assert best.unknowns.shape == (8, 1)
 
 
 def _cost_of(system, inputs):

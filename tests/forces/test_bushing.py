@@ -60,7 +60,7 @@ def test_springs_are_gradients_and_dampers_take_energy():
     outer = _bushing("ground", "a", rng)
     system, state = _two_bodies([inner], rng, lie_jax.SE3())
     held, _ = _two_bodies([inner, outer], rng, lie_jax.SE3())
-    q = jax.vmap(system.space.retract, (None, 0))(
+    q = jax.jit(jax.vmap(system.space.retract, (None, 0)))(
         state.q, jnp.asarray(0.5 * rng.normal(size=(4, 12))).at[0].set(0.0)
     )
 

@@ -66,7 +66,9 @@ def test_a_hinge_is_turned_towards_its_reference():
     assert not np.any(forces)
 
 
-@pytest.mark.parametrize("formulation", [lie_jax.R3SO3(), lie_jax.SE3()])
+@pytest.mark.parametrize(
+    "formulation", [lie_jax.R3SO3(), pytest.param(lie_jax.SE3(), marks=pytest.mark.full)]
+)
 def test_power_and_momentum(formulation):
     """Of two free bodies: energy changes by torque times rate, momenta do not change."""
     rng = np.random.default_rng(7)

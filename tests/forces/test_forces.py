@@ -14,6 +14,7 @@ from lie_jax.numerics import rules
 from lie_jax.spaces import derivatives
 from tests import mechanisms
 from tests.golden import assert_close
+from tests.suites import cases
 
 FORMULATIONS = {"R3SO3": lie_jax.R3SO3(), "SE3": lie_jax.SE3(coordinates="rotation_vector")}
 # Rounding in forces of some hundred newtons.
@@ -63,7 +64,7 @@ def _two_free_bodies(formulation, forces, gravity=(0.3, -0.2, -9.81)):
             mechanisms.inertia(rng),
             center_of_mass=rng.normal(size=3) * 0.3,
             position=rng.normal(size=3),
-            orientation=lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3))),
+            orientation=mechanisms.quaternion(rng.normal(size=3)),
             velocity=rng.normal(size=3),
             omega_body=rng.normal(size=3),
         )
@@ -72,7 +73,7 @@ def _two_free_bodies(formulation, forces, gravity=(0.3, -0.2, -9.81)):
     return lie_jax.assemble(lie_jax.Mechanism(bodies, (), forces, gravity), formulation)
 
 
-@pytest.mark.parametrize("name", FORMULATIONS)
+@pytest.mark.parametrize("name", cases(FORMULATIONS, ["SE3"]))
 def test_conservative_forces_are_gradients(name):
     system, state = _two_free_bodies(FORMULATIONS[name], CONSERVATIVE)
 
@@ -87,7 +88,7 @@ def test_conservative_forces_are_gradients(name):
     assert_close(force, -gradient, atol=FORCE_ROUNDING)
 
 
-@pytest.mark.parametrize("name", FORMULATIONS)
+@pytest.mark.parametrize("name", cases(FORMULATIONS, ["R3SO3"]))
 def test_power_and_momentum(name):
     """Energy and momenta change by what the elements put in, and by nothing else."""
     system, state = _two_free_bodies(FORMULATIONS[name], WORKING, gravity=np.zeros(3))
@@ -152,7 +153,7 @@ def test_power_and_momentum(name):
 def test_torsional_springs_turn_hinged_bodies_back():
     """Torques against the closed form, and their power against the change of energy."""
     rng = np.random.default_rng(11)
-    axis, orientation = rng.normal(size=3), lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3)))
+    axis, orientation = rng.normal(size=3), mechanisms.quaternion(rng.normal(size=3))
     k, d, rest = 3.0, 0.4, 0.5
     spring = lie_jax.TorsionalSpringDamper("a", "b", axis, k, d, rest, orientation)
     start, swing, parent_omega = (jnp.asarray(rng.normal(size=n)) for n in (3, 3, 3))

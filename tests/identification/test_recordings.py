@@ -109,7 +109,7 @@ def test_differences_on_a_group_undo_the_exponential_near_a_half_turn_too(kind):
     if kind == "pose":
         x = jnp.concatenate([jnp.ones_like(x), x], axis=1)
     observed = jax.vmap(group.exp)(0.7 * jnp.roll(x, 1, axis=1))
-    how = recordings.KINDS[kind]
+    how = recordings.COMPARISONS[kind]
 
     def residual(x, observed):
         return how.difference(group.compose(observed, group.exp(x)), observed)

@@ -13,6 +13,7 @@ from scipy.io import netcdf_file
 
 import lie_jax
 from lie_jax import io
+from lie_jax.io import files
 from lie_jax.sweeps import unfinished
 from models import bricard, double_pendulum, heavy_top, rotor, slider_crank
 
@@ -173,6 +174,30 @@ def test_files_of_the_first_format_are_read(run, tmp_path):
     _without_checksum(path, 2)
     with pytest.raises(ValueError, match=r"run\.nc.*its checksum is missing"):
         io.load(path)
+
+
+_FORMER_MODULES = {
+    "lie_jax.simulation.trajectory": "lie_jax.trajectory",
+    "lie_jax.mechanics.joints.pairs": "lie_jax.mechanics.joints",
+    "lie_jax.mechanics.forces.base": "lie_jax.mechanics.forces",
+}
+
+
+def test_files_that_name_classes_by_their_former_modules_are_read(run, tmp_path, monkeypatch):
+    mechanism = MODELS["mechanism"]()
+    with monkeypatch.context() as patch:
+        reference = files._reference
+
+        def former(of, words):
+            module, _, name = reference(of, words).partition(":")
+            return f"{_FORMER_MODULES.get(module, module)}:{name}"
+
+        patch.setattr(files, "_reference", former)
+        io.save(tmp_path / "run.nc", (run[1], mechanism))
+    text = (tmp_path / "run.nc").read_bytes()
+    for name in ("lie_jax.trajectory:Trajectory", "lie_jax.mechanics.joints:SphericalJoint"):
+        assert name.encode() in text
+    _same(io.load(tmp_path / "run.nc"), (run[1], mechanism))
 
 
 def test_damage_is_noticed_and_the_file_named(run, tmp_path, damages=100):

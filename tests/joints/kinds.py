@@ -5,6 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 
 import lie_jax
+from tests import mechanisms
 
 KINDS = {
     lie_jax.SphericalJoint: 3,
@@ -36,7 +37,7 @@ def joint_of(kind, parent, child, rng):
     numbers = {
         "parent_point": rng.normal(size=3),
         "child_point": rng.normal(size=3),
-        "orientation": lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3))),
+        "orientation": mechanisms.quaternion(rng.normal(size=3)),
         "axis": rng.normal(size=3),
         "child_axis": rng.normal(size=3),
         "normal": rng.normal(size=3),

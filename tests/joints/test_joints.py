@@ -12,6 +12,7 @@ from lie_jax.spaces import derivatives
 from lie_jax.system import accelerations_and_multipliers
 from tests import mechanisms
 from tests.joints.kinds import KINDS, driven, joint_of, moved
+from tests.suites import cases
 
 FORMULATIONS = {"R3SO3": lie_jax.R3SO3(), "SE3": lie_jax.SE3()}
 # Rounding of products of a few numbers of the order one.
@@ -20,7 +21,7 @@ ROUNDING = 1e-13
 ACCELERATION_ROUNDING = 1e-12
 
 
-@pytest.mark.parametrize("name", FORMULATIONS)
+@pytest.mark.parametrize("name", cases(FORMULATIONS, ["R3SO3"]))
 def test_reactions_are_the_transposed_jacobian(name):
     """Next to poses that satisfy the joints and far from them; parents are bodies and ground."""
     rng = np.random.default_rng(8)
@@ -29,7 +30,9 @@ def test_reactions_are_the_transposed_jacobian(name):
     bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in "ab"]
     system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), FORMULATIONS[name])
     assert system.nc == 2 * sum(KINDS.values())
-    q = jax.vmap(system.space.retract, (None, 0))(state.q, jnp.asarray(rng.normal(size=(4, 12))))
+    q = jax.jit(jax.vmap(system.space.retract, (None, 0)))(
+        state.q, jnp.asarray(rng.normal(size=(4, 12)))
+    )
 
     @jax.jit
     @jax.vmap

@@ -26,7 +26,7 @@ def test_coordinates_are_the_same_in_all_formulations():
     system, _ = lie_jax.assemble(mechanism, lie_jax.EulerParameters())
     rng = np.random.default_rng(2)
     away = jnp.asarray(rng.normal(size=(4, tree.nv)))
-    q = jax.vmap(tree.space.retract, (None, 0))(state.q, away)
+    q = jax.jit(jax.vmap(tree.space.retract, (None, 0)))(state.q, away)
 
     @jax.jit
     @jax.vmap
@@ -85,7 +85,7 @@ def test_a_pendulum_that_goes_round():
 
     @jax.jit
     def evaluated(t):
-        q = jax.vmap(motion)(t)
+        q = jax.jit(jax.vmap(motion))(t)
         v = jnp.zeros(system.nv).at[5].set(omega)
         multipliers = jax.vmap(lambda t, q: accelerations_and_multipliers(system, t, q, v)[1])(t, q)
         return q, system.joint_coordinates(q), system.reactions(t, q, multipliers)
@@ -94,7 +94,7 @@ def test_a_pendulum_that_goes_round():
     assert list(system.joint_coordinates(q[0])) == [("ground", "slider"), ("ground", "pendulum")]
     assert_allclose(coordinates["ground", "pendulum"][:, 0], omega * t, atol=10 * ROUNDING)
     assert_allclose(coordinates["ground", "slider"][:, 0], 9.0 * jnp.sin(t), atol=10 * ROUNDING)
-    rotation = jax.vmap(system.poses)(q)[0]
+    rotation = jax.jit(jax.vmap(system.poses))(q)[0]
     hinge, motor = jax.tree.map(
         np.asarray, (forces["ground", "pendulum"], forces["ground", "pendulum", 2])
     )

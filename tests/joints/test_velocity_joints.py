@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.system import AbstractSystem, accelerations_and_multipliers
+from tests.suites import cases
 
 # Rounding of products of a few numbers of the order one.
 ROUNDING = 1e-13
@@ -20,7 +21,7 @@ FORMULATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMULATIONS)
+@pytest.mark.parametrize("name", cases(FORMULATIONS, ["EulerParameters"]))
 def test_reactions_are_the_transposed_jacobian(name):
     """Far from poses that satisfy the joints too; velocity constraints are affine and come last."""
     rng = np.random.default_rng(8)
@@ -42,7 +43,7 @@ def test_reactions_are_the_transposed_jacobian(name):
     own = system.nc - 3 - 2 * 3 - 1
     assert (own, system.velocity_rows) == (2 if name == "EulerParameters" else 0, 2 * 2 + 1)
     away, v = (jnp.asarray(rng.normal(size=(4, system.nv))) for _ in range(2))
-    q = jax.vmap(system.space.retract, (None, 0))(state.q, away)
+    q = jax.jit(jax.vmap(system.space.retract, (None, 0)))(state.q, away)
 
     @jax.jit
     @jax.vmap

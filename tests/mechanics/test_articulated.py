@@ -30,7 +30,7 @@ def _states(system, state, count=3, seed=3):
     """The initial state and others far from it."""
     rng = np.random.default_rng(seed)
     away = jnp.asarray(rng.normal(size=(count, system.nv))).at[0].set(0.0)
-    q = jax.vmap(system.space.retract, (None, 0))(state.q, away)
+    q = jax.jit(jax.vmap(system.space.retract, (None, 0)))(state.q, away)
     return q, state.v[None] + away[::-1]
 
 

@@ -247,6 +247,7 @@ def test_unified_velocities_reach_the_reference_in_any_projection():
     assert_allclose(errors[1:], [errors[0]] * 2, atol=1e-11)
 
 
+@pytest.mark.full
 def test_unified_velocities_keep_the_order_of_the_method():
     system, state, error = _free_body(lie_jax.UnifiedVelocity())
     coarse, fine = _two_errors(system, state, lie_jax.RKMK("rk4"), ONE_TURN, 400, error)

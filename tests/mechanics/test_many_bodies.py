@@ -11,12 +11,13 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.integrators.generalized_alpha import equations
+from lie_jax import index1
+from lie_jax.integrators.generalized_alpha import equations, matrix
 from lie_jax.integrators.generalized_alpha.method import Carry
 from lie_jax.mechanics.absolute.elimination import MANY_BODIES
 from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.numerics import gather
-from lie_jax.simulation import redundancy
+from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.system import accelerations_and_multipliers
 from models import chain
 from tests import mechanisms
@@ -35,10 +36,8 @@ LINKS = 6
 class _Full(RigidBodySystem):
     """The same system, solved by full matrices."""
 
-    def saddle_tree(self, t, q):
-        return None
-
-    def step_tree(self, t, q, v, acceleration, multipliers, u, x, factors):
+    @property
+    def _order(self):
         return None
 
 
@@ -113,9 +112,9 @@ def test_blocks_are_those_of_the_full_matrix(name):
     y, b = jnp.asarray(rng.normal(size=(2, system.nv + system.nc)))
 
     def both(y, b):
-        tree: Any = equations.analytic(0.1 * y, problem)[1]
-        full: Any = equations.analytic(0.1 * y, problem._replace(system=_full(system)))[1]
-        saddle: Any = system.saddle_tree(0.1, state.q)
+        tree: Any = matrix.analytic(0.1 * y, problem)[1]
+        full: Any = matrix.analytic(0.1 * y, problem._replace(system=_full(system)))[1].entries
+        saddle: Any = system.saddle(0.1, state.q)
         ours = tree.matvec(b), tree.transpose().matvec(b), tree.solve(b), saddle.matvec(b)
         dense = accelerations_and_multipliers(_full(system), 0.1, state.q, state.v)
         return (
@@ -146,6 +145,7 @@ def _end(system, state, gravity):
     return jnp.concatenate([end.state.q, end.state.v])
 
 
+@pytest.mark.full
 def test_derivatives_of_a_step_are_those_of_the_full_matrix():
     """Value, forward and reverse mode and a Hessian-vector product."""
     system, state = chain.build(n=LINKS)
@@ -184,13 +184,13 @@ def test_modified_newton_keeps_factors():
 
 def test_loops_and_few_bodies_are_left_to_the_full_matrix():
     few, state = chain.build(n=MANY_BODIES - 1)
-    assert few.saddle_tree(0.0, state.q) is None
+    assert isinstance(few.saddle(0.0, state.q), DenseMatrix)
     names = [f"body {i}" for i in range(LINKS)]
     bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in names]
     ring = [lie_jax.SphericalJoint(a, b) for a, b in zip(names, names[1:] + names[:1], strict=True)]
     for joints, closed in ((ring[:-1], False), (ring, True)):
         system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
-        assert (system.saddle_tree(0.0, state.q) is None) == closed
+        assert isinstance(system.saddle(0.0, state.q), DenseMatrix) == closed
 
 
 def test_a_singular_joint_is_found_redundant():
@@ -205,8 +205,8 @@ def test_a_singular_joint_is_found_redundant():
         ]
         system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
         zero = jnp.zeros(())
-        assert bool(redundancy.redundant(system, zero, state.q)) == expected
-        assert bool(redundancy.redundant(_full(system), zero, state.q)) == expected
+        assert bool(index1.redundant(system, zero, state.q)) == expected
+        assert bool(index1.redundant(_full(system), zero, state.q)) == expected
 
 
 def test_rows_of_many_bodies_are_looked_up_in_batches_too():

@@ -270,6 +270,7 @@ def _puma_errors(tableau: str, tenths: int):
     return np.max(np.abs(found - expected), axis=(0, 2))
 
 
+@pytest.mark.full
 def test_puma():
     assert np.all(_puma_errors("rk4", 1) < [PUMA_ERROR, PUMA_RATE_ERROR])
 

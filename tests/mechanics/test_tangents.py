@@ -63,7 +63,7 @@ def _random_bodies(names, rng):
             mechanisms.inertia(rng),
             center_of_mass=rng.normal(size=3) * 0.3,
             position=rng.normal(size=3),
-            orientation=lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3))),
+            orientation=mechanisms.quaternion(rng.normal(size=3)),
             velocity=rng.normal(size=3),
             omega_body=rng.normal(size=3),
         )
@@ -114,7 +114,8 @@ def _compiled(function, *arguments):
 
 def _assembled(system, q, v, *rest):
     """Stiffness and damping (2, nv, nv)."""
-    return jnp.stack(system.tangent_matrices(T, q, v, *rest, None))
+    matrices = system.linearization(T, q, v, *rest, None).dense()
+    return jnp.stack([matrices.stiffness, matrices.damping])
 
 
 def _derivatives(system, q, v, *rest):
@@ -198,7 +199,7 @@ class _Pendulum(lie_jax.AbstractSystem):
 def test_systems_of_users_have_matrices():
     """By the default: K = 5 cos φ - φ̈ sin φ + 2 λ and C = 6 φ̇."""
     q, v, acceleration, multiplier = jnp.asarray([[0.3], [0.7], [2.0], [-4.0]])
-    matrices = jax.jit(lambda *point: _Pendulum().tangent_matrices(T, *point, None))(
+    matrices = jax.jit(lambda *point: _Pendulum().linearization(T, *point, None).matrices())(
         q, v, acceleration, multiplier
     )
     expected = 5.0 * np.cos(0.3) - 2.0 * np.sin(0.3) - 8.0

@@ -68,7 +68,7 @@ def test_root_has_exact_derivatives_of_every_order():
         return x**3 - p
 
     def linearize(x, p):
-        return residual(x, p), jnp.diag(3 * x**2)
+        return residual(x, p), dense.DenseMatrix(jnp.diag(3 * x**2))
 
     def small(correction, value, x, p):
         return jnp.max(jnp.abs(correction)) < 1e-9

@@ -14,7 +14,7 @@ import lie_jax
 from lie_jax.groups import product
 from lie_jax.identification import transforms
 from lie_jax.numerics import memory
-from lie_jax.spaces.base import Power
+from lie_jax.spaces.products import Power
 from models import heavy_top, pinned_body
 from tests.messages import EYE, body, check_message, simulate
 

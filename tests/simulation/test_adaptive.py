@@ -11,6 +11,7 @@ from lie_jax.integrators import step_size as control
 from lie_jax.spaces.base import Rn
 from lie_jax.system import AbstractSystem
 from models import heavy_top
+from tests.suites import cases
 
 TIMES = (0.1, 0.5)
 DOPRI5 = lie_jax.RKMK("dopri5")
@@ -45,6 +46,7 @@ def test_given_times_are_met_and_errors_follow_the_tolerance():
     assert 3.0 < counts[1] / counts[0] < 5.0, counts
 
 
+@pytest.mark.full
 def test_errors_do_not_depend_on_how_an_orientation_is_stored():
     """Rotation vectors jump at π, many times in this run; the difference on the group does not."""
     counts = [
@@ -107,7 +109,7 @@ def test_every_accepted_step_is_saved():
     assert bool(orbit.result == lie_jax.Result.successful)
 
 
-@pytest.mark.parametrize("controller", ["pi", "integral"])
+@pytest.mark.parametrize("controller", cases(["pi", "integral"], ["pi"]))
 def test_each_accepted_step_meets_the_tolerance_and_follows_from_the_controller(controller):
     """The run again, step by step, with the formulas of [S3] Appendix B written out."""
     orbit = _orbit(controller=controller)

@@ -1,4 +1,4 @@
-"""Gradients of whole trajectories with respect to the physical parameters and the initial state."""
+"""First and second derivatives of steps and trajectories agree with differences."""
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +9,9 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.numerics import newton
+from lie_jax.numerics.dense import DenseMatrix
 from models import heavy_top
+from tests.suites import cases
 from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 # Central differences of sixth order at this step: truncation and rounding both stay below 1e-8.
@@ -44,26 +46,49 @@ PARAMETERS, UNRAVEL = ravel_pytree(
 )
 
 
-def _objective(case):
+def _built(case, flat):
+    """The system, state and integrator of a case with its parameters."""
     constrained, integrator, formulation = CASES[case]
+    parameters = UNRAVEL(flat)
+    orientation = lie_jax.quaternion.exp(parameters.pop("turn"))
+    built = heavy_top.build(
+        formulation, constrained=constrained, orientation=orientation, **parameters
+    )
+    return *built, integrator
+
+
+def _number(system, q, v, multipliers):
+    centers = jax.vmap(lambda q: heavy_top.center_of_mass(system, q))(q)
+    return jnp.sum(jnp.sin(3.0 * centers)) + 1e-3 * jnp.sum(v**2) + 1e-4 * jnp.sum(multipliers)
+
+
+def _of_trajectory(case):
+    """A number that depends on the whole trajectory, as a function of the parameters."""
 
     def objective(flat):
-        """A number that depends on the whole trajectory."""
-        parameters = UNRAVEL(flat)
-        turn = parameters.pop("turn")
-        system, state = heavy_top.build(
-            formulation,
-            constrained=constrained,
-            orientation=lie_jax.quaternion.exp(turn),
-            **parameters,
-        )
-        trajectory = lie_jax.simulate(system, integrator, state, dt=DT, steps=STEPS, throw=False)
-        centers = jax.vmap(lambda q: heavy_top.center_of_mass(system, q))(trajectory.q)
-        return (
-            jnp.sum(jnp.sin(3.0 * centers))
-            + 1e-3 * jnp.sum(trajectory.v**2)
-            + 1e-4 * jnp.sum(trajectory.multipliers)
-        )
+        system, state, integrator = _built(case, flat)
+        run = lie_jax.simulate(system, integrator, state, dt=DT, steps=STEPS, throw=False)
+        return _number(system, run.q, run.v, run.multipliers)
+
+    return objective
+
+
+def _of_two_steps(case):
+    """A number that depends on the end of two steps, the second with the carry of the first."""
+
+    def objective(flat):
+        system, state, integrator = _built(case, flat)
+        dt = jnp.asarray(DT)
+
+        def step(loop, t):
+            result = integrator.step(system, t, dt, *loop, None)
+            return (result.state, result.carry), None
+
+        times = dt * jnp.arange(2.0)
+        start = state, integrator.init(system, times[0], dt, state, None)
+        (state, carry), _ = jax.lax.scan(step, start, times)
+        end = integrator.accelerations(system, 2.0 * dt, state, carry, None)
+        return _number(system, state.q[None], state.v, end.multipliers)
 
     return objective
 
@@ -72,13 +97,13 @@ def _objective(case):
 WEIGHTS = {1: 45, 2: -9, 3: 1, -1: -45, -2: 9, -3: -1}
 
 
-def _around(case):
+def _around(objective):
     """The parameters and those shifted along each axis (7 n, n), and what comes from one program.
 
     Values, gradients, derivatives of the value in forward mode along each axis, and Hessian-vector
     products (forward over reverse) along them: each (7, n, ...), the shifts first.
     """
-    objective, n = _objective(case), len(PARAMETERS)
+    n = len(PARAMETERS)
 
     def along(p, direction):
         return jax.jvp(jax.value_and_grad(objective), (p,), (direction,))
@@ -108,17 +133,24 @@ def _errors_by_parameter(got, expected):
     return {k: _scaled_error(v, expected[k]) for k, v in got.items()}
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "RKMK4",
-        "generalized-α",
-        "generalized-α, free",
-        pytest.param("generalized-α, SE(3), rotation vector", marks=pytest.mark.full),
-    ],
-)
-def test_first_and_second_derivatives_agree_with_differences_and_with_each_other(case):
-    points, values, gradients, slopes, products = _around(case)
+@pytest.mark.parametrize("case", cases(CASES, ["RKMK4", "generalized-α"]))
+def test_derivatives_of_steps_agree_with_differences_and_with_each_other(case):
+    _check_derivatives(_of_two_steps(case))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", CASES)
+def test_derivatives_of_trajectories_agree_with_differences_and_with_each_other(case):
+    objective = _of_trajectory(case)
+    points, values = _check_derivatives(objective)
+    # Of a batch; alone, with rounding of another order of summation, grown over the trajectory.
+    some = slice(None, None, 9)
+    single = jax.jit(objective)
+    assert_allclose(values.reshape(-1)[some], [single(p) for p in points[some]], rtol=1e-11)
+
+
+def _check_derivatives(objective):
+    points, values, gradients, slopes, products = _around(objective)
     for name, error in _errors_by_parameter(gradients[0, 0], slopes[0]).items():
         assert error < AGREEMENT_OF_MODES, name
     for name, error in _errors_by_parameter(slopes[0], _differences(values)).items():
@@ -127,10 +159,7 @@ def test_first_and_second_derivatives_agree_with_differences_and_with_each_other
     for product, expected in zip(products[0], _differences(gradients), strict=True):
         for name, error in _errors_by_parameter(product, expected).items():
             assert error < AGREEMENT_OF_HESSIANS, name
-    # Of a batch; alone, with rounding of another order of summation, grown over the trajectory.
-    some = slice(None, None, 9)
-    single = jax.jit(_objective(case))
-    assert_allclose(values.reshape(-1)[some], [single(p) for p in points[some]], rtol=1e-11)
+    return points, values
 
 
 def _roots(search):
@@ -140,7 +169,7 @@ def _roots(search):
         return y**2 - a
 
     def linearize(y, a):
-        return residual(y, a), jnp.diag(2.0 * y)
+        return residual(y, a), DenseMatrix(jnp.diag(2.0 * y))
 
     def function(a):
         @jax.checkpoint
@@ -162,7 +191,7 @@ def _found_by_a_table(guess, kept, args):
 
 def _found_by_iterations(guess, kept, args):
     return newton.full(
-        lambda y, a: (y**2 - a, jnp.diag(2.0 * y)),
+        lambda y, a: (y**2 - a, DenseMatrix(jnp.diag(2.0 * y))),
         lambda correction, value, y, args: jnp.max(jnp.abs(correction)) < 1e-8,
         guess,
         kept,
@@ -198,7 +227,7 @@ def test_derivatives_of_roots_in_batches():
         return newton.root(
             _found_by_product,
             lambda y, ab: y**2 - ab[0] * ab[1],
-            lambda y, ab: (y**2 - ab[0] * ab[1], jnp.diag(2.0 * y)),
+            lambda y, ab: (y**2 - ab[0] * ab[1], DenseMatrix(jnp.diag(2.0 * y))),
             jnp.ones(1),
             None,
             (a, b),

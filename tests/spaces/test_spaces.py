@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from lie_jax import R3SO3, SE3, UnifiedVelocity, quaternion, se3, so3, unified_velocity
-from lie_jax.spaces.base import Power, Rn
+from lie_jax.spaces.base import Rn
+from lie_jax.spaces.products import Power
 from tests import golden
 
 ROUNDING = 2e-14
@@ -65,10 +66,20 @@ def test_the_maps_of_a_space_belong_together(name):
             "derivative of T inverse": space.tangent_operator_inv_derivative(x, v, dx)
             - jax.jvp(lambda x: space.tangent_operator_inv(x, dx), (x,), (v,))[1],
             "rate at zero": space.tangent_operator(zero, space.rate_at_zero(dx)) - dx,
+            "a flow begins with its velocity": jax.jvp(lambda y: space.flow(q, y), (zero,), (dx,))[
+                1
+            ]
+            - space.lift(q, dx),
         }
 
     for rule, value in residuals(q, x, dx).items():
         assert float(jnp.max(jnp.abs(value))) < ROUNDING, rule
+
+
+def test_only_exponential_charts_are_canonical():
+    canonical = {name for name, space in SPACES.items() if space.canonical}
+    cayley = {"1c", "1d", "2c", "2d", "second-order Cayley", "three bodies"}
+    assert canonical == set(SPACES) - cayley
 
 
 @pytest.mark.parametrize("key", TABLE)

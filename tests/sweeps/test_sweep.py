@@ -136,8 +136,10 @@ def test_batches_that_fit_are_chosen(monkeypatch):
 
     traces = []
     # A list that the function itself appends to would be a value that it reads.
-    judged = sweep_batches.judged
-    monkeypatch.setattr(sweep_batches, "judged", lambda fn, x: traces.append(x) or judged(fn, x))
+    evaluate = sweep_batches.evaluate_one
+    monkeypatch.setattr(
+        sweep_batches, "evaluate_one", lambda fn, x: traces.append(x) or evaluate(fn, x)
+    )
 
     def fn(x):
         return jnp.full(1000, x)

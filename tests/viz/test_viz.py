@@ -62,7 +62,7 @@ def test_plots_show_what_was_computed(runs):
     off = jnp.asarray([[0.1, 0.2, 0.3], [0.0, 0.0, 0.0]])
     moved = eqx.tree_at(lambda s: s.bodies.center_of_mass, system, off)
     lines = viz.motion(moved, run).axes[0].lines
-    rotation, origin = jax.vmap(system.poses)(run.q)
+    rotation, origin = jax.jit(jax.vmap(system.poses))(run.q)
     expected = origin[:, 0] + rotation[:, 0] @ off[0]
     np.testing.assert_allclose([x.get_ydata() for x in lines], expected.T, rtol=1e-12, atol=1e-15)
     kinetic, potential, total = (

@@ -10,10 +10,10 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator, Step
-from lie_jax.integrators.generalized_alpha import equations
+from lie_jax.integrators.generalized_alpha import equations, matrix
 from lie_jax.integrators.generalized_alpha import start as alpha_start
 from lie_jax.integrators.generalized_alpha.equations import Problem
-from lie_jax.numerics import dense, newton
+from lie_jax.numerics import newton
 from lie_jax.system import Accelerations, State
 
 
@@ -49,10 +49,10 @@ class GeneralizedAlpha(AbstractIntegrator):
       rotation (rad/s), or multipliers grow without bound; index 2 does not.
     - `newton`: `"full"`, a new iteration matrix in each iteration, or `"modified"`, one that is
       kept over steps as long as it serves ([S3] 3.4).
-    - `jacobian`: `"autodiff"`, forward-mode derivatives of the residual along the lift, or
-      `"analytic"`, [S3] (40) from the system's tangent matrices. Both are the same matrix. Two and
-      more bodies in absolute coordinates whose joints close no loop take neither: the same matrix
-      in blocks along the joints, by derivatives joint by joint.
+    - `jacobian`: `"analytic"`, [S3] (40) from the system's own linearization, or `"autodiff"`,
+      forward-mode derivatives of its residual along the lift. Both are the same matrix. Bodies in
+      absolute coordinates have a linearization of their own, by bodies, joints and forces, and in
+      blocks along the joints if those close no loop; for other systems the two options are one.
     - `tangent_operator`: whether the iteration matrix has the tangent operator T(Δq) in it; [S3]
       leaves it out, which saves its evaluation and costs iterations at large rotations in a step.
     - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: unscaled
@@ -68,7 +68,7 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     rho_inf: float | Float[Array, ""] = 0.9
     newton: str = eqx.field(static=True, default="full")
-    jacobian: str = eqx.field(static=True, default="autodiff")
+    jacobian: str = eqx.field(static=True, default="analytic")
     tangent_operator: bool = eqx.field(static=True, default=True)
     newton_rule: str = eqx.field(static=True, default="default")
     index: int = eqx.field(static=True, default=3)
@@ -119,7 +119,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     def _no_inverse(self, system, t, dt, state, carry, u):
         problem = self._problem(system, t, dt, state, carry, u)[0]
         guess = equations.guess(problem, carry.acceleration, carry.multipliers)
-        kept = jax.eval_shape(lambda y: dense.inverse(self._matrix()(y, problem)), guess)
+        kept = jax.eval_shape(lambda y: self._matrix()(y, problem).inverse(), guess)
         return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
 
     def _problem(self, system, t, dt, state, carry, u):
@@ -155,7 +155,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         solution = newton.root(
             self._search(),
             equations.residual,
-            equations.analytic if self.jacobian == "analytic" else equations.autodiff,
+            self._linearize(),
             jax.lax.stop_gradient(guess),
             carry.kept,
             problem,
@@ -179,10 +179,12 @@ class GeneralizedAlpha(AbstractIntegrator):
         rho = self.rho_inf
         return rho if isinstance(rho, float | int) else jnp.asarray(rho, dtype)
 
+    def _linearize(self):
+        return matrix.analytic if self.jacobian == "analytic" else matrix.autodiff
+
     def _matrix(self):
-        if self.newton_rule == "holzinger2024":
-            return partial(equations.of_papers, self.tangent_operator)
-        return partial(equations.matrix, self.jacobian, self.tangent_operator)
+        jacobian = "papers" if self.newton_rule == "holzinger2024" else self.jacobian
+        return partial(matrix.iteration_matrix, jacobian, self.tangent_operator)
 
     def _search(self):
         modified = self.newton == "modified"
@@ -191,8 +193,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         elif modified or not self.tangent_operator:
             rule = equations.size, equations.converged_linearly
         else:
-            linearize = equations.analytic if self.jacobian == "analytic" else equations.autodiff
-            return partial(newton.full, linearize, equations.converged)
+            return partial(newton.full, self._linearize(), equations.converged)
         search = newton.modified if modified else newton.chord
         return partial(search, newton.Equations(equations.residual, self._matrix(), *rule))
 

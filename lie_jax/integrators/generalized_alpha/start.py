@@ -13,15 +13,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax.index1 import smallest_change
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import (
-    AbstractSystem,
-    Accelerations,
-    State,
-    accelerations_and_multipliers,
-    smallest_change,
-)
+from lie_jax.system import AbstractSystem, Accelerations, State, accelerations_and_multipliers
 
 
 class Start(NamedTuple):
@@ -61,7 +56,7 @@ def optimal(
         t, q, v = now
         found = accelerations_and_multipliers(system, t, q, v, u)
         moved = dt * v + 0.5 * dt * dt * found.acceleration
-        q = space.retract(q, space.rate_at_zero(moved))
+        q = space.flow(q, moved)
         return (t + dt, q, v + dt * found.acceleration), found
 
     _, found = jax.lax.scan(evaluate, (t, q, v), length=2)

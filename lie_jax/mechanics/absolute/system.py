@@ -4,6 +4,8 @@ Bodies, and joints and forces of one kind, are stored stacked and evaluated by `
 does not grow with their number.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,18 +14,18 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import readings, stacking
-from lie_jax.mechanics.absolute import elimination, step_blocks, tangents
-from lie_jax.mechanics.absolute.step_blocks import Sums
+from lie_jax.mechanics.absolute import elimination
+from lie_jax.mechanics.absolute import linearization as elements
+from lie_jax.mechanics.absolute.linearization import ElementLinearization, Motion
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
-from lie_jax.mechanics.joints.base import Wrench
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.readings import JointReaction
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import small
-from lie_jax.spaces import derivatives
-from lie_jax.spaces.base import Power
+from lie_jax.spaces.products import Power
 from lie_jax.system import Time
 
 
@@ -87,9 +89,9 @@ class RigidBodySystem(AbstractMultibodySystem):
 
         Singular where coordinates are redundant, along what their own constraints forbid.
         """
-        blocks = self._masses(q, self.poses(q)[0])
-        eye = jnp.eye(len(self.names), dtype=q.dtype)
-        return jnp.einsum("nij,nm->nimj", blocks, eye).reshape(self.nv, self.nv)
+        pose, frames = self._frames(q)
+        blocks = elements.masses(self.bodies, pose.rotation, frames)
+        return elements.full([elements.diagonal(blocks)], blocks)
 
     def force(self, t, q, v, u=None):
         """Applied and gyroscopic forces f (nv,): M v̇ + Bᵀλ = f."""
@@ -134,17 +136,24 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     def constraint_jacobian(self, t, q):
         """Jacobian B (nc, nv) of the constraints along velocities, from the joints' reactions."""
-        t = jnp.asarray(t, q.dtype)
         if not self.formulation.keeps_rotations:
             return super().constraint_jacobian(t, q)
-        rotation, position = self.poses(q)
+        return elements.constraint_rows(*self._columns(t, q, *self._frames(q)), None)
 
-        def row(multipliers):
-            reaction = self._reactions(t, rotation, position, multipliers)
-            joints = self._pull_back(rotation, q, reaction.force, reaction.torque)
-            return self._with_own_reactions(joints, q, multipliers)
+    def _frames(self, q: Array) -> tuple[BodyPose, Array | None]:
+        """Poses, and frames (6, nv, N) of the velocities, None for hybrid velocities."""
+        pose = BodyPose(*self.poses(q))
+        if self.formulation.hybrid:
+            return pose, None
+        return pose, elements.body_frames(self.formulation, self._split(q), pose.rotation)
 
-        return jax.vmap(row)(jnp.eye(self.nc, dtype=q.dtype))
+    def _columns(self, t, q: Array, pose: BodyPose, frames: Array | None) -> tuple:
+        """Columns of Bᵀ of the joints, and of the constraints among coordinates (nv, rows, N)."""
+        t = jnp.asarray(t, q.dtype)
+        units = jnp.eye(self.formulation.rows, dtype=q.dtype)
+        reaction = jax.vmap(self.formulation.reaction, (None, 0), 1)
+        own = jax.vmap(lambda q: reaction(q, units), out_axes=2)(self._split(q))
+        return elements.joint_columns(self.joints, t, pose, frames), own
 
     def residual(self, t, q, v, acceleration, multipliers, u=None):
         """M v̇ + Bᵀλ - f (nv,), evaluated body by body without forming M or B."""
@@ -155,7 +164,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         applied = self._applied(t, rotation, position, velocity, omega, u)
         if not self.formulation.keeps_rotations:
             free = inertia.force - applied.force, inertia.torque - applied.torque
-            own = derivatives.pulled_back(self, t, q, multipliers)
+            own = self._reaction_by_derivative(t, q, multipliers)
             return own + self._pull_back(rotation, q, *free)
         reaction = self._reactions(t, rotation, position, multipliers)
         dynamic = self._pull_back(
@@ -165,6 +174,15 @@ class RigidBodySystem(AbstractMultibodySystem):
             inertia.torque - applied.torque + reaction.torque,
         )
         return self._with_own_reactions(dynamic, q, multipliers)
+
+    def _reaction_by_derivative(self, t, q, multipliers):
+        # Bᵀλ for velocities q̇ without the Jacobian B: `constraint` is differentiated once.
+        rows = multipliers.shape[0] - self.velocity_rows
+        force = jax.vjp(lambda q: self.constraint(t, q), q)[1](multipliers[:rows])[0]
+        if not self.velocity_rows:
+            return force
+        rates = jax.vjp(lambda v: self.velocity_constraint(t, q, v), jnp.zeros_like(q))[1]
+        return force + rates(multipliers[rows:])[0]
 
     def internal_force(self, t, q, v, u=None):
         """The force f (nv,) without gravity, given forces and torques.
@@ -198,62 +216,51 @@ class RigidBodySystem(AbstractMultibodySystem):
         body = (row - self._joint_rows) // self.formulation.rows
         return f"the coordinates of body {self.names[body]!r}"
 
-    def tangent_matrices(self, t, q, v, acceleration, multipliers, u=None):
-        """Stiffness and damping (nv, nv), assembled from those of bodies, joints and forces."""
-        t = jnp.asarray(t, q.dtype)
+    def linearization(self, t, q, v, acceleration, multipliers, u=None):
+        """Residual and its derivatives, by bodies, joints and forces."""
         if not self.formulation.keeps_rotations:
-            return super().tangent_matrices(t, q, v, acceleration, multipliers, u)
-        return tangents.matrices(
-            self.formulation,
-            self.bodies,
-            self.gravity,
-            [
-                *tangents.of_joints(self.joints, t, self._of_joints(multipliers)),
-                *tangents.of_forces(self.forces, t, u),
-            ],
-            *map(self._split, (q, v, acceleration, self._of_coordinates(multipliers))),
+            return super().linearization(t, q, v, acceleration, multipliers, u)
+        t, space = jnp.asarray(t, q.dtype), self.formulation
+        pose, frames = self._frames(q)
+        velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
+        motion = Motion(*map(self._split, (q, v, acceleration)), pose, velocity)
+        turning = None if frames is None else elements.turning_frames(space, motion)
+        if space.hybrid:
+            bodies = elements.hybrid_body_matrices(self.bodies, self.gravity, motion)
+        else:
+            weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
+            loads = weightless._applied(t, *pose, *velocity, u)
+            reactions = self._reactions(t, *pose, multipliers)
+            constant = Wrench(reactions.force - loads.force, reactions.torque - loads.torque)
+            own = self._split(self._of_coordinates(multipliers))
+            bodies = elements.body_matrices(space, self.bodies, self.gravity, constant, own, motion)
+        joints = elements.joint_blocks(self.joints, self._of_joints(multipliers), t, pose, frames)
+        forces = elements.force_blocks(self.forces, t, u, motion, frames, turning)
+        return ElementLinearization(
+            space,
+            self._order,
+            self.residual(t, q, v, acceleration, multipliers, u),
+            bodies.mass,
+            [elements.diagonal(bodies.stiffness), *joints, *forces.stiffness],
+            [elements.diagonal(bodies.damping), *forces.damping],
+            *self._columns(t, q, pose, frames),
         )
 
     @property
     def _order(self) -> elimination.Order | None:
-        if self.formulation.rows:
+        if self.formulation.rows or not self.formulation.keeps_rotations:
             return None
         return elimination.order_of(len(self.names), self.joints, self.forces)
 
-    def saddle_tree(self, t, q):
-        """[[M, Bᵀ], [B, 0]] in blocks along the joints, for many bodies without a loop."""
+    def saddle(self, t, q):
+        """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies without a loop."""
         order = self._order
         if order is None:
-            return None
-        t, own = jnp.asarray(t, q.dtype), self._split(q)
-        rotation, position = self.poses(q)
-        columns = step_blocks.reactions(
-            self.formulation, order, self.joints, t, own, rotation, position
-        )
-        masses = Sums(self._masses(q, rotation).transpose(1, 2, 0))
-        return step_blocks.tree(order, masses, columns, None)
-
-    def step_tree(self, t, q, v, acceleration, multipliers, u, x, factors):
-        """[[M + d C + k K T, Bᵀ], [B T, 0]] in blocks along the joints, likewise."""
-        order = self._order
-        if order is None:
-            return None
-        t = jnp.asarray(t, q.dtype)
-        rotation, position = self.poses(q)
-        motion = step_blocks.Motion(
-            *map(self._split, (q, v, acceleration)), rotation=rotation, position=position
-        )
-        columns = step_blocks.reactions(
-            self.formulation, order, self.joints, t, motion.q, rotation, position
-        )
-        parts = self.bodies, self.gravity, self.joints, self.forces, self._of_joints(multipliers)
-        stiffness, damping, masses = step_blocks.matrices(
-            self.formulation, order, *parts, t, u, motion
-        )
-        operator = None if x is None else step_blocks.operators(self.formulation, self._split(x))
-        dynamic = Sums(masses).plus(damping, factors.damping)
-        dynamic = dynamic.plus(stiffness.times(order, operator), factors.stiffness)
-        return step_blocks.tree(order, dynamic, columns, operator)
+            return super().saddle(t, q)
+        pose, frames = self._frames(q)
+        masses = elements.Sums(elements.masses(self.bodies, pose.rotation, frames))
+        joints, _ = self._columns(t, q, pose, frames)
+        return elements.block_tree(order, masses, joints, None)
 
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
@@ -363,18 +370,6 @@ class RigidBodySystem(AbstractMultibodySystem):
     def _velocities(self, rotation: Array, q: Array, v: Array) -> tuple[Array, Array]:
         checks.instant("v", v, self.nv)
         return jax.vmap(self.formulation.hybrid_velocity)(rotation, self._split(q), self._split(v))
-
-    def _masses(self, q: Array, rotation: Array) -> Array:
-        hybrid = jax.vmap(rigid.mass_matrix)(self.bodies, rotation)
-        if self.formulation.hybrid:
-            return hybrid
-        frame = jax.vmap(self._hybrid_from_velocity)(rotation, self._split(q))
-        return jnp.einsum("nij,nik,nkl->njl", frame, hybrid, frame)
-
-    def _hybrid_from_velocity(self, rotation: Array, q: Array) -> Array:
-        basis = jnp.eye(self.formulation.nv, dtype=q.dtype)
-        columns = jax.vmap(self.formulation.hybrid_velocity, (None, None, 0))(rotation, q, basis)
-        return jnp.concatenate(columns, axis=1).T
 
     def _inertia_forces(
         self, rotation: Array, q: Array, v: Array, omega: Array, dv: Array

@@ -6,130 +6,20 @@ parameters tan(φ/2) n: unscaled as in the paper, half the rotation of a small s
 """
 
 import abc
-from collections.abc import Callable
-from typing import NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.groups import closed_forms, quaternion, se3, so3, tait_bryan
+from lie_jax.groups import quaternion
+from lie_jax.groups.charts import ROTATION_CHARTS, STORAGES, Chart, Storage
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.numerics import small
 
 Vector = Float[Array, "3"]
-
-
-class _Storage(NamedTuple):
-    """How an orientation is stored: between its absolute coordinates p and a unit quaternion."""
-
-    size: int
-    from_quaternion: Callable
-    to_quaternion: Callable
-    to_matrix: Callable
-    lift: Callable
-
-
-def _rotation_vector_lift(p, omega_body):
-    return so3.dexp_inv_apply(-p, omega_body)
-
-
-_STORAGES = {
-    "quaternion": _Storage(
-        4, quaternion.renormalize, lambda p: p, quaternion.to_matrix, quaternion.lift
-    ),
-    "rotation_vector": _Storage(3, quaternion.log, quaternion.exp, so3.exp, _rotation_vector_lift),
-    "tait_bryan": _Storage(
-        3,
-        tait_bryan.from_quaternion,
-        tait_bryan.to_quaternion,
-        tait_bryan.to_matrix,
-        tait_bryan.lift,
-    ),
-}
-
-
-class _Chart(NamedTuple):
-    """Local coordinates of rotations: ψ, its inverse, dψ(x) y, dψ(x)⁻¹ y, the derivative of the
-    matrix dψ(x)⁻¹ along u, dψ(0) = slope I, and the angle that turns stay below.
-    """
-
-    map: Callable
-    inverse: Callable
-    differential: Callable
-    differential_inv: Callable
-    differential_inv_derivative: Callable
-    slope: float
-    largest: float
-
-
-_ROTATION_CHARTS = {
-    "exp": _Chart(
-        quaternion.exp,
-        quaternion.log,
-        so3.dexp_apply,
-        so3.dexp_inv_apply,
-        closed_forms.so3_ddexp_inv,
-        1.0,
-        2.0 * np.pi,
-    ),
-    "cayley": _Chart(
-        quaternion.cay,
-        quaternion.cay_inv,
-        so3.dcay_apply,
-        so3.dcay_inv_apply,
-        closed_forms.so3_ddcay_inv,
-        2.0,
-        np.pi,
-    ),
-    "cayley2": _Chart(
-        quaternion.cay2,
-        quaternion.cay2_inv,
-        so3.dcay2_apply,
-        so3.dcay2_inv_apply,
-        closed_forms.so3_ddcay2_inv,
-        4.0,
-        2.0 * np.pi,
-    ),
-}
-
-
-class _ScrewChart(NamedTuple):
-    """Local coordinates (y, x) of poses: position from (x, y), y from it, and dψ on twists."""
-
-    translation: Callable
-    translation_inv: Callable
-    differential: Callable
-    differential_inv: Callable
-    differential_inv_derivative: Callable
-
-
-def _cay_translation(x, y):
-    return y + quaternion.rotate(quaternion.cay(x), y)
-
-
-def _cay_translation_inv(x, position):
-    return 0.5 * (position - small.cross(x, position))
-
-
-_SCREW_CHARTS = {
-    "exp": _ScrewChart(
-        so3.dexp_apply,
-        so3.dexp_inv_apply,
-        se3.dexp_apply,
-        se3.dexp_inv_apply,
-        closed_forms.se3_ddexp_inv,
-    ),
-    "cayley": _ScrewChart(
-        _cay_translation,
-        _cay_translation_inv,
-        se3.dcay_apply,
-        se3.dcay_inv_apply,
-        closed_forms.se3_ddcay_inv,
-    ),
-}
 
 
 class AbstractPoseSpace(AbstractCoordinates):
@@ -149,7 +39,7 @@ class AbstractPoseSpace(AbstractCoordinates):
 
     def __check_init__(self):
         name = type(self).__name__
-        checks.one_of(f"{name}(coordinates=)", self.coordinates, tuple(_STORAGES))
+        checks.one_of(f"{name}(coordinates=)", self.coordinates, tuple(STORAGES))
         checks.one_of(f"{name}(chart=)", self.chart, self.charts())
 
     @classmethod
@@ -158,12 +48,12 @@ class AbstractPoseSpace(AbstractCoordinates):
         """The charts of the group by name."""
 
     @property
-    def _storage(self) -> _Storage:
-        return _STORAGES[self.coordinates]
+    def _storage(self) -> Storage:
+        return STORAGES[self.coordinates]
 
     @property
-    def _rotation_chart(self) -> _Chart:
-        return _ROTATION_CHARTS[self.chart]
+    def _rotation_chart(self) -> Chart:
+        return ROTATION_CHARTS[self.chart]
 
     def _turn(self, p: Array, x: Vector) -> Array:
         q = self._storage.to_quaternion(p)
@@ -182,11 +72,6 @@ class AbstractPoseSpace(AbstractCoordinates):
     def nv(self) -> int:
         """Number of velocities: 6."""
         return 6
-
-    @property
-    def canonical(self) -> bool:
-        """Whether the chart is the exponential map."""
-        return self.chart == "exp"
 
     @checks.one_element
     def configuration(
@@ -219,29 +104,10 @@ class AbstractPoseSpace(AbstractCoordinates):
         angle = v[3:] / self._rotation_chart.largest
         return jnp.concatenate([jnp.zeros_like(angle), jnp.broadcast_to(jnp.sum(angle**2), (3,))])
 
+    @override
     def regular(self, q):
-        """Whether the orientation's numbers are away from a singularity."""
-        if self.coordinates != "tait_bryan":
-            return super().regular(q)
-        return tait_bryan.regular(q[..., 3:])
+        return self._storage.regular(q[..., 3:])
 
+    @override
     def invalid(self, q):
-        """A quaternion must have unit norm, a rotation vector at most the norm π; see also
-        `tait_bryan.invalid`.
-        """
-        orientation = np.asarray(q[3:])
-        if self.coordinates == "tait_bryan":
-            return tait_bryan.invalid(orientation)
-        norm = float(np.linalg.norm(orientation))
-        slack = np.sqrt(np.finfo(orientation.dtype).eps)
-        if self.coordinates == "quaternion" and abs(norm - 1.0) > slack:
-            return (
-                f"the quaternion {orientation.tolist()} has norm {norm:.9g}; it must be a unit "
-                "quaternion, scalar first: divide it by its norm"
-            )
-        if self.coordinates == "rotation_vector" and norm > np.pi + slack:
-            return (
-                f"the rotation vector {orientation.tolist()} has norm {norm:.9g} > π; use the "
-                "principal one, ψ (1 - 2π/|ψ|)"
-            )
-        return None
+        return self._storage.invalid(np.asarray(q[3:]))

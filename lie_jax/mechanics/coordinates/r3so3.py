@@ -4,7 +4,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from typing_extensions import override
 
-from lie_jax.mechanics.coordinates.poses import _ROTATION_CHARTS, AbstractPoseSpace
+from lie_jax.groups.charts import ROTATION_CHARTS
+from lie_jax.mechanics.coordinates.poses import AbstractPoseSpace
 from lie_jax.numerics import small
 
 
@@ -32,7 +33,7 @@ class R3SO3(AbstractPoseSpace):
     @classmethod
     @override
     def charts(cls):
-        return tuple(_ROTATION_CHARTS)
+        return tuple(ROTATION_CHARTS)
 
     @override
     def retract(self, q, x):

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 from typing_extensions import override
 
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.coordinates.poses import _SCREW_CHARTS, AbstractPoseSpace, _ScrewChart
+from lie_jax.groups.charts import SCREW_CHARTS, ScrewChart
+from lie_jax.mechanics.coordinates.poses import AbstractPoseSpace
 from lie_jax.numerics import small
 
 
@@ -27,11 +28,11 @@ class SE3(AbstractPoseSpace):
     @classmethod
     @override
     def charts(cls):
-        return tuple(_SCREW_CHARTS)
+        return tuple(SCREW_CHARTS)
 
     @property
-    def _screw_chart(self) -> _ScrewChart:
-        return _SCREW_CHARTS[self.chart]
+    def _screw_chart(self) -> ScrewChart:
+        return SCREW_CHARTS[self.chart]
 
     @override
     def retract(self, q, x):

@@ -41,8 +41,9 @@ from lie_jax.mechanics.minimal.trees import Tree
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
-from lie_jax.spaces.base import AbstractSpace, Power, Rn
-from lie_jax.spaces.rotations import Product, UnitQuaternions
+from lie_jax.spaces.base import AbstractSpace, Rn
+from lie_jax.spaces.products import Power, Product
+from lie_jax.spaces.rotations import UnitQuaternions
 from lie_jax.system import State
 
 

@@ -1,0 +1,185 @@
+"""Charts of rotations and poses, and storages of orientations, by their names.
+
+A chart is a map ψ from local coordinates to a group, with its inverse and its differentials. A
+storage converts the absolute coordinates of an orientation to and from unit quaternions.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from lie_jax.groups import closed_forms, quaternion, se3, so3, tait_bryan
+from lie_jax.groups.rotation_algebra import Vector
+from lie_jax.numerics import small
+
+
+class Chart(NamedTuple):
+    """Local coordinates x (3,) of rotations.
+
+    - `map`, `inverse`: ψ to unit quaternions, and back;
+    - `differential(x, y)`, `differential_inv(x, y)`: dψ(x) y and dψ(x)⁻¹ y;
+    - `differential_inv_derivative(x, u)`: derivative of the matrix dψ(x)⁻¹ along u;
+    - `slope`: dψ(0) = slope I;
+    - `largest`: angle (rad) that turns stay below.
+    """
+
+    map: Callable
+    inverse: Callable
+    differential: Callable
+    differential_inv: Callable
+    differential_inv_derivative: Callable
+    slope: float
+    largest: float
+
+
+EXP = Chart(
+    quaternion.exp,
+    quaternion.log,
+    so3.dexp_apply,
+    so3.dexp_inv_apply,
+    closed_forms.so3_ddexp_inv,
+    1.0,
+    2.0 * np.pi,
+)
+CAYLEY = Chart(
+    quaternion.cay,
+    quaternion.cay_inv,
+    so3.dcay_apply,
+    so3.dcay_inv_apply,
+    closed_forms.so3_ddcay_inv,
+    2.0,
+    np.pi,
+)
+CAYLEY2 = Chart(
+    quaternion.cay2,
+    quaternion.cay2_inv,
+    so3.dcay2_apply,
+    so3.dcay2_inv_apply,
+    closed_forms.so3_ddcay2_inv,
+    4.0,
+    2.0 * np.pi,
+)
+ROTATION_CHARTS = {"exp": EXP, "cayley": CAYLEY, "cayley2": CAYLEY2}
+
+
+class ScrewChart(NamedTuple):
+    """Local coordinates (y, x) (6,) of poses, with the rotation ψ(x) of the chart of the same name.
+
+    - `translation(x, y)`, `translation_inv(x, position)`: position of the pose, and y from it;
+    - `differential`, `differential_inv`, `differential_inv_derivative`: as of `Chart`, on twists.
+    """
+
+    translation: Callable
+    translation_inv: Callable
+    differential: Callable
+    differential_inv: Callable
+    differential_inv_derivative: Callable
+
+
+def _cay_translation(x: Vector, y: Vector) -> Vector:
+    return y + quaternion.rotate(quaternion.cay(x), y)
+
+
+def _cay_translation_inv(x: Vector, position: Vector) -> Vector:
+    return 0.5 * (position - small.cross(x, position))
+
+
+SCREW_CHARTS = {
+    "exp": ScrewChart(
+        so3.dexp_apply,
+        so3.dexp_inv_apply,
+        se3.dexp_apply,
+        se3.dexp_inv_apply,
+        closed_forms.se3_ddexp_inv,
+    ),
+    "cayley": ScrewChart(
+        _cay_translation,
+        _cay_translation_inv,
+        se3.dcay_apply,
+        se3.dcay_inv_apply,
+        closed_forms.se3_ddcay_inv,
+    ),
+}
+
+
+def _always_regular(p: Array) -> Array:
+    return jnp.ones(p.shape[:-1], bool)
+
+
+class Storage(NamedTuple):
+    """Absolute coordinates p (size,) of an orientation.
+
+    - `from_quaternion`, `to_quaternion`, `to_matrix`: conversions;
+    - `lift(p, omega_body)`: time derivative of p for an angular velocity (rad/s);
+    - `invalid(p)`: reason why numbers are no orientation, or None;
+    - `regular(p)`: whether p (..., size) is away from singularities.
+    """
+
+    size: int
+    from_quaternion: Callable
+    to_quaternion: Callable
+    to_matrix: Callable
+    lift: Callable
+    invalid: Callable
+    regular: Callable = _always_regular
+
+
+def _invalid_quaternion(p: np.ndarray) -> str | None:
+    norm = float(np.linalg.norm(p))
+    if abs(norm - 1.0) <= np.sqrt(np.finfo(p.dtype).eps):
+        return None
+    return (
+        f"the quaternion {p.tolist()} has norm {norm:.9g}; it must be a unit quaternion, scalar "
+        "first: divide it by its norm"
+    )
+
+
+def _invalid_rotation_vector(p: np.ndarray) -> str | None:
+    norm = float(np.linalg.norm(p))
+    if norm <= np.pi + np.sqrt(np.finfo(p.dtype).eps):
+        return None
+    return (
+        f"the rotation vector {p.tolist()} has norm {norm:.9g} > π; use the principal one, "
+        "ψ (1 - 2π/|ψ|)"
+    )
+
+
+def _rotation_vector_lift(p: Vector, omega_body: Vector) -> Vector:
+    return so3.dexp_inv_apply(-p, omega_body)
+
+
+def _same(p: Array) -> Array:
+    return p
+
+
+QUATERNION = Storage(
+    4,
+    quaternion.renormalize,
+    _same,
+    quaternion.to_matrix,
+    quaternion.lift,
+    _invalid_quaternion,
+)
+STORAGES = {
+    "quaternion": QUATERNION,
+    "rotation_vector": Storage(
+        3,
+        quaternion.log,
+        quaternion.exp,
+        so3.exp,
+        _rotation_vector_lift,
+        _invalid_rotation_vector,
+    ),
+    "tait_bryan": Storage(
+        3,
+        tait_bryan.from_quaternion,
+        tait_bryan.to_quaternion,
+        tait_bryan.to_matrix,
+        tait_bryan.lift,
+        tait_bryan.invalid,
+        tait_bryan.regular,
+    ),
+}

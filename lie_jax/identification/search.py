@@ -1,0 +1,238 @@
+"""Searches: solvers of Optimistix and optimisers of Optax over growing horizons, and one for vmap.
+
+These libraries take as long to import as all of lie_jax: import this module when a fit begins.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import optimistix as optx
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
+from tqdm import tqdm
+
+# On all horizons but the last, a gain below this fraction of the cost ends the search: what is left
+# to gain on a part of the recording does not help on the whole.
+_SMALL_GAIN = 1e-2
+# Relative tolerance of cost and coordinates, well below standard errors; the absolute one is for a
+# coordinate or a cost that goes to zero.
+_DEFAULT = optx.LevenbergMarquardt(rtol=1e-6, atol=1e-12)
+# Iterations in a row without a gain above rounding that end a search as converged. Far from an
+# optimum a solver needs rejected trials to find its damping, each of which multiplies it by four:
+# eighteen of them go through steps of every size.
+_NO_GAIN = 1e-10
+_PATIENCE = 18
+# Damping of the first step on each horizon, relative to the square of the longest column of the
+# Jacobian: nearly a Gauss-Newton step, but coordinates that a short horizon hardly determines stay.
+_FIRST_DAMPING = 1e-7
+# The steps of a first-order method contain no distance to the optimum: it counts as converged when
+# the gradient has fallen to this fraction of its first value.
+_SMALL_GRADIENT = 1e-4
+
+# Generator of (z, cost, done) from a start and a horizon, a pytree of numbers of samples.
+Iterate = Callable[[Array, PyTree], Iterator[tuple[Array, Array, bool]]]
+
+
+def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int, progress: bool):
+    """Run at most so many iterations on each horizon in turn, with a progress bar and a record.
+
+    Returns z, whether the last horizon was finished, and costs, samples of the longest recording
+    and z of each iteration.
+    """
+    costs, counts, path = [], [], []
+    finished = False
+    with tqdm(disable=not progress, unit="it", desc="identify") as bar:
+        for number, horizon in enumerate(horizons, 1):
+            samples = max(jax.tree.leaves(horizon))
+            steps = iterate(z, jax.tree.map(jnp.asarray, horizon))
+            previous, idle = np.inf, 0
+            for _ in range(max_iterations):
+                z, cost, finished = next(steps)
+                costs.append(cost)
+                counts.append(samples)
+                path.append(z)
+                gain = previous - float(cost)
+                idle = 0 if gain > 0.0 else idle + 1
+                text = f"{samples} samples, cost {float(cost):.6g}"
+                bar.set_postfix_str(text + (f", {idle} trials without gain" if idle else ""))
+                bar.update()
+                # A rejected trial leaves the cost as it was: it is no small gain.
+                small_gain = 0.0 < gain < _SMALL_GAIN * previous
+                if finished or (small_gain and number < len(horizons)):
+                    break
+                previous = float(cost)
+    return z, finished, (costs, counts, path)
+
+
+def iterations(residuals: Callable, linearize: Callable, method: Any) -> Iterate:
+    """Iterations of a method.
+
+    `residuals(z, horizon)` is a pytree, `linearize(z, horizon)` its Jacobian (m, p) and the pytree.
+    Raises `ValueError` for anything that is no method.
+    """
+    if method is None:
+        method = _DEFAULT
+    if isinstance(method, optx.AbstractLeastSquaresSolver):
+        return _least_squares(residuals, linearize, method)
+    if isinstance(method, optax.GradientTransformation):
+        return _descent(residuals, method)
+    raise ValueError(
+        f"identify(method=) is {method!r}; it must be None, an Optimistix least-squares solver or "
+        "an Optax optimiser, for example optax.adam(1e-2)."
+    )
+
+
+_FORWARD = {"options": {"jac": "fwd"}, "tags": frozenset()}
+
+
+# Compiled once for all fits of the same shapes and method: a tangent plane in place of the model
+# keeps the prediction out of both programs.
+@eqx.filter_jit
+def _init(solver, model, z, args):
+    shapes = jax.eval_shape(model, z, args)[0]
+    return solver.init(model, z, args, f_struct=shapes, aux_struct=None, **_FORWARD)
+
+
+@eqx.filter_jit
+def _advance(solver, model, z, state, args):
+    z, state, _ = solver.step(model, z, args, state=state, **_FORWARD)
+    done, result = solver.terminate(model, z, args, state=state, **_FORWARD)
+    return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
+
+
+def _tangent_plane(z, args):
+    point, value, jacobian = args
+    return value + jacobian @ (z - point), None
+
+
+def _least_squares(residuals, linearize, solver) -> Iterate:
+    # The first damping of a solver is 1 and its tolerances are absolute numbers: on each horizon
+    # the residuals are scaled so that neither depends on units. The number of samples and the scale
+    # are traced arguments: one compilation serves all horizons.
+    def function(z, args):
+        horizon, scale = args
+        return jax.tree.map(lambda r: r * scale, residuals(z, horizon)), None
+
+    # Solvers of the Gauss-Newton family evaluate the function and its Jacobian at one point a step.
+    # With both as arguments, they compile the prediction and its derivatives no second time.
+    is_gauss_newton = isinstance(solver, optx.AbstractGaussNewton)
+    model = _tangent_plane if is_gauss_newton else function
+
+    def iterate(z, horizon):
+        jacobian, weighted = linearize(z, horizon)
+        longest = jnp.max(jnp.linalg.norm(jacobian, axis=0))
+        scale = jnp.where(longest > 0.0, 1.0 / (_FIRST_DAMPING**0.5 * longest), 1.0)
+
+        def plane(point, jacobian, weighted):
+            return point, scale * ravel_pytree(weighted)[0], scale * jacobian
+
+        args = plane(z, jacobian, weighted) if is_gauss_newton else (horizon, scale)
+        state = _init(solver, model, z, args)
+        previous, idle = np.inf, 0
+        while True:
+            z, state, cost, done = _advance(solver, model, z, state, args)
+            idle = idle + 1 if previous - float(cost) <= _NO_GAIN * previous else 0
+            previous = float(cost)
+            yield z, cost / scale**2, bool(done) or idle >= _PATIENCE
+            if is_gauss_newton:
+                args = plane(state.y_eval, *linearize(state.y_eval, horizon))
+
+    return iterate
+
+
+def _descent(residuals, optimiser) -> Iterate:
+    def half_square(z, horizon):
+        return 0.5 * sum(jnp.sum(r**2) for r in jax.tree.leaves(residuals(z, horizon)))
+
+    @eqx.filter_jit
+    def advance(z, state, horizon):
+        cost, slope = jax.value_and_grad(half_square)(z, horizon)
+        updates, state = optimiser.update(slope, state, z)
+        return z + updates, state, cost, jnp.linalg.norm(slope)
+
+    def iterate(z, horizon):
+        state = optimiser.init(z)
+        first = None
+        while True:
+            following, state, cost, slope = advance(z, state, horizon)
+            first = slope if first is None else first
+            yield z, cost, bool(slope <= _SMALL_GRADIENT * first)
+            z = following
+
+    return iterate
+
+
+# Damping of a search that starts near the optimum, relative to squared lengths of the columns:
+# nearly a Gauss-Newton step. A rejected trial multiplies it, an accepted one divides it.
+_NEAR, _CHANGE = 1e-6, 10.0
+# A search has ended when its next step is below this fraction of the standard errors. With more
+# damping than `_LIGHT`, steps are short for another reason.
+_SMALL_STEP, _LIGHT = 1e-3, 1e-2
+
+
+class _Search(NamedTuple):
+    z: Array
+    cost: Array
+    value: Array
+    jacobian: Array
+    step: Array
+    damping: Array
+    done: Array
+    trials: Array
+
+
+def search(
+    function: Callable[[Array], Array], z: Float[Array, " p"], degrees: int, max_iterations: int
+) -> tuple[Array, Array, Array, Array]:
+    """Levenberg-Marquardt as a pure function, for starts near the optimum and for batches.
+
+    `function(z)` are residuals (m,) with `degrees` of freedom. Returns z, residuals and Jacobian
+    there, and whether the next step would be far below the standard errors.
+    """
+
+    def linearized(z):
+        def twice(z):
+            value = function(z)
+            return value, value
+
+        return jax.jacfwd(twice, has_aux=True)(z)
+
+    def planned(jacobian, value, damping):
+        scale = jnp.linalg.norm(jacobian, axis=0)
+        scale = jnp.where(scale > 0.0, scale, 1.0)
+        slope = (value @ jacobian) / scale
+        gram = jacobian.T @ jacobian / (scale[:, None] * scale[None, :])
+        damped = gram + damping * jnp.eye(len(scale), dtype=scale.dtype)
+        step = -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(damped), slope)
+        # The decrease that the step promises, against the variance of the residuals.
+        small = -(slope @ step) <= _SMALL_STEP**2 * (value @ value) / degrees
+        return (step / scale).astype(z.dtype), small & (damping <= _LIGHT)
+
+    def body(now):
+        trial = now.z + now.step
+        jacobian, value = linearized(trial)
+        cost = value @ value
+        better = cost <= now.cost
+        z, cost, value, jacobian = (
+            jnp.where(better, new, old)
+            for new, old in zip((trial, cost, value, jacobian), now[:4], strict=True)
+        )
+        damping = now.damping * jnp.where(better, 1.0 / _CHANGE, _CHANGE)
+        step, done = planned(jacobian, value, damping)
+        return _Search(z, cost, value, jacobian, step, damping, done, now.trials + 1)
+
+    # The first trial is the start itself: the function is compiled once.
+    shapes = jax.eval_shape(linearized, z)
+    jacobian, value = (jnp.zeros(x.shape, x.dtype) for x in shapes)
+    damping = jnp.asarray(_NEAR, value.dtype)
+    start = _Search(
+        z, jnp.full_like(damping, jnp.inf), value, jacobian,
+        jnp.zeros_like(z), damping, jnp.asarray(False), jnp.asarray(0),
+    )  # fmt: skip
+    end = jax.lax.while_loop(lambda now: ~now.done & (now.trials <= max_iterations), body, start)
+    return end.z, end.value, end.jacobian, end.done

@@ -1,0 +1,146 @@
+"""Linearised equations of motion.
+
+The residual r = M v̇ + Bᵀλ - f changes by K δq + C δv + M δv̇ + Bᵀδλ, where q moves along the
+velocity δq. An implicit step whose q moves along T x needs
+
+    [[M + d C + k K T, Bᵀ], [B T, 0]]
+
+with two factors k and d of the method.
+"""
+
+import abc
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from lie_jax.numerics.block_matrix import BlockTree
+from lie_jax.numerics.dense import DenseMatrix, product
+from lie_jax.spaces.base import AbstractSpace
+
+Square = Float[Array, "nv nv"]
+Factor = float | Float[Array, ""]
+
+
+class AbstractLinearization(eqx.Module):
+    """Derivatives of the residual and of the constraints at one instant."""
+
+    residual: eqx.AbstractVar[Float[Array, " nv"]]
+
+    @abc.abstractmethod
+    def dense(self) -> "AbstractDenseLinearization":
+        """Linearization with matrices of full size."""
+
+    @abc.abstractmethod
+    def step_matrix(
+        self, x: Float[Array, " nv"] | None, stiffness: Factor, damping: Factor
+    ) -> DenseMatrix | BlockTree:
+        """[[M + d C + k K T, Bᵀ], [B T, 0]] with the factors k and d.
+
+        T is the tangent operator at the local coordinates x, the identity without. B has the
+        position constraints alone if the system has no others.
+        """
+
+
+class AbstractDenseLinearization(AbstractLinearization):
+    """Matrices of full size: B (nc, nv), and products with M, K and C."""
+
+    space: eqx.AbstractVar[AbstractSpace]
+    constraints: eqx.AbstractVar[Float[Array, "nc nv"]]
+
+    @abc.abstractmethod
+    def combined(
+        self, along: Float[Array, "nv n"], stiffness: Factor, damping: Factor
+    ) -> Float[Array, "nv n"]:
+        """M + d C + k K `along`, n >= nv; M and C have zeros in the columns beyond nv."""
+
+    @override
+    def dense(self):
+        return self
+
+    @override
+    def step_matrix(self, x, stiffness, damping):
+        along = tangent_columns(self.space, x, jnp.eye(self.space.nv, dtype=self.residual.dtype))
+        return saddle(self.combined(along, stiffness, damping), self.constraints, along)
+
+
+class MatrixLinearization(AbstractDenseLinearization):
+    """Linearization by its matrices M, K and C (nv, nv)."""
+
+    space: AbstractSpace
+    residual: Float[Array, " nv"]
+    constraints: Float[Array, "nc nv"]
+    mass: Square
+    stiffness: Square
+    damping: Square
+
+    @override
+    def combined(self, along, stiffness, damping):
+        beyond = along.shape[1] - self.space.nv
+        direct = jnp.pad(self.mass + damping * self.damping, ((0, 0), (0, beyond)))
+        return direct + stiffness * product(self.stiffness, along)
+
+
+class ForwardLinearization(AbstractDenseLinearization):
+    """Linearization by forward-mode derivatives.
+
+    `push(dq, dv, dv̇)` is the change (nv,) of the residual, dq that of the coordinates at q. One
+    derivative serves M, K and C of a column together, and costs a third of three.
+    """
+
+    space: AbstractSpace
+    residual: Float[Array, " nv"]
+    constraints: Float[Array, "nc nv"]
+    q: Float[Array, " nq"]
+    push: Callable
+
+    @override
+    def combined(self, along, stiffness, damping):
+        def column(along, rate):
+            return self.push(self.space.lift(self.q, stiffness * along), damping * rate, rate)
+
+        rates = jnp.eye(*along.shape, dtype=along.dtype)
+        return jax.vmap(column, in_axes=1, out_axes=1)(along, rates)
+
+    def matrices(self) -> MatrixLinearization:
+        """Linearization by its matrices, each from derivatives of its own."""
+        basis = jnp.eye(self.space.nv, dtype=self.q.dtype)
+        none = jnp.zeros_like(basis[0])
+
+        def columns(change):
+            return jax.vmap(lambda v: self.push(*change(v)), out_axes=1)(basis)
+
+        return MatrixLinearization(
+            self.space,
+            self.residual,
+            self.constraints,
+            columns(lambda v: (jnp.zeros_like(self.q), none, v)),
+            columns(lambda v: (self.space.lift(self.q, v), none, none)),
+            columns(lambda v: (jnp.zeros_like(self.q), v, none)),
+        )
+
+
+def tangent_columns(
+    space: AbstractSpace, x: Float[Array, " nv"] | None, directions: Float[Array, "n nv"]
+) -> Float[Array, "nv n"]:
+    """Velocities T(x) T(0)⁻¹ d of increments that change along n directions d; d without x."""
+    if x is None:
+        return directions.T
+    return jax.vmap(lambda d: space.tangent_operator(x, space.rate_at_zero(d)), out_axes=1)(
+        directions
+    )
+
+
+def saddle(
+    dynamic: Square, constraints: Float[Array, "nc nv"], along: Square | None = None
+) -> DenseMatrix:
+    """The matrix [[dynamic, Bᵀ], [B `along`, 0]]; `along` is the identity by default."""
+    rows = constraints.shape[0]
+    if not rows:
+        return DenseMatrix(dynamic, 0)
+    none = jnp.zeros((rows, rows), dynamic.dtype)
+    moved = constraints if along is None else product(constraints, along)
+    return DenseMatrix(jnp.block([[dynamic, constraints.T], [moved, none]]), rows)

@@ -1,0 +1,160 @@
+"""Products of spaces: several copies of one space, or spaces of several kinds."""
+
+import abc
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from typing_extensions import override
+
+from lie_jax import checks
+from lie_jax.numerics import gather
+from lie_jax.spaces.base import AbstractSpace
+
+
+class AbstractComposedSpace(AbstractSpace):
+    """Space whose methods are those of other spaces, applied to parts or images of the arguments.
+
+    `_apply` is the one place that takes arguments apart and joins results.
+    """
+
+    @abc.abstractmethod
+    def _apply(self, method: str, arguments: tuple[Array, ...], types: str) -> Array:
+        """Result of a method: `types` has "q" for coordinates and "v" for velocities or local
+        coordinates, one letter for each argument and the last one for the result.
+        """
+
+    @override
+    def retract(self, q, x):
+        return self._apply("retract", (q, x), "qvq")
+
+    @override
+    def inverse_retract(self, q0, q1):
+        return self._apply("inverse_retract", (q0, q1), "qqv")
+
+    @override
+    def lift(self, q, v):
+        return self._apply("lift", (q, v), "qvq")
+
+    @override
+    def tangent_operator(self, x, dx):
+        return self._apply("tangent_operator", (x, dx), "vvv")
+
+    @override
+    def tangent_operator_inv(self, x, v):
+        return self._apply("tangent_operator_inv", (x, v), "vvv")
+
+    @override
+    def tangent_operator_inv_derivative(self, x, dx, v):
+        return self._apply("tangent_operator_inv_derivative", (x, dx, v), "vvvv")
+
+    @override
+    def rate_at_zero(self, v):
+        return self._apply("rate_at_zero", (v,), "vv")
+
+    @override
+    def magnitude(self, q):
+        return self._apply("magnitude", (q,), "qv")
+
+
+class Power(AbstractComposedSpace):
+    """n copies of one space, stored one after the other: the configurations of n bodies.
+
+    `label` is the name of a copy in messages.
+    """
+
+    factor: AbstractSpace
+    n: int = eqx.field(static=True)
+    label: str = eqx.field(static=True, default="body")
+
+    def __check_init__(self):
+        checks.positive_integer("Power(n=)", self.n, "the number of copies")
+
+    @property
+    @override
+    def nq(self) -> int:
+        return self.n * self.factor.nq
+
+    @property
+    @override
+    def nv(self) -> int:
+        return self.n * self.factor.nv
+
+    @override
+    def _apply(self, method, arguments, types):
+        function = getattr(self.factor, method)
+        if self.n == 1:
+            return function(*arguments)
+        copies = (argument.reshape(self.n, -1) for argument in arguments)
+        return jax.vmap(function)(*copies).reshape(-1)
+
+    @override
+    def turn(self, v):
+        if self.factor.turn(jnp.zeros(self.factor.nv, v.dtype)) is None:
+            return None
+        return self._apply("turn", (v,), "vv")
+
+    @override
+    def invalid(self, q):
+        for i, part in enumerate(np.asarray(q).reshape(self.n, -1)):
+            reason = self.factor.invalid(part)
+            if reason is not None:
+                return f"{self.label} {i}: {reason}"
+        return None
+
+
+class Product(AbstractComposedSpace):
+    """The product of spaces, coordinates and velocities of its factors in a given order.
+
+    `q_order[i]` is the index of coordinate i among those of the factors one after the other;
+    `v_order` likewise for velocities.
+    """
+
+    factors: tuple[AbstractSpace, ...]
+    q_order: tuple[int, ...] = eqx.field(static=True)
+    v_order: tuple[int, ...] = eqx.field(static=True)
+
+    @property
+    @override
+    def nq(self) -> int:
+        return sum(factor.nq for factor in self.factors)
+
+    @property
+    @override
+    def nv(self) -> int:
+        return sum(factor.nv for factor in self.factors)
+
+    def _parts(self, array: Array, letter: str) -> list[Array]:
+        order = {"q": self.q_order, "v": self.v_order}[letter]
+        sizes = [{"q": factor.nq, "v": factor.nv}[letter] for factor in self.factors]
+        in_factors = gather.pick(tuple(np.argsort(order).tolist()), array)
+        return jnp.split(in_factors, np.cumsum(sizes)[:-1].tolist())
+
+    def _joined(self, parts: list[Array], letter: str) -> Array:
+        order = {"q": self.q_order, "v": self.v_order}[letter]
+        return gather.pick(order, jnp.concatenate(parts))
+
+    @override
+    def _apply(self, method, arguments, types):
+        parts = (self._parts(*pair) for pair in zip(arguments, types[:-1], strict=True))
+        pairs = zip(self.factors, zip(*parts, strict=True), strict=True)
+        return self._joined([getattr(space, method)(*part) for space, part in pairs], types[-1])
+
+    @override
+    def turn(self, v):
+        parts = self._parts(v, "v")
+        turns = [factor.turn(part) for factor, part in zip(self.factors, parts, strict=True)]
+        if all(turn is None for turn in turns):
+            return None
+        pairs = zip(turns, parts, strict=True)
+        filled = [jnp.zeros_like(part) if turn is None else turn for turn, part in pairs]
+        return self._joined(filled, "v")
+
+    @override
+    def invalid(self, q):
+        in_factors = np.asarray(q)[np.argsort(self.q_order)]
+        ends = np.cumsum([factor.nq for factor in self.factors])[:-1]
+        parts = zip(self.factors, np.split(in_factors, ends), strict=True)
+        return next(filter(None, (factor.invalid(part) for factor, part in parts)), None)

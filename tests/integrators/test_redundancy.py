@@ -1,0 +1,118 @@
+"""Redundant constraints change nothing but multipliers; contradicting ones end the run."""
+
+import itertools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import lie_jax
+from lie_jax import index1
+from tests.suites import cases
+
+
+def _door(hinges):
+    """A door on one hinge, or on two with the same axis: five constraints or ten of rank five."""
+    places = [(0.0, 0.0, z) for z in ((0.0,) if hinges == 1 else (0.7, -0.7))]
+    joints = [
+        lie_jax.RevoluteJoint("ground", "door", (0.0, 0.0, 1.0), place, np.add(place, (-0.4, 0, 0)))
+        for place in places
+    ]
+    body = lie_jax.Body("door", 3.0, np.diag([0.4, 0.6, 0.2]), position=(0.4, 0.0, 0.0))
+    wind = lie_jax.PointForce("door", (0.3, 2.0, 0.0))
+    return lie_jax.assemble(lie_jax.Mechanism([body], joints, [wind]), lie_jax.R3SO3())
+
+
+# The regularisation of redundant rows leaves this of the motion's digits.
+SAME_MOTION = 1e-12
+
+
+def _swung(hinges, index):
+    """Run of a door as a function of a factor on its mass."""
+    system, state = _door(hinges)
+
+    def run(scale):
+        loaded = eqx.tree_at(lambda s: s.bodies.mass, system, scale * system.bodies.mass)
+        return lie_jax.simulate(
+            loaded, lie_jax.GeneralizedAlpha(0.9, index=index), state, dt=5e-3, steps=100,
+            throw=False,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.mark.parametrize("index", cases([3, 2], [3]))
+def test_redundant_constraints_change_nothing_but_the_multipliers(index):
+    one, two = (jax.jit(_swung(hinges, index))(1.0) for hinges in (1, 2))
+    assert bool(one.result == lie_jax.Result.successful)
+    assert bool(two.result == lie_jax.Result.redundant)
+    assert_allclose(two.q, one.q, rtol=0, atol=SAME_MOTION)
+    # The smallest multipliers share the force of the one hinge equally; what turns the door over
+    # is shared by couples of forces and by torques, as the smallest norm has it.
+    first, second = (np.asarray(two.multipliers)[5:, 5 * i : 5 * i + 3] for i in range(2))
+    assert_allclose(first + second, np.asarray(one.multipliers)[5:, :3], atol=1e-6)
+    assert_allclose(first[:, 2], second[:, 2], atol=1e-6)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("index", [3, 2])
+def test_redundant_constraints_leave_gradients_alone(index):
+    def slope(hinges):
+        run = _swung(hinges, index)
+
+        def last(scale):
+            end = run(scale)
+            return end.q[-1, 1] + end.v[-1, 5]
+
+        return jax.jit(jax.grad(last))(1.0)
+
+    one, two = (slope(hinges) for hinges in (1, 2))
+    assert_allclose(two, one, rtol=1e-9)
+
+
+def test_constraints_that_come_to_contradict_each_other_end_the_run():
+    """Two drivers of one slider: they agree at the start only."""
+    body = lie_jax.Body("slide", 1.0, np.eye(3))
+    axis = (0.0, 0.0, 1.0)
+    joints = [
+        lie_jax.PrismaticJoint("ground", "slide", axis),
+        lie_jax.PrismaticDriver("ground", "slide", axis, lambda t: 0.0 * t),
+        lie_jax.PrismaticDriver("ground", "slide", axis, lambda t: t**3),
+    ]
+    system, state = lie_jax.assemble(lie_jax.Mechanism([body], joints), lie_jax.R3SO3())
+    run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(), state, dt=0.1, steps=5, throw=False)
+    assert bool(run.result == lie_jax.Result.newton_failed)
+    assert "PrismaticDriver('ground', 'slide')" in system.owner(int(run.stats.worst_equation))
+
+
+def test_smallest_multipliers_of_a_millimetre_mechanism():
+    """A four-bar linkage of hinges in space, against least squares."""
+    size = 1e-3
+    corners = size * np.asarray([[0, 0, 0], [0, 1, 0], [1.5, 1, 0], [1.5, 0, 0]], float)
+    ends = list(itertools.pairwise(corners))
+    bodies = [
+        lie_jax.Body(str(i), 1e-3, 1e-9 * np.eye(3), position=0.5 * (a + b))
+        for i, (a, b) in enumerate(ends)
+    ]
+    names = ["ground", "0", "1", "2", "ground"]
+    origins = [np.zeros(3), *(0.5 * (a + b) for a, b in ends), np.zeros(3)]
+    joints = [
+        lie_jax.RevoluteJoint(names[i], names[i + 1], (0.0, 0.0, 1.0), c - origins[i],
+                              c - origins[i + 1])
+        for i, c in enumerate(corners)
+    ]  # fmt: skip
+    system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
+    t = jnp.zeros(())
+    multipliers = jnp.asarray(np.random.default_rng(5).normal(size=system.nc))
+    found, b = jax.jit(
+        lambda q, m: (
+            index1.smallest_multipliers(system, t, q, m),
+            system.constraint_jacobian(t, q),
+        )
+    )(state.q, multipliers)
+    b = np.asarray(b)
+    expected = np.linalg.lstsq(b.T, b.T @ np.asarray(multipliers), rcond=1e-12)[0]
+    assert_allclose(found, expected, atol=1e-9)
