@@ -285,7 +285,7 @@ def test_a_body_led_along_all_coordinates_feels_newton_and_euler():
 METHOD_ERROR = 1e-7
 
 
-def test_adriven_cardan_joint_and_a_conical_pendulum():
+def test_a_driven_cardan_joint_and_a_conical_pendulum():
     """Hooke's joint: shafts at the angle β turn by φ and ψ with tan ψ = cos β tan φ. Positions
     follow from the constraints alone, the driver's torque from the energy of the shafts. The
     pendulum is a body on a rod that goes round in a circle without turning.
