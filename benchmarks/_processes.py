@@ -42,7 +42,7 @@ def cpu_seconds_in_turns(functions: list[Callable], repeats: int) -> list[float]
 
 
 def in_fresh_process(module: str, repeats: int, *more: str, **environment: str) -> dict:
-    """What `python -m module --child` prints as JSON, with more arguments and environment
+    """Output of `python -m module --child` from JSON, with more arguments and environment
     variables.
     """
     command = [sys.executable, "-m", module, "--child", "--repeats", str(repeats), *more]

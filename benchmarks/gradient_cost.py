@@ -110,7 +110,7 @@ def _megabytes(compiled) -> float:
 
 
 def reserved(case: str) -> dict[str, float]:
-    """What gradients over 10⁶ steps reserve, MB."""
+    """Memory that gradients over 10⁶ steps reserve, MB."""
     import jax
 
     run, parameters = _problem(case)

@@ -1,4 +1,4 @@
-"""What the experiments on optimal control share: two methods, their agreement, tables, pictures."""
+"""Parts of the experiments on optimal control: two methods, their agreement, tables, pictures."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -80,7 +80,7 @@ def run(task: Task, inputs: ArrayLike) -> lie_jax.Trajectory:
 
 
 def step_error(task: Task, solution: control.Solution) -> float:
-    """How far steps of half the size end from the last state: largest local coordinate."""
+    """Distance of the last state from that of half steps: largest local coordinate."""
     inputs = jnp.repeat(solution.inputs, 2, axis=0)
     finer = lie_jax.simulate(
         task.system,
@@ -97,7 +97,7 @@ def step_error(task: Task, solution: control.Solution) -> float:
 
 
 def numbers(solution: control.Solution | Found) -> dict[str, Any]:
-    """What a method ended with."""
+    """Final numbers of a method."""
     return {
         "cost": float(solution.cost),
         "gradient_norm": float(solution.gradient_norm),

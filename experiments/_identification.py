@@ -1,4 +1,4 @@
-"""What experiments on identification share: tables, numbers and pictures of repeated fits."""
+"""Parts of the experiments on identification: tables, numbers and pictures of repeated fits."""
 
 from collections.abc import Sequence
 from pathlib import Path

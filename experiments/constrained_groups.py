@@ -1,4 +1,4 @@
-"""What [S3], [S4] and [S2] leave open: SE(3) against R³×SO(3) in mechanisms, Cayley, index 2.
+"""Open questions of [S3], [S4], [S2]: SE(3) against R³×SO(3) in mechanisms, Cayley, index 2.
 
 All by the generalized-α method: errors, orders, iterations, drift of constraints, energy, and what
 a step costs.

@@ -65,7 +65,7 @@ def _orientation_of_markers(markers: Array) -> Array:
 
 
 def predict(parameters: Parameters, dt: float, samples: int) -> pinned_body.Observations:
-    """What markers and gyro show at so many samples, `STEPS_PER_SAMPLE` steps of dt apart."""
+    """Readings of markers and gyro at so many samples, `STEPS_PER_SAMPLE` steps of dt apart."""
     system, state = pinned_body.build(**parameters)
     trajectory = lie_jax.simulate(
         system,

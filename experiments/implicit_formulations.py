@@ -65,7 +65,7 @@ def measure(name: str) -> dict[str, dict[str, dict]]:
 
 
 def _series(case: Case, program, step_counts: list[int]) -> dict:
-    """What one method does at all step sizes: None where it fails."""
+    """Results of one method at all step sizes: None where it fails."""
     system = program[0]
     figures: dict[str, list] = {
         key: [] for key in ("h", "error", "iterations", "step_us", "failed")

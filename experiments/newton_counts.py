@@ -18,7 +18,7 @@ FORMULATIONS = {
 
 
 class Column(NamedTuple):
-    """What a column of a table is: the system, how Newton's method works, and the paper's entries.
+    """A column of a table: the system, how Newton's method works, and the paper's entries.
 
     `paper` has None where the paper has a dash. `other` are the averages of the code behind the
     paper with this rule, where they are known: an independent check of ours, to three digits.

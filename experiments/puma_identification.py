@@ -29,7 +29,7 @@ FINE_STEP = 1.25e-4
 
 
 class Recording(NamedTuple):
-    """What is recorded: angles (samples, 6), rad, and torques of the motors (samples, 6), N m."""
+    """Recording: angles (samples, 6), rad, and torques of the motors (samples, 6), N m."""
 
     angles: Array | np.ndarray
     torques: Array | np.ndarray
@@ -77,7 +77,7 @@ class Swing(eqx.Module):
 def record(
     mass: Array | np.ndarray, center: Array | np.ndarray, method: str = "dopri5", step: float = STEP
 ) -> Recording:
-    """What is recorded of a robot with these masses (6,) and centres of mass (6, 3)."""
+    """Recording of a robot with these masses (6,) and centres of mass (6, 3)."""
     swings = zip(puma560.ANGLES, AMPLITUDE, FREQUENCY, strict=True)
     system, state = puma560.build(
         lie_jax.Minimal(),

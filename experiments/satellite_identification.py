@@ -71,17 +71,17 @@ def simulate(parameters: Parameters, pyramid: bool = False) -> lie_jax.Trajector
 
 
 def gyro(parameters: Parameters) -> Float[Array, "n 3"]:
-    """What the gyro shows with three wheels."""
+    """Readings of the gyro with three wheels."""
     return satellite.gyro(simulate(parameters)) + parameters["bias"][None, :]
 
 
 def gyro_of_pyramid(parameters: Parameters) -> Float[Array, "n 3"]:
-    """What the gyro shows with four wheels."""
+    """Readings of the gyro with four wheels."""
     return satellite.gyro(simulate(parameters, pyramid=True)) + parameters["bias"][None, :]
 
 
 def gyro_and_tachometers(parameters: Parameters) -> dict[str, Array]:
-    """What the gyro and, once a second, the wheels' tachometers show."""
+    """Readings of the gyro and, once a second, of the wheels' tachometers."""
     trajectory = simulate(parameters)
     times = np.arange(0.0, DT * STEPS + 0.5 * DT, TACHOMETER_INTERVAL)
     rows = lie_jax.rows_at(times, dt=DT, steps=STEPS)

@@ -106,7 +106,7 @@ def solve_limited(vector) -> dict[str, control.Solution]:
 
 
 def numbers(solutions: dict[str, control.Solution]) -> dict[str, dict]:
-    """What is checked of each method; prints it."""
+    """Checks of each method; prints them."""
     table = {}
     for name, best in solutions.items():
         table[name] = {

@@ -84,7 +84,7 @@ class Observations(NamedTuple):
 def observe(
     system: lie_jax.AbstractMultibodySystem, trajectory: lie_jax.Trajectory
 ) -> Observations:
-    """What markers and gyro show at the trajectory's instants."""
+    """Readings of markers and gyro at the trajectory's instants."""
     points = jnp.asarray(MARKERS, trajectory.q.dtype)
 
     def at(q):

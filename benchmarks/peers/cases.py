@@ -1,4 +1,4 @@
-"""What all programs of a case agree upon: sizes of steps, their number, and the models' changes."""
+"""Settings of all programs of a case: sizes of steps, their number, and the models' changes."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What a user waits for: a fresh process that imports lie_jax and simulates the heavy top.
+"""Time to the first result: a fresh process that imports lie_jax and simulates the heavy top.
 
 Prints the CPU seconds of the process. JAX's cache of compilations is set in the environment.
 """

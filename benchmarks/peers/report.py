@@ -131,7 +131,7 @@ def _cell(value: float | None, factor: float = 1.0) -> str:
 
 
 def _verdict(entry: dict[str, Any]) -> tuple[str, str]:
-    """What is aimed at, and whether it was reached; in brackets for XLA as it comes."""
+    """Targets, and whether they were reached; in brackets for XLA without settings."""
     target, other = entry["target"], entry["as_it_comes"]
     if target is None:
         return "", ""

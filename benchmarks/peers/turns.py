@@ -27,8 +27,8 @@ class Key(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a program said of itself and what its runs cost, CPU seconds a step: (rounds, 1), or
-    (rounds, 2) with its base. Without runs, `missing` says why.
+    """Description of a program and costs of its runs, CPU seconds a step: (rounds, 1), or
+    (rounds, 2) with its base. `missing` is the reason for the lack of runs.
     """
 
     about: dict[str, Any]

@@ -12,7 +12,7 @@ PATIENCE = 600.0
 
 
 def _seconds(module: str, *arguments: str, **environment: str) -> float | None:
-    """What a module prints, or None if it failed or took too long."""
+    """Output of a module, or None if it failed or took too long."""
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(

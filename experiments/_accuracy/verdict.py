@@ -1,4 +1,4 @@
-"""What counts as best: cells of the comparison held against the best of the other libraries."""
+"""Verdict: cells of the comparison against the best of the other libraries."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

@@ -1,1 +1,1 @@
-"""What `python -m experiments` does beyond running experiments: models from the shell."""
+"""Commands of `python -m experiments` beyond experiments: models from the shell."""

@@ -19,7 +19,7 @@ _PIECES = 20
 
 
 class Settings(NamedTuple):
-    """What a simulation was asked for, in words of the command line."""
+    """Settings of a simulation, in words of the command line."""
 
     model: str
     formulation: str | None
@@ -29,7 +29,7 @@ class Settings(NamedTuple):
 
 
 def settled(settings: Settings) -> Settings:
-    """The same with names as they are known; ends the program for unknown ones."""
+    """Settings with the full names; ends the program for unknown ones."""
     formulation = settings.formulation
     if formulation is not None:
         formulation = one_of("formulation", formulation, FORMULATIONS)

@@ -1,4 +1,4 @@
-"""What is compared: models with joints, formulations, forms of the generalized-α method."""
+"""Cases of the comparison: models with joints, formulations, forms of the generalized-α method."""
 
 from collections.abc import Callable
 from functools import partial

@@ -64,7 +64,7 @@ _SURVIVAL_SAMPLES = 250
 
 
 def survival() -> dict:
-    """How long (s) runs of 20 s last, by index and damping, at steps of several sizes."""
+    """Durations (s) of runs of 20 s, by index and damping, at steps of several sizes."""
     system, state = double_pendulum.build(lie_jax.R3SO3())
     results: dict = {"h": [SURVIVAL_SECONDS / n for n in SURVIVAL_COUNTS], "end_s": {}}
     for index in (3, 2):

@@ -1,4 +1,4 @@
-"""What ways to the iteration matrix of Newton's method cost."""
+"""Costs of ways to the iteration matrix of Newton's method."""
 
 import lie_jax
 from experiments._constrained_groups.cases import method

@@ -103,7 +103,7 @@ def _seen(system, observe: Callable, redundant: bool, recording: Recording):
 
 
 def seen(program: Program, observe: Callable, recording: Recording, instants: int) -> Seen:
-    """What is seen at this many instants after the first, and there."""
+    """Observations at the first instant and this many instants after it."""
     system, state = program.system, program.state
     redundant = bool(system.nc and index1.redundant(system, jnp.zeros(()), state.q))
     everything = _seen(system, observe, redundant, recording)

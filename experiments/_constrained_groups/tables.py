@@ -1,4 +1,4 @@
-"""What was measured as tables in Markdown."""
+"""Measurements as tables in Markdown."""
 
 from collections.abc import Iterable, Sequence
 
@@ -93,7 +93,7 @@ def energies(results: dict) -> None:
 
 
 def survival(results: dict) -> None:
-    """How long runs last."""
+    """Durations of runs."""
     head = ("reached (s)", *(f"h = {h:.3g} s" for h in results["h"]))
     rows = ((name, *(f"{t:.3g}" for t in ends)) for name, ends in results["end_s"].items())
     _table(head, rows)

@@ -1,4 +1,4 @@
-"""What an erratum is, and what speaks for it."""
+"""Errata and their evidence."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Deviation:
         return bool(self.correct < self.tolerance and self.printed > 4 * self.tolerance)
 
     def numbers(self) -> dict:
-        """The same for a file."""
+        """Numbers of the evidence for a file."""
         printed = self.impossible if mp.isinf(self.printed) else float(self.printed)
         return {"printed": printed, "correct": float(self.correct)}
 
@@ -58,7 +58,7 @@ class Convergence:
         return right and abs(_order(self.printed) - self.order) > 0.5
 
     def numbers(self) -> dict:
-        """The same for a file."""
+        """Numbers of the evidence for a file."""
         return {
             "steps": self.steps,
             "printed": self.printed,

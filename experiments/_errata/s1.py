@@ -37,7 +37,7 @@ def velocity(t: float, Y: Array) -> Array:
 
 
 def rate(state: Array) -> Array:
-    """The same as a flat equation for (Y, t)."""
+    """Flat equation for (Y, t)."""
     Y = state[:9].reshape(3, 3)
     return np.append(np.stack([np.cross(velocity(state[9], Y), c) for c in Y.T], axis=1), 1.0)
 

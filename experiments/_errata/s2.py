@@ -43,7 +43,7 @@ class Body:
         return J1, self.total(lambda y: hat(y).T), self.total(lambda y: hat(y) @ hat(y).T)
 
     def shifted(self) -> "Body":
-        """The same with the centre of mass at the origin."""
+        """Body with the centre of mass at the origin."""
         center = self.total(lambda y: y) / sum(self.masses)
         return Body(self.masses, self.points - center, self.w)
 

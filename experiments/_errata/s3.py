@@ -64,7 +64,7 @@ def torque(s: Sample) -> Array:
 
 
 def gyroscopic(s: Sample) -> Array:
-    """What (1) needs: J ω̇ = t + g."""
+    """Equation (1) needs J ω̇ = t + g."""
     return INERTIA @ derivative(partial(spin, s), NOW) - torque(s)
 
 
@@ -79,7 +79,7 @@ def tangent(s: Sample, t: Any) -> Array:
 
 
 def gyroscopic_2(s: Sample) -> Array:
-    """What (12) needs: Gᵀ J G ρ̈ = Gᵀ (t + g)."""
+    """Equation (12) needs Gᵀ J G ρ̈ = Gᵀ (t + g)."""
     return INERTIA @ tangent(s, NOW) @ s.v - torque(s)
 
 

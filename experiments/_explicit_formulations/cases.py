@@ -1,4 +1,4 @@
-"""What is compared: formulations and explicit methods, on two models."""
+"""Cases of the comparison: formulations and explicit methods, on two models."""
 
 from collections.abc import Callable
 from typing import NamedTuple

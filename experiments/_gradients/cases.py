@@ -1,4 +1,4 @@
-"""Which integrators run in which formulations, on which model."""
+"""Pairs of integrators and formulations, and their models."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -87,7 +87,7 @@ def _adaptive_run(system, state, integrator, dt) -> lie_jax.Trajectory:
 
 
 def _held(case: Case) -> Callable[[Array], Array]:
-    """What an adaptive run computes, with the steps that it takes without any change."""
+    """Result of an adaptive run with the steps of the unchanged run."""
     system, state, integrator, dt, _ = _parts(case, case.model.parameters.flat)
     run = _adaptive_run(system, state, integrator, dt)
     if not bool(run.result == lie_jax.Result.successful):

@@ -1,4 +1,4 @@
-"""What is compared: formulations and rules of Newton's method, on five models."""
+"""Cases of the comparison: formulations and rules of Newton's method, on five models."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

@@ -141,7 +141,7 @@ def of_work(reached: dict) -> str:
 
 
 def of_motions(results: dict) -> str:
-    """What the time histories give."""
+    """Results of the time histories."""
     top, crank, puma = (
         results[key] for key in ("heavy_top_motion", "slider_crank_motion", "puma_motion")
     )

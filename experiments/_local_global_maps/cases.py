@@ -1,4 +1,4 @@
-"""What is compared: the eight local-global transition maps, on models with their integrators."""
+"""Cases of the comparison: the eight local-global transition maps, on models."""
 
 from collections.abc import Callable
 from typing import NamedTuple

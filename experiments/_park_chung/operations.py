@@ -1,4 +1,4 @@
-"""What one step calls and computes, counted in the programs themselves."""
+"""Calls and operations of one step, counted in the compiled programs."""
 
 from collections import Counter
 from typing import Any

@@ -35,7 +35,7 @@ class Invariants(NamedTuple):
 
 
 def invariants(system, state: lie_jax.State) -> Invariants:
-    """What free bodies keep."""
+    """Quantities that free bodies conserve."""
     linear, angular = system.momentum(state.q, state.v)
     return Invariants(system.kinetic_energy(state.q, state.v), linear, angular)
 

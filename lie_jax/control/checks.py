@@ -1,4 +1,4 @@
-"""Checks before an optimal control is sought."""
+"""Checks of the arguments of optimal control."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -16,7 +16,7 @@ from lie_jax.integrators.gauss import ImplicitRKMK
 from lie_jax.simulation import checks as simulation
 
 
-def problem(
+def checked_problem(
     name: str,
     system: Any,
     integrator: Any,
@@ -26,7 +26,10 @@ def problem(
     costs: tuple[Any, Any, Any],
     limits: Any,
 ) -> Problem:
-    """The problem; raises `ValueError` for what cannot be posed. `costs`: running, final, end."""
+    """Problem of checked arguments; `costs` are running, final and end.
+
+    Raises `ValueError` for an argument that breaks a rule.
+    """
     checks.real(f"{name}(inputs=)", inputs)
     shape = tuple(np.shape(inputs))
     if len(shape) != 2 or 0 in shape:
@@ -34,25 +37,25 @@ def problem(
             f"{name}(inputs=) has shape {shape}; it must have shape (steps, nu), one input vector "
             "for each step: start from jnp.zeros((steps, nu)) for example."
         )
-    known = getattr(system, "nu", None)
-    if known and known != shape[1]:
+    nu = getattr(system, "nu", None)
+    if nu and nu != shape[1]:
         raise ValueError(
-            f"{name}(inputs=) has shape {shape}, and the system reads {known} inputs; it must have "
-            f"shape ({shape[0]}, {known}): give a column for each input."
+            f"{name}(inputs=) has shape {shape}, and the system reads {nu} inputs; it must have "
+            f"shape ({shape[0]}, {nu}): give a column for each input."
         )
     options = simulation.Options(shape[0], inputs)
     simulation.check(system, integrator, state, dt, options)
-    _check_kind(name, system, integrator)
-    lower, upper = limited(name, inputs, limits)
+    _check_classes(name, system, integrator)
+    lower, upper = checked_limits(name, inputs, limits)
     dtype = state.q.dtype
-    # What is no function is refused by the check of what it returns.
+    # `_check_costs` refuses values that are no functions.
     functions = [snapshots.watched(cost) if callable(cost) else cost for cost in costs]
     result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *functions)
     _check_costs(name, result, shape[1])
     return snapshots.frozen(result)
 
 
-def _check_kind(name: str, system: Any, integrator: Any) -> None:
+def _check_classes(name: str, system: Any, integrator: Any) -> None:
     if system.nc:
         raise ValueError(
             f"{name} cannot take a system with {system.nc} constraints; use a formulation "
@@ -71,8 +74,8 @@ def _check_kind(name: str, system: Any, integrator: Any) -> None:
         )
 
 
-def limited(name: str, inputs: Any, limits: Any) -> tuple[Array, Array]:
-    """Lower and upper limits (nu,); raises `ValueError` if they or the guess break the rules."""
+def checked_limits(name: str, inputs: Any, limits: Any) -> tuple[Array, Array]:
+    """Lower and upper limits (nu,); raises `ValueError` for wrong ones and a guess outside."""
     dtype, nu = inputs.dtype, inputs.shape[1]
     if limits is None:
         unlimited = jnp.full(nu, jnp.inf, dtype)
@@ -125,9 +128,9 @@ def _check_costs(name: str, problem: Problem, nu: int) -> None:
         checks.function(f"{name}({option}=)", function)
         value: Any = jax.eval_shape(cast(Callable, function), *arguments)
         if not hasattr(value, "shape") or value.dtype != dtype:
-            found = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__
+            returns = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__
             raise ValueError(
-                f"{name}({option}=) returns {found}; it must return an array of {dtype}, the "
+                f"{name}({option}=) returns {returns}; it must return an array of {dtype}, the "
                 "precision of the state: compute it with jax.numpy from the arguments."
             )
         if option != "end" and value.shape != ():
@@ -136,8 +139,8 @@ def _check_costs(name: str, problem: Problem, nu: int) -> None:
             )
 
 
-def options(name: str, tolerance: Any, end_tolerance: Any, max_iterations: Any) -> None:
-    """Raise `ValueError` for tolerances that are not positive and counts that are none."""
+def check_options(name: str, tolerance: Any, end_tolerance: Any, max_iterations: Any) -> None:
+    """Raise `ValueError` for tolerances that are not positive and a wrong number of iterations."""
     checks.positive(f"{name}(tolerance=)", tolerance, "relative gradient")
     checks.positive(f"{name}(end_tolerance=)", end_tolerance, "size of the end values")
     checks.positive_integer(f"{name}(max_iterations=)", max_iterations, "steps of the search")

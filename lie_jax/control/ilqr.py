@@ -10,7 +10,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float
 
 from lie_jax import checks
 from lie_jax.control import backward, expansion
-from lie_jax.control import checks as preflight
+from lie_jax.control.checks import check_options, checked_problem
 from lie_jax.control.problem import Inputs, Problem, Run, difference, follow
 from lie_jax.control.solution import History, Solution, relative_norm, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
@@ -87,10 +87,10 @@ def ilqr(
     ICRA 2014.
     """
     system, state, table = as_jax(system, state, inputs)
-    problem = preflight.problem(
+    problem = checked_problem(
         "ilqr", system, integrator, state, table, dt, (running, final, end), limits
     )
-    preflight.options("ilqr", tolerance, end_tolerance, max_iterations)
+    check_options("ilqr", tolerance, end_tolerance, max_iterations)
     checks.positive("ilqr(penalty=)", penalty, "relative weight of the end values")
     dtype = problem.state.q.dtype
     tolerances = (jnp.asarray(x, dtype) for x in (tolerance, end_tolerance, penalty))
@@ -122,12 +122,14 @@ def ilqr(
 
 
 class _Search(NamedTuple):
+    """Carry of the search; `before`: end values at the last correction of the multipliers."""
+
     inputs: Array
     run: Run
     gains: Array
     multipliers: Array
     weights: Array
-    before: Array  # end values at the last correction of the multipliers
+    before: Array
     damping: Array
     iterations: Array
     history: History
@@ -187,11 +189,10 @@ def _advance(
     natural = _natural_weights(problem, steps, costs, last)
     weights = jnp.where(at == 0, tolerances.penalty * natural, search.weights)
 
-    def derivatives(multipliers, weights):
-        pull = multipliers + weights * values
+    def adjoint(pull):
         return expansion.adjoint(steps, costs.slope, last.slope + matvec(last.jacobian.T, pull))
 
-    norm = relative_norm(problem, inputs, derivatives(search.multipliers, weights))
+    norm = relative_norm(problem, inputs, adjoint(search.multipliers + weights * values))
     met = violation <= tolerances.end
     correct = (norm <= _INNER) & ~met
     multipliers = jnp.where(correct, search.multipliers + weights * values, search.multipliers)
@@ -204,9 +205,8 @@ def _advance(
     hessian = last.hessian + (last.jacobian.T * weights[None]) @ last.jacobian
     curvature = None
     if settings.second_order:
-        costate = expansion.adjoint(steps, costs.slope, slope).costate
         curvature = backward.Curvature(
-            expansion.curvature(problem, run, inputs, costate),
+            expansion.curvature(problem, run, inputs, adjoint(pull).costate),
             expansion.ending(problem, run.last, pull).hessian - last.hessian,
         )
     bounds = problem.lower[None] - inputs, problem.upper[None] - inputs

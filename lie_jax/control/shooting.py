@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks
-from lie_jax.control import checks as preflight
 from lie_jax.control import nonlinear, programme
+from lie_jax.control.checks import check_options, checked_limits, checked_problem
 from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics.conversion import in_precision
@@ -58,11 +58,11 @@ def shoot(
     system, state, table = as_jax(system, state, inputs)
     matrix = in_precision(basis, table.dtype if isinstance(table, Array) else None)
     applied = table if matrix is None else _applied(table, matrix)
-    problem = preflight.problem(
+    problem = checked_problem(
         "shoot", system, integrator, state, applied, dt, (running, final, end), limits
     )
-    preflight.limited("shoot", table, limits)
-    preflight.options("shoot", tolerance, end_tolerance, max_iterations)
+    checked_limits("shoot", table, limits)
+    check_options("shoot", tolerance, end_tolerance, max_iterations)
     steps = applied.shape[0]
     checks.positive_integer("shoot(nodes=)", nodes, "the number of segments")
     if steps % nodes:

@@ -1,4 +1,4 @@
-"""Inputs from few coefficients."""
+"""Splines: inputs from few coefficients."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +11,7 @@ from lie_jax.numerics.conversion import as_float
 def spline_basis(
     steps: int, coefficients: int, degree: int = 3
 ) -> Float[Array, "steps coefficients"]:
-    """The matrix from B-spline coefficients (coefficients, nu) to the inputs (steps, nu).
+    """Matrix from B-spline coefficients (coefficients, nu) to the inputs (steps, nu).
 
     Knots divide the run evenly, the first and last coefficient are the inputs at its start and
     end, and each step gets the value at its middle. Rows are not negative and sum to 1: inputs stay

@@ -4,7 +4,7 @@ These libraries take as long to import as all of lie_jax: import this module whe
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -95,7 +95,9 @@ _FORWARD = {"options": {"jac": "fwd"}, "tags": frozenset()}
 @eqx.filter_jit
 def _init(solver, model, z, args):
     shapes = jax.eval_shape(model, z, args)[0]
-    return solver.init(model, z, args, f_struct=shapes, aux_struct=None, **_FORWARD)
+    state = solver.init(model, z, args, f_struct=shapes, aux_struct=None, **_FORWARD)
+    # The first damping is a number in JAX's default precision, whatever that of z.
+    return jax.tree.map(lambda x: x.astype(z.dtype) if eqx.is_inexact_array(x) else x, state)
 
 
 @eqx.filter_jit
@@ -167,27 +169,13 @@ def _descent(residuals, optimiser) -> Iterate:
     return iterate
 
 
-# Damping of a search that starts near the optimum, relative to squared lengths of the columns:
-# nearly a Gauss-Newton step. A rejected trial multiplies it, an accepted one divides it.
-_NEAR, _CHANGE = 1e-6, 10.0
-# A search has ended when its next step is below this fraction of the standard errors. With more
-# damping than `_LIGHT`, steps are short for another reason.
+# A search for `monte_carlo` ends when its next step is below this fraction of the standard errors.
+# With more damping than `_LIGHT`, steps are short for another reason.
 _SMALL_STEP, _LIGHT = 1e-3, 1e-2
 
 
-class _Search(NamedTuple):
-    z: Array
-    cost: Array
-    value: Array
-    jacobian: Array
-    step: Array
-    damping: Array
-    done: Array
-    trials: Array
-
-
 def search(
-    function: Callable[[Array], Array], z: Float[Array, " p"], degrees: int, max_iterations: int
+    function: Callable[[Array], Array], start: Float[Array, " p"], degrees: int, max_iterations: int
 ) -> tuple[Array, Array, Array, Array]:
     """Levenberg-Marquardt as a pure function, for starts near the optimum and for batches.
 
@@ -195,44 +183,42 @@ def search(
     there, and whether the next step would be far below the standard errors.
     """
 
-    def linearized(z):
+    def linearize(z):
         def twice(z):
             value = function(z)
             return value, value
 
         return jax.jacfwd(twice, has_aux=True)(z)
 
-    def planned(jacobian, value, damping):
-        scale = jnp.linalg.norm(jacobian, axis=0)
-        scale = jnp.where(scale > 0.0, scale, 1.0)
-        slope = (value @ jacobian) / scale
-        gram = jacobian.T @ jacobian / (scale[:, None] * scale[None, :])
-        damped = gram + damping * jnp.eye(len(scale), dtype=scale.dtype)
-        step = -jax.scipy.linalg.cho_solve(jax.scipy.linalg.cho_factor(damped), slope)
-        # The decrease that the step promises, against the variance of the residuals.
-        small = -(slope @ step) <= _SMALL_STEP**2 * (value @ value) / degrees
-        return (step / scale).astype(z.dtype), small & (damping <= _LIGHT)
+    # The solver's coordinates are y = (z - start) lengths: the columns of the Jacobian at the start
+    # have length one in them, and damping does not depend on units.
+    size = _FIRST_DAMPING**-0.5
 
-    def body(now):
-        trial = now.z + now.step
-        jacobian, value = linearized(trial)
-        cost = value @ value
-        better = cost <= now.cost
-        z, cost, value, jacobian = (
-            jnp.where(better, new, old)
-            for new, old in zip((trial, cost, value, jacobian), now[:4], strict=True)
-        )
-        damping = now.damping * jnp.where(better, 1.0 / _CHANGE, _CHANGE)
-        step, done = planned(jacobian, value, damping)
-        return _Search(z, cost, value, jacobian, step, damping, done, now.trials + 1)
+    def advance(carry):
+        y, arrays, lengths, _, trials = carry
+        state = eqx.combine(arrays, constants)
+        jacobian, value = linearize(start + state.y_eval / lengths)
+        columns = jnp.linalg.norm(jacobian, axis=0)
+        first = jnp.where(columns > 0.0, columns, 1.0)
+        lengths = jnp.where(trials == 0, first, lengths)
+        plane = state.y_eval, size * value, size * jacobian / lengths[None, :]
+        y, state, *_ = _advance(_DEFAULT, _tangent_plane, y, state, plane)
+        # The decrease that the next step promises, against the variance of the residuals.
+        change = state.f_info.jac.mv(state.y_eval - y)
+        variance = jnp.sum(state.f_info.residual**2) / degrees
+        small = jnp.sum(change**2) <= _SMALL_STEP**2 * variance
+        light = state.search_state.step_size * _LIGHT >= _FIRST_DAMPING
+        return y, eqx.filter(state, eqx.is_array), lengths, small & light, trials + 1
 
     # The first trial is the start itself: the function is compiled once.
-    shapes = jax.eval_shape(linearized, z)
-    jacobian, value = (jnp.zeros(x.shape, x.dtype) for x in shapes)
-    damping = jnp.asarray(_NEAR, value.dtype)
-    start = _Search(
-        z, jnp.full_like(damping, jnp.inf), value, jacobian,
-        jnp.zeros_like(z), damping, jnp.asarray(False), jnp.asarray(0),
-    )  # fmt: skip
-    end = jax.lax.while_loop(lambda now: ~now.done & (now.trials <= max_iterations), body, start)
-    return end.z, end.value, end.jacobian, end.done
+    y = jnp.zeros_like(start)
+    jacobian, value = (jnp.zeros(x.shape, x.dtype) for x in jax.eval_shape(linearize, start))
+    state = _init(_DEFAULT, _tangent_plane, y, (y, value, jacobian))
+    arrays, constants = eqx.partition(state, eqx.is_array)
+    carry = y, arrays, jnp.ones_like(start), jnp.asarray(False), jnp.asarray(0)
+    y, arrays, lengths, done, _ = jax.lax.while_loop(
+        lambda carry: ~carry[3] & (carry[4] <= max_iterations), advance, carry
+    )
+    optimum = eqx.combine(arrays, constants).f_info
+    jacobian = optimum.jac.as_matrix() * lengths[None, :] / size
+    return start + y / lengths, optimum.residual / size, jacobian, done

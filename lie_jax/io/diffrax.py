@@ -1,6 +1,6 @@
 """Explicit methods of this package as solvers of diffrax, on configuration spaces.
 
-With it diffrax's step-size controllers, `SaveAt`, events and adjoints work on rotations and poses:
+diffrax's step-size controllers, `SaveAt`, events and adjoints then work on rotations and poses:
 
     solution = diffrax.diffeqsolve(
         equations_of_motion(system),
@@ -19,6 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax.integrators.explicit import AbstractComposition, AbstractTableauMethod
 from lie_jax.spaces.base import AbstractSpace
@@ -42,15 +43,15 @@ class _Motion(eqx.Module):
 
 
 def equations_of_motion(system: AbstractSystem) -> diffrax.ODETerm:
-    """The `terms` of a system: rates of q and v. `ManifoldSolver` takes the system from them."""
+    """`terms` of a system: rates of q and v. `ManifoldSolver` takes the system from them."""
     return diffrax.ODETerm(_Motion(system))
 
 
 class GroupInterpolation(diffrax.AbstractLocalInterpolation):
     """Dense output on the group: a polynomial of degree 5 in the local coordinates of the step.
 
-    It has the positions, velocities and accelerations of both ends, and the velocity between them
-    is its own: errors are of order h⁶ in configurations and h⁵ in velocities.
+    The polynomial has the positions, velocities and accelerations of both ends; velocities are its
+    derivatives. Errors are of order h⁶ in configurations and h⁵ in velocities.
     """
 
     t0: Any  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -59,11 +60,11 @@ class GroupInterpolation(diffrax.AbstractLocalInterpolation):
     start: State
     end: State
     accelerations: tuple[Array, Array]
-    # Of time: diffrax runs backwards in a time of its own that grows.
+    # -1 backwards in time: diffrax's own time grows then, too.
     direction: Float[Array, ""]
 
+    @override
     def evaluate(self, t0, t1=None, left=True) -> State:
-        """The `State` at t0, or its difference from that at t1 in coordinates."""
         if t1 is not None:
             first, last = self.evaluate(t0), self.evaluate(t1)
             return State(last.q - first.q, last.v - first.v)
@@ -73,13 +74,8 @@ class GroupInterpolation(diffrax.AbstractLocalInterpolation):
         zero = jnp.zeros_like(self.start.v)
         x1 = space.inverse_retract(self.start.q, self.end.q)
         # Value, first and second derivative at both ends, time counted in steps.
-        (d0, dd0), (d1, dd1) = (
-            self._rates(h, *at)
-            for at in (
-                (zero, self.start.v, self.accelerations[0]),
-                (x1, self.end.v, self.accelerations[1]),
-            )
-        )
+        d0, dd0 = self._rates(h, zero, self.start.v, self.accelerations[0])
+        d1, dd1 = self._rates(h, x1, self.end.v, self.accelerations[1])
         c3 = 10.0 * x1 - 6.0 * d0 - 4.0 * d1 - 1.5 * dd0 + 0.5 * dd1
         c4 = -15.0 * x1 + 8.0 * d0 + 7.0 * d1 + 1.5 * dd0 - dd1
         c5 = 6.0 * x1 - 3.0 * d0 - 3.0 * d1 - 0.5 * dd0 + 0.5 * dd1
@@ -90,8 +86,8 @@ class GroupInterpolation(diffrax.AbstractLocalInterpolation):
 
     def _rates(self, h, x, v, acceleration):
         rate = self.space.tangent_operator_inv(x, v)
-        bent = self.space.tangent_operator_inv_derivative(x, rate, v)
-        return h * rate, h * h * (bent + self.space.tangent_operator_inv(x, acceleration))
+        curvature = self.space.tangent_operator_inv_derivative(x, rate, v)
+        return h * rate, h * h * (curvature + self.space.tangent_operator_inv(x, acceleration))
 
 
 def _system(terms: Any, y: State) -> tuple[AbstractSystem, Array]:
@@ -104,8 +100,8 @@ class ManifoldSolver(diffrax.AbstractSolver):
     """An explicit method as a solver of diffrax, for `equations_of_motion(system)`.
 
     **Arguments:** `integrator`: for example `lie_jax.RKMK("dopri5")`; adaptive controllers need one
-    with an embedded method. Errors are differences on the group, handed to the controller as rates
-    of the coordinates. Each step evaluates the accelerations once more, for the dense output.
+    with an embedded method. The controller receives errors on the group as rates of the
+    coordinates. Each step evaluates the accelerations once more, for the dense output.
     """
 
     integrator: AbstractTableauMethod | AbstractComposition
@@ -113,23 +109,23 @@ class ManifoldSolver(diffrax.AbstractSolver):
     term_structure: ClassVar = diffrax.ODETerm
     interpolation_cls: ClassVar = GroupInterpolation
 
+    @override
     def order(self, terms):
-        """Order of the method."""
         return self.integrator.order
 
+    @override
     def error_order(self, terms):
-        """Order of the error estimate in the step size."""
         lower = self.integrator.embedded_order
         return None if lower is None else lower + 1
 
+    @override
     def init(self, terms, t0, t1, y0, args):
-        """Accelerations at the start."""
         system, direction = _system(terms, y0)
         self.integrator.check(system)
         return system.acceleration(direction * t0, y0.q, y0.v, args)
 
+    @override
     def step(self, terms, t0, t1, y0, args, solver_state, made_jump):
-        """One step from t0 to t1."""
         system, direction = _system(terms, y0)
         t0, t1 = direction * t0, direction * t1
         step = self.integrator.step(system, t0, t1 - t0, y0, None, args)
@@ -152,13 +148,10 @@ class ManifoldSolver(diffrax.AbstractSolver):
             "accelerations": (first, acceleration),
             "direction": direction,
         }
-        result = diffrax.RESULTS.where(
-            step.converged,
-            diffrax.RESULTS.successful,
-            diffrax.RESULTS.nonlinear_divergence,  # pyright: ignore[reportArgumentType]
-        )
+        codes: Any = diffrax.RESULTS
+        result = codes.where(step.converged, codes.successful, codes.nonlinear_divergence)
         return y1, error, dense, acceleration, result
 
+    @override
     def func(self, terms, t0, y0, args):
-        """Rates of the coordinates and velocities."""
         return terms.vf(t0, y0, args)

@@ -25,7 +25,7 @@ from lie_jax.mechanics.mechanism import Mechanism
 
 class ImportedJoint(NamedTuple):
     """A joint of a file: `name`; `parent` and `child` as in the mechanism; `limits`, the smallest
-    and the largest coordinate (rad, m; of a ball joint the turn, rad), infinite where there is
+    and the largest coordinate (rad, m; of a ball joint the turn, rad), infinite where the file has
     none; `zero`, the file's coordinate where the mechanism's is zero.
     """
 
@@ -37,9 +37,9 @@ class ImportedJoint(NamedTuple):
 
 
 class ImportedActuator(NamedTuple):
-    """An actuator of a file, the input u[i] if it is actuator i: `name`; `joint`, the name of the
-    one that it moves; `gain`, what u is for one unit of the file's control (N m, N); `limits`, the
-    smallest and the largest u, infinite where there is none.
+    """Actuator i of a file, the input u[i]: `name`; `joint`, the name of the joint that it moves;
+    `gain`, u for one unit of the file's control (N m, N); `limits`, the smallest and the largest u,
+    infinite where the file has none.
     """
 
     name: str
@@ -49,9 +49,9 @@ class ImportedActuator(NamedTuple):
 
 
 class ImportedModel(NamedTuple):
-    """What `import_model` has found: `mechanism`, in the pose that is zero in all of the file's
-    coordinates, at rest; `joints` in the order of the mechanism's; `actuators` in the order of the
-    inputs u; `ignored`, by kind, the names of what the mechanism does not have.
+    """Model of a file: `mechanism`, in the pose that is zero in all of the file's coordinates, at
+    rest; `joints` in the order of the mechanism's; `actuators` in the order of the inputs u;
+    `ignored`, by kind, the names of the parts that the mechanism does not have.
     """
 
     mechanism: Mechanism
@@ -61,20 +61,20 @@ class ImportedModel(NamedTuple):
 
 
 def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> ImportedModel:
-    """The mechanism of a URDF or MJCF file.
+    """Mechanism of a URDF or MJCF file.
 
-    Bodies that no joint moves against each other become one, with the name of the first; what does
-    not move is the ground. Where a body has several joints, massless bodies stand between them:
-    such a mechanism has joint coordinates alone, `lie_jax.Minimal()`, and so has one with an
+    Bodies that no joint moves against each other become one, with the name of the first; bodies
+    that cannot move are the ground. Where a body has several joints, massless bodies stand between
+    them: such a mechanism has joint coordinates alone, `lie_jax.Minimal()`, and so has one with an
     `armature`. Springs and dampers of joints are forces. An actuator of a hinge or a slider is a
     motor, whose input u[i] is its torque (N m) or force (N); its armature and damping, times the
     square of its gear, are the joint's. URDF has no actuators, and every hinge and slider gets a
-    motor. What the file's flags switch off is not there. Limits are data: nothing stops a joint
-    there. What there is no element for is left out: `ignored` names it, as does a warning.
+    motor. Parts that the file's flags switch off are absent. Limits are data: nothing stops a joint
+    there. Parts without an element in lie_jax are left out: `ignored` and a warning name them.
 
     `path`: the file. `floating_base`: whether the root of a URDF file is free; otherwise it is
-    fixed to the ground. MJCF says so itself. Meshes of URDF files are not needed: they take
-    inertias from `<inertial>` alone. Needs MuJoCo: `pip install 'lie-jax[io]'`. Raises
+    fixed to the ground. MJCF files state it. Meshes of URDF files are not needed: inertias come
+    from `<inertial>` alone. Needs MuJoCo: `pip install 'lie-jax[io]'`. Raises
     `FileNotFoundError`, `ImportError`, and `ValueError` for a file that MuJoCo does not compile or
     in which nothing moves.
     """
@@ -104,11 +104,11 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
         ) from error
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
-    found = _imported(path, _File(model, data, mujoco), is_urdf)
-    ignored = found.ignored | ({"collision shapes of": shapes} if shapes else {})
+    imported = _imported(path, _File(model, data, mujoco), is_urdf)
+    ignored = imported.ignored | ({"collision shapes of": shapes} if shapes else {})
     if ignored:
         warnings.warn(unsupported.message(path.name, ignored), stacklevel=2)
-    return found._replace(ignored=ignored)
+    return imported._replace(ignored=ignored)
 
 
 def _compiler() -> Any:
@@ -132,11 +132,11 @@ def _root(path: Path) -> str:
 
 
 def _without_shapes(spec: Any, floating_base: bool) -> tuple[str, ...]:
-    """Prepare a URDF file; names of the links that had shapes to collide."""
+    """Remove the shapes of a URDF file; names of the links that had shapes to collide."""
     links = tuple(dict.fromkeys(geom.parent.name for geom in spec.geoms))
     for part in (*spec.geoms, *spec.meshes):
         spec.delete(part)
-    # Bodies are joined here, after one that is to be free has got its joint.
+    # `_bodies` joins fixed bodies, after the free one has got its joint.
     spec.compiler.fusestatic = False
     if floating_base:
         for body in spec.worldbody.bodies:
@@ -152,25 +152,25 @@ class _File(NamedTuple):
     mujoco: Any
 
     def name(self, kind: str, i: int) -> str:
-        """Of body, joint or actuator i."""
+        """Name of body, joint or actuator i."""
         return getattr(self.model, kind)(i).name or f"{kind} {i}"
 
     def kind(self, joint: int) -> str:
-        """free, ball, slide or hinge."""
+        """Word for a joint: free, ball, slide or hinge."""
         return self.mujoco.mjtJoint(self.model.jnt_type[joint]).name[len("mjJNT_") :].lower()
 
     def moving(self) -> list[int]:
-        """Bodies that have joints: those that the bodies fixed to them belong to."""
+        """Bodies that have joints; bodies fixed to them are parts of them."""
         return [int(i) for i in np.flatnonzero(self.model.body_jntnum)]
 
     def parent(self, body: int) -> int:
-        """The body of these that another one hangs on, 0 for the ground."""
+        """Moving body that a body is joined to, 0 for the ground."""
         parent = int(self.model.body_weldid[self.model.body_parentid[body]])
-        # A body that MuJoCo's user moves has no joint either.
+        # A body that MuJoCo's user moves has no joint: it is ground here.
         return parent if self.model.body_jntnum[parent] else 0
 
     def joints(self, body: int) -> list[int]:
-        """Joints of a body but for a free one."""
+        """Joints of a body, free ones left out."""
         first, count = self.model.body_jntadr[body], self.model.body_jntnum[body]
         return [j for j in range(first, first + count) if self.kind(j) != "free"]
 
@@ -180,20 +180,20 @@ class _File(NamedTuple):
         return bool(self.model.opt.disableflags & bit)
 
     def actuators(self) -> range:
-        """Numbers of the actuators, of which each may have several controls or none."""
+        """Numbers of the actuators; an actuator may have several controls or none."""
         return range(len(self.model.actuator_trntype))
 
     def armature(self, joint: int) -> float:
         """Rotor inertia of a joint and of its actuators, which their gears multiply."""
-        own = self.model.dof_armature[self.model.jnt_dofadr[joint]]
-        return float(own) + self._geared(joint, "actuator_armature")
+        armature = self.model.dof_armature[self.model.jnt_dofadr[joint]]
+        return float(armature) + self._geared(joint, "actuator_armature")
 
     def damping(self, joint: int) -> float:
         """Damping of a joint and of its actuators, which their gears multiply."""
         if self.disables("DAMPER"):
             return 0.0
-        own = self.model.dof_damping[self.model.jnt_dofadr[joint]]
-        return float(own) + self._geared(joint, "actuator_damping")
+        damping = self.model.dof_damping[self.model.jnt_dofadr[joint]]
+        return float(damping) + self._geared(joint, "actuator_damping")
 
     def stiffness(self, joint: int) -> float:
         """Stiffness of a joint's spring."""
@@ -215,8 +215,8 @@ class _File(NamedTuple):
         return self.data.xpos[body], self.data.xmat[body].reshape(3, 3)
 
 
-class _Place(NamedTuple):
-    """Where one of a body's joints is, as the elements of a mechanism say it."""
+class _Mount(NamedTuple):
+    """Fields of the element of a mechanism for one of a body's joints."""
 
     parent: str
     child: str
@@ -227,39 +227,39 @@ class _Place(NamedTuple):
 
 
 def _imported(path: Path, file: _File, is_urdf: bool) -> ImportedModel:
-    model, bodies, places = file.model, [], {}
+    model, bodies, mounts = file.model, [], {}
     for body in file.moving():
         bodies += _bodies(file, body)
-        places |= dict(_places(file, body))
+        mounts |= dict(_mounts(file, body))
     if not bodies:
         raise ValueError(
             f"import_model(path=) is {str(path)!r}, in which nothing moves; it must have a joint: "
             "set floating_base=True if it is the URDF file of a free robot."
         )
-    forces = [force for joint in places for force in _passive(file, joint, places[joint])]
-    motors, actuators = _motors(file, places, every_joint=is_urdf)
+    forces = [force for joint in mounts for force in _passive(file, joint, mounts[joint])]
+    motors, actuators = _motors(file, mounts, every_joint=is_urdf)
     mechanism = Mechanism(
         bodies,
-        [_joint(file, joint, place) for joint, place in places.items()],
+        [_joint(file, joint, mount) for joint, mount in mounts.items()],
         [*forces, *motors],
         (0.0, 0.0, 0.0) if file.disables("GRAVITY") else model.opt.gravity,
     )
-    joints = tuple(_described(file, joint, place) for joint, place in places.items())
+    joints = tuple(_described(file, joint, mount) for joint, mount in mounts.items())
     return ImportedModel(mechanism, joints, actuators, unsupported.elements(file, actuators))
 
 
 def _bodies(file: _File, body: int) -> list[Body]:
-    """A body with all that is fixed to it, and the massless ones between its joints."""
+    """A body with all bodies fixed to it, and the massless ones between its joints."""
     model, data = file.model, file.data
-    own = np.flatnonzero(model.body_weldid == body)
-    masses, centers = model.body_mass[own], data.xipos[own]
+    parts = np.flatnonzero(model.body_weldid == body)
+    masses, centers = model.body_mass[parts], data.xipos[parts]
     mass = masses.sum()
     center = masses @ centers / mass
     inertia = np.zeros((3, 3))
-    for i, part_mass, part_center in zip(own, masses, centers, strict=True):
+    for i, part_mass, part_center in zip(parts, masses, centers, strict=True):
         axes, arm = data.ximat[i].reshape(3, 3), part_center - center
-        about_own = axes @ np.diag(model.body_inertia[i]) @ axes.T
-        inertia += about_own + part_mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
+        about_part_center = axes @ np.diag(model.body_inertia[i]) @ axes.T
+        inertia += about_part_center + part_mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
     position, rotation = file.pose(body)
     inertia = rotation.T @ inertia @ rotation
     pose = {"position": position, "orientation": data.xquat[body]}
@@ -274,8 +274,8 @@ def _names_between(file: _File, body: int) -> list[str]:
     return [f"{name} after {file.name('joint', j)}" for j in file.joints(body)[:-1]]
 
 
-def _places(file: _File, body: int) -> Iterator[tuple[int, _Place]]:
-    """The joints of a body, in the order in which they move it."""
+def _mounts(file: _File, body: int) -> Iterator[tuple[int, _Mount]]:
+    """Joints of a body, in the order in which they move it."""
     model = file.model
     parent = file.parent(body)
     (base, base_rotation), (position, rotation) = file.pose(parent), file.pose(body)
@@ -285,33 +285,33 @@ def _places(file: _File, body: int) -> Iterator[tuple[int, _Place]]:
     file.mujoco.mju_mulQuat(orientation, back, file.data.xquat[body])
     nearer = file.name("body", parent) if parent else GROUND
     farther = [*_names_between(file, body), file.name("body", body)]
-    for joint, own in zip(file.joints(body), farther, strict=False):
+    for joint, child in zip(file.joints(body), farther, strict=False):
         anchor, axis = model.jnt_pos[joint], model.jnt_axis[joint]
-        yield joint, _Place(nearer, own, home @ axis, point + home @ anchor, anchor, orientation)
-        # All joints of a body are in its frame.
-        nearer, home, point = own, np.eye(3), np.zeros(3)
+        yield joint, _Mount(nearer, child, home @ axis, point + home @ anchor, anchor, orientation)
+        # All joints of a body are in its frame: the massless bodies between them have that frame.
+        nearer, home, point = child, np.eye(3), np.zeros(3)
         orientation = np.asarray([1.0, 0.0, 0.0, 0.0])
 
 
-def _joint(file: _File, joint: int, place: _Place) -> AbstractJoint:
-    # Without it a mechanism has other formulations than joint coordinates.
+def _joint(file: _File, joint: int, mount: _Mount) -> AbstractJoint:
+    # None and not zero: an armature excludes all formulations but joint coordinates.
     armature = file.armature(joint) or None
     kind = file.kind(joint)
     if kind == "ball":
-        ends = place.parent, place.child, place.parent_point, place.child_point
+        ends = mount.parent, mount.child, mount.parent_point, mount.child_point
         return SphericalJoint(*ends, armature)
     joints = {"hinge": RevoluteJoint, "slide": PrismaticJoint}
-    return joints[kind](**place._asdict(), armature=armature)
+    return joints[kind](**mount._asdict(), armature=armature)
 
 
-def _described(file: _File, joint: int, place: _Place) -> ImportedJoint:
+def _described(file: _File, joint: int, mount: _Mount) -> ImportedJoint:
     model = file.model
     zero = _zero(file, joint)
     lower, upper = (-np.inf, np.inf)
     if model.jnt_limited[joint]:
         lower, upper = model.jnt_range[joint] - zero
     name = file.name("joint", joint)
-    return ImportedJoint(name, place.parent, place.child, (float(lower), float(upper)), zero)
+    return ImportedJoint(name, mount.parent, mount.child, (float(lower), float(upper)), zero)
 
 
 def _zero(file: _File, joint: int) -> float:
@@ -320,36 +320,36 @@ def _zero(file: _File, joint: int) -> float:
     return float(file.model.qpos0[file.model.jnt_qposadr[joint]])
 
 
-def _passive(file: _File, joint: int, place: _Place) -> Iterator[AbstractForce]:
+def _passive(file: _File, joint: int, mount: _Mount) -> Iterator[AbstractForce]:
     """Spring and damper of a joint."""
     model, kind = file.model, file.kind(joint)
     stiffness, damping = file.stiffness(joint), file.damping(joint)
     relaxed = model.qpos_spring[model.jnt_qposadr[joint]] - _zero(file, joint)
-    ends, axis = (place.parent, place.child), place.axis
+    ends, axis = (mount.parent, mount.child), mount.axis
     if kind == "ball" and damping:
         yield ViscousFriction(*ends, damping)
     elif kind == "hinge" and (stiffness or damping):
-        turn = place.orientation
+        turn = mount.orientation
         yield TorsionalSpringDamper(*ends, axis, stiffness, damping, relaxed, turn)
     elif kind == "slide" and (stiffness or damping):
         along, none = np.outer(axis, axis), np.zeros(3)
-        relaxed_point = place.parent_point + relaxed * axis
-        points = relaxed_point, place.child_point, place.orientation
+        relaxed_point = mount.parent_point + relaxed * axis
+        points = relaxed_point, mount.child_point, mount.orientation
         yield Bushing(*ends, stiffness * along, none, damping * along, none, *points)
 
 
 def _motors(
-    file: _File, places: dict[int, _Place], every_joint: bool
+    file: _File, mounts: dict[int, _Mount], every_joint: bool
 ) -> tuple[list[AbstractMotor], tuple[ImportedActuator, ...]]:
-    driven = [joint for joint in places if file.kind(joint) != "ball"]
+    driven = [joint for joint in mounts if file.kind(joint) != "ball"]
     if every_joint:
-        found = [
+        driven_by = [
             (joint, ImportedActuator(name, name, 1.0, _joint_limits(file, joint)))
             for joint in driven
             for name in (file.name("joint", joint),)
         ]
     else:
-        found = [
+        driven_by = [
             (int(file.model.actuator_trnid[i, 0]), _actuator(file, i))
             for i in file.actuators()
             if unsupported.moves_a_joint(file, i)
@@ -357,14 +357,14 @@ def _motors(
             and not unsupported.is_off(file, i)
         ]
     motors = []
-    for i, (joint, _) in enumerate(found):
-        place = places[joint]
-        ends = place.parent, place.child, place.axis, i
+    for i, (joint, _) in enumerate(driven_by):
+        mount = mounts[joint]
+        ends = mount.parent, mount.child, mount.axis, i
         if file.kind(joint) == "hinge":
             motors.append(RevoluteMotor(*ends))
         else:
-            motors.append(PrismaticMotor(*ends, place.parent_point, place.child_point))
-    return motors, tuple(actuator for _, actuator in found)
+            motors.append(PrismaticMotor(*ends, mount.parent_point, mount.child_point))
+    return motors, tuple(actuator for _, actuator in driven_by)
 
 
 def _joint_limits(file: _File, joint: int) -> tuple[float, float]:

@@ -1,10 +1,10 @@
-"""What a model of MuJoCo may have that a mechanism has not."""
+"""Parts of a model of MuJoCo without a counterpart in a mechanism."""
 
 from typing import Any
 
 import numpy as np
 
-# As many names of a kind as a message lists.
+# Names of one kind in a message.
 _NAMES = 8
 
 
@@ -21,7 +21,7 @@ def is_off(file: Any, actuator: int) -> bool:
 
 
 def is_servo(file: Any, actuator: int) -> bool:
-    """Whether an actuator's force depends on the motion, or on the past of it or of the control."""
+    """Whether an actuator's force depends on the motion, or on earlier motion or controls."""
     model, mujoco = file.model, file.mujoco
     if _of(model, "actuator_delay", actuator):
         return True
@@ -41,25 +41,25 @@ def _of(model: Any, field: str, i: int) -> float:
 
 
 def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]]:
-    """Names of what is left out, by kind."""
+    """Names of the parts left out, by kind."""
     model, used = file.model, {actuator.name for actuator in actuators}
 
     def names(kind: str, chosen: Any) -> tuple[str, ...]:
         return tuple(dict.fromkeys(file.name(kind, int(i)) for i in chosen))
 
-    def joints_with(of_velocities: Any) -> tuple[str, ...]:
-        return names("joint", model.dof_jntid[_rows_with_numbers(of_velocities)])
+    def joints_with(velocity_numbers: Any) -> tuple[str, ...]:
+        return names("joint", model.dof_jntid[_rows_with_numbers(velocity_numbers)])
 
-    first, of_all = model.jnt_dofadr, range(model.njnt)
-    loose = [j for j in of_all if file.kind(j) in ("free", "ball")]
+    first, joints = model.jnt_dofadr, range(model.njnt)
+    loose = [j for j in joints if file.kind(j) in ("free", "ball")]
     free = [j for j in loose if file.kind(j) == "free"]
     damped = [j for j in free if model.dof_damping[first[j]] and not file.disables("DAMPER")]
     heavier = [j for j in free if model.dof_armature[first[j]]]
     sprung = [j for j in loose if model.jnt_stiffness[j] and not file.disables("SPRING")]
-    # MuJoCo takes the limits of a URDF file that are in the wrong order for none.
+    # MuJoCo ignores the limits of a URDF file in the wrong order.
     reversed_limits = [
         j
-        for j in of_all
+        for j in joints
         if not model.jnt_limited[j] and model.jnt_range[j, 0] > model.jnt_range[j, 1]
     ]
     off = [i for i in file.actuators() if is_off(file, i)]
@@ -69,7 +69,7 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
     damping_laws = [i for i in file.actuators() if _of(model, "actuator_dampingpoly", i)]
     fluid = model.opt.density or model.opt.viscosity
     plugins = [model.plugin(i).name or f"plugin {i}" for i in range(model.nplugin)]
-    found = {
+    left_out = {
         "contacts of": names("geom", np.flatnonzero(model.geom_contype | model.geom_conaffinity)),
         "contact pairs": names("pair", range(model.npair)),
         "equality constraints": tuple(_equality(file, i) for i in range(model.neq)),
@@ -86,7 +86,7 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
             "joint", _rows_with_numbers(getattr(model, "jnt_stiffnesspoly", ()))
         ),
         "yielding springs of": names(
-            "joint", [j for j in of_all if _of(model, "jnt_springyield", j)]
+            "joint", [j for j in joints if _of(model, "jnt_springyield", j)]
         ),
         "compensated gravity of": names("body", np.flatnonzero(model.body_gravcomp)),
         "forces of the fluid around": ("density, viscosity",) if fluid else (),
@@ -96,7 +96,7 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
         "nonlinear dampers of the actuators": names("actuator", damping_laws),
         "plugins": tuple(plugins),
     }
-    return {kind: names for kind, names in found.items() if names}
+    return {kind: names for kind, names in left_out.items() if names}
 
 
 def _equality(file: Any, i: int) -> str:
@@ -110,13 +110,13 @@ def _equality(file: Any, i: int) -> str:
 
 
 def _rows_with_numbers(values: Any) -> np.ndarray:
-    """Rows of which any number is not zero. Not every version of MuJoCo has every field."""
+    """Rows with a number that is not zero; none for a field that this MuJoCo does not have."""
     values = np.asarray(values)
     return np.flatnonzero(values.reshape(len(values), -1).any(axis=-1))
 
 
 def message(file: str, ignored: dict[str, tuple[str, ...]]) -> str:
-    """A warning that names them."""
+    """Warning that names the parts left out."""
     parts = []
     for kind, names in ignored.items():
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""

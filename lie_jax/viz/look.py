@@ -4,7 +4,7 @@ from typing import Any
 
 from cycler import cycler
 
-# Okabe and Ito's palette, told apart with every common kind of colour vision.
+# Okabe and Ito's palette, distinct for every common form of colour vision.
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY, BLACK = COLORS = (
     "#0072B2",
     "#E69F00",

@@ -1,4 +1,4 @@
-"""Plots of trajectories, and of what methods cost and how they converge.
+"""Plots of trajectories, and of costs and convergence of methods.
 
 Each function returns a `matplotlib.figure.Figure`: `figure.savefig("plot.png")`, or
 `matplotlib.pyplot.show()`.
@@ -29,26 +29,26 @@ Numbers = ArrayLike | Sequence[float]
 
 @contextlib.contextmanager
 def _look() -> Iterator[None]:
-    # The first figure of a process loads matplotlib's backend, and a notebook's sets parameters
-    # that the end of the context would take back: no further figure would be shown.
+    # The first figure of a process loads matplotlib's backend. A notebook's backend sets
+    # parameters; the end of the context would reset them, and hide all further figures.
     plt.draw_if_interactive()
     with plt.rc_context(STYLE):
         yield
 
 
-def of_bodies(where: str, system: Any, trajectory: Any) -> None:
-    """Raise `ValueError` unless they are a system of bodies and one trajectory of it."""
+def check_run(where: str, system: Any, trajectory: Any) -> None:
+    """Raise `ValueError` for anything but a system of bodies and one trajectory of it."""
     if not isinstance(system, AbstractMultibodySystem):
         raise ValueError(
             f"{where}(system=) is a {type(system).__name__}; it must be a system of bodies. "
             "lie_jax.assemble returns the pair (system, state): unpack it."
         )
-    of_one(where, trajectory)
+    check_trajectory(where, trajectory)
     checks.shape(f"{where}(trajectory=).q[0]", trajectory.q[0], (system.nq,), "of this system")
 
 
-def of_one(where: str, trajectory: Any) -> None:
-    """Raise `ValueError` unless it is one trajectory."""
+def check_trajectory(where: str, trajectory: Any) -> None:
+    """Raise `ValueError` for anything but one trajectory."""
     if not isinstance(trajectory, Trajectory):
         raise ValueError(
             f"{where}(trajectory=) is a {type(trajectory).__name__}; it must be what "
@@ -63,7 +63,7 @@ def of_one(where: str, trajectory: Any) -> None:
 
 def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     """Positions of the bodies' centres of mass (m), angular velocities (rad/s, body axes)."""
-    of_bodies("viz.motion", system, trajectory)
+    check_run("viz.motion", system, trajectory)
     center = shapes.centers(system, trajectory.q)
     twists = jax.jit(jax.vmap(system.twists))(trajectory.q, trajectory.v)
     omega = np.asarray(twists)[:, :, 3:]
@@ -88,8 +88,8 @@ def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
 
 
 def energy(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
-    """Kinetic, potential and total energy (J), and how the total one changes."""
-    of_bodies("viz.energy", system, trajectory)
+    """Kinetic, potential and total energy (J), and the change of the total one."""
+    check_run("viz.energy", system, trajectory)
 
     def at(q, v, memory):
         return system.kinetic_energy(q, v), system.recalling(memory).potential_energy(q)
@@ -113,7 +113,7 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
 
     Raises `ValueError` for a system without constraints.
     """
-    of_one("viz.drift", trajectory)
+    check_trajectory("viz.drift", trajectory)
     if not system.nc:
         raise ValueError(
             "viz.drift(system=) has no constraints, and so no drift; viz.energy shows how well its "
@@ -123,14 +123,13 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
     def at(t, q, v):
         return system.constraint(t, q), system.constraint_rate(t, q, v)
 
-    found = jax.jit(jax.vmap(at))(trajectory.t, trajectory.q, trajectory.v)
+    violations = jax.jit(jax.vmap(at))(trajectory.t, trajectory.q, trajectory.v)
+    names = "positions / m, rad", "velocities / m/s, rad/s"
     with _look():
         figure, axes = plt.subplots(figsize=(7.0, 3.5))
-        for values, name in zip(
-            found, ("positions / m, rad", "velocities / m/s, rad/s"), strict=True
-        ):
+        for values, name in zip(violations, names, strict=True):
             worst = np.max(np.abs(np.asarray(values)), axis=1, initial=0.0)
-            # What is exactly zero has no place on a logarithmic axis.
+            # A logarithmic axis has no zero.
             axes.semilogy(trajectory.t, np.where(worst > 0.0, worst, np.nan), label=name)
         axes.set(xlabel="t / s", ylabel="violation of constraints")
         axes.legend(ncols=2, **_ABOVE)
@@ -139,7 +138,7 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
 
 def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     """Paths of the bodies' centres of mass in space (m)."""
-    of_bodies("viz.paths", system, trajectory)
+    check_run("viz.paths", system, trajectory)
     center = shapes.centers(system, trajectory.q)
     with _look():
         figure = plt.figure(figsize=(5.5, 5.0))
@@ -162,12 +161,12 @@ def convergence(
         figure, axes = plt.subplots(figsize=(6.0, 4.5))
         _lines(axes, dict.fromkeys(errors, steps), errors)
         h = np.sort(np.asarray(steps, float))
-        # Next to the lines, not on them.
+        # Slopes run beside the lines, not on them.
         first = 2.0 * max(np.nanmax(np.asarray(e, float)) for e in errors.values())
         for order in orders:
             axes.loglog(h, first * (h / h[-1]) ** order, ":", color=BLACK, lw=0.8)
-            place = h[0], first * (h[0] / h[-1]) ** order
-            axes.annotate(f"order {order}", place, (0, 3), textcoords="offset points")
+            end = h[0], first * (h[0] / h[-1]) ** order
+            axes.annotate(f"order {order}", end, (0, 3), textcoords="offset points")
         axes.set(xlabel="step size / s", ylabel="error")
         axes.legend()
     return figure

@@ -27,7 +27,7 @@ Run = tuple[AbstractMultibodySystem, Trajectory]
 
 
 class _Frames(NamedTuple):
-    """Times (frames,) and poses of the bodies at them, and where a run stands in the scene."""
+    """Times (frames,), poses of the bodies at them, and the position of a run in the scene."""
 
     system: Any
     t: NDArray
@@ -40,7 +40,7 @@ class _Frames(NamedTuple):
 def export(
     path: str | os.PathLike, *runs: Run, speed: float = 1.0, frames_per_second: float = 30.0
 ) -> None:
-    """Write a page with a scene that plays, with buttons to stop it and a slider for the time.
+    """Write a page with a moving scene, buttons to stop it and a slider for the time.
 
     **Arguments:** `path`: of the HTML file; `runs`: pairs (system, trajectory), side by side, those
     of one mechanism to compare, or several; `speed`: seconds of the motion in a second, 0.1 for
@@ -63,7 +63,7 @@ def export(
 
 
 def _served(port: int) -> viser.ViserServer:
-    # It prints a table where it serves.
+    # viser prints a table of its addresses.
     with contextlib.redirect_stdout(io.StringIO()):
         return viser.ViserServer(host="127.0.0.1", port=port, verbose=False)
 
@@ -75,7 +75,7 @@ def _recorded(scenes: list[_Frames], frames_per_second: float) -> str:
         _look(server, scenes)
         recording = server.get_scene_serializer()
         for frame in range(max(len(scene.t) for scene in scenes)):
-            _place(moving, scenes, frame)
+            _move(moving, scenes, frame)
             recording.insert_sleep(1.0 / frames_per_second)
         return recording.as_html()
     finally:
@@ -114,7 +114,7 @@ def _play(server: viser.ViserServer, scenes: list[_Frames], speed: float) -> Non
     @chosen.on_update
     def _(_: Any) -> None:
         for run, scene in zip(moving, scenes, strict=True):
-            _place([run], [scene], int(np.searchsorted(scene.t, chosen.value)))
+            _move([run], [scene], int(np.searchsorted(scene.t, chosen.value)))
 
     last = time.monotonic()
     while True:
@@ -136,7 +136,7 @@ def _prepared(where: str, runs: tuple[Run, ...], spacing: float | None) -> list[
                 "trajectory): put the two in parentheses."
             )
         system, trajectory = run
-        plots.of_bodies(where, system, trajectory)
+        plots.check_run(where, system, trajectory)
         t, q = _at_even_times(trajectory, spacing)
         rotation, position = jax.jit(jax.vmap(lambda q, s=system: s.poses(q)))(q)
         orientation = jax.jit(jax.vmap(jax.vmap(quaternion.from_matrix)))(rotation)
@@ -144,16 +144,16 @@ def _prepared(where: str, runs: tuple[Run, ...], spacing: float | None) -> list[
         low, high = _extent(system, center)
         offset = np.asarray([edge - low[0], 0.0, 0.0]) if scenes else np.zeros(3)
         edge = high[0] + offset[0] + 0.3 * (high[0] - low[0]) + 0.2 * float(np.max(high - low))
-        found = np.asarray(position), np.asarray(orientation)
-        scenes.append(_Frames(system, t, *found, center, offset))
+        poses = np.asarray(position), np.asarray(orientation)
+        scenes.append(_Frames(system, t, *poses, center, offset))
     return scenes
 
 
 def _at_even_times(trajectory: Trajectory, spacing: float | None) -> tuple[NDArray, NDArray]:
     # The nearest saved instants: configurations cannot be averaged.
     t, q = np.asarray(trajectory.t), np.asarray(trajectory.q)
-    there = np.isfinite(t) & np.all(np.isfinite(q), axis=1)
-    t, q = t[there], q[there]
+    finite = np.isfinite(t) & np.all(np.isfinite(q), axis=1)
+    t, q = t[finite], q[finite]
     if spacing is None or len(t) < 2:
         return t, q
     wanted = t[0] + np.arange(int((t[-1] - t[0]) / spacing) + 1) * spacing
@@ -163,14 +163,14 @@ def _at_even_times(trajectory: Trajectory, spacing: float | None) -> tuple[NDArr
 
 
 def _extent(system: AbstractMultibodySystem, center: NDArray) -> tuple[NDArray, NDArray]:
-    """Corners of what the bodies pass through: they may turn without any way of their centres."""
+    """Corners of the space that the bodies reach, in every orientation."""
     reach = max(0.5 * float(np.linalg.norm(box.sizes)) for box in shapes.boxes(system))
-    every = center.reshape(-1, 3)
-    return every.min(axis=0) - reach, every.max(axis=0) + reach
+    points = center.reshape(-1, 3)
+    return points.min(axis=0) - reach, points.max(axis=0) + reach
 
 
 def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
-    """The bodies' nodes, which are to be moved."""
+    """Draw a run; nodes of its bodies, for `_move`."""
     root = f"/run {number + 1}"
     server.scene.add_frame(root, position=scene.offset, show_axes=False)
     points, solids = shapes.joint_points(scene.system), shapes.boxes(scene.system)
@@ -178,7 +178,7 @@ def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
     moving = []
     for body, (name, box) in enumerate(zip(scene.system.names, solids, strict=True)):
         color = _rgb(COLORS[(number + body) % (len(COLORS) - 1)])
-        # Names may hold the sign that separates nodes.
+        # A slash in a name would make a child node.
         path = f"{root}/{body} {name.replace('/', ' ')}"
         node = server.scene.add_frame(path, axes_length=length, axes_radius=0.03 * length)
         turn = np.asarray(quaternion.from_matrix(jax.numpy.asarray(box.axes)))
@@ -186,13 +186,13 @@ def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
             f"{path}/body", color=color, dimensions=tuple(box.sizes), wxyz=turn,
             position=box.center, opacity=0.7,
         )  # fmt: skip
-        own = points.get(body)
-        if own is not None:
-            ends = np.stack([np.broadcast_to(box.center, own.shape), own], axis=1)
+        on_body = points.get(body)
+        if on_body is not None:
+            ends = np.stack([np.broadcast_to(box.center, on_body.shape), on_body], axis=1)
             server.scene.add_line_segments(
                 f"{path}/links", ends, colors=color, thickness=4.0, thickness_units="screen"
             )
-            for i, point in enumerate(own):
+            for i, point in enumerate(on_body):
                 server.scene.add_icosphere(
                     f"{path}/joint {i}", radius=0.08 * length, color=(40, 40, 40), position=point
                 )
@@ -226,7 +226,7 @@ def _look(server: viser.ViserServer, scenes: list[_Frames]) -> None:
     server.initial_camera.look_at = middle
 
 
-def _place(moving: list[list[Any]], scenes: list[_Frames], frame: int) -> None:
+def _move(moving: list[list[Any]], scenes: list[_Frames], frame: int) -> None:
     for nodes, scene in zip(moving, scenes, strict=True):
         now = min(frame, len(scene.t) - 1)
         for body, node in enumerate(nodes):

@@ -1,4 +1,4 @@
-"""What stands for bodies and joints in a scene."""
+"""Boxes of bodies and points of joints in a scene."""
 
 from typing import NamedTuple
 
@@ -31,29 +31,29 @@ def masses(system: AbstractMultibodySystem) -> MassProperties:
 def centers(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
     """Centres of mass (instants, bodies, 3) in m at configurations (instants, nq)."""
     rotation, position = jax.jit(jax.vmap(system.poses))(q)
-    own = masses(system).center_of_mass
-    return np.asarray(position) + np.einsum("tbij,bj->tbi", rotation, own)
+    centers_in_bodies = masses(system).center_of_mass
+    return np.asarray(position) + np.einsum("tbij,bj->tbi", rotation, centers_in_bodies)
 
 
 def boxes(system: AbstractMultibodySystem) -> list[Box]:
-    """That of each body."""
-    own, found = masses(system), []
-    for mass, inertia, center in zip(own.mass, own.inertia, own.center_of_mass, strict=True):
+    """Box of each body."""
+    table, result = masses(system), []
+    for mass, inertia, center in zip(table.mass, table.inertia, table.center_of_mass, strict=True):
         moments, axes = np.linalg.eigh(inertia)
         if np.linalg.det(axes) < 0.0:
             axes = -axes
         squares = 6.0 * (np.sum(moments) - 2.0 * moments) / (mass or 1.0)
-        # A rod has no width, but is to be seen.
+        # A rod has no width: it gets a visible one.
         sizes = np.sqrt(np.maximum(squares, 0.0))
-        found.append(Box(np.maximum(sizes, 0.02 * np.max(sizes, initial=1e-6)), center, axes))
-    return found
+        result.append(Box(np.maximum(sizes, 0.02 * np.max(sizes, initial=1e-6)), center, axes))
+    return result
 
 
 def joint_points(system: AbstractMultibodySystem) -> dict[int, NDArray]:
-    """Points (n, 3) of the joints on each body that has some, by its number, in its frame (m); on
-    the ground by -1.
+    """Points (n, 3) of the joints on bodies and on the ground, in their frames (m), by the number
+    of the body; by -1 for the ground.
     """
     points: dict[int, list[NDArray]] = {}
     for body, point in system.joint_points():
         points.setdefault(body, []).append(np.asarray(point))
-    return {body: np.stack(own) for body, own in points.items()}
+    return {body: np.stack(on_body) for body, on_body in points.items()}

@@ -177,6 +177,18 @@ def test_units_do_not_matter():
     assert_allclose(rates[1:], [rates[0]] * 2, rtol=1e-6)
 
 
+def test_single_precision_stays_single():
+    """In a process with double precision, too, with standard errors that hold."""
+    time = TIME.astype(jnp.float32)
+    fit = lie_jax.identify(lambda p: p * time, jnp.float32(1.2), 1.5 * time, progress=False)
+    assert fit.estimates.dtype == jnp.float32 and bool(fit.converged)
+    assert_allclose(fit.estimates, 1.5, rtol=1e-6)
+    check = lie_jax.monte_carlo(lambda p: p * time, jnp.float32(1.5), noise=0.1, runs=50)
+    assert check.estimates.dtype == jnp.float32 and bool(jnp.all(check.converged))
+    exact = 0.1 / np.linalg.norm(time)
+    assert_allclose(check.standard_errors, exact, rtol=0.5)
+
+
 def test_counts_are_observations():
     counts = np.round(np.asarray(20.0 * TIME)).astype(int)
     fit = lie_jax.identify(lambda p: p * TIME, 1.0, counts, noise=2.0, progress=False)

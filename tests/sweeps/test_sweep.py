@@ -90,7 +90,7 @@ def test_what_fails_is_marked():
             "number": jnp.where(i == 3, jnp.nan, 1.0),
             "several": jnp.where((i == 4) & (jnp.arange(2) == 1), jnp.inf, 1.0),
             # What a trajectory does not fill is NaN in it, which is no failure.
-            "statistics": lie_jax.trajectory.Statistics(
+            "statistics": lie_jax.simulation.trajectory.Statistics(
                 i, i, i, nothing[0], nothing[0], nothing, i, nothing[0]
             ),
             "flag": i > 2,

@@ -107,8 +107,8 @@ def test_bad_input_is_named(runs, tmp_path):
     (system, run), _ = runs
     batch = jax.tree.map(lambda x: x[None], run)
     for call, message in (
-        (lambda: plots.of_bodies("viz.motion", (system,), run), r"motion\(system=\) is a tuple"),
-        (lambda: plots.of_one("viz.energy", run.q), "what lie_jax.simulate returns"),
+        (lambda: plots.check_run("viz.motion", (system,), run), r"motion\(system=\) is a tuple"),
+        (lambda: plots.check_trajectory("viz.energy", run.q), "what lie_jax.simulate returns"),
         (lambda: viz.energy(system, batch), "batch of trajectories"),
         (lambda: viz.drift(*runs[1]), "no constraints"),
         (lambda: viz.paths(runs[1][0], run), "shape"),
