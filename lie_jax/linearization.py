@@ -105,23 +105,6 @@ class ForwardLinearization(AbstractDenseLinearization):
         rates = jnp.eye(*along.shape, dtype=along.dtype)
         return jax.vmap(column, in_axes=1, out_axes=1)(along, rates)
 
-    def matrices(self) -> MatrixLinearization:
-        """Linearization by its matrices, each from derivatives of its own."""
-        basis = jnp.eye(self.space.nv, dtype=self.q.dtype)
-        none = jnp.zeros_like(basis[0])
-
-        def columns(change):
-            return jax.vmap(lambda v: self.push(*change(v)), out_axes=1)(basis)
-
-        return MatrixLinearization(
-            self.space,
-            self.residual,
-            self.constraints,
-            columns(lambda v: (jnp.zeros_like(self.q), none, v)),
-            columns(lambda v: (self.space.lift(self.q, v), none, none)),
-            columns(lambda v: (jnp.zeros_like(self.q), v, none)),
-        )
-
 
 def tangent_columns(
     space: AbstractSpace, x: Float[Array, " nv"] | None, directions: Float[Array, "n nv"]

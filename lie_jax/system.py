@@ -205,8 +205,13 @@ class AbstractSystem(eqx.Module):
             return self.residual(t, q, v, acceleration, multipliers, u)
 
         value, push = jax.linearize(residual, q, v, acceleration)
-        b = self.constraint_jacobian(t, q)
-        return ForwardLinearization(self.space, value, b, q, push)
+        return ForwardLinearization(
+            space=self.space,
+            residual=value,
+            constraints=self.constraint_jacobian(t, q),
+            q=q,
+            push=push,
+        )
 
     def saddle(self, t: Time, q: Configuration) -> DenseMatrix | BlockTree:
         """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints."""

@@ -11,8 +11,6 @@ Arrays have the nodes on their last axis, where the processor takes several at o
 "Linear-time dynamics using Lagrange multipliers" (1996).
 """
 
-from typing import NamedTuple
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -20,49 +18,11 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.numerics import gather, small
+from lie_jax.numerics.forest import Forest, Levels, eliminated
 
 # Diagonal entries below this part of the largest do not tell how easily a velocity changes:
 # coordinates that are redundant have entries of any size.
 LIGHTEST = 1e-6
-
-
-class Forest(NamedTuple):
-    """Which node hangs from which, in levels with as many slots as the widest has nodes.
-
-    width: slots of a level; nodes: number of the node in each slot, level by level, roots first, -1
-    for none; parents: place of the parent in the level above for each slot, -1 for none.
-    """
-
-    width: int
-    nodes: tuple[int, ...]
-    parents: tuple[int, ...]
-
-    @property
-    def depth(self) -> int:
-        """Number of levels."""
-        return len(self.nodes) // self.width
-
-    @property
-    def slots(self) -> tuple[int, ...]:
-        """The slot of each node."""
-        places = {node: place for place, node in enumerate(self.nodes) if node >= 0}
-        return tuple(places[i] for i in range(len(places)))
-
-    @property
-    def parent_of(self) -> tuple[int, ...]:
-        """The parent of each node, -1 for none."""
-        above = (*(-1 for _ in range(self.width)), *self.nodes)
-        found = {}
-        for slot, (node, place) in enumerate(zip(self.nodes, self.parents, strict=True)):
-            start = slot - slot % self.width
-            found[node] = -1 if place < 0 else above[start + place]
-        return tuple(found[i] for i in range(len(self.slots)))
-
-    @property
-    def is_paths(self) -> bool:
-        """Whether no node has two children."""
-        parents = [parent for parent in self.parent_of if parent >= 0]
-        return len(parents) == len(set(parents))
 
 
 class BlockTree(eqx.Module):
@@ -201,137 +161,6 @@ def unit(x: Array, axis: int) -> Array:
     """Vectors along an axis scaled to length one; zero vectors stay zero."""
     square = jnp.sum(x * x, axis=axis, keepdims=True)
     return x / jnp.sqrt(jnp.where(square > 0.0, square, 1.0))
-
-
-class Levels(eqx.Module):
-    """A matrix of coupled nodes, eliminated level by level.
-
-    Of a node with m unknowns, the first p of which its children are coupled with: the inverse of
-    its block when its children are eliminated, that inverse times its columns of the parent, and
-    the parent's rows. The first axis has the levels, the last one the slots.
-    """
-
-    inverses: Float[Array, "levels m m width"]
-    columns: Float[Array, "levels m p width"]
-    rows: Float[Array, "levels p m width"]
-    forest: Forest = eqx.field(static=True)
-
-    def solve(self, b: Float[Array, "m n"]) -> Float[Array, "m n"]:
-        """Solution for right-hand sides with the nodes on the last axis."""
-        places = _Places(self.forest)
-        p = self.rows.shape[1]
-
-        def towards_roots(added, level):
-            inverses, rows, b, children = level
-            own = b + jnp.concatenate([added, jnp.zeros_like(b[p:])])
-            y = small.matvec(inverses, own)
-            return places.summed(-small.matvec(rows, y), children), y
-
-        def towards_leaves(above, level):
-            columns, y, parents = level
-            x = y - small.matvec(columns, places.of_parents(above[:p], parents))
-            return x, x
-
-        by_level = _by_level(self.forest, b)
-        none = jnp.zeros_like(by_level[0, :p])
-        _, y = jax.lax.scan(
-            towards_roots,
-            none,
-            (self.inverses, self.rows, by_level, places.children),
-            reverse=True,
-        )
-        _, x = jax.lax.scan(towards_leaves, jnp.zeros_like(y[0]), (self.columns, y, places.parents))
-        return _by_node(self.forest, x)
-
-
-def eliminated(
-    forest: Forest,
-    own: Float[Array, "m m n"],
-    columns: Float[Array, "m p n"],
-    rows: Float[Array, "p m n"],
-) -> Levels:
-    """The elimination of a matrix of nodes: their own blocks, their columns of the parent and the
-    parent's rows of them.
-    """
-    places = _Places(forest)
-    fill = jnp.eye(own.shape[0], dtype=own.dtype)
-    own, columns, rows = (_by_level(forest, x) for x in (own, columns, rows))
-    if not places.full:
-        empty = np.asarray(forest.nodes).reshape(forest.depth, 1, 1, forest.width) < 0
-        own = jnp.where(empty, fill[None, :, :, None], own)
-
-    def towards_roots(block, level):
-        above, columns, rows, children = level
-        inverted = small.inverse(block)
-        change = small.matmul(rows, small.matmul(inverted, columns))
-        return above - _padded(places.summed(change, children), block.shape[0]), inverted
-
-    # So little passes through the loop with three multipliers that XLA makes one function of it:
-    # the inverted columns are kept afterwards, all at once.
-    above = jnp.concatenate([jnp.zeros_like(own[:1]), own[:-1]])
-    _, inverses = jax.lax.scan(
-        towards_roots, own[-1], (above, columns, rows, places.children), reverse=True
-    )
-    solved = small.matmul(jnp.moveaxis(inverses, 0, -1), jnp.moveaxis(columns, 0, -1))
-    return Levels(inverses, jnp.moveaxis(solved, -1, 0), rows, forest)
-
-
-def _padded(block: Array, size: int) -> Array:
-    more = size - block.shape[0]
-    return jnp.pad(block, ((0, more), (0, more), *((0, 0),) * (block.ndim - 2)))
-
-
-class _Places:
-    """What passes between a level and the one above it."""
-
-    def __init__(self, forest: Forest):
-        width = forest.width
-        self.width, self.full = width, min(forest.nodes) >= 0
-        self.alone = width == 1
-        places = np.asarray(forest.parents).reshape(-1, width)
-        self.parents = None if self.alone else jnp.asarray(np.where(places < 0, width, places))
-        self.children = None if self.alone else jnp.asarray(_children(places, width))
-
-    def summed(self, values: Array, children: Array | None) -> Array:
-        """Sums (..., width) over the children of each slot of the level above."""
-        if self.alone:
-            return values
-        values = jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=-1)
-        return jnp.sum(values[..., children], axis=-1)
-
-    def of_parents(self, values: Array, parents: Array | None) -> Array:
-        """Values (..., width) of the parents of each slot, zeros for a slot without one."""
-        if self.alone:
-            return values
-        return jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=-1)[..., parents]
-
-
-def _children(places: np.ndarray, width: int) -> np.ndarray:
-    """For each level, the slots (width, most) that hang from each place above, `width` for none."""
-    found = [[np.flatnonzero(level == place) for place in range(width)] for level in places]
-    most = max(len(own) for level in found for own in level)
-    table = np.full((len(places), width, max(most, 1)), width)
-    for level, row in zip(found, table, strict=True):
-        for own, slots in zip(level, row, strict=True):
-            slots[: len(own)] = own
-    return table
-
-
-def _by_level(forest: Forest, values: Array) -> Array:
-    """From nodes on the last axis (..., n) to (levels, ..., width)."""
-    if forest.nodes != tuple(range(values.shape[-1])):
-        values = jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=-1)
-        values = values[..., np.asarray(forest.nodes)]
-    levels = values.reshape(*values.shape[:-1], forest.depth, forest.width)
-    return jnp.moveaxis(levels, -2, 0)
-
-
-def _by_node(forest: Forest, values: Array) -> Array:
-    flat = jnp.moveaxis(values, 0, -2)
-    flat = flat.reshape(*flat.shape[:-2], -1)
-    if forest.slots == tuple(range(flat.shape[-1])):
-        return flat
-    return flat[..., np.asarray(forest.slots)]
 
 
 class Factors(eqx.Module):

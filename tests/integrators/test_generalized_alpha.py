@@ -41,8 +41,8 @@ VARIANTS = {
     "full": {},
     "modified": {"newton": "modified"},
     "without T": {"tangent_operator": False},
-    "autodiff": {"jacobian": "autodiff"},
-    "autodiff, modified": {"jacobian": "autodiff", "newton": "modified"},
+    "analytic": {"jacobian": "analytic"},
+    "analytic, modified": {"jacobian": "analytic", "newton": "modified"},
 }
 # Newton's variants leave errors at the level of rounding, which 50 steps amplify little.
 SAME_SOLUTION = 1e-11
@@ -65,7 +65,7 @@ def test_variants_of_newton_find_one_solution():
     ends = {name: end(options) for name, options in VARIANTS.items()}
     for name, (q, _) in ends.items():
         assert_allclose(q, ends["full"][0], rtol=0, atol=SAME_SOLUTION, err_msg=name)
-    assert_allclose(ends["autodiff"][1], ends["full"][1])
+    assert_allclose(ends["analytic"][1], ends["full"][1])
     assert ends["modified"][1].mean() > ends["full"][1].mean()
 
 
@@ -99,7 +99,7 @@ def test_the_two_iteration_matrices_are_one(index):
             jnp.asarray(40.0), jnp.asarray(7.0),
             equations.normal(system, jnp.asarray(0.2), state.q, index),
         )  # fmt: skip
-        return matrix.autodiff(y, problem), matrix.analytic(y, problem)
+        return [matrix.linearized(way, y, problem) for way in ("autodiff", "analytic")]
 
     drawn = (jnp.asarray(0.3 * rng.normal(size=k)) for k in (n, system.nv, system.nv))
     (value, automatic), (same, assembled) = both(*drawn)
@@ -161,7 +161,7 @@ def test_iteration_matrix_is_the_jacobian_where_coordinates_leave_rotations():
             system, jnp.zeros(()), None, state.q, increment, state.v, 1.0 / dt**2, 2.0 / dt, None
         )
         exact = DenseMatrix(jax.jacfwd(equations.residual)(y, problem), system.nc).regularized()
-        return *(way(y, problem)[1] for way in (matrix.autodiff, matrix.analytic)), exact
+        return *(matrix.linearized(way, y, problem)[1] for way in ("autodiff", "analytic")), exact
 
     *found, exact = both(*(0.01 * rng.normal(size=size) for size in (n, system.nv)))
     for each in found:

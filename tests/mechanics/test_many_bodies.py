@@ -112,8 +112,10 @@ def test_blocks_are_those_of_the_full_matrix(name):
     y, b = jnp.asarray(rng.normal(size=(2, system.nv + system.nc)))
 
     def both(y, b):
-        tree: Any = matrix.analytic(0.1 * y, problem)[1]
-        full: Any = matrix.analytic(0.1 * y, problem._replace(system=_full(system)))[1].entries
+        tree: Any = matrix.linearized("analytic", 0.1 * y, problem)[1]
+        full: Any = matrix.linearized("analytic", 0.1 * y, problem._replace(system=_full(system)))[
+            1
+        ].entries
         saddle: Any = system.saddle(0.1, state.q)
         ours = tree.matvec(b), tree.transpose().matvec(b), tree.solve(b), saddle.matvec(b)
         dense = accelerations_and_multipliers(_full(system), 0.1, state.q, state.v)

@@ -24,14 +24,19 @@ from lie_jax.system import AbstractSystem
 Matrix = DenseMatrix | BlockTree
 
 
+# Up to so many velocities, those of one body, derivatives of the whole residual are cheaper.
+_FEW_VELOCITIES = 7
+
+
 def linearization(jacobian: str, problem: Problem, end: End) -> AbstractLinearization:
     """Linearization at the end of a step: by derivatives of the residual, by the closed forms of
     the system, or of the papers.
     """
     system, point = problem.system, (problem.t, *end, problem.u)
-    if jacobian == "autodiff":
+    few = jacobian == "auto" and system.nv <= _FEW_VELOCITIES
+    if jacobian == "autodiff" or few:
         return AbstractSystem.linearization(system, *point)
-    if jacobian == "analytic":
+    if jacobian in ("auto", "analytic"):
         return system.linearization(*point)
     return _of_papers(problem, end)
 
@@ -46,11 +51,11 @@ def _of_papers(problem: Problem, end: End) -> ForwardLinearization:
     _, push = jax.linearize(force, end.q, end.v)
     mass = system.mass_matrix(end.q)
     return ForwardLinearization(
-        system.space,
-        system.residual(problem.t, *end, problem.u),
-        system.constraint_jacobian(problem.t, end.q),
-        end.q,
-        lambda dq, dv, acceleration: push(dq, dv) + mass @ acceleration,
+        space=system.space,
+        residual=system.residual(problem.t, *end, problem.u),
+        constraints=system.constraint_jacobian(problem.t, end.q),
+        q=end.q,
+        push=lambda dq, dv, acceleration: push(dq, dv) + mass @ acceleration,
     )
 
 
@@ -102,24 +107,14 @@ def _with_rates(
     return DenseMatrix(entries, entries.shape[0] - nv)
 
 
-def _linearized(jacobian: str, y: Array, problem: Problem) -> tuple[Array, Matrix]:
+# Newton's method evaluates it at several places: a jitted function is traced once.
+@eqx.filter_jit
+def linearized(jacobian: str, y: Array, problem: Problem) -> tuple[Array, Matrix]:
+    """Residual of the step and its exact Jacobian, by a linearization."""
     end = equations.end(y, problem)
     linear = linearization(jacobian, problem, end)
     value = equations.equations(problem, end, linear.residual)
     return value, _iteration_matrix(linear, y, problem, end, True)
-
-
-# Newton's method evaluates these at several places: a jitted function is traced once.
-@eqx.filter_jit
-def autodiff(y: Array, problem: Problem) -> tuple[Array, Matrix]:
-    """Residual of the step and its Jacobian, by derivatives of the system's residual."""
-    return _linearized("autodiff", y, problem)
-
-
-@eqx.filter_jit
-def analytic(y: Array, problem: Problem) -> tuple[Array, Matrix]:
-    """Residual of the step and its Jacobian, by the system's own linearization. [S3] (40)"""
-    return _linearized("analytic", y, problem)
 
 
 def iteration_matrix(jacobian: str, operator: bool, y: Array, problem: Problem) -> Matrix:

@@ -50,9 +50,10 @@ class GeneralizedAlpha(AbstractIntegrator):
     - `newton`: `"full"`, a new iteration matrix in each iteration, or `"modified"`, one that is
       kept over steps as long as it serves ([S3] 3.4).
     - `jacobian`: `"analytic"`, [S3] (40) from the system's own linearization, or `"autodiff"`,
-      forward-mode derivatives of its residual along the lift. Both are the same matrix. Bodies in
-      absolute coordinates have a linearization of their own, by bodies, joints and forces, and in
-      blocks along the joints if those close no loop; for other systems the two options are one.
+      forward-mode derivatives of its residual along the lift. Both are the same matrix; `"auto"`
+      takes the cheaper, the second for one body. Bodies in absolute coordinates have a
+      linearization of their own, by bodies, joints and forces, in blocks along the joints if those
+      close no loop; for other systems the two options are one.
     - `tangent_operator`: whether the iteration matrix has the tangent operator T(Δq) in it; [S3]
       leaves it out, which saves its evaluation and costs iterations at large rotations in a step.
     - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: unscaled
@@ -68,7 +69,7 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     rho_inf: float | Float[Array, ""] = 0.9
     newton: str = eqx.field(static=True, default="full")
-    jacobian: str = eqx.field(static=True, default="analytic")
+    jacobian: str = eqx.field(static=True, default="auto")
     tangent_operator: bool = eqx.field(static=True, default=True)
     newton_rule: str = eqx.field(static=True, default="default")
     index: int = eqx.field(static=True, default=3)
@@ -81,7 +82,9 @@ class GeneralizedAlpha(AbstractIntegrator):
                 "(strongest numerical damping) and 1 (none)."
             )
         checks.one_of("GeneralizedAlpha(newton=)", self.newton, ("full", "modified"))
-        checks.one_of("GeneralizedAlpha(jacobian=)", self.jacobian, ("autodiff", "analytic"))
+        checks.one_of(
+            "GeneralizedAlpha(jacobian=)", self.jacobian, ("auto", "autodiff", "analytic")
+        )
         checks.one_of("GeneralizedAlpha(tangent_operator=)", self.tangent_operator, (True, False))
         checks.one_of(
             "GeneralizedAlpha(newton_rule=)", self.newton_rule, ("default", "holzinger2024")
@@ -180,7 +183,7 @@ class GeneralizedAlpha(AbstractIntegrator):
         return rho if isinstance(rho, float | int) else jnp.asarray(rho, dtype)
 
     def _linearize(self):
-        return matrix.analytic if self.jacobian == "analytic" else matrix.autodiff
+        return partial(matrix.linearized, self.jacobian)
 
     def _matrix(self):
         jacobian = "papers" if self.newton_rule == "holzinger2024" else self.jacobian

@@ -1,61 +1,45 @@
-"""The order in which the equations of bodies on joints are eliminated, found once.
+"""Order in which the equations of bodies on joints are eliminated, found once.
 
 Joints that connect bodies and the ground without a loop make a forest; forces between bodies that a
-joint connects, or that nothing else does, stay within it. The equations of a step then have their
-blocks along this forest, see `lie_jax.block_trees`.
+joint connects, or that nothing else connects, stay within it. The equations of a step then have
+their blocks along this forest, see `lie_jax.numerics.block_matrix`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import NamedTuple
 
 from lie_jax.mechanics.stacking import Connected
-from lie_jax.numerics.block_matrix import Forest
+from lie_jax.numerics.forest import Forest
 
 # From so many bodies on the blocks along the forest are solved faster than the full matrix.
 MANY_BODIES = 2
 
 Ends = tuple[tuple[int, ...], ...]
+Edge = tuple[int, ...]
 
 
 class Order(NamedTuple):
-    """A forest of the bodies, and which joint ties a body to its parent or to the ground.
+    """A forest of the bodies, and the joint that ties each body to its parent or to the ground.
 
-    Joints are counted group by group. joints: that of each body, -1 for none; slots: the place of
-    the body among the joint's two; others: the body at the joint's other end, -1 for the ground;
-    rows: the largest number of constraints of a joint; multipliers: the numbers of the multipliers
-    of each body's joint, -1 where it has fewer than `rows`.
+    `columns` and `parent_columns` are places among the joints' first bodies and then their second
+    ones: of the body in its joint, and of the other body; -1 for none and for the ground. A parent
+    may be one by a force alone. `rows` is the largest number of constraints of a joint;
+    `multipliers` are the numbers of the multipliers of each body's joint, -1 where it has fewer.
     """
 
     forest: Forest
-    joints: tuple[int, ...]
-    slots: tuple[int, ...]
-    others: tuple[int, ...]
+    columns: tuple[int, ...]
+    parent_columns: tuple[int, ...]
     rows: int
     multipliers: tuple[int, ...]
 
-    def own(self, count: int) -> tuple[int, ...]:
-        """Where the bodies find theirs among what joints say of their first and second body."""
-        return tuple(
-            joint if joint < 0 else slot * count + joint
-            for joint, slot in zip(self.joints, self.slots, strict=True)
-        )
-
-    def parents(self, count: int) -> tuple[int, ...]:
-        """The same of the parent, -1 where the joint ties the body to the ground.
-
-        A parent may be one by a force alone.
-        """
-        return tuple(
-            -1 if joint < 0 or other < 0 else (1 - slot) * count + joint
-            for joint, slot, other in zip(self.joints, self.slots, self.others, strict=True)
-        )
-
 
 def order_of(n: int, joints: Sequence[Connected], forces: Sequence[Connected]) -> Order | None:
-    """The order for n bodies, or None if the full matrix is to be solved.
+    """Order for n bodies, or None if the full matrix is to be solved.
 
-    It is for few bodies, for velocity constraints, and where joints or forces close a loop.
+    None for few bodies, for velocity constraints, and where joints or forces close a loop.
     """
     if n < MANY_BODIES or any(group.element.velocity_rows for group in joints):
         return None
@@ -68,99 +52,66 @@ def order_of(n: int, joints: Sequence[Connected], forces: Sequence[Connected]) -
 
 @lru_cache(maxsize=64)
 def _order(n: int, joints: tuple[tuple[Ends, int], ...], forces: tuple[Ends, ...]) -> Order | None:
-    # The ground is the last vertex.
-    ends = [
-        tuple(body % (n + 1) for body in pair)
-        for group, _ in joints
-        for pair in zip(*group, strict=True)
-    ]
-    of_joints = _Sets(n + 1)
-    if not all(of_joints.joined(a, b) for a, b in ends):
+    # The ground is vertex n.
+    ends = [(a % (n + 1), b % (n + 1)) for pairs, _ in joints for a, b in zip(*pairs, strict=True)]
+    rows = [rows for pairs, rows in joints for _ in pairs[0]]
+    edges = {(min(pair), max(pair)) for pair in ends if max(pair) < n}
+    for bodies in forces:
+        for acting in zip(*bodies, strict=True):
+            edges.update(combinations(sorted({body for body in acting if body >= 0}), 2))
+    if _closes_loop(n + 1, ends) or _closes_loop(n, edges):
         return None
-    between, edges = _Sets(n), {(a, b) for a, b in map(sorted, ends) if b < n}
+    parent_of = _parents(n, edges, [min(pair) for pair in ends if max(pair) == n])
+    count, most = len(ends), max(rows, default=0)
+    columns, parents = [-1] * n, [-1] * n
+    numbers, first = [[-1] * most for _ in range(n)], 0
+    for joint, pair in enumerate(ends):
+        # The joint belongs to its body that is farther from the root.
+        slot = int(pair[0] == n or (pair[1] < n and parent_of[pair[1]] == pair[0]))
+        body, other = pair[slot], pair[1 - slot]
+        if columns[body] >= 0:
+            # The body has two joints: one to its parent, one to the ground behind a force.
+            return None
+        columns[body] = slot * count + joint
+        if other < n:
+            parents[body] = (1 - slot) * count + joint
+        numbers[body][: rows[joint]] = range(first, first + rows[joint])
+        first += rows[joint]
+    multipliers = tuple(number for own in numbers for number in own)
+    return Order(Forest(parent_of), tuple(columns), tuple(parents), most, multipliers)
+
+
+def _closes_loop(n: int, edges: Iterable[Edge]) -> bool:
+    leader = list(range(n))
+
+    def find(vertex: int) -> int:
+        while leader[vertex] != vertex:
+            leader[vertex] = leader[leader[vertex]]
+            vertex = leader[vertex]
+        return vertex
+
     for a, b in edges:
-        between.joined(a, b)
-    for group in forces:
-        for acting in zip(*group, strict=True):
-            bodies = sorted({body for body in acting if body >= 0})
-            pairs = [(a, b) for a in bodies for b in bodies if a < b]
-            for pair in pairs:
-                if pair not in edges and not between.joined(*pair):
-                    return None
-                edges.add(pair)
-    forest = _forest(n, edges, [min(pair) for pair in ends if max(pair) == n])
-    return _tied(n, forest, ends, [rows for group, rows in joints for _ in group[0]])
+        a, b = find(a), find(b)
+        if a == b:
+            return True
+        leader[a] = b
+    return False
 
 
-def _forest(n: int, edges: set[tuple[int, int]], bases: list[int]) -> Forest:
+def _parents(n: int, edges: set[Edge], bases: list[int]) -> tuple[int, ...]:
+    """Parent of each body, -1 for a root; bodies on the ground are roots if they can be."""
     neighbours: list[list[int]] = [[] for _ in range(n)]
     for a, b in sorted(edges):
         neighbours[a].append(b)
         neighbours[b].append(a)
-    parent = [-2] * n
-    for base in [*bases, *range(n)]:
-        if parent[base] != -2:
-            continue
-        parent[base], waiting = -1, [base]
-        while waiting:
-            body = waiting.pop()
-            for other in neighbours[body]:
-                if parent[other] == -2:
-                    parent[other] = body
-                    waiting.append(other)
-    levels, place = [[body for body in range(n) if parent[body] < 0]], [0] * n
-    below: list[list[int]] = [[] for _ in range(n)]
-    for body in range(n):
-        if parent[body] >= 0:
-            below[parent[body]].append(body)
-    while levels[-1]:
-        for i, body in enumerate(levels[-1]):
-            place[body] = i
-        levels.append([child for body in levels[-1] for child in below[body]])
-    levels.pop()
-    width = max(map(len, levels))
-    nodes = [body for level in levels for body in level + [-1] * (width - len(level))]
-    return Forest(
-        width,
-        tuple(nodes),
-        tuple(place[parent[i]] if i >= 0 and parent[i] >= 0 else -1 for i in nodes),
-    )
-
-
-def _tied(n: int, forest: Forest, ends: list[tuple[int, ...]], rows: list[int]) -> Order | None:
-    joints, slots, others = [-1] * n, [0] * n, [-1] * n
-    parent = forest.parent_of
-    for k, pair in enumerate(ends):
-        # The body of a joint that is farther from the root; the ground's joints belong to theirs.
-        slot = int(pair[0] == n or (pair[1] < n and parent[pair[1]] == pair[0]))
-        body = pair[slot]
-        if joints[body] >= 0:
-            # Tied twice: to its parent, and to the ground behind a force.
-            return None
-        joints[body], slots[body] = k, slot
-        others[body] = pair[1 - slot] if pair[1 - slot] < n else -1
-    most = max(rows, default=0)
-    first = [sum(rows[:k]) for k in range(1)]
-    for size in rows:
-        first.append(first[-1] + size)
-    numbers = [first[k] + i if k >= 0 and i < rows[k] else -1 for k in joints for i in range(most)]
-    return Order(forest, tuple(joints), tuple(slots), tuple(others), most, tuple(numbers))
-
-
-class _Sets:
-    """Sets of numbers that are joined one by one."""
-
-    def __init__(self, n: int):
-        self._leader = list(range(n))
-
-    def _of(self, i: int) -> int:
-        while self._leader[i] != i:
-            self._leader[i] = self._leader[self._leader[i]]
-            i = self._leader[i]
-        return i
-
-    def joined(self, a: int, b: int) -> bool:
-        """Join the sets of two numbers; whether they were apart."""
-        a, b = self._of(a), self._of(b)
-        self._leader[a] = b
-        return a != b
+    parent_of = [-2] * n
+    for root in [*bases, *range(n)]:
+        if parent_of[root] == -2:
+            parent_of[root], waiting = -1, [root]
+            while waiting:
+                body = waiting.pop()
+                new = [other for other in neighbours[body] if parent_of[other] == -2]
+                for other in new:
+                    parent_of[other] = body
+                waiting += new
+    return tuple(parent_of)

@@ -1,12 +1,10 @@
-"""Linearised equations of motion of bodies, joint by joint and force by force.
+"""Linearised equations of motion of bodies, placed in a full matrix or along a forest.
 
-Each element gives blocks (6, 6) for hybrid wrenches and velocities of its own bodies, so that the
-cost grows with the number of elements. A formulation with other velocities v pulls them back by
-the frames F of its bodies: hybrid velocities are F v. The blocks are summed in a matrix of full
-size, or along the forest of bodies and joints. Arrays have bodies or elements on their last axis.
+The blocks of bodies, joints and forces (see `elements`) are summed where they stand: anywhere in a
+matrix of full size, or, along the forest of bodies and joints, at a body and between a body and its
+parent. Arrays have bodies or elements on their last axis.
 """
 
-import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,52 +16,16 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax.linearization import AbstractLinearization, MatrixLinearization
-from lie_jax.mechanics import body as rigid
-from lie_jax.mechanics import stacking
+from lie_jax.mechanics.absolute.elements import Blocks, JointColumns, Matrices, diagonal
 from lie_jax.mechanics.absolute.elimination import Order
-from lie_jax.mechanics.body import MassProperties, MotionMatrices
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
-from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
-from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
 from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.spaces.products import Power
 
-Matrices = Float[Array, "rows columns count"]
 # Tangent operators (nv, nv, N) of bodies, (3, 3, N) for those that keep translations, or None.
 Operators = Matrices | None
-
-
-class Motion(NamedTuple):
-    """Coordinates, velocities and accelerations of all bodies (N, ...), and their poses and hybrid
-    velocities.
-    """
-
-    q: Float[Array, "bodies nq"]
-    v: Float[Array, "bodies nv"]
-    acceleration: Float[Array, "bodies nv"]
-    pose: BodyPose
-    velocity: BodyVelocity
-
-
-class Blocks(NamedTuple):
-    """Blocks (nv, nv, count) of a matrix of bodies, and the bodies of their rows and columns.
-
-    Blocks of the same two bodies add up; -1 stands for the ground, whose blocks do not count.
-    """
-
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
-    values: Matrices
-
-
-class JointColumns(NamedTuple):
-    """Columns (nv, rows, count) of Bᵀ of a group of joints, for the bodies at each slot."""
-
-    bodies: tuple[tuple[int, ...], ...]
-    values: tuple[Matrices, ...]
-    velocity_rows: int
 
 
 class ElementLinearization(AbstractLinearization):
@@ -79,17 +41,19 @@ class ElementLinearization(AbstractLinearization):
     mass: Matrices
     stiffness: Sequence[Blocks]
     damping: Sequence[Blocks]
-    joints: tuple[JointColumns, ...]
+    joints: Sequence[JointColumns]
     coordinate_columns: Matrices
 
     @override
     def dense(self):
-        matrices = (
-            full(blocks, self.mass)
-            for blocks in ([diagonal(self.mass)], self.stiffness, self.damping)
+        return MatrixLinearization(
+            space=Power(self.formulation, self.mass.shape[2]),
+            residual=self.residual,
+            constraints=self._constraints(None),
+            mass=full([diagonal(self.mass)], self.mass),
+            stiffness=full(self.stiffness, self.mass),
+            damping=full(self.damping, self.mass),
         )
-        space = Power(self.formulation, self.mass.shape[2])
-        return MatrixLinearization(space, self.residual, self._constraints(None), *matrices)
 
     @override
     def step_matrix(self, x, stiffness, damping):
@@ -114,12 +78,6 @@ class ElementLinearization(AbstractLinearization):
         return constraint_rows(self.joints, self.coordinate_columns, operators)
 
 
-def diagonal(values: Matrices) -> Blocks:
-    """Blocks (nv, nv, N) of each body with itself."""
-    bodies = tuple(range(values.shape[2]))
-    return Blocks(bodies, bodies, values)
-
-
 def full(
     blocks: Sequence[Blocks], like: Matrices, operators: Operators = None
 ) -> Float[Array, "nv nv"]:
@@ -127,8 +85,11 @@ def full(
     size, _, n = like.shape
     if not blocks:
         return jnp.zeros((n * size, n * size), like.dtype)
-    places: dict[tuple[int, int], list[int]] = {}
     rows, columns = (sum(bodies, ()) for bodies in zip(*(b[:2] for b in blocks), strict=True))
+    values = jnp.concatenate([b.values for b in blocks], axis=2)
+    if n == 1 and not any(rows + columns):
+        return _times(jnp.sum(values, axis=2, keepdims=True), operators)[..., 0]
+    places: dict[tuple[int, int], list[int]] = {}
     for k, place in enumerate(zip(rows, columns, strict=True)):
         if min(place) >= 0:
             places.setdefault(place, []).append(k)
@@ -138,7 +99,7 @@ def full(
     table = np.full((max(map(len, places.values())), n, n), len(rows))
     for (row, column), sources in places.items():
         table[: len(sources), row, column] = sources
-    values = jnp.concatenate([b.values for b in blocks] + [jnp.zeros_like(like[..., :1])], axis=2)
+    values = jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=2)
     summed = jnp.sum(values[:, :, table], axis=2)
     if operators is not None:
         summed = _times(summed, operators[:, :, None, :])
@@ -222,9 +183,8 @@ def block_tree(
             for group in joints
         ]
         stacked = jnp.concatenate(slots, axis=2)
-        count = stacked.shape[2] // 2
-        own = gather.pick(order.own(count), stacked, axis=2)
-        parent = gather.pick(order.parents(count), stacked, axis=2)
+        own = gather.pick(order.columns, stacked, axis=2)
+        parent = gather.pick(order.parent_columns, stacked, axis=2)
     missing = np.asarray(order.multipliers, int).reshape(n, most).T < 0
     return BlockTree(
         dynamic.own,
@@ -262,6 +222,7 @@ def constraint_rows(
         total = sum(
             placed(bodies, values, _of_bodies(bodies, operators))
             for bodies, values in zip(group.bodies, group.values, strict=True)
+            if max(bodies) >= 0
         )
         last = total.shape[1] - group.velocity_rows
         for part, rows in ((positions, total[:, :last]), (velocities, total[:, last:])):
@@ -269,218 +230,6 @@ def constraint_rows(
     coordinates = placed(tuple(range(n)), coordinate_columns, operators)
     flat = coordinates.reshape(-1, n * coordinates.shape[3])
     return jnp.concatenate([*positions, flat, *velocities])
-
-
-def joint_columns(
-    joints: Sequence[Connected], t: Array, pose: BodyPose, frames: Matrices | None
-) -> tuple[JointColumns, ...]:
-    """Columns of Bᵀ: reactions of joints to unit multipliers, pulled back by frames."""
-
-    def unit_reactions(element, poses):
-        def wrenches(multipliers):
-            return [jnp.concatenate(w) for w in element.reaction(t, *poses, multipliers)]
-
-        units = jnp.eye(element.rows + element.velocity_rows, dtype=pose.position.dtype)
-        return jax.vmap(wrenches, out_axes=1)(units)
-
-    groups = []
-    for group in joints:
-        columns = jax.vmap(unit_reactions, out_axes=-1)(group.element, stacking.poses(group, *pose))
-        pulled = (
-            _pulled_back(frames, bodies, values)
-            for bodies, values in zip(group.bodies, columns, strict=True)
-        )
-        groups.append(JointColumns(group.bodies, tuple(pulled), group.element.velocity_rows))
-    return tuple(groups)
-
-
-def _pulled_back(frames: Matrices | None, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:
-    """Fᵀ of bodies times columns of hybrid wrenches."""
-    if frames is None:
-        return wrenches
-    return small.matmul(gather.pick(bodies, frames, axis=2).swapaxes(0, 1), wrenches)
-
-
-def joint_blocks(
-    joints: Sequence[Connected],
-    multipliers: Sequence[Array],
-    t: Array,
-    pose: BodyPose,
-    frames: Matrices | None,
-) -> list[Blocks]:
-    """Stiffness of the joints under their multipliers (count, rows)."""
-    blocks = []
-    for group, joint_multipliers in zip(joints, multipliers, strict=True):
-        stiffness = jax.vmap(
-            lambda element, poses, multipliers: element.stiffness(t, *poses, multipliers),
-            out_axes=-1,
-        )(group.element, stacking.poses(group, *pose), joint_multipliers)
-        pairs = [(rows, columns) for rows in group.bodies for columns in group.bodies]
-        for (rows, columns), values in zip(pairs, stiffness, strict=True):
-            if values is not None and max(rows) >= 0 and max(columns) >= 0:
-                if frames is not None:
-                    pulled = _pulled_back(frames, rows, values)
-                    values = small.matmul(pulled, gather.pick(columns, frames, axis=2))
-                blocks.append(Blocks(rows, columns, values))
-    return blocks
-
-
-class ForceBlocks(NamedTuple):
-    """Stiffness and damping of forces in the residual, which has minus the forces."""
-
-    stiffness: list[Blocks]
-    damping: list[Blocks]
-
-
-def force_blocks(
-    forces: Sequence[Connected],
-    t: Array,
-    u: Array | None,
-    motion: Motion,
-    frames: Matrices | None,
-    turning: Matrices | None,
-) -> ForceBlocks:
-    """Stiffness and damping of the forces; `turning` are the frames' derivatives."""
-    stiffness, damping = [], []
-    for group in forces:
-        free = [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]
-        by_position, by_velocity = jax.vmap(
-            lambda *args, free=free: _force_derivatives(free, t, *args), out_axes=-1
-        )(
-            group.element,
-            stacking.own_inputs(group, u),
-            stacking.poses(group, *motion.pose),
-            stacking.velocities(group, *motion.velocity),
-        )
-        for (i, row), (j, column) in itertools.product(enumerate(free), repeat=2):
-            rows, columns = group.bodies[row], group.bodies[column]
-            along, rates = (
-                _pulled_back(frames, rows, -part[i, j]) for part in (by_position, by_velocity)
-            )
-            if frames is not None and turning is not None:
-                frame, change = (gather.pick(columns, x, axis=2) for x in (frames, turning))
-                # Hybrid velocities change with q, too, while v is constant.
-                along = small.matmul(along, frame) + small.matmul(rates, change)
-                rates = small.matmul(rates, frame)
-            stiffness.append(Blocks(rows, columns, along))
-            damping.append(Blocks(rows, columns, rates))
-    return ForceBlocks(stiffness, damping)
-
-
-def _force_derivatives(free, t, element, u, poses, velocities):
-    """Derivatives (free, free, 6, 6) of the wrenches on the free slots of an element.
-
-    The first are along hybrid velocities of the free slots, at constant hybrid velocities, the
-    second by these velocities.
-    """
-
-    def wrenches(poses, velocities):
-        acting = element.wrenches(t, poses, velocities, u)
-        return jnp.stack([jnp.concatenate(acting[slot]) for slot in free])
-
-    def change(direction):
-        moved = tuple(
-            BodyPose(small.matmul(pose.rotation, small.hat(turn)), shift)
-            for pose, shift, turn in zip(poses, direction[:, :3], direction[:, 3:], strict=True)
-        )
-        faster = tuple(BodyVelocity(part[:3], part[3:]) for part in direction)
-        still, at_rest = jax.tree.map(jnp.zeros_like, (moved, faster))
-        return tuple(
-            jax.jvp(wrenches, (poses, velocities), tangents)[1]
-            for tangents in ((moved, at_rest), (still, faster))
-        )
-
-    size, slots = len(free), len(poses)
-    directions = np.eye(6 * slots).reshape(slots, 6, slots, 6)[free].reshape(-1, slots, 6)
-    changes = jax.vmap(change, out_axes=-1)(jnp.asarray(directions, poses[0].position.dtype))
-    return tuple(part.reshape(size, 6, size, 6).swapaxes(1, 2) for part in changes)
-
-
-def hybrid_body_matrices(
-    bodies: MassProperties, gravity: Float[Array, "3"], motion: Motion
-) -> MotionMatrices:
-    """M, K and C of bodies under gravity for hybrid velocities, in closed form."""
-    linear, angular = motion.acceleration[:, :3], motion.acceleration[:, 3:]
-    rotation, omega = motion.pose.rotation, motion.velocity.omega_body
-    return rigid.motion_matrices(bodies, rotation, omega, linear - gravity[None], angular)
-
-
-def body_matrices(
-    space: AbstractCoordinates,
-    bodies: MassProperties,
-    gravity: Float[Array, "3"],
-    wrenches: Wrench,
-    multipliers: Float[Array, "bodies rows"],
-    motion: Motion,
-) -> MotionMatrices:
-    """M, K and C of bodies under gravity and constant hybrid wrenches, by derivatives.
-
-    `multipliers` are those of the constraints among coordinates.
-    """
-
-    def derivatives(body, q, v, acceleration, wrench, multipliers):
-        def force(q, v, acceleration):
-            rotation, _ = space.pose(q)
-            _, omega = space.hybrid_velocity(rotation, q, v)
-            linear, angular = space.hybrid_acceleration(rotation, q, v, acceleration)
-            # A body at rest under gravity needs the force that accelerates it upwards without.
-            inertial, torque = rigid.inverse_dynamics(
-                body, rotation, omega, linear - gravity, angular
-            )
-            pulled = space.generalized_force(
-                rotation, q, inertial + wrench.force, torque + wrench.torque
-            )
-            return pulled + space.reaction(q, multipliers) if space.rows else pulled
-
-        def columns(argument, tangent):
-            point = [q, v, acceleration]
-
-            def at(value):
-                return force(*point[:argument], value, *point[argument + 1 :])
-
-            basis = jnp.eye(space.nv, dtype=q.dtype)
-            return jax.vmap(
-                lambda e: jax.jvp(at, (point[argument],), (tangent(e),))[1], out_axes=1
-            )(basis)
-
-        by_position = columns(0, lambda e: space.lift(q, e))
-        return MotionMatrices(columns(2, lambda e: e), by_position, columns(1, lambda e: e))
-
-    return jax.vmap(derivatives, out_axes=-1)(bodies, *motion[:3], wrenches, multipliers)
-
-
-def masses(bodies: MassProperties, rotation: Array, frames: Matrices | None) -> Matrices:
-    """Mass matrices (nv, nv, N) of bodies."""
-    hybrid = jax.vmap(rigid.mass_matrix, out_axes=2)(bodies, rotation)
-    if frames is None:
-        return hybrid
-    return small.matmul(small.matmul(frames.swapaxes(0, 1), hybrid), frames)
-
-
-def body_frames(
-    space: AbstractCoordinates, q: Float[Array, "bodies nq"], rotation: Float[Array, "bodies 3 3"]
-) -> Matrices:
-    """Hybrid velocities F (6, nv, N) of the unit velocities of all bodies."""
-    basis = jnp.eye(space.nv, dtype=q.dtype)
-
-    def frame(q, rotation):
-        columns = jax.vmap(space.hybrid_velocity, (None, None, 0), 1)(rotation, q, basis)
-        return jnp.concatenate(columns)
-
-    return jax.vmap(frame, out_axes=2)(q, rotation)
-
-
-def turning_frames(space: AbstractCoordinates, motion: Motion) -> Matrices:
-    """Derivatives (6, nv, N) of hybrid velocities along unit velocities, at constant velocities."""
-
-    def change(q, v):
-        def hybrid(q):
-            return jnp.concatenate(space.hybrid_velocity(space.pose(q)[0], q, v))
-
-        basis = jnp.eye(space.nv, dtype=q.dtype)
-        return jax.vmap(lambda e: jax.jvp(hybrid, (q,), (space.lift(q, e),))[1], out_axes=1)(basis)
-
-    return jax.vmap(change, out_axes=2)(motion.q, motion.v)
 
 
 def tangent_operators(space: AbstractCoordinates, x: Float[Array, " nv"]) -> Matrices:

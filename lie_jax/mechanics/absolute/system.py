@@ -5,6 +5,7 @@ does not grow with their number.
 """
 
 import dataclasses
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -14,9 +15,7 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import readings, stacking
-from lie_jax.mechanics.absolute import elimination
-from lie_jax.mechanics.absolute import linearization as elements
-from lie_jax.mechanics.absolute.linearization import ElementLinearization, Motion
+from lie_jax.mechanics.absolute import elements, elimination, linearization
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
@@ -91,13 +90,11 @@ class RigidBodySystem(AbstractMultibodySystem):
         """
         pose, frames = self._frames(q)
         blocks = elements.masses(self.bodies, pose.rotation, frames)
-        return elements.full([elements.diagonal(blocks)], blocks)
+        return linearization.full([elements.diagonal(blocks)], blocks)
 
     def force(self, t, q, v, u=None):
         """Applied and gyroscopic forces f (nv,): M v̇ + Bᵀλ = f."""
-        t = jnp.asarray(t, q.dtype)
-        rotation, position = self.poses(q)
-        velocity, omega = self._velocities(rotation, q, v)
+        t, rotation, position, velocity, omega = self._instant(t, q, v)
         bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
         applied = self._applied(t, rotation, position, velocity, omega, u)
         return self._pull_back(
@@ -138,14 +135,14 @@ class RigidBodySystem(AbstractMultibodySystem):
         """Jacobian B (nc, nv) of the constraints along velocities, from the joints' reactions."""
         if not self.formulation.keeps_rotations:
             return super().constraint_jacobian(t, q)
-        return elements.constraint_rows(*self._columns(t, q, *self._frames(q)), None)
+        return linearization.constraint_rows(*self._columns(t, q, *self._frames(q)), None)
 
     def _frames(self, q: Array) -> tuple[BodyPose, Array | None]:
         """Poses, and frames (6, nv, N) of the velocities, None for hybrid velocities."""
         pose = BodyPose(*self.poses(q))
         if self.formulation.hybrid:
             return pose, None
-        return pose, elements.body_frames(self.formulation, self._split(q), pose.rotation)
+        return pose, elements.body_frames(self.formulation, self._split(q))
 
     def _columns(self, t, q: Array, pose: BodyPose, frames: Array | None) -> tuple:
         """Columns of Bᵀ of the joints, and of the constraints among coordinates (nv, rows, N)."""
@@ -157,22 +154,15 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     def residual(self, t, q, v, acceleration, multipliers, u=None):
         """M v̇ + Bᵀλ - f (nv,), evaluated body by body without forming M or B."""
-        t = jnp.asarray(t, q.dtype)
-        rotation, position = self.poses(q)
-        velocity, omega = self._velocities(rotation, q, v)
+        t, rotation, position, velocity, omega = self._instant(t, q, v)
         inertia = self._inertia_forces(rotation, q, v, omega, acceleration)
         applied = self._applied(t, rotation, position, velocity, omega, u)
+        force, torque = inertia.force - applied.force, inertia.torque - applied.torque
         if not self.formulation.keeps_rotations:
-            free = inertia.force - applied.force, inertia.torque - applied.torque
-            own = self._reaction_by_derivative(t, q, multipliers)
-            return own + self._pull_back(rotation, q, *free)
+            pulled = self._pull_back(rotation, q, force, torque)
+            return self._reaction_by_derivative(t, q, multipliers) + pulled
         reaction = self._reactions(t, rotation, position, multipliers)
-        dynamic = self._pull_back(
-            rotation,
-            q,
-            inertia.force - applied.force + reaction.force,
-            inertia.torque - applied.torque + reaction.torque,
-        )
+        dynamic = self._pull_back(rotation, q, force + reaction.force, torque + reaction.torque)
         return self._with_own_reactions(dynamic, q, multipliers)
 
     def _reaction_by_derivative(self, t, q, multipliers):
@@ -223,8 +213,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         t, space = jnp.asarray(t, q.dtype), self.formulation
         pose, frames = self._frames(q)
         velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
-        motion = Motion(*map(self._split, (q, v, acceleration)), pose, velocity)
-        turning = None if frames is None else elements.turning_frames(space, motion)
+        motion = elements.Motion(*map(self._split, (q, v, acceleration)), pose, velocity)
         if space.hybrid:
             bodies = elements.hybrid_body_matrices(self.bodies, self.gravity, motion)
         else:
@@ -235,15 +224,18 @@ class RigidBodySystem(AbstractMultibodySystem):
             own = self._split(self._of_coordinates(multipliers))
             bodies = elements.body_matrices(space, self.bodies, self.gravity, constant, own, motion)
         joints = elements.joint_blocks(self.joints, self._of_joints(multipliers), t, pose, frames)
-        forces = elements.force_blocks(self.forces, t, u, motion, frames, turning)
-        return ElementLinearization(
-            space,
-            self._order,
-            self.residual(t, q, v, acceleration, multipliers, u),
-            bodies.mass,
-            [elements.diagonal(bodies.stiffness), *joints, *forces.stiffness],
-            [elements.diagonal(bodies.damping), *forces.damping],
-            *self._columns(t, q, pose, frames),
+        pair = None if frames is None else (frames, elements.frame_derivatives(space, motion))
+        stiffness, damping = elements.force_blocks(self.forces, t, u, motion, pair)
+        columns, coordinate_columns = self._columns(t, q, pose, frames)
+        return linearization.ElementLinearization(
+            formulation=space,
+            order=self._order,
+            residual=self.residual(t, q, v, acceleration, multipliers, u),
+            mass=bodies.mass,
+            stiffness=[elements.diagonal(bodies.stiffness), *joints, *stiffness],
+            damping=[elements.diagonal(bodies.damping), *damping],
+            joints=columns,
+            coordinate_columns=coordinate_columns,
         )
 
     @property
@@ -258,17 +250,15 @@ class RigidBodySystem(AbstractMultibodySystem):
         if order is None:
             return super().saddle(t, q)
         pose, frames = self._frames(q)
-        masses = elements.Sums(elements.masses(self.bodies, pose.rotation, frames))
+        masses = linearization.Sums(elements.masses(self.bodies, pose.rotation, frames))
         joints, _ = self._columns(t, q, pose, frames)
-        return elements.block_tree(order, masses, joints, None)
+        return linearization.block_tree(order, masses, joints, None)
 
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
         if self._joint_rows or self.velocity_rows:
             return super().acceleration(jnp.asarray(t, q.dtype), q, v, u)
-        t = jnp.asarray(t, q.dtype)
-        rotation, position = self.poses(q)
-        velocity, omega = self._velocities(rotation, q, v)
+        t, rotation, position, velocity, omega = self._instant(t, q, v)
         applied = self._applied(t, rotation, position, velocity, omega, u)
         linear, angular = jax.vmap(rigid.forward_dynamics)(
             self.bodies, rotation, omega, applied.force, applied.torque
@@ -305,7 +295,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         """The joint with that number among those of `sides`, in words."""
         return stacking.owner(self.joints, self.names, number, kind="each")
 
-    def _instant(self, t, q: Array, v: Array) -> tuple[Array, ...]:
+    def _instant(self, t, q: Array, v: Array) -> tuple[Array, Array, Array, Array, Array]:
         """Time, and rotation, position, ṙ and ω of all bodies."""
         rotation, position = self.poses(q)
         return jnp.asarray(t, q.dtype), rotation, position, *self._velocities(rotation, q, v)
@@ -397,18 +387,9 @@ class RigidBodySystem(AbstractMultibodySystem):
         own = self._split(self._of_coordinates(multipliers))
         return force + jax.vmap(self.formulation.reaction)(self._split(q), own).reshape(-1)
 
-    def _applied(
-        self,
-        t: Array,
-        rotation: Array,
-        position: Array,
-        velocity: Array,
-        omega: Array,
-        u: Array | None,
-    ) -> Wrench:
-        return stacking.applied(
-            self.bodies, self.forces, self.gravity, t, rotation, position, velocity, omega, u
-        )
+    def _applied(self, t: Array, *motion: Any) -> Wrench:
+        """Wrenches of gravity and forces; `motion` is rotation, position, ṙ, ω, and inputs."""
+        return stacking.applied(self.bodies, self.forces, self.gravity, t, *motion)
 
     def _reactions(self, t: Array, rotation: Array, position: Array, multipliers: Array) -> Wrench:
         total = Wrench(jnp.zeros_like(position), jnp.zeros_like(position))

@@ -1,0 +1,245 @@
+"""Derivatives of what bodies, joints and forces add to the equations of motion.
+
+Each element gives blocks (6, 6) for hybrid wrenches and velocities of its own bodies, so that the
+cost grows with the number of elements. A formulation with other velocities v pulls them back by
+the frames F of its bodies: hybrid velocities are F v. Arrays have bodies or elements on their last
+axis.
+"""
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.mechanics import body as rigid
+from lie_jax.mechanics import stacking
+from lie_jax.mechanics.body import MassProperties, MotionMatrices
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
+from lie_jax.mechanics.stacking import Connected
+from lie_jax.numerics import gather, small
+from lie_jax.spaces import derivatives
+
+# Matrices (rows, columns, count) of bodies or elements.
+Matrices = Float[Array, "_ _ _"]
+
+
+class Motion(NamedTuple):
+    """Coordinates, velocities and accelerations of all bodies (N, ...), and their poses and hybrid
+    velocities.
+    """
+
+    q: Float[Array, "bodies nq"]
+    v: Float[Array, "bodies nv"]
+    acceleration: Float[Array, "bodies nv"]
+    pose: BodyPose
+    velocity: BodyVelocity
+
+
+class Blocks(NamedTuple):
+    """Blocks (nv, nv, count) of a matrix of bodies, and the bodies of their rows and columns.
+
+    Blocks of the same two bodies add up; -1 stands for the ground, whose blocks do not count.
+    """
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    values: Matrices
+
+
+class JointColumns(NamedTuple):
+    """Columns (nv, rows, count) of Bᵀ of a group of joints, for the bodies at each slot.
+
+    The last `velocity_rows` columns are those of velocity constraints.
+    """
+
+    bodies: tuple[tuple[int, ...], ...]
+    values: tuple[Matrices, ...]
+    velocity_rows: int
+
+
+def diagonal(values: Matrices) -> Blocks:
+    """Blocks (nv, nv, N) of each body with itself."""
+    bodies = tuple(range(values.shape[2]))
+    return Blocks(bodies, bodies, values)
+
+
+def body_frames(space: AbstractCoordinates, q: Float[Array, "bodies nq"]) -> Matrices:
+    """Hybrid velocities F (6, nv, N) of the unit velocities of all bodies."""
+    basis = jnp.eye(space.nv, dtype=q.dtype)
+    return jax.vmap(
+        lambda q: jax.vmap(lambda v: _hybrid_velocity(space, q, v), out_axes=1)(basis), out_axes=2
+    )(q)
+
+
+def frame_derivatives(space: AbstractCoordinates, motion: Motion) -> Matrices:
+    """Derivatives (6, nv, N) of F v along unit velocities, at constant v."""
+
+    def derivative(q, v):
+        return derivatives.jacobian_along(space, lambda q: _hybrid_velocity(space, q, v), q)
+
+    return jax.vmap(derivative, out_axes=2)(motion.q, motion.v)
+
+
+def _hybrid_velocity(space: AbstractCoordinates, q: Array, v: Array) -> Float[Array, "6"]:
+    return jnp.concatenate(space.hybrid_velocity(space.pose(q)[0], q, v))
+
+
+def masses(bodies: MassProperties, rotation: Array, frames: Matrices | None) -> Matrices:
+    """Mass matrices (nv, nv, N) of bodies."""
+    hybrid = jax.vmap(rigid.mass_matrix, out_axes=2)(bodies, rotation)
+    if frames is None:
+        return hybrid
+    return small.matmul(small.matmul(frames.swapaxes(0, 1), hybrid), frames)
+
+
+def hybrid_body_matrices(
+    bodies: MassProperties, gravity: Float[Array, "3"], motion: Motion
+) -> MotionMatrices:
+    """M, K and C of bodies under gravity for hybrid velocities, in closed form."""
+    linear, angular = motion.acceleration[:, :3], motion.acceleration[:, 3:]
+    rotation, omega = motion.pose.rotation, motion.velocity.omega_body
+    return rigid.motion_matrices(bodies, rotation, omega, linear - gravity[None], angular)
+
+
+def body_matrices(
+    space: AbstractCoordinates,
+    bodies: MassProperties,
+    gravity: Float[Array, "3"],
+    wrenches: Wrench,
+    multipliers: Float[Array, "bodies rows"],
+    motion: Motion,
+) -> MotionMatrices:
+    """M, K and C of bodies under gravity and constant hybrid wrenches, by derivatives.
+
+    `multipliers` are those of the constraints among coordinates.
+    """
+
+    def matrices(body, q, v, acceleration, wrench, multipliers):
+        def force(q, v, acceleration):
+            rotation, _ = space.pose(q)
+            _, omega = space.hybrid_velocity(rotation, q, v)
+            linear, angular = space.hybrid_acceleration(rotation, q, v, acceleration)
+            # A body at rest under gravity needs the force that accelerates it upwards without.
+            inertial, torque = rigid.inverse_dynamics(
+                body, rotation, omega, linear - gravity, angular
+            )
+            pulled = space.generalized_force(
+                rotation, q, inertial + wrench.force, torque + wrench.torque
+            )
+            return pulled + space.reaction(q, multipliers) if space.rows else pulled
+
+        damping, mass = jax.jacfwd(force, (1, 2))(q, v, acceleration)
+        along = derivatives.jacobian_along(space, lambda q: force(q, v, acceleration), q)
+        return MotionMatrices(mass, along, damping)
+
+    return jax.vmap(matrices, out_axes=-1)(bodies, *motion[:3], wrenches, multipliers)
+
+
+def joint_columns(
+    joints: Sequence[Connected], t: Array, pose: BodyPose, frames: Matrices | None
+) -> list[JointColumns]:
+    """Columns of Bᵀ: reactions of joints to unit multipliers, pulled back by frames."""
+
+    def unit_reactions(element, poses):
+        def wrenches(multipliers):
+            return [jnp.concatenate(w) for w in element.reaction(t, *poses, multipliers)]
+
+        units = jnp.eye(element.rows + element.velocity_rows, dtype=pose.position.dtype)
+        return jax.vmap(wrenches, out_axes=1)(units)
+
+    groups = []
+    for group in joints:
+        poses = stacking.poses(group, *pose)
+        columns = jax.vmap(unit_reactions, out_axes=-1)(group.element, poses)
+        pulled = map(_pulled_back, (frames, frames), group.bodies, columns)
+        groups.append(JointColumns(group.bodies, tuple(pulled), group.element.velocity_rows))
+    return groups
+
+
+def _pulled_back(frames: Matrices | None, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:
+    """Fᵀ of bodies times columns of hybrid wrenches."""
+    if frames is None:
+        return wrenches
+    return small.matmul(gather.pick(bodies, frames, axis=2).swapaxes(0, 1), wrenches)
+
+
+def joint_blocks(
+    joints: Sequence[Connected],
+    multipliers: Sequence[Array],
+    t: Array,
+    pose: BodyPose,
+    frames: Matrices | None,
+) -> list[Blocks]:
+    """Stiffness of the joints under their multipliers (count, rows)."""
+    blocks = []
+    for group, joint_multipliers in zip(joints, multipliers, strict=True):
+        stiffness = jax.vmap(
+            lambda element, poses, multipliers: element.stiffness(t, *poses, multipliers),
+            out_axes=-1,
+        )(group.element, stacking.poses(group, *pose), joint_multipliers)
+        pairs = itertools.product(group.bodies, repeat=2)
+        for (rows, columns), values in zip(pairs, stiffness, strict=True):
+            if values is not None and max(rows) >= 0 and max(columns) >= 0:
+                if frames is not None:
+                    pulled = _pulled_back(frames, rows, values)
+                    values = small.matmul(pulled, gather.pick(columns, frames, axis=2))
+                blocks.append(Blocks(rows, columns, values))
+    return blocks
+
+
+def force_blocks(
+    forces: Sequence[Connected],
+    t: Array,
+    u: Array | None,
+    motion: Motion,
+    frames: tuple[Matrices, Matrices] | None,
+) -> tuple[list[Blocks], list[Blocks]]:
+    """Stiffness and damping of minus the forces; `frames` with their derivatives."""
+    stiffness, damping = [], []
+    for group in forces:
+        free = [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]
+        changes = jax.vmap(
+            lambda *args, free=free: _force_derivatives(free, t, *args), out_axes=-1
+        )(
+            group.element,
+            stacking.own_inputs(group, u),
+            stacking.poses(group, *motion.pose),
+            stacking.velocities(group, *motion.velocity),
+        )
+        for (i, row), (j, column) in itertools.product(enumerate(free), repeat=2):
+            rows, columns = group.bodies[row], group.bodies[column]
+            along, rates = (-change[i, j] for change in changes)
+            if frames is not None:
+                along, rates = (_pulled_back(frames[0], rows, x) for x in (along, rates))
+                frame, change = (gather.pick(columns, x, axis=2) for x in frames)
+                # Hybrid velocities change with q, too, while v is constant.
+                along = small.matmul(along, frame) + small.matmul(rates, change)
+                rates = small.matmul(rates, frame)
+            stiffness.append(Blocks(rows, columns, along))
+            damping.append(Blocks(rows, columns, rates))
+    return stiffness, damping
+
+
+def _force_derivatives(free, t, element, u, poses, velocities):
+    """Derivatives (free, free, 6, 6) of the wrenches on the free slots of an element: along hybrid
+    velocities, which stay constant, and by hybrid velocities.
+    """
+
+    def wrenches(directions, rates):
+        moved, faster = list(poses), list(velocities)
+        for slot, (shift, turn), (linear, omega) in zip(free, directions, rates, strict=True):
+            turned = small.matmul(poses[slot].rotation, small.hat(turn))
+            moved[slot] = BodyPose(poses[slot].rotation + turned, poses[slot].position + shift)
+            velocity = velocities[slot]
+            faster[slot] = BodyVelocity(velocity.linear + linear, velocity.omega_body + omega)
+        acting = element.wrenches(t, tuple(moved), tuple(faster), u)
+        return jnp.stack([jnp.concatenate(acting[slot]) for slot in free])
+
+    size = len(free)
+    none = jnp.zeros((size, 2, 3), poses[0].position.dtype)
+    changes = jax.jacfwd(wrenches, (0, 1))(none, none)
+    return tuple(x.reshape(size, 6, size, 6).swapaxes(1, 2) for x in changes)
