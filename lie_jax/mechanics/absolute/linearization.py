@@ -106,7 +106,7 @@ def full(
     return summed.transpose(2, 0, 3, 1).reshape(n * size, n * size)
 
 
-def _times(blocks: Matrices, operators: Operators) -> Matrices:
+def _times(blocks: Float[Array, "..."], operators: Float[Array, "..."] | None) -> Array:
     """Columns of blocks times operators."""
     if operators is None:
         return blocks
