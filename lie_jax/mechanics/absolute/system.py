@@ -181,12 +181,10 @@ class RigidBodySystem(AbstractMultibodySystem):
         controllers feel how poses change, at constant velocities ṙ and ω, and their forces and
         moments, inertial components, are pulled back as at q. This gives the counts of [S3].
         """
-        t, held = jnp.asarray(t, q.dtype), jax.lax.stop_gradient(q)
-        rotation, position = self.poses(q)
+        t, rotation, position, _, omega = self._instant(t, q, v)
+        held = jax.lax.stop_gradient(q)
         fixed, _ = self.poses(held)
-        bias = self._inertia_forces(
-            rotation, q, v, self._velocities(rotation, q, v)[1], jnp.zeros_like(v)
-        )
+        bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
         inner = stacking.without_loads(self)
         own = inner._applied(t, rotation, position, *self._velocities(fixed, held, v), u)
         moment = jnp.einsum("nji,njk,nk->ni", fixed, rotation, own.torque)
