@@ -91,7 +91,7 @@ def tip(system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"]) -> Float[A
     """World position (3,) of the free end of the last link, m."""
     rotation, position = system.poses(q)
     if isinstance(system, TreeSystem):
-        points = system.joints.parameters.child_point
+        points = system.joints.child_point
     else:
         points = system.joints[0].element.child_point
     # The last link's own joint lies as far above its centre of mass as its end lies below.

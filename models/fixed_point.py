@@ -82,7 +82,7 @@ def held_point(system: RigidBodySystem | TreeSystem) -> Float[Array, "3"] | None
     there.
     """
     if isinstance(system, TreeSystem):
-        return system.joints.parameters.child_point[0] if system.sizes else None
+        return system.joints.child_point[0] if system.joints.kinds else None
     return system.joints[0].element.child_point[0] if system.joints else None
 
 

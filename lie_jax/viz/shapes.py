@@ -28,8 +28,7 @@ def masses(system: RigidBodySystem | TreeSystem) -> MassProperties:
     """Masses, inertias and centres of mass of the bodies in the order of their names."""
     slots = range(len(system.names))
     if isinstance(system, TreeSystem):
-        # Massless bodies between hinges come after those of the mechanism.
-        slots = system.tree.slots[: len(system.names)]
+        slots = system.slots
     return jax.tree.map(lambda x: np.asarray(x)[list(slots)], system.bodies)
 
 
@@ -68,11 +67,11 @@ def joint_points(system: RigidBodySystem | TreeSystem) -> dict[int, NDArray]:
 
 def _tied(system: RigidBodySystem | TreeSystem):
     if isinstance(system, TreeSystem):
-        tree, joints = system.tree, system.joints.parameters
-        for slot, joint in enumerate(tree.joints):
-            if joint >= 0:
-                yield tree.bodies[tree.parent_slots[slot]], joints.parent_point[slot]
-                yield tree.bodies[tree.width + slot], joints.child_point[slot]
+        tree, joints = system.tree, system.joints
+        farther = tree.bodies[tree.bases :]
+        nearer = (-1 if place < 0 else tree.bodies[place] for place in tree.nearer)
+        yield from zip(nearer, joints.parent_point, strict=True)
+        yield from zip(farther, joints.child_point, strict=True)
         return
     for group in system.joints:
         for bodies, name in zip(group.bodies, ("parent_point", "child_point"), strict=True):

@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
+from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import conversion, small
 from lie_jax.numerics.conversion import as_float
 
@@ -133,6 +134,12 @@ class AbstractJoint(eqx.Module):
             return self.reaction(t, parent, child, multipliers)
 
         return reaction_stiffness(reaction, parent, child)
+
+    def motions(self) -> tuple[Motion, ...] | None:
+        """Elementary motions of the child against the parent, from the parent outwards; their
+        coordinates are those of the joint in `lie_jax.Minimal()`. None for a joint without.
+        """
+        return None
 
     @property
     def coordinate_units(self) -> tuple[str, ...]:

@@ -3,7 +3,9 @@
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from typing_extensions import override
 
+from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics.joints.base import (
     AbstractJoint,
@@ -25,12 +27,14 @@ from lie_jax.mechanics.joints.base import (
     force_between_points,
     in_child_at_zero,
     in_parent,
+    named,
     perpendicular,
     tilting_torques,
     turn,
     turned,
     turning_torques,
 )
+from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
 from lie_jax.numerics.conversion import as_float
 
@@ -59,6 +63,11 @@ class SphericalJoint(AbstractJoint):
     def rows(self):
         """Three."""
         return 3
+
+    @override
+    def motions(self):
+        points = self.parent_point, self.child_point
+        return (Motion("swivel", None, *points, armature=self.armature),)
 
     def constraint(self, t, parent, child):
         """Inertial vector from the parent's to the child's point (m)."""
@@ -116,6 +125,11 @@ class RevoluteJoint(AbstractJoint):
     def rows(self):
         """Five."""
         return 5
+
+    @override
+    def motions(self):
+        points = self.parent_point, self.child_point
+        return (Motion("turn", self.axis, *points, self.orientation, self.armature),)
 
     def constraint(self, t, parent, child):
         """Vector between the points, and the child's axis across the parent's."""
@@ -182,6 +196,25 @@ class UniversalJoint(AbstractJoint):
         """Four."""
         return 4
 
+    @override
+    def motions(self):
+        """Raises `ValueError` if the axes are not perpendicular at the joint's orientation."""
+        second_axis = quaternion.rotate(self.orientation, self.child_axis)
+        cosine = small.dot(self.axis, second_axis)
+        if not checks.traced(cosine):
+            limit = float(jnp.finfo(cosine.dtype).eps) ** 0.5
+            if not abs(float(cosine)) <= limit:
+                raise ValueError(
+                    f"{named(self)}: the angle between its axes has the cosine "
+                    f"{float(cosine):.3g} when the child has the orientation of the joint; they "
+                    "must be perpendicular there, for that is where the joint's coordinates are "
+                    "zero: correct orientation=."
+                )
+        return (
+            Motion("turn", self.axis, self.parent_point),
+            Motion("turn", second_axis, None, self.child_point, self.orientation),
+        )
+
     def constraint(self, t, parent, child):
         """Vector between the points, and the cosine of the angle between the axes."""
         cosine = small.dot(self.axis, in_parent(parent, child, self.child_axis))
@@ -230,6 +263,10 @@ class RigidJoint(AbstractJoint):
     def rows(self):
         """Six."""
         return 6
+
+    @override
+    def motions(self):
+        return (Motion("weld", None, self.parent_point, self.child_point, self.orientation),)
 
     def constraint(self, t, parent, child):
         """Vector between the points, and the turn."""

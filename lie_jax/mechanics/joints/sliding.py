@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.mechanics.joints.base import (
@@ -30,6 +31,7 @@ from lie_jax.mechanics.joints.base import (
     turned,
     turning_torques,
 )
+from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
 from lie_jax.numerics.conversion import as_float
 
@@ -64,6 +66,11 @@ class PrismaticJoint(AbstractJoint):
     def rows(self):
         """Five."""
         return 5
+
+    @override
+    def motions(self):
+        points = self.parent_point, self.child_point
+        return (Motion("slide", self.axis, *points, self.orientation, self.armature),)
 
     def constraint(self, t, parent, child):
         """Vector between the points across the axis, and the turn."""
@@ -119,6 +126,13 @@ class CylindricalJoint(AbstractJoint):
     def rows(self):
         """Four."""
         return 4
+
+    @override
+    def motions(self):
+        return (
+            Motion("turn", self.axis, self.parent_point),
+            Motion("slide", self.axis, None, self.child_point, self.orientation),
+        )
 
     def constraint(self, t, parent, child):
         """Vector between the points, and the child's axis, across the parent's axis."""
@@ -180,6 +194,15 @@ class PlanarJoint(AbstractJoint):
     def rows(self):
         """Three."""
         return 3
+
+    @override
+    def motions(self):
+        first_axis, second_axis = perpendicular(self.normal)
+        return (
+            Motion("slide", first_axis, self.parent_point),
+            Motion("slide", second_axis),
+            Motion("turn", self.normal, None, self.child_point, self.orientation),
+        )
 
     def constraint(self, t, parent, child):
         """Vector between the points along the normal, and the child's normal across it."""

@@ -1,7 +1,7 @@
 """Joint coordinates as the angles of springs and controllers about the same axis.
 
-The coordinate of a hinge counts whole turns. An element between the two bodies of a `RevoluteJoint`
-about its axis takes its turns from there, and needs no past.
+The coordinate of a hinge counts whole turns. An element between the two bodies of a joint that
+turns about one axis alone, and about that axis, takes its turns from there, and needs no past.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.forces.windings import AbstractWinding
-from lie_jax.mechanics.joints.base import Winding, angle_about
-from lie_jax.mechanics.joints.pairs import RevoluteJoint
+from lie_jax.mechanics.joints.base import AbstractJoint, Winding, angle_about
+from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
@@ -49,13 +49,16 @@ class _Pair(NamedTuple):
     swapped: Any
 
 
-def joint_of(mechanism: Mechanism, force: Any) -> int | None:
+def joint_of(
+    mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any
+) -> int | None:
     """Number of the hinge whose coordinate an element's angle follows, if there is one."""
     if not isinstance(force, AbstractWinding):
         return None
     for number, joint in enumerate(mechanism.joints):
-        if type(joint) is RevoluteJoint and {joint.parent, joint.child} == set(force.bodies):
-            values = _pair(force, joint)
+        is_hinge = [motion.kind for motion in motions[number]] == ["turn"]
+        if is_hinge and {joint.parent, joint.child} == set(force.bodies):
+            values = _pair(force, joint, *motions[number])
             if checks.traced(values):
                 return number
             # Inside `jax.jit`, too, where these values are constants.
@@ -66,9 +69,12 @@ def joint_of(mechanism: Mechanism, force: Any) -> int | None:
     return None
 
 
-def _pair(force: Any, joint: Any) -> _Pair:
+def _pair(force: Any, joint: AbstractJoint, hinge: Motion) -> _Pair:
     swapped = np.asarray(force.parent != joint.parent)
-    return _Pair(force.axis, force.home, joint.axis, joint.orientation, swapped)
+    orientation = hinge.orientation
+    if orientation is None:
+        orientation = np.asarray([1.0, 0.0, 0.0, 0.0], force.axis.dtype)
+    return _Pair(force.axis, force.home, hinge.axis, orientation, swapped)
 
 
 @jax.jit
@@ -84,6 +90,7 @@ def _cosine_and_offset(pair: _Pair) -> tuple[Array, Array]:
 
 def hinges_of(
     mechanism: Mechanism,
+    motions: Sequence[tuple[Motion, ...]],
     groups: tuple[Connected, ...],
     joints: Sequence[int | None],
     starts: dict[int, int],
@@ -100,7 +107,7 @@ def hinges_of(
             return None
         pairs = stacking.stack(
             [
-                _pair(mechanism.forces[place], mechanism.joints[number])
+                _pair(mechanism.forces[place], mechanism.joints[number], *motions[number])
                 for place, number in zip(group.places, numbers, strict=True)
             ]
         )

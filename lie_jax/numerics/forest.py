@@ -1,0 +1,180 @@
+"""Forests: the order of their nodes, and recursions outwards from the roots and back inwards.
+
+A recursion is one scan over the nodes, whose parents are data: compile time depends neither on the
+number of nodes nor on the shape of the forest, and branches cost no padding.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+
+class Forest(NamedTuple):
+    """Nodes that hang from roots, every node after its parent.
+
+    Slots count the roots first and the nodes after them. `parents[i]` is the slot of the parent of
+    node i.
+    """
+
+    roots: int
+    parents: tuple[int, ...]
+
+    @property
+    def is_path(self) -> bool:
+        """Whether every node hangs from the one before it, the first from the only root."""
+        return self.roots == 1 and self.parents == tuple(range(len(self.parents)))
+
+    @property
+    def root_of(self) -> tuple[int, ...]:
+        """The root below each node."""
+        found = list(range(self.roots))
+        for parent in self.parents:
+            found.append(found[parent])
+        return tuple(found[self.roots :])
+
+    @property
+    def ancestors(self) -> np.ndarray:
+        """Matrix (slots, slots): 1 where the second slot lies between the first one and its root,
+        that root included.
+        """
+        slots = self.roots + len(self.parents)
+        above = np.zeros((slots, slots))
+        for slot, parent in enumerate(self.parents, self.roots):
+            above[slot] = above[parent]
+            above[slot, parent] = 1.0
+        return above
+
+
+class DisjointSets:
+    """Sets of vertices 0 … n - 1, merged one pair at a time (union-find)."""
+
+    def __init__(self, n: int):
+        self._leader = list(range(n))
+
+    def _find(self, i: int) -> int:
+        while self._leader[i] != i:
+            self._leader[i] = self._leader[self._leader[i]]
+            i = self._leader[i]
+        return i
+
+    def join(self, a: int, b: int) -> bool:
+        """Merge the sets of two vertices; False if they were one set already."""
+        a, b = self._find(a), self._find(b)
+        self._leader[a] = b
+        return a != b
+
+
+def closing_edge(n: int, edges: Sequence[tuple[int, int]]) -> int | None:
+    """Number of the first edge that closes a loop among n vertices, None for a forest."""
+    sets = DisjointSets(n)
+    return next((k for k, edge in enumerate(edges) if not sets.join(*edge)), None)
+
+
+def traverse(
+    n: int, edges: Sequence[tuple[int, int]], roots: Sequence[int]
+) -> list[tuple[int, int, int]]:
+    """Edges that are reached from the roots: number, nearer and farther vertex of each.
+
+    The lowest edge of those at hand comes first: edges listed from the roots outwards keep their
+    order, so that their numbers are copied as one block.
+    """
+    neighbours: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+    for number, (a, b) in enumerate(edges):
+        neighbours[a].append((number, b))
+        neighbours[b].append((number, a))
+    reached, order, waiting = set(roots), [], []
+
+    def leave(vertex: int) -> None:
+        for number, other in neighbours[vertex]:
+            if other not in reached:
+                heapq.heappush(waiting, (number, vertex, other))
+
+    for root in roots:
+        leave(root)
+    while waiting:
+        order.append(heapq.heappop(waiting))
+        reached.add(order[-1][2])
+        leave(order[-1][2])
+    return order
+
+
+# A table that one fusion reads at one row and writes at another is copied whole in every iteration.
+# The value to write must therefore come out of a sum, which XLA does not fuse with the write.
+def total(*terms: Float[Array, "..."]) -> Float[Array, "..."]:
+    """Sum of arrays of one shape, in the form that recursions along a forest write."""
+    return jnp.sum(jnp.stack(terms), axis=0)
+
+
+def scan_down(
+    forest: Forest, step: Callable, roots: Float[Array, "roots ..."], nodes: Any
+) -> tuple[Float[Array, "nodes ..."], Any]:
+    """Values of all nodes from those of the roots outwards, and what the steps keep.
+
+    step(value of the parent, node) returns the pair of the node's value, made by `total` or
+    another sum, and something to keep. `nodes` and what is kept have the nodes on their first axis.
+    """
+    if not forest.parents:
+        return roots[:0], None
+
+    def along_path(parent, node):
+        value, kept = step(parent, node)
+        return value, (value, kept)
+
+    if forest.is_path:
+        return lax.scan(along_path, roots[0], nodes)[1]
+
+    def into_table(table, inputs):
+        slot, parent, node = inputs
+        value, kept = step(_row(table, parent), node)
+        return lax.dynamic_update_index_in_dim(table, value, slot, 0), kept
+
+    blank = jnp.zeros((len(forest.parents), *roots.shape[1:]), roots.dtype)
+    table = jnp.concatenate([roots, blank])
+    table, kept = lax.scan(into_table, table, (*_slots(forest), nodes))
+    return table[forest.roots :], kept
+
+
+def scan_up(
+    forest: Forest, step: Callable, values: Float[Array, "slots ..."], nodes: Any
+) -> tuple[Float[Array, "slots ..."], Any]:
+    """Totals of all slots, children's contributions added, and what the steps keep.
+
+    step(total of the node, node) returns the pair of the contribution to the parent's total and
+    something to keep. Nodes come last one first, so that a total is complete when it is passed on.
+    """
+    if not forest.parents:
+        return values, None
+
+    def along_path(contribution, inputs):
+        value, node = inputs
+        whole = value + contribution
+        contribution, kept = step(whole, node)
+        return contribution, (whole, kept)
+
+    if forest.is_path:
+        zero = jnp.zeros_like(values[0])
+        last, (totals, kept) = lax.scan(along_path, zero, (values[1:], nodes), reverse=True)
+        return jnp.concatenate([(values[0] + last)[None], totals]), kept
+
+    def into_table(table, inputs):
+        slot, parent, node = inputs
+        contribution, kept = step(_row(table, slot), node)
+        whole = total(_row(table, parent), contribution)
+        return lax.dynamic_update_index_in_dim(table, whole, parent, 0), kept
+
+    return lax.scan(into_table, values, (*_slots(forest), nodes), reverse=True)
+
+
+def _row(table: Array, slot: Array) -> Array:
+    return lax.dynamic_index_in_dim(table, slot, 0, keepdims=False)
+
+
+def _slots(forest: Forest) -> tuple[Array, Array]:
+    first = forest.roots
+    slots = np.arange(first, first + len(forest.parents), dtype=np.int32)
+    return jnp.asarray(slots), jnp.asarray(np.asarray(forest.parents, np.int32))
