@@ -4,6 +4,15 @@ from typing import Any, Literal
 
 import equinox as eqx
 
+Kind = Literal["turn", "slide", "swivel", "weld"]
+# Numbers of coordinates and of velocities.
+COUNTS: dict[Kind, tuple[int, int]] = {
+    "turn": (1, 1),
+    "slide": (1, 1),
+    "swivel": (4, 3),
+    "weld": (0, 0),
+}
+
 
 class Motion(eqx.Module):
     """An elementary motion of a child's frame against a parent's: one step of a joint.
@@ -17,19 +26,22 @@ class Motion(eqx.Module):
     for zeros, and for the identity.
     """
 
-    kind: Literal["turn", "slide", "swivel", "weld"] = eqx.field(static=True)
+    kind: Kind = eqx.field(static=True)
     axis: Any = None
     parent_point: Any = None
     child_point: Any = None
     orientation: Any = None
     armature: Any = None
 
-    @property
-    def nq(self) -> int:
-        """Number of coordinates."""
-        return {"swivel": 4, "weld": 0}.get(self.kind, 1)
-
-    @property
-    def nv(self) -> int:
-        """Number of velocities: the coordinate's rate, or a swivel's angular velocity (3,)."""
-        return {"swivel": 3, "weld": 0}.get(self.kind, 1)
+    def __check_init__(self):
+        if self.kind not in COUNTS:
+            raise ValueError(
+                f"Motion(kind=) is {self.kind!r}; it must be one of {', '.join(COUNTS)}."
+            )
+        if (self.axis is None) == (self.kind in ("turn", "slide")):
+            need = "needs an axis" if self.axis is None else "has no axis: leave it out"
+            raise ValueError(f"Motion({self.kind!r}) {need}.")
+        if self.kind == "swivel" and self.orientation is not None:
+            raise ValueError(
+                "Motion('swivel') has every orientation as a coordinate: leave orientation= out."
+            )

@@ -49,9 +49,7 @@ class _Pair(NamedTuple):
     swapped: Any
 
 
-def joint_of(
-    mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any
-) -> int | None:
+def joint_of(mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any) -> int | None:
     """Number of the hinge whose coordinate an element's angle follows, if there is one."""
     if not isinstance(force, AbstractWinding):
         return None

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.joints.base import BodyPose
-from lie_jax.mechanics.joints.motions import Motion
+from lie_jax.mechanics.joints.motions import COUNTS, Kind, Motion
 from lie_jax.numerics import small
 
 Vector = Float[Array, "3"]
@@ -38,26 +38,28 @@ class TreeJoints(eqx.Module):
     child_point: Float[Array, "..."]
     home: Float[Array, "..."]
     armature: Float[Array, "..."] | None
-    kinds: tuple[str, ...] = eqx.field(static=True)
+    kinds: tuple[Kind, ...] = eqx.field(static=True)
 
     @property
-    def sizes(self) -> tuple[tuple[int, int], ...]:
+    def counts(self) -> tuple[tuple[int, int], ...]:
         """Numbers of coordinates and velocities of each link."""
-        motions = [Motion(kind) for kind in self.kinds]
-        return tuple((motion.nq, motion.nv) for motion in motions)
+        return tuple(COUNTS[kind] for kind in self.kinds)
 
     @property
     def widest(self) -> tuple[int, int]:
         """The largest of those numbers, at least one."""
-        nq, nv = zip((1, 1), *self.sizes, strict=True)
+        nq, nv = zip((1, 1), *self.counts, strict=True)
         return max(nq), max(nv)
 
-    def pick(self, links: np.ndarray, kinds: tuple[str, ...]) -> "TreeJoints":
+    def pick(self, links: np.ndarray, kinds: tuple[Kind, ...]) -> "TreeJoints":
         """Links (joints, len(kinds)) by their numbers, joints on the first axis."""
-        arrays = jax.tree.map(lambda x: x[links], (self.axis, self.parent_point, self.child_point, self.home, self.armature))
-        return TreeJoints(*arrays, kinds)
+        arrays = jax.tree.map(
+            lambda x: x[links],
+            (self.axis, self.parent_point, self.child_point, self.home, self.armature),
+        )
+        return TreeJoints(*arrays, kinds=kinds)
 
-    def _mask(self, kind: str) -> Float[Array, " links"]:
+    def _mask(self, kind: Kind) -> Float[Array, " links"]:
         return jnp.asarray([k == kind for k in self.kinds], self.axis.dtype)
 
     def poses(self, x: Float[Array, "links nq"]) -> BodyPose:
@@ -98,10 +100,12 @@ class TreeJoints(eqx.Module):
 
     def inertia(self) -> Float[Array, "nv links"]:
         """Inertia added to each coordinate; 1 for one that a link does not have."""
-        sizes = np.asarray([nv for _, nv in self.sizes], int)
-        unused = jnp.asarray(np.arange(self.widest[1])[:, None] >= sizes, self.axis.dtype)
+        counts = np.asarray([nv for _, nv in self.counts], int)
+        unused = jnp.asarray(np.arange(self.widest[1])[:, None] >= counts, self.axis.dtype)
         # Without any this stays a constant, which XLA folds.
-        return unused if self.armature is None else jnp.where(unused > 0, unused, self.armature[None])
+        if self.armature is None:
+            return unused
+        return jnp.where(unused > 0.0, unused, self.armature[None])
 
 
 def _twist(point: Array, about: Array, along: Array | None) -> Float[Array, "6 links"]:
@@ -129,19 +133,16 @@ def stack(motions: Sequence[Motion], backwards: Sequence[bool], dtype: Any) -> T
     zero, identity = np.zeros(3, dtype), np.asarray([1.0, 0.0, 0.0, 0.0], dtype)
     armed = any(motion.armature is not None for motion in motions)
     blank = _Parameters(zero, zero, zero, identity, np.zeros((), dtype) if armed else None)
-    rows = [
-        _Parameters(
-            *(
-                default if getattr(motion, name) is None else getattr(motion, name)
-                for name, default in zip(_Parameters._fields, blank, strict=True)
-            )
-        )
-        for motion in motions
-    ]
+
+    def row(motion: Motion) -> _Parameters:
+        values = {name: getattr(motion, name) for name in _Parameters._fields}
+        return blank._replace(**{name: x for name, x in values.items() if x is not None})
+
     # An empty stack has the shapes of one row.
-    stacked = jax.tree.map(lambda x: x[: len(rows)], stacking.stack(rows or [blank]))
+    stacked = stacking.stack([row(motion) for motion in motions] or [blank])
+    stacked = jax.tree.map(lambda x: x[: len(motions)], stacked)
     kinds = tuple(motion.kind for motion in motions)
-    return TreeJoints(*_directed(stacked, np.asarray(backwards, dtype)), kinds)
+    return TreeJoints(*_directed(stacked, np.asarray(backwards, dtype)), kinds=kinds)
 
 
 # One program takes less time to compile than its operations one by one.

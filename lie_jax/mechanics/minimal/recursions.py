@@ -1,4 +1,4 @@
-"""Recursions along a tree of bodies: kinematics, articulated bodies, Newton-Euler, composite bodies.
+"""Recursions along a tree: kinematics, articulated bodies, Newton-Euler and composite bodies.
 
 Twists (v, ω), their rates and wrenches (force, torque) have inertial components. They refer to the
 origin of the tree's base, or to the point of the joint on the ground that the tree hangs from, as a
@@ -49,9 +49,9 @@ def kinematics(
     dtype, held = rates.dtype, np.asarray(tree.held, bool)
     base_rotation, base_position = jnp.moveaxis(base_poses.rotation, 0, -1), base_poses.position
 
-    # Passed outwards: the pose (rotation, arm) of a frame against the inertial axes and the root's
-    # reference point. Joints on the ground start at that point, bases at their own origin. A frame's
-    # pose is the nearer frame's times the relative one.
+    # Passed outwards: the pose (rotation, arm) of a frame, inertial axes, from the reference point.
+    # Joints on the ground start at that point, bases at their origin. A frame's pose is the nearer
+    # frame's times the relative one, so that the nearer one must be known.
     place = relative.position + jnp.asarray(~held, dtype)[:, None] * joints.parent_point
     last_row = jnp.broadcast_to(jnp.asarray([[[0.0, 0.0, 0.0, 1.0]]], dtype), (len(held), 1, 4))
     relative = jnp.concatenate([relative.rotation, place[:, :, None]], axis=2)
@@ -109,15 +109,17 @@ def inertias(bodies: MassProperties, motion: Kinematics) -> Float[Array, "6 6 fr
     """Inertia matrices of bases and links for their twists."""
     rotation, mass = motion.rotation, bodies.mass
     center = motion.arm + small.matvec(rotation, bodies.center_of_mass.T)
-    turned = small.matmul(small.matmul(rotation, jnp.moveaxis(bodies.inertia, 0, -1)), rotation.swapaxes(0, 1))
+    turned = small.matmul(
+        small.matmul(rotation, jnp.moveaxis(bodies.inertia, 0, -1)), rotation.swapaxes(0, 1)
+    )
     lever, identity = small.hat(center), jnp.eye(3, dtype=mass.dtype)[:, :, None]
     moment = mass[None, None] * lever
-    return small.block_2x2(mass[None, None] * identity, -moment, moment, turned - small.matmul(moment, lever))
+    return small.block_2x2(
+        mass[None, None] * identity, -moment, moment, turned - small.matmul(moment, lever)
+    )
 
 
-def bias(
-    motion: Kinematics, inertia: Float[Array, "6 6 frames"]
-) -> Float[Array, "6 frames"]:
+def bias(motion: Kinematics, inertia: Float[Array, "6 6 frames"]) -> Float[Array, "6 frames"]:
     """Wrenches that keep all joint velocities and the bases' twists constant. [S1] (34)"""
     momentum, (v, omega) = small.matvec(inertia, motion.twist), motion.twist.reshape(2, 3, -1)
     linear, angular = momentum.reshape(2, 3, -1)
@@ -218,24 +220,26 @@ def inverse_dynamics(
     return _in_bases(tree, motion, whole[:, : tree.bases]), forces
 
 
+Factor = tuple[Float[Array, "bases 6 6"], Float[Array, "links nv 6"]]
+
+
 def mass_matrix_factors(
     tree: Tree, motion: Kinematics, inertia: Float[Array, "6 6 frames"]
-) -> tuple[Float[Array, "velocities 6"], Float[Array, "velocities 6"]]:
-    """Twists for unit velocities, and momenta of everything that then moves as one body.
+) -> tuple[Factor, Factor]:
+    """Twists for unit velocities, and momenta of everything that then moves as one body; each of
+    bases (bases, 6, 6) and of links (links, nv, 6).
 
-    The composite-rigid-body algorithm, up to the products of twists and momenta. Velocities are
-    those of the bases (6 each), then of the links (nv each).
+    By the composite-rigid-body algorithm. The products of twists and momenta are the mass matrix.
     """
-    rotation, none = motion.rotation[..., : tree.bases], jnp.zeros((3, 3, tree.bases))
-    frames = small.block_2x2(rotation, none.astype(rotation.dtype), none.astype(rotation.dtype), rotation)
-    beyond = _sums(tree, inertia)
-    links = jnp.sum(beyond[None, ..., tree.bases :] * motion.columns[:, None], axis=2)
+    beyond, rotation = _sums(tree, inertia), motion.rotation[..., : tree.bases]
+    none = jnp.zeros_like(rotation)
+    frames = small.block_2x2(rotation, none, none, rotation)
     momenta = small.matmul(beyond[..., : tree.bases], frames)
-
-    def flat(bases: Float[Array, "6 6 bases"], links: Float[Array, "nv 6 links"]) -> Array:
-        return jnp.concatenate([x.transpose(2, 0, 1).reshape(-1, 6) for x in (bases, links)])
-
-    return flat(frames.swapaxes(0, 1), motion.columns), flat(momenta.swapaxes(0, 1), links)
+    of_links = jnp.sum(beyond[None, ..., tree.bases :] * motion.columns[:, None], axis=2)
+    return (
+        (frames.T, jnp.moveaxis(motion.columns, -1, 0)),
+        (momenta.T, jnp.moveaxis(of_links, -1, 0)),
+    )
 
 
 def _sums(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "*size frames"]:

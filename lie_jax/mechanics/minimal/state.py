@@ -1,7 +1,7 @@
 """The state of a tree from the initial poses and velocities of its bodies."""
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import equinox as eqx
@@ -15,15 +15,16 @@ from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.coordinates.poses import SE3
 from lie_jax.mechanics.joints.base import angle_about, named
-from lie_jax.mechanics.joints.motions import Motion
+from lie_jax.mechanics.joints.motions import Kind, Motion
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.joints import TreeJoints
 from lie_jax.mechanics.minimal.tree import Tree
 from lie_jax.mechanics.stacking import InitialMotion
 from lie_jax.numerics import small
 
-# Sweeps over the motions of a joint; one suffices where each of them can be read off alone.
-SWEEPS = 20
+# Sweeps over the motions of a joint, which one sweep finds where each can be read off alone, and
+# Gauss-Newton steps after them, whose convergence is quadratic.
+SWEEPS, CORRECTIONS = 10, 4
 
 
 class Start(NamedTuple):
@@ -38,7 +39,7 @@ class Start(NamedTuple):
 
 
 class _Misfit(NamedTuple):
-    """Deviation of poses and velocities from what joints allow, each (joints,): m, rad, m/s, rad/s."""
+    """Deviations of poses (m, rad) and velocities (m/s, rad/s) from joints, each (joints,)."""
 
     distance: Array
     angle: Array
@@ -63,9 +64,8 @@ def initial(
     Raises `ValueError`, naming the joint and by how much, if they do not fit the joints.
     """
     motion = stacking.initial_motion(mechanism.bodies)
-    starts = [0, *accumulate(map(len, motions))]
     rows = []
-    for first, last in zip(starts[:-1], starts[1:], strict=True):
+    for first, last in pairwise(accumulate(map(len, motions), initial=0)):
         links = sorted(tree.links[first:last])
         nearer, farther = tree.nearer[links[0]], tree.bases + links[-1]
         ends = -1 if nearer < 0 else tree.bodies[nearer], tree.bodies[farther]
@@ -112,21 +112,21 @@ def _fit(
     pose = jnp.concatenate([pose, jnp.eye(4, dtype=twist.dtype)[None]])
     twist = jnp.concatenate([twist, jnp.zeros_like(twist[:1])])
     misfit = _Misfit(*(jnp.zeros(len(rows), twist.dtype) for _ in _Misfit._fields))
-    groups: dict[tuple[str, ...], list[int]] = {}
+    # Joints of the same motions are fitted together: compile time does not grow with their number.
+    groups: dict[tuple[Kind, ...], list[int]] = {}
     for number, row in enumerate(rows):
         groups.setdefault(tuple(joints.kinds[i] for i in row.links), []).append(number)
     for kinds, numbers in groups.items():
         links = np.asarray([rows[k].links for k in numbers])
         ends = np.asarray([rows[k].ends for k in numbers]).T
         fit = jax.vmap(_fit_joint)(joints.pick(links, kinds), *pose[ends], *twist[ends])
-        x, rates = (
-            stored.at[links, : values.shape[2]].set(values)
-            for stored, values in zip((start.coordinates, start.rates), fit[:2], strict=True)
+        coordinates, rates, deviations = fit
+        at = np.asarray(numbers)
+        start = start._replace(
+            coordinates=start.coordinates.at[links, : coordinates.shape[2]].set(coordinates),
+            rates=start.rates.at[links, : rates.shape[2]].set(rates),
         )
-        start = start._replace(coordinates=x, rates=rates)
-        misfit = jax.tree.map(
-            lambda stored, values, at=numbers: stored.at[np.asarray(at)].set(values), misfit, fit[2]
-        )
+        misfit = _Misfit(*(x.at[at].set(y) for x, y in zip(misfit, deviations, strict=True)))
     return start, misfit
 
 
@@ -135,9 +135,7 @@ def _fit_joint(
 ) -> tuple[Array, Array, _Misfit]:
     """Coordinates and velocities of a joint's links, for which it holds best, and its misfit."""
     relative = se3.compose(se3.inverse(nearer), farther)
-    count, (nq, _) = len(joints.kinds), joints.widest
-    home = np.zeros((count, nq))
-    home[[kind == "swivel" for kind in joints.kinds], 0] = 1.0
+    count, (nq, nv) = len(joints.kinds), joints.widest
 
     def poses(x: Array) -> Array:
         steps = joints.poses(x)
@@ -149,23 +147,42 @@ def _fit_joint(
             steps = poses(x)
             before, after = _product(steps[:i]), _product(steps[i + 1 :])
             target = se3.compose(se3.inverse(before), se3.compose(relative, se3.inverse(after)))
-            x = x.at[i].set(jnp.resize(_coordinates(joints, i, target), nq))
+            closest = _coordinates(joints, i, target)
+            x = x.at[i, : len(closest)].set(closest)
         return x, None
 
-    x = jnp.asarray(home, relative.dtype)
-    x = sweep(x, None)[0] if count == 1 else jax.lax.scan(sweep, x, length=SWEEPS)[0]
-    steps = poses(x)
-    found = _product(steps)
-    seen = jnp.stack([_product(steps[i + 1 :]) for i in range(count)])
-    seen = jnp.moveaxis(jax.vmap(se3.inverse)(seen), 0, -1)
-    columns = joints.columns(seen[:3, :3], seen[:3, 3])
-    twists = jnp.moveaxis(columns, -1, 0).reshape(-1, 6)
+    def velocities(x: Array, twist: Array) -> tuple[Array, Array]:
+        """Joint velocities whose twist, at the farther body, is closest; and the difference."""
+        steps = poses(x)
+        seen = [se3.inverse(_product(steps[i + 1 :])) for i in range(count)]
+        seen = jnp.stack(seen, axis=-1)
+        columns = joints.columns(seen[:3, :3], seen[:3, 3])
+        twists = jnp.moveaxis(columns, -1, 0).reshape(-1, 6)
+        gram = small.matmul(twists, twists.T)
+        # Velocities that a link does not have leave empty rows.
+        filled = gram + jnp.diag((jnp.diagonal(gram) == 0.0).astype(gram.dtype))
+        rates = jnp.linalg.solve(filled, small.matvec(twists, twist))
+        return rates.reshape(count, nv), twist - small.matvec(twists.T, rates)
+
+    def correct(x: Array, _) -> tuple[Array, None]:
+        left = se3.log(se3.compose(se3.inverse(_product(poses(x))), relative))
+        rates, _ = velocities(x, left)
+        single = x.at[:, 0].add(rates[:, 0])
+        if nq == 1:
+            return single, None
+        turned = jax.vmap(lambda x, r: quaternion.multiply(x, quaternion.exp(r)))(x, rates)
+        return jnp.where(swivels[:, None], turned, single), None
+
+    # Angles and distances of zero, and identity quaternions.
+    swivels = jnp.asarray([kind == "swivel" for kind in joints.kinds])
+    x = jnp.zeros((count, nq), relative.dtype).at[:, 0].set(swivels.astype(relative.dtype))
+    x, _ = sweep(x, None)
+    if count > 1:
+        x, _ = jax.lax.scan(sweep, x, length=SWEEPS)
+        x, _ = jax.lax.scan(correct, x, length=CORRECTIONS)
+    found = _product(poses(x))
     moving = far_twist - small.matvec(se3.Ad(se3.inverse(found)), near_twist)
-    gram = jnp.sum(twists[:, None] * twists[None], axis=2)
-    # Velocities that a link does not have leave empty rows.
-    filled = gram + jnp.diag((jnp.diagonal(gram) == 0.0).astype(gram.dtype))
-    rates = jnp.linalg.solve(filled, small.matvec(twists, moving))
-    left = moving - small.matvec(twists.T, rates)
+    rates, left = velocities(x, moving)
     misfit = _Misfit(
         jnp.linalg.norm(found[:3, 3] - relative[:3, 3]),
         # |R - 1| is √2 times the angle of a small rotation R.
@@ -173,7 +190,7 @@ def _fit_joint(
         jnp.linalg.norm(left[:3]),
         jnp.linalg.norm(left[3:]),
     )
-    return x, rates.reshape(count, -1), misfit
+    return x, rates, misfit
 
 
 def _product(poses: Array) -> Float[Array, "4 4"]:
@@ -184,7 +201,7 @@ def _product(poses: Array) -> Float[Array, "4 4"]:
 
 
 def _coordinates(joints: TreeJoints, i: int, target: Float[Array, "4 4"]) -> Array:
-    """Coordinates of link i for which its pose is closest to this one."""
+    """Coordinates of link i, for which its pose is closest to this one."""
     rotation, axis = target[:3, :3], joints.axis[i]
     if joints.kinds[i] == "turn":
         later = [j for j in range(i + 1, len(joints.kinds)) if joints.kinds[j] != "slide"]

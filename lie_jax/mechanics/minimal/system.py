@@ -20,19 +20,19 @@ from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.poses import SE3
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, named
+from lie_jax.mechanics.joints.motions import COUNTS
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.mechanics.minimal import hinges, recursions, state
 from lie_jax.mechanics.minimal import joints as tree_joints
 from lie_jax.mechanics.minimal.hinges import Hinges
 from lie_jax.mechanics.minimal.joints import TreeJoints
+from lie_jax.mechanics.minimal.layout import Layout, make_space
 from lie_jax.mechanics.minimal.recursions import Accelerations, Kinematics
 from lie_jax.mechanics.minimal.state import Start
 from lie_jax.mechanics.minimal.tree import Tree, make_tree
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
-from lie_jax.spaces.base import AbstractSpace, Rn
-from lie_jax.spaces.products import Power, Product
-from lie_jax.spaces.rotations import UnitQuaternions
+from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, State
 
 
@@ -73,26 +73,21 @@ class TreeSystem(AbstractSystem):
     names: tuple[str, ...] = eqx.field(static=True)
 
     @property
-    def _sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Numbers of coordinates and of velocities of all motions, in the order of the joints."""
-        sizes = [self.joints.sizes[link] for link in self.tree.links]
-        return tuple(nq for nq, _ in sizes), tuple(nv for _, nv in sizes)
+    def coordinates(self) -> Layout:
+        """Places of the bases' and links' coordinates in q."""
+        counts = tuple(nq for nq, _ in self.joints.counts)
+        return Layout(7 * self.tree.bases, self.tree.motions, counts)
+
+    @property
+    def velocities(self) -> Layout:
+        """Places of the bases' and links' velocities in v."""
+        counts = tuple(nv for _, nv in self.joints.counts)
+        return Layout(6 * self.tree.bases, self.tree.motions, counts)
 
     @property
     @override
     def space(self) -> AbstractSpace:
-        """Poses of the bases, numbers, and unit quaternions of spherical joints."""
-        bases, (nq, nv) = self.tree.bases, self._sizes
-        numbers, free = nq.count(1), nq.count(4)
-        factors = (
-            *((Power(SE3(), bases),) if bases else ()),
-            *((Rn(numbers),) if numbers else ()),
-            *((Power(UnitQuaternions(), free, "spherical joint"),) if free else ()),
-        )
-        if len(factors) == 1:
-            return factors[0]
-        orders = _order(7 * bases, numbers, nq), _order(6 * bases, numbers, nv)
-        return Product(factors, *orders)
+        return make_space(self.tree.bases, self.coordinates, self.velocities)
 
     @property
     @override
@@ -119,12 +114,11 @@ class TreeSystem(AbstractSystem):
         motion = self._kinematics(q)
         inertia = recursions.inertias(self.bodies, motion)
         factors = recursions.mass_matrix_factors(self.tree, motion, inertia)
-        bases = tuple(range(6 * self.tree.bases))
-        rows = (*bases, *(len(bases) + row for row in self._rows("nv")))
-        twists, momenta = (gather.pick(rows, factor) for factor in factors)
+        twists, momenta = (self.velocities.flat(*factor) for factor in factors)
         products = momenta @ twists.T
         same, beyond = (jnp.asarray(part, q.dtype) for part in self._branches())
-        armature = self._flat(jnp.zeros((self.tree.bases, 6), q.dtype), self.joints.inertia().T)
+        no_motors = jnp.zeros((self.tree.bases, 6), q.dtype)
+        armature = self.velocities.flat(no_motors, self.joints.inertia().T)
         return (same + beyond) * products + (beyond * products).T + jnp.diag(armature)
 
     @override
@@ -143,10 +137,10 @@ class TreeSystem(AbstractSystem):
     @override
     def owner(self, equation):
         """The floating base or joint that an equation belongs to, in words, for messages."""
-        bases, sizes = self.tree.bases, self._sizes[1]
+        bases, counts = self.tree.bases, self.velocities.by_motion
         if equation < 6 * bases:
             return f"body {self.names[self.tree.bodies[equation // 6]]!r}"
-        ends = accumulate(sizes, initial=6 * bases)
+        ends = accumulate(counts, initial=6 * bases)
         return self.titles[self.owners[sum(end <= equation for end in ends) - 1]]
 
     @override
@@ -160,12 +154,9 @@ class TreeSystem(AbstractSystem):
         motion = self._kinematics(q, v)
         inertia = recursions.inertias(self.bodies, motion)
         bias = recursions.bias(motion, inertia) - self._applied(t, q, motion, u)
-        found = recursions.forward_dynamics(
-            self.tree, motion, self.joints.inertia(), inertia, bias
-        )
-        return self._flat(*found)
+        found = recursions.forward_dynamics(self.tree, motion, self.joints.inertia(), inertia, bias)
+        return self.velocities.flat(*found)
 
-    @override
     def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
         """Kinetic energy (J)."""
         pose, velocity = self._frames(self._kinematics(q, v))
@@ -173,10 +164,9 @@ class TreeSystem(AbstractSystem):
             self.bodies, pose.rotation, velocity[:, :3], velocity[:, 3:]
         )
         # Rates that a joint does not have are zero.
-        motors = jnp.sum(self.joints.inertia().T * self._links(v, "nv") ** 2)
+        motors = jnp.sum(self.joints.inertia().T * self._rates(v) ** 2)
         return jnp.sum(energies) + 0.5 * motors
 
-    @override
     def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
         """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
         pose, _ = self._frames(self._kinematics(q))
@@ -219,12 +209,12 @@ class TreeSystem(AbstractSystem):
         As that of `RigidBodySystem`, but angles count whole turns from the initial state on.
         """
         found, place = {}, 7 * self.tree.bases
-        for owner, size in zip(self.owners, self._sizes[0], strict=True):
-            if size == 1:
+        for owner, count in zip(self.owners, self.coordinates.by_motion, strict=True):
+            if count == 1:
                 label = self.labels[owner]
                 before = found.get(label, q[..., :0])
                 found[label] = jnp.concatenate([before, q[..., place : place + 1]], axis=-1)
-            place += size
+            place += count
         return found
 
     @property
@@ -243,8 +233,8 @@ class TreeSystem(AbstractSystem):
             self.joints,
             BodyPose(*jax.vmap(SE3().pose)(q[: 7 * bases].reshape(bases, 7))),
             v[: 6 * bases].reshape(bases, 6),
-            self._links(q, "nq"),
-            self._links(v, "nv"),
+            self.coordinates.links(q, self.joints.widest[0]),
+            self._rates(v),
         )
 
     def _frames(self, motion: Kinematics) -> tuple[BodyPose, Float[Array, "frames 6"]]:
@@ -284,49 +274,24 @@ class TreeSystem(AbstractSystem):
         motion = self._kinematics(q, v)
         inertia = recursions.inertias(self.bodies, motion)
         bias = recursions.bias(motion, inertia) - self._applied(t, q, motion, u)
+        rates = None
         if acceleration is not None:
             bases = acceleration[: 6 * self.tree.bases].reshape(-1, 6)
-            acceleration = Accelerations(bases, self._links(acceleration, "nv"))
-        return self._flat(
-            *recursions.inverse_dynamics(
-                self.tree, motion, self.joints.inertia(), inertia, bias, acceleration
-            )
+            rates = Accelerations(bases, self._rates(acceleration))
+        needed = recursions.inverse_dynamics(
+            self.tree, motion, self.joints.inertia(), inertia, bias, rates
         )
+        return self.velocities.flat(*needed)
 
-    def _links(self, flat: Float[Array, " size"], size: str) -> Float[Array, "links widest"]:
-        """Numbers of the links from q or v, zeros where a link has fewer than the widest."""
-        k = ("nq", "nv").index(size)
-        width, first = self.joints.widest[k], (7, 6)[k] * self.tree.bases
-        starts = list(accumulate(self._sizes[k], initial=0))
-        places = tuple(
-            starts[motion] + i if i < sizes[k] else -1
-            for motion, sizes in zip(self.tree.motions, self.joints.sizes, strict=True)
-            for i in range(width)
-        )
-        return gather.pick(places, flat[first:]).reshape(-1, width)
-
-    def _rows(self, size: str) -> tuple[int, ...]:
-        """Places in the links' numbers of those of q or v that belong to joints."""
-        k = ("nq", "nv").index(size)
-        return tuple(
-            link * self.joints.widest[k] + i
-            for link in self.tree.links
-            for i in range(self.joints.sizes[link][k])
-        )
-
-    def _flat(
-        self, bases: Float[Array, "bases size"], links: Float[Array, "links widest"]
-    ) -> Float[Array, " all"]:
-        """q or v from the numbers of bases and links."""
-        size = "nq" if bases.shape[1] == 7 else "nv"
-        joints = gather.pick(self._rows(size), links.reshape(-1))
-        return jnp.concatenate([bases.reshape(-1), joints])
+    def _rates(self, v: Float[Array, " nv"]) -> Float[Array, "links widest"]:
+        return self.velocities.links(v, self.joints.widest[1])
 
     @eqx.filter_jit
     def initial_state(self, start: Start) -> State:
         """State of a start."""
         return State(
-            self._flat(start.poses, start.coordinates), self._flat(start.twists, start.rates)
+            self.coordinates.flat(start.poses, start.coordinates),
+            self.velocities.flat(start.twists, start.rates),
         )
 
     def _branches(self) -> tuple[np.ndarray, np.ndarray]:
@@ -336,7 +301,8 @@ class TreeSystem(AbstractSystem):
         tree = self.tree
         links = (tree.forest.roots + link for link in tree.links)
         owner = np.repeat(
-            np.asarray([*range(tree.bases), *links], int), [6] * tree.bases + [*self._sizes[1]]
+            np.asarray([*range(tree.bases), *links], int),
+            [6] * tree.bases + [*self.velocities.by_motion],
         )
         same = owner[:, None] == owner
         return same.astype(float), tree.forest.ancestors[np.ix_(owner, owner)]
@@ -345,19 +311,6 @@ class TreeSystem(AbstractSystem):
 def _names_by_slot(tree: Tree, names: tuple[str, ...]) -> tuple[str, ...]:
     # No force acts on a frame inside a joint.
     return tuple(names[i] if i < len(names) else GROUND for i in tree.bodies)
-
-
-def _order(first: int, numbers: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Places of coordinates in their order when single numbers come before larger ones."""
-    single, larger, order = first, first + numbers, list(range(first))
-    for size in sizes:
-        if size == 1:
-            order.append(single)
-            single += 1
-        else:
-            order += range(larger, larger + size)
-            larger += size
-    return tuple(order)
 
 
 def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
@@ -381,7 +334,7 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     steps = [motion for of_joint in motions for motion in of_joint]
     owners = [number for number, of_joint in enumerate(motions) for _ in of_joint]
     tree = make_tree(names, mechanism.joints, motions)
-    if not tree.bases and not any(motion.nv for motion in steps):
+    if not tree.bases and all(motion.kind == "weld" for motion in steps):
         raise ValueError(
             "the mechanism has no joint coordinates: rigid joints hold every body to the ground. "
             "Replace one by a joint that moves."
@@ -394,7 +347,7 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     forces = stacking.by_kind(
         mechanism.forces, _names_by_slot(tree, names), [k is None for k in followed]
     )
-    places = accumulate((motion.nq for motion in steps), initial=7 * tree.bases)
+    places = accumulate((COUNTS[motion.kind][0] for motion in steps), initial=7 * tree.bases)
     starts = dict(zip(owners, places, strict=False))
     system = TreeSystem(
         bodies=stacking.stack([bodies[i] if i < len(bodies) else massless for i in tree.bodies]),
