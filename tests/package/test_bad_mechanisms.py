@@ -6,7 +6,7 @@ import pytest
 
 import lie_jax
 from models import chain
-from tests.messages import EYE, check_message, simulate
+from tests.messages import EYE, body, check_message, simulate
 
 
 def _tree(joints, **first):

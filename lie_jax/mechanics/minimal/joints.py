@@ -141,7 +141,7 @@ def stack(motions: Sequence[Motion], backwards: Sequence[bool], dtype: Any) -> T
     # An empty stack has the shapes of one row.
     stacked = stacking.stack([row(motion) for motion in motions] or [blank])
     stacked = jax.tree.map(lambda x: x[: len(motions)], stacked)
-    kinds = tuple(motion.kind for motion in motions)
+    kinds: tuple[Kind, ...] = tuple(motion.kind for motion in motions)
     return TreeJoints(*_directed(stacked, np.asarray(backwards, dtype)), kinds=kinds)
 
 

@@ -8,8 +8,9 @@ from jaxtyping import Array, Float
 
 from lie_jax.mechanics.coordinates.poses import SE3
 from lie_jax.numerics import gather
-from lie_jax.spaces.base import AbstractSpace, Power, Rn
-from lie_jax.spaces.rotations import Product, UnitQuaternions
+from lie_jax.spaces.base import AbstractSpace, Rn
+from lie_jax.spaces.products import Power, Product
+from lie_jax.spaces.rotations import UnitQuaternions
 
 
 class Layout(NamedTuple):

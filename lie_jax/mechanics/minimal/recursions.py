@@ -47,7 +47,7 @@ def kinematics(
     """Motion of all frames. `base_twists` are body-fixed, `base_poses` stacked."""
     relative, bases = joints.poses(coordinates), tree.bases
     dtype, held = rates.dtype, np.asarray(tree.held, bool)
-    base_rotation, base_position = jnp.moveaxis(base_poses.rotation, 0, -1), base_poses.position
+    base_rotation = jnp.moveaxis(base_poses.rotation, 0, -1)
 
     # Passed outwards: the pose (rotation, arm) of a frame, inertial axes, from the reference point.
     # Joints on the ground start at that point, bases at their origin. A frame's pose is the nearer
@@ -67,34 +67,34 @@ def kinematics(
     poses = jnp.moveaxis(poses, 0, -1)
     columns = joints.columns(poses[:, :3], poses[:, 3])
 
-    # Passed outwards: twist and drift of a frame. The twist grows by that of the joint, S q̇; the
-    # drift by ad(V) S q̇, since the joint's axes turn with the frame; V may be the nearer frame's
-    # twist, because ad(S q̇) S q̇ vanishes.
-    def faster(nearer, own):
-        (v, omega), (linear, angular) = nearer[:6].reshape(2, 3), own.reshape(2, 3)
+    # Passed outwards: twist and drift of a frame, about the reference point. The twist grows by the
+    # joint's, S q̇; the drift by ad(V) S q̇, since the joint's axes turn with the frame. V may be the
+    # nearer frame's twist, which is at hand, because ad(S q̇) S q̇ vanishes.
+    def faster(nearer, joint_twist):
+        (v, omega), (linear, angular) = nearer[:6].reshape(2, 3), joint_twist.reshape(2, 3)
         drift = small.cross(omega, linear) + small.cross(v, angular)
-        grown = jnp.concatenate([own, drift, small.cross(omega, angular)])
+        grown = jnp.concatenate([joint_twist, drift, small.cross(omega, angular)])
         return total(nearer, grown), None
 
-    base_twists = base_twists.T.reshape(2, 3, bases)
-    base_twists = jnp.sum(base_rotation[None] * base_twists[:, None], axis=2).reshape(6, bases)
-    start = jnp.zeros((6, bases), dtype)
-    start = jnp.concatenate([base_twists, start]).T
+    base_twists = _turned(base_rotation, base_twists.T)
+    still = jnp.zeros((6, bases), dtype)
+    start = jnp.concatenate([base_twists, still]).T
     start = jnp.concatenate([start, jnp.zeros((len(grounds), 12), dtype)])
-    own = jnp.sum(columns * rates.T[:, None], axis=0).T
-    twists = scan_down(tree.forest, faster, start, own)[0].T
+    joint_twists = jnp.sum(columns * rates.T[:, None], axis=0).T
+    twists = scan_down(tree.forest, faster, start, joint_twists)[0].T
 
-    origins = jnp.concatenate([base_position, joints.parent_point[np.flatnonzero(held)]]).T
-    arm = _join(jnp.zeros((3, bases), dtype), poses[:, 3])
-    origin = origins
+    held_links = tuple(np.flatnonzero(held).tolist())
+    origins = [base_poses.position, gather.pick(held_links, joints.parent_point)]
+    origin = jnp.concatenate(origins).T
     if tree.forest.roots > 1:
-        origin = gather.pick((*range(bases), *tree.forest.root_of), origins, axis=1)
+        origin = gather.pick((*range(bases), *tree.forest.root_of), origin, axis=1)
+    arm = _join(still[:3], poses[:, 3])
     return Kinematics(
         _join(base_rotation, poses[:, :3]),
         arm + origin,
         arm,
         _join(base_twists, twists[:6]),
-        _join(jnp.zeros((6, bases), dtype), twists[6:]),
+        _join(still, twists[6:]),
         columns,
     )
 
@@ -185,7 +185,8 @@ def forward_dynamics(
 
     _, rates = scan_down(tree.forest, follow, _roots(tree, bases.T), (columns, kept))
     blank = jnp.zeros((0, count), bias.dtype)
-    return Accelerations(_in_bases(tree, motion, bases), blank if rates is None else rates)
+    back = small.transpose(motion.rotation[..., : tree.bases])
+    return Accelerations(_turned(back, bases).T, blank if rates is None else rates)
 
 
 def inverse_dynamics(
@@ -201,23 +202,25 @@ def inverse_dynamics(
     By the recursive Newton-Euler algorithm; None for no accelerations. `bias` is the wrench that
     keeps velocities constant, less that which acts on the body.
     """
-    wrench = bias
+    wrench, rotation = bias, motion.rotation[..., : tree.bases]
     if accelerations is not None:
-        bases = _from_bases(tree, motion, accelerations.bases.T)
-        own = jnp.sum(motion.columns * accelerations.rates.T[:, None], axis=0).T
+        bases = _turned(rotation, accelerations.bases.T)
+        grown = jnp.sum(motion.columns * accelerations.rates.T[:, None], axis=0).T
+        # Passed outwards: acceleration of a frame beyond its drift.
         links, _ = scan_down(
             tree.forest,
-            lambda nearer, own: (total(nearer, own), None),
+            lambda nearer, grown: (total(nearer, grown), None),
             _roots(tree, bases.T),
-            own,
+            grown,
         )
         wrench = wrench + small.matvec(inertia, _join(bases, links.T))
-    # Passed inwards: the wrench that a link and everything beyond it needs.
+    # Passed inwards: the wrench that a link and everything beyond it needs, of which each joint has
+    # to supply the part along its columns.
     whole = _sums(tree, wrench)
     forces = jnp.sum(motion.columns * whole[None, :, tree.bases :], axis=1).T
     if accelerations is not None:
         forces = forces + joint_inertia.T * accelerations.rates
-    return _in_bases(tree, motion, whole[:, : tree.bases]), forces
+    return _turned(small.transpose(rotation), whole[:, : tree.bases]).T, forces
 
 
 Factor = tuple[Float[Array, "bases 6 6"], Float[Array, "links nv 6"]]
@@ -261,13 +264,6 @@ def _roots(tree: Tree, bases: Float[Array, "bases 6"]) -> Float[Array, "roots 6"
     return jnp.concatenate([bases, grounds])
 
 
-def _from_bases(tree: Tree, motion: Kinematics, vectors: Float[Array, "6 bases"]) -> Array:
-    """Inertial components of pairs of vectors given in the bases' own."""
-    rotation = motion.rotation[None, ..., : tree.bases]
-    return jnp.sum(rotation * vectors.reshape(2, 1, 3, -1), axis=2).reshape(6, -1)
-
-
-def _in_bases(tree: Tree, motion: Kinematics, vectors: Float[Array, "6 bases"]) -> Array:
-    """The bases' own components (bases, 6) of pairs of vectors given in inertial ones."""
-    rotation = motion.rotation[None, ..., : tree.bases]
-    return jnp.sum(rotation * vectors.reshape(2, 3, 1, -1), axis=1).reshape(6, -1).T
+def _turned(rotation: Float[Array, "3 3 n"], pairs: Float[Array, "6 n"]) -> Float[Array, "6 n"]:
+    """Pairs of vectors turned by rotations."""
+    return jnp.sum(rotation[None] * pairs.reshape(2, 1, 3, -1), axis=2).reshape(6, -1)

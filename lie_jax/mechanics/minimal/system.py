@@ -239,14 +239,10 @@ class TreeSystem(AbstractSystem):
 
     def _frames(self, motion: Kinematics) -> tuple[BodyPose, Float[Array, "frames 6"]]:
         """Poses of bases and links, and their velocities ṙ (inertial) and ω (own components)."""
-        rotation, arm, (linear, omega) = (
-            motion.rotation,
-            motion.arm,
-            motion.twist.reshape(2, 3, -1),
-        )
-        velocity = linear + small.cross(omega, arm)
-        omega_body = jnp.sum(rotation * omega[:, None], axis=0)
-        pose = BodyPose(jnp.moveaxis(rotation, -1, 0), motion.position.T)
+        linear, omega = motion.twist.reshape(2, 3, -1)
+        velocity = linear + small.cross(omega, motion.arm)
+        omega_body = jnp.sum(motion.rotation * omega[:, None], axis=0)
+        pose = BodyPose(jnp.moveaxis(motion.rotation, -1, 0), motion.position.T)
         return pose, jnp.concatenate([velocity, omega_body]).T
 
     def _instant(self, t, q: Array, v: Array) -> tuple[Array, ...]:
@@ -265,7 +261,7 @@ class TreeSystem(AbstractSystem):
             self.bodies, forces, self.gravity, t, *pose, velocity[:, :3], velocity[:, 3:], u
         )
         force = applied.force.T
-        torque = jnp.sum(motion.rotation * applied.torque.T[None], axis=1)
+        torque = small.matvec(motion.rotation, applied.torque.T)
         return jnp.concatenate([force, torque + small.cross(motion.arm, force)])
 
     def _needed(
@@ -284,6 +280,7 @@ class TreeSystem(AbstractSystem):
         return self.velocities.flat(*needed)
 
     def _rates(self, v: Float[Array, " nv"]) -> Float[Array, "links widest"]:
+        """Velocities of the links, zeros where a link has fewer than the widest."""
         return self.velocities.links(v, self.joints.widest[1])
 
     @eqx.filter_jit
