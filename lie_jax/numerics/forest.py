@@ -32,10 +32,10 @@ class Forest(NamedTuple):
     @property
     def root_of(self) -> tuple[int, ...]:
         """The root below each node."""
-        found = list(range(self.roots))
+        root_of = list(range(self.roots))
         for parent in self.parents:
-            found.append(found[parent])
-        return tuple(found[self.roots :])
+            root_of.append(root_of[parent])
+        return tuple(root_of[self.roots :])
 
     @property
     def ancestors(self) -> np.ndarray:

@@ -294,7 +294,7 @@ def joint_columns(
     return tuple(groups)
 
 
-def _pulled_back(frames: Matrices | None, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:
+def _pulled_back(frames: Matrices | None, bodies: tuple[int, ...], wrenches: Array) -> Array:
     """Fᵀ of bodies times columns of hybrid wrenches."""
     if frames is None:
         return wrenches

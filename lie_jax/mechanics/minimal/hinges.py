@@ -79,11 +79,13 @@ def _pair(force: Any, joint: AbstractJoint, hinge: Motion) -> _Pair:
 def _cosine_and_offset(pair: _Pair) -> tuple[Array, Array]:
     """Cosine between the axes, and the element's angle where the joint's is zero (rad)."""
     home = quaternion.to_matrix(pair.joint_orientation)
-    own = quaternion.to_matrix(pair.orientation)
+    element_home = quaternion.to_matrix(pair.orientation)
     # The joint seen from its child turns backwards, about the axis in the child's components.
     axis = jnp.where(pair.swapped, -small.matvec(home.T, pair.joint_axis), pair.joint_axis)
     relative = jnp.where(pair.swapped, home.T, home)
-    return small.dot(pair.axis, axis), angle_about(pair.axis, small.matmul(relative, own.T))
+    return small.dot(pair.axis, axis), angle_about(
+        pair.axis, small.matmul(relative, element_home.T)
+    )
 
 
 def hinges_of(
@@ -122,5 +124,5 @@ def following(
     q: Float[Array, " nq"],
 ) -> tuple[Connected, ...]:
     """The groups at q, with the turns of the hinges that they follow."""
-    windings = tuple(None if own is None else own.windings(t, q) for own in hinges)
+    windings = tuple(None if hinge is None else hinge.windings(t, q) for hinge in hinges)
     return stacking.recalling(groups, windings)

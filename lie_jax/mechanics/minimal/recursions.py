@@ -52,9 +52,9 @@ def kinematics(
     # Passed outwards: the pose (rotation, arm) of a frame, inertial axes, from the reference point.
     # Joints on the ground start at that point, bases at their origin. A frame's pose is the nearer
     # frame's times the relative one, so that the nearer one must be known.
-    place = relative.position + jnp.asarray(~held, dtype)[:, None] * joints.parent_point
+    offset = relative.position + jnp.asarray(~held, dtype)[:, None] * joints.parent_point
     last_row = jnp.broadcast_to(jnp.asarray([[[0.0, 0.0, 0.0, 1.0]]], dtype), (len(held), 1, 4))
-    relative = jnp.concatenate([relative.rotation, place[:, :, None]], axis=2)
+    relative = jnp.concatenate([relative.rotation, offset[:, :, None]], axis=2)
     relative = jnp.concatenate([relative, last_row], axis=1)
     grounds = jnp.broadcast_to(jnp.eye(3, 4, dtype=dtype), (int(held.sum()), 3, 4))
     first = jnp.concatenate([base_poses.rotation, jnp.zeros((bases, 3, 1), dtype)], axis=2)

@@ -180,13 +180,13 @@ def _fit_joint(
     if count > 1:
         x, _ = jax.lax.scan(sweep, x, length=SWEEPS)
         x, _ = jax.lax.scan(correct, x, length=CORRECTIONS)
-    found = _product(poses(x))
-    moving = far_twist - small.matvec(se3.Ad(se3.inverse(found)), near_twist)
-    rates, left = velocities(x, moving)
+    fitted = _product(poses(x))
+    relative_twist = far_twist - small.matvec(se3.Ad(se3.inverse(fitted)), near_twist)
+    rates, left = velocities(x, relative_twist)
     misfit = _Misfit(
-        jnp.linalg.norm(found[:3, 3] - relative[:3, 3]),
+        jnp.linalg.norm(fitted[:3, 3] - relative[:3, 3]),
         # |R - 1| is √2 times the angle of a small rotation R.
-        jnp.linalg.norm(found[:3, :3] - relative[:3, :3]) / np.sqrt(2.0),
+        jnp.linalg.norm(fitted[:3, :3] - relative[:3, :3]) / np.sqrt(2.0),
         jnp.linalg.norm(left[:3]),
         jnp.linalg.norm(left[3:]),
     )

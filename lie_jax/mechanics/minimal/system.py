@@ -124,7 +124,8 @@ class TreeSystem(AbstractSystem):
     @override
     def force(self, t, q, v, u=None):
         """Applied, gyroscopic and centrifugal forces f (nv,): M v̇ = f."""
-        return -self._needed(t, q, v, None, u)
+        terms = self._terms(t, q, v, u)
+        return -self.velocities.flat(*recursions.inverse_dynamics(self.tree, *terms, None))
 
     @override
     def internal_force(self, t, q, v, u=None):
@@ -146,16 +147,16 @@ class TreeSystem(AbstractSystem):
     @override
     def residual(self, t, q, v, acceleration, multipliers, u=None):
         """M v̇ - f (nv,), by the recursive Newton-Euler algorithm."""
-        return self._needed(t, q, v, acceleration, u)
+        bases = acceleration[: 6 * self.tree.bases].reshape(-1, 6)
+        accelerations = Accelerations(bases, self._rates(acceleration))
+        terms = self._terms(t, q, v, u)
+        return self.velocities.flat(*recursions.inverse_dynamics(self.tree, *terms, accelerations))
 
     @override
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,), by the articulated-body algorithm."""
-        motion = self._kinematics(q, v)
-        inertia = recursions.inertias(self.bodies, motion)
-        bias = recursions.bias(motion, inertia) - self._applied(t, q, motion, u)
-        found = recursions.forward_dynamics(self.tree, motion, self.joints.inertia(), inertia, bias)
-        return self.velocities.flat(*found)
+        terms = self._terms(t, q, v, u)
+        return self.velocities.flat(*recursions.forward_dynamics(self.tree, *terms))
 
     def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
         """Kinetic energy (J)."""
@@ -206,16 +207,16 @@ class TreeSystem(AbstractSystem):
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
         """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq).
 
-        As that of `RigidBodySystem`, but angles count whole turns from the initial state on.
+        Angles count whole turns from the initial state on.
         """
-        found, place = {}, 7 * self.tree.bases
+        values, start = {}, 7 * self.tree.bases
         for owner, count in zip(self.owners, self.coordinates.by_motion, strict=True):
             if count == 1:
                 label = self.labels[owner]
-                before = found.get(label, q[..., :0])
-                found[label] = jnp.concatenate([before, q[..., place : place + 1]], axis=-1)
-            place += count
-        return found
+                before = values.get(label, q[..., :0])
+                values[label] = jnp.concatenate([before, q[..., start : start + 1]], axis=-1)
+            start += count
+        return values
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -264,20 +265,14 @@ class TreeSystem(AbstractSystem):
         torque = small.matvec(motion.rotation, applied.torque.T)
         return jnp.concatenate([force, torque + small.cross(motion.arm, force)])
 
-    def _needed(
-        self, t, q: Array, v: Array, acceleration: Array | None, u: Array | None
-    ) -> Float[Array, " nv"]:
+    def _terms(
+        self, t, q: Array, v: Array, u: Array | None
+    ) -> tuple[Kinematics, Array, Array, Array]:
+        """Kinematics, inertias added to the joints, inertias, and bias less applied wrenches."""
         motion = self._kinematics(q, v)
         inertia = recursions.inertias(self.bodies, motion)
         bias = recursions.bias(motion, inertia) - self._applied(t, q, motion, u)
-        rates = None
-        if acceleration is not None:
-            bases = acceleration[: 6 * self.tree.bases].reshape(-1, 6)
-            rates = Accelerations(bases, self._rates(acceleration))
-        needed = recursions.inverse_dynamics(
-            self.tree, motion, self.joints.inertia(), inertia, bias, rates
-        )
-        return self.velocities.flat(*needed)
+        return motion, self.joints.inertia(), inertia, bias
 
     def _rates(self, v: Float[Array, " nv"]) -> Float[Array, "links widest"]:
         """Velocities of the links, zeros where a link has fewer than the widest."""
