@@ -68,10 +68,11 @@ def joint_points(system: RigidBodySystem | TreeSystem) -> dict[int, NDArray]:
 def _tied(system: RigidBodySystem | TreeSystem):
     if isinstance(system, TreeSystem):
         tree, joints = system.tree, system.joints
-        farther = tree.bodies[tree.bases :]
-        nearer = (-1 if place < 0 else tree.bodies[place] for place in tree.nearer)
-        yield from zip(nearer, joints.parent_point, strict=True)
-        yield from zip(farther, joints.child_point, strict=True)
+        for link, (nearer, farther) in enumerate(
+            zip(tree.nearer, tree.bodies[tree.bases :], strict=True)
+        ):
+            yield (tree.bodies[nearer] if nearer >= 0 else -1), joints.parent_point[link]
+            yield farther, joints.child_point[link]
         return
     for group in system.joints:
         for bodies, name in zip(group.bodies, ("parent_point", "child_point"), strict=True):
