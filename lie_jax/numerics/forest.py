@@ -141,8 +141,8 @@ def scan_down(
 
 def scan_up(
     forest: Forest, step: Callable, values: Float[Array, "slots ..."], nodes: Any
-) -> tuple[Float[Array, "slots ..."], Any]:
-    """Totals of all slots, children's contributions added, and what the steps keep.
+) -> tuple[Float[Array, "roots ..."], Any]:
+    """Totals of the roots, children's contributions added, and what the steps keep.
 
     step(total of the node, node) returns the pair of the contribution to the parent's total and
     something to keep. Nodes come last one first, so that a total is complete when it is passed on.
@@ -152,14 +152,12 @@ def scan_up(
 
     def along_path(contribution, inputs):
         value, node = inputs
-        whole = value + contribution
-        contribution, kept = step(whole, node)
-        return contribution, (whole, kept)
+        return step(value + contribution, node)
 
     if forest.is_path:
         zero = jnp.zeros_like(values[0])
-        last, (totals, kept) = lax.scan(along_path, zero, (values[1:], nodes), reverse=True)
-        return jnp.concatenate([(values[0] + last)[None], totals]), kept
+        last, kept = lax.scan(along_path, zero, (values[1:], nodes), reverse=True)
+        return values[:1] + last[None], kept
 
     def into_table(table, inputs):
         slot, parent, node = inputs
@@ -167,7 +165,8 @@ def scan_up(
         whole = total(_row(table, parent), contribution)
         return lax.dynamic_update_index_in_dim(table, whole, parent, 0), kept
 
-    return lax.scan(into_table, values, (*_slots(forest), nodes), reverse=True)
+    table, kept = lax.scan(into_table, values, (*_slots(forest), nodes), reverse=True)
+    return table[: forest.roots], kept
 
 
 def _row(table: Array, slot: Array) -> Array:

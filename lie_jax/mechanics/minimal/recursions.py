@@ -247,10 +247,11 @@ def mass_matrix_factors(
 
 def _sums(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "*size frames"]:
     """Sums of the values of each base and link and of everything beyond it."""
-    whole, _ = scan_up(tree.forest, lambda whole, _: (whole, None), _by_slot(tree, values), None)
-    return _join(
-        jnp.moveaxis(whole[: tree.bases], 0, -1), jnp.moveaxis(whole[tree.forest.roots :], 0, -1)
+    roots, links = scan_up(
+        tree.forest, lambda whole, _: (whole, whole), _by_slot(tree, values), None
     )
+    bases = jnp.moveaxis(roots[: tree.bases], 0, -1)
+    return bases if links is None else _join(bases, jnp.moveaxis(links, 0, -1))
 
 
 def _by_slot(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "slots *size"]:
