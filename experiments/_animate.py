@@ -11,23 +11,19 @@ from matplotlib.animation import FuncAnimation, PillowWriter
 
 import lie_jax
 from experiments import _plots
-from lie_jax.mechanics.absolute.system import RigidBodySystem
 
 GROUND = -1
 FRAMES_PER_SECOND = 20
 
 
-def outlines(system: RigidBodySystem) -> dict[int, np.ndarray]:
+def outlines(system: lie_jax.AbstractMultibodySystem) -> dict[int, np.ndarray]:
     """The joints' points (n, 3) of each body, by its number, and of the ground, by -1; own frame.
 
     A body with one joint gets its frame's origin as the other end.
     """
     points: dict[int, list] = {}
-    for group in system.joints:
-        ends = (group.element.parent_point, group.element.child_point)
-        for bodies, places in zip(group.bodies, ends, strict=True):
-            for body, place in zip(bodies, np.asarray(places), strict=True):
-                points.setdefault(body, []).append(place)
+    for body, point in system.joint_points():
+        points.setdefault(body, []).append(np.asarray(point))
     for body, own in points.items():
         if body != GROUND and len(own) == 1:
             own.append(np.zeros(3))
@@ -36,21 +32,15 @@ def outlines(system: RigidBodySystem) -> dict[int, np.ndarray]:
 
 def write(
     path: Path,
-    mechanism: lie_jax.AbstractSystem,
+    mechanism: lie_jax.AbstractMultibodySystem,
     rotation: Float[Array, "frames bodies 3 3"],
     position: Float[Array, "frames bodies 3"],
     title: str,
 ) -> None:
     """Write an animated GIF of the poses of a mechanism's bodies, a frame for each.
 
-    `mechanism`, in absolute coordinates, says where the joints are; the poses may come from any
-    formulation. Raises `ValueError` for a mechanism in other coordinates.
+    `mechanism` has the joints' points, in any formulation; the poses may come from another one.
     """
-    if not isinstance(mechanism, RigidBodySystem):
-        raise ValueError(
-            f"write(mechanism=) is a {type(mechanism).__name__}; it must be in absolute "
-            "coordinates: build the model with lie_jax.R3SO3()."
-        )
     shapes = outlines(mechanism)
     rotations, positions = np.asarray(rotation), np.asarray(position)
     moving = {

@@ -14,8 +14,6 @@ from experiments import _interior_point, _plots
 from experiments._interior_point import Found
 from lie_jax import control
 from lie_jax.control.problem import Problem
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.minimal.system import TreeSystem
 
 INTEGRATOR = lie_jax.RKMK("rk4")
 
@@ -23,7 +21,7 @@ INTEGRATOR = lie_jax.RKMK("rk4")
 class Task(NamedTuple):
     """Minimise Σ dt running(t, q, v, u) so that end(q, v) = 0, with u between the limits."""
 
-    system: RigidBodySystem | TreeSystem
+    system: lie_jax.AbstractMultibodySystem
     state: lie_jax.State
     dt: float
     running: Callable

@@ -17,8 +17,6 @@ from experiments._explicit_formulations.cases import (
     Case,
 )
 from experiments._loops import march, run, start, step_costs
-from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import AbstractSystem
 from models import heavy_top, rotor
 
 
@@ -81,13 +79,13 @@ def seconds_to_reach(figures: dict, error: float, duration: float) -> float | No
     return float(np.exp(cost[i - 1] + fraction * (cost[i] - cost[i - 1])))
 
 
-class _Coasting(AbstractSystem):
+class _Coasting(lie_jax.AbstractSystem):
     """Nothing but damped motion on a space: what is left of a step are the method's formulas."""
 
-    of: AbstractSpace
+    of: lie_jax.AbstractSpace
 
     @property
-    def space(self) -> AbstractSpace:
+    def space(self) -> lie_jax.AbstractSpace:
         return self.of
 
     def mass_matrix(self, q):

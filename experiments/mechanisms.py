@@ -9,7 +9,6 @@ from jaxtyping import Array
 
 import lie_jax
 from experiments import _animate, _report
-from lie_jax.spaces.base import Rn
 from models import bricard, puma560
 
 DT = 1e-3
@@ -24,9 +23,9 @@ class BricardByAngle(lie_jax.AbstractSystem):
     """
 
     @property
-    def space(self) -> Rn:
+    def space(self) -> lie_jax.Rn:
         """One number."""
-        return Rn(1)
+        return lie_jax.Rn(1)
 
     def _energies(self, a: Array) -> tuple[Array, Array]:
         system, state = bricard.build(angle=a, rate=1.0)

@@ -17,8 +17,6 @@ from experiments import _animate, _control, _plots, _report
 from experiments._control import Task
 from experiments._interior_point import Found
 from lie_jax import control, quaternion
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.minimal.system import TreeSystem
 from models import double_pendulum
 
 DURATION = 1.5
@@ -101,7 +99,7 @@ def guess(problem: Task) -> Array:
 _LENGTHS = (1.0, 0.8)
 
 
-def ends(system: RigidBodySystem | TreeSystem, trajectory: lie_jax.Trajectory) -> np.ndarray:
+def ends(system: lie_jax.AbstractMultibodySystem, trajectory: lie_jax.Trajectory) -> np.ndarray:
     """Positions (instants, 2, 3) of the elbow and of the lower link's end, m."""
     along = -jax.jit(jax.vmap(lambda q: system.poses(q)[0][:, :, 2]))(trajectory.q)
     return np.cumsum(np.asarray(along) * np.reshape(_LENGTHS, (2, 1)), axis=1)

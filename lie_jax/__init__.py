@@ -18,6 +18,7 @@ from lie_jax.identification.monte_carlo import MonteCarlo, monte_carlo
 from lie_jax.identification.recordings import rows_at
 from lie_jax.identification.statistics import Identifiability
 from lie_jax.index1 import project
+from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
 from lie_jax.integrators.gauss import ImplicitRKMK
 from lie_jax.integrators.generalized_alpha.method import GeneralizedAlpha
@@ -25,47 +26,67 @@ from lie_jax.integrators.stabilization import Baumgarte, Projection
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.integrators.tableaux import Tableau
 from lie_jax.io import conversions as interop
-from lie_jax.mechanics import solids
+from lie_jax.mechanics import fields, solids
 from lie_jax.mechanics.assemble import assemble
 from lie_jax.mechanics.body import Body
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates, AbstractFormulation
 from lie_jax.mechanics.coordinates.euler_parameters import EulerParameters
-from lie_jax.mechanics.coordinates.poses import R3SO3, SE3
+from lie_jax.mechanics.coordinates.r3so3 import R3SO3
+from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.mechanics.coordinates.tait_bryan import TaitBryan
 from lie_jax.mechanics.coordinates.unified_velocity import UnifiedVelocity
-from lie_jax.mechanics.forces.base import PointForce, Torque, ViscousFriction
+from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.forces.bushing import Bushing
 from lie_jax.mechanics.forces.controllers import PDController, PrismaticPDController
+from lie_jax.mechanics.forces.loads import PointForce, Torque, ViscousFriction
 from lie_jax.mechanics.forces.motors import PrismaticMotor, RevoluteMotor
 from lie_jax.mechanics.forces.springs import (
     CartesianSpringDamper,
     LinearSpringDamper,
     TorsionalSpringDamper,
 )
+from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, BodyVelocity, Wrench
+from lie_jax.mechanics.joints.distance import DistanceJoint
 from lie_jax.mechanics.joints.drivers import CoordinateJoint, PrismaticDriver, RevoluteDriver
-from lie_jax.mechanics.joints.pairs import RevoluteJoint, RigidJoint, SphericalJoint, UniversalJoint
-from lie_jax.mechanics.joints.rolling_and_gears import GearJoint, RollingDisc
-from lie_jax.mechanics.joints.sliding import (
+from lie_jax.mechanics.joints.pairs import (
     CylindricalJoint,
-    DistanceJoint,
     PlanarJoint,
     PrismaticJoint,
+    RevoluteJoint,
+    RigidJoint,
+    SphericalJoint,
+    UniversalJoint,
 )
+from lie_jax.mechanics.joints.rolling_and_gears import GearJoint, RollingDisc
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.system import Minimal
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory
+from lie_jax.spaces.base import AbstractSpace, AbstractVectorSpace, Rn
 from lie_jax.sweeps.sweep import Sweep, sweep
-from lie_jax.system import AbstractSystem, State
+from lie_jax.system import AbstractSystem, Accelerations, State
 
 __version__ = "0.1.0"
 __all__ = [
     "R3SO3",
     "RKMK",
     "SE3",
+    "AbstractCoordinates",
+    "AbstractForce",
+    "AbstractFormulation",
+    "AbstractIntegrator",
+    "AbstractJoint",
+    "AbstractMultibodySystem",
+    "AbstractSpace",
     "AbstractSystem",
+    "AbstractVectorSpace",
+    "Accelerations",
     "Adaptive",
     "Baumgarte",
     "Body",
+    "BodyPose",
+    "BodyVelocity",
     "Bushing",
     "CartesianSpringDamper",
     "CommutatorFree",
@@ -97,11 +118,13 @@ __all__ = [
     "RevoluteJoint",
     "RevoluteMotor",
     "RigidJoint",
+    "Rn",
     "RollingDisc",
     "RungeKutta",
     "SimulationError",
     "SphericalJoint",
     "State",
+    "Step",
     "Sweep",
     "Tableau",
     "TaitBryan",
@@ -111,6 +134,7 @@ __all__ = [
     "UnifiedVelocity",
     "UniversalJoint",
     "ViscousFriction",
+    "Wrench",
     "adjoint",
     "assemble",
     "cache_compilations",
@@ -119,6 +143,7 @@ __all__ = [
     "control",
     "enable_x64",
     "euler_parameters",
+    "fields",
     "identify",
     "interop",
     "io",

@@ -1,7 +1,7 @@
-"""Checks of input values, run when a thing is built or a simulation starts.
+"""Checks of input values, made when an object is built or a simulation starts.
 
-A message names the value, the rule and the fix. Values that are being traced by JAX (inside `jit`,
-`grad`, `vmap`) cannot be looked at and pass unchecked.
+A message names the value, the rule and the fix. Values that JAX traces (inside `jit`, `grad`,
+`vmap`) have no numbers yet and pass unchecked.
 """
 
 import functools
@@ -64,16 +64,16 @@ def one_of(name: str, value: Any, allowed: Sequence[Any]) -> None:
 def real(name: str, value: Any) -> None:
     """Raise unless the value is made of real numbers: an array, a number, or lists of them.
 
-    All checks of numbers begin with this one, because `as_float`, the converter of the fields of
-    elements, returns what is none as it is.
+    All checks of numbers begin with this one: `as_float`, the converter of the fields of elements,
+    returns other values unchanged.
     """
     if conversion.real_shape(value) is None:
         dtype = getattr(value, "dtype", None)
-        found = f"is {reprlib.repr(value)}" if dtype is None else f"has dtype {dtype}"
+        defect = f"is {reprlib.repr(value)}" if dtype is None else f"has dtype {dtype}"
         if np.ma.is_masked(value):
-            found = "has masked entries"
+            defect = "has masked entries"
         raise ValueError(
-            f"{name} {found}; it must be made of real numbers (integers, or floats in single or "
+            f"{name} {defect}; it must be made of real numbers (integers, or floats in single or "
             "double precision): give a number, an array, or lists of equal length (no text, None, "
             "True, complex or masked number)."
         )
@@ -87,14 +87,14 @@ def real_leaves(name: str, tree: Any) -> None:
 
 def one_precision(parts: Sequence[tuple[str, Any]]) -> None:
     """Raise unless all floats in named pytrees have one dtype; weakly typed ones go with any."""
-    found: dict[Any, str] = {}
+    first_paths: dict[Any, str] = {}
     for part, tree in parts:
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
             is_float = isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jnp.inexact)
-            if is_float and not leaf.weak_type and leaf.dtype not in found:
-                found[leaf.dtype] = part + jax.tree_util.keystr(path)
-    if len(found) > 1:
-        listed = " and ".join(f"{where} is {dtype}" for dtype, where in found.items())
+            if is_float and not leaf.weak_type:
+                first_paths.setdefault(leaf.dtype, part + jax.tree_util.keystr(path))
+    if len(first_paths) > 1:
+        listed = " and ".join(f"{where} is {dtype}" for dtype, where in first_paths.items())
         raise ValueError(
             f"{listed}; all must have one precision: make everything after lie_jax.configure() "
             "(arrays made before it, or before enable_x64(), are float32), or cast it with "
@@ -112,17 +112,17 @@ def shape(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> Non
 
 
 def instant(name: str, value: Any, size: int) -> None:
-    """Raise unless q or v is that of one instant: rows of a trajectory could pass for it."""
+    """Raise unless q or v belongs to one instant: rows of a trajectory would pass other checks."""
     shape(name, value, (size,), "one instant of this system; use jax.vmap for a trajectory")
 
 
 def trailing(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> None:
     """Raise unless the last axes of an array have the expected sizes."""
     real(name, value)
-    found = tuple(np.shape(value))
-    if found[-len(expected) :] != expected:
+    shape = tuple(np.shape(value))
+    if shape[-len(expected) :] != expected:
         sizes = ", ".join(("...", *map(str, expected)))
-        raise ValueError(f"{name} has shape {found}; it must have shape ({sizes}): {meaning}.")
+        raise ValueError(f"{name} has shape {shape}; it must have shape ({sizes}): {meaning}.")
 
 
 def one_element(function: Callable[P, T]) -> Callable[P, T]:
@@ -193,9 +193,9 @@ def finite(name: str, value: Any) -> None:
     array = np.asarray(value)
     bad = np.argwhere(~np.isfinite(array))
     if len(bad):
-        place = f" at index {tuple(bad[0].tolist())}" if array.ndim else ""
+        index = f" at index {tuple(bad[0].tolist())}" if array.ndim else ""
         raise ValueError(
-            f"{name} is {array[tuple(bad[0])]}{place}; every number must be finite: look for a "
+            f"{name} is {array[tuple(bad[0])]}{index}; every number must be finite: look for a "
             "division by zero or a missing value where it comes from."
         )
 
@@ -211,26 +211,19 @@ def scalar(name: str, value: Any, unit: str) -> None:
 
 def positive(name: str, value: Any, unit: str) -> None:
     """Raise unless a concrete number is finite and greater than zero."""
-    scalar(name, value, unit)
-    if traced(value):
-        return
-    number = float(value)
-    if not (np.isfinite(number) and number > 0.0):
-        raise ValueError(
-            f"{name} is {number!r}; it must be positive and finite ({unit}): check sign and unit."
-        )
+    _number(name, value, unit, "positive and finite", lambda x: x > 0.0)
 
 
 def non_negative(name: str, value: Any, unit: str) -> None:
     """Raise unless a concrete number is finite and not negative."""
+    _number(name, value, unit, "finite and not negative", lambda x: x >= 0.0)
+
+
+def _number(name: str, value: Any, unit: str, rule: str, holds: Callable[[float], bool]) -> None:
     scalar(name, value, unit)
-    if traced(value):
-        return
-    number = float(value)
-    if not (np.isfinite(number) and number >= 0.0):
+    if not traced(value) and not (np.isfinite(float(value)) and holds(float(value))):
         raise ValueError(
-            f"{name} is {number!r}; it must be finite and not negative ({unit}): check sign and "
-            "unit."
+            f"{name} is {float(value)!r}; it must be {rule} ({unit}): check sign and unit."
         )
 
 
@@ -246,7 +239,7 @@ def positive_integer(name: str, value: Any, meaning: str) -> None:
 
 
 def direction(name: str, value: Any, frame: str) -> None:
-    """Raise unless a vector (3,), made by `joint_parts.as_direction`, is a direction."""
+    """Raise unless a vector (3,), made by `fields.as_direction`, is a direction."""
     shape(name, value, (3,), f"a direction, components of the {frame} frame")
     finite(name, value)
     if not traced(value) and not abs(float(np.linalg.norm(value)) - 1.0) < 0.5:

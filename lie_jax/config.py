@@ -1,4 +1,4 @@
-"""Settings of the process: precision, how XLA compiles for the CPU, and where programs are kept."""
+"""Settings of the process: precision, XLA's compilation for the CPU, the cache of programs."""
 
 import os
 import tempfile
@@ -20,12 +20,12 @@ def configure(
 
     **Arguments:**
 
-    - `x64`: whether JAX's default numbers have double precision, as `enable_x64` makes them. With
-      False they have single precision, and no simulation warns of it.
-    - `fast_loops`: whether XLA compiles the loops of small systems into one function each, as
-      `configure_cpu` has it, and the linear algebra of larger ones runs on one thread: threads that
-      wait for each other in every step cost up to seventy times the step.
-    - `cache`: a folder in which compiled programs are kept, as by `cache_compilations`, or None.
+    - `x64`: whether JAX's default numbers have double precision (see `enable_x64`). With False they
+      have single precision, and no simulation warns of it.
+    - `fast_loops`: whether XLA compiles the loops of small systems into one function each (see
+      `configure_cpu`), and the linear algebra of larger ones runs on one thread: threads that wait
+      for each other in every step cost up to seventy times the step.
+    - `cache`: a folder for compiled programs (see `cache_compilations`), or None.
 
     Raises `ValueError` for a folder that cannot be written and for other values, `RuntimeError` if
     JAX has computed something already.
@@ -43,7 +43,7 @@ def configure(
 
 
 def _keep_blas_to_one_thread() -> None:
-    # The library that JAX calls is SciPy's: it is found once SciPy has loaded it.
+    # JAX calls the library of SciPy, which is visible once SciPy has loaded it.
     import scipy.linalg  # noqa: F401
 
     controller = threadpoolctl.ThreadpoolController()
@@ -57,16 +57,16 @@ def enable_x64() -> None:
     jax.config.update("jax_enable_x64", True)
 
 
-# A version that does not know a flag ends the process: this one is for those that do.
+# A version of XLA that does not know a flag ends the process: these versions know the emitters.
 _KNOW_EMITTERS = "0.10."
 
 
 def cpu_flags(loop_bytes: int) -> list[str]:
-    """The words of `XLA_FLAGS` that `configure_cpu` adds."""
+    """Words that `configure_cpu` adds to `XLA_FLAGS`."""
     option = f"xla_cpu_small_while_loop_byte_threshold={loop_bytes}"
     words = [f"--xla_backend_extra_options={option}"]
     if jax.__version__.startswith(_KNOW_EMITTERS):
-        # The newer emitters take longer, for programs that are no faster where arrays are small.
+        # The newer emitters compile longer, and programs with small arrays run no faster.
         words.append("--xla_cpu_use_fusion_emitters=false")
     return words
 
@@ -75,10 +75,10 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
     """Let XLA compile larger loops into one function on the CPU, and faster, for the whole process.
 
     Call it before anything is computed, or set the environment variable `XLA_FLAGS` yourself.
-    Loops that touch less than `loop_bytes` bytes in each pass are compiled so, 1024 by XLA's own
-    choice: runs of small systems are then three to six times as fast. Versions of XLA that do not
-    know the option ignore it. With JAX 0.10 XLA's former emitters are chosen, too, which compile in
-    a tenth to two fifths less time what runs as fast. Flags that are set already stay as they are.
+    XLA does so for loops that touch less than `loop_bytes` bytes in each pass (1024 without this
+    call): runs of small systems are then three to six times as fast. Versions of XLA that do not
+    know the option ignore it. With JAX 0.10 the call chooses XLA's former emitters, too, which
+    compile programs of equal speed in a tenth to two fifths less time. Flags already set stay.
     Raises `ValueError` for a number that is no positive integer, `RuntimeError` if JAX has computed
     something already.
     """
@@ -101,13 +101,13 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
 
 
 def cache_compilations(folder: str | os.PathLike) -> None:
-    """Keep every compiled program in a folder, from which later processes take it.
+    """Keep every compiled program in a folder, from which later processes load it.
 
-    Call it before anything is computed. `~` is your home; the folder is made if need be, and may be
+    Call it before anything is computed. `~` is your home; a missing folder is made, and may be
     deleted at any time. JAX by itself keeps no program that took less than a second to compile.
-    Programs with callbacks, as `simulate` inside `jax.jit` without `throw=False`, are not kept.
-    XLA's own lines on the terminal are switched off from then on: when it loads a program it writes
-    some about features of the processor, which mean nothing. Raises `ValueError` for a folder that
+    Programs with callbacks, such as `simulate` inside `jax.jit` without `throw=False`, are not
+    kept. The call switches off XLA's lines on the terminal: a program loaded from the folder writes
+    lines about features of the processor, which are harmless. Raises `ValueError` for a folder that
     cannot be written.
     """
     checks.path("cache_compilations(folder=)", folder)
@@ -129,7 +129,7 @@ def cache_compilations(folder: str | os.PathLike) -> None:
 
 
 def warn_of_single_precision() -> None:
-    """Warn once in a process that a simulation runs in float32 because JAX's default was left."""
+    """Warn once in a process of a simulation in float32, JAX's default."""
     global _warned
     if _warned or jax.config.read("jax_enable_x64"):
         return

@@ -1,9 +1,9 @@
-"""The parts of JAX whose names and forms may change between releases: used here and nowhere else.
+"""Parts of JAX whose names and forms may change between releases: used in this file only.
 
-Each is imported when it is used, so that `import lie_jax` never fails for want of one. JAX offers
+Each is imported when it is used: `import lie_jax` then never fails for want of one. JAX offers
 no public way to define a primitive with rules of its own; a function with `jax.custom_jvp` or
 `jax.custom_batching.custom_vmap` in its place loses its rules in a `jax.lax.scan` under reverse
-mode (see `derivatives`).
+mode (see `numerics.rules`).
 """
 
 import importlib
@@ -31,12 +31,12 @@ def silence_xla() -> None:
     try:
         importlib.import_module("jaxlib.utils").absl_set_min_log_level(3)
     except (ImportError, AttributeError):
-        # Without the switch the lines stay: they mean nothing, but for their number.
+        # Without the switch the lines stay on the terminal, which is harmless.
         return
 
 
 def evaluated(program: Any, constants: Sequence, *arguments: jax.Array) -> list[jax.Array]:
-    """The results of a program of `jax.make_jaxpr` with other constants."""
+    """Results of a program of `jax.make_jaxpr` with other constants."""
     from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
     return jaxpr_as_fun(ClosedJaxpr(program.jaxpr, constants))(*arguments)
@@ -45,7 +45,7 @@ def evaluated(program: Any, constants: Sequence, *arguments: jax.Array) -> list[
 def pass_through(
     name: str, kept: Callable[..., Sequence], batch: Callable, jvp: Callable | None = None
 ) -> Callable[..., list[jax.Array]]:
-    """A primitive that returns some of its arguments as they are, with rules of its own.
+    """Primitive that returns some of its arguments unchanged, with custom rules.
 
     **Arguments:**
 
@@ -55,8 +55,8 @@ def pass_through(
     - `jvp(primals, tangents, **parameters)`: the results and their tangents; a tangent is None
       where it is zero. Without it the results have no derivatives and must not be differentiated.
 
-    **Returns** the function that applies it, to arrays as positional and parameters as keyword
-    arguments.
+    **Returns** the function that applies the primitive to arrays (positional arguments) and
+    parameters (keyword arguments).
     """
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir

@@ -14,10 +14,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.forces.base import point_position
-from lie_jax.mechanics.joints.base import BodyPose
 from models import placement
 from models.fixed_point import Numbers
 
@@ -73,7 +69,7 @@ REFERENCE = {
 
 
 def build(
-    formulation: AbstractBodySpace | None = None,
+    formulation: lie_jax.AbstractCoordinates | None = None,
     *,
     mass: Numbers = MASS,
     length: Numbers = LENGTH,
@@ -81,7 +77,7 @@ def build(
     angle: Numbers = 0.0,
     rate: Numbers = 0.0,
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The mechanism as a system with 30 constraints of rank 29 and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; of each bar, `mass` in kg, `length` in m and
@@ -127,8 +123,10 @@ def _inertia(mass: Array, length: Array, width: Array, edge: Array) -> Float[Arr
     return jnp.diag(across + (along - across) * edge**2)
 
 
-def observed_point(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
+def observed_point(
+    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, "3"]:
     """World position (3,) of the joint point P3 between the third and the fourth bar, m."""
     rotation, position = system.poses(q)
     end = system.joints[0].element.parent_point[3]
-    return point_position(BodyPose(rotation[2], position[2]), end)
+    return position[2] + rotation[2] @ end

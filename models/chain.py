@@ -11,9 +11,6 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax import checks
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from lie_jax.numerics import small
 from models import links
 from models.fixed_point import Numbers
@@ -44,7 +41,7 @@ def relative_omega(n: int) -> np.ndarray:
 
 
 def build(
-    formulation: AbstractBodySpace | Minimal | None = None,
+    formulation: lie_jax.AbstractFormulation | None = None,
     *,
     n: int = 6,
     joint: str = "spherical",
@@ -53,7 +50,7 @@ def build(
     length: Numbers = LENGTH,
     omega_relative: Numbers | None = None,
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The chain as a system, with 3 n or 5 n constraints or in joint coordinates, and its initial
     state.
 
@@ -87,12 +84,10 @@ def build(
     )
 
 
-def tip(system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
+def tip(system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
     """World position (3,) of the free end of the last link, m."""
     rotation, position = system.poses(q)
-    if isinstance(system, TreeSystem):
-        points = system.joints.child_point
-    else:
-        points = system.joints[0].element.child_point
+    last = len(system.names) - 1
+    joint_point = next(point for body, point in system.joint_points() if body == last)
     # The last link's own joint lies as far above its centre of mass as its end lies below.
-    return position[-1] - small.matvec(rotation[-1], points[-1])
+    return position[-1] - small.matvec(rotation[-1], joint_point)

@@ -9,10 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.forces.base import AbstractForce
-from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from models import links
 from models.fixed_point import Numbers
 
@@ -63,7 +59,7 @@ REFERENCE_FORCES = {
 
 
 def build(
-    formulation: AbstractBodySpace | Minimal | None = None,
+    formulation: lie_jax.AbstractFormulation | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
@@ -72,8 +68,8 @@ def build(
     orientation: Rows = ORIENTATION,
     omega_body: Rows = OMEGA_BODY,
     gravity: Numbers = GRAVITY,
-    forces: Sequence[AbstractForce] = (),
-) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+    forces: Sequence[lie_jax.AbstractForce] = (),
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The pendulum, with six constraints or in joint coordinates, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; for the first and the second body: `mass` (2,),
@@ -97,7 +93,7 @@ def build(
 
 
 def centers_of_mass(
-    system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"]
+    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "2 3"]:
     """World positions (2, 3) of the centres of mass, m."""
     return system.poses(q)[1]

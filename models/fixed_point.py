@@ -14,10 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import inertia_about_origin
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from lie_jax.numerics import small
 
 BODY = "body"
@@ -28,7 +25,7 @@ AppliedForce = tuple[Callable, Callable, Sequence[float]]
 
 
 def build(
-    formulation: AbstractBodySpace | Minimal | None,
+    formulation: lie_jax.AbstractFormulation | None,
     *,
     constrained: bool,
     mass: Numbers,
@@ -39,7 +36,7 @@ def build(
     gravity: Numbers,
     friction: Numbers | None = None,
     applied: AppliedForce | None = None,
-) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The system and its initial state; `center_of_mass` and points count from the fixed point."""
     formulation = lie_jax.R3SO3() if formulation is None else formulation
     mass, inertia, center_of_mass, orientation, omega_body, gravity = (
@@ -77,17 +74,15 @@ def build(
     return lie_jax.assemble(lie_jax.Mechanism([body], joints, forces, gravity), formulation)
 
 
-def held_point(system: RigidBodySystem | TreeSystem) -> Float[Array, "3"] | None:
+def held_point(system: lie_jax.AbstractMultibodySystem) -> Float[Array, "3"] | None:
     """The fixed point in the body's frame (3,), m, if a joint holds it; None if the frame lies
     there.
     """
-    if isinstance(system, TreeSystem):
-        return system.joints.child_point[0] if system.joints.kinds else None
-    return system.joints[0].element.child_point[0] if system.joints else None
+    return next((point for body, point in system.joint_points() if body == 0), None)
 
 
 def point_on_body(
-    system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"], point: Float[Array, "3"]
+    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"], point: Float[Array, "3"]
 ) -> Float[Array, "3"]:
     """World position (3,) of a body point that is given from the fixed point, m."""
     rotation, position = system.poses(q)

@@ -7,8 +7,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.poses import AbstractPoseSpace
 from models.fixed_point import Numbers
 
 MASS = 1.0
@@ -52,12 +50,12 @@ def torque(t: Float[Array, ""]) -> Float[Array, "3"]:
 
 
 def build(
-    formulation: AbstractPoseSpace | None = None,
+    formulation: lie_jax.AbstractCoordinates | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The body as a system without constraints and its initial state, at rest.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre

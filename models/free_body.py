@@ -9,8 +9,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
 from lie_jax.numerics import small
 from models.fixed_point import Numbers
 
@@ -42,7 +40,7 @@ REFERENCE = {
 
 
 def build(
-    formulation: AbstractBodySpace | None = None,
+    formulation: lie_jax.AbstractCoordinates | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
@@ -51,7 +49,7 @@ def build(
     velocity: Numbers = (0.0, 0.0, 0.0),
     omega_body: Numbers = OMEGA_BODY,
     gravity: Numbers = (0.0, 0.0, 0.0),
-) -> tuple[RigidBodySystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The body as a system and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre
@@ -73,14 +71,16 @@ def build(
     return lie_jax.assemble(lie_jax.Mechanism([body], gravity=gravity), formulation)
 
 
-def observed_point(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
+def observed_point(
+    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, "3"]:
     """World position (3,) of the observed point, m."""
     rotation, position = system.poses(q)
     return position[0] + small.matvec(rotation[0], jnp.asarray(POINT, q.dtype))
 
 
 def omega_body(
-    system: RigidBodySystem, q: Float[Array, " nq"], v: Float[Array, " nv"]
+    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"], v: Float[Array, " nv"]
 ) -> Float[Array, "3"]:
     """Body-fixed angular velocity (3,), rad/s."""
     return system.twists(q, v)[0, 3:]

@@ -10,15 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.forces.base import AbstractForce
-from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from lie_jax.numerics import small
 
 
 def build(
-    formulation: AbstractBodySpace | Minimal | None,
+    formulation: lie_jax.AbstractFormulation | None,
     *,
     mass: Float[Array, " n"],
     inertia: Float[Array, "n 3 3"],
@@ -28,8 +24,8 @@ def build(
     omega_body: Float[Array, "n 3"],
     gravity: Float[Array, "3"],
     axes: Float[Array, "n 3"] | None = None,
-    forces: Sequence[AbstractForce] = (),
-) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+    forces: Sequence[lie_jax.AbstractForce] = (),
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The links as a system and its initial state, which satisfies the joints.
 
     `center_of_mass` and `next_joint` count from the joint above, body components, m; `inertia` is

@@ -18,9 +18,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from models import fixed_point
 from models.fixed_point import Numbers
 
@@ -44,7 +41,7 @@ def _opposite_drive(t: Float[Array, ""]) -> Float[Array, "3"]:
 
 
 def build(
-    formulation: AbstractBodySpace | Minimal | None = None,
+    formulation: lie_jax.AbstractFormulation | None = None,
     *,
     constrained: bool = False,
     mass: Numbers = MASS,
@@ -54,7 +51,7 @@ def build(
     orientation: Numbers,
     omega_body: Numbers,
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The body as a system and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `constrained`: whether a spherical joint holds
@@ -84,7 +81,9 @@ class Observations(NamedTuple):
     gyro: Array
 
 
-def observe(system: RigidBodySystem | TreeSystem, trajectory: lie_jax.Trajectory) -> Observations:
+def observe(
+    system: lie_jax.AbstractMultibodySystem, trajectory: lie_jax.Trajectory
+) -> Observations:
     """What markers and gyro show at the trajectory's instants."""
     points = jnp.asarray(MARKERS, trajectory.q.dtype)
 

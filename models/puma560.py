@@ -22,10 +22,6 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.joints.base import BodyPose, angle_about, turned
-from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from lie_jax.numerics.conversion import as_float
 from models import placement
 from models.fixed_point import Numbers
@@ -136,7 +132,7 @@ class AccelerateAndBrake(eqx.Module):
 
 
 def build(
-    formulation: AbstractBodySpace | Minimal | None = None,
+    formulation: lie_jax.AbstractFormulation | None = None,
     *,
     mass: Numbers = MASS,
     center_of_mass: Rows = CENTER_OF_MASS,
@@ -153,7 +149,7 @@ def build(
     derivative: Numbers = DERIVATIVE,
     gravity: Numbers = GRAVITY,
     motors: bool = False,
-) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The robot as a system, with 30 constraints or in joint coordinates, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; of the links, `mass` (6,), kg, `center_of_mass`
@@ -204,14 +200,14 @@ def build(
     return lie_jax.assemble(mechanism, lie_jax.R3SO3() if formulation is None else formulation)
 
 
-def _homes(offset: Array, length: Array, twist: Array) -> BodyPose:
+def _homes(offset: Array, length: Array, twist: Array) -> lie_jax.BodyPose:
     """Poses of the frames in those before at zero angles: (6, 3, 3) and (6, 3)."""
     x = jnp.asarray((1.0, 0.0, 0.0))
     rotation = jax.vmap(lambda alpha: lie_jax.so3.exp(alpha * x))(twist)
-    return BodyPose(rotation, jnp.stack([length, jnp.zeros_like(length), offset], axis=1))
+    return lie_jax.BodyPose(rotation, jnp.stack([length, jnp.zeros_like(length), offset], axis=1))
 
 
-def _place(q: Array, homes: BodyPose, center: Array) -> tuple[Array, Array]:
+def _place(q: Array, homes: lie_jax.BodyPose, center: Array) -> tuple[Array, Array]:
     """Rotations (6, 3, 3) and positions (6, 3) of the body frames."""
     rotation, position = jnp.eye(3), jnp.zeros(3)
     rotations, positions = [], []
@@ -224,29 +220,18 @@ def _place(q: Array, homes: BodyPose, center: Array) -> tuple[Array, Array]:
     return jnp.stack(rotations), jnp.stack(positions)
 
 
-def joint_angles(system: RigidBodySystem | TreeSystem, q: Float[Array, " nq"]) -> Float[Array, "6"]:
+def joint_angles(
+    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, "6"]:
     """Angles (6,) of the joints, rad; in absolute coordinates between -π and π.
 
     In absolute coordinates turns are not counted; those of the paper's motion stay within ±2.1 rad.
     """
-    if isinstance(system, TreeSystem):
-        return q
-    rotation, position = system.poses(q)
-    joints = system.joints[0].element
-
-    def angle(joint, *frames):
-        rotation = turned(BodyPose(*frames[:2]), BodyPose(*frames[2:]), joint.orientation)
-        return angle_about(joint.axis, rotation)
-
-    before = (
-        jnp.concatenate([jnp.eye(3, dtype=q.dtype)[None], rotation[:-1]]),
-        jnp.concatenate([jnp.zeros((1, 3), q.dtype), position[:-1]]),
-    )
-    return jax.vmap(angle)(joints, *before, rotation, position)
+    return jnp.concatenate(list(system.joint_coordinates(q).values()))
 
 
 def motor_torques(
-    system: RigidBodySystem | TreeSystem,
+    system: lie_jax.AbstractMultibodySystem,
     t: Float[Array, ""],
     q: Float[Array, " 6"],
     v: Float[Array, " 6"],
@@ -255,7 +240,7 @@ def motor_torques(
 
     Raises `ValueError` in absolute coordinates, which hold no angles.
     """
-    if not isinstance(system, TreeSystem):
+    if system.nc:
         raise ValueError(
             f"puma560.motor_torques got a {type(system).__name__}; torques are read in joint "
             "coordinates: build the robot with lie_jax.Minimal()."

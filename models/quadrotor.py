@@ -15,8 +15,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
 from models.fixed_point import Numbers
 
 BODY = "quadrotor"
@@ -33,7 +31,7 @@ SENSES = np.asarray([-1.0, 1.0, -1.0, 1.0])
 
 
 def build(
-    formulation: AbstractBodySpace | None = None,
+    formulation: lie_jax.AbstractCoordinates | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
@@ -44,7 +42,7 @@ def build(
     velocity: Numbers = (0.0, 0.0, 0.0),
     omega_body: Numbers = (0.0, 0.0, 0.0),
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The vehicle as a system with the inputs u (4,), thrusts in N, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre

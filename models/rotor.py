@@ -17,10 +17,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.poses import AbstractPoseSpace
-from lie_jax.mechanics.forces.base import point_position
-from lie_jax.mechanics.joints.base import BodyPose
 from models.fixed_point import Numbers
 
 Rows = ArrayLike | Sequence[Sequence[float]]
@@ -59,7 +55,7 @@ REFERENCE_WITH_WEIGHT = {
 
 
 def build(
-    formulation: AbstractPoseSpace | None = None,
+    formulation: lie_jax.AbstractCoordinates | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
@@ -70,7 +66,7 @@ def build(
     damping: Rows = DAMPING,
     torque: Numbers = TORQUE,
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The rotor as a system without constraints and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre
@@ -121,8 +117,10 @@ def _rows(name: str, value: Rows) -> Float[Array, "2 3"]:
     return jnp.asarray(_ACTING, array.dtype) * array
 
 
-def observed_point(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
+def observed_point(
+    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, "3"]:
     """World position (3,) of the left axis point, p₁ of [S3] Fig. 10, m."""
     rotation, position = system.poses(q)
     left_support = system.forces[0].element
-    return point_position(BodyPose(rotation[0], position[0]), left_support.child_point[0])
+    return position[0] + rotation[0] @ left_support.child_point[0]

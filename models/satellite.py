@@ -17,9 +17,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.poses import AbstractPoseSpace
-from lie_jax.mechanics.minimal.system import TreeSystem
 from models.fixed_point import Numbers
 
 MASS = 60.0
@@ -42,14 +39,14 @@ PYRAMID = tuple(
 
 
 def build(
-    formulation: AbstractPoseSpace | lie_jax.Minimal | None = None,
+    formulation: lie_jax.AbstractFormulation | None = None,
     *,
     inertia: Table = INERTIA,
     axes: Table = AXES,
     wheel_inertias: Numbers = WHEEL_INERTIAS,
     wheel_speeds: Numbers = WHEEL_SPEEDS,
     omega_body: Numbers = (0.0, 0.0, 0.0),
-) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The satellite with wheels as a system of one input a wheel, and its initial state.
 
     **Arguments:** `formulation`: default `Minimal()`; `inertia` (3, 3) of the satellite without
@@ -81,12 +78,12 @@ def build(
 
 
 def build_rigid(
-    formulation: AbstractPoseSpace | lie_jax.Minimal | None = None,
+    formulation: lie_jax.AbstractFormulation | None = None,
     *,
     inertia: Table = INERTIA,
     orientation: Numbers = (1.0, 0.0, 0.0, 0.0),
     omega_body: Numbers = (0.0, 0.0, 0.0),
-) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The satellite without wheels, with three inputs, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `inertia` (3, 3), kg m²; `orientation` (4,), a

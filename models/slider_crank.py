@@ -16,8 +16,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
 from lie_jax.numerics import small
 from models import placement
 from models.fixed_point import Numbers
@@ -83,7 +81,7 @@ REFERENCE_MID_CRANK = {
 
 
 def build(
-    formulation: AbstractBodySpace | None = None,
+    formulation: lie_jax.AbstractCoordinates | None = None,
     *,
     crank_mass: Numbers = CRANK_MASS,
     rod_mass: Numbers = ROD_MASS,
@@ -98,7 +96,7 @@ def build(
     angle: Numbers = CRANK_ANGLE,
     speed: Numbers = CRANK_SPEED,
     gravity: Numbers = GRAVITY,
-) -> tuple[RigidBodySystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The mechanism as a system with 17 constraints and its initial state, which satisfies them.
 
     **Arguments:** `formulation`: default `R3SO3()`; masses in kg; inertias (3, 3) about the centres
@@ -164,12 +162,16 @@ def _place(theta: Array, crank_length: Array, rod_length: Array, pivot: Array):
     return jnp.stack([crank, rod, jnp.eye(3)]), jnp.stack(positions)
 
 
-def slider_position(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, ""]:
+def slider_position(
+    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, ""]:
     """Position s of the slider along the world's x axis, m."""
     return system.poses(q)[1][2, 0]
 
 
-def crank_angle(system: RigidBodySystem, q: Float[Array, " nq"]) -> Float[Array, ""]:
+def crank_angle(
+    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, ""]:
     """Angle θ of the crank between -π and π, rad: it has turned by this and full turns."""
     rotation = system.poses(q)[0][0]
     return jnp.arctan2(rotation[2, 1], rotation[1, 1])

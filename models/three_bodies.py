@@ -11,9 +11,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.poses import AbstractPoseSpace
-from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from models.fixed_point import Numbers
 
 MASS = 10.0
@@ -61,14 +58,14 @@ INVARIANTS = (16.96, (0.0, 0.0, -24.0), (-33.6, 51.2, 0.0))
 
 
 def build(
-    formulation: AbstractPoseSpace | Minimal | None = None,
+    formulation: lie_jax.AbstractFormulation | None = None,
     *,
     base_twist: Numbers = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
     joint_rates: Numbers = JOINT_RATES,
     mass: Numbers = MASS,
     radius: Numbers = RADIUS,
     gravity: Numbers = (0.0, 0.0, 0.0),
-) -> tuple[RigidBodySystem | TreeSystem, lie_jax.State]:
+) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The bodies as a system and their initial state.
 
     **Arguments:** `formulation`: default `Minimal()`; `base_twist` (6,): initial body-fixed twist

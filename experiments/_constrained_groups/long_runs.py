@@ -8,7 +8,6 @@ import lie_jax
 from experiments._constrained_groups.cases import method
 from experiments._constrained_groups.measure import REFERENCE_METHOD
 from experiments._constrained_groups.runs import Program, seen
-from lie_jax.integrators.base import AbstractIntegrator
 from models import double_pendulum
 
 GROUPS = {"SE(3)": lie_jax.SE3(), "R³×SO(3)": lie_jax.R3SO3()}
@@ -22,7 +21,7 @@ def energies() -> dict:
     results: dict = {"t": np.linspace(0.0, STEP * STEPS, SAMPLES + 1).tolist(), "runs": {}}
     for group, formulation in GROUPS.items():
         system, state = double_pendulum.build(formulation)
-        methods: dict[str, AbstractIntegrator] = {
+        methods: dict[str, lie_jax.AbstractIntegrator] = {
             f"index {index}, ρ∞ = {rho:g}": method(rho, index=index)
             for index in (3, 2)
             for rho in DAMPING

@@ -6,11 +6,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 import lie_jax
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
 from models import heavy_top, rotor
 
 # [S3]'s abbreviations. It integrates Euler parameters with implicit methods only.
-FORMULATIONS: dict[str, AbstractBodySpace] = {
+FORMULATIONS: dict[str, lie_jax.AbstractCoordinates] = {
     "RV": lie_jax.R3SO3(coordinates="rotation_vector"),
     "Rxyz": lie_jax.TaitBryan(),
     "EP": lie_jax.EulerParameters(),

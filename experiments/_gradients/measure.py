@@ -16,7 +16,6 @@ from jaxtyping import Array
 import lie_jax
 from experiments._gradients.cases import Case
 from experiments._gradients.parameters import STEPS
-from lie_jax.simulation.trajectory import Trajectory
 
 # Central differences of sixth order. Each number moves by multiples of this part of the size of its
 # kind: truncation and rounding both stay below 1e-9 of the derivatives.
@@ -48,7 +47,7 @@ def _parts(case: Case, flat: Array):
     return _cast((system, state, integrator, p["dt"]["dt"], inputs), flat.dtype)
 
 
-def _number(case: Case, trajectory: Trajectory) -> Array:
+def _number(case: Case, trajectory: lie_jax.Trajectory) -> Array:
     """A number that depends on the whole trajectory."""
     number = _of_motion(trajectory.q, trajectory.v)
     if case.reads_multipliers:
@@ -79,7 +78,7 @@ def _objective(case: Case) -> Callable[[Array], Array]:
     return objective
 
 
-def _adaptive_run(system, state, integrator, dt) -> Trajectory:
+def _adaptive_run(system, state, integrator, dt) -> lie_jax.Trajectory:
     adaptive = lie_jax.Adaptive(end=_END, rtol=_TOLERANCE, atol=_TOLERANCE)
     adaptive = _cast(adaptive, state.q.dtype)
     return lie_jax.simulate(

@@ -14,9 +14,6 @@ from jaxtyping import Array, Float
 import lie_jax
 from experiments._gradients.parameters import Model, Wave, parameters
 from lie_jax import quaternion
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.forces.base import AbstractForce
-from lie_jax.mechanics.minimal.system import Minimal
 
 # By kind; units are those of the elements. Inertias by diagonals and what is above them.
 _PARAMETERS: dict[str, dict[str, Any]] = {
@@ -103,7 +100,7 @@ def _bodies(p: dict[str, dict[str, Array]]) -> list[lie_jax.Body]:
     return bodies
 
 
-def _forces(p: dict[str, dict[str, Array]], driven: bool) -> list[AbstractForce]:
+def _forces(p: dict[str, dict[str, Array]], driven: bool) -> list[lie_jax.AbstractForce]:
     points = p["force points"]
     spring = lie_jax.LinearSpringDamper(
         "ground",
@@ -124,7 +121,7 @@ def _forces(p: dict[str, dict[str, Array]], driven: bool) -> list[AbstractForce]
     return [spring, load, *(motors if driven else [])]
 
 
-def _build(p, formulation: AbstractBodySpace | Minimal, hinges: int, driven: bool):
+def _build(p, formulation: lie_jax.AbstractFormulation, hinges: int, driven: bool):
     mechanism = lie_jax.Mechanism(
         _bodies(p), _hinges(p)[2 - hinges :], _forces(p, driven), p["gravity"]["gravity"]
     )

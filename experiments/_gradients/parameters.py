@@ -9,7 +9,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from lie_jax.system import AbstractSystem, State
+import lie_jax
 
 STEPS = 8
 DT = 0.02
@@ -74,4 +74,4 @@ class Model(NamedTuple):
     """
 
     parameters: Parameters
-    build: Callable[..., tuple[AbstractSystem, State]]
+    build: Callable[..., tuple[lie_jax.AbstractSystem, lie_jax.State]]

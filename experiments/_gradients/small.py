@@ -13,9 +13,7 @@ from jaxtyping import Array
 import lie_jax
 from experiments._gradients.parameters import Model, Wave, parameters
 from lie_jax import quaternion, so3
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
 from lie_jax.numerics import small
-from lie_jax.system import AbstractSystem, State
 
 _PARAMETERS: dict[str, dict[str, Any]] = {
     "mass": {"mass": 1.7},
@@ -32,11 +30,11 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-class SmallBody(AbstractSystem):
+class SmallBody(lie_jax.AbstractSystem):
     """The body; velocities are (ṙ, ω), ṙ inertial and ω body-fixed."""
 
     p: dict[str, dict[str, Array]]
-    formulation: AbstractBodySpace
+    formulation: lie_jax.AbstractCoordinates
     held: bool = eqx.field(static=True)
 
     @property
@@ -85,7 +83,7 @@ class SmallBody(AbstractSystem):
         return self._from_ground(q, self.p["joint points"], "body", "ground")
 
 
-def _build(p, formulation, held: int, driven: bool) -> tuple[SmallBody, State]:
+def _build(p, formulation, held: int, driven: bool) -> tuple[SmallBody, lie_jax.State]:
     turn, omega, points = p["initial q"]["turn"], p["initial v"]["omega"], p["joint points"]
     rotation = so3.exp(turn)
     position = points["ground"] - small.matvec(rotation, points["body"])

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import lie_jax
-from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.mechanics.coordinates.poses import AbstractPoseSpace
 from models import chain, heavy_top, rotor
 
 # [S0] Table 1: 1 stores quaternions, 2 rotation vectors; a to d are groups and charts.
@@ -16,7 +14,7 @@ _LOCAL = {
     "d": (lie_jax.SE3, "cayley"),
 }
 _STORED = {"1": "quaternion", "2": "rotation_vector"}
-COMBINATIONS: dict[str, AbstractPoseSpace] = {
+COMBINATIONS: dict[str, lie_jax.AbstractCoordinates] = {
     number + letter: group(coordinates=coordinates, chart=chart)
     for number, coordinates in _STORED.items()
     for letter, (group, chart) in _LOCAL.items()
@@ -40,7 +38,7 @@ class Case(NamedTuple):
 
     build: Callable
     observe: Callable
-    integrator: AbstractIntegrator
+    integrator: lie_jax.AbstractIntegrator
     seconds: float
     step_counts: tuple[int, ...]
     reference: tuple[float, ...] | None

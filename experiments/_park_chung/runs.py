@@ -8,11 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 import lie_jax
-from lie_jax.integrators.base import AbstractIntegrator
 from models import three_bodies
 
 # Methods of order 2 are on Heun's tableau: it leads to the paper's digits, the midpoint rule not.
-INTEGRATORS: dict[str, AbstractIntegrator] = {
+INTEGRATORS: dict[str, lie_jax.AbstractIntegrator] = {
     "CG2": lie_jax.CrouchGrossman(2),
     "CG3": lie_jax.CrouchGrossman(3),
     "CG4": lie_jax.CrouchGrossman(4),

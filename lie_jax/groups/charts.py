@@ -36,32 +36,17 @@ class Chart(NamedTuple):
 
 
 EXP = Chart(
-    quaternion.exp,
-    quaternion.log,
-    so3.dexp_apply,
-    so3.dexp_inv_apply,
-    closed_forms.so3_ddexp_inv,
-    1.0,
-    2.0 * np.pi,
-)
+    quaternion.exp, quaternion.log, so3.dexp_apply, so3.dexp_inv_apply,
+    closed_forms.so3_ddexp_inv, slope=1.0, largest=2.0 * np.pi,
+)  # fmt: skip
 CAYLEY = Chart(
-    quaternion.cay,
-    quaternion.cay_inv,
-    so3.dcay_apply,
-    so3.dcay_inv_apply,
-    closed_forms.so3_ddcay_inv,
-    2.0,
-    np.pi,
-)
+    quaternion.cay, quaternion.cay_inv, so3.dcay_apply, so3.dcay_inv_apply,
+    closed_forms.so3_ddcay_inv, slope=2.0, largest=np.pi,
+)  # fmt: skip
 CAYLEY2 = Chart(
-    quaternion.cay2,
-    quaternion.cay2_inv,
-    so3.dcay2_apply,
-    so3.dcay2_inv_apply,
-    closed_forms.so3_ddcay2_inv,
-    4.0,
-    2.0 * np.pi,
-)
+    quaternion.cay2, quaternion.cay2_inv, so3.dcay2_apply, so3.dcay2_inv_apply,
+    closed_forms.so3_ddcay2_inv, slope=4.0, largest=2.0 * np.pi,
+)  # fmt: skip
 ROTATION_CHARTS = {"exp": EXP, "cayley": CAYLEY, "cayley2": CAYLEY2}
 
 
@@ -89,20 +74,14 @@ def _cay_translation_inv(x: Vector, position: Vector) -> Vector:
 
 SCREW_CHARTS = {
     "exp": ScrewChart(
-        so3.dexp_apply,
-        so3.dexp_inv_apply,
-        se3.dexp_apply,
-        se3.dexp_inv_apply,
-        closed_forms.se3_ddexp_inv,
+        so3.dexp_apply, so3.dexp_inv_apply,
+        se3.dexp_apply, se3.dexp_inv_apply, closed_forms.se3_ddexp_inv,
     ),
     "cayley": ScrewChart(
-        _cay_translation,
-        _cay_translation_inv,
-        se3.dcay_apply,
-        se3.dcay_inv_apply,
-        closed_forms.se3_ddcay_inv,
+        _cay_translation, _cay_translation_inv,
+        se3.dcay_apply, se3.dcay_inv_apply, closed_forms.se3_ddcay_inv,
     ),
-}
+}  # fmt: skip
 
 
 def _always_regular(p: Array) -> Array:
@@ -151,35 +130,17 @@ def _rotation_vector_lift(p: Vector, omega_body: Vector) -> Vector:
     return so3.dexp_inv_apply(-p, omega_body)
 
 
-def _same(p: Array) -> Array:
-    return p
-
-
 QUATERNION = Storage(
-    4,
-    quaternion.renormalize,
-    _same,
-    quaternion.to_matrix,
-    quaternion.lift,
+    4, quaternion.renormalize, lambda p: p, quaternion.to_matrix, quaternion.lift,
     _invalid_quaternion,
-)
+)  # fmt: skip
 STORAGES = {
     "quaternion": QUATERNION,
     "rotation_vector": Storage(
-        3,
-        quaternion.log,
-        quaternion.exp,
-        so3.exp,
-        _rotation_vector_lift,
-        _invalid_rotation_vector,
+        3, quaternion.log, quaternion.exp, so3.exp, _rotation_vector_lift, _invalid_rotation_vector,
     ),
     "tait_bryan": Storage(
-        3,
-        tait_bryan.from_quaternion,
-        tait_bryan.to_quaternion,
-        tait_bryan.to_matrix,
-        tait_bryan.lift,
-        tait_bryan.invalid,
-        tait_bryan.regular,
+        3, tait_bryan.from_quaternion, tait_bryan.to_quaternion, tait_bryan.to_matrix,
+        tait_bryan.lift, tait_bryan.invalid, tait_bryan.regular,
     ),
-}
+}  # fmt: skip

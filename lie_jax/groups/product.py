@@ -72,8 +72,8 @@ def direct_product(*factors: tuple[Any, int]) -> Group:
     total = sum(dimension for _, dimension in factors)
     splits = np.cumsum([dimension for _, dimension in factors])[:-1].tolist()
 
-    def parts(name: str, kind: str, argument: Any) -> Sequence:
-        if kind == "x":
+    def parts(name: str, letter: str, argument: Any) -> Sequence:
+        if letter == "x":
             return jnp.split(_algebra_element(f"{name} of a product", argument, total), splits)
         if len(argument) != len(factors):
             raise ValueError(
@@ -85,7 +85,7 @@ def direct_product(*factors: tuple[Any, int]) -> Group:
     def function(name: str) -> Callable:
         def combined(*arguments):
             typed = zip(_ARGUMENTS[name], arguments, strict=True)
-            by_factor = zip(*(parts(name, kind, value) for kind, value in typed), strict=True)
+            by_factor = zip(*(parts(name, letter, value) for letter, value in typed), strict=True)
             results = [
                 getattr(group, name)(*part)
                 for (group, _), part in zip(factors, by_factor, strict=True)
@@ -106,8 +106,8 @@ def power(group: Any, dimension: int, n: int) -> Group:
     elements along the leading axis.
     """
 
-    def parts(name: str, kind: str, argument: Any) -> Any:
-        if kind == "x":
+    def parts(name: str, letter: str, argument: Any) -> Any:
+        if letter == "x":
             element = _algebra_element(f"{name} of a power", argument, n * dimension)
             return element.reshape(n, dimension)
         if {leaf.shape[0] for leaf in jax.tree.leaves(argument)} != {n}:
@@ -121,7 +121,7 @@ def power(group: Any, dimension: int, n: int) -> Group:
     def function(name: str) -> Callable:
         def combined(*arguments):
             typed = zip(_ARGUMENTS[name], arguments, strict=True)
-            stacked = [parts(name, kind, value) for kind, value in typed]
+            stacked = [parts(name, letter, value) for letter, value in typed]
             results = jax.vmap(getattr(group, name))(*stacked)
             if name in _MATRICES:
                 spread = jnp.eye(n, dtype=results.dtype)[:, None, :, None] * results[:, :, None, :]

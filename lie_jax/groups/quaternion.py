@@ -157,11 +157,8 @@ def from_rotation(r: Matrix) -> Quaternion:
     """
     trace = jnp.trace(r)
     axial = -small.axial(r)
-    scalar_row = jnp.concatenate([(1.0 + trace)[None], axial])
     block = r + r.T + (1.0 - trace) * jnp.eye(3, dtype=r.dtype)
-    four_qq = jnp.concatenate(
-        [scalar_row[None, :], jnp.concatenate([axial[:, None], block], axis=1)], axis=0
-    )
-    pick = jnp.argmax(jnp.diagonal(four_qq)) == jnp.arange(4)
-    row = jnp.sum(jnp.where(pick[:, None], four_qq, 0.0), axis=0)
-    return row / (2.0 * jnp.sqrt(jnp.sum(jnp.where(pick, row, 0.0))))
+    four_qq = small.block_2x2((1.0 + trace)[None, None], axial[None], axial[:, None], block)
+    largest = jnp.argmax(jnp.diagonal(four_qq)) == jnp.arange(4)
+    row = jnp.sum(jnp.where(largest[:, None], four_qq, 0.0), axis=0)
+    return row / (2.0 * jnp.sqrt(jnp.sum(jnp.where(largest, row, 0.0))))

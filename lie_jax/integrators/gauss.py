@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator, Step, refuse_constraints
@@ -41,9 +42,9 @@ class _Problem(NamedTuple):
 class ImplicitRKMK(AbstractIntegrator):
     """Munthe-Kaas method of Gauss-Legendre type: order 2, 4 or 6, symmetric, A-stable.
 
-    The rates of the local coordinates and the accelerations of all stages are found together by
-    full Newton iterations; derivatives of a step come from the implicit function theorem. For
-    systems without constraints. Dense: (2 s n_v)² numbers for s stages.
+    Full Newton iterations solve for the rates of the local coordinates and the accelerations of all
+    stages together. Derivatives of a step come from the implicit function theorem. For systems
+    without constraints. The iteration matrix is dense: (2 s n_v)² numbers for s stages.
 
     **Arguments:** `tableau`: `"gauss2"`, `"gauss4"` or `"gauss6"`, by its order; `jacobian`:
     `"autodiff"`, or `"analytic"` with the written-out derivative of dexp⁻¹ ([S4] (2.40), (2.51)).
@@ -63,27 +64,28 @@ class ImplicitRKMK(AbstractIntegrator):
         return 2 * len(TABLEAUX[self.tableau][1])
 
     @property
+    @override
     def history(self):
-        """As many as the longest search has iterations."""
         return newton.HISTORY
 
+    @override
     def check(self, system):
-        """Refuse constraints."""
         refuse_constraints(self, system)
 
+    @override
     def init(self, system, t, dt, state, u):
-        """The last accelerations, where the next iteration starts."""
+        # The carry is the last acceleration, from which the next iteration starts.
         return system.acceleration(t, state.q, state.v, u)
 
+    @override
     def step(self, system, t, dt, state, carry, u):
-        """One step."""
         a, b, c = TABLEAUX[self.tableau]
         space, stages = system.space, len(b)
         problem = _Problem(system, t, dt, u, state.q, state.v)
         rates = [space.rate_at_zero(state.v + dt * float(node) * carry) for node in c]
         guess = jnp.stack([jnp.stack(rates), jnp.stack([carry] * stages)]).reshape(-1)
         equations = _Equations(a, c, self.jacobian)
-        # Traced and differentiated once, wherever Newton's method evaluates them.
+        # Jitted: traced and differentiated once, however often Newton's method evaluates them.
         residual = eqx.filter_jit(equations.residual)
         linearize = eqx.filter_jit(equations.linearize)
         search = partial(newton.full, linearize, _converged)
@@ -92,27 +94,25 @@ class ImplicitRKMK(AbstractIntegrator):
         weights = jnp.asarray(b, state.q.dtype)[:, None]
         x, dv = (dt * jnp.sum(weights * k, axis=0) for k in (rate, acceleration))
 
-        def kept(value):
-            return jnp.where(solution.converged, value, jnp.nan)
-
+        end = State(space.retract(state.q, x), state.v + dv)
         return Step(
-            State(kept(space.retract(state.q, x)), kept(state.v + dv)),
-            acceleration[-1],
-            solution.iterations,
-            solution.converged,
-            solution.history,
-            solution.worst % space.nv,
+            state=jax.tree.map(lambda x: jnp.where(solution.converged, x, jnp.nan), end),
+            carry=acceleration[-1],
+            newton_iterations=solution.iterations,
+            converged=solution.converged,
+            residuals=solution.history,
+            worst=solution.worst % space.nv,
         )
 
+    @override
     def accelerations(self, system, t, state, carry, u):
-        """From the equations of motion."""
         return Accelerations(
             system.acceleration(t, state.q, state.v, u), jnp.zeros(0, state.q.dtype)
         )
 
 
 class _Equations:
-    """The equations of all stages: rate = T(x)⁻¹ v and those of motion, and their Jacobian."""
+    """Equations of all stages, rate = T(x)⁻¹ v and the equations of motion, and their Jacobian."""
 
     def __init__(self, a: np.ndarray, c: np.ndarray, jacobian: str):
         self.a, self.c = a, c
@@ -157,8 +157,8 @@ class _Equations:
             for i in range(stages):
                 x, v = self._stage(i, y, problem)
                 dx, dv = self._stage(i, direction, at_rest)
-                turned = space.tangent_operator_inv_derivative(x, dx, v)
-                kinematic.append(changes[0, i] - turned - space.tangent_operator_inv(x, dv))
+                along_x = space.tangent_operator_inv_derivative(x, dx, v)
+                kinematic.append(changes[0, i] - along_x - space.tangent_operator_inv(x, dv))
                 q = space.retract(problem.q, x)
                 dq = space.lift(q, space.tangent_operator(x, dx))
                 dynamic.append(
@@ -178,8 +178,8 @@ def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> 
     rates, accelerations = y.reshape(2, -1)
     rate_changes, changes = correction.reshape(2, -1)
     eps = jnp.finfo(y.dtype).eps
-    # The quadratic convergence leaves an error at the level of rounding. Both are measured by what
-    # they move in a step: velocities, of which a body at rest has none but those of the step.
+    # Quadratic convergence leaves an error at the level of rounding. Rates and accelerations count
+    # as velocities, the accelerations times the step size: a body at rest has no other velocity.
     size = jnp.max(jnp.abs(rates)) + problem.dt * jnp.max(jnp.abs(accelerations))
-    moved = jnp.max(jnp.abs(rate_changes)) + problem.dt * jnp.max(jnp.abs(changes))
-    return moved <= eps**0.5 * size + 64.0 * eps
+    change = jnp.max(jnp.abs(rate_changes)) + problem.dt * jnp.max(jnp.abs(changes))
+    return change <= eps**0.5 * size + 64.0 * eps

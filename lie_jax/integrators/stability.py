@@ -1,8 +1,8 @@
-"""How near a step of an explicit method is to the limit of its stability.
+"""Step size of an explicit method relative to the limit of its stability.
 
-Two stages of a step see the system at two states close to each other. How their accelerations
-differ tells the largest rate λ (1/s) at which a disturbance oscillates or decays: the way of codes
-for stiff equations (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.2).
+Two stages of a step evaluate the system at two close states. The difference of their accelerations
+gives the largest rate λ (1/s) at which a disturbance oscillates or decays, as in codes for stiff
+equations (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.2).
 """
 
 import functools
@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-# Accelerations that differ by less than this many units in the last place of numbers of order one
-# tell nothing, for the states differ by rounding errors of large forces that balance.
+# Displacements below this many units in the last place of numbers of order one give no estimate:
+# the stages then differ by rounding errors of large forces that balance.
 _NOISE = 1e6
-# A step that lets a mode grow by less is not called unstable.
+# Growth of a mode in a step that does not count as unstable.
 _GROWTH = 1.01
 
 
@@ -28,20 +28,22 @@ class Stage(NamedTuple):
 
 
 def pair(nodes: tuple) -> tuple[int, int] | None:
-    """The stages to compare: the last two at one time if there are such, else the first and last.
+    """Stages to compare: the last two at the same time if there are such, else the first and last.
 
     None for a method of one stage.
     """
     stages = range(len(nodes))
-    same = [(i, j) for j in stages for i in range(j) if abs(float(nodes[i] - nodes[j])) < 1e-12]
-    if same:
-        return same[-1]
+    simultaneous = [
+        (i, j) for j in stages for i in range(j) if abs(float(nodes[i] - nodes[j])) < 1e-12
+    ]
+    if simultaneous:
+        return simultaneous[-1]
     return (0, len(nodes) - 1) if len(nodes) > 1 else None
 
 
 @functools.cache
 def limit(a: tuple, b: tuple) -> float:
-    """The largest h |λ| on the negative real or the imaginary axis that a method damps."""
+    """Largest h |λ| on the negative real or the imaginary axis that a method damps."""
     stages = len(b)
     matrix = np.zeros((stages, stages))
     for i, row in enumerate(a):
@@ -60,18 +62,17 @@ def limit(a: tuple, b: tuple) -> float:
     return max(extent(-1.0 + 0j), extent(1j))
 
 
-def estimate(one: Stage, other: Stage, dt: Array) -> Float[Array, ""]:
-    """Fourth power of step size h times |λ| from two stages: exact for a single mode, below it for
-    several.
+def estimate(first: Stage, second: Stage, dt: Array) -> Float[Array, ""]:
+    """Fourth power of step size h times |λ| from two stages: exact for one mode, else too small.
 
     |Δa| = λ² |Δx| holds where accelerations follow displacements, λ a frequency, and where they
-    follow velocities, λ a rate of decay: velocities of stages then differ by λ Δx. The power spares
-    every step three roots.
+    follow velocities, λ a rate of decay: velocities of stages then differ by λ Δx. The fourth power
+    saves three roots a step.
     """
-    one, other = jax.lax.stop_gradient((one, other))
-    x = jnp.sum((one.displacement - other.displacement) ** 2)
-    a = jnp.sum((one.acceleration - other.acceleration) ** 2)
+    first, second = jax.lax.stop_gradient((first, second))
+    x = jnp.sum((first.displacement - second.displacement) ** 2)
+    a = jnp.sum((first.acceleration - second.acceleration) ** 2)
     square = dt * dt
     noise = _NOISE * jnp.finfo(x.dtype).eps * square
-    tells = x > noise * noise
-    return jnp.where(tells, square * (a / jnp.where(tells, x, 1.0)) * square, 0.0)
+    significant = x > noise * noise
+    return jnp.where(significant, square * (a / jnp.where(significant, x, 1.0)) * square, 0.0)

@@ -1,4 +1,4 @@
-"""What keeps an explicit method on the constraints of a system.
+"""Stabilisation: an explicit method stays on the constraints of a system.
 
 Explicit methods take constraints in index-1 form: accelerations and multipliers follow from the
 equations of motion and the twice differentiated constraints. That alone lets positions drift.
@@ -9,6 +9,7 @@ import abc
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.index1 import Projected, onto_constraints
@@ -17,7 +18,7 @@ from lie_jax.system import AbstractSystem, Accelerations, State, accelerations_a
 
 
 class AbstractStabilization(eqx.Module):
-    """Accelerations within a step, and what happens to the state after it."""
+    """Accelerations within a step, and a correction of the state after the step."""
 
     @abc.abstractmethod
     def accelerations(
@@ -35,10 +36,10 @@ class AbstractStabilization(eqx.Module):
     def after_step(
         self, system: AbstractSystem, t: Array, state: State
     ) -> tuple[State, Bool[Array, ""], Float[Array, ""]]:
-        """The state to go on from, whether it will do, and what it violates."""
+        """Corrected state, success of the correction, and the violation that is left."""
 
 
-# Each squares an error that is of the order of the method before the first.
+# Each iteration squares an error that begins at the order of the method.
 _ITERATIONS = 2
 
 
@@ -49,16 +50,17 @@ class Projection(AbstractStabilization):
     the positions then still violate a constraint by more than the square root of rounding.
     """
 
+    @override
     def accelerations(self, system, t, state, u):
-        """From the equations of motion, with constraints in index-1 form."""
         return accelerations_and_multipliers(system, t, state.q, state.v, u)
 
+    @override
     def acceleration(self, system, t, state, u):
-        """As the system has them: it may know a shorter way."""
+        # A system may override `acceleration` by a recursion without multipliers.
         return system.acceleration(t, state.q, state.v, u)
 
+    @override
     def after_step(self, system, t, state):
-        """Project."""
         projected: Projected = onto_constraints(system, t, state, _ITERATIONS)
         scale = 1.0 + jnp.max(jnp.abs(projected.state.q))
         bound = jnp.finfo(scale.dtype).eps ** 0.5 * scale
@@ -80,12 +82,12 @@ class Baumgarte(AbstractStabilization):
         checks.shape("Baumgarte(rate=)", self.rate, (), "one number, 1/s")
         checks.non_negative("Baumgarte(rate=)", self.rate, "1/s")
 
+    @override
     def accelerations(self, system, t, state, u):
-        """From the equations of motion and the stabilised constraints."""
         return accelerations_and_multipliers(
             system, t, state.q, state.v, u, self.rate.astype(state.q.dtype)
         )
 
+    @override
     def after_step(self, system, t, state):
-        """Nothing."""
         return state, jnp.ones((), bool), jnp.zeros((), state.q.dtype)

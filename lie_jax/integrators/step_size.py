@@ -15,7 +15,7 @@ _LARGEST_DECREASE = 0.1
 # Exponents of the proportional-integral controller in units of 1/(q + 1), as usual for pairs of
 # order 5(4).
 _INTEGRAL, _PROPORTIONAL = 0.7, 0.4
-# Errors far below the tolerance, in a motion without forces say, tell nothing of the next.
+# Errors far below the tolerance, as in a motion without forces, do not predict the next error.
 _SMALLEST_MEMORY = 1e-4
 
 
@@ -38,15 +38,15 @@ class Adaptive(eqx.Module):
     - `times`: instead, (n,) increasing times (s) after 0: the trajectory holds these.
     - `rtol`, `atol`: relative and absolute tolerance, positive; `atol` in the units of each
       coordinate and velocity.
-    - `controller`: `"pi"`, which also looks at the error of the step before, or `"integral"`.
-    - `dt_min`, `dt_max`: bounds on the step size (s), but for steps that a stop cuts short; by
+    - `controller`: `"pi"`, which also uses the error of the previous step, or `"integral"`.
+    - `dt_min`, `dt_max`: bounds on the step size (s), except for steps shortened to hit a stop; by
       default ten roundings of the end time, and no upper bound. A run in which the smallest step is
       not accurate enough ends as `Result.minimum_step`.
     - `safety`: factor below 1 on the step size that would just meet the tolerance.
-    - `max_increase`: by which factor the step size may grow from one step to the next.
+    - `max_increase`: largest factor from one step size to the next.
 
-    Derivatives with respect to any of these, and to the first step size, are zero: steps count as
-    given. For the derivative with respect to an end time take the velocity there.
+    Derivatives with respect to any of these, and to the first step size, are zero: step sizes are
+    constants. The derivative with respect to an end time is the velocity there.
 
     Raises `ValueError` for values that break these rules. Source: [S3] (B15)-(B21), with the
     exponent 1/(q + 1), q the lower of the two orders.
@@ -73,25 +73,27 @@ class Adaptive(eqx.Module):
         if self.times is not None:
             _increasing(self.times)
         checks.one_of("Adaptive(controller=)", self.controller, ("pi", "integral"))
-        for name in ("rtol", "atol", "dt_min", "dt_max", "safety", "max_increase"):
-            value = getattr(self, name)
-            bound = name.startswith("dt")
-            if not (bound and value is None):
-                unit = "s" if bound else "without unit"
-                checks.positive(f"Adaptive({name}=)", value, unit)
-        if self.dt_min is not None and self.dt_max is not None:
-            least = self.dt_min
-            if not checks.traced(least, self.dt_max) and float(least) > float(self.dt_max):
-                raise ValueError(
-                    f"Adaptive(dt_min=) is {float(least)!r}, above dt_max={float(self.dt_max)!r}; "
-                    "it must be the smaller one: exchange them."
-                )
-        _ordered("Adaptive(safety=)", self.safety, "below 1", lambda x: x < 1.0)
-        _ordered("Adaptive(max_increase=)", self.max_increase, "above 1", lambda x: x > 1.0)
+        for name in ("rtol", "atol", "safety", "max_increase"):
+            checks.positive(f"Adaptive({name}=)", getattr(self, name), "without unit")
+        for name in ("dt_min", "dt_max"):
+            if getattr(self, name) is not None:
+                checks.positive(f"Adaptive({name}=)", getattr(self, name), "s")
+        least, most = self.dt_min, self.dt_max
+        if not (least is None or most is None or checks.traced(least, most) or least <= most):
+            raise ValueError(
+                f"Adaptive(dt_min=) is {float(least)!r}, above dt_max={float(most)!r}; it must be "
+                "the smaller one: exchange them."
+            )
+        if not checks.traced(self.safety) and not float(self.safety) < 1.0:
+            raise ValueError(f"Adaptive(safety=) is {float(self.safety)!r}; it must be below 1.")
+        if not checks.traced(self.max_increase) and not float(self.max_increase) > 1.0:
+            raise ValueError(
+                f"Adaptive(max_increase=) is {float(self.max_increase)!r}; it must be above 1."
+            )
 
     @property
     def stops(self) -> Float[Array, " n"]:
-        """Times at which steps must end, the last one being the end."""
+        """Times at which steps must end; the last one is the end of the run."""
         if self.times is not None:
             return self.times
         assert self.end is not None
@@ -120,17 +122,12 @@ def _increasing(times: Array) -> None:
         )
 
 
-def _ordered(name: str, value: Array, rule: str, holds) -> None:
-    if not checks.traced(value) and not holds(float(value)):
-        raise ValueError(f"{name} is {float(value)!r}; it must be {rule}.")
-
-
 def error(
     adaptive: Adaptive, space: AbstractSpace, start: State, end: State, embedded: State
 ) -> Float[Array, ""]:
     """Estimated error of a step in units of the tolerance. [S3] (B16)-(B18), on the group."""
     x = space.inverse_retract(end.q, embedded.q)
-    # In the units of velocities, which local coordinates need not have.
+    # Local coordinates need not have the units of velocities; T(0) x has them.
     x = space.tangent_operator(jnp.zeros_like(x), x)
     difference = jnp.concatenate([x, embedded.v - end.v])
     size = jnp.concatenate(
@@ -145,8 +142,8 @@ def error(
 def factor(
     adaptive: Adaptive, order: int, error: Array, last_error: Array, after_rejection: Array
 ) -> Float[Array, ""]:
-    """By which the next step is longer than this one; `order` is the lower one of the pair."""
-    # Errors of zero would ask for infinite steps, those that are not finite for none.
+    """Ratio of the next step size to this one; `order` is the lower one of the pair."""
+    # An error of zero would give an infinite step; one that is not finite gives the smallest ratio.
     tiny = jnp.finfo(error.dtype).tiny ** 0.5
     error, last_error = jnp.maximum(error, tiny), jnp.maximum(last_error, _SMALLEST_MEMORY)
     proposed = error ** (-1.0 / (order + 1))

@@ -15,7 +15,7 @@ Number = F | float | int
 
 
 class Tableau(NamedTuple):
-    """An explicit Runge-Kutta method, with the weights of a second order if it has an estimate.
+    """Explicit Runge-Kutta method, with embedded weights of another order for an error estimate.
 
     a: lower triangle by rows, the first one empty; b: weights; c: nodes; order: of convergence.
     Numbers may be fractions or floats.
@@ -96,12 +96,12 @@ TABLEAUX = {
 }
 
 
-# Rounding of coefficients that a user gives as floats.
+# Rounding of a user's coefficients.
 _CONSISTENT = 1e-12
 
 
 def check(name: str, tableau: "str | Tableau") -> None:
-    """Raise unless the tableau is a known word, or consistent numbers of an explicit method."""
+    """Raise unless the tableau is a known word or consistent numbers of an explicit method."""
     if not isinstance(tableau, Tableau):
         checks.one_of(name, tableau, tuple(TABLEAUX))
         return
@@ -144,20 +144,20 @@ def check(name: str, tableau: "str | Tableau") -> None:
 
 
 def of(tableau: "str | Tableau") -> Tableau:
-    """The coefficients, by name or as they are."""
+    """Coefficients of a tableau given by name or as numbers."""
     return TABLEAUX[tableau] if isinstance(tableau, str) else tableau
 
 
 def lower_order(tableau: "str | Tableau") -> int | None:
-    """The lower order of a method and its embedded one, None if there is none."""
-    found = of(tableau)
-    if found.embedded is None:
+    """Lower order of a method and its embedded method; None without an embedded method."""
+    method = of(tableau)
+    if method.embedded is None:
         return None
-    return min(found.order, found.embedded_order or found.order - 1)
+    return min(method.order, method.embedded_order or method.order - 1)
 
 
 class Product(NamedTuple):
-    """A configuration: that of a stage moved by exponentials, one after the other.
+    """Configuration of a stage, moved by exponentials, one after the other.
 
     `start`: number of the stage, 0 for the beginning of the step; `exponents`: rows of weights of
     the stages' velocities, the first exponential first.
@@ -168,7 +168,7 @@ class Product(NamedTuple):
 
 
 class Composition(NamedTuple):
-    """A method whose stages and end are products of exponentials; a and b are the summed rows."""
+    """Method whose stages and end are products of exponentials; a and b are the summed rows."""
 
     stages: tuple[Product, ...]
     end: Product
@@ -179,15 +179,15 @@ class Composition(NamedTuple):
 
 
 def _composition(order: int, *products: tuple[int, tuple[str, ...]]) -> Composition:
-    moved = [Product(start, tuple(map(_numbers, rows))) for start, rows in products]
-    size = len(moved) - 1
+    built = [Product(start, tuple(map(_numbers, rows))) for start, rows in products]
+    size = len(built) - 1
     summed: list[tuple[F, ...]] = []
-    for product in moved:
+    for product in built:
         before = summed[product.start] if product.start else (F(0),) * size
         rows = [row + (F(0),) * (size - len(row)) for row in product.exponents]
         summed.append(tuple(sum(column, F(0)) for column in zip(before, *rows, strict=True)))
     nodes = tuple(sum(row, F(0)) for row in summed[:-1])
-    return Composition(tuple(moved[:-1]), moved[-1], tuple(summed[:-1]), summed[-1], nodes, order)
+    return Composition(tuple(built[:-1]), built[-1], tuple(summed[:-1]), summed[-1], nodes, order)
 
 
 def _crouch_grossman(order: int, *rows: str) -> Composition:
@@ -197,8 +197,8 @@ def _crouch_grossman(order: int, *rows: str) -> Composition:
     return _composition(order, (0, ()), *((0, single(row)) for row in rows))
 
 
-# Celledoni, Marthinsen and Owren (2003), [S1] Table II; numbers of stages count from 0, and a start
-# other than 0 is an exponential used again. Of order 2 both families have one and the same method.
+# Celledoni, Marthinsen and Owren (2003), [S1] Table II; stages count from 0, and a start other than
+# 0 uses the exponentials of a stage again. Both families share the method of order 2.
 CROUCH_GROSSMAN = {
     2: _crouch_grossman(2, "1", "1/2 1/2"),
     3: _crouch_grossman(3, "3/4", "119/216 17/108", "13/51 -2/3 24/17"),

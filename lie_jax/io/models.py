@@ -13,13 +13,13 @@ import numpy as np
 from lie_jax import checks
 from lie_jax.io import unsupported
 from lie_jax.mechanics.body import Body
-from lie_jax.mechanics.forces.base import AbstractForce, ViscousFriction
+from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.forces.bushing import Bushing
+from lie_jax.mechanics.forces.loads import ViscousFriction
 from lie_jax.mechanics.forces.motors import AbstractMotor, PrismaticMotor, RevoluteMotor
 from lie_jax.mechanics.forces.springs import TorsionalSpringDamper
 from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
-from lie_jax.mechanics.joints.pairs import RevoluteJoint, SphericalJoint
-from lie_jax.mechanics.joints.sliding import PrismaticJoint
+from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint, SphericalJoint
 from lie_jax.mechanics.mechanism import Mechanism
 
 

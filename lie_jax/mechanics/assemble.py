@@ -9,11 +9,12 @@ from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.joints.base import named
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates, AbstractFormulation
+from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal import system as minimal
 from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.stacking import InitialMotion
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.system import State
@@ -21,7 +22,7 @@ from lie_jax.system import State
 
 @overload
 def assemble(
-    mechanism: Mechanism, formulation: AbstractBodySpace
+    mechanism: Mechanism, formulation: AbstractCoordinates
 ) -> tuple[RigidBodySystem, State]: ...
 
 
@@ -29,9 +30,15 @@ def assemble(
 def assemble(mechanism: Mechanism, formulation: Minimal) -> tuple[TreeSystem, State]: ...
 
 
+@overload
 def assemble(
-    mechanism: Mechanism, formulation: AbstractBodySpace | Minimal
-) -> tuple[RigidBodySystem, State] | tuple[TreeSystem, State]:
+    mechanism: Mechanism, formulation: AbstractFormulation
+) -> tuple[AbstractMultibodySystem, State]: ...
+
+
+def assemble(
+    mechanism: Mechanism, formulation: AbstractFormulation
+) -> tuple[AbstractMultibodySystem, State]:
     """The system of a mechanism in a formulation, and its initial state.
 
     `formulation` is `R3SO3(...)`, `SE3(...)`, `UnifiedVelocity(...)`, `TaitBryan()`,
@@ -49,7 +56,7 @@ def assemble(
     mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
     if isinstance(formulation, Minimal):
         return minimal.system_of(mechanism)
-    if not isinstance(formulation, AbstractBodySpace):
+    if not isinstance(formulation, AbstractCoordinates):
         raise ValueError(
             f"assemble(formulation=) is {formulation!r}; it must be a formulation, for example "
             "lie_jax.R3SO3() or lie_jax.SE3(coordinates='rotation_vector')."
@@ -82,7 +89,7 @@ def assemble(
 
 # One program takes less time to compile than its operations one by one.
 @jax.jit
-def _initial(bodies: InitialMotion, formulation: AbstractBodySpace) -> tuple[Array, Array]:
+def _initial(bodies: InitialMotion, formulation: AbstractCoordinates) -> tuple[Array, Array]:
     def of_one(body: InitialMotion) -> tuple[Array, Array]:
         rotation = quaternion.to_matrix(body.orientation)
         q = formulation.configuration(body.position, body.orientation)

@@ -1,4 +1,4 @@
-"""A mechanism: bodies, joints, forces and gravity, with no word on coordinates."""
+"""A mechanism: bodies, joints, forces and gravity, without coordinates."""
 
 import reprlib
 from collections.abc import Iterable, Sequence
@@ -78,16 +78,16 @@ class Mechanism(eqx.Module):
                 )
         known = ", ".join(repr(n) for n in (*names, GROUND))
         for element in (*self.joints, *self.forces):
-            for name in connected(element):
+            for name in element.bodies:
                 checks.name(f"the name of a body in {_called(element)}", name)
                 if name != GROUND and name not in names:
                     raise ValueError(
                         f"{_called(element)} names the body {name!r}, which does not exist; the "
                         f"names are {known}: correct it, or add the body to bodies=."
                     )
-            if len(set(connected(element))) < len(connected(element)):
+            if len(set(element.bodies)) < len(element.bodies):
                 raise ValueError(
-                    f"{_called(element)} connects {connected(element)[0]!r} with itself; it "
+                    f"{_called(element)} connects {element.bodies[0]!r} with itself; it "
                     "needs two different bodies: correct one of the names."
                 )
 
@@ -98,26 +98,16 @@ class Mechanism(eqx.Module):
 
 
 def _called(element: Body | AbstractJoint | AbstractForce) -> str:
-    names = (element.name,) if isinstance(element, Body) else connected(element)
+    names = (element.name,) if isinstance(element, Body) else element.bodies
     return f"{type(element).__name__}({', '.join(map(reprlib.repr, names))})"
-
-
-def connected(element: AbstractJoint | AbstractForce) -> tuple[str, ...]:
-    """Names of the bodies that a joint or a force acts on, in order."""
-    if isinstance(element, AbstractJoint):
-        return (element.parent, element.child)
-    return element.bodies
 
 
 Label = tuple[str | int, ...]
 
 
 def labels(pairs: Sequence[tuple[str, str]]) -> tuple[Label, ...]:
-    """How joints between these parents and children are called in what is read from a trajectory.
-
-    By (parent, child); the second one between the same two by (parent, child, 2), and so on.
-    """
-    before = [pairs[:k].count(pair) for k, pair in enumerate(pairs)]
+    """Keys of joints in readings: (parent, child), for the second one (parent, child, 2), ..."""
+    counts = [pairs[:k].count(pair) for k, pair in enumerate(pairs)]
     return tuple(
-        (*pair, count + 1) if count else pair for pair, count in zip(pairs, before, strict=True)
+        (*pair, count + 1) if count else pair for pair, count in zip(pairs, counts, strict=True)
     )

@@ -68,7 +68,8 @@ def reactions(
         _, wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
             group.element, poses, own
         )
-        points = getattr(group.element, "child_point", jnp.zeros_like(wrenches.force))
+        points = group.element.points[1]
+        points = jnp.zeros_like(wrenches.force) if points is None else points
         values = jax.vmap(_on_child)(poses[1], points, wrenches)
         for k, place in enumerate(group.places):
             found[place] = JointReaction(values.force[k], values.torque[k])

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
-from lie_jax.mechanics.joints.base import as_direction
+from lie_jax.mechanics.fields import as_direction
 from lie_jax.numerics.conversion import as_float
 
 Matrix = Float[Array, "3 3"]

@@ -1,7 +1,8 @@
-"""Joints and forces stacked by kind, and where they are attached to the bodies.
+"""Joints and forces stacked by kind, and their places among the bodies.
 
-Elements that differ in numbers only are evaluated together by `vmap`: compile time does not grow
-with their number. What they exchange with the bodies goes through products with constant matrices.
+Elements that differ in numbers and names of bodies only are evaluated together by `vmap`: compile
+time does not grow with their number. Poses and wrenches are exchanged with the bodies by products
+with constant matrices.
 """
 
 import dataclasses
@@ -17,9 +18,9 @@ from jaxtyping import Array, ArrayLike, Float
 from lie_jax import checks
 from lie_jax.callables import snapshots
 from lie_jax.mechanics.body import Body, MassProperties
-from lie_jax.mechanics.forces.base import AbstractForce, entry
-from lie_jax.mechanics.joints.base import GROUND, AbstractJoint, BodyPose, BodyVelocity, Wrench
-from lie_jax.mechanics.mechanism import connected
+from lie_jax.mechanics.elements import AbstractElement, declared
+from lie_jax.mechanics.forces.base import entry
+from lie_jax.mechanics.joints.base import GROUND, BodyPose, BodyVelocity, Wrench
 from lie_jax.numerics import gather, small
 
 Rotations = Float[Array, "bodies 3 3"]
@@ -27,11 +28,11 @@ Vectors = Float[Array, "bodies 3"]
 
 
 class Connected(eqx.Module):
-    """Elements of one kind, stacked, and where they are attached.
+    """Elements of one kind, stacked, and the bodies that they connect.
 
     `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground;
-    `places[k]` is where the element stands among those that were given; `inputs[k]` is the number
-    of the input it reads, for elements that read a single one.
+    `places[k]` is the element's number in the mechanism; `inputs[k]` is the number of the input
+    that it reads, for elements that read a single one.
     """
 
     element: Any
@@ -41,7 +42,7 @@ class Connected(eqx.Module):
 
     @property
     def count(self) -> int:
-        """How many elements are stacked."""
+        """Number of stacked elements."""
         return len(self.bodies[0])
 
 
@@ -51,7 +52,7 @@ def stack(members: list[Any]) -> Any:
 
 
 def stack_arrays(arrays: Sequence[ArrayLike]) -> Array:
-    """As `jnp.stack`; arrays that are known need no compilation."""
+    """Arrays stacked along a new first axis; concrete arrays without compilation."""
     if checks.traced(arrays):
         return jnp.stack(arrays)
     return jax.device_put(np.stack([np.asarray(array) for array in arrays]))
@@ -67,18 +68,18 @@ class InitialMotion(NamedTuple):
 
 
 def initial_motion(bodies: Sequence[Body]) -> InitialMotion:
-    """Those of bodies, stacked."""
+    """Initial motions of bodies, stacked."""
     return stack(
         [InitialMotion(b.position, b.orientation, b.velocity, b.omega_body) for b in bodies]
     )
 
 
 def by_kind(
-    elements: tuple[AbstractJoint, ...] | tuple[AbstractForce, ...],
+    elements: Sequence[AbstractElement],
     names: tuple[str, ...],
     apart: Sequence[bool] | None = None,
 ) -> tuple[Connected, ...]:
-    """Stack the elements that differ in numbers only, in the order of first appearance.
+    """Groups of the elements that differ in numbers only, in the order of first appearance.
 
     Elements for which `apart` differs are not stacked together.
     """
@@ -86,11 +87,11 @@ def by_kind(
     number = {name: i for i, name in enumerate(names)} | {GROUND: -1}
     kinds: dict = {}
     for place, element in enumerate(elements):
-        anonymous, reads = _without_names(element), getattr(element, "input", None)
+        anonymous, reads = _anonymous(element)
         leaves, structure = jax.tree.flatten(anonymous)
         kind = tuple((np.shape(leaf), leaf.dtype) for leaf in leaves)
         key = (structure, kind, apart[place], snapshots.identities(anonymous))
-        indices = [number[name] for name in connected(element)]
+        indices = [number[name] for name in element.bodies]
         kinds.setdefault(key, []).append((anonymous, indices, place, reads))
     return tuple(
         Connected(
@@ -106,10 +107,10 @@ def by_kind(
 def owner(
     groups: tuple[Connected, ...], names: tuple[str, ...], row: int, kind: str = "rows"
 ) -> str:
-    """The element that a row of the constraints of these groups belongs to, in words.
+    """Element of these groups to which a row belongs, in words.
 
-    `kind` is `"rows"` or `"velocity_rows"`, as joints call their numbers, or `"each"` for one row
-    of each.
+    `kind` is `"rows"` or `"velocity_rows"`, the attribute of joints with the number of rows, or
+    `"each"` for one row of each element.
     """
     for group in groups:
         rows = getattr(group.element, kind, 1)
@@ -124,7 +125,7 @@ def owner(
 
 
 def without_loads(system: Any) -> Any:
-    """A system like this one, without gravity and the forces that are loads."""
+    """The system without gravity and the forces that are loads."""
     return dataclasses.replace(
         system,
         forces=tuple(group for group in system.forces if not group.element.is_load),
@@ -132,16 +133,21 @@ def without_loads(system: Any) -> Any:
     )
 
 
-def _without_names(element):
-    blank: dict[str, str | int] = {
-        field.name: ""
-        for field in dataclasses.fields(element)
-        if field.name in ("parent", "child", "body")
-    }
-    # Each then gets its own entry of the inputs as the only one.
-    if getattr(element, "input", None) is not None:
-        blank["input"] = 0
-    return dataclasses.replace(element, **blank)
+def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
+    """The element without names of bodies, reading input 0, and the number of its input."""
+    blank: dict[str, str | int] = dict.fromkeys(declared(element, "body"), "")
+    reads = None
+    for name in declared(element, "input"):
+        reads = getattr(element, name)
+        if reads is not None:
+            # Each element gets its own entry of the inputs as the only one.
+            blank[name] = 0
+    # A copy field by field: a constructor of one's own may take other arguments.
+    copy = object.__new__(type(element))
+    for field in dataclasses.fields(element):
+        value = blank[field.name] if field.name in blank else getattr(element, field.name)
+        object.__setattr__(copy, field.name, value)
+    return copy, reads
 
 
 def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
@@ -184,12 +190,12 @@ def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[Bod
 
 
 def number_of_inputs(groups: tuple[Connected, ...]) -> int:
-    """How many inputs the forces of these groups read by number."""
+    """Number of inputs that the forces of these groups read by number."""
     return 1 + max((number for group in groups for number in group.inputs), default=-1)
 
 
 def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:
-    """What each element of a group gets of the inputs: all of them, or the one that it reads."""
+    """Inputs of each element of a group, stacked: all of them, or the one that it reads."""
     if group.inputs:
         return jnp.stack([entry(u, number)[None] for number in group.inputs])
     return None if u is None else jnp.broadcast_to(u, (group.count, *u.shape))
@@ -198,16 +204,19 @@ def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:
 def split(groups: tuple[Connected, ...], multipliers: Array, last: int) -> list[Array]:
     """Multipliers (count, rows + velocity_rows) of each group of joints.
 
-    Those of position constraints come first, those of velocity constraints from the place `last`.
+    Multipliers of position constraints come first, those of velocity constraints from `last` on.
     """
+
+    def part(start: int, count: int, rows: int) -> Array:
+        return multipliers[start : start + count * rows].reshape(count, rows)
+
     parts, start = [], 0
     for group in groups:
-        own = []
-        for first, rows in ((start, group.element.rows), (last, group.element.velocity_rows)):
-            size = group.count * rows
-            own.append(multipliers[first : first + size].reshape(group.count, rows))
-        start, last = start + own[0].size, last + own[1].size
-        parts.append(jnp.concatenate(own, axis=1) if own[1].size else own[0])
+        positions = part(start, group.count, group.element.rows)
+        velocities = part(last, group.count, group.element.velocity_rows)
+        start, last = start + positions.size, last + velocities.size
+        all_rows = [positions, velocities]
+        parts.append(jnp.concatenate(all_rows, axis=1) if velocities.size else positions)
     return parts
 
 
@@ -267,12 +276,12 @@ def _at_instant(
 
 
 def remember(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> tuple:
-    """What the elements of each group keep of an instant; `motion`: rotation, position, ṙ, ω."""
+    """Memories of an instant of the elements of each group; `motion`: rotation, position, ṙ, ω."""
     return tuple(_at_instant("remember", group, t, *motion) for group in forces)
 
 
 def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, ...]:
-    """The groups, whose elements have in `last` what they have kept."""
+    """The groups with these memories in the field `last` of their elements."""
     return tuple(
         group
         if last is None
@@ -282,7 +291,7 @@ def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, 
 
 
 def departed(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> Array:
-    """Which elements have left their law since what they recall (forces,), group by group."""
+    """Whether each element has left its law since its last instant (forces,), group by group."""
     return jnp.concatenate(
         [
             jnp.zeros(0, bool),
@@ -299,22 +308,21 @@ def departed(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array)
 def sides(
     joints: tuple[Connected, ...], t: Float[Array, ""], rotation: Rotations, position: Vectors
 ) -> Float[Array, " joints"]:
-    """`AbstractJoint.side` of each joint, group by group, one for those without; empty if no joint
-    has one.
-    """
+    """`AbstractJoint.side` of each joint, group by group, 1 without; empty if no joint has one."""
 
-    def of_each(element, *poses):
-        return element.side(t, *poses)
+    def sides_of(group: Connected) -> Array | None:
+        side = jax.vmap(lambda element, *poses: element.side(t, *poses))
+        return side(group.element, *poses(group, rotation, position))
 
-    each = [jax.vmap(of_each)(group.element, *poses(group, rotation, position)) for group in joints]
-    none = jnp.zeros(0, position.dtype)
-    if all(side is None for side in each):
-        return none
-    whole = [
-        jnp.ones(group.count, position.dtype) if side is None else side
-        for group, side in zip(joints, each, strict=True)
-    ]
-    return jnp.concatenate([none, *whole])
+    dtype, by_group = position.dtype, [sides_of(group) for group in joints]
+    if all(side is None for side in by_group):
+        return jnp.zeros(0, dtype)
+    return jnp.concatenate(
+        [
+            jnp.ones(group.count, dtype) if side is None else side
+            for group, side in zip(joints, by_group, strict=True)
+        ]
+    )
 
 
 def potential_energy(

@@ -1,4 +1,4 @@
-"""What reverse mode keeps of a run, and what it computes again."""
+"""Checkpointed scans: reverse mode stores some states of a loop and recomputes the others."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,8 +10,9 @@ ADJOINTS = ("stored", "recursive")
 
 
 class Blocks(NamedTuple):
-    """How many steps are recomputed as one, and how many of such blocks are kept side by side:
-    more are put into blocks themselves. None for no bound.
+    """Number of steps recomputed as one block, and largest number of blocks side by side.
+
+    More blocks are put into blocks themselves. None for no bound.
     """
 
     size: int | None
@@ -19,11 +20,11 @@ class Blocks(NamedTuple):
 
 
 def blocks(adjoint: str, checkpoint: int | None, steps: int) -> Blocks:
-    """The blocks that `simulate(adjoint=, checkpoint=)` means."""
+    """Blocks of the arguments `simulate(adjoint=, checkpoint=)`."""
     if adjoint == "stored":
         return Blocks(checkpoint, None)
-    kept = checkpoint or max(2, _root(steps, 2))
-    return Blocks(kept, kept)
+    size = checkpoint or max(2, _root(steps, 2))
+    return Blocks(size, size)
 
 
 def _root(n: int, degree: int) -> int:
@@ -35,7 +36,7 @@ def _root(n: int, degree: int) -> int:
 
 
 def scan(body: Callable, loop: Any, length: int, blocks: Blocks) -> tuple[Any, Any]:
-    """Scan `body(loop)` that many times, in rematerialised blocks if asked for."""
+    """Scan `body(loop)` `length` times, in rematerialised blocks if `blocks` has a size."""
 
     def once(carry, _):
         return body(carry)
@@ -47,28 +48,28 @@ def scan(body: Callable, loop: Any, length: int, blocks: Blocks) -> tuple[Any, A
         return loop, jax.tree.map(lambda x: x[None], out)
     if size is None or size >= length:
         return jax.lax.scan(once, loop, length=length)
-    full, rest = divmod(length, size)
+    full, remainder = divmod(length, size)
 
     def block(carry):
         return jax.lax.scan(once, carry, length=size)
 
     loop, out = _side_by_side(block, loop, full, side_by_side)
-    if rest:
-        loop, tail = jax.lax.scan(once, loop, length=rest)
+    if remainder:
+        loop, tail = jax.lax.scan(once, loop, length=remainder)
         out = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), out, tail)
     return loop, out
 
 
 def _side_by_side(block: Callable, loop: Any, count: int, bound: int | None) -> tuple[Any, Any]:
-    # Scan over the blocks, each recomputed; in groups of groups if there are more than the bound.
+    # Scan over recomputed blocks, in groups of groups if there are more blocks than the bound.
     if bound is None or count <= bound:
         loop, out = jax.lax.scan(_recomputed(block), loop, length=count)
         return loop, _joined(out)
     levels = 2
     while bound**levels < count:
         levels += 1
-    # Groups of one size at all levels: what is left over at the end is skipped, as another size
-    # would be compiled again.
+    # Groups have one size at all levels, and blocks beyond the count are skipped: groups of another
+    # size would be compiled again.
     width = _root(count, levels)
     sample = jax.eval_shape(block, loop)[1]
 

@@ -1,4 +1,4 @@
-"""How much memory is free."""
+"""Free memory of the host and of devices."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def of_host() -> int:
-    """Bytes of the computer's memory that are free."""
+    """Free bytes of the computer's memory."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(int(x.split()[1]) * 1024 for x in lines if x.startswith("MemAvailable"))
@@ -15,7 +15,7 @@ def of_host() -> int:
 
 
 def of_device(device: Any) -> int:
-    """Bytes that are free on a device; those on the host share its memory."""
+    """Free bytes of a device; devices on the host share its memory."""
     statistics = device.memory_stats() or {}
     if "bytes_limit" not in statistics:
         return of_host()

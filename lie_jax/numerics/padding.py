@@ -1,4 +1,4 @@
-"""Rows that were not reached: NaN on purpose, which JAX_DEBUG_NANS shall not report as errors."""
+"""Rows that a run did not reach: NaN on purpose, without a report by JAX_DEBUG_NANS."""
 
 from typing import TypeVar
 

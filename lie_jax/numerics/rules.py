@@ -1,8 +1,8 @@
-"""What has no derivatives, and what has those of something else.
+"""Custom derivative rules: constants, and values differentiated as if they were something else.
 
-JAX forgets the rules of functions (`jax.custom_jvp`) in what runs in a `jax.lax.scan` under reverse
-mode: a second derivative, in either mode, then goes through what the rule was written to spare.
-Rules of primitives are never forgotten.
+JAX drops the rules of functions (`jax.custom_jvp`) inside a `jax.lax.scan` under reverse mode: a
+second derivative, in either mode, then differentiates the code that the rule replaces. JAX keeps
+the rules of primitives: all rules here belong to primitives.
 """
 
 import functools
@@ -17,69 +17,69 @@ from lie_jax import jax_internals
 
 
 def held(tree: Any) -> Any:
-    """A pytree whose numbers count as constants in every derivative."""
-    arrays, rest = eqx.partition(tree, eqx.is_inexact_array)
-    return eqx.combine(jax.lax.stop_gradient(arrays), rest)
+    """`tree` with gradients stopped through every floating-point leaf."""
+    arrays, others = eqx.partition(tree, eqx.is_inexact_array)
+    return eqx.combine(jax.lax.stop_gradient(arrays), others)
 
 
 def alike(tree: Any, others: Any) -> Any:
-    """`tree`, all of whose numbers count as depending on what those of `others` depend on.
+    """`tree` with (zero) tangents wherever `others` has tangents.
 
-    JAX traces the derivative of a loop anew until no more numbers turn out to have one. In a loop
-    that starts with these, all have one at once.
+    JAX traces the derivative of a loop again and again until no further number of the carry has a
+    tangent. A loop that starts with this tree is traced once.
     """
-    arrays, rest = eqx.partition(tree, eqx.is_inexact_array)
-    return eqx.combine(_alike(arrays, eqx.filter(others, eqx.is_inexact_array)), rest)
+    arrays, static = eqx.partition(tree, eqx.is_inexact_array)
+    return eqx.combine(_alike(arrays, eqx.filter(others, eqx.is_inexact_array)), static)
 
 
 @jax.custom_jvp
 def _alike(arrays, others):
-    # `jax.vmap` maps the values of a rule and their derivatives each for itself: these must be
-    # mapped where those are. A sum would turn -0.0 into 0.0.
-    nothing, never = _nothing(others), jnp.zeros((), bool)
-    return jax.tree.map(lambda x: jnp.where(never, nothing.astype(x.dtype), x), arrays)
+    # `jax.vmap` maps the values of a rule apart from their tangents, but both must be mapped alike:
+    # the values depend on `others`, too. A sum would turn -0.0 into 0.0.
+    zero, never = _dependent_zero(others), jnp.zeros((), bool)
+    return jax.tree.map(lambda x: jnp.where(never, zero.astype(x.dtype), x), arrays)
 
 
-def _nothing(others):
-    # Zeros that depend on nothing would count as none; a product with zero would be NaN for NaN.
-    reached = [jnp.sum(x.real).astype(jnp.float32) for x in jax.tree.leaves(others)]
+def _dependent_zero(others):
+    # JAX drops tangents that depend on nothing; a product with zero would be NaN for NaN.
+    sums = [jnp.sum(x.real).astype(jnp.float32) for x in jax.tree.leaves(others)]
     zero = jnp.zeros((), jnp.float32)
-    return jnp.where(jnp.zeros((), bool), sum(reached, zero), zero)
+    return jnp.where(jnp.zeros((), bool), sum(sums, zero), zero)
 
 
 @_alike.defjvp
 def _alike_jvp(primals, tangents):
     arrays, others = tangents
-    nothing = _nothing(others)
-    return _alike(*primals), jax.tree.map(lambda x: x + nothing.astype(x.dtype), arrays)
+    zero = _dependent_zero(others)
+    return _alike(*primals), jax.tree.map(lambda x: x + zero.astype(x.dtype), arrays)
 
 
 def by_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameters: Any) -> Any:
-    """A pytree of arrays that count as a function of `parameters`, with the derivatives of a rule.
+    """`values`, differentiated as a function of `parameters` by a rule.
 
     **Arguments:**
 
-    - `values`: the arrays. How they were computed does not matter.
-    - `rule(values, parameters, tangents)`: what they change by, in the form of `values`, along
-      `tangents`, which has the form of `parameters` with None for what does not change. Further
-      derivatives are those of this function, in which `values` follow the rule again: they are
-      right to any order if it is right at other `values` and `parameters`, too. It must use no
-      array but its arguments.
+    - `values`: pytree of arrays, computed in any way.
+    - `rule(values, parameters, tangents)`: tangents of `values`, in their structure, along
+      `tangents`, which has the structure of `parameters` with None for zero. Further derivatives
+      are those of this function, in which `values` follow the rule again: they are right to any
+      order if the rule holds at other `values` and `parameters`, too. It must use no array but its
+      arguments.
     - `parameters`: any pytree.
     """
-    leaves, form = jax.tree.flatten(values)
-    arrays, rest = eqx.partition(parameters, eqx.is_array)
-    flat, kind = jax.tree.flatten(arrays)
+    leaves, structure = jax.tree.flatten(values)
+    arrays, static = eqx.partition(parameters, eqx.is_array)
+    numbers, array_structure = jax.tree.flatten(arrays)
 
     def flat_rule(values, numbers, tangents):
-        arrays = jax.tree.unflatten(kind, numbers)
-        changes = jax.tree.unflatten(kind, tangents)
+        arrays = jax.tree.unflatten(array_structure, numbers)
+        changes = jax.tree.unflatten(array_structure, tangents)
         return jax.tree.leaves(
-            rule(jax.tree.unflatten(form, values), eqx.combine(arrays, rest), changes)
+            rule(jax.tree.unflatten(structure, values), eqx.combine(arrays, static), changes)
         )
 
-    found = _by_rule()(*leaves, *flat, rule=flat_rule, count=len(leaves))
-    return jax.tree.unflatten(form, found)
+    ruled = _by_rule()(*leaves, *numbers, rule=flat_rule, count=len(leaves))
+    return jax.tree.unflatten(structure, ruled)
 
 
 @functools.cache
@@ -107,16 +107,18 @@ def _batched(arguments, axes, *, rule, count):
             return jnp.broadcast_to(x, (size, *jnp.shape(x)))
         return jnp.moveaxis(x, axis, 0)
 
-    # Values are mapped in any case: their changes are, if a parameter is.
+    # Values are mapped in any case: their tangents are mapped if a parameter is.
     arguments = [
         at_front(x, axis) if i < count or axis is not None else x
         for i, (x, axis) in enumerate(zip(arguments, axes, strict=True))
     ]
-    over = [None if axis is None else 0 for axis in axes[count:]]
+    axes_of_numbers = [None if axis is None else 0 for axis in axes[count:]]
 
-    def rule_of_each(values, numbers, tangents):
-        each = [None if x is None else axis for x, axis in zip(tangents, over, strict=True)]
-        mapped = jax.vmap(rule, in_axes=(0, over, each), axis_size=size)
+    def mapped_rule(values, numbers, tangents):
+        present = zip(tangents, axes_of_numbers, strict=True)
+        axes_of_tangents = [None if x is None else axis for x, axis in present]
+        in_axes = 0, axes_of_numbers, axes_of_tangents
+        mapped = jax.vmap(rule, in_axes=in_axes, axis_size=size)
         return mapped(list(values), list(numbers), list(tangents))
 
-    return _by_rule()(*arguments, rule=rule_of_each, count=count), [0] * count
+    return _by_rule()(*arguments, rule=mapped_rule, count=count), [0] * count

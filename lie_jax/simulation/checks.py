@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike
+from jaxtyping import Array
 
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
@@ -23,7 +23,7 @@ class Options(NamedTuple):
     """Arguments of a simulation beside system, integrator, state and step size."""
 
     steps: int
-    inputs: ArrayLike | None
+    inputs: Any
     save_every: int = 1
     checkpoint: int | None = None
     progress: bool = False

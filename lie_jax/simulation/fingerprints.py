@@ -1,4 +1,4 @@
-"""Checksums of all parts of an object, which tell later in which part another object differs."""
+"""Checksums of all parts of an object, to find the part in which another object differs."""
 
 import dataclasses
 import functools
@@ -13,15 +13,15 @@ import numpy as np
 
 from lie_jax import jax_internals
 
-# The checksum of a part whose value is not known while JAX traces it: it is like any other.
+# Checksum of a part that JAX traces, whose value is unknown: it equals every checksum.
 UNKNOWN = 0
 
 
 def checksums(**objects: Any) -> np.ndarray:
     """Checksums (parts,) int32 of the named objects, part by part.
 
-    Arrays, numbers and words count with all their bits, functions with their names only: what a
-    function computes cannot be compared.
+    Arrays, numbers and words count with all their bits, functions with their names only: code
+    cannot be compared from process to process.
     """
     return np.asarray([checksum for _, _, checksum in _parts_of(objects)], np.int32)
 
@@ -42,26 +42,26 @@ def _parts_of(objects: dict[str, Any]) -> Iterator[tuple[str, Any, int]]:
 
 
 def _parts(name: str, x: Any) -> Iterator[tuple[str, Any, int]]:
-    """Every part with its checksum: of a container its kind and size first, then what is in it."""
+    """Parts with their checksums: of a container first its type and names, then its content."""
     if jax_internals.is_traced(x):
         yield name, x, UNKNOWN
     elif isinstance(x, jax.Array | np.ndarray | np.generic):
         values = np.asarray(x)
-        kind = _checksum(f"{values.dtype}{values.shape}".encode())
-        yield name, x, _checksum(values.tobytes(), kind)
+        start = _checksum(f"{values.dtype}{values.shape}".encode())
+        yield name, x, _checksum(values.tobytes(), start)
     elif _plain(x):
         yield name, x, _checksum(repr(x).encode())
     else:
-        inside = _inside(x)
-        kind = x if callable(x) and hasattr(x, "__qualname__") else type(x)
-        words = [kind.__module__, kind.__qualname__, *(word for word, _ in inside)]
-        yield name, kind.__qualname__, _checksum(" ".join(words).encode())
-        for word, part in inside:
-            yield from _parts(name + word, part)
+        content = _content(x)
+        named = x if callable(x) and hasattr(x, "__qualname__") else type(x)
+        words = [named.__module__, named.__qualname__, *(suffix for suffix, _ in content)]
+        yield name, named.__qualname__, _checksum(" ".join(words).encode())
+        for suffix, part in content:
+            yield from _parts(name + suffix, part)
 
 
-def _inside(x: Any) -> list[tuple[str, Any]]:
-    """The parts of a container, with what their names add to its own."""
+def _content(x: Any) -> list[tuple[str, Any]]:
+    """Parts of a container, each with the suffix that makes its name from the container's."""
     if isinstance(x, eqx.Module):
         return [(f".{f.name}", getattr(x, f.name, None)) for f in dataclasses.fields(x)]
     if hasattr(x, "_fields"):
@@ -76,13 +76,13 @@ def _inside(x: Any) -> list[tuple[str, Any]]:
 
 
 def _plain(x: Any) -> bool:
-    """Whether the value is made of numbers and words only, so that its `repr` says all of it."""
+    """Whether the value is made of numbers and words only, so that its `repr` is complete."""
     if type(x) in (list, tuple):
         return all(map(_plain, x))
     return x is None or isinstance(x, bool | int | float | complex | str)
 
 
 def _checksum(content: bytes, start: int = 0) -> int:
-    # As a signed number, which every file format has.
-    found = zlib.crc32(content, start & 0xFFFFFFFF)
-    return (found if found < 2**31 else found - 2**32) or 1
+    # Signed, for file formats without unsigned integers; never `UNKNOWN`.
+    checksum = zlib.crc32(content, start & 0xFFFFFFFF)
+    return (checksum if checksum < 2**31 else checksum - 2**32) or 1

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 from tqdm import tqdm
 
@@ -108,7 +109,7 @@ def _record(
     counts: Array,
     schedule: Schedule,
     previous_input: Array | None,
-    origin: Array,
+    origin: Array | np.ndarray,
 ) -> Trajectory:
     """Trajectory of a run from its first and last loop and the samples after the first.
 

@@ -1,4 +1,4 @@
-"""A small known computation for releases of JAX that lie_jax was not tested with."""
+"""Small computations with known results, for releases of JAX that lie_jax was not tested with."""
 
 import warnings
 
@@ -16,9 +16,9 @@ _checked = False
 
 
 def warn_of_untested_jax() -> None:
-    """Warn once in a process, by name, if JAX is another release and computes known results wrong.
+    """Warn once in a process if an untested release of JAX computes known results wrong.
 
-    Takes a second where JAX is another release, and nothing where it is one of those tested.
+    Takes a second for an untested release, and no time for a tested one.
     """
     global _checked
     if _checked:
@@ -26,15 +26,14 @@ def warn_of_untested_jax() -> None:
     _checked = True
     if jax.__version__ in TESTED:
         return
-    for what, known in _KNOWN.items():
+    for what, computation in _COMPUTATIONS.items():
         try:
-            error = known()
-        except Exception as problem:  # Whatever a release that nobody knows may raise.
-            reason = f"raises {type(problem).__name__}: {problem}"
-        else:
-            reason = f"is off by {error:.1g}"
+            error = _largest_error(*computation())
             if error < _ROUNDING:
                 continue
+            reason = f"is off by {error:.1g}"
+        except Exception as problem:  # An unknown release may raise anything.
+            reason = f"raises {type(problem).__name__}: {problem}"
         warnings.warn(
             f"JAX {jax.__version__} was not tested with this release of lie_jax, and {what} "
             f"{reason}: expect wrong results or errors; install one that was, for example "
@@ -43,25 +42,24 @@ def warn_of_untested_jax() -> None:
         )
 
 
-def _products() -> float:
+def _products():
     # JAX 0.10.2 returns wrong numbers here on CPU.
     rng = np.random.default_rng(0)
     a, x = rng.normal(size=(20_000, 3, 3)), rng.normal(size=(20_000, 3))
-    each = jax.jit(jax.vmap(lambda a, x: jnp.sum(a * x[None, :], axis=1)))
-    found = each(jnp.asarray(a, jnp.float32), jnp.asarray(x, jnp.float32))
-    return _largest(found, np.einsum("nij,nj->ni", a, x))
+    product = jax.jit(jax.vmap(lambda a, x: jnp.sum(a * x[None, :], axis=1)))
+    computed = product(jnp.asarray(a, jnp.float32), jnp.asarray(x, jnp.float32))
+    return computed, np.einsum("nij,nj->ni", a, x)
 
 
-def _rotations() -> float:
+def _rotations():
     angles = np.asarray([0.0, 0.5, 3.0], np.float32)
     vectors = angles[:, None] * np.asarray([0.0, 0.0, 1.0], np.float32)
-    found = jax.vmap(quaternion.exp)(jnp.asarray(vectors))
     half = 0.5 * angles
     known = np.stack([np.cos(half), 0 * half, 0 * half, np.sin(half)], axis=1)
-    return _largest(found, known)
+    return jax.vmap(quaternion.exp)(jnp.asarray(vectors)), known
 
 
-def _roots() -> float:
+def _roots():
     # The derivative 1 / (2 √x) by a rule, in a loop, in a batch, by reverse mode.
     def root(x):
         def rule(y, x, change):
@@ -71,15 +69,14 @@ def _roots() -> float:
         return jax.lax.scan(lambda total, _: (total + y, None), 0.0 * y, length=3)[0]
 
     x = jnp.asarray([1.0, 4.0], jnp.float32)
-    found = jax.vmap(jax.grad(root))(x)
-    return _largest(found, np.asarray([1.5, 0.75]))
+    return jax.vmap(jax.grad(root))(x), np.asarray([1.5, 0.75])
 
 
-def _largest(found, known) -> float:
-    return float(np.max(np.abs(np.asarray(found) - known)))
+def _largest_error(computed, known) -> float:
+    return float(np.max(np.abs(np.asarray(computed) - known)))
 
 
-_KNOWN = {
+_COMPUTATIONS = {
     "a batch of matrix products": _products,
     "a batch of rotations": _rotations,
     "a derivative by a rule": _roots,

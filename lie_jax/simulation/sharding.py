@@ -1,7 +1,7 @@
-"""Arrays on a mesh whose axes are explicit: inside of lie_jax the compiler chooses the shardings.
+"""Arrays on a mesh with explicit axes: inside of lie_jax the compiler chooses the shardings.
 
-`jax.make_mesh` gives explicit axes, which JAX writes into the types of arrays. Constants have types
-without a mesh, and many operations of JAX refuse to mix both, batched ones above all.
+`jax.make_mesh` gives explicit axes, which JAX writes into the types of arrays. Types of constants
+have no mesh, and many operations of JAX, batched ones above all, refuse to mix both.
 """
 
 import functools
@@ -17,25 +17,25 @@ T = TypeVar("T")
 
 
 def automatic(function: Callable[P, T]) -> Callable[P, T]:
-    """Make the explicit axes of the arguments' mesh automatic inside, and explicit again behind."""
+    """Function with the explicit axes of its arguments' mesh automatic inside, explicit outside."""
 
     @functools.wraps(function)
     def on_mesh(*args: P.args, **kwargs: P.kwargs) -> T:
-        given, rest = eqx.partition((args, kwargs), eqx.is_array)
-        meshes = (jax.typeof(x).sharding.mesh for x in jax.tree.leaves(given))
+        arrays, static = eqx.partition((args, kwargs), eqx.is_array)
+        meshes = (jax.typeof(x).sharding.mesh for x in jax.tree.leaves(arrays))
         mesh = next((mesh for mesh in meshes if mesh.explicit_axes), None)
         if mesh is None:
             return function(*args, **kwargs)
         with jax.sharding.use_abstract_mesh(
             mesh.update_axis_types({name: AxisType.Auto for name in mesh.explicit_axes})
         ):
-            args, kwargs = eqx.combine(_without_axes(given), rest)
-            computed, rest = eqx.partition(function(*args, **kwargs), eqx.is_array)
+            args, kwargs = eqx.combine(_replicated(arrays), static)
+            computed, static = eqx.partition(function(*args, **kwargs), eqx.is_array)
         with jax.sharding.use_abstract_mesh(mesh):
-            return eqx.combine(_without_axes(computed), rest)
+            return eqx.combine(_replicated(computed), static)
 
     return on_mesh
 
 
-def _without_axes(arrays):
+def _replicated(arrays):
     return jax.tree.map(lambda x: jax.sharding.reshard(x, PartitionSpec()), arrays)

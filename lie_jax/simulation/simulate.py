@@ -51,7 +51,7 @@ def simulate(
     adaptive: Adaptive | None = None,
     adjoint: str = "stored",
 ) -> Trajectory:
-    """Integrate a system over `steps` steps of size `dt` from time 0, or on from another run.
+    """Integrate a system over `steps` steps of size `dt`, from time 0 or from the end of a run.
 
     Pure: `jax.jit`, `jax.vmap`, `jax.grad` and `jax.jvp` go through it, with respect to anything in
     the system, the state, the inputs and `dt`.
@@ -60,31 +60,31 @@ def simulate(
 
     - `system`: from `lie_jax.assemble`, or an `AbstractSystem` of your own.
     - `integrator`: for example `lie_jax.RKMK("rk4")` or `lie_jax.GeneralizedAlpha(rho_inf=0.9)`.
-    - `state`: the initial `State`, or `trajectory.restart` of another run with this system,
-      integrator and `dt`, which then goes on bit by bit as if it had not stopped; `inputs` are
-      those of the further steps. Another system or integrator is refused (of functions names are
-      compared; what JAX traces is not): start anew from `trajectory.restart.state`.
-    - `dt`: step size in s, positive. `steps`: their number.
-    - `inputs`: (steps, nu), an array or lists, the input vector u of each step, held over the step:
-      of motors, of loads with an `input`, and of forces and systems of your own.
-    - `save_every`: every how many steps the trajectory keeps an instant.
-    - `adjoint`, `checkpoint`: what reverse mode keeps of a run of n steps. With `"stored"`, the
-      default, the backward pass keeps the state of every step and recomputes the rest of it;
-      `checkpoint=k` keeps n / k states and those of one block of k steps, and recomputes each step
+    - `state`: the initial `State`, or `trajectory.restart` of a run with this system, integrator
+      and `dt`, which then continues bit by bit as if it had not stopped; `inputs` belong to the
+      further steps. Another system or integrator is refused (functions are compared by name,
+      parts that JAX traces are not compared): start anew from `trajectory.restart.state`.
+    - `dt`: step size in s, positive. `steps`: number of steps.
+    - `inputs`: (steps, nu), an array or lists, the input vector u of each step, constant over the
+      step: inputs of motors, of loads with an `input`, and of your own forces and systems.
+    - `save_every`: number of steps from one saved instant to the next.
+    - `adjoint`, `checkpoint`: memory of reverse mode in a run of n steps. With `"stored"`, the
+      default, the backward pass stores the state of every step and recomputes the rest of the step;
+      `checkpoint=k` stores n / k states and those of one block of k steps, and recomputes each step
       once more. With `"recursive"` blocks lie within blocks, `checkpoint=k` of them side by side
       (at least 2, by default √n): some k log n / log k states, and each step is recomputed once
       for each level of blocks. Take `"stored"` as long as memory lasts, `"recursive"` beyond, and
-      `jax.jacfwd` or `jax.jvp`, which keep nothing, for derivatives with respect to a few numbers.
+      `jax.jacfwd` or `jax.jvp`, which store nothing, for derivatives with respect to a few numbers.
     - `throw`: whether a failure (see `Result`) raises `SimulationError`, which names the step and
       time and carries the trajectory. With `throw=False`, and for each member of a batch,
-      `Trajectory.result` tells. Inside `jax.jit` or `jax.vmap` the error of `throw=True` is a plain
-      `RuntimeError`.
+      `Trajectory.result` holds the reason. Inside `jax.jit` or `jax.vmap` the error of `throw=True`
+      is a plain `RuntimeError`.
     - `progress`: show a progress bar; outside of JAX transformations only.
     - `adaptive`: an `Adaptive(...)` chooses the step sizes by the embedded method of an explicit
       integrator. `dt` is then the first step size and `steps` the largest number of steps, rejected
       ones included; `inputs`, `save_every` and `progress` are for steps of one size. Derivatives
-      are those of the steps taken, their sizes held constant: those with respect to `dt` and
-      anything in `adaptive` are zero.
+      hold the sizes of the steps constant: derivatives with respect to `dt` and anything in
+      `adaptive` are zero.
 
     **Returns** a `Trajectory`, the initial state first, with `steps // save_every + 1` instants; in
     an adaptive run with an instant for each given time, or with `steps + 1` instants of which those
@@ -141,7 +141,7 @@ def simulate(
     return trajectory
 
 
-def _instants(trajectory: Trajectory) -> tuple[Array, ...]:
+def _instants(trajectory):
     t, q, v = trajectory.t, trajectory.q, trajectory.v
     return t, q, v, trajectory.acceleration, trajectory.multipliers
 

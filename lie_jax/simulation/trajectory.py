@@ -1,4 +1,4 @@
-"""Trajectories: what a simulation returns."""
+"""Trajectories: results of simulations."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from lie_jax.system import State
 
 
 class Result(eqx.Enumeration):
-    """How a simulation ended."""
+    """End of a simulation: success, or the reason of the first failure."""
 
     successful = "The simulation reached its end."
     redundant = (
@@ -61,20 +61,20 @@ class Statistics(eqx.Module):
     `newton_iterations` (steps,): linear solves of each step, zero for explicit methods.
     `completed_steps` (): steps before the first failure, all of them if there was none.
     `rejected_steps` (): steps of an adaptive run that were taken again with a smaller size.
-    `end_time` (): the time that was reached, s.
-    `residual` (): what the first step that failed left: the largest entry of the residual of
+    `end_time` (): last time before the first failure, s.
+    `residual` (): residual of the first step that failed: the largest entry of the residual of
     Newton's method, scaled as in the method, or of the constraints after the projection; in an
     adaptive run the estimated error of the last step in units of the tolerance. Zero without
     failure.
-    `residual_history` (n,): that of each iteration of the step that failed, NaN where there was
-    none; zero without failure.
+    `residual_history` (n,): residual of each iteration of the step that failed, NaN beyond the last
+    iteration; zero without failure.
     `worst_equation` (): number of the equation with the largest residual there, or of the velocity
     that turned furthest, as in the system's `owner`; of the force that left its law, as in its
     `law`; -1 if it is not known.
-    `stability` (): the largest step size times rate of the run (estimated from two stages of each
-    step), in parts of what the explicit method damps: a run whose steps stay beyond 1 is wrong.
-    Zero for implicit methods and those of one stage; for `"heun"` and `"midpoint"`, whose stages
-    lie at two times, loads that change within a step count, too.
+    `stability` (): largest step size times rate of the run (estimated from two stages of each
+    step), relative to the limit of the explicit method: a run whose steps stay beyond 1 is wrong.
+    Zero for implicit methods and those of one stage. The stages of `"heun"` and `"midpoint"` lie at
+    two times: loads that change within a step count, too.
     """
 
     newton_iterations: Int[Array, "..."]
@@ -88,12 +88,12 @@ class Statistics(eqx.Module):
 
 
 class Restart(eqx.Module):
-    """The end of a run, from which `lie_jax.simulate` goes on as if it had not stopped.
+    """End of a run, from which `lie_jax.simulate` continues as if the run had not stopped.
 
-    `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` is what the integrator
-    keeps between steps, `memory` what forces keep (see `AbstractSystem.remember`); `inputs` (nu,)
-    of the last step, None without any; `origin` (n,) are checksums of the parts of the run's
-    integrator and system, 0 for parts that JAX traced: only with the same ones does a run go on.
+    `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` of the integrator,
+    `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last step, None
+    without any; `origin` (n,) are checksums of the parts of the run's integrator and system, 0 for
+    parts that JAX traced: a run continues with equal ones only.
     """
 
     state: State
@@ -110,9 +110,10 @@ class Trajectory(eqx.Module):
 
     `t` (n,) times in s; `q` (n, nq) configurations; `v` (n, nv) velocities; `acceleration` (n, nv)
     their time derivatives; `multipliers` (n, nc); `stats` a `Statistics`; `result` a `Result`.
-    `restart` is where to go on, after a run with steps of one size. `memory` is what forces keep at
-    each instant, n rows, such as the turns of hinges in absolute coordinates: energies of instant k
-    are those of `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))`.
+    `restart` is the end of a run with steps of one size, None of an adaptive run. `memory` (n rows)
+    is the memory of the forces at each instant, such as the turns of hinges in absolute
+    coordinates: `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` has the
+    energies of instant k.
     n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
     Instants that were not reached are NaN.
     """

@@ -1,27 +1,10 @@
 """Configuration spaces: a group law, absolute coordinates and a local chart.
 
 A space defines how a configuration q, a flat array of absolute coordinates, moves along local
-coordinates x, a flat array of as many numbers as there are velocities. Members that a space must
-define:
-
-- `nq`, `nv`: numbers of absolute coordinates and of velocities;
-- `retract(q, x)`: configuration reached from q, the local-global transition map of [S0];
-- `inverse_retract(q0, q1)`: the x that leads from q0 to q1;
-- `lift(q, v)`: time derivative q̇ of the coordinates for the velocity v;
-- `tangent_operator(x, dx)`: T(x) ẋ = dexp(-x) ẋ, the velocity of the rate ẋ;
-- `tangent_operator_inv(x, v)`: T(x)⁻¹ v, the rate ẋ of the velocity v, for angles below 2π;
-- `invalid(q)`: reason why numbers are no configuration.
-
-Members with a default:
-
-- `flow(q, increment)`: configuration that the increment of a velocity times time leads to;
-- `rate_at_zero(v)`: T(0)⁻¹ v, the ẋ at the start of a step;
-- `tangent_operator_inv_derivative(x, dx, v)`: derivative of T(x)⁻¹ v along dx;
-- `canonical`: whether a constant velocity moves along straight lines of local coordinates;
-- `magnitude(q)`: size that relative tolerances of local coordinates refer to;
-- `turn(v)`: turn of a displacement relative to the largest turn that the chart describes.
-
-Integrators use nothing else of a configuration, so each integrator runs on every space.
+coordinates x, a flat array of as many numbers as there are velocities. Its abstract members are
+those that cannot be derived. With T(x) = dexp(-x), a rate ẋ of local coordinates belongs to the
+velocity T(x) ẋ. Integrators use nothing else of a configuration, so each integrator runs on every
+space.
 """
 
 import abc
@@ -52,7 +35,7 @@ class AbstractSpace(eqx.Module):
 
     @abc.abstractmethod
     def retract(self, q: Float[Array, " nq"], x: Float[Array, " nv"]) -> Float[Array, " nq"]:
-        """Configuration reached from q along the local coordinates x."""
+        """Configuration reached from q along x: the local-global transition map of [S0]."""
 
     @abc.abstractmethod
     def inverse_retract(
@@ -68,13 +51,13 @@ class AbstractSpace(eqx.Module):
     def tangent_operator(
         self, x: Float[Array, " nv"], dx: Float[Array, " nv"]
     ) -> Float[Array, " nv"]:
-        """Velocity dexp(-x) dx that belongs to the rate dx of the local coordinates."""
+        """Velocity T(x) dx that belongs to the rate dx of the local coordinates."""
 
     @abc.abstractmethod
     def tangent_operator_inv(
         self, x: Float[Array, " nv"], v: Float[Array, " nv"]
     ) -> Float[Array, " nv"]:
-        """Rate of the local coordinates that belongs to a velocity v."""
+        """Rate T(x)⁻¹ v of the local coordinates for a velocity v, for angles below 2π."""
 
     @abc.abstractmethod
     def invalid(self, q: np.ndarray) -> str | None:
@@ -90,7 +73,7 @@ class AbstractSpace(eqx.Module):
         return self.retract(q, self.rate_at_zero(increment))
 
     def rate_at_zero(self, v: Float[Array, " nv"]) -> Float[Array, " nv"]:
-        """`tangent_operator_inv(0, v)`; spaces that know a cheaper form override it."""
+        """T(0)⁻¹ v, the rate at the start of a step; an override avoids its cost."""
         return self.tangent_operator_inv(jnp.zeros_like(v), v)
 
     def tangent_operator_inv_derivative(

@@ -16,8 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lie_jax import checks
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.minimal.system import TreeSystem
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.system import AbstractSystem
 from lie_jax.viz import shapes
@@ -26,7 +25,6 @@ from lie_jax.viz.look import BLACK, STYLE
 _ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
 
 Numbers = ArrayLike | Sequence[float]
-Mechanical = RigidBodySystem | TreeSystem
 
 
 @contextlib.contextmanager
@@ -40,7 +38,7 @@ def _look() -> Iterator[None]:
 
 def of_bodies(where: str, system: Any, trajectory: Any) -> None:
     """Raise `ValueError` unless they are a system of bodies and one trajectory of it."""
-    if not isinstance(system, RigidBodySystem | TreeSystem):
+    if not isinstance(system, AbstractMultibodySystem):
         raise ValueError(
             f"{where}(system=) is a {type(system).__name__}; it must be a system of bodies. "
             "lie_jax.assemble returns the pair (system, state): unpack it."
@@ -63,7 +61,7 @@ def of_one(where: str, trajectory: Any) -> None:
         )
 
 
-def motion(system: Mechanical, trajectory: Trajectory) -> Figure:
+def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     """Positions of the bodies' centres of mass (m), angular velocities (rad/s, body axes)."""
     of_bodies("viz.motion", system, trajectory)
     center = shapes.centers(system, trajectory.q)
@@ -89,7 +87,7 @@ def motion(system: Mechanical, trajectory: Trajectory) -> Figure:
     return figure
 
 
-def energy(system: Mechanical, trajectory: Trajectory) -> Figure:
+def energy(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     """Kinetic, potential and total energy (J), and how the total one changes."""
     of_bodies("viz.energy", system, trajectory)
 
@@ -139,7 +137,7 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
     return figure
 
 
-def paths(system: Mechanical, trajectory: Trajectory) -> Figure:
+def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     """Paths of the bodies' centres of mass in space (m)."""
     of_bodies("viz.paths", system, trajectory)
     center = shapes.centers(system, trajectory.q)

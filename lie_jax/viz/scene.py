@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.minimal.system import TreeSystem
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.viz import plots, shapes
 from lie_jax.viz.look import COLORS
 
-Run = tuple[RigidBodySystem | TreeSystem, Trajectory]
+Run = tuple[AbstractMultibodySystem, Trajectory]
 
 
 class _Frames(NamedTuple):

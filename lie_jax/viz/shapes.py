@@ -7,9 +7,8 @@ import numpy as np
 from jaxtyping import ArrayLike
 from numpy.typing import NDArray
 
-from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.minimal.system import TreeSystem
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 
 GROUND = -1
 
@@ -24,22 +23,19 @@ class Box(NamedTuple):
     axes: NDArray
 
 
-def masses(system: RigidBodySystem | TreeSystem) -> MassProperties:
+def masses(system: AbstractMultibodySystem) -> MassProperties:
     """Masses, inertias and centres of mass of the bodies in the order of their names."""
-    slots = range(len(system.names))
-    if isinstance(system, TreeSystem):
-        slots = system.slots
-    return jax.tree.map(lambda x: np.asarray(x)[list(slots)], system.bodies)
+    return jax.tree.map(lambda x: np.asarray(x)[list(system.slots)], system.bodies)
 
 
-def centers(system: RigidBodySystem | TreeSystem, q: ArrayLike) -> NDArray:
+def centers(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
     """Centres of mass (instants, bodies, 3) in m at configurations (instants, nq)."""
     rotation, position = jax.jit(jax.vmap(system.poses))(q)
     own = masses(system).center_of_mass
     return np.asarray(position) + np.einsum("tbij,bj->tbi", rotation, own)
 
 
-def boxes(system: RigidBodySystem | TreeSystem) -> list[Box]:
+def boxes(system: AbstractMultibodySystem) -> list[Box]:
     """That of each body."""
     own, found = masses(system), []
     for mass, inertia, center in zip(own.mass, own.inertia, own.center_of_mass, strict=True):
@@ -53,30 +49,11 @@ def boxes(system: RigidBodySystem | TreeSystem) -> list[Box]:
     return found
 
 
-def joint_points(system: RigidBodySystem | TreeSystem) -> dict[int, NDArray]:
+def joint_points(system: AbstractMultibodySystem) -> dict[int, NDArray]:
     """Points (n, 3) of the joints on each body that has some, by its number, in its frame (m); on
     the ground by -1.
     """
     points: dict[int, list[NDArray]] = {}
-    for body, point in _tied(system):
-        if body >= len(system.names):
-            continue
+    for body, point in system.joint_points():
         points.setdefault(body, []).append(np.asarray(point))
     return {body: np.stack(own) for body, own in points.items()}
-
-
-def _tied(system: RigidBodySystem | TreeSystem):
-    if isinstance(system, TreeSystem):
-        tree, joints = system.tree, system.joints
-        for link, (nearer, farther) in enumerate(
-            zip(tree.nearer, tree.bodies[tree.bases :], strict=True)
-        ):
-            yield (tree.bodies[nearer] if nearer >= 0 else -1), joints.parent_point[link]
-            yield farther, joints.child_point[link]
-        return
-    for group in system.joints:
-        for bodies, name in zip(group.bodies, ("parent_point", "child_point"), strict=True):
-            # Some joints turn bodies and hold no point.
-            points = getattr(group.element, name, None)
-            if points is not None:
-                yield from zip(bodies, points, strict=True)

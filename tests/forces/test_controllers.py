@@ -8,8 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.mechanics.forces.base import BodyVelocity
-from lie_jax.mechanics.joints.base import BodyPose
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
 from lie_jax.spaces import derivatives
 from tests import mechanisms
 from tests.golden import assert_close

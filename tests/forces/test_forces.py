@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.mechanics.body import Body
-from lie_jax.mechanics.forces.base import BodyVelocity
-from lie_jax.mechanics.joints.base import BodyPose
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
 from lie_jax.numerics import rules
 from lie_jax.spaces import derivatives
 from tests import mechanisms

@@ -16,6 +16,7 @@ from lie_jax import io
 from lie_jax.io import files
 from lie_jax.sweeps import unfinished
 from models import bricard, double_pendulum, heavy_top, rotor, slider_crank
+from tests.damage import damaged
 
 
 def _same(a, b):

@@ -14,7 +14,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import lie_jax
-from lie_jax.mechanics.joints.base import as_direction
+from lie_jax.mechanics.fields import as_direction
 from lie_jax.system import accelerations_and_multipliers
 from tests.messages import check_message
 

@@ -8,13 +8,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.mechanics.joints.base import (
-    AbstractJoint,
-    Wrench,
-    between_points_in_parent,
-    perpendicular,
-    turn,
-)
+from lie_jax.mechanics.joints.base import AbstractJoint
+from lie_jax.mechanics.joints.geometry import between_points_in_parent, perpendicular, turn
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
 from tests import mechanisms
@@ -27,8 +22,6 @@ T = 0.0
 class OwnHinge(AbstractJoint):
     """A hinge with field names of its own."""
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
     pin: jax.Array
     place: jax.Array
 
@@ -43,10 +36,6 @@ class OwnHinge(AbstractJoint):
         axis = small.matvec(parent.rotation.T, small.matvec(child.rotation, self.pin))
         return jnp.concatenate([between, small.matvec(perpendicular(self.pin), axis)])
 
-    def reaction(self, t, parent, child, multipliers):
-        """Transposed derivative of the constraint."""
-        return _reaction(self, t, parent, child, multipliers)
-
     def motions(self):
         """A turn about the pin."""
         return (Motion("turn", self.pin, self.place),)
@@ -55,8 +44,6 @@ class OwnHinge(AbstractJoint):
 class Table(AbstractJoint):
     """Two slides: the child moves along a plane of the parent without turning."""
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
     normal: jax.Array
     parent_point: jax.Array
     child_point: jax.Array
@@ -71,10 +58,6 @@ class Table(AbstractJoint):
         """Height over the plane, and the turn."""
         height = small.dot(self.normal, between_points_in_parent(self, parent, child))
         return jnp.concatenate([height[None], turn(parent, child, self.home)])
-
-    def reaction(self, t, parent, child, multipliers):
-        """Transposed derivative of the constraint."""
-        return _reaction(self, t, parent, child, multipliers)
 
     def motions(self):
         """Slides along two directions that are not perpendicular."""
@@ -105,14 +88,6 @@ class BallInSlot(Table):
             Motion("slide", self.normal, self.parent_point),
             Motion("swivel", None, None, self.child_point),
         )
-
-
-def _reaction(joint, t, parent, child, multipliers):
-    _, back = jax.vjp(lambda *poses: joint.constraint(t, *poses), parent, child)
-    return tuple(
-        Wrench(change.position, -small.axial(pose.rotation.T @ change.rotation))
-        for pose, change in zip((parent, child), back(multipliers), strict=True)
-    )
 
 
 NORMAL = jnp.asarray([0.36, 0.48, 0.8])

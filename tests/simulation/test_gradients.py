@@ -73,8 +73,8 @@ def _of_trajectory(case):
     return objective
 
 
-def _of_two_steps(case):
-    """A number that depends on the end of two steps, the second with the carry of the first."""
+def _of_steps(case):
+    """A number that depends on the end of some steps, without what `simulate` adds."""
 
     def objective(flat):
         system, state, integrator = _built(case, flat)
@@ -84,10 +84,10 @@ def _of_two_steps(case):
             result = integrator.step(system, t, dt, *loop, None)
             return (result.state, result.carry), None
 
-        times = dt * jnp.arange(2.0)
+        times = dt * jnp.arange(float(STEPS))
         start = state, integrator.init(system, times[0], dt, state, None)
         (state, carry), _ = jax.lax.scan(step, start, times)
-        end = integrator.accelerations(system, 2.0 * dt, state, carry, None)
+        end = integrator.accelerations(system, STEPS * dt, state, carry, None)
         return _number(system, state.q[None], state.v, end.multipliers)
 
     return objective
@@ -135,7 +135,7 @@ def _errors_by_parameter(got, expected):
 
 @pytest.mark.parametrize("case", cases(CASES, ["RKMK4", "generalized-α"]))
 def test_derivatives_of_steps_agree_with_differences_and_with_each_other(case):
-    _check_derivatives(_of_two_steps(case))
+    _check_derivatives(_of_steps(case))
 
 
 @pytest.mark.full

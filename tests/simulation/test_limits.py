@@ -178,8 +178,7 @@ class TurnsOver(AbstractIntegrator):
         """The other side of the joint, without any velocity."""
         x = jnp.zeros((system.nv // 6, 6)).at[self.body, 3].set(jnp.pi)
         state = lie_jax.State(system.space.retract(state.q, x.ravel()), state.v)
-        none = jnp.zeros((), jnp.int32)
-        return Step(state, carry, none, jnp.ones((), bool), jnp.zeros(1), none - 1)
+        return Step(state, carry)
 
     def accelerations(self, system, t, state, carry, u):
         """At rest."""

@@ -22,7 +22,7 @@ from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.absolute.elimination import Order
 from lie_jax.mechanics.body import MassProperties, MotionMatrices
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
@@ -73,7 +73,7 @@ class ElementLinearization(AbstractLinearization):
     `order` of elimination the step's matrix follows the forest of bodies and joints.
     """
 
-    formulation: AbstractBodySpace
+    formulation: AbstractCoordinates
     order: Order | None = eqx.field(static=True)
     residual: Float[Array, " nv"]
     mass: Matrices
@@ -406,7 +406,7 @@ def hybrid_body_matrices(
 
 
 def body_matrices(
-    space: AbstractBodySpace,
+    space: AbstractCoordinates,
     bodies: MassProperties,
     gravity: Float[Array, "3"],
     wrenches: Wrench,
@@ -458,7 +458,7 @@ def masses(bodies: MassProperties, rotation: Array, frames: Matrices | None) -> 
 
 
 def body_frames(
-    space: AbstractBodySpace, q: Float[Array, "bodies nq"], rotation: Float[Array, "bodies 3 3"]
+    space: AbstractCoordinates, q: Float[Array, "bodies nq"], rotation: Float[Array, "bodies 3 3"]
 ) -> Matrices:
     """Hybrid velocities F (6, nv, N) of the unit velocities of all bodies."""
     basis = jnp.eye(space.nv, dtype=q.dtype)
@@ -470,7 +470,7 @@ def body_frames(
     return jax.vmap(frame, out_axes=2)(q, rotation)
 
 
-def turning_frames(space: AbstractBodySpace, motion: Motion) -> Matrices:
+def turning_frames(space: AbstractCoordinates, motion: Motion) -> Matrices:
     """Derivatives (6, nv, N) of hybrid velocities along unit velocities, at constant velocities."""
 
     def change(q, v):
@@ -483,7 +483,7 @@ def turning_frames(space: AbstractBodySpace, motion: Motion) -> Matrices:
     return jax.vmap(change, out_axes=2)(motion.q, motion.v)
 
 
-def tangent_operators(space: AbstractBodySpace, x: Float[Array, " nv"]) -> Matrices:
+def tangent_operators(space: AbstractCoordinates, x: Float[Array, " nv"]) -> Matrices:
     """Tangent operators of all bodies at their local coordinates."""
     basis = jnp.eye(space.nv, dtype=x.dtype)
     if space.hybrid:

@@ -18,17 +18,18 @@ from lie_jax.mechanics.absolute import elimination
 from lie_jax.mechanics.absolute import linearization as elements
 from lie_jax.mechanics.absolute.linearization import ElementLinearization, Motion
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import Label
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.readings import JointReaction
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import small
 from lie_jax.spaces.products import Power
-from lie_jax.system import AbstractSystem, Time
+from lie_jax.system import Time
 
 
-class RigidBodySystem(AbstractSystem):
+class RigidBodySystem(AbstractMultibodySystem):
     """A mechanism in absolute coordinates; made by `lie_jax.assemble`.
 
     q (nq,) holds the bodies' configurations one after the other, v (nv,) their velocities; the
@@ -42,7 +43,7 @@ class RigidBodySystem(AbstractSystem):
     joints: tuple[Connected, ...]
     forces: tuple[Connected, ...]
     gravity: Float[Array, "..."]
-    formulation: AbstractBodySpace
+    formulation: AbstractCoordinates
     names: tuple[str, ...] = eqx.field(static=True)
 
     @property
@@ -54,11 +55,6 @@ class RigidBodySystem(AbstractSystem):
     def nc(self) -> int:
         """Number of constraints of all joints and among the coordinates."""
         return self._joint_rows + len(self.names) * self.formulation.rows + self.velocity_rows
-
-    @property
-    def nu(self) -> int:
-        """Number of inputs that the forces read."""
-        return stacking.number_of_inputs(self.forces)
 
     @property
     def velocity_rows(self) -> int:
@@ -297,14 +293,6 @@ class RigidBodySystem(AbstractSystem):
         """What the forces keep of an instant."""
         return stacking.remember(self.forces, *self._instant(t, q, v)) if self.forces else ()
 
-    def recalling(self, memory):
-        """The system, whose forces recall what they have kept."""
-        return dataclasses.replace(self, forces=stacking.recalling(self.forces, memory))
-
-    def departed(self, t, q, v):
-        """Which forces have left their law since the last instant (forces,)."""
-        return stacking.departed(self.forces, *self._instant(t, q, v))
-
     def sides(self, t, q):
         """On which side of each joint its bodies are (joints,), empty if no joint has two."""
         return stacking.sides(self.joints, jnp.asarray(t, q.dtype), *self.poses(q))
@@ -330,6 +318,16 @@ class RigidBodySystem(AbstractSystem):
         velocity, omega = self._velocities(rotation, q, v)
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, rotation, position, velocity, omega)
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
+
+    def joint_points(self):
+        """Points of all joints that hold points, group by group."""
+        return [
+            pair
+            for group in self.joints
+            for bodies, points in zip(group.bodies, group.element.points, strict=True)
+            if points is not None
+            for pair in zip(bodies, points, strict=True)
+        ]
 
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
         """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq) in order.

@@ -1,20 +1,23 @@
-"""What a formulation in absolute coordinates says of one rigid body.
+"""Contracts of formulations: coordinates of a mechanism, and absolute coordinates of one body.
 
-A body space is the configuration space of one body together with the kinematics of its coordinates:
-what pose a configuration is, and how velocities, accelerations and forces translate into hybrid
-components. Those are inertial for what is linear (ṙ and r̈ of the body frame's origin, forces) and
-body-fixed for what is angular (ω, ω̇, torques about the origin). Equations of motion are written
-once in hybrid components; each formulation is pulled back from them.
+Absolute coordinates are the configuration space of one body and the kinematics of its coordinates:
+the pose of a configuration, and velocities, accelerations and forces in hybrid components. Those
+are inertial for linear quantities (ṙ and r̈ of the body frame's origin, forces) and body-fixed for
+angular ones (ω, ω̇, torques about the origin). Equations of motion are written once in hybrid
+components and pulled back to each formulation.
 
-The rotation matrix of the configuration is handed in, for it is known where these functions are
-called.
+The rotation matrix of the configuration is an argument: callers have computed it already.
 """
 
 import abc
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from lie_jax.numerics import dense, small
+from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
 
 Vector = Float[Array, "3"]
@@ -23,8 +26,18 @@ Configuration = Float[Array, " nq"]
 Velocity = Float[Array, " nv"]
 
 
-class AbstractBodySpace(AbstractSpace):
-    """Configurations of one rigid body with the kinematics of their coordinates; see the module."""
+class AbstractFormulation(eqx.Module):
+    """Coordinates in which `lie_jax.assemble` writes a mechanism: absolute or joint coordinates."""
+
+
+class AbstractCoordinates(AbstractSpace, AbstractFormulation):
+    """Absolute coordinates of each body.
+
+    Coordinates of one's own give `nq`, `pose` and `configuration`, and inherit a space, for q̇ as
+    velocities `AbstractVectorSpace`; with redundant coordinates they give `rows` and `constraint`.
+    The kinematics follow from the pose by differentiation; nv must be 6 + rows. A method that
+    replaces one of these derivatives by its closed form saves time and changes no result.
+    """
 
     @property
     def hybrid(self) -> bool:
@@ -33,7 +46,7 @@ class AbstractBodySpace(AbstractSpace):
 
     @property
     def keeps_rotations(self) -> bool:
-        """Whether poses are those of a rigid body off the constraints among coordinates, too.
+        """Whether `pose` returns rotations for redundant coordinates off their constraints, too.
 
         Constraints then change along velocities as reactions act on bodies.
         """
@@ -47,40 +60,59 @@ class AbstractBodySpace(AbstractSpace):
     def pose(self, q: Configuration) -> tuple[Rotation, Vector]:
         """Rotation matrix (3, 3), body to inertial, and position (3,) of the body frame."""
 
-    @abc.abstractmethod
     def hybrid_velocity(
         self, rotation: Rotation, q: Configuration, v: Velocity
     ) -> tuple[Vector, Vector]:
         """ṙ (m/s, inertial) and ω (rad/s, body) of a velocity v; linear in v."""
+        _, (rate, linear) = jax.jvp(self.pose, (q,), (self.lift(q, v),))
+        return linear, -0.5 * small.axial(small.matmul(rotation.T, rate))
 
-    @abc.abstractmethod
     def hybrid_acceleration(
         self, rotation: Rotation, q: Configuration, v: Velocity, dv: Velocity
     ) -> tuple[Vector, Vector]:
         """r̈ (m/s², inertial) and ω̇ (rad/s², body) for a velocity v and its time derivative dv."""
 
-    @abc.abstractmethod
+        def velocity(q, v):
+            return self.hybrid_velocity(self.pose(q)[0], q, v)
+
+        return jax.jvp(velocity, (q, v), (self.lift(q, v), dv))[1]
+
     def generalized_force(
         self, rotation: Rotation, q: Configuration, force: Vector, torque: Vector
     ) -> Velocity:
         """Force (N, inertial) and torque (N m, body) pulled back: the transpose of
         `hybrid_velocity`.
         """
+        rest = jnp.zeros(self.nv, q.dtype)
+        _, transpose = jax.vjp(lambda v: self.hybrid_velocity(rotation, q, v), rest)
+        return transpose((force, torque))[0]
 
-    @abc.abstractmethod
     def velocity(
         self, rotation: Rotation, q: Configuration, linear: Vector, omega: Vector
     ) -> Velocity:
-        """The velocity v that belongs to ṙ and ω: inverse of `hybrid_velocity`."""
+        """Velocity v of ṙ and ω: inverse of `hybrid_velocity`."""
+        return self._solved(q, linear, omega, jnp.zeros(6 + self.rows, q.dtype))
 
-    @abc.abstractmethod
     def acceleration(
         self, rotation: Rotation, q: Configuration, v: Velocity, linear: Vector, angular: Vector
     ) -> Velocity:
-        """The v̇ that belongs to r̈ and ω̇: inverse of `hybrid_acceleration`.
+        """v̇ of r̈ and ω̇: inverse of `hybrid_acceleration`.
 
         Redundant coordinates stay on their own constraints.
         """
+        drift = derivatives.derivative_along(self, lambda q: self._rates(q, v), q, v)
+        return self._solved(q, linear, angular, drift)
+
+    def _rates(self, q: Configuration, v: Velocity) -> Array:
+        """ṙ, ω and the rates of the constraints among the coordinates (6 + rows,)."""
+        rates = self.hybrid_velocity(self.pose(q)[0], q, v)
+        return jnp.concatenate([*rates, derivatives.derivative_along(self, self.constraint, q, v)])
+
+    def _solved(self, q: Configuration, linear: Vector, angular: Vector, drift: Array) -> Velocity:
+        """The velocity, or its derivative, whose rates are these and zero, less the drift."""
+        rest = jnp.zeros(self.nv, q.dtype)
+        rates = jnp.concatenate([linear, angular, jnp.zeros(self.rows, q.dtype)])
+        return dense.solve(jax.jacfwd(lambda v: self._rates(q, v))(rest), rates - drift)
 
     @property
     def rows(self) -> int:
@@ -92,9 +124,17 @@ class AbstractBodySpace(AbstractSpace):
         return jnp.zeros(0, q.dtype)
 
     def reaction(self, q: Configuration, multipliers: Float[Array, " rows"]) -> Velocity:
-        """Their Jacobian along velocities, transposed, times multipliers."""
-        return jnp.zeros(self.nv, q.dtype)
+        """Transpose of the constraints' Jacobian along velocities, times multipliers."""
+        rest = jnp.zeros(self.nv, q.dtype)
+        _, transpose = jax.vjp(
+            lambda v: derivatives.derivative_along(self, self.constraint, q, v), rest
+        )
+        return transpose(multipliers)[0]
 
     def regular(self, q: Float[Array, "*bodies nq"]) -> Bool[Array, " *bodies"]:
         """Whether each q is away from the singularities of the coordinates, if they have any."""
         return jnp.ones(q.shape[:-1], bool)
+
+    def invalid(self, q):
+        """Every array of nq numbers is a configuration unless a formulation says otherwise."""
+        return None

@@ -4,15 +4,16 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.groups import euler_parameters
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.numerics import small
 from lie_jax.spaces.base import AbstractVectorSpace
 
 
-class EulerParameters(AbstractVectorSpace, AbstractBodySpace):
+class EulerParameters(AbstractVectorSpace, AbstractCoordinates):
     """Rigid-body configurations as positions and Euler parameters: q = (r, p) in R⁷, v = q̇.
 
     r is the position of the body frame's origin (m, inertial), p (4,) a unit quaternion, scalar
@@ -33,44 +34,43 @@ class EulerParameters(AbstractVectorSpace, AbstractBodySpace):
         checks.one_of("EulerParameters(normalized=)", self.normalized, (True, False))
 
     @property
-    def keeps_rotations(self) -> bool:
-        """If they are normalised."""
+    @override
+    def keeps_rotations(self):
         return self.normalized
 
     def _square(self, p: Array) -> Array:
         return small.dot(p, p) if self.normalized else jnp.ones((), p.dtype)
 
     @property
-    def nq(self) -> int:
-        """Seven."""
+    @override
+    def nq(self):
         return 7
 
     @property
-    def rows(self) -> int:
-        """One."""
+    @override
+    def rows(self):
         return 1
 
+    @override
     def configuration(self, position, orientation):
-        """(r, p) of a position (m) and a unit quaternion.
-
-        Raises `ValueError` for another norm.
-        """
+        """(r, p); raises `ValueError` unless `orientation` has norm one."""
         checks.unit_quaternion("configuration: orientation", orientation)
         return jnp.concatenate([position, orientation])
 
+    @override
     def pose(self, q):
-        """Rotation matrix (3, 3), body to inertial, of p/|p|, and position (3,)."""
         p = q[3:]
         skew = small.hat(p[1:])
         turned = p[0] * skew + small.matmul(skew, skew)
         return jnp.eye(3, dtype=q.dtype) + (2.0 / self._square(p)) * turned, q[:3]
 
+    @override
     def hybrid_velocity(self, rotation, q, v):
-        """(ṙ, H ṗ / |p|²)."""
         p, dp = q[3:], v[3:]
         h = euler_parameters.velocity_matrix(p)
         return v[:3], small.matvec(h, dp) / self._square(p)
 
+    @override
     def hybrid_acceleration(self, rotation, q, v, dv):
         """(r̈, H p̈ / |p|² - 2 (p·ṗ / |p|²) ω)."""
         p, dp, ddp = q[3:], v[3:], dv[3:]
@@ -81,17 +81,19 @@ class EulerParameters(AbstractVectorSpace, AbstractBodySpace):
         growth = 2.0 * small.dot(p, dp) / square
         return dv[:3], small.matvec(h, ddp - growth * dp) / square
 
+    @override
     def generalized_force(self, rotation, q, force, torque):
-        """(f, Hᵀ τ / |p|²)."""
         p = q[3:]
         h = euler_parameters.velocity_matrix(p)
         return jnp.concatenate([force, small.matvec(h.T, torque) / self._square(p)])
 
+    @override
     def velocity(self, rotation, q, linear, omega):
         """(ṙ, ṗ) with p·ṗ = 0."""
         rate = small.matvec(euler_parameters.velocity_matrix_inv(q[3:]), omega)
         return jnp.concatenate([linear, rate])
 
+    @override
     def acceleration(self, rotation, q, v, linear, angular):
         """(r̈, p̈) with p·p̈ = -ṗ·ṗ."""
         p, dp = q[3:], v[3:]
@@ -102,16 +104,16 @@ class EulerParameters(AbstractVectorSpace, AbstractBodySpace):
         along = small.matvec(euler_parameters.velocity_matrix_inv(p), turning)
         return jnp.concatenate([linear, along - (small.dot(dp, dp) / square) * p])
 
+    @override
     def constraint(self, q):
-        """(|p|² - 1)/2."""
         return 0.5 * (small.dot(q[3:], q[3:]) - 1.0)[None]
 
+    @override
     def reaction(self, q, multipliers):
-        """(0, λ p)."""
         return jnp.concatenate([jnp.zeros(3, q.dtype), multipliers * q[3:]])
 
+    @override
     def invalid(self, q):
-        """Euler parameters must have unit norm."""
         p = np.asarray(q[3:])
         norm = float(np.linalg.norm(p))
         if abs(norm - 1.0) <= np.sqrt(np.finfo(p.dtype).eps):

@@ -11,24 +11,18 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
-from lie_jax.groups.charts import (
-    ROTATION_CHARTS,
-    SCREW_CHARTS,
-    STORAGES,
-    Chart,
-    ScrewChart,
-    Storage,
-)
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
+from lie_jax.groups.charts import ROTATION_CHARTS, STORAGES, Chart, Storage
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.numerics import small
 
 Vector = Float[Array, "3"]
 
 
-class AbstractPoseSpace(AbstractBodySpace):
+class AbstractPoseSpace(AbstractCoordinates):
     """Poses of one rigid body: q = (r, orientation), six velocities.
 
     r is the position of the body frame's origin in the inertial frame (m). The orientation is a
@@ -110,163 +104,10 @@ class AbstractPoseSpace(AbstractBodySpace):
         angle = v[3:] / self._rotation_chart.largest
         return jnp.concatenate([jnp.zeros_like(angle), jnp.broadcast_to(jnp.sum(angle**2), (3,))])
 
+    @override
     def regular(self, q):
-        """Whether the orientation's numbers are away from a singularity."""
         return self._storage.regular(q[..., 3:])
 
+    @override
     def invalid(self, q):
-        """Reason of the storage: a quaternion must have unit norm, for example."""
         return self._storage.invalid(np.asarray(q[3:]))
-
-
-class R3SO3(AbstractPoseSpace):
-    """Rigid-body configurations as the direct product R³ × SO(3), v = (ṙ, ω).
-
-    The linear velocity ṙ has inertial components, the angular velocity ω body components.
-
-    **Arguments:** `coordinates`: `"quaternion"`, `"rotation_vector"` or `"tait_bryan"`, how an
-    orientation is stored; `chart`: the local coordinates of the rotation in a step: `"exp"`,
-    rotation vectors;
-    `"cayley"`, Rodrigues parameters, for turns by less than π; `"cayley2"`, modified Rodrigues
-    parameters, for turns by less than 2π. Raises `ValueError` for any other word.
-    Source: [S3] (29), [S0] Table 1 (1b, 1c, 2b, 2c), with r' = r + Δr.
-    """
-
-    coordinates: str = eqx.field(static=True, default="quaternion")
-    chart: str = eqx.field(static=True, default="exp")
-
-    @property
-    def hybrid(self):
-        """True."""
-        return True
-
-    @classmethod
-    def charts(cls):
-        """`"exp"`, `"cayley"` and `"cayley2"`."""
-        return tuple(ROTATION_CHARTS)
-
-    def retract(self, q, x):
-        """Add the translation, turn by the rotation in the body frame."""
-        (position, p), (y, x) = small.parted(q, 3), small.parted(x, 3)
-        return jnp.concatenate([position + y, self._turn(p, x)])
-
-    def inverse_retract(self, q0, q1):
-        """Difference of positions and local coordinates of the rotation from q0 to q1."""
-        (r0, p0), (r1, p1) = small.parted(q0, 3), small.parted(q1, 3)
-        return jnp.concatenate([r1 - r0, self._turn_between(p0, p1)])
-
-    def tangent_operator(self, x, dx):
-        """The translation as it is, dψ(-x) on the rotation."""
-        (_, x), (dy, dx) = small.parted(x, 3), small.parted(dx, 3)
-        return jnp.concatenate([dy, self._rotation_chart.differential(-x, dx)])
-
-    def tangent_operator_inv(self, x, v):
-        """The translation as it is, dψ(-x)⁻¹ on the rotation."""
-        (_, x), (linear, omega) = small.parted(x, 3), small.parted(v, 3)
-        return jnp.concatenate([linear, self._rotation_chart.differential_inv(-x, omega)])
-
-    def tangent_operator_inv_derivative(self, x, dx, v):
-        """Zero for the translation, that of dψ(-x)⁻¹ for the rotation."""
-        change = self._rotation_chart.differential_inv_derivative(-x[3:], -dx[3:])
-        return jnp.concatenate([jnp.zeros_like(v[:3]), small.matvec(change, v[3:])])
-
-    def rate_at_zero(self, v):
-        """The translation as it is, the angular velocity divided by the slope of the chart."""
-        linear, omega = small.parted(v, 3)
-        return jnp.concatenate([linear, omega / self._rotation_chart.slope])
-
-    def hybrid_velocity(self, rotation, q, v):
-        """The two halves of v."""
-        return small.parted(v, 3)
-
-    def hybrid_acceleration(self, rotation, q, v, dv):
-        """The two halves of dv."""
-        return small.parted(dv, 3)
-
-    def generalized_force(self, rotation, q, force, torque):
-        """(f, τ)."""
-        return jnp.concatenate([force, torque])
-
-    def velocity(self, rotation, q, linear, omega):
-        """(ṙ, ω)."""
-        return jnp.concatenate([linear, omega])
-
-    def acceleration(self, rotation, q, v, linear, angular):
-        """(r̈, ω̇)."""
-        return jnp.concatenate([linear, angular])
-
-
-class SE3(AbstractPoseSpace):
-    """Rigid-body configurations as the group of Euclidean motions SE(3), v = (Rᵀ ṙ, ω).
-
-    Both parts of the velocity have body components: v is the body-fixed twist.
-
-    **Arguments:** `coordinates`: `"quaternion"`, `"rotation_vector"` or `"tait_bryan"`, how an
-    orientation is stored; `chart`: the local coordinates of a step: `"exp"`, screw coordinates,
-    or `"cayley"`,
-    extended Rodrigues parameters, for turns by less than π. Raises `ValueError` for any other word.
-    Source: [S0] Table 1 (1a, 1d, 2a, 2d), (64), (68).
-    """
-
-    coordinates: str = eqx.field(static=True, default="quaternion")
-    chart: str = eqx.field(static=True, default="exp")
-
-    @classmethod
-    def charts(cls):
-        """`"exp"` and `"cayley"`."""
-        return tuple(SCREW_CHARTS)
-
-    @property
-    def _screw_chart(self) -> ScrewChart:
-        return SCREW_CHARTS[self.chart]
-
-    def retract(self, q, x):
-        """Motion along x in the body frame."""
-        translation = self._screw_chart.translation(x[3:], x[:3])
-        orientation = self._storage.to_quaternion(q[3:])
-        position = q[:3] + quaternion.rotate(orientation, translation)
-        return jnp.concatenate([position, self._turn(q[3:], x[3:])])
-
-    def inverse_retract(self, q0, q1):
-        """Local coordinates of the motion from q0 to q1."""
-        x = self._turn_between(q0[3:], q1[3:])
-        back = quaternion.conjugate(self._storage.to_quaternion(q0[3:]))
-        translation = quaternion.rotate(back, q1[:3] - q0[:3])
-        return jnp.concatenate([self._screw_chart.translation_inv(x, translation), x])
-
-    def tangent_operator(self, x, dx):
-        """dψ(-x) of SE(3)."""
-        return self._screw_chart.differential(-x, dx)
-
-    def tangent_operator_inv(self, x, v):
-        """dψ(-x)⁻¹ of SE(3)."""
-        return self._screw_chart.differential_inv(-x, v)
-
-    def tangent_operator_inv_derivative(self, x, dx, v):
-        """That of dψ(-x)⁻¹ of SE(3)."""
-        return small.matvec(self._screw_chart.differential_inv_derivative(-x, -dx), v)
-
-    def rate_at_zero(self, v):
-        """The twist divided by the slope of the chart."""
-        return v / self._rotation_chart.slope
-
-    def hybrid_velocity(self, rotation, q, v):
-        """(R v[:3], ω)."""
-        return small.matvec(rotation, v[:3]), v[3:]
-
-    def hybrid_acceleration(self, rotation, q, v, dv):
-        """(R (dv[:3] + ω × v[:3]), ω̇)."""
-        return small.matvec(rotation, dv[:3] + small.cross(v[3:], v[:3])), dv[3:]
-
-    def generalized_force(self, rotation, q, force, torque):
-        """(Rᵀ f, τ)."""
-        return jnp.concatenate([small.matvec(rotation.T, force), torque])
-
-    def velocity(self, rotation, q, linear, omega):
-        """(Rᵀ ṙ, ω)."""
-        return jnp.concatenate([small.matvec(rotation.T, linear), omega])
-
-    def acceleration(self, rotation, q, v, linear, angular):
-        """(Rᵀ r̈ - ω × v[:3], ω̇)."""
-        own = small.matvec(rotation.T, linear) - small.cross(v[3:], v[:3])
-        return jnp.concatenate([own, angular])

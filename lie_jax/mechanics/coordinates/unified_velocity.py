@@ -1,21 +1,24 @@
-"""Six translational velocities of each body in place of its twist."""
+"""Six translational velocities of each body in place of its twist.
+
+Velocities and local coordinates are those of SE(3), times a constant matrix D.
+"""
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.groups import unified_velocity
-from lie_jax.mechanics.coordinates.base import AbstractBodySpace
-from lie_jax.mechanics.coordinates.poses import SE3
+from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.numerics import small
 
 Rows = tuple[tuple[float, ...], ...]
 
 
-class UnifiedVelocity(AbstractBodySpace):
+class UnifiedVelocity(SE3):
     """Rigid-body configurations as SE(3) with unified local velocities w = D (Rᵀ ṙ, ω).
 
     Each wᵢ = bᵢ · (U + ω × yᵢ) is the velocity of a body-fixed point yᵢ along a direction bᵢ, U
@@ -54,11 +57,8 @@ class UnifiedVelocity(AbstractBodySpace):
             if points is None or directions is None:
                 points, directions = unified_velocity.hexahedron()
             unified_velocity.projection(points, directions)
+        self.coordinates, self.chart = "quaternion", "exp"
         self.points, self.directions = _rows(points), _rows(directions)
-
-    @property
-    def _group(self) -> SE3:
-        return SE3()
 
     def _matrix(self) -> np.ndarray:
         y, b = np.asarray(self.points), np.asarray(self.directions)
@@ -73,86 +73,60 @@ class UnifiedVelocity(AbstractBodySpace):
     def _twist_transposed(self, force: Array) -> Array:
         return small.matvec(jnp.asarray(np.linalg.inv(self._matrix()).T, force.dtype), force)
 
-    @property
-    def nq(self) -> int:
-        """Seven."""
-        return self._group.nq
-
-    @property
-    def nv(self) -> int:
-        """Six."""
-        return 6
-
-    def rate_at_zero(self, v):
-        """V, for the chart of SE(3) is the exponential map."""
-        return v
-
+    @override
     def retract(self, q, x):
-        """That of SE(3) along D⁻¹ x."""
-        return self._group.retract(q, self._twist(x))
+        return super().retract(q, self._twist(x))
 
+    @override
     def inverse_retract(self, q0, q1):
-        """D times that of SE(3)."""
-        return self._unified(self._group.inverse_retract(q0, q1))
+        return self._unified(super().inverse_retract(q0, q1))
 
-    def lift(self, q, v):
-        """That of SE(3)."""
-        return self._group.lift(q, self._twist(v))
-
+    @override
     def tangent_operator(self, x, dx):
-        """D T(D⁻¹ x) D⁻¹ dx."""
-        return self._unified(self._group.tangent_operator(self._twist(x), self._twist(dx)))
+        return self._unified(super().tangent_operator(self._twist(x), self._twist(dx)))
 
+    @override
     def tangent_operator_inv(self, x, v):
         """D T(D⁻¹ x)⁻¹ D⁻¹ v. [S2] (114)"""
-        return self._unified(self._group.tangent_operator_inv(self._twist(x), self._twist(v)))
+        return self._unified(super().tangent_operator_inv(self._twist(x), self._twist(v)))
 
+    @override
     def tangent_operator_inv_derivative(self, x, dx, v):
-        """That of SE(3) between D and D⁻¹."""
         twists = (self._twist(a) for a in (x, dx, v))
-        return self._unified(self._group.tangent_operator_inv_derivative(*twists))
+        return self._unified(super().tangent_operator_inv_derivative(*twists))
 
+    @override
     def magnitude(self, q):
-        """|D| times that of SE(3)."""
+        """|D| times the magnitude of SE(3)."""
         sizes = jnp.asarray(np.abs(self._matrix()), q.dtype)
-        return small.matvec(sizes, self._group.magnitude(q))
+        return small.matvec(sizes, super().magnitude(q))
 
-    def configuration(self, position, orientation):
-        """That of SE(3)."""
-        return self._group.configuration(position, orientation)
-
-    def pose(self, q):
-        """Rotation matrix (3, 3), body to inertial, and position (3,)."""
-        return self._group.pose(q)
-
+    @override
     def hybrid_velocity(self, rotation, q, v):
-        """That of the twist D⁻¹ w."""
-        return self._group.hybrid_velocity(rotation, q, self._twist(v))
+        return super().hybrid_velocity(rotation, q, self._twist(v))
 
+    @override
     def hybrid_acceleration(self, rotation, q, v, dv):
-        """That of the twist D⁻¹ w and its rate."""
-        return self._group.hybrid_acceleration(rotation, q, self._twist(v), self._twist(dv))
+        return super().hybrid_acceleration(rotation, q, self._twist(v), self._twist(dv))
 
+    @override
     def generalized_force(self, rotation, q, force, torque):
         """D⁻ᵀ (Rᵀ f, τ). [S2] (101)"""
-        return self._twist_transposed(self._group.generalized_force(rotation, q, force, torque))
+        return self._twist_transposed(super().generalized_force(rotation, q, force, torque))
 
+    @override
     def velocity(self, rotation, q, linear, omega):
-        """D (Rᵀ ṙ, ω)."""
-        return self._unified(self._group.velocity(rotation, q, linear, omega))
+        return self._unified(super().velocity(rotation, q, linear, omega))
 
+    @override
     def acceleration(self, rotation, q, v, linear, angular):
-        """D times that of SE(3)."""
         twist = self._twist(v)
-        return self._unified(self._group.acceleration(rotation, q, twist, linear, angular))
+        return self._unified(super().acceleration(rotation, q, twist, linear, angular))
 
+    @override
     def turn(self, v):
         """The turn of the twist D⁻¹ w, to which each velocity belongs."""
-        return jnp.broadcast_to(jnp.max(self._group.turn(self._twist(v))), (6,))
-
-    def invalid(self, q):
-        """The quaternion must have unit norm."""
-        return self._group.invalid(q)
+        return jnp.broadcast_to(jnp.max(super().turn(self._twist(v))), (6,))
 
 
 def _rows(vectors) -> Rows:

@@ -2,21 +2,19 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.groups import so3
-from lie_jax.mechanics.forces.base import AbstractForce
-from lie_jax.mechanics.joints.base import (
-    add_torques,
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
+from lie_jax.mechanics.forces.base import AbstractPairForce
+from lie_jax.mechanics.joints.base import Wrench
+from lie_jax.mechanics.joints.geometry import (
     between_points_in_parent,
-    check_orientation,
-    check_points,
     force_in_parent,
     in_parent,
-    named,
     turned,
 )
 from lie_jax.numerics import conversion, small
@@ -24,14 +22,21 @@ from lie_jax.numerics.conversion import as_float
 
 
 def as_matrix(value: Any) -> Any:
-    """The diagonal matrix of numbers (3,); anything else as it is, for the checks to refuse."""
+    """Diagonal matrix of numbers (3,); anything else as it is, for the checks to refuse."""
     array = as_float(value)
     if conversion.real_shape(array) != (3,):
         return array
     return array[:, None] * jnp.eye(3, dtype=array.dtype)
 
 
-class Bushing(AbstractForce):
+def _matrix(unit: str, **default: Any) -> Any:
+    """Field with a symmetric matrix (3, 3) without negative eigenvalues."""
+    return fields.parameter(
+        lambda where, value: checks.semidefinite(where, value, unit), as_matrix, **default
+    )
+
+
+class Bushing(AbstractPairForce):
     """Springs and dampers that pull a frame of the child to a frame of the parent, in six axes.
 
     With e the vector from the parent's to the child's point and θ the rotation vector of the child
@@ -50,65 +55,49 @@ class Bushing(AbstractForce):
     for other shapes and values.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    stiffness: Float[Array, "..."] = eqx.field(converter=as_matrix)
-    rotational_stiffness: Float[Array, "..."] = eqx.field(converter=as_matrix)
-    damping: Float[Array, "..."] = eqx.field(converter=as_matrix, default=(0.0, 0.0, 0.0))
-    rotational_damping: Float[Array, "..."] = eqx.field(
-        converter=as_matrix, default=(0.0, 0.0, 0.0)
-    )
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
+    stiffness: Parameter = _matrix("N/m")
+    rotational_stiffness: Parameter = _matrix("N m/rad")
+    damping: Parameter = _matrix("N s/m", default=(0.0, 0.0, 0.0))
+    rotational_damping: Parameter = _matrix("N m s/rad", default=(0.0, 0.0, 0.0))
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
 
-    def __check_init__(self):
-        check_points(self)
-        check_orientation(self)
-        for field, unit in (
-            ("stiffness", "N/m"),
-            ("rotational_stiffness", "N m/rad"),
-            ("damping", "N s/m"),
-            ("rotational_damping", "N m s/rad"),
-        ):
-            checks.semidefinite(f"{named(self)}.{field}", getattr(self, field), unit)
-
-    @property
-    def bodies(self):
-        """Parent and child."""
-        return (self.parent, self.child)
-
+    @override
     def wrenches(self, t, poses, velocities, u):
-        """Force and torque on the child, and their opposites on the parent."""
         parent, child = poses
-        apart, theta = self._displacement(poses)
+        e, theta = self._displacement(poses)
         linear, omega = self._rates(poses, velocities)
-        force = -small.matvec(self.stiffness, apart) - small.matvec(self.damping, linear)
+        force = -small.matvec(self.stiffness, e) - small.matvec(self.damping, linear)
         # dexp⁻¹(θ)ᵀ = dexp⁻¹(-θ): the rate of θ is dexp⁻¹(θ) ω.
         spring = so3.dexp_inv_apply(-theta, small.matvec(self.rotational_stiffness, theta))
         torque = -spring - small.matvec(self.rotational_damping, omega)
-        forces = force_in_parent(self, parent, child, force)
-        return add_torques(forces, (-torque, in_parent(child, parent, torque)))
+        on_parent, on_child = force_in_parent(self, parent, child, force)
+        return (
+            Wrench(on_parent.force, on_parent.torque - torque),
+            Wrench(on_child.force, on_child.torque + in_parent(child, parent, torque)),
+        )
 
+    @override
     def potential_energy(self, poses):
         """½ e·K e + ½ θ·C θ."""
-        apart, theta = self._displacement(poses)
-        pull = small.matvec(self.stiffness, apart)
+        e, theta = self._displacement(poses)
+        pull = small.matvec(self.stiffness, e)
         turn = small.matvec(self.rotational_stiffness, theta)
-        return 0.5 * (small.dot(apart, pull) + small.dot(theta, turn))
+        return 0.5 * (small.dot(e, pull) + small.dot(theta, turn))
 
     def _displacement(self, poses):
-        """The displacements e and θ."""
+        """Displacements e and θ."""
         parent, child = poses
         theta = so3.log(turned(parent, child, self.orientation))
         return between_points_in_parent(self, parent, child), theta
 
     def _rates(self, poses, velocities):
-        """Their rates ė and ω."""
+        """Rates ė and ω."""
         parent, child = poses
         omega = in_parent(parent, child, velocities[1].omega_body) - velocities[0].omega_body
         apart = velocities[1].linear - velocities[0].linear
         swing = small.cross(velocities[1].omega_body, self.child_point)
-        place = self.parent_point + between_points_in_parent(self, parent, child)
+        child_point = self.parent_point + between_points_in_parent(self, parent, child)
         linear = small.matvec(parent.rotation.T, apart) + in_parent(parent, child, swing)
-        return linear - small.cross(velocities[0].omega_body, place), omega
+        return linear - small.cross(velocities[0].omega_body, child_point), omega

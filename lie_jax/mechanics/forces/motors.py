@@ -1,38 +1,22 @@
-"""Motors: actuators that exert in a joint what an input says."""
+"""Motors: actuators that exert an input in a joint."""
 
 from typing import ClassVar
 
 import equinox as eqx
-from jaxtyping import Array, Float
+from typing_extensions import override
 
-from lie_jax.mechanics.forces.base import AbstractForce, check_input, entry, torques_about
-from lie_jax.mechanics.joints.base import (
-    as_direction,
-    check_direction,
-    check_points,
-    force_in_parent,
-    named,
-)
-from lie_jax.numerics.conversion import as_float
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
+from lie_jax.mechanics.forces.base import AbstractPairForce, entry
+from lie_jax.mechanics.joints.geometry import force_in_parent, torques_about
 
 
-class AbstractMotor(AbstractForce):
-    """What motors have in common: two bodies, an axis and an input."""
+class AbstractMotor(AbstractPairForce):
+    """A load along or about an axis of the parent, of the size of an input."""
 
     is_load: ClassVar[bool] = True
-    parent: eqx.AbstractVar[str]
-    child: eqx.AbstractVar[str]
-    axis: eqx.AbstractVar[Float[Array, "..."]]
+    axis: eqx.AbstractVar[Parameter]
     input: eqx.AbstractVar[int]
-
-    @property
-    def bodies(self):
-        """Parent and child."""
-        return (self.parent, self.child)
-
-    def _check(self):
-        check_direction(self)
-        check_input(self, named(self))
 
 
 class RevoluteMotor(AbstractMotor):
@@ -45,16 +29,11 @@ class RevoluteMotor(AbstractMotor):
     axis and a number that is no index.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    input: int = eqx.field(static=True)
+    axis: Parameter = fields.direction()
+    input: int = fields.input_number()
 
-    def __check_init__(self):
-        self._check()
-
+    @override
     def wrenches(self, t, poses, velocities, u):
-        """The torque on the child, its opposite on the parent, and no force."""
         return torques_about(self.axis, poses, entry(u, self.input))
 
 
@@ -68,18 +47,12 @@ class PrismaticMotor(AbstractMotor):
     index.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    input: int = eqx.field(static=True)
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    axis: Parameter = fields.direction()
+    input: int = fields.input_number()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
 
-    def __check_init__(self):
-        self._check()
-        check_points(self)
-
+    @override
     def wrenches(self, t, poses, velocities, u):
-        """The force at the child's point, and its opposite on the parent in the same place."""
         parent, child = poses
         return force_in_parent(self, parent, child, entry(u, self.input) * self.axis)

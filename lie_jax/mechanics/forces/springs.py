@@ -4,69 +4,55 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.mechanics.forces.base import (
-    AbstractForce,
-    point_position,
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
+from lie_jax.mechanics.forces.base import AbstractPairForce
+from lie_jax.mechanics.forces.windings import AbstractWinding
+from lie_jax.mechanics.joints.geometry import (
+    between_points,
+    force_between_points,
+    nearest_turn,
     point_velocity,
     torques_about,
     turning_rate,
 )
-from lie_jax.mechanics.forces.windings import AbstractWinding
-from lie_jax.mechanics.joints.base import (
-    as_direction,
-    check_direction,
-    check_orientation,
-    force_at,
-    named,
-    nearest_turn,
-)
 from lie_jax.numerics import small
-from lie_jax.numerics.conversion import as_float
 
 # A line whose middle is this short beside its ends in a step has passed through zero; a line that
 # turns by less than 2.9 rad has not.
 _THROUGH = 0.1
 
 
-class AbstractPointSpring(AbstractForce):
-    """What such elements have in common: the two points and how far apart they are."""
+class AbstractPointSpring(AbstractPairForce):
+    """A force between two points along or across the line between them."""
 
-    parent: eqx.AbstractVar[str]
-    child: eqx.AbstractVar[str]
-    parent_point: eqx.AbstractVar[Float[Array, "..."]]
-    child_point: eqx.AbstractVar[Float[Array, "..."]]
-
-    @property
-    def bodies(self):
-        """Parent and child."""
-        return (self.parent, self.child)
-
-    @property
-    def _where(self) -> str:
-        return f"{type(self).__name__}({self.parent!r}, {self.child!r})"
-
-    def _check_points(self):
-        for field in ("parent_point", "child_point"):
-            checks.shape(f"{self._where}.{field}", getattr(self, field), (3,), "m, body components")
-            checks.finite(f"{self._where}.{field}", getattr(self, field))
-
-    def _displacement(self, poses):
-        parent, child = poses
-        return point_position(child, self.child_point) - point_position(parent, self.parent_point)
+    parent_point: eqx.AbstractVar[Parameter]
+    child_point: eqx.AbstractVar[Parameter]
 
     def _rate(self, poses, velocities):
+        """Rate of the vector between the points (m/s), inertial."""
         return point_velocity(poses[1], velocities[1], self.child_point) - point_velocity(
             poses[0], velocities[0], self.parent_point
         )
 
     def _pair(self, poses, force):
-        return (
-            force_at(poses[0], self.parent_point, -force),
-            force_at(poses[1], self.child_point, force),
-        )
+        """Wrenches of a force at the child's point, and of its opposite at the parent's."""
+        parent, child = poses
+        return force_between_points(self, parent, child, force)
+
+
+def _along_axes(unit: str, **default: Any) -> Any:
+    """Field with three numbers along the inertial axes, not negative."""
+
+    def check(where: str, value: Any) -> None:
+        checks.shape(where, value, (3,), f"{unit}, along inertial axes")
+        for i, component in enumerate(value):
+            checks.non_negative(f"{where}[{i}]", component, unit)
+
+    return fields.parameter(check, **default)
 
 
 class CartesianSpringDamper(AbstractPointSpring):
@@ -83,33 +69,22 @@ class CartesianSpringDamper(AbstractPointSpring):
     shapes and values. Source: [S3] 4.2, Table 6.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    stiffness: Float[Array, "..."] = eqx.field(converter=as_float)
-    damping: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    offset: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    stiffness: Parameter = _along_axes("N/m")
+    damping: Parameter = _along_axes("N s/m", default=(0.0, 0.0, 0.0))
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    offset: Parameter = fields.vector("m, inertial components", default=(0.0, 0.0, 0.0))
 
-    def __check_init__(self):
-        self._check_points()
-        checks.shape(f"{self._where}.offset", self.offset, (3,), "m, inertial components")
-        checks.finite(f"{self._where}.offset", self.offset)
-        for field, unit in (("stiffness", "N/m"), ("damping", "N s/m")):
-            value = getattr(self, field)
-            checks.shape(f"{self._where}.{field}", value, (3,), f"{unit}, along inertial axes")
-            for i, number in enumerate(value):
-                checks.non_negative(f"{self._where}.{field}[{i}]", number, unit)
-
+    @override
     def wrenches(self, t, poses, velocities, u):
-        """The force at the child's point, and its opposite at the parent's."""
-        stretch = self._displacement(poses) - self.offset
+        stretch = between_points(self, *poses) - self.offset
         rate = self._rate(poses, velocities)
         return self._pair(poses, -self.stiffness * stretch - self.damping * rate)
 
+    @override
     def potential_energy(self, poses):
         """½ k (e - offset)², summed over the axes."""
-        stretch = self._displacement(poses) - self.offset
+        stretch = between_points(self, *poses) - self.offset
         return 0.5 * small.dot(self.stiffness, stretch * stretch)
 
 
@@ -126,43 +101,38 @@ class LinearSpringDamper(AbstractPointSpring):
     shapes and values.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    stiffness: Float[Array, "..."] = eqx.field(converter=as_float)
-    damping: Float[Array, "..."] = eqx.field(converter=as_float)
-    length: Float[Array, "..."] = eqx.field(converter=as_float)
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    stiffness: Parameter = fields.non_negative("N/m")
+    damping: Parameter = fields.non_negative("N s/m")
+    length: Parameter = fields.positive("m")
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
     last: Any = eqx.field(init=False, default_factory=lambda: None)
 
-    def __check_init__(self):
-        self._check_points()
-        for field, unit in (("stiffness", "N/m"), ("damping", "N s/m")):
-            checks.non_negative(f"{self._where}.{field}", getattr(self, field), unit)
-        checks.positive(f"{self._where}.length", self.length, "m")
-
+    @override
     def wrenches(self, t, poses, velocities, u):
-        """The tension at the child's point, and its opposite at the parent's."""
-        line = self._displacement(poses)
+        line = between_points(self, *poses)
         distance = jnp.sqrt(small.dot(line, line))
         direction = line / distance
         rate = small.dot(direction, self._rate(poses, velocities))
         tension = self.stiffness * (distance - self.length) + self.damping * rate
         return self._pair(poses, -tension * direction)
 
+    @override
     def potential_energy(self, poses):
         """½ k (ℓ - length)²."""
-        line = self._displacement(poses)
+        line = between_points(self, *poses)
         stretch = jnp.sqrt(small.dot(line, line)) - self.length
         return 0.5 * self.stiffness * stretch * stretch
 
+    @override
     def remember(self, t, poses, velocities):
         """The line between the points."""
-        return self._displacement(poses)
+        return between_points(self, *poses)
 
+    @override
     def departed(self, t, poses, velocities):
         """Whether the way from the last line to this one leads next to zero."""
-        last, now = self.last, self._displacement(poses)
+        last, now = self.last, between_points(self, *poses)
         way = now - last
         square = small.dot(way, way)
         part = jnp.clip(-small.dot(last, way) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
@@ -186,44 +156,26 @@ class TorsionalSpringDamper(AbstractWinding):
     `angle`: φ at rest, rad. Raises `ValueError` for other shapes and values.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    stiffness: Float[Array, "..."] = eqx.field(converter=as_float)
-    damping: Float[Array, "..."] = eqx.field(converter=as_float, default=0.0)
-    angle: Float[Array, "..."] = eqx.field(converter=as_float, default=0.0)
-    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
+    axis: Parameter = fields.direction()
+    stiffness: Parameter = fields.non_negative("N m/rad")
+    damping: Parameter = fields.non_negative("N m s/rad", default=0.0)
+    angle: Parameter = fields.number("rad", default=0.0)
+    orientation: Parameter = fields.orientation()
     last: Any = eqx.field(init=False, default_factory=lambda: None)
 
-    def __check_init__(self):
-        check_direction(self)
-        check_orientation(self)
-        for field, unit in (("stiffness", "N m/rad"), ("damping", "N m s/rad")):
-            checks.non_negative(f"{named(self)}.{field}", getattr(self, field), unit)
-        checks.scalar(f"{named(self)}.angle", self.angle, "rad")
-        checks.finite(f"{named(self)}.angle", self.angle)
-
-    @property
-    def bodies(self):
-        """Parent and child."""
-        return (self.parent, self.child)
-
-    @property
-    def home(self):
-        """The `orientation`."""
-        return self.orientation
-
+    @override
     def _first(self, t):
         return jnp.zeros_like(self.angle)
 
+    @override
     def wrenches(self, t, poses, velocities, u):
-        """The torque on the child, its opposite on the parent, and no force."""
         rate = turning_rate(self.axis, poses, velocities)
         stretch = self.counted(t, poses, rate) - self.angle
         return torques_about(self.axis, poses, -(self.stiffness * stretch + self.damping * rate))
 
+    @override
     def potential_energy(self, poses):
-        """½ k (φ - angle)², φ within half a turn of where it was last."""
+        """½ k (φ - angle)², φ within half a turn of its last value."""
         near = self._first(self.angle) if self.last is None else self.last.angle
         stretch = nearest_turn(self.principal(poses), near) - self.angle
         return 0.5 * self.stiffness * stretch * stretch

@@ -1,36 +1,30 @@
-"""Constraints that move a joint or single coordinates as a function of the time."""
+"""Joints that move a coordinate, or several, as a function of the time."""
 
-from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.forces.base import as_signal, check_signal, value_at
-from lie_jax.mechanics.joints.base import (
-    AbstractJoint,
-    Wrench,
-    add_torques,
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.fields import Parameter, Signal
+from lie_jax.mechanics.joints import composed
+from lie_jax.mechanics.joints.base import AbstractJoint, Wrench
+from lie_jax.mechanics.joints.composed import AbstractComposedJoint
+from lie_jax.mechanics.joints.conditions import SameOrientation, StayAt, StayOnPlane
+from lie_jax.mechanics.joints.geometry import (
     angle_about,
     angle_change,
-    as_direction,
-    between_points_in_parent,
-    check_direction,
-    check_orientation,
-    check_points,
-    cosine_of_turn,
-    force_in_parent,
     in_parent,
-    named,
-    turn,
     turned,
     turned_about,
-    turning_torques,
 )
-from lie_jax.numerics import gather, small
-from lie_jax.numerics.conversion import as_float
+from lie_jax.mechanics.signals import as_signal, check_signal, value_at
+from lie_jax.numerics import gather
 
 
 class RevoluteDriver(AbstractJoint):
@@ -47,38 +41,31 @@ class RevoluteDriver(AbstractJoint):
     axis and an orientation that is no unit quaternion.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    angle: Float[Array, "..."] | Callable = eqx.field(converter=as_signal)
-    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
-
-    def __check_init__(self):
-        check_direction(self)
-        check_orientation(self)
-        check_signal(f"{named(self)}.angle", self.angle, (), "rad")
+    axis: Parameter = fields.direction()
+    angle: Signal = fields.signal("rad")
+    orientation: Parameter = fields.orientation()
 
     @property
+    @override
     def rows(self):
-        """One."""
         return 1
 
-    def _at(self, t: Array) -> Array:
-        """The orientation that the child should have."""
-        return turned_about(self.axis, value_at(self.angle, t), self.orientation)
+    def _rotation_ahead(self, t: Array, parent: Any, child: Any) -> Array:
+        wanted = turned_about(self.axis, value_at(self.angle, t), self.orientation)
+        return turned(parent, child, wanted)
 
+    @override
     def constraint(self, t, parent, child):
-        """Error in the angle, positive if the child is ahead."""
-        return angle_about(self.axis, turned(parent, child, self._at(t)))[None]
+        return angle_about(self.axis, self._rotation_ahead(t, parent, child))[None]
 
+    @override
     def reaction(self, t, parent, child, multipliers):
-        """The multiplier as torques about the axis."""
-        torque = multipliers[0] * angle_change(self.axis, turned(parent, child, self._at(t)))
-        none = jnp.zeros_like(self.axis)
+        gradient = angle_change(self.axis, self._rotation_ahead(t, parent, child))
+        torque, none = multipliers[0] * gradient, jnp.zeros_like(self.axis)
         return Wrench(none, -torque), Wrench(none, in_parent(child, parent, torque))
 
 
-class PrismaticDriver(AbstractJoint):
+class PrismaticDriver(AbstractComposedJoint):
     """Moves the child along an axis of the parent by a given distance; the slider is another joint.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `parent_point`,
@@ -90,38 +77,27 @@ class PrismaticDriver(AbstractJoint):
     is minus the multiplier (N). Raises `ValueError` for other shapes and a zero axis.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    distance: Float[Array, "..."] | Callable = eqx.field(converter=as_signal)
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-
-    def __check_init__(self):
-        check_points(self)
-        check_direction(self)
-        check_signal(f"{named(self)}.distance", self.distance, (), "m")
+    axis: Parameter = fields.direction()
+    distance: Signal = fields.signal("m")
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
 
     @property
-    def rows(self):
-        """One."""
-        return 1
+    @override
+    def conditions(self):
+        return (StayOnPlane(self.parent_point, self.child_point, self.axis),)
 
+    @override
     def constraint(self, t, parent, child):
-        """Distance that the child is ahead."""
-        distance = small.dot(self.axis, between_points_in_parent(self, parent, child))
-        return (distance - value_at(self.distance, t))[None]
-
-    def reaction(self, t, parent, child, multipliers):
-        """The multiplier as a force along the axis at the child's point."""
-        return force_in_parent(self, parent, child, multipliers[0] * self.axis)
+        """Distance from the plane where the child's point should be."""
+        return super().constraint(t, parent, child) - value_at(self.distance, t)
 
 
 COORDINATES = ("x", "y", "z", "rotation_x", "rotation_y", "rotation_z")
 
 
 class CoordinateJoint(AbstractJoint):
-    """Holds chosen coordinates of the child against the parent, or moves them as the time tells.
+    """Chosen coordinates of the child against the parent, held or moved as functions of time.
 
     Against the ground these are absolute coordinates of a point of the body and of its orientation.
 
@@ -140,19 +116,15 @@ class CoordinateJoint(AbstractJoint):
     and shapes and an orientation that is no unit quaternion.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    coordinates: tuple[str, ...] = eqx.field(static=True, converter=tuple)
-    values: Float[Array, "..."] | Callable | None = eqx.field(
+    coordinates: Any = eqx.field(static=True, converter=tuple)
+    values: Any = eqx.field(
         converter=lambda values: None if values is None else as_signal(values), default=None
     )
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
 
     def __check_init__(self):
-        check_points(self)
-        check_orientation(self)
         where = f"{named(self)}.coordinates"
         for word in self.coordinates:
             checks.one_of(where, word, COORDINATES)
@@ -168,45 +140,46 @@ class CoordinateJoint(AbstractJoint):
             check_signal(f"{named(self)}.values", self.values, (self.rows,), unit)
 
     @property
+    @override
     def rows(self):
-        """As many as there are coordinates."""
         return len(self.coordinates)
 
-    def constraint(self, t, parent, child):
-        """How far the child is ahead in each coordinate."""
-        place, turns = self._held(t)
-        apart = between_points_in_parent(self, parent, child) - place
-        ahead = turn(parent, child, self._orientation_at(turns))
-        return gather.pick(self._places, jnp.concatenate([apart, ahead]))
+    def _held(self, t: Array) -> tuple[Array, tuple[StayAt, SameOrientation]]:
+        """Position (3,) that the child should have, and conditions on all six coordinates."""
+        none = jnp.zeros(6, self.child_point.dtype)
+        values = none if self.values is None else self._spread(value_at(self.values, t))
+        wanted = quaternion.multiply(quaternion.exp(values[3:]), self.orientation)
+        position = StayAt(self.parent_point, self.child_point)
+        return values[:3], (position, SameOrientation(wanted))
 
+    @override
+    def constraint(self, t, parent, child):
+        position, conditions = self._held(t)
+        ahead = composed.constraint(conditions, parent, child)
+        ahead = jnp.concatenate([ahead[:3] - position, ahead[3:]])
+        return gather.pick(self._numbers, ahead)
+
+    @override
     def side(self, t, parent, child):
-        """The cosine of the turn from where it should be, if no rotation is free."""
+        """Cosine of the turn from the wanted orientation, if no rotation is free."""
         if not set(COORDINATES[3:]) <= set(self.coordinates):
             return None
-        return cosine_of_turn(parent, child, self._orientation_at(self._held(t)[1]))
+        return self._held(t)[1][1].side(parent, child)
 
+    @override
     def reaction(self, t, parent, child, multipliers):
-        """The multipliers as a force at the child's point and as torques."""
-        force, torque = self._spread(multipliers)
-        torques = turning_torques(parent, child, self._orientation_at(self._held(t)[1]), torque)
-        return add_torques(force_in_parent(self, parent, child, force), torques)
+        return composed.reaction(self._held(t)[1], parent, child, self._spread(multipliers))
+
+    @override
+    def stiffness(self, t, parent, child, multipliers):
+        return composed.stiffness(self._held(t)[1], parent, child, self._spread(multipliers))
 
     @property
-    def _places(self) -> tuple[int, ...]:
+    def _numbers(self) -> tuple[int, ...]:
         return tuple(COORDINATES.index(word) for word in self.coordinates)
 
-    def _spread(self, values: Array) -> tuple[Array, Array]:
-        """Numbers of the coordinates that are held, as two vectors with zeros for the others."""
-        places = self._places
-        own = tuple(places.index(i) if i in places else -1 for i in range(len(COORDINATES)))
-        both = gather.pick(own, values)
-        return both[:3], both[3:]
-
-    def _held(self, t: Array) -> tuple[Array, Array]:
-        """The position and the rotation vector that the child should have."""
-        if self.values is None:
-            return jnp.zeros_like(self.child_point), jnp.zeros_like(self.child_point)
-        return self._spread(value_at(self.values, t))
-
-    def _orientation_at(self, turns: Array) -> Array:
-        return quaternion.multiply(quaternion.exp(turns), self.orientation)
+    def _spread(self, values: Array) -> Array:
+        """Values of the held coordinates among all six, with zeros for the free ones."""
+        numbers = self._numbers
+        sources = (numbers.index(i) if i in numbers else -1 for i in range(len(COORDINATES)))
+        return gather.pick(tuple(sources), values)

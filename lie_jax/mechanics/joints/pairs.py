@@ -1,45 +1,37 @@
-"""Joints that hold a point of the child to a point of the parent."""
+"""Joints that are pairs of conditions: the definition of each is its `conditions`."""
 
-import equinox as eqx
+from typing import ClassVar
+
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.joints.base import (
-    AbstractJoint,
-    BodyPose,
-    Stiffness,
-    Vector,
-    add_torques,
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.fields import OptionalParameter, Parameter
+from lie_jax.mechanics.joints.composed import AbstractComposedJoint
+from lie_jax.mechanics.joints.conditions import (
+    Coincide,
+    Parallel,
+    Perpendicular,
+    SameOrientation,
+    StayAcross,
+    StayOnPlane,
+)
+from lie_jax.mechanics.joints.geometry import (
     angle_about,
     angle_between,
-    as_direction,
-    between_points,
-    check_armature,
-    check_direction,
-    check_orientation,
-    check_points,
-    cosine_of_axes,
-    cosine_of_turn,
-    float_or_none,
-    force_between_points,
-    in_child_at_zero,
+    between_points_in_parent,
     in_parent,
-    named,
     perpendicular,
-    tilting_torques,
-    turn,
     turned,
-    turning_torques,
 )
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
-from lie_jax.numerics.conversion import as_float
 
 
-class SphericalJoint(AbstractJoint):
+class SphericalJoint(AbstractComposedJoint):
     """Ball joint: a point of the parent and a point of the child coincide.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `parent_point`, `child_point`:
@@ -49,46 +41,22 @@ class SphericalJoint(AbstractJoint):
     `ValueError` for points of another shape and a negative inertia.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    armature: Float[Array, "..."] | None = eqx.field(converter=float_or_none, default=None)
-
-    def __check_init__(self):
-        check_points(self)
-        check_armature(self, "kg m²")
-
-    @property
-    def rows(self):
-        """Three."""
-        return 3
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    armature: OptionalParameter = fields.armature("kg m²")
 
     @override
     def motions(self):
         points = self.parent_point, self.child_point
         return (Motion("swivel", None, *points, armature=self.armature),)
 
-    def constraint(self, t, parent, child):
-        """Inertial vector from the parent's to the child's point (m)."""
-        return between_points(self, parent, child)
-
-    def reaction(self, t, parent, child, multipliers):
-        """The multipliers as a force at the child's point, and its opposite at the parent's."""
-        return force_between_points(self, parent, child, multipliers)
-
-    def stiffness(self, t, parent, child, multipliers):
-        """The force is constant, its torque turns with the body; neither feels the other body."""
-        on_parent = _turning(parent, self.parent_point, -multipliers)
-        return Stiffness(on_parent, None, None, _turning(child, self.child_point, multipliers))
+    @property
+    @override
+    def conditions(self):
+        return (Coincide(self.parent_point, self.child_point),)
 
 
-def _turning(pose: BodyPose, point: Vector, force: Vector) -> Float[Array, "6 6"]:
-    own = small.hat(small.matvec(pose.rotation.T, force))
-    return jnp.pad(small.matmul(small.hat(point), own), ((3, 0), (3, 0)))
-
-
-class RevoluteJoint(AbstractJoint):
+class RevoluteJoint(AbstractComposedJoint):
     """Hinge: a point and an axis of the parent coincide with a point and an axis of the child.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`: (3,), a direction in
@@ -107,58 +75,29 @@ class RevoluteJoint(AbstractJoint):
     other shapes, a zero axis, an orientation that is no unit quaternion and a negative inertia.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
-    armature: Float[Array, "..."] | None = eqx.field(converter=float_or_none, default=None)
-
-    def __check_init__(self):
-        check_points(self)
-        check_direction(self)
-        check_orientation(self)
-        check_armature(self, "kg m²")
-
-    @property
-    def rows(self):
-        """Five."""
-        return 5
+    coordinate_units: ClassVar[tuple[str, ...]] = ("rad",)
+    axis: Parameter = fields.direction()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
+    armature: OptionalParameter = fields.armature("kg m²")
 
     @override
     def motions(self):
         points = self.parent_point, self.child_point
         return (Motion("turn", self.axis, *points, self.orientation, self.armature),)
 
-    def constraint(self, t, parent, child):
-        """Vector between the points, and the child's axis across the parent's."""
-        axis = in_parent(parent, child, in_child_at_zero(self, self.axis))
-        across = small.matvec(perpendicular(self.axis), axis)
-        return jnp.concatenate([between_points(self, parent, child), across])
-
-    def side(self, t, parent, child):
-        """The cosine of the angle between the axes, which are parallel either way."""
-        return cosine_of_axes(self, self.axis, parent, child)
-
-    def reaction(self, t, parent, child, multipliers):
-        """The first three multipliers as a force, the others as torques across the axis."""
-        forces = force_between_points(self, parent, child, multipliers[:3])
-        across = small.matvec(perpendicular(self.axis).T, multipliers[3:])
-        own = in_child_at_zero(self, self.axis)
-        return add_torques(forces, tilting_torques(parent, child, own, across))
-
     @property
-    def coordinate_units(self):
-        """An angle."""
-        return ("rad",)
+    @override
+    def conditions(self):
+        return Coincide(self.parent_point, self.child_point), Parallel(self.axis, self.orientation)
 
+    @override
     def coordinates(self, parent, child):
-        """The angle of the child about the axis."""
         return angle_about(self.axis, turned(parent, child, self.orientation))[None]
 
 
-class UniversalJoint(AbstractJoint):
+class UniversalJoint(AbstractComposedJoint):
     """Cardan joint: points coincide, an axis of the parent is perpendicular to one of the child.
 
     The two axes are the arms of the joint's cross; the child turns about both.
@@ -177,24 +116,12 @@ class UniversalJoint(AbstractJoint):
     unit quaternion.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    child_axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
-
-    def __check_init__(self):
-        check_points(self)
-        check_direction(self)
-        check_direction(self, "child_axis", "child's")
-        check_orientation(self)
-
-    @property
-    def rows(self):
-        """Four."""
-        return 4
+    coordinate_units: ClassVar[tuple[str, ...]] = ("rad", "rad")
+    axis: Parameter = fields.direction()
+    child_axis: Parameter = fields.direction("child's")
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
 
     @override
     def motions(self):
@@ -215,32 +142,26 @@ class UniversalJoint(AbstractJoint):
             Motion("turn", second_axis, None, self.child_point, self.orientation),
         )
 
-    def constraint(self, t, parent, child):
-        """Vector between the points, and the cosine of the angle between the axes."""
-        cosine = small.dot(self.axis, in_parent(parent, child, self.child_axis))
-        return jnp.concatenate([between_points(self, parent, child), cosine[None]])
-
-    def reaction(self, t, parent, child, multipliers):
-        """The first three multipliers as a force, the last as a torque across both axes."""
-        forces = force_between_points(self, parent, child, multipliers[:3])
-        torques = tilting_torques(parent, child, self.child_axis, multipliers[3] * self.axis)
-        return add_torques(forces, torques)
-
     @property
-    def coordinate_units(self):
-        """Two angles."""
-        return ("rad", "rad")
+    @override
+    def conditions(self):
+        return (
+            Coincide(self.parent_point, self.child_point),
+            Perpendicular(self.axis, self.child_axis),
+        )
 
+    @override
     def coordinates(self, parent, child):
-        """The angles about the parent's and about the child's axis."""
-        home = quaternion.rotate(self.orientation, self.child_axis)
-        about = angle_between(self.axis, home, in_parent(parent, child, self.child_axis))
-        seen = in_parent(child, parent, self.axis)
-        own = angle_between(self.child_axis, seen, in_child_at_zero(self, self.axis))
-        return jnp.stack([about, own])
+        child_axis_at_zero = quaternion.rotate(self.orientation, self.child_axis)
+        child_axis = in_parent(parent, child, self.child_axis)
+        about_parents = angle_between(self.axis, child_axis_at_zero, child_axis)
+        axis_at_zero = quaternion.rotate(quaternion.conjugate(self.orientation), self.axis)
+        axis = in_parent(child, parent, self.axis)
+        about_childs = angle_between(self.child_axis, axis, axis_at_zero)
+        return jnp.stack([about_parents, about_childs])
 
 
-class RigidJoint(AbstractJoint):
+class RigidJoint(AbstractComposedJoint):
     """Weld: the child is fixed to the parent.
 
     **Arguments:** as for `RevoluteJoint`, without axis and armature; there is no coordinate. The
@@ -249,36 +170,136 @@ class RigidJoint(AbstractJoint):
     `ValueError` for other shapes and an orientation that is no unit quaternion.
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
-
-    def __check_init__(self):
-        check_points(self)
-        check_orientation(self)
-
-    @property
-    def rows(self):
-        """Six."""
-        return 6
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
 
     @override
     def motions(self):
         return (Motion("weld", None, self.parent_point, self.child_point, self.orientation),)
 
-    def constraint(self, t, parent, child):
-        """Vector between the points, and the turn."""
-        between = between_points(self, parent, child)
-        return jnp.concatenate([between, turn(parent, child, self.orientation)])
+    @property
+    @override
+    def conditions(self):
+        return Coincide(self.parent_point, self.child_point), SameOrientation(self.orientation)
 
-    def side(self, t, parent, child):
-        """The cosine of the turn, whose sine vanishes half a turn away, too."""
-        return cosine_of_turn(parent, child, self.orientation)
 
-    def reaction(self, t, parent, child, multipliers):
-        """The first three multipliers as a force, the others as torques."""
-        forces = force_between_points(self, parent, child, multipliers[:3])
-        torques = turning_torques(parent, child, self.orientation, multipliers[3:])
-        return add_torques(forces, torques)
+class PrismaticJoint(AbstractComposedJoint):
+    """Slider: the child moves along an axis of the parent without turning.
+
+    **Arguments:** as for `RevoluteJoint`; the axis runs through the parent's point, and the
+    armature is in kg. The coordinate is the distance (m) of the child's point from the parent's
+    along the axis.
+
+    The five constraints are the two components of the vector between the points across the axis
+    (m), and the turn of the child against the parent, parent's components (its rotation vector if
+    small, rad); multipliers are in N and N m. Raises `ValueError` as `RevoluteJoint`.
+    """
+
+    coordinate_units: ClassVar[tuple[str, ...]] = ("m",)
+    axis: Parameter = fields.direction()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
+    armature: OptionalParameter = fields.armature("kg")
+
+    @override
+    def motions(self):
+        points = self.parent_point, self.child_point
+        return (Motion("slide", self.axis, *points, self.orientation, self.armature),)
+
+    @property
+    @override
+    def conditions(self):
+        return (
+            StayAcross(self.parent_point, self.child_point, self.axis),
+            SameOrientation(self.orientation),
+        )
+
+    @override
+    def coordinates(self, parent, child):
+        return small.dot(self.axis, between_points_in_parent(self, parent, child))[None]
+
+
+class CylindricalJoint(AbstractComposedJoint):
+    """Shaft in a sleeve: the child turns about an axis of the parent and slides along it.
+
+    **Arguments:** as for `RevoluteJoint` but for the armature; the axis runs through both points.
+    The coordinates are the angle (rad) by which the child is turned about the axis and the distance
+    (m) of the child's point from the parent's along it.
+
+    The four constraints are the components across the axis of the vector between the points (m) and
+    of the child's axis; multipliers are in N and N m. Raises `ValueError` as `RevoluteJoint`.
+    """
+
+    coordinate_units: ClassVar[tuple[str, ...]] = ("rad", "m")
+    axis: Parameter = fields.direction()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
+
+    @override
+    def motions(self):
+        return (
+            Motion("turn", self.axis, self.parent_point),
+            Motion("slide", self.axis, None, self.child_point, self.orientation),
+        )
+
+    @property
+    @override
+    def conditions(self):
+        return (
+            StayAcross(self.parent_point, self.child_point, self.axis),
+            Parallel(self.axis, self.orientation),
+        )
+
+    @override
+    def coordinates(self, parent, child):
+        angle = angle_about(self.axis, turned(parent, child, self.orientation))
+        distance = small.dot(self.axis, between_points_in_parent(self, parent, child))
+        return jnp.stack([angle, distance])
+
+
+class PlanarJoint(AbstractComposedJoint):
+    """A plane of the child slides and turns on a plane of the parent.
+
+    **Arguments:** `normal`: (3,), the planes' normal in the parent's frame, of any length but zero;
+    the planes run through `parent_point` and `child_point`. Others as for `RevoluteJoint`, but
+    for the armature. The coordinates are the two components of the vector between the points along
+    the plane (m), in the directions x and y if the normal is z, and the angle (rad) by which the
+    child is turned about the normal.
+
+    The three constraints are the vector between the points along the normal (m) and the two
+    components of the child's normal across the parent's; multipliers are in N and N m. Raises
+    `ValueError` for other shapes, a zero normal and an orientation that is no unit quaternion.
+    """
+
+    coordinate_units: ClassVar[tuple[str, ...]] = ("m", "m", "rad")
+    normal: Parameter = fields.direction()
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
+
+    @override
+    def motions(self):
+        first_axis, second_axis = perpendicular(self.normal)
+        return (
+            Motion("slide", first_axis, self.parent_point),
+            Motion("slide", second_axis),
+            Motion("turn", self.normal, None, self.child_point, self.orientation),
+        )
+
+    @property
+    @override
+    def conditions(self):
+        return (
+            StayOnPlane(self.parent_point, self.child_point, self.normal),
+            Parallel(self.normal, self.orientation),
+        )
+
+    @override
+    def coordinates(self, parent, child):
+        between = between_points_in_parent(self, parent, child)
+        angle = angle_about(self.normal, turned(parent, child, self.orientation))
+        along = small.matvec(perpendicular(self.normal), between)
+        return jnp.concatenate([along, angle[None]])

@@ -1,25 +1,22 @@
 """Joints that constrain velocities: rolling without slip, and gears."""
 
-import equinox as eqx
+from typing import Any, ClassVar
+
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.mechanics.forces.base import point_velocity
-from lie_jax.mechanics.joints.base import (
-    AbstractJoint,
-    Wrench,
-    as_direction,
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
+from lie_jax.mechanics.joints.base import AbstractJoint, Wrench
+from lie_jax.mechanics.joints.geometry import (
     between_points_in_parent,
-    check_direction,
-    check_points,
     force_at,
     in_parent,
-    named,
     perpendicular,
+    point_velocity,
 )
 from lie_jax.numerics import small
-from lie_jax.numerics.conversion import as_float
 
 
 class RollingDisc(AbstractJoint):
@@ -39,29 +36,17 @@ class RollingDisc(AbstractJoint):
     `ValueError` for other shapes and values. Source: [S0] (3).
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    radius: Float[Array, "..."] = eqx.field(converter=as_float)
-    child_axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    normal: Float[Array, "..."] = eqx.field(converter=as_direction, default=(0.0, 0.0, 1.0))
-    parent_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    child_point: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-
-    def __check_init__(self):
-        check_points(self)
-        checks.positive(f"{named(self)}.radius", self.radius, "m")
-        check_direction(self, "child_axis", "child's")
-        check_direction(self, "normal")
+    velocity_rows: ClassVar[int] = 2
+    radius: Parameter = fields.positive("m")
+    child_axis: Parameter = fields.direction("child's")
+    normal: Parameter = fields.direction(default=(0.0, 0.0, 1.0))
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
 
     @property
+    @override
     def rows(self):
-        """One."""
         return 1
-
-    @property
-    def velocity_rows(self):
-        """Two."""
-        return 2
 
     def _contact(self, parent, child):
         """The disc's lowest point, in the parent's and in the child's frame."""
@@ -72,26 +57,39 @@ class RollingDisc(AbstractJoint):
         center = self.parent_point + between_points_in_parent(self, parent, child)
         return center + down, self.child_point + in_parent(child, parent, down)
 
+    @override
     def constraint(self, t, parent, child):
         """Height of the lowest point."""
-        place, _ = self._contact(parent, child)
-        return small.dot(self.normal, place - self.parent_point)[None]
+        point_in_parent, _ = self._contact(parent, child)
+        return small.dot(self.normal, point_in_parent - self.parent_point)[None]
 
+    @override
     def velocity_constraint(self, t, parent, child, parent_velocity, child_velocity):
         """Slip velocity at the lowest point."""
-        place, own = self._contact(parent, child)
-        slip = point_velocity(child, child_velocity, own) - point_velocity(
-            parent, parent_velocity, place
+        point_in_parent, point_in_child = self._contact(parent, child)
+        slip = point_velocity(child, child_velocity, point_in_child) - point_velocity(
+            parent, parent_velocity, point_in_parent
         )
         return small.matvec(perpendicular(self.normal), small.matvec(parent.rotation.T, slip))
 
+    @override
     def reaction(self, t, parent, child, multipliers):
-        """The multipliers as a force at the lowest point, and its opposite on the parent."""
+        """Multipliers as a force at the lowest point, and its opposite on the parent."""
         # The rim is level at its lowest point: the height's rate is the normal velocity there.
-        place, own = self._contact(parent, child)
+        point_in_parent, point_in_child = self._contact(parent, child)
         along = small.matvec(perpendicular(self.normal).T, multipliers[1:])
         force = small.matvec(parent.rotation, multipliers[0] * self.normal + along)
-        return force_at(parent, place, -force), force_at(child, own, force)
+        return force_at(parent, point_in_parent, -force), force_at(child, point_in_child, force)
+
+
+def _check_ratio(where: str, value: Any) -> None:
+    checks.scalar(where, value, "rate of the child over the parent's")
+    checks.finite(where, value)
+    if not checks.traced(value) and not float(value):
+        raise ValueError(
+            f"{where} is 0.0; it must not be zero, for then the child would not turn at all: give "
+            "minus the parent's number of teeth over the child's."
+        )
 
 
 class GearJoint(AbstractJoint):
@@ -112,44 +110,30 @@ class GearJoint(AbstractJoint):
     zero axis and a zero ratio. Source: [S0] (3).
     """
 
-    parent: str = eqx.field(static=True)
-    child: str = eqx.field(static=True)
-    axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    child_axis: Float[Array, "..."] = eqx.field(converter=as_direction)
-    ratio: Float[Array, "..."] = eqx.field(converter=as_float)
-
-    def __check_init__(self):
-        check_direction(self)
-        check_direction(self, "child_axis", "child's")
-        checks.scalar(f"{named(self)}.ratio", self.ratio, "rate of the child over the parent's")
-        checks.finite(f"{named(self)}.ratio", self.ratio)
-        if not checks.traced(self.ratio) and not float(self.ratio):
-            raise ValueError(
-                f"{named(self)}.ratio is 0.0; it must not be zero, for then the child would not "
-                "turn at all: give minus the parent's number of teeth over the child's."
-            )
+    velocity_rows: ClassVar[int] = 1
+    axis: Parameter = fields.direction()
+    child_axis: Parameter = fields.direction("child's")
+    ratio: Parameter = fields.parameter(_check_ratio)
 
     @property
+    @override
     def rows(self):
-        """None."""
         return 0
 
-    @property
-    def velocity_rows(self):
-        """One."""
-        return 1
-
+    @override
     def constraint(self, t, parent, child):
         """Nothing: gears may be mounted at any angle."""
         return jnp.zeros(0, child.position.dtype)
 
+    @override
     def velocity_constraint(self, t, parent, child, parent_velocity, child_velocity):
-        """Rate of the child less what the parent asks for."""
+        """Excess of the child's rate over `ratio` times the parent's."""
         rate = small.dot(self.child_axis, child_velocity.omega_body)
         return (rate - self.ratio * small.dot(self.axis, parent_velocity.omega_body))[None]
 
+    @override
     def reaction(self, t, parent, child, multipliers):
-        """The multiplier as torques about both axes."""
+        """Multiplier as torques about both axes."""
         none = jnp.zeros_like(self.axis)
         return (
             Wrench(none, -self.ratio * multipliers[0] * self.axis),

@@ -17,7 +17,8 @@ from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.forces.windings import AbstractWinding
-from lie_jax.mechanics.joints.base import AbstractJoint, Winding, angle_about
+from lie_jax.mechanics.joints.base import AbstractJoint
+from lie_jax.mechanics.joints.geometry import Winding, angle_about
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.stacking import Connected
@@ -72,7 +73,7 @@ def _pair(force: Any, joint: AbstractJoint, hinge: Motion) -> _Pair:
     orientation = hinge.orientation
     if orientation is None:
         orientation = np.asarray([1.0, 0.0, 0.0, 0.0], force.axis.dtype)
-    return _Pair(force.axis, force.home, hinge.axis, orientation, swapped)
+    return _Pair(force.axis, force.orientation, hinge.axis, orientation, swapped)
 
 
 @jax.jit

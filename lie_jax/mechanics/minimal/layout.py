@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.mechanics.coordinates.poses import SE3
+from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.numerics import gather
 from lie_jax.spaces.base import AbstractSpace, Rn
 from lie_jax.spaces.products import Power, Product

@@ -13,8 +13,9 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import stacking
-from lie_jax.mechanics.coordinates.poses import SE3
-from lie_jax.mechanics.joints.base import angle_about, named
+from lie_jax.mechanics.coordinates.se3 import SE3
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.joints.geometry import angle_about
 from lie_jax.mechanics.joints.motions import Kind, Motion
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.joints import TreeJoints

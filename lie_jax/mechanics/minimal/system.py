@@ -18,8 +18,10 @@ from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.poses import SE3
-from lie_jax.mechanics.joints.base import GROUND, BodyPose, named
+from lie_jax.mechanics.coordinates.base import AbstractFormulation
+from lie_jax.mechanics.coordinates.se3 import SE3
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.joints.base import GROUND, BodyPose
 from lie_jax.mechanics.joints.motions import COUNTS
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.mechanics.minimal import hinges, recursions, state
@@ -30,13 +32,14 @@ from lie_jax.mechanics.minimal.layout import Layout, make_space
 from lie_jax.mechanics.minimal.recursions import Accelerations, Kinematics
 from lie_jax.mechanics.minimal.state import Start
 from lie_jax.mechanics.minimal.tree import Tree, make_tree
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import AbstractSystem, State
+from lie_jax.system import State
 
 
-class Minimal(eqx.Module):
+class Minimal(AbstractFormulation):
     """Joint coordinates of trees of bodies, with floating bases or on the ground. [S1] Section V
 
     Takes revolute, prismatic, cylindrical, universal, planar, spherical and rigid joints, and
@@ -52,7 +55,7 @@ class Minimal(eqx.Module):
     """
 
 
-class TreeSystem(AbstractSystem):
+class TreeSystem(AbstractMultibodySystem):
     """A mechanism in joint coordinates, without constraints; made by `lie_jax.assemble`.
 
     `bodies`, `joints`, `forces` and `gravity` are the physical parameters, stacked; bodies and
@@ -89,20 +92,13 @@ class TreeSystem(AbstractSystem):
     def space(self) -> AbstractSpace:
         return make_space(self.tree.bases, self.coordinates, self.velocities)
 
-    @property
     @override
-    def nu(self) -> int:
-        return stacking.number_of_inputs(self.forces)
-
-    def poses(
-        self, q: Float[Array, " nq"]
-    ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
-        """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
+    def poses(self, q):
         pose, _ = self._frames(self._kinematics(q))
         return gather.pick(self.slots, pose.rotation), gather.pick(self.slots, pose.position)
 
-    def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
-        """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components."""
+    @override
+    def twists(self, q, v):
         pose, velocity = self._frames(self._kinematics(q, v))
         back = pose.rotation.swapaxes(1, 2)
         linear = jax.vmap(small.matvec)(back, velocity[:, :3])
@@ -158,8 +154,8 @@ class TreeSystem(AbstractSystem):
         terms = self._terms(t, q, v, u)
         return self.velocities.flat(*recursions.forward_dynamics(self.tree, *terms))
 
-    def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
-        """Kinetic energy (J)."""
+    @override
+    def kinetic_energy(self, q, v):
         pose, velocity = self._frames(self._kinematics(q, v))
         energies = jax.vmap(rigid.kinetic_energy)(
             self.bodies, pose.rotation, velocity[:, :3], velocity[:, 3:]
@@ -168,8 +164,8 @@ class TreeSystem(AbstractSystem):
         motors = jnp.sum(self.joints.inertia().T * self._rates(v) ** 2)
         return jnp.sum(energies) + 0.5 * motors
 
-    def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
-        """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
+    @override
+    def potential_energy(self, q):
         pose, _ = self._frames(self._kinematics(q))
         forces = hinges.following(self.forces, self.hinges, jnp.zeros((), q.dtype), q)
         return stacking.potential_energy(self.bodies, forces, self.gravity, *pose)
@@ -183,27 +179,18 @@ class TreeSystem(AbstractSystem):
         return tuple(next(kept) if hinge is None else None for hinge in self.hinges)
 
     @override
-    def recalling(self, memory):
-        return dataclasses.replace(self, forces=stacking.recalling(self.forces, memory))
-
-    @override
-    def departed(self, t, q, v):
-        return stacking.departed(self.forces, *self._instant(t, q, v))
-
-    @override
     def law(self, number):
         return stacking.owner(self.forces, _names_by_slot(self.tree, self.names), number)
 
-    def momentum(
-        self, q: Float[Array, " nq"], v: Float[Array, " nv"]
-    ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
-        """Linear and angular momentum about the world origin (3,), inertial, kg m/s, kg m²/s."""
+    @override
+    def momentum(self, q, v):
         pose, velocity = self._frames(self._kinematics(q, v))
         linear, angular = jax.vmap(rigid.momentum)(
             self.bodies, *pose, velocity[:, :3], velocity[:, 3:]
         )
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
 
+    @override
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
         """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq).
 
@@ -218,9 +205,23 @@ class TreeSystem(AbstractSystem):
             start += count
         return values
 
+    @override
+    def joint_points(self):
+        tree = self.tree
+        nearer = (-1 if place < 0 else tree.bodies[place] for place in tree.nearer)
+        ends = zip(nearer, tree.bodies[tree.bases :], strict=True)
+        return [
+            (body, points[link])
+            for link, pair in enumerate(ends)
+            for body, points in zip(
+                pair, (self.joints.parent_point, self.joints.child_point), strict=True
+            )
+            if body < len(self.names)
+        ]
+
     @property
+    @override
     def slots(self) -> tuple[int, ...]:
-        """Places of the mechanism's bodies in `bodies`."""
         return self.tree.slots[: len(self.names)]
 
     def _kinematics(self, q: Array, v: Array | None = None) -> Kinematics:
@@ -246,8 +247,8 @@ class TreeSystem(AbstractSystem):
         pose = BodyPose(jnp.moveaxis(motion.rotation, -1, 0), motion.position.T)
         return pose, jnp.concatenate([velocity, omega_body]).T
 
-    def _instant(self, t, q: Array, v: Array) -> tuple[Array, ...]:
-        """Time, and rotation, position, ṙ and ω of bases and links."""
+    @override
+    def _instant(self, t, q, v):
         pose, velocity = self._frames(self._kinematics(q, v))
         return jnp.asarray(t, q.dtype), *pose, velocity[:, :3], velocity[:, 3:]
 

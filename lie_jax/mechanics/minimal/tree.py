@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lie_jax.mechanics.joints.base import GROUND, AbstractJoint, named
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics.forest import Forest, closing_edge, traverse
 

@@ -1,0 +1,29 @@
+"""Elements between bodies: what joints and forces have in common."""
+
+import dataclasses
+
+import equinox as eqx
+
+
+class AbstractElement(eqx.Module):
+    """A joint or a force between bodies; construction runs the checks that its fields declare."""
+
+    def __check_init__(self):
+        for field in dataclasses.fields(self):
+            if "check" in field.metadata:
+                field.metadata["check"](f"{named(self)}.{field.name}", getattr(self, field.name))
+
+    @property
+    def bodies(self) -> tuple[str, ...]:
+        """Names of the connected bodies: the values of all fields made by `body_name`, in order."""
+        return tuple(getattr(self, name) for name in declared(self, "body"))
+
+
+def declared(element: AbstractElement, role: str) -> list[str]:
+    """Names of the fields with a role: `"body"` for names of bodies, `"input"` for an input."""
+    return [field.name for field in dataclasses.fields(element) if role in field.metadata]
+
+
+def named(element: AbstractElement) -> str:
+    """Name of an element in messages: its type and its bodies."""
+    return f"{type(element).__name__}({', '.join(map(repr, element.bodies))})"

@@ -1,0 +1,158 @@
+"""Fields of joints and forces, with their converters and checks.
+
+A field made here raises `ValueError` with the name of the element and the field for a value that
+its meaning does not allow. `body_name` and `input_number` also declare a role: elements that differ
+in numbers and in these two alone are stacked and compiled once, whatever their fields are called.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.mechanics.signals import as_signal, check_signal
+from lie_jax.numerics import conversion, small
+from lie_jax.numerics.conversion import as_float
+
+if TYPE_CHECKING:
+
+    class Parameter:
+        """An array; a constructor accepts everything that the field's converter accepts."""
+
+        def __get__(self, instance: Any, owner: Any) -> Array: ...
+        def __set__(self, instance: Any, value: Any) -> None: ...
+
+    class OptionalParameter:
+        """An array or None; a constructor accepts everything that the converter accepts."""
+
+        def __get__(self, instance: Any, owner: Any) -> Array | None: ...
+        def __set__(self, instance: Any, value: Any) -> None: ...
+
+    class Signal:
+        """An array or a function of the time, as `signals.as_signal` returns it."""
+
+        def __get__(self, instance: Any, owner: Any) -> Array | Callable: ...
+        def __set__(self, instance: Any, value: Any) -> None: ...
+
+else:
+    Parameter = Float[Array, "..."]
+    OptionalParameter = Float[Array, "..."] | None
+    Signal = Float[Array, "..."] | Callable
+
+
+# Metadata of a field that holds the name of a body.
+BODY = {"body": True}
+
+
+def body_name() -> Any:
+    """Field with the name of a body, or `"ground"`."""
+    return eqx.field(static=True, metadata=BODY)
+
+
+def input_number(**default: Any) -> Any:
+    """Field with the number of an entry of the inputs, counted from 0; None if that is the default.
+
+    Elements that differ in this number alone are stacked; each gets its own entry as the only one.
+    """
+
+    def check(where: str, number: Any) -> None:
+        if number is None and default:
+            return
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise ValueError(
+                f"{where} is {number!r}; it must be the number of an entry of the inputs u, "
+                "counted from 0."
+            )
+
+    return eqx.field(static=True, metadata={"input": True, "check": check}, **default)
+
+
+def parameter(check: Callable, converter: Callable = as_float, **default: Any) -> Any:
+    """Field with an array, and the check (where, value) that a new element runs on it."""
+    return eqx.field(converter=converter, metadata={"check": check}, **default)
+
+
+def point() -> Any:
+    """Field with a point (3,) of a body's frame (m), by default its origin."""
+    return vector("m, body components", default=(0.0, 0.0, 0.0))
+
+
+def vector(meaning: str, **default: Any) -> Any:
+    """Field with finite components (3,)."""
+
+    def check(where: str, value: Any) -> None:
+        checks.shape(where, value, (3,), meaning)
+        checks.finite(where, value)
+
+    return parameter(check, **default)
+
+
+def direction(frame: str = "parent's", **default: Any) -> Any:
+    """Field with a direction (3,) in a frame, given with any length but zero, kept as a unit."""
+    return parameter(
+        lambda where, value: checks.direction(where, value, frame), as_direction, **default
+    )
+
+
+def orientation() -> Any:
+    """Field with a unit quaternion (4,), by default the identity."""
+    return parameter(checks.unit_quaternion, default=(1.0, 0.0, 0.0, 0.0))
+
+
+def number(unit: str, **default: Any) -> Any:
+    """Field with one finite number."""
+
+    def check(where: str, value: Any) -> None:
+        checks.scalar(where, value, unit)
+        checks.finite(where, value)
+
+    return parameter(check, **default)
+
+
+def positive(unit: str) -> Any:
+    """Field with one positive number."""
+    return parameter(lambda where, value: checks.positive(where, value, unit))
+
+
+def non_negative(unit: str, **default: Any) -> Any:
+    """Field with one number, not negative."""
+    return parameter(lambda where, value: checks.non_negative(where, value, unit), **default)
+
+
+def armature(unit: str) -> Any:
+    """Field with an inertia that is added to a joint's coordinate, not negative; None without."""
+
+    def check(where: str, value: Any) -> None:
+        if value is not None:
+            checks.non_negative(where, value, unit)
+
+    return parameter(check, lambda value: None if value is None else as_float(value), default=None)
+
+
+def signal(unit: str, shape: tuple[int, ...] = ()) -> Any:
+    """Field with a constant, or a function of the time (s), of this shape and unit."""
+    return parameter(lambda where, value: check_signal(where, value, shape, unit), as_signal)
+
+
+def as_direction(value: Any) -> Any:
+    """Unit vector along a vector (3,); anything else as it is, for the checks to refuse."""
+    components = as_float(value)
+    if conversion.real_shape(components) != (3,):
+        return components
+    if checks.traced(components):
+        return _unit(components)
+    with jax.ensure_compile_time_eval():
+        return _unit(components)
+
+
+@jax.jit
+def _unit(components: Float[Array, "3"]) -> Float[Array, "3"]:
+    # The factor is a constant for derivatives: the direction does not depend on it.
+    scaled = small.reciprocal_size(jnp.max(jnp.abs(components))) * components
+    square = small.dot(scaled, scaled)
+    sound = (square > 0.0) & (square < jnp.inf)
+    return jnp.where(sound, scaled / jnp.sqrt(jnp.where(sound, square, 1.0)), components)

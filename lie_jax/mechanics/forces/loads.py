@@ -1,0 +1,123 @@
+"""Given forces and torques on one body, and friction between two."""
+
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from lie_jax import checks
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.fields import Parameter
+from lie_jax.mechanics.forces.base import AbstractForce, AbstractPairForce, entry
+from lie_jax.mechanics.joints.base import Wrench
+from lie_jax.mechanics.joints.geometry import force_at, point_position
+from lie_jax.mechanics.signals import as_signal, check_signal, value_at
+from lie_jax.numerics import small
+
+FRAMES = ("world", "body")
+_COMPONENTS = {"world": "inertial components", "body": "body components"}
+
+
+class AbstractLoad(AbstractForce):
+    """A given load on one body, along axes fixed in the world or in the body."""
+
+    is_load: ClassVar[bool] = True
+    body: str = eqx.field(static=True, metadata=fields.BODY)
+    frame: eqx.AbstractVar[str]
+    input: eqx.AbstractVar[int | None]
+
+    def _check_load(self, field: str, unit: str) -> None:
+        checks.one_of(f"{named(self)}.frame", self.frame, FRAMES)
+        unit = f"{unit}, {_COMPONENTS[self.frame]}"
+        check_signal(f"{named(self)}.{field}", getattr(self, field), (3,), unit)
+
+    def _at(self, signal: Any, t: Array, u: Float[Array, " nu"] | None) -> Array:
+        """Load of a signal at a time, times the input if the element has one."""
+        load = value_at(signal, t)
+        return load if self.input is None else entry(u, self.input) * load
+
+
+class PointForce(AbstractLoad):
+    """A force at a body-fixed point, with a direction fixed in the world or in the body.
+
+    **Arguments:** `body`: its name; `force`: (3,), a constant (N), or a function of the time (s)
+    that returns one; `point`: (3,), in the body frame (m); `frame`: `"world"` for inertial
+    components, `"body"` for components that turn with the body (a follower force); `input`: number
+    of an entry of the inputs u; the force is then u[input] times `force`, as of a propeller. A
+    function that is an `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`, is not
+    compiled anew when its parameters change. A constant force has the potential -F·p in the world's
+    frame, none in the body's or with an input. Raises `ValueError` for other shapes, words and
+    numbers.
+    """
+
+    force: Any = eqx.field(converter=as_signal)
+    point: Parameter = fields.point()
+    frame: str = eqx.field(static=True, default="world")
+    input: int | None = fields.input_number(default=None)
+
+    def __check_init__(self):
+        self._check_load("force", "N")
+
+    @override
+    def wrenches(self, t, poses, velocities, u):
+        force = self._at(self.force, t, u)
+        if self.frame == "body":
+            force = small.matvec(poses[0].rotation, force)
+        return (force_at(poses[0], self.point, force),)
+
+    @override
+    def potential_energy(self, poses):
+        """-F·p for a constant force of constant direction, else zero."""
+        if callable(self.force) or self.frame == "body" or self.input is not None:
+            return jnp.zeros((), poses[0].position.dtype)
+        return -small.dot(self.force, point_position(poses[0], self.point))
+
+
+class Torque(AbstractLoad):
+    """A torque on a body, with a direction fixed in the world or in the body.
+
+    **Arguments:** `body`: its name; `torque`: (3,), a constant (N m), or a function of the time (s)
+    that returns one, as for `PointForce`; `frame`: `"world"` for inertial components, `"body"` for
+    components that turn with the body (a follower torque); `input`: number of an entry of the
+    inputs u; the torque is then u[input] times `torque`. It has no potential. Raises `ValueError`
+    for other shapes, words and numbers.
+    """
+
+    torque: Any = eqx.field(converter=as_signal)
+    frame: str = eqx.field(static=True, default="world")
+    input: int | None = fields.input_number(default=None)
+
+    def __check_init__(self):
+        self._check_load("torque", "N m")
+
+    @override
+    def wrenches(self, t, poses, velocities, u):
+        torque = self._at(self.torque, t, u)
+        if self.frame == "world":
+            torque = small.matvec(poses[0].rotation.T, torque)
+        return (Wrench(jnp.zeros_like(torque), torque),)
+
+
+class ViscousFriction(AbstractPairForce):
+    """Viscous friction in a joint that turns: the torque -d (ω_child - ω_parent) on the child.
+
+    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `coefficient`: d, N m s/rad,
+    not negative. Raises `ValueError` for other values.
+    """
+
+    coefficient: Parameter = fields.non_negative("N m s/rad")
+
+    @override
+    def wrenches(self, t, poses, velocities, u):
+        parent, child = poses
+        omega_parent = small.matvec(parent.rotation, velocities[0].omega_body)
+        omega_child = small.matvec(child.rotation, velocities[1].omega_body)
+        torque = -self.coefficient * (omega_child - omega_parent)
+        none = jnp.zeros_like(torque)
+        return (
+            Wrench(none, small.matvec(parent.rotation.T, -torque)),
+            Wrench(none, small.matvec(child.rotation.T, torque)),
+        )

@@ -1,0 +1,64 @@
+"""A joint that keeps the distance of two points."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
+from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, Stiffness, Vector
+from lie_jax.mechanics.joints.conditions import turning_arm
+from lie_jax.mechanics.joints.geometry import between_points, force_between_points
+from lie_jax.numerics import small
+
+
+class DistanceJoint(AbstractJoint):
+    """Massless rod: a point of the parent and a point of the child keep their distance.
+
+    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `length`: L, positive, m;
+    `parent_point`, `child_point`: (3,), the rod's ends in each body's frame (m).
+
+    With d the vector between the points, the constraint is (d² - L²) / (2 L), for small errors
+    that of the distance (m). Its multiplier is the force in the rod (N), positive if it pulls the
+    points together. Raises `ValueError` for other shapes and values.
+    """
+
+    length: Parameter = fields.positive("m")
+    parent_point: Parameter = fields.point()
+    child_point: Parameter = fields.point()
+
+    @property
+    @override
+    def rows(self):
+        return 1
+
+    @override
+    def constraint(self, t, parent, child):
+        d = between_points(self, parent, child)
+        return (0.5 * (small.dot(d, d) / self.length - self.length))[None]
+
+    @override
+    def reaction(self, t, parent, child, multipliers):
+        d = between_points(self, parent, child)
+        return force_between_points(self, parent, child, multipliers[0] / self.length * d)
+
+    @override
+    def stiffness(self, t, parent, child, multipliers):
+        """The force F = λ d / L acts as that of coinciding points, and changes by λ ḋ / L."""
+        pull = multipliers[0] / self.length
+        force = pull * between_points(self, parent, child)
+        # The wrench of a force is the transpose of the point's velocity.
+        by_parent = -_point_velocity(parent, self.parent_point)
+        by_child = _point_velocity(child, self.child_point)
+        return Stiffness(
+            turning_arm(parent, self.parent_point, -force)
+            + pull * small.matmul(by_parent.T, by_parent),
+            pull * small.matmul(by_parent.T, by_child),
+            pull * small.matmul(by_child.T, by_parent),
+            turning_arm(child, self.child_point, force) + pull * small.matmul(by_child.T, by_child),
+        )
+
+
+def _point_velocity(pose: BodyPose, point: Vector) -> Float[Array, "3 6"]:
+    identity = jnp.eye(3, dtype=point.dtype)
+    return jnp.concatenate([identity, -small.matmul(pose.rotation, small.hat(point))], axis=1)

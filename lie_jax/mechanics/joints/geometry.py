@@ -1,0 +1,162 @@
+"""Relative geometry of two bodies: points, directions and angles, and the wrenches that belong.
+
+Functions of `points` take any element with a `parent_point` and a `child_point` (m), each in its
+body's frame.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.groups import quaternion
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Matrix, Vector, Wrench
+from lie_jax.numerics import small
+
+Quaternion = Float[Array, "4"]
+Poses = tuple[BodyPose, ...]
+Velocities = tuple[BodyVelocity, ...]
+
+
+def point_position(pose: BodyPose, point: Vector) -> Vector:
+    """Inertial position of a body-fixed point (m)."""
+    return pose.position + small.matvec(pose.rotation, point)
+
+
+def point_velocity(pose: BodyPose, velocity: BodyVelocity, point: Vector) -> Vector:
+    """Inertial velocity of a body-fixed point (m/s)."""
+    swing = small.cross(velocity.omega_body, point)
+    return velocity.linear + small.matvec(pose.rotation, swing)
+
+
+def force_at(pose: BodyPose, point: Vector, force: Vector) -> Wrench:
+    """Wrench of an inertial force that acts at a body-fixed point."""
+    return Wrench(force, small.cross(point, small.matvec(pose.rotation.T, force)))
+
+
+def between_points(points: Any, parent: BodyPose, child: BodyPose) -> Vector:
+    """Inertial vector from the parent's to the child's point (m)."""
+    return (
+        child.position
+        + small.matvec(child.rotation, points.child_point)
+        - parent.position
+        - small.matvec(parent.rotation, points.parent_point)
+    )
+
+
+def force_between_points(
+    points: Any, parent: BodyPose, child: BodyPose, force: Vector
+) -> tuple[Wrench, Wrench]:
+    """Wrenches of an inertial force at the child's point, and of its opposite at the parent's."""
+    return (
+        force_at(parent, points.parent_point, -force),
+        force_at(child, points.child_point, force),
+    )
+
+
+def between_points_in_parent(points: Any, parent: BodyPose, child: BodyPose) -> Vector:
+    """Vector from the parent's to the child's point, parent's components (m)."""
+    return small.matvec(parent.rotation.T, between_points(points, parent, child))
+
+
+def force_in_parent(
+    points: Any, parent: BodyPose, child: BodyPose, force: Vector
+) -> tuple[Wrench, Wrench]:
+    """Wrenches of a force, parent's components, and of its opposite, both at the child's point."""
+    inertial = small.matvec(parent.rotation, force)
+    child_point_in_parent = points.parent_point + between_points_in_parent(points, parent, child)
+    return (
+        force_at(parent, child_point_in_parent, -inertial),
+        force_at(child, points.child_point, inertial),
+    )
+
+
+def in_parent(parent: BodyPose, child: BodyPose, vector: Vector) -> Vector:
+    """Components in the first frame of a vector given in the second."""
+    return small.matvec(parent.rotation.T, small.matvec(child.rotation, vector))
+
+
+def turning_rate(axis: Vector, poses: Poses, velocities: Velocities) -> Float[Array, ""]:
+    """Angular velocity of the child against the parent about an axis of the parent (rad/s)."""
+    parent, child = poses
+    omega = in_parent(parent, child, velocities[1].omega_body) - velocities[0].omega_body
+    return small.dot(axis, omega)
+
+
+def torques_about(axis: Vector, poses: Poses, torque: Float[Array, ""]) -> tuple[Wrench, Wrench]:
+    """Wrenches of a torque (N m) on the child about an axis of the parent, and of its opposite."""
+    parent, child = poses
+    none = jnp.zeros_like(axis)
+    return Wrench(none, -torque * axis), Wrench(none, torque * in_parent(child, parent, axis))
+
+
+def perpendicular(axis: Vector) -> Float[Array, "2 3"]:
+    """Two unit vectors that complete an axis to an orthonormal basis.
+
+    Differentiable wherever the third component is not zero; divides by at least one. Duff et al.,
+    "Building an orthonormal basis, revisited" (2017).
+    """
+    x, y, z = axis
+    sign = jnp.where(z < 0.0, -1.0, 1.0).astype(axis.dtype)
+    a = -1.0 / (sign + z)
+    b = x * y * a
+    rows = [1.0 + sign * x * x * a, sign * b, -sign * x, b, sign + y * y * a, -y]
+    return jnp.stack(rows).reshape(2, 3)
+
+
+def turned(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix:
+    """Rotation of the child against the parent, from the pose with this orientation."""
+    relative = small.matmul(parent.rotation.T, child.rotation)
+    return small.matmul(relative, quaternion.to_matrix(orientation).T)
+
+
+def turned_about(axis: Vector, angle: Float[Array, ""], orientation: Quaternion) -> Quaternion:
+    """Orientation of a child turned by an angle (rad) about an axis of the parent."""
+    half = 0.5 * angle
+    about = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * axis])
+    return quaternion.multiply(about, orientation)
+
+
+def angle_between(axis: Vector, start: Vector, end: Vector) -> Float[Array, ""]:
+    """Angle about an axis between two directions across the axis, between -π and π (rad)."""
+    return jnp.arctan2(small.dot(axis, small.cross(start, end)), small.dot(start, end))
+
+
+def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
+    """Angle of the part of a rotation that is about an axis, between -π and π (rad)."""
+    sine = -0.5 * small.dot(axis, small.axial(rotation))
+    along = small.dot(axis, small.matvec(rotation, axis))
+    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
+    return jnp.arctan2(sine, 0.5 * (trace - along))
+
+
+def angle_change(axis: Vector, rotation: Matrix) -> Vector:
+    """Gradient of `angle_about` by rotations of the outer frame.
+
+    The angle's rate is the product of this gradient with the ω by which R changes, Ṙ = ω̃ R.
+    """
+    along = small.matvec(rotation, axis)
+    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
+    ahead = -0.5 * small.axial(rotation)
+    sine, cosine = small.dot(axis, ahead), 0.5 * (trace - small.dot(axis, along))
+    of_sine = 0.5 * (trace * axis - small.matvec(rotation.T, axis))
+    of_cosine = -ahead - 0.5 * small.cross(along, axis)
+    return (cosine * of_sine - sine * of_cosine) / (sine * sine + cosine * cosine)
+
+
+class Winding(NamedTuple):
+    """An angle (rad) that counts whole turns, and its rate (rad/s), at a time t (s)."""
+
+    t: Float[Array, ""]
+    angle: Float[Array, ""]
+    rate: Float[Array, ""]
+
+
+def predicted(last: Winding, t: Float[Array, ""], rate: Float[Array, ""]) -> Float[Array, ""]:
+    """Angle of a winding extrapolated to a time, given its rate there (trapezoidal rule)."""
+    return last.angle + 0.5 * (t - last.t) * (last.rate + rate)
+
+
+def nearest_turn(angle: Float[Array, ""], near: Float[Array, ""]) -> Float[Array, ""]:
+    """Angle (rad) plus the whole turns that bring the angle nearest to another angle."""
+    return angle + 2.0 * jnp.pi * jnp.round((near - angle) / (2.0 * jnp.pi))
