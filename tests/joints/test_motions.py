@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.mechanics.joints.base import AbstractJoint
-from lie_jax.mechanics.joints.geometry import between_points_in_parent, perpendicular, turn
+from lie_jax.mechanics.joints.geometry import between_points_in_parent, perpendicular, turned
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
 from tests import mechanisms
@@ -57,7 +57,7 @@ class Table(AbstractJoint):
     def constraint(self, t, parent, child):
         """Height over the plane, and the turn."""
         height = small.dot(self.normal, between_points_in_parent(self, parent, child))
-        return jnp.concatenate([height[None], turn(parent, child, self.home)])
+        return jnp.concatenate([height[None], small.axial(turned(parent, child, self.home))])
 
     def motions(self):
         """Slides along two directions that are not perpendicular."""
