@@ -176,7 +176,7 @@ def regression(observed: Recording) -> tuple[np.ndarray, np.ndarray]:
         )
 
         def needed(q, v, acceleration):
-            return system.residual(0.0, q, v, acceleration, jnp.zeros(0)) * weight
+            return system.residual(0.0, q, v, acceleration, jnp.zeros(0), None) * weight
 
         return jax.vmap(needed)(*motion)
 

@@ -162,7 +162,7 @@ def _at_even_times(trajectory: Trajectory, spacing: float | None) -> tuple[NDArr
     return wanted, q[nearest]
 
 
-def _extent(system: plots.Mechanical, center: NDArray) -> tuple[NDArray, NDArray]:
+def _extent(system: AbstractMultibodySystem, center: NDArray) -> tuple[NDArray, NDArray]:
     """Corners of what the bodies pass through: they may turn without any way of their centres."""
     reach = max(0.5 * float(np.linalg.norm(box.sizes)) for box in shapes.boxes(system))
     every = center.reshape(-1, 3)

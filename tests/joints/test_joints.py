@@ -1,7 +1,5 @@
 """Joints as constraints: their reactions, and motions that have a closed form."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,21 +11,9 @@ from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.spaces import derivatives
 from lie_jax.system import accelerations_and_multipliers
 from tests import mechanisms
+from tests.joints.kinds import KINDS, driven, joint_of, moved
 from tests.suites import cases
 
-KINDS = {
-    lie_jax.SphericalJoint: 3,
-    lie_jax.RevoluteJoint: 5,
-    lie_jax.PrismaticJoint: 5,
-    lie_jax.RigidJoint: 6,
-    lie_jax.UniversalJoint: 4,
-    lie_jax.CylindricalJoint: 4,
-    lie_jax.PlanarJoint: 3,
-    lie_jax.DistanceJoint: 1,
-    lie_jax.RevoluteDriver: 1,
-    lie_jax.PrismaticDriver: 1,
-    lie_jax.CoordinateJoint: 3,
-}
 FORMULATIONS = {"R3SO3": lie_jax.R3SO3(), "SE3": lie_jax.SE3()}
 # Rounding of products of a few numbers of the order one.
 ROUNDING = 1e-13
@@ -35,40 +21,12 @@ ROUNDING = 1e-13
 ACCELERATION_ROUNDING = 1e-12
 
 
-def _driven(t):
-    """An angle that changes with the time (rad)."""
-    return 0.4 + 2.0 * t + jnp.sin(3.0 * t)
-
-
-def _moved(t):
-    """A height (m) and two angles (rad) that change with the time."""
-    return jnp.stack([_driven(t), 0.2 + jnp.sin(t), 0.5 * jnp.cos(2.0 * t)])
-
-
-def _joint(kind, parent, child, rng):
-    numbers = {
-        "parent_point": rng.normal(size=3),
-        "child_point": rng.normal(size=3),
-        "orientation": mechanisms.quaternion(rng.normal(size=3)),
-        "axis": rng.normal(size=3),
-        "child_axis": rng.normal(size=3),
-        "normal": rng.normal(size=3),
-        "length": rng.uniform(0.5, 2.0),
-        "angle": _driven,
-        "distance": _driven,
-        "coordinates": ("y", "rotation_x", "rotation_z"),
-        "values": _moved,
-    }
-    fields = [field.name for field in dataclasses.fields(kind)]
-    return kind(parent, child, **{name: numbers[name] for name in numbers if name in fields})
-
-
 @pytest.mark.parametrize("name", cases(FORMULATIONS, ["R3SO3"]))
 def test_reactions_are_the_transposed_jacobian(name):
     """Next to poses that satisfy the joints and far from them; parents are bodies and ground."""
     rng = np.random.default_rng(8)
-    joints = [_joint(kind, "a", "b", rng) for kind in KINDS]
-    joints += [_joint(kind, "ground", "a", rng) for kind in KINDS]
+    joints = [joint_of(kind, "a", "b", rng) for kind in KINDS]
+    joints += [joint_of(kind, "ground", "a", rng) for kind in KINDS]
     bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in "ab"]
     system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), FORMULATIONS[name])
     assert system.nc == 2 * sum(KINDS.values())
@@ -87,7 +45,7 @@ def test_reactions_are_the_transposed_jacobian(name):
 def test_single_precision_stays_single():
     """Of all joints: constraints, reactions and coordinates; nothing is compiled for it."""
     rng = np.random.default_rng(8)
-    joints = [_joint(kind, "a", "b", rng) for kind in KINDS]
+    joints = [joint_of(kind, "a", "b", rng) for kind in KINDS]
     joints += [
         lie_jax.RollingDisc("ground", "a", 0.3, (1.0, 0.0, 0.0)),
         lie_jax.GearJoint("a", "b", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), 2.0),
@@ -133,12 +91,12 @@ def _allowed(joint, t, rng):
     if kind is lie_jax.PrismaticJoint:
         rotation = home
     if kind is lie_jax.RevoluteDriver:
-        rotation, along = lie_jax.so3.exp(_driven(t) * axis) @ home, rng.normal(size=3)
+        rotation, along = lie_jax.so3.exp(driven(t) * axis) @ home, rng.normal(size=3)
     if kind is lie_jax.PrismaticDriver:
         rotation = lie_jax.so3.exp(jnp.asarray(rng.normal(size=3)))
-        along = _driven(t) * axis + np.cross(axis, rng.normal(size=3))
+        along = driven(t) * axis + np.cross(axis, rng.normal(size=3))
     if kind is lie_jax.CoordinateJoint:
-        height, *angles = _moved(t)
+        height, *angles = moved(t)
         held = lie_jax.so3.exp(jnp.stack([angles[0], jnp.zeros(()), angles[1]]))
         rotation = lie_jax.so3.exp(0.3 * np.eye(3)[1]) @ held @ home
         along = np.asarray([rng.normal(), height, rng.normal()])
@@ -165,7 +123,7 @@ def _allowed(joint, t, rng):
 def test_joints_allow_their_motions_and_no_others():
     """Constraints hold on them, and the rows of the Jacobian there are independent."""
     rng, t = np.random.default_rng(3), jnp.asarray(0.7)
-    joints = [_joint(kind, "a", "b", rng) for kind in KINDS]
+    joints = [joint_of(kind, "a", "b", rng) for kind in KINDS]
     placed = []
     for joint in joints:
         parent = BodyPose(
@@ -339,12 +297,12 @@ def test_a_driven_cardan_joint_and_a_conical_pendulum():
         return jnp.arctan2(jnp.cos(beta) * jnp.sin(phi), jnp.cos(phi))
 
     def shafts(t):
-        phi = _driven(t)
+        phi = driven(t)
         turned = lie_jax.so3.exp(phi * jnp.asarray([0.0, 0.0, 1.0]))
         return turned, lie_jax.so3.exp(output(phi) * jnp.asarray(along)) @ home
 
     def rates(t):
-        return jax.jvp(lambda t: jnp.stack([_driven(t), output(_driven(t))]), (t,), (1.0,))[1]
+        return jax.jvp(lambda t: jnp.stack([driven(t), output(driven(t))]), (t,), (1.0,))[1]
 
     speed = np.sqrt(gravity / (length * np.cos(opening)))
     radius, height = length * np.sin(opening), -length * np.cos(opening)
@@ -376,7 +334,7 @@ def test_a_driven_cardan_joint_and_a_conical_pendulum():
         lie_jax.CylindricalJoint("ground", "out", along, orientation=lie_jax.quaternion.exp(
             jnp.asarray([-beta, 0.0, 0.0]))),
         lie_jax.UniversalJoint("in", "out", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
-        lie_jax.RevoluteDriver("ground", "in", up, _driven),
+        lie_jax.RevoluteDriver("ground", "in", up, driven),
     ]  # fmt: skip
     system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
     integrator = lie_jax.GeneralizedAlpha()

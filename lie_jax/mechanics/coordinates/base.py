@@ -135,6 +135,6 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
         """Whether each q is away from the singularities of the coordinates, if they have any."""
         return jnp.ones(q.shape[:-1], bool)
 
-    def invalid(self, q):
+    def invalid(self, q) -> str | None:
         """Every array of nq numbers is a configuration unless a formulation says otherwise."""
         return None

@@ -34,8 +34,8 @@ class UnifiedVelocity(SE3):
     (117).
     """
 
-    points: Rows = eqx.field(static=True)
-    directions: Rows = eqx.field(static=True)
+    points: Rows = eqx.field(static=True, default=())
+    directions: Rows = eqx.field(static=True, default=())
 
     def __init__(self, points=None, directions=None):
         if checks.traced(points, directions):

@@ -26,18 +26,17 @@ class AbstractLoad(AbstractForce):
 
     is_load: ClassVar[bool] = True
     body: str = eqx.field(static=True, metadata=fields.BODY)
-    frame: eqx.AbstractVar[str]
-    input: eqx.AbstractVar[int | None]
 
-    def _check_load(self, field: str, unit: str) -> None:
-        checks.one_of(f"{named(self)}.frame", self.frame, FRAMES)
-        unit = f"{unit}, {_COMPONENTS[self.frame]}"
-        check_signal(f"{named(self)}.{field}", getattr(self, field), (3,), unit)
+    def _check(self, frame: str, field: str, unit: str) -> None:
+        checks.one_of(f"{named(self)}.frame", frame, FRAMES)
+        meaning = f"{unit}, {_COMPONENTS[frame]}"
+        check_signal(f"{named(self)}.{field}", getattr(self, field), (3,), meaning)
 
-    def _at(self, signal: Any, t: Array, u: Float[Array, " nu"] | None) -> Array:
-        """Load of a signal at a time, times the input if the element has one."""
-        load = value_at(signal, t)
-        return load if self.input is None else entry(u, self.input) * load
+
+def _load_at(signal: Any, t: Array, u: Float[Array, " nu"] | None, number: int | None) -> Array:
+    """Load of a signal at a time, times the input if the element has one."""
+    load = value_at(signal, t)
+    return load if number is None else entry(u, number) * load
 
 
 class PointForce(AbstractLoad):
@@ -59,11 +58,11 @@ class PointForce(AbstractLoad):
     input: int | None = fields.input_number(default=None)
 
     def __check_init__(self):
-        self._check_load("force", "N")
+        self._check(self.frame, "force", "N")
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        force = self._at(self.force, t, u)
+        force = _load_at(self.force, t, u, self.input)
         if self.frame == "body":
             force = small.matvec(poses[0].rotation, force)
         return (force_at(poses[0], self.point, force),)
@@ -91,11 +90,11 @@ class Torque(AbstractLoad):
     input: int | None = fields.input_number(default=None)
 
     def __check_init__(self):
-        self._check_load("torque", "N m")
+        self._check(self.frame, "torque", "N m")
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        torque = self._at(self.torque, t, u)
+        torque = _load_at(self.torque, t, u, self.input)
         if self.frame == "world":
             torque = small.matvec(poses[0].rotation.T, torque)
         return (Wrench(jnp.zeros_like(torque), torque),)

@@ -73,7 +73,7 @@ class AbstractJoint(AbstractElement):
     coordinate_units: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def points(self) -> tuple[Vector | None, Vector | None]:
+    def points(self) -> tuple[Float[Array, "..."] | None, Float[Array, "..."] | None]:
         """Points of the joint in the frames of parent and child (m): the fields `parent_point` and
         `child_point`, None without.
         """
@@ -134,8 +134,8 @@ class AbstractJoint(AbstractElement):
         if not self.velocity_rows:
             return on_parent, on_child
 
-        def rates(*velocities):
-            return self.velocity_constraint(t, parent, child, *velocities)
+        def rates(parent_velocity, child_velocity):
+            return self.velocity_constraint(t, parent, child, parent_velocity, child_velocity)
 
         none = jnp.zeros_like(child.position)
         _, transpose = jax.vjp(rates, BodyVelocity(none, none), BodyVelocity(none, none))
