@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.numerics import gather, small
-from lie_jax.numerics.forest import Forest, Levels, eliminated
+from lie_jax.numerics.levels import Forest, Levels, eliminated
 
 # Diagonal entries below this part of the largest do not tell how easily a velocity changes:
 # coordinates that are redundant have entries of any size.

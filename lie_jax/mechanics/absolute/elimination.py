@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from lie_jax.mechanics.stacking import Connected
-from lie_jax.numerics.forest import Forest
+from lie_jax.numerics.levels import Forest
 
 # From so many bodies on the blocks along the forest are solved faster than the full matrix.
 MANY_BODIES = 2

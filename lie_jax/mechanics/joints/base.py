@@ -18,6 +18,7 @@ from jaxtyping import Array, Float
 
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.elements import AbstractElement
+from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
 
 Vector = Float[Array, "3"]
@@ -77,6 +78,12 @@ class AbstractJoint(AbstractElement):
         `child_point`, None without.
         """
         return getattr(self, "parent_point", None), getattr(self, "child_point", None)
+
+    def motions(self) -> tuple[Motion, ...] | None:
+        """Elementary motions of the child against the parent, from the parent outwards; their
+        coordinates are those of the joint in `lie_jax.Minimal()`. None for a joint without.
+        """
+        return None
 
     @property
     @abc.abstractmethod

@@ -5,8 +5,10 @@ from typing import ClassVar
 import jax.numpy as jnp
 from typing_extensions import override
 
+from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.fields import OptionalParameter, Parameter
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
 from lie_jax.mechanics.joints.conditions import (
@@ -25,6 +27,7 @@ from lie_jax.mechanics.joints.geometry import (
     perpendicular,
     turned,
 )
+from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
 
 
@@ -41,6 +44,11 @@ class SphericalJoint(AbstractComposedJoint):
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     armature: OptionalParameter = fields.armature("kg m²")
+
+    @override
+    def motions(self):
+        points = self.parent_point, self.child_point
+        return (Motion("swivel", None, *points, armature=self.armature),)
 
     @property
     @override
@@ -73,6 +81,11 @@ class RevoluteJoint(AbstractComposedJoint):
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
     armature: OptionalParameter = fields.armature("kg m²")
+
+    @override
+    def motions(self):
+        points = self.parent_point, self.child_point
+        return (Motion("turn", self.axis, *points, self.orientation, self.armature),)
 
     @property
     @override
@@ -110,6 +123,25 @@ class UniversalJoint(AbstractComposedJoint):
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
 
+    @override
+    def motions(self):
+        """Raises `ValueError` if the axes are not perpendicular at the joint's orientation."""
+        second_axis = quaternion.rotate(self.orientation, self.child_axis)
+        cosine = small.dot(self.axis, second_axis)
+        if not checks.traced(cosine):
+            limit = float(jnp.finfo(cosine.dtype).eps) ** 0.5
+            if not abs(float(cosine)) <= limit:
+                raise ValueError(
+                    f"{named(self)}: the angle between its axes has the cosine "
+                    f"{float(cosine):.3g} when the child has the orientation of the joint; they "
+                    "must be perpendicular there, for that is where the joint's coordinates are "
+                    "zero: correct orientation=."
+                )
+        return (
+            Motion("turn", self.axis, self.parent_point),
+            Motion("turn", second_axis, None, self.child_point, self.orientation),
+        )
+
     @property
     @override
     def conditions(self):
@@ -142,6 +174,10 @@ class RigidJoint(AbstractComposedJoint):
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
 
+    @override
+    def motions(self):
+        return (Motion("weld", None, self.parent_point, self.child_point, self.orientation),)
+
     @property
     @override
     def conditions(self):
@@ -166,6 +202,11 @@ class PrismaticJoint(AbstractComposedJoint):
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
     armature: OptionalParameter = fields.armature("kg")
+
+    @override
+    def motions(self):
+        points = self.parent_point, self.child_point
+        return (Motion("slide", self.axis, *points, self.orientation, self.armature),)
 
     @property
     @override
@@ -196,6 +237,13 @@ class CylindricalJoint(AbstractComposedJoint):
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
+
+    @override
+    def motions(self):
+        return (
+            Motion("turn", self.axis, self.parent_point),
+            Motion("slide", self.axis, None, self.child_point, self.orientation),
+        )
 
     @property
     @override
@@ -231,6 +279,15 @@ class PlanarJoint(AbstractComposedJoint):
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
+
+    @override
+    def motions(self):
+        first_axis, second_axis = perpendicular(self.normal)
+        return (
+            Motion("slide", first_axis, self.parent_point),
+            Motion("slide", second_axis),
+            Motion("turn", self.normal, None, self.child_point, self.orientation),
+        )
 
     @property
     @override

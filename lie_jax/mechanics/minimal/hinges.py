@@ -1,7 +1,7 @@
 """Joint coordinates as the angles of springs and controllers about the same axis.
 
-The coordinate of a hinge counts whole turns. An element between the two bodies of a `RevoluteJoint`
-about its axis takes its turns from there, and needs no past.
+The coordinate of a hinge counts whole turns. An element between the two bodies of a joint that
+turns about one axis alone, and about that axis, takes its turns from there, and needs no past.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,9 @@ from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.forces.windings import AbstractWinding
+from lie_jax.mechanics.joints.base import AbstractJoint
 from lie_jax.mechanics.joints.geometry import Winding, angle_about
-from lie_jax.mechanics.joints.pairs import RevoluteJoint
+from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
@@ -49,13 +50,14 @@ class _Pair(NamedTuple):
     swapped: Any
 
 
-def joint_of(mechanism: Mechanism, force: Any) -> int | None:
+def joint_of(mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any) -> int | None:
     """Number of the hinge whose coordinate an element's angle follows, if there is one."""
     if not isinstance(force, AbstractWinding):
         return None
     for number, joint in enumerate(mechanism.joints):
-        if type(joint) is RevoluteJoint and {joint.parent, joint.child} == set(force.bodies):
-            values = _pair(force, joint)
+        is_hinge = [motion.kind for motion in motions[number]] == ["turn"]
+        if is_hinge and {joint.parent, joint.child} == set(force.bodies):
+            values = _pair(force, joint, *motions[number])
             if checks.traced(values):
                 return number
             # Inside `jax.jit`, too, where these values are constants.
@@ -66,24 +68,30 @@ def joint_of(mechanism: Mechanism, force: Any) -> int | None:
     return None
 
 
-def _pair(force: Any, joint: Any) -> _Pair:
+def _pair(force: Any, joint: AbstractJoint, hinge: Motion) -> _Pair:
     swapped = np.asarray(force.parent != joint.parent)
-    return _Pair(force.axis, force.orientation, joint.axis, joint.orientation, swapped)
+    orientation = hinge.orientation
+    if orientation is None:
+        orientation = np.asarray([1.0, 0.0, 0.0, 0.0], force.axis.dtype)
+    return _Pair(force.axis, force.orientation, hinge.axis, orientation, swapped)
 
 
 @jax.jit
 def _cosine_and_offset(pair: _Pair) -> tuple[Array, Array]:
     """Cosine between the axes, and the element's angle where the joint's is zero (rad)."""
     home = quaternion.to_matrix(pair.joint_orientation)
-    own = quaternion.to_matrix(pair.orientation)
+    element_home = quaternion.to_matrix(pair.orientation)
     # The joint seen from its child turns backwards, about the axis in the child's components.
     axis = jnp.where(pair.swapped, -small.matvec(home.T, pair.joint_axis), pair.joint_axis)
     relative = jnp.where(pair.swapped, home.T, home)
-    return small.dot(pair.axis, axis), angle_about(pair.axis, small.matmul(relative, own.T))
+    return small.dot(pair.axis, axis), angle_about(
+        pair.axis, small.matmul(relative, element_home.T)
+    )
 
 
 def hinges_of(
     mechanism: Mechanism,
+    motions: Sequence[tuple[Motion, ...]],
     groups: tuple[Connected, ...],
     joints: Sequence[int | None],
     starts: dict[int, int],
@@ -100,7 +108,7 @@ def hinges_of(
             return None
         pairs = stacking.stack(
             [
-                _pair(mechanism.forces[place], mechanism.joints[number])
+                _pair(mechanism.forces[place], mechanism.joints[number], *motions[number])
                 for place, number in zip(group.places, numbers, strict=True)
             ]
         )
@@ -117,5 +125,5 @@ def following(
     q: Float[Array, " nq"],
 ) -> tuple[Connected, ...]:
     """The groups at q, with the turns of the hinges that they follow."""
-    windings = tuple(None if own is None else own.windings(t, q) for own in hinges)
+    windings = tuple(None if hinge is None else hinge.windings(t, q) for hinge in hinges)
     return stacking.recalling(groups, windings)

@@ -1,90 +1,135 @@
-"""Recursions along a tree of bodies: articulated bodies, Newton-Euler and composite bodies.
+"""Recursions along a tree: kinematics, articulated bodies, Newton-Euler and composite bodies.
 
-All quantities of a body are in its own frame, at its origin: twists (v, ω), accelerations that are
-their time derivatives, and wrenches (force, torque). "Slots" are those of `trees.Tree`, "links" the
-slots of all levels but the first, each with the joint that it hangs from.
+Twists (v, ω), their rates and wrenches (force, torque) have inertial components. They refer to the
+origin of the tree's base, or to the point of the joint on the ground that the tree hangs from, as a
+point at rest at the instant. Sums over bodies then need no transformation, and lose no digits far
+from the world's origin. Arrays have bases and links on their last axis, in the order of `Tree`, as
+far as all are treated at once; recursions take them one by one from the first axis.
 """
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax.groups import se3
-from lie_jax.mechanics.body import MassProperties, mass_matrix
+from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.joints.base import BodyPose
-from lie_jax.mechanics.minimal import trees
-from lie_jax.mechanics.minimal.trees import Tree
-from lie_jax.numerics import dense, small
+from lie_jax.mechanics.minimal.joints import TreeJoints
+from lie_jax.mechanics.minimal.tree import Tree
+from lie_jax.numerics import gather, small
+from lie_jax.numerics.forest import scan_down, scan_up, total
 
 
-class Links(NamedTuple):
-    """Of each link: matrix (6, 6) from twists of the nearer body, in its frame, to the link's, the
-    joint's twists (6, nv), and the inertia added to its coordinates (nv,), 1 for each that it does
-    not have.
+class Kinematics(NamedTuple):
+    """Rotations and world positions (m) of bases and links, and their twists.
+
+    `arm`: from the reference point to the frame's origin (m); `drift`: rates of the twists while
+    all joint velocities are constant; `columns`: twists of the links for unit joint velocities.
     """
 
-    transform: Float[Array, "links 6 6"]
-    twists: Float[Array, "links 6 nv"]
-    armature: Float[Array, "links nv"]
+    rotation: Float[Array, "3 3 frames"]
+    position: Float[Array, "3 frames"]
+    arm: Float[Array, "3 frames"]
+    twist: Float[Array, "6 frames"]
+    drift: Float[Array, "6 frames"]
+    columns: Float[Array, "nv 6 links"]
 
 
-class Motion(NamedTuple):
-    """World poses of the slots (rotations (slots, 3, 3), positions (slots, 3)) and twists."""
+def kinematics(
+    tree: Tree,
+    joints: TreeJoints,
+    base_poses: BodyPose,
+    base_twists: Float[Array, "bases 6"],
+    coordinates: Float[Array, "links nq"],
+    rates: Float[Array, "links nv"],
+) -> Kinematics:
+    """Motion of all frames. `base_twists` are body-fixed, `base_poses` stacked."""
+    relative, bases = joints.poses(coordinates), tree.bases
+    dtype, held = rates.dtype, np.asarray(tree.held, bool)
+    base_rotation = jnp.moveaxis(base_poses.rotation, 0, -1)
 
-    pose: BodyPose
-    twist: Float[Array, "slots 6"]
+    # Passed outwards: the pose (rotation, arm) of a frame, inertial axes, from the reference point.
+    # Joints on the ground start at that point, bases at their origin. A frame's pose is the nearer
+    # frame's times the relative one, so that the nearer one must be known.
+    offset = relative.position + jnp.asarray(~held, dtype)[:, None] * joints.parent_point
+    last_row = jnp.broadcast_to(jnp.asarray([[[0.0, 0.0, 0.0, 1.0]]], dtype), (len(held), 1, 4))
+    relative = jnp.concatenate([relative.rotation, offset[:, :, None]], axis=2)
+    relative = jnp.concatenate([relative, last_row], axis=1)
+    grounds = jnp.broadcast_to(jnp.eye(3, 4, dtype=dtype), (int(held.sum()), 3, 4))
+    first = jnp.concatenate([base_poses.rotation, jnp.zeros((bases, 3, 1), dtype)], axis=2)
+    poses, _ = scan_down(
+        tree.forest,
+        lambda nearer, relative: (jnp.sum(nearer[:, :, None] * relative[None], axis=1), None),
+        jnp.concatenate([first, grounds]),
+        relative,
+    )
+    poses = jnp.moveaxis(poses, 0, -1)
+    columns = joints.columns(poses[:, :3], poses[:, 3])
+
+    # Passed outwards: twist and drift of a frame, about the reference point. The twist grows by the
+    # joint's, S q̇; the drift by ad(V) S q̇, since the joint's axes turn with the frame. V may be the
+    # nearer frame's twist, which is at hand, because ad(S q̇) S q̇ vanishes.
+    def faster(nearer, joint_twist):
+        (v, omega), (linear, angular) = nearer[:6].reshape(2, 3), joint_twist.reshape(2, 3)
+        drift = small.cross(omega, linear) + small.cross(v, angular)
+        grown = jnp.concatenate([joint_twist, drift, small.cross(omega, angular)])
+        return total(nearer, grown), None
+
+    base_twists = _turned(base_rotation, base_twists.T)
+    still = jnp.zeros((6, bases), dtype)
+    start = jnp.concatenate([base_twists, still]).T
+    start = jnp.concatenate([start, jnp.zeros((len(grounds), 12), dtype)])
+    joint_twists = jnp.sum(columns * rates.T[:, None], axis=0).T
+    twists = scan_down(tree.forest, faster, start, joint_twists)[0].T
+
+    held_links = tuple(np.flatnonzero(held).tolist())
+    origins = [base_poses.position, gather.pick(held_links, joints.parent_point)]
+    origin = jnp.concatenate(origins).T
+    if tree.forest.roots > 1:
+        origin = gather.pick((*range(bases), *tree.forest.root_of), origin, axis=1)
+    arm = _join(still[:3], poses[:, 3])
+    return Kinematics(
+        _join(base_rotation, poses[:, :3]),
+        arm + origin,
+        arm,
+        _join(base_twists, twists[:6]),
+        _join(still, twists[6:]),
+        columns,
+    )
 
 
-def motion(
-    tree: Tree, links: Links, start: Motion, relative: BodyPose, rates: Float[Array, "links nv"]
-) -> Motion:
-    """Poses and twists of all slots from those of the first level and of the joints."""
-
-    def step(parent: Motion, given):
-        relative, transform, own = given
-        rotation, position = parent.pose
-        pose = BodyPose(
-            small.matmul(rotation, relative.rotation),
-            position + small.matvec(rotation, relative.position),
-        )
-        return Motion(pose, small.matvec(transform, parent.twist) + own), None
-
-    own = jax.vmap(small.matvec)(links.twists, rates)
-    return trees.outward(tree, step, start, (relative, links.transform, own))[0]
+def _join(
+    bases: Float[Array, "*size bases"], links: Float[Array, "*size links"]
+) -> Float[Array, "*size frames"]:
+    return jnp.concatenate([bases, links], axis=-1) if bases.shape[-1] else links
 
 
-def inertias(bodies: MassProperties) -> Float[Array, "slots 6 6"]:
-    """Inertia matrices for body twists."""
-    identity = jnp.eye(3, dtype=bodies.mass.dtype)
-    return jax.vmap(mass_matrix, (0, None))(bodies, identity)
+def inertias(bodies: MassProperties, motion: Kinematics) -> Float[Array, "6 6 frames"]:
+    """Inertia matrices of bases and links for their twists."""
+    rotation, mass = motion.rotation, bodies.mass
+    center = motion.arm + small.matvec(rotation, bodies.center_of_mass.T)
+    turned = small.matmul(
+        small.matmul(rotation, jnp.moveaxis(bodies.inertia, 0, -1)), rotation.swapaxes(0, 1)
+    )
+    lever, identity = small.hat(center), jnp.eye(3, dtype=mass.dtype)[:, :, None]
+    moment = mass[None, None] * lever
+    return small.block_2x2(
+        mass[None, None] * identity, -moment, moment, turned - small.matmul(moment, lever)
+    )
 
 
-def gyroscopic(
-    inertia: Float[Array, "slots 6 6"], twist: Float[Array, "slots 6"]
-) -> Float[Array, "slots 6"]:
-    """Wrench that keeps a body's twist constant: inertia V̇ + this = applied wrench. [S1] (34)"""
-
-    def each(inertia, twist):
-        return -small.matvec(se3.ad(twist).T, small.matvec(inertia, twist))
-
-    return jax.vmap(each)(inertia, twist)
-
-
-def drift(
-    links: Links, twist: Float[Array, "links 6"], rates: Float[Array, "links nv"]
-) -> Float[Array, "links 6"]:
-    """Acceleration of the links that no joint acceleration or nearer body's gives: ad(V) S q̇."""
-
-    def each(twists, twist, rates):
-        return small.matvec(se3.ad(twist), small.matvec(twists, rates))
-
-    return jax.vmap(each)(links.twists, twist, rates)
+def bias(motion: Kinematics, inertia: Float[Array, "6 6 frames"]) -> Float[Array, "6 frames"]:
+    """Wrenches that keep all joint velocities and the bases' twists constant. [S1] (34)"""
+    momentum, (v, omega) = small.matvec(inertia, motion.twist), motion.twist.reshape(2, 3, -1)
+    linear, angular = momentum.reshape(2, 3, -1)
+    turning = small.cross(omega, angular) + small.cross(v, linear)
+    gyroscopic = jnp.concatenate([small.cross(omega, linear), turning])
+    return gyroscopic + small.matvec(inertia, motion.drift)
 
 
 class Accelerations(NamedTuple):
-    """Of the bases' twists (bases, 6) and of the joints' velocities (links, nv)."""
+    """Rates of the bases' body-fixed twists (bases, 6) and of joint velocities (links, nv)."""
 
     bases: Float[Array, "bases 6"]
     rates: Float[Array, "links nv"]
@@ -92,111 +137,134 @@ class Accelerations(NamedTuple):
 
 def forward_dynamics(
     tree: Tree,
-    links: Links,
-    inertia: Float[Array, "slots 6 6"],
-    wrench: Float[Array, "slots 6"],
-    drift: Float[Array, "links 6"],
+    motion: Kinematics,
+    joint_inertia: Float[Array, "nv links"],
+    inertia: Float[Array, "6 6 frames"],
+    bias: Float[Array, "6 frames"],
 ) -> Accelerations:
     """Accelerations by the articulated-body algorithm (Featherstone), with free joints.
 
-    `wrench` is what acts on each body, gyroscopic terms included.
+    `bias` is the wrench that keeps velocities constant, less that which acts on the body.
     """
+    columns = jnp.moveaxis(motion.columns, -1, 0)
+    count = columns.shape[1]
 
-    def join(total, given):
-        inertia, bias = total
-        links, drift = given
-        push = small.matmul(inertia, links.twists)
-        own = small.matmul(links.twists.T, push) + jnp.diag(links.armature)
-        gain = small.matmul(push, small.inverse(own))
-        alone = -small.matvec(small.inverse(own), small.matvec(links.twists.T, bias))
-        passed = inertia - small.matmul(gain, push.T)
-        rest = bias + small.matvec(passed, drift) + small.matvec(push, alone)
-        down = links.transform.T
-        upward = (
-            small.matmul(down, small.matmul(passed, links.transform)),
-            small.matvec(down, rest),
-        )
-        return upward, (gain, alone)
+    # Passed inwards: inertia and bias wrench (6, 6 + 1) that a link shows to its parent. The link's
+    # own, with those of its children, are projected past the joint, velocity by velocity: a
+    # velocity S that follows freely takes I S (Sᵀ I S)⁻¹ Sᵀ (I, p) away. Inwards, because a link's
+    # articulated inertia has to be complete before its joint is eliminated.
+    def eliminate(articulated, link):
+        columns, joint_inertia = link
+        kept = []
+        for k in reversed(range(count)):
+            row = jnp.sum(columns[k][:, None] * articulated, axis=0)
+            push = row[:6]
+            kept.append(row / (small.dot(columns[k], push) + joint_inertia[k]))
+            articulated = articulated - push[:, None] * kept[-1][None]
+        return articulated, jnp.stack(kept[::-1])
 
-    (inertia, bias), kept = trees.inward(tree, join, (inertia, -wrench), (links, drift))
-    # One after the other: the elimination under `vmap` would need a scatter.
-    own = inertia[: tree.bases], -bias[: tree.bases]
-    bases = jax.lax.map(lambda pair: dense.solve(*pair), own)
-    start = jnp.concatenate([bases, jnp.zeros((tree.width - tree.bases, 6), bases.dtype)])
+    whole, kept = scan_up(
+        tree.forest,
+        eliminate,
+        _by_slot(tree, jnp.concatenate([inertia, bias[:, None]], axis=1)),
+        (columns, joint_inertia.T),
+    )
+    articulated = jnp.moveaxis(whole[: tree.bases], 0, -1)
+    bases = -small.matvec(small.inverse(articulated[:, :6]), articulated[:, 6])
 
-    def follow(above, given):
-        links, drift, (gain, alone) = given
-        carried = small.matvec(links.transform, above) + drift
-        rates = alone - small.matvec(gain.T, carried)
-        return carried + small.matvec(links.twists, rates), rates
+    # Passed outwards: acceleration of a frame beyond its drift. Each velocity of the joint takes
+    # the rate that balances its row for the acceleration of the frame before it, and adds S times
+    # that rate. Outwards, because the nearer frame's acceleration has to be known.
+    def follow(acceleration, link):
+        columns, kept = link
+        rates = []
+        for k in range(count):
+            rates.append(-kept[k, 6] - small.dot(kept[k, :6], acceleration))
+            acceleration = total(acceleration, columns[k] * rates[-1])
+        return acceleration, jnp.stack(rates)
 
-    _, rates = trees.outward(tree, follow, start, (links, drift, kept))
-    return Accelerations(bases, jnp.zeros_like(links.armature) if rates is None else rates)
+    _, rates = scan_down(tree.forest, follow, _roots(tree, bases.T), (columns, kept))
+    blank = jnp.zeros((0, count), bias.dtype)
+    back = small.transpose(motion.rotation[..., : tree.bases])
+    return Accelerations(_turned(back, bases).T, blank if rates is None else rates)
 
 
 def inverse_dynamics(
     tree: Tree,
-    links: Links,
-    inertia: Float[Array, "slots 6 6"],
-    wrench: Float[Array, "slots 6"],
-    drift: Float[Array, "links 6"],
-    accelerations: Accelerations,
+    motion: Kinematics,
+    joint_inertia: Float[Array, "nv links"],
+    inertia: Float[Array, "6 6 frames"],
+    bias: Float[Array, "6 frames"],
+    accelerations: Accelerations | None,
 ) -> tuple[Float[Array, "bases 6"], Float[Array, "links nv"]]:
-    """Wrenches on the bases and joint forces that a motion needs besides `wrench`.
+    """Wrenches on the bases, base's components, and joint forces that accelerations need.
 
-    The recursive Newton-Euler algorithm.
+    By the recursive Newton-Euler algorithm; None for no accelerations. `bias` is the wrench that
+    keeps velocities constant, less that which acts on the body.
     """
-    start = accelerations.bases
-    start = jnp.concatenate([start, jnp.zeros((tree.width - tree.bases, 6), start.dtype)])
+    wrench, rotation = bias, motion.rotation[..., : tree.bases]
+    if accelerations is not None:
+        bases = _turned(rotation, accelerations.bases.T)
+        grown = jnp.sum(motion.columns * accelerations.rates.T[:, None], axis=0).T
+        # Passed outwards: acceleration of a frame beyond its drift.
+        links, _ = scan_down(
+            tree.forest,
+            lambda nearer, grown: (total(nearer, grown), None),
+            _roots(tree, bases.T),
+            grown,
+        )
+        wrench = wrench + small.matvec(inertia, _join(bases, links.T))
+    # Passed inwards: the wrench that a link and everything beyond it needs, of which each joint has
+    # to supply the part along its columns.
+    whole = _sums(tree, wrench)
+    forces = jnp.sum(motion.columns * whole[None, :, tree.bases :], axis=1).T
+    if accelerations is not None:
+        forces = forces + joint_inertia.T * accelerations.rates
+    return _turned(small.transpose(rotation), whole[:, : tree.bases]).T, forces
 
-    def follow(above, given):
-        transform, own = given
-        return small.matvec(transform, above) + own, None
 
-    own = drift + jax.vmap(small.matvec)(links.twists, accelerations.rates)
-    acceleration, _ = trees.outward(tree, follow, start, (links.transform, own))
-    needed = jax.vmap(small.matvec)(inertia, acceleration) - wrench
-
-    def join(total, links):
-        return small.matvec(links.transform.T, total), small.matvec(links.twists.T, total)
-
-    total, forces = trees.inward(tree, join, needed, links)
-    forces = jnp.zeros_like(links.armature) if forces is None else forces
-    return total[: tree.bases], forces + links.armature * accelerations.rates
+Factor = tuple[Float[Array, "bases 6 6"], Float[Array, "links nv 6"]]
 
 
-class Composite(NamedTuple):
-    """What the mass matrix is made of, in components of the tree's base frame.
+def mass_matrix_factors(
+    tree: Tree, motion: Kinematics, inertia: Float[Array, "6 6 frames"]
+) -> tuple[Factor, Factor]:
+    """Twists for unit velocities, and momenta of everything that then moves as one body; each of
+    bases (bases, 6, 6) and of links (links, nv, 6).
 
-    `bases`: inertia (bases, 6, 6) of all bodies as one; `twists`: those of the joints; `momenta`:
-    of all bodies beyond a joint, moving as one along its twists, both (links, nv, 6).
+    By the composite-rigid-body algorithm. The products of twists and momenta are the mass matrix.
     """
-
-    bases: Float[Array, "bases 6 6"]
-    twists: Float[Array, "links nv 6"]
-    momenta: Float[Array, "links nv 6"]
-
-
-def composite(tree: Tree, links: Links, inertia: Float[Array, "slots 6 6"]) -> Composite:
-    """Composite-rigid-body algorithm, up to the products of twists and momenta."""
-
-    def join(total, transform):
-        return small.matmul(transform.T, small.matmul(total, transform)), total
-
-    total, beyond = trees.inward(tree, join, inertia, links.transform)
-    none = jnp.zeros((0, links.armature.shape[1], 6), inertia.dtype)
-    if beyond is None:
-        return Composite(total, none, none)
-    identity = jnp.broadcast_to(jnp.eye(6, dtype=inertia.dtype), (tree.width, 6, 6))
-    frames, _ = trees.outward(
-        tree, lambda above, own: (small.matmul(own, above), None), identity, links.transform
+    beyond, rotation = _sums(tree, inertia), motion.rotation[..., : tree.bases]
+    none = jnp.zeros_like(rotation)
+    frames = small.block_2x2(rotation, none, none, rotation)
+    momenta = small.matmul(beyond[..., : tree.bases], frames)
+    of_links = jnp.sum(beyond[None, ..., tree.bases :] * motion.columns[:, None], axis=2)
+    return (
+        (frames.T, jnp.moveaxis(motion.columns, -1, 0)),
+        (momenta.T, jnp.moveaxis(of_links, -1, 0)),
     )
 
-    def to_base(frame, twists, inertia):
-        # The inverse of a frame's matrix (a, b; 0, a) is (aᵀ, bᵀ; 0, aᵀ).
-        back = se3.upper(frame[:3, :3].T, frame[:3, 3:].T, frame[3:, 3:].T)
-        momenta = small.matmul(frame.T, small.matmul(inertia, twists))
-        return small.matmul(back, twists).T, momenta.T
 
-    twists, momenta = jax.vmap(to_base)(frames[tree.width :], links.twists, beyond)
-    return Composite(total[: tree.bases], twists, momenta)
+def _sums(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "*size frames"]:
+    """Sums of the values of each base and link and of everything beyond it."""
+    roots, links = scan_up(
+        tree.forest, lambda whole, _: (whole, whole), _by_slot(tree, values), None
+    )
+    bases = jnp.moveaxis(roots[: tree.bases], 0, -1)
+    return bases if links is None else _join(bases, jnp.moveaxis(links, 0, -1))
+
+
+def _by_slot(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "slots *size"]:
+    values = jnp.moveaxis(values, -1, 0)
+    grounds = jnp.zeros((tree.forest.roots - tree.bases, *values.shape[1:]), values.dtype)
+    return jnp.concatenate([values[: tree.bases], grounds, values[tree.bases :]])
+
+
+def _roots(tree: Tree, bases: Float[Array, "bases 6"]) -> Float[Array, "roots 6"]:
+    grounds = jnp.zeros((tree.forest.roots - tree.bases, 6), bases.dtype)
+    return jnp.concatenate([bases, grounds])
+
+
+def _turned(rotation: Float[Array, "3 3 n"], pairs: Float[Array, "6 n"]) -> Float[Array, "6 n"]:
+    """Pairs of vectors turned by rotations."""
+    return jnp.sum(rotation[None] * pairs.reshape(2, 1, 3, -1), axis=2).reshape(6, -1)

@@ -1,5 +1,7 @@
 """The state of a tree from the initial poses and velocities of its bodies."""
 
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import equinox as eqx
@@ -9,22 +11,26 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.groups import quaternion
+from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.coordinates.se3 import SE3
-from lie_jax.mechanics.joints.base import BodyPose
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.joints.geometry import angle_about
+from lie_jax.mechanics.joints.motions import Kind, Motion
 from lie_jax.mechanics.mechanism import Mechanism
-from lie_jax.mechanics.minimal import compound_joints
-from lie_jax.mechanics.minimal.compound_joints import Rows
-from lie_jax.mechanics.minimal.joints import JointParameters, TreeJoints, from_nearer
-from lie_jax.mechanics.minimal.trees import Tree
+from lie_jax.mechanics.minimal.joints import TreeJoints
+from lie_jax.mechanics.minimal.tree import Tree
 from lie_jax.mechanics.stacking import InitialMotion
-from lie_jax.numerics import gather, small
+from lie_jax.numerics import small
+
+# Sweeps over the motions of a joint, which one sweep finds where each can be read off alone, and
+# Gauss-Newton steps after them, whose convergence is quadratic.
+SWEEPS, CORRECTIONS = 10, 4
 
 
 class Start(NamedTuple):
-    """Of the bases: coordinates (bases, 7) and twists (bases, 6); of the links: coordinates and
-    velocities of their joints, (links, nq) and (links, nv).
+    """Of the bases: coordinates (bases, 7) and twists (bases, 6); of the links: coordinates
+    (links, nq) and velocities (links, nv).
     """
 
     poses: Float[Array, "bases 7"]
@@ -34,7 +40,7 @@ class Start(NamedTuple):
 
 
 class _Misfit(NamedTuple):
-    """What joints leave of poses and velocities, each (links,): m, rad, m/s, rad/s."""
+    """Deviations of poses (m, rad) and velocities (m/s, rad/s) from joints, each (joints,)."""
 
     distance: Array
     angle: Array
@@ -42,107 +48,178 @@ class _Misfit(NamedTuple):
     spin: Array
 
 
-def initial(mechanism: Mechanism, tree: Tree, joints: TreeJoints, rows: Rows) -> Start:
-    """Coordinates and velocities of bases and joints from those of the bodies.
+class _Row(NamedTuple):
+    """Links of a joint from the nearer body to the farther one, and these bodies' numbers, -1 for
+    the ground.
+    """
 
-    `tree` and `joints` are made of the `rows` of the mechanism's joints.
+    links: tuple[int, ...]
+    ends: tuple[int, int]
+
+
+def initial(
+    mechanism: Mechanism, tree: Tree, joints: TreeJoints, motions: Sequence[tuple[Motion, ...]]
+) -> Start:
+    """Coordinates and velocities of bases and joints from those of the bodies.
 
     Raises `ValueError`, naming the joint and by how much, if they do not fit the joints.
     """
     motion = stacking.initial_motion(mechanism.bodies)
-    start, misfit = _fit(tree, joints, rows.groups, motion)
+    rows = []
+    for first, last in pairwise(accumulate(map(len, motions), initial=0)):
+        links = sorted(tree.links[first:last])
+        nearer, farther = tree.nearer[links[0]], tree.bases + links[-1]
+        ends = -1 if nearer < 0 else tree.bodies[nearer], tree.bodies[farther]
+        rows.append(_Row(tuple(links), ends))
+    start, misfit = _fit(tree, tuple(rows), joints, motion)
     if not checks.traced(misfit):
         scale = 1.0 + float(np.max(np.abs(motion.position)) + np.max(np.abs(motion.velocity)))
         slack = scale * float(jnp.finfo(motion.position.dtype).eps) ** 0.5
-        _refuse_misfit(mechanism, tree, rows, misfit, slack)
+        _refuse_misfit(mechanism, misfit, slack)
     return start
 
 
-def _refuse_misfit(
-    mechanism: Mechanism, tree: Tree, rows: Rows, misfit: _Misfit, slack: float
-) -> None:
+def _refuse_misfit(mechanism: Mechanism, misfit: _Misfit, slack: float) -> None:
     for what, far, turned, units, fields in (
         ("poses", misfit.distance, misfit.angle, ("m", "rad"), "position= and orientation="),
         ("velocities", misfit.speed, misfit.spin, ("m/s", "rad/s"), "velocity= and omega_body="),
     ):
-        total = np.where(np.asarray(tree.joints) >= 0, np.maximum(far, turned), 0.0)
-        if total.size and not total.max() <= slack:
-            link = int(np.argmax(np.where(np.isfinite(total), total, np.inf)))
-            joint = mechanism.joints[rows.owners[tree.joints[link]]]
+        whole = np.maximum(far, turned)
+        if whole.size and not whole.max() <= slack:
+            worst = int(np.argmax(np.where(np.isfinite(whole), whole, np.inf)))
             raise ValueError(
-                f"the initial {what} of the bodies do not fit {type(joint).__name__}("
-                f"{joint.parent!r}, {joint.child!r}): they are off by {float(far[link]):.3g} "
-                f"{units[0]} and {float(turned[link]):.3g} {units[1]}; at most {slack:.1g} is "
+                f"the initial {what} of the bodies do not fit {named(mechanism.joints[worst])}: "
+                f"they are off by {float(far[worst]):.3g} "
+                f"{units[0]} and {float(turned[worst]):.3g} {units[1]}; at most {slack:.1g} is "
                 f"allowed: correct {fields} of the bodies, or the joint's points, axis and "
                 "orientation."
             )
 
 
 @eqx.filter_jit
-def _fit(tree, joints, groups, motion: InitialMotion) -> tuple[Start, _Misfit]:
-    position, orientation, velocity, omega = motion
-    bases = tree.bodies[: tree.bases]
-    poses = jax.vmap(SE3().configuration)(
-        gather.pick(bases, position), gather.pick(bases, orientation)
+def _fit(
+    tree: Tree, rows: tuple[_Row, ...], joints: TreeJoints, motion: InitialMotion
+) -> tuple[Start, _Misfit]:
+    bases = np.asarray(tree.bodies[: tree.bases], int)
+    pose = jax.vmap(se3.pose)(jax.vmap(quaternion.to_matrix)(motion.orientation), motion.position)
+    linear = jax.vmap(lambda pose, v: small.matvec(pose[:3, :3].T, v))(pose, motion.velocity)
+    twist = jnp.concatenate([linear, motion.omega_body], axis=1)
+    start = Start(
+        jax.vmap(SE3().configuration)(motion.position[bases], motion.orientation[bases]),
+        twist[bases],
+        *(jnp.zeros((len(joints.kinds), size), twist.dtype) for size in joints.widest),
     )
-    rotation = jax.vmap(quaternion.to_matrix)(orientation)
-    rotation, position, velocity, omega = compound_joints.with_massless(
-        groups, rotation, position, velocity, omega
-    )
-    linear = jax.vmap(lambda r, v: small.matvec(r.T, v))(rotation, velocity)
-    twist = gather.pick(tree.bodies, jnp.concatenate([linear, omega], axis=1))
-    held = jnp.asarray([i < 0 for i in tree.bodies], position.dtype)
-    # Slots without a body, of which one is the ground, get the ground's pose.
-    identity = held[:, None, None] * jnp.eye(3, dtype=position.dtype)[None]
-    pose = BodyPose(
-        gather.pick(tree.bodies, rotation) + identity, gather.pick(tree.bodies, position)
-    )
-    farther, far_twist = jax.tree.map(lambda x: x[tree.width :], (pose, twist))
-    nearer, near_twist = jax.tree.map(lambda x: gather.pick(tree.parent_slots, x), (pose, twist))
-    relative = jax.vmap(_relative)(nearer, farther)
-    fit_coordinates = jax.vmap(_coordinates, (0, 0, 0, None))
-    x = fit_coordinates(joints.parameters, relative, joints.masks(), joints.size.nq)
-    found, twists = joints.poses(x), joints.twists()
-    moving = far_twist - jax.vmap(lambda pose, v: small.matvec(from_nearer(pose), v))(
-        found, near_twist
-    )
-    rates = jax.vmap(_rates)(twists, moving)
-    left = moving - jnp.sum(twists * rates[:, None, :], axis=2)
+    # The ground comes last, where the number -1 finds it.
+    pose = jnp.concatenate([pose, jnp.eye(4, dtype=twist.dtype)[None]])
+    twist = jnp.concatenate([twist, jnp.zeros_like(twist[:1])])
+    misfit = _Misfit(*(jnp.zeros(len(rows), twist.dtype) for _ in _Misfit._fields))
+    # Joints of the same motions are fitted together: compile time does not grow with their number.
+    groups: dict[tuple[Kind, ...], list[int]] = {}
+    for number, row in enumerate(rows):
+        groups.setdefault(tuple(joints.kinds[i] for i in row.links), []).append(number)
+    for kinds, numbers in groups.items():
+        links = np.asarray([rows[k].links for k in numbers])
+        ends = np.asarray([rows[k].ends for k in numbers]).T
+        fit = jax.vmap(_fit_joint)(joints.pick(links, kinds), *pose[ends], *twist[ends])
+        coordinates, rates, deviations = fit
+        at = np.asarray(numbers)
+        start = start._replace(
+            coordinates=start.coordinates.at[links, : coordinates.shape[2]].set(coordinates),
+            rates=start.rates.at[links, : rates.shape[2]].set(rates),
+        )
+        misfit = _Misfit(*(x.at[at].set(y) for x, y in zip(misfit, deviations, strict=True)))
+    return start, misfit
+
+
+def _fit_joint(
+    joints: TreeJoints, nearer: Array, farther: Array, near_twist: Array, far_twist: Array
+) -> tuple[Array, Array, _Misfit]:
+    """Coordinates and velocities of a joint's links, for which it holds best, and its misfit."""
+    relative = se3.compose(se3.inverse(nearer), farther)
+    count, (nq, nv) = len(joints.kinds), joints.widest
+
+    def poses(x: Array) -> Array:
+        steps = joints.poses(x)
+        return jax.vmap(se3.pose)(steps.rotation, joints.parent_point + steps.position)
+
+    # Each motion in turn takes the coordinate for which the joint holds best while the others stay.
+    def sweep(x: Array, _) -> tuple[Array, None]:
+        for i in range(count):
+            steps = poses(x)
+            before, after = _product(steps[:i]), _product(steps[i + 1 :])
+            target = se3.compose(se3.inverse(before), se3.compose(relative, se3.inverse(after)))
+            closest = _coordinates(joints, i, target)
+            x = x.at[i, : len(closest)].set(closest)
+        return x, None
+
+    def velocities(x: Array, twist: Array) -> tuple[Array, Array]:
+        """Joint velocities whose twist, at the farther body, is closest; and the difference."""
+        steps = poses(x)
+        seen = [se3.inverse(_product(steps[i + 1 :])) for i in range(count)]
+        seen = jnp.stack(seen, axis=-1)
+        columns = joints.columns(seen[:3, :3], seen[:3, 3])
+        twists = jnp.moveaxis(columns, -1, 0).reshape(-1, 6)
+        gram = small.matmul(twists, twists.T)
+        # Velocities that a link does not have leave empty rows.
+        filled = gram + jnp.diag((jnp.diagonal(gram) == 0.0).astype(gram.dtype))
+        rates = jnp.linalg.solve(filled, small.matvec(twists, twist))
+        return rates.reshape(count, nv), twist - small.matvec(twists.T, rates)
+
+    def correct(x: Array, _) -> tuple[Array, None]:
+        left = se3.log(se3.compose(se3.inverse(_product(poses(x))), relative))
+        rates, _ = velocities(x, left)
+        single = x.at[:, 0].add(rates[:, 0])
+        if nq == 1:
+            return single, None
+        turned = jax.vmap(lambda x, r: quaternion.multiply(x, quaternion.exp(r)))(x, rates)
+        return jnp.where(swivels[:, None], turned, single), None
+
+    # Angles and distances of zero, and identity quaternions.
+    swivels = jnp.asarray([kind == "swivel" for kind in joints.kinds])
+    x = jnp.zeros((count, nq), relative.dtype).at[:, 0].set(swivels.astype(relative.dtype))
+    x, _ = sweep(x, None)
+    if count > 1:
+        x, _ = jax.lax.scan(sweep, x, length=SWEEPS)
+        x, _ = jax.lax.scan(correct, x, length=CORRECTIONS)
+    fitted = _product(poses(x))
+    relative_twist = far_twist - small.matvec(se3.Ad(se3.inverse(fitted)), near_twist)
+    rates, left = velocities(x, relative_twist)
     misfit = _Misfit(
-        jnp.linalg.norm(found.position - relative.position, axis=1),
+        jnp.linalg.norm(fitted[:3, 3] - relative[:3, 3]),
         # |R - 1| is √2 times the angle of a small rotation R.
-        jnp.linalg.norm(found.rotation - relative.rotation, axis=(1, 2)) / np.sqrt(2.0),
-        jnp.linalg.norm(left[:, :3], axis=1),
-        jnp.linalg.norm(left[:, 3:], axis=1),
+        jnp.linalg.norm(fitted[:3, :3] - relative[:3, :3]) / np.sqrt(2.0),
+        jnp.linalg.norm(left[:3]),
+        jnp.linalg.norm(left[3:]),
     )
-    return Start(poses, twist[: tree.bases], x, rates), misfit
+    return x, rates, misfit
 
 
-def _relative(nearer: BodyPose, farther: BodyPose) -> BodyPose:
-    back = nearer.rotation.T
-    apart = farther.position - nearer.position
-    return BodyPose(small.matmul(back, farther.rotation), small.matvec(back, apart))
+def _product(poses: Array) -> Float[Array, "4 4"]:
+    whole = jnp.eye(4, dtype=poses.dtype)
+    for pose in poses:
+        whole = se3.compose(whole, pose)
+    return whole
 
 
-def _coordinates(joint: JointParameters, relative: BodyPose, masks, size: int) -> Array:
-    """Coordinates of the joint at the pose that it allows next to this one."""
-    turns, slides, swivels = masks
-    turned = small.matmul(relative.rotation, joint.home.T)
-    sine = -0.5 * small.dot(joint.axis, small.axial(turned))
-    angle = jnp.arctan2(sine, 0.5 * (jnp.trace(turned) - 1.0))
-    place = relative.position + small.matvec(relative.rotation, joint.child_point)
-    distance = small.dot(joint.axis, place - joint.parent_point)
-    single = (turns * angle + slides * distance)[None]
-    if size == 1:
-        return single
-    free = quaternion.from_rotation(relative.rotation)
-    free = jnp.where(free[0] < 0.0, -free, free)
-    return jnp.where(swivels > 0.0, free, jnp.concatenate([single, jnp.zeros_like(free[1:])]))
-
-
-def _rates(twists: Array, moving: Array) -> Array:
-    """Joint velocities whose twist is closest."""
-    gram = jnp.sum(twists[:, :, None] * twists[:, None, :], axis=0)
-    # Velocities that the joint does not have leave empty rows.
-    filled = gram + jnp.diag((jnp.diagonal(gram) == 0.0).astype(gram.dtype))
-    return jnp.linalg.solve(filled, jnp.sum(twists * moving[:, None], axis=0))
+def _coordinates(joints: TreeJoints, i: int, target: Float[Array, "4 4"]) -> Array:
+    """Coordinates of link i, for which its pose is closest to this one."""
+    rotation, axis = target[:3, :3], joints.axis[i]
+    if joints.kinds[i] == "turn":
+        later = [j for j in range(i + 1, len(joints.kinds)) if joints.kinds[j] != "slide"]
+        if [joints.kinds[j] for j in later] != ["turn"]:
+            return angle_about(axis, small.matmul(rotation, joints.home[i].T))[None]
+        # The axis of the only later turn shows the angle, however far that one is turned.
+        second_axis = joints.axis[later[0]]
+        for j in reversed(range(i + 1, later[0])):
+            second_axis = small.matvec(joints.home[j], second_axis)
+        start, end = (small.matvec(r, second_axis) for r in (joints.home[i], rotation))
+        along = small.dot(axis, start) * small.dot(axis, end)
+        sine, cosine = small.dot(axis, small.cross(start, end)), small.dot(start, end) - along
+        return jnp.arctan2(sine, cosine)[None]
+    if joints.kinds[i] == "slide":
+        point = target[:3, 3] + small.matvec(rotation, joints.child_point[i])
+        return small.dot(axis, point - joints.parent_point[i])[None]
+    if joints.kinds[i] == "swivel":
+        free = quaternion.from_rotation(rotation)
+        return jnp.where(free[0] < 0.0, -free, free)
+    return jnp.zeros(1, axis.dtype)

@@ -1,0 +1,47 @@
+"""Elementary motions, of which a joint with coordinates is made."""
+
+from typing import Any, Literal
+
+import equinox as eqx
+
+Kind = Literal["turn", "slide", "swivel", "weld"]
+# Numbers of coordinates and of velocities.
+COUNTS: dict[Kind, tuple[int, int]] = {
+    "turn": (1, 1),
+    "slide": (1, 1),
+    "swivel": (4, 3),
+    "weld": (0, 0),
+}
+
+
+class Motion(eqx.Module):
+    """An elementary motion of a child's frame against a parent's: one step of a joint.
+
+    `kind`: `"turn"` about `axis` by an angle (rad), `"slide"` along it by a distance (m),
+    `"swivel"` about a point by a unit quaternion (4,), `"weld"` for none. `axis`: (3,), unit
+    vector, parent's components. `parent_point`, `child_point`: (3,), points of either frame (m);
+    they coincide, for a slide where its coordinate is zero. `orientation`: (4,), the unit
+    quaternion that rotates the child's components into the parent's where the coordinate is zero; a
+    swivel has none. `armature`: inertia that is added to the coordinate (kg m² or kg). None stands
+    for zeros, and for the identity.
+    """
+
+    kind: Kind = eqx.field(static=True)
+    axis: Any = None
+    parent_point: Any = None
+    child_point: Any = None
+    orientation: Any = None
+    armature: Any = None
+
+    def __check_init__(self):
+        if self.kind not in COUNTS:
+            raise ValueError(
+                f"Motion(kind=) is {self.kind!r}; it must be one of {', '.join(COUNTS)}."
+            )
+        if (self.axis is None) == (self.kind in ("turn", "slide")):
+            need = "needs an axis" if self.axis is None else "has no axis: leave it out"
+            raise ValueError(f"Motion({self.kind!r}) {need}.")
+        if self.kind == "swivel" and self.orientation is not None:
+            raise ValueError(
+                "Motion('swivel') has every orientation as a coordinate: leave orientation= out."
+            )

@@ -1,0 +1,178 @@
+"""Joints of one's own have joint coordinates as soon as they name their elementary motions."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import lie_jax
+from lie_jax.mechanics.joints.base import AbstractJoint
+from lie_jax.mechanics.joints.geometry import between_points_in_parent, perpendicular, turned
+from lie_jax.mechanics.joints.motions import Motion
+from lie_jax.numerics import small
+from tests import mechanisms
+
+# Rounding in accelerations of some ten m/s².
+ROUNDING = 1e-11
+T = 0.0
+
+
+class OwnHinge(AbstractJoint):
+    """A hinge with field names of its own."""
+
+    pin: jax.Array
+    place: jax.Array
+
+    @property
+    def rows(self):
+        """Five."""
+        return 5
+
+    def constraint(self, t, parent, child):
+        """Points and axes coincide."""
+        between = child.position - parent.position - small.matvec(parent.rotation, self.place)
+        axis = small.matvec(parent.rotation.T, small.matvec(child.rotation, self.pin))
+        return jnp.concatenate([between, small.matvec(perpendicular(self.pin), axis)])
+
+    def motions(self):
+        """A turn about the pin."""
+        return (Motion("turn", self.pin, self.place),)
+
+
+class Table(AbstractJoint):
+    """Two slides: the child moves along a plane of the parent without turning."""
+
+    normal: jax.Array
+    parent_point: jax.Array
+    child_point: jax.Array
+    home: jax.Array
+
+    @property
+    def rows(self):
+        """Four."""
+        return 4
+
+    def constraint(self, t, parent, child):
+        """Height over the plane, and the turn."""
+        height = small.dot(self.normal, between_points_in_parent(self, parent, child))
+        return jnp.concatenate([height[None], small.axial(turned(parent, child, self.home))])
+
+    def motions(self):
+        """Slides along two directions that are not perpendicular."""
+        first, second = perpendicular(self.normal)
+        skewed = (first + second) / np.sqrt(2.0)
+        return (
+            Motion("slide", first, self.parent_point),
+            Motion("slide", skewed, None, self.child_point, self.home),
+        )
+
+
+class BallInSlot(Table):
+    """A ball that slides along an axis: a slide and a swivel."""
+
+    @property
+    def rows(self):
+        """Two."""
+        return 2
+
+    def constraint(self, t, parent, child):
+        """Vector between the points across the axis."""
+        between = between_points_in_parent(self, parent, child)
+        return small.matvec(perpendicular(self.normal), between)
+
+    def motions(self):
+        """A slide along the axis, then a swivel."""
+        return (
+            Motion("slide", self.normal, self.parent_point),
+            Motion("swivel", None, None, self.child_point),
+        )
+
+
+NORMAL = jnp.asarray([0.36, 0.48, 0.8])
+
+
+def _assembled(kind, formulation, backwards=False):
+    """An arm on a hinge, and a load on a joint of this kind, away from home and in motion."""
+    rng = np.random.default_rng(2)
+    home = lie_jax.quaternion.exp(jnp.asarray([0.4, -0.3, 0.5]))
+    on_arm, on_load = jnp.asarray(rng.normal(size=(2, 3)))
+    along = NORMAL if kind is BallInSlot else perpendicular(NORMAL)[0] + perpendicular(NORMAL)[1]
+    bodies = [
+        lie_jax.Body("arm", 2.0, mechanisms.inertia(rng), rng.normal(size=3) * 0.3),
+        lie_jax.Body(
+            "load",
+            1.5,
+            mechanisms.inertia(rng),
+            rng.normal(size=3) * 0.3,
+            position=on_arm + 0.3 * along - lie_jax.quaternion.rotate(home, on_load),
+            orientation=home,
+            velocity=-0.7 * along,
+        ),
+    ]
+    ends = kind("arm", "load", NORMAL, on_arm, on_load, home)
+    if backwards:
+        back = lie_jax.quaternion.conjugate(home)
+        normal = lie_jax.quaternion.rotate(back, NORMAL)
+        ends = kind("load", "arm", normal, on_load, on_arm, back)
+    joints = [lie_jax.RevoluteJoint("ground", "arm", (0.0, 0.6, 0.8)), ends]
+    forces = [lie_jax.PointForce("load", (3.0, -2.0, 1.0), point=(0.1, 0.2, 0.3))]
+    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, forces), formulation)
+
+
+def test_a_hinge_of_ones_own_moves_as_the_built_in_one():
+    axis, point = jnp.asarray([0.6, 0.0, 0.8]), jnp.asarray([0.1, 0.2, 0.3])
+    joints = (
+        lie_jax.RevoluteJoint("ground", "arm", axis, point),
+        OwnHinge("ground", "arm", axis, point),
+    )
+    accelerations = []
+    for joint in joints:
+        body = lie_jax.Body("arm", 2.0, np.diag([0.1, 0.2, 0.25]), (0.1, 0.0, -0.2), point)
+        spring = lie_jax.TorsionalSpringDamper("ground", "arm", axis, stiffness=3.0)
+        mechanism = lie_jax.Mechanism([body], [joint], [spring])
+        system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
+        # More than a turn: the spring follows the coordinate.
+        q, v = jnp.asarray([7.7]), jnp.asarray([1.3])
+        accelerations.append(eqx.filter_jit(system.acceleration)(T, q, v))
+        assert list(system.joint_coordinates(q)) == [("ground", "arm")]
+    assert_allclose(*accelerations, rtol=1e-14)
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("kind", [Table, BallInSlot])
+def test_a_new_joint_moves_as_its_constraint_says(kind, backwards):
+    system, state = _assembled(kind, lie_jax.Minimal(), backwards)
+    maximal, everything = _assembled(kind, lie_jax.SE3(), backwards)
+    assert (system.nq, system.nv) == ((3, 3) if kind is Table else (6, 5))
+    away = jnp.asarray(np.random.default_rng(4).normal(size=system.nv))
+
+    @jax.jit
+    def compare(q, v):
+        rotation, position = system.poses(q)
+        orientation = jax.vmap(lie_jax.quaternion.from_matrix)(rotation)
+        all_q = jnp.concatenate([position, orientation], axis=1).reshape(-1)
+        all_v = system.twists(q, v).reshape(-1)
+        acceleration = system.acceleration(T, q, v)
+        rate = jax.jvp(system.twists, (q, v), (system.space.lift(q, v), acceleration))[1]
+        constraint = maximal.constraint(jnp.asarray(T), all_q)
+        expected = maximal.acceleration(jnp.asarray(T), all_q, all_v)
+        return (position, all_v), (constraint, rate.reshape(-1) - expected)
+
+    (position, twists), left = compare(state.q, state.v)
+    assert_allclose(position, maximal.poses(everything.q)[1], atol=ROUNDING)
+    assert_allclose(twists, everything.v, atol=ROUNDING)
+    _, left_away = compare(system.space.retract(state.q, away), state.v + away[::-1])
+    for value in (*left, *left_away):
+        assert float(jnp.max(jnp.abs(value))) < ROUNDING
+
+
+def test_motions_that_cannot_be_are_refused():
+    for arguments, message in [
+        (("turn",), "needs an axis"),
+        (("weld", (0.0, 0.0, 1.0)), "has no axis"),
+        (("swivel", None, None, None, (1.0, 0.0, 0.0, 0.0)), "leave orientation= out"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            Motion(*arguments)
