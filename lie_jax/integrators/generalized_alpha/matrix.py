@@ -32,7 +32,8 @@ def linearization(jacobian: str, problem: Problem, end: End) -> AbstractLineariz
     """Linearization at the end of a step: by derivatives of the residual, by the closed forms of
     the system, or of the papers.
     """
-    system, point = problem.system, (problem.t, *end, problem.u)
+    system = problem.system
+    point = problem.t, end.q, end.v, end.acceleration, end.multipliers, problem.u
     few = jacobian == "auto" and system.nv <= _FEW_VELOCITIES
     if jacobian == "autodiff" or few:
         return AbstractSystem.linearization(system, *point)

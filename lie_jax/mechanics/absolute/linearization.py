@@ -5,6 +5,7 @@ matrix of full size, or, along the forest of bodies and joints, at a body and be
 parent. Arrays have bodies or elements on their last axis.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -130,7 +131,11 @@ class Sums(NamedTuple):
         def sum_of(a, b):
             return a if b is None else factor * b if a is None else a + factor * b
 
-        return Sums(*(sum_of(a, b) for a, b in zip(self, other, strict=True)))
+        return Sums(
+            self.own + factor * other.own,
+            sum_of(self.by_parent, other.by_parent),
+            sum_of(self.by_child, other.by_child),
+        )
 
     def times(self, order: Order, operators: Operators) -> "Sums":
         """Columns of each body times its operator."""
@@ -219,11 +224,12 @@ def constraint_rows(
         return rows[:, :, None, :] * at[:, None, :, None]
 
     for group in joints:
-        total = sum(
+        parts = [
             placed(bodies, values, _of_bodies(bodies, operators))
             for bodies, values in zip(group.bodies, group.values, strict=True)
             if max(bodies) >= 0
-        )
+        ]
+        total = functools.reduce(jnp.add, parts)
         last = total.shape[1] - group.velocity_rows
         for part, rows in ((positions, total[:, :last]), (velocities, total[:, last:])):
             part.append(rows.reshape(-1, n * rows.shape[3]))

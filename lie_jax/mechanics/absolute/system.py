@@ -135,7 +135,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         """Jacobian B (nc, nv) of the constraints along velocities, from the joints' reactions."""
         if not self.formulation.keeps_rotations:
             return super().constraint_jacobian(t, q)
-        return linearization.constraint_rows(*self._columns(t, q, *self._frames(q)), None)
+        pose, frames = self._frames(q)
+        return linearization.constraint_rows(*self._columns(t, q, pose, frames), None)
 
     def _frames(self, q: Array) -> tuple[BodyPose, Array | None]:
         """Poses, and frames (6, nv, N) of the velocities, None for hybrid velocities."""
@@ -144,7 +145,9 @@ class RigidBodySystem(AbstractMultibodySystem):
             return pose, None
         return pose, elements.body_frames(self.formulation, self._split(q))
 
-    def _columns(self, t, q: Array, pose: BodyPose, frames: Array | None) -> tuple:
+    def _columns(
+        self, t, q: Array, pose: BodyPose, frames: Array | None
+    ) -> tuple[list[elements.JointColumns], Array]:
         """Columns of Bᵀ of the joints, and of the constraints among coordinates (nv, rows, N)."""
         t = jnp.asarray(t, q.dtype)
         units = jnp.eye(self.formulation.rows, dtype=q.dtype)
@@ -211,7 +214,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         t, space = jnp.asarray(t, q.dtype), self.formulation
         pose, frames = self._frames(q)
         velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
-        motion = elements.Motion(*map(self._split, (q, v, acceleration)), pose, velocity)
+        split_q, split_v, split_acceleration = map(self._split, (q, v, acceleration))
+        motion = elements.Motion(split_q, split_v, split_acceleration, pose, velocity)
         if space.hybrid:
             bodies = elements.hybrid_body_matrices(self.bodies, self.gravity, motion)
         else:

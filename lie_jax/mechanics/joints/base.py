@@ -155,7 +155,7 @@ class AbstractJoint(AbstractElement):
         By default twelve forward-mode derivatives of `reaction`.
         """
         return reaction_stiffness(
-            lambda *poses: self.reaction(t, *poses, multipliers), parent, child
+            lambda parent, child: self.reaction(t, parent, child, multipliers), parent, child
         )
 
     def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:
