@@ -20,6 +20,8 @@ AGREEMENT_WITH_DIFFERENCES = 1e-7
 # Of Hessian-vector products with differences of gradients.
 AGREEMENT_OF_HESSIANS = 1e-6
 AGREEMENT_OF_MODES = 1e-12
+# Rounding grows along a motion of fifty steps: 1.4e-11 at its end, which no other instant averages.
+AGREEMENT_OF_MODES_AT_THE_END = 1e-10
 # Steps as large as the motion allows, 0.6 rad each: a long run in few of them.
 DT = 4e-3
 STEPS = 50
@@ -135,24 +137,24 @@ def _errors_by_parameter(got, expected):
 
 @pytest.mark.parametrize("case", cases(CASES, ["RKMK4", "generalized-α"]))
 def test_derivatives_of_steps_agree_with_differences_and_with_each_other(case):
-    _check_derivatives(_of_steps(case))
+    _check_derivatives(_of_steps(case), AGREEMENT_OF_MODES_AT_THE_END)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
 def test_derivatives_of_trajectories_agree_with_differences_and_with_each_other(case):
     objective = _of_trajectory(case)
-    points, values = _check_derivatives(objective)
+    points, values = _check_derivatives(objective, AGREEMENT_OF_MODES)
     # Of a batch; alone, with rounding of another order of summation, grown over the trajectory.
     some = slice(None, None, 9)
     single = jax.jit(objective)
     assert_allclose(values.reshape(-1)[some], [single(p) for p in points[some]], rtol=1e-11)
 
 
-def _check_derivatives(objective):
+def _check_derivatives(objective, agreement_of_modes):
     points, values, gradients, slopes, products = _around(objective)
     for name, error in _errors_by_parameter(gradients[0, 0], slopes[0]).items():
-        assert error < AGREEMENT_OF_MODES, name
+        assert error < agreement_of_modes, name
     for name, error in _errors_by_parameter(slopes[0], _differences(values)).items():
         assert error < AGREEMENT_WITH_DIFFERENCES, name
     # A silent wrong Hessian is found in any of its columns.
