@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.numerics import gather, small
-from lie_jax.numerics.levels import Forest, Levels, eliminated
+from lie_jax.numerics.forest import forest_of, scan_down, scan_up, total
 
 # Diagonal entries below this part of the largest do not tell how easily a velocity changes:
 # coordinates that are redundant have entries of any size.
@@ -38,8 +38,9 @@ class BlockTree(eqx.Module):
     - `by_parent`, `by_child` (k, k, n): rows of a node and columns of its parent, and the
       transposed place; None for no such blocks.
 
-    `multipliers` has the number of each node's multipliers among all of them, n r in all, -1 for
-    none. As a vector the velocities of all nodes come first, then the multipliers.
+    `parent_of` is the parent of each node, -1 for none; `multipliers` has the number of each node's
+    multipliers among all of them, n r in all, -1 for none. As a vector the velocities of all nodes
+    come first, then the multipliers.
     """
 
     own: Float[Array, "k k n"]
@@ -50,7 +51,7 @@ class BlockTree(eqx.Module):
     parent_rows: Float[Array, "r k n"]
     by_parent: Float[Array, "k k n"] | None
     by_child: Float[Array, "k k n"] | None
-    forest: Forest = eqx.field(static=True)
+    parent_of: tuple[int, ...] = eqx.field(static=True)
     multipliers: tuple[int, ...] = eqx.field(static=True)
 
     def transpose(self) -> "BlockTree":
@@ -68,7 +69,7 @@ class BlockTree(eqx.Module):
             turned(self.parent_reactions),
             None if self.by_child is None else turned(self.by_child),
             None if self.by_parent is None else turned(self.by_parent),
-            self.forest,
+            self.parent_of,
             self.multipliers,
         )
 
@@ -149,18 +150,94 @@ class BlockTree(eqx.Module):
 
     def of_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
         """What the parent of each node has, zero for none."""
-        return gather.pick(self.forest.parent_of, values, axis=values.ndim - 1)
+        return gather.pick(self.parent_of, values, axis=values.ndim - 1)
 
     def onto_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
         """The sums over the children of each node."""
         last = values.ndim - 1
-        return gather.add_up(self.forest.parent_of, values, values.shape[last], axis=last)
+        return gather.add_up(self.parent_of, values, values.shape[last], axis=last)
 
 
 def unit(x: Array, axis: int) -> Array:
     """Vectors along an axis scaled to length one; zero vectors stay zero."""
     square = jnp.sum(x * x, axis=axis, keepdims=True)
     return x / jnp.sqrt(jnp.where(square > 0.0, square, 1.0))
+
+
+class Elimination(eqx.Module):
+    """A matrix of coupled nodes, eliminated from the leaves to the roots.
+
+    A node has m unknowns; its children are coupled with the first p. Kept of each node, parents
+    first: the inverse of its block after the elimination of its children, this inverse times its
+    columns of the parent, and the parent's rows.
+    """
+
+    inverses: Float[Array, "n m m"]
+    columns: Float[Array, "n m p"]
+    rows: Float[Array, "n p m"]
+    parent_of: tuple[int, ...] = eqx.field(static=True)
+
+    def solve(self, b: Float[Array, "m n"]) -> Float[Array, "m n"]:
+        """Solution for right-hand sides with the nodes on the last axis.
+
+        Towards the roots a node passes on what its unknowns, as functions of the parent's, change
+        in the parent's equations. A root then knows its own unknowns, and passes them to its
+        children. The order of the nodes completes a sum before it is passed on.
+        """
+        nodes, forest = forest_of(self.parent_of)
+        p, m = self.rows.shape[1:]
+
+        def towards_roots(right, node):
+            inverse, rows = node
+            y = small.matvec(inverse, right)
+            return jnp.pad(-small.matvec(rows, y), (0, m - p)), y
+
+        def towards_leaves(parent, node):
+            columns, y = node
+            return total(y, -small.matvec(columns, parent[:p])), None
+
+        none = jnp.zeros((1, m), b.dtype)
+        right = jnp.concatenate([none, _nodes_first(nodes, b)])
+        _, y = scan_up(forest, towards_roots, right, (self.inverses, self.rows))
+        x, _ = scan_down(forest, towards_leaves, none, (self.columns, y))
+        slots = tuple(np.argsort(nodes).tolist())
+        return gather.pick(slots, x).T
+
+
+def eliminate(
+    parent_of: tuple[int, ...],
+    own: Float[Array, "m m n"],
+    columns: Float[Array, "m p n"],
+    rows: Float[Array, "p m n"],
+) -> Elimination:
+    """Elimination of a matrix of nodes: blocks of nodes, their columns of the parent, and the
+    parent's rows of them.
+
+    The scan runs from the leaves to the roots and passes on the change of the parent's block. A
+    node's block is complete when all its children have been eliminated, which its order ensures.
+    No block outside of the forest fills in.
+    """
+    nodes, forest = forest_of(parent_of)
+    own, columns, rows = (_nodes_first(nodes, blocks) for blocks in (own, columns, rows))
+    more = own.shape[1] - rows.shape[1]
+
+    def towards_roots(block, node):
+        columns, rows = node
+        inverted = small.inverse(block)
+        change = small.matmul(rows, small.matmul(inverted, columns))
+        return jnp.pad(-change, (0, more)), inverted
+
+    # So little passes through the loop with three multipliers that XLA makes one function of it:
+    # the inverted columns are computed afterwards, all at once.
+    blocks = jnp.concatenate([jnp.zeros_like(own[:1]), own])
+    _, inverses = scan_up(forest, towards_roots, blocks, (columns, rows))
+    solved = small.matmul(jnp.moveaxis(inverses, 0, -1), jnp.moveaxis(columns, 0, -1))
+    return Elimination(inverses, jnp.moveaxis(solved, -1, 0), rows, parent_of)
+
+
+def _nodes_first(nodes: tuple[int, ...], values: Array) -> Array:
+    """From nodes on the last axis to these nodes on the first one."""
+    return gather.pick(nodes, jnp.moveaxis(values, -1, 0))
 
 
 class Factors(eqx.Module):
@@ -171,7 +248,7 @@ class Factors(eqx.Module):
     """
 
     tree: BlockTree
-    levels: Levels
+    elimination: "Elimination"
     inverses: Float[Array, "k k n"] | None
 
     def __matmul__(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
@@ -180,13 +257,13 @@ class Factors(eqx.Module):
         velocities, multipliers = tree.split(b)
         if self.inverses is None:
             k = velocities.shape[0]
-            x = self.levels.solve(jnp.concatenate([velocities, multipliers]))
+            x = self.elimination.solve(jnp.concatenate([velocities, multipliers]))
             return tree.joined(x[:k], x[k:])
         free = small.matvec(self.inverses, velocities)
         moved = small.matvec(tree.rows, free) + small.matvec(
             tree.parent_rows, tree.of_parents(free)
         )
-        found = self.levels.solve(multipliers - moved)
+        found = self.elimination.solve(multipliers - moved)
         force = small.matvec(tree.reactions, found)
         force = force + tree.onto_parents(small.matvec(tree.parent_reactions, found))
         return tree.joined(free - small.matvec(self.inverses, force), found)
@@ -199,12 +276,14 @@ def factors(tree: BlockTree) -> Factors:
     eliminated at once, and what is left to do in order are blocks of the size of the multipliers.
     """
     coupled = tree.by_parent is not None or tree.by_child is not None
-    if tree.multipliers and tree.forest.is_paths and not coupled:
+    parents = [parent for parent in tree.parent_of if parent >= 0]
+    is_paths = len(parents) == len(set(parents))
+    if tree.multipliers and is_paths and not coupled:
         return _velocities_first(tree)
     own = small.block_2x2(tree.own, tree.reactions, tree.rows, _diagonal(tree.corner))
     columns = jnp.concatenate([_or_zeros(tree.by_parent, tree.own), tree.parent_rows])
     rows = jnp.concatenate([_or_zeros(tree.by_child, tree.own), tree.parent_reactions], axis=1)
-    return Factors(tree, eliminated(tree.forest, own, columns, rows), None)
+    return Factors(tree, eliminate(tree.parent_of, own, columns, rows), None)
 
 
 def _velocities_first(tree: BlockTree) -> Factors:
@@ -218,7 +297,7 @@ def _velocities_first(tree: BlockTree) -> Factors:
     )
     columns = -small.matmul(tree.parent_rows, tree.of_parents(moved))
     rows = -small.matmul(tree.of_parents(tree.rows), pulled)
-    return Factors(tree, eliminated(tree.forest, own, columns, rows), inverses)
+    return Factors(tree, eliminate(tree.parent_of, own, columns, rows), inverses)
 
 
 def _diagonal(corner: Array) -> Array:

@@ -6,6 +6,7 @@ number of nodes nor on the shape of the forest, and branches cost no padding.
 
 import heapq
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -101,6 +102,19 @@ def traverse(
         reached.add(order[-1][2])
         leave(order[-1][2])
     return order
+
+
+@lru_cache(maxsize=64)
+def forest_of(parent_of: tuple[int, ...]) -> tuple[tuple[int, ...], Forest]:
+    """Nodes in an order with parents first, and their forest with one root below all of them.
+
+    `parent_of` is the parent of each node, -1 for none.
+    """
+    edges = [(parent + 1, node + 1) for node, parent in enumerate(parent_of)]
+    order = traverse(len(parent_of) + 1, edges, [0])
+    slots = {0: 0} | {farther: slot for slot, (*_, farther) in enumerate(order, 1)}
+    nodes = tuple(farther - 1 for *_, farther in order)
+    return nodes, Forest(1, tuple(slots[nearer] for _, nearer, _ in order))
 
 
 # A table that one fusion reads at one row and writes at another is copied whole in every iteration.

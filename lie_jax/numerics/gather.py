@@ -26,7 +26,7 @@ def pick(
     if len(indices) * n > _LARGE:
         picked = _with_zero_row(rows)[np.asarray(indices)]
     else:
-        picked = jnp.tensordot(jnp.asarray(_selection(indices, n), rows.dtype), rows, 1)
+        picked = _product(_selection(indices, n), rows)
     return jnp.moveaxis(picked, 0, axis)
 
 
@@ -42,8 +42,14 @@ def add_up(
     if len(indices) * n > _LARGE:
         sums = jnp.sum(_with_zero_row(rows)[_sources(indices, n)], axis=0)
     else:
-        sums = jnp.tensordot(jnp.asarray(_selection(indices, n).T, rows.dtype), rows, 1)
+        sums = _product(_selection(indices, n).T, rows)
     return jnp.moveaxis(sums, 0, axis)
+
+
+# A dot in a time loop may become a call that keeps XLA from compiling the loop into one function.
+def _product(selection: np.ndarray, rows: Array) -> Array:
+    weights = selection.reshape(*selection.shape, *(1,) * (rows.ndim - 1))
+    return jnp.sum(jnp.asarray(weights, rows.dtype) * rows[None], axis=1)
 
 
 def _run(indices: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:

@@ -5,13 +5,13 @@ joint connects, or that nothing else connects, stay within it. The equations of 
 their blocks along this forest, see `lie_jax.numerics.block_matrix`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
 from lie_jax.mechanics.stacking import Connected
-from lie_jax.numerics.levels import Forest
+from lie_jax.numerics.forest import DisjointSets, closing_edge, traverse
 
 # From so many bodies on the blocks along the forest are solved faster than the full matrix.
 MANY_BODIES = 2
@@ -23,13 +23,14 @@ Edge = tuple[int, ...]
 class Order(NamedTuple):
     """A forest of the bodies, and the joint that ties each body to its parent or to the ground.
 
+    `parent_of` is the parent of each body, -1 for none.
     `columns` and `parent_columns` are places among the joints' first bodies and then their second
     ones: of the body in its joint, and of the other body; -1 for none and for the ground. A parent
     may be one by a force alone. `rows` is the largest number of constraints of a joint;
     `multipliers` are the numbers of the multipliers of each body's joint, -1 where it has fewer.
     """
 
-    forest: Forest
+    parent_of: tuple[int, ...]
     columns: tuple[int, ...]
     parent_columns: tuple[int, ...]
     rows: int
@@ -59,7 +60,8 @@ def _order(n: int, joints: tuple[tuple[Ends, int], ...], forces: tuple[Ends, ...
     for bodies in forces:
         for acting in zip(*bodies, strict=True):
             edges.update(combinations(sorted({body for body in acting if body >= 0}), 2))
-    if _closes_loop(n + 1, ends) or _closes_loop(n, edges):
+    loops = closing_edge(n + 1, ends), closing_edge(n, sorted(edges))
+    if loops != (None, None):
         return None
     parent_of = _parents(n, edges, [min(pair) for pair in ends if max(pair) == n])
     count, most = len(ends), max(rows, default=0)
@@ -78,40 +80,16 @@ def _order(n: int, joints: tuple[tuple[Ends, int], ...], forces: tuple[Ends, ...
         numbers[body][: rows[joint]] = range(first, first + rows[joint])
         first += rows[joint]
     multipliers = tuple(number for own in numbers for number in own)
-    return Order(Forest(parent_of), tuple(columns), tuple(parents), most, multipliers)
-
-
-def _closes_loop(n: int, edges: Iterable[Edge]) -> bool:
-    leader = list(range(n))
-
-    def find(vertex: int) -> int:
-        while leader[vertex] != vertex:
-            leader[vertex] = leader[leader[vertex]]
-            vertex = leader[vertex]
-        return vertex
-
-    for a, b in edges:
-        a, b = find(a), find(b)
-        if a == b:
-            return True
-        leader[a] = b
-    return False
+    return Order(parent_of, tuple(columns), tuple(parents), most, multipliers)
 
 
 def _parents(n: int, edges: set[Edge], bases: list[int]) -> tuple[int, ...]:
     """Parent of each body, -1 for a root; bodies on the ground are roots if they can be."""
-    neighbours: list[list[int]] = [[] for _ in range(n)]
-    for a, b in sorted(edges):
-        neighbours[a].append(b)
-        neighbours[b].append(a)
-    parent_of = [-2] * n
-    for root in [*bases, *range(n)]:
-        if parent_of[root] == -2:
-            parent_of[root], waiting = -1, [root]
-            while waiting:
-                body = waiting.pop()
-                new = [other for other in neighbours[body] if parent_of[other] == -2]
-                for other in new:
-                    parent_of[other] = body
-                waiting += new
+    rooted = DisjointSets(n + 1)
+    for edge in edges:
+        rooted.join(*edge)
+    roots = [body for body in [*bases, *range(n)] if rooted.join(body, n)]
+    parent_of = [-1] * n
+    for _, nearer, farther in traverse(n, sorted(edges), roots):
+        parent_of[farther] = nearer
     return tuple(parent_of)

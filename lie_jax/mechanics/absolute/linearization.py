@@ -141,7 +141,7 @@ class Sums(NamedTuple):
         """Columns of each body times its operator."""
         own, by_parent, by_child = self
         if by_parent is not None:
-            by_parent = _times(by_parent, _of_bodies(order.forest.parent_of, operators))
+            by_parent = _times(by_parent, _of_bodies(order.parent_of, operators))
         if by_child is not None:
             by_child = _times(by_child, operators)
         return Sums(_times(own, operators), by_parent, by_child)
@@ -153,7 +153,7 @@ def _of_bodies(bodies: tuple[int, ...], values: Operators) -> Operators:
 
 
 def _sums(order: Order, blocks: Sequence[Blocks], like: Matrices) -> Sums:
-    n, parent_of = like.shape[2], order.forest.parent_of
+    n, parent_of = like.shape[2], order.parent_of
     sums: list = [None, None, None]
     for rows, columns, values in blocks:
         pairs = list(zip(rows, columns, strict=True))
@@ -197,10 +197,10 @@ def block_tree(
         _times(own.swapaxes(0, 1), operators),
         jnp.asarray(missing, dynamic.own.dtype),
         parent,
-        _times(parent.swapaxes(0, 1), _of_bodies(order.forest.parent_of, operators)),
+        _times(parent.swapaxes(0, 1), _of_bodies(order.parent_of, operators)),
         dynamic.by_parent,
         dynamic.by_child,
-        order.forest,
+        order.parent_of,
         order.multipliers,
     )
 
