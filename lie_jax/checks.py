@@ -15,8 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax import jax_internals
-from lie_jax.numerics import conversion
+from lie_jax.numerics import conversion, jax_internals
 
 P = ParamSpec("P")
 T = TypeVar("T")

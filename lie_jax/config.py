@@ -8,7 +8,8 @@ from pathlib import Path
 import jax
 import threadpoolctl
 
-from lie_jax import checks, jax_internals
+from lie_jax import checks
+from lie_jax.numerics import jax_internals
 
 _warned = False
 

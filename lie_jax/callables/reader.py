@@ -20,8 +20,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax import jax_internals
 from lie_jax.callables import libraries
+from lie_jax.numerics import jax_internals
 
 
 class Unreadable(ValueError):

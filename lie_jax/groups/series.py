@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import jax_internals
+from lie_jax.numerics import jax_internals
 
 Scalar = Float[Array, ""]
 

@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lie_jax import checks, jax_internals
+from lie_jax import checks
 from lie_jax.callables import snapshots
+from lie_jax.numerics import jax_internals
 from lie_jax.numerics.conversion import as_float
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax import jax_internals
+from lie_jax.numerics import jax_internals
 
 
 def real_shape(value: Any) -> tuple[int, ...] | None:

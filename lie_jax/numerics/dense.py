@@ -36,7 +36,12 @@ def _by_blocks(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
     n = table.shape[0]
     if n > 3:
         return _by_halves(table, _by_blocks)
-    return product(small.inverse(table[:, :n]), table[:, n:])
+    square, right = table[:, :n], table[:, n:]
+    if n == 1:
+        return right / square
+    # Unscaled: what underflows leaves a residual, and elimination with pivots follows.
+    cofactors, determinant = small.adjugate(square)
+    return product(cofactors / determinant, right)
 
 
 def _by_halves(table: Float[Array, "n p"], method: Callable) -> Float[Array, "n m"]:

@@ -13,7 +13,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from lie_jax import jax_internals
+from lie_jax.numerics import jax_internals
 
 
 def held(tree: Any) -> Any:

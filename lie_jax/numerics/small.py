@@ -107,8 +107,8 @@ def inverse(a: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
         return 1.0 / a
     if n <= 3:
         scale = reciprocal_size(jnp.sum(jnp.abs(a), axis=(0, 1)))
-        adjugate, determinant = _adjugate(scale[None, None] * a)
-        return (scale / determinant)[None, None] * adjugate
+        cofactors, determinant = adjugate(scale[None, None] * a)
+        return (scale / determinant)[None, None] * cofactors
     # 3 + (1..3), 6 + (1..6): velocities come first.
     head = 3 if n <= 6 else 6
     first = inverse(a[:head, :head])
@@ -122,9 +122,9 @@ def inverse(a: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
 def solve_3(a: Float[Array, "3 3 ..."], b: Float[Array, "3 ..."]) -> Float[Array, "3 ..."]:
     """Solution of a x = b."""
     scale = reciprocal_size(jnp.sum(jnp.abs(a), axis=(0, 1)))
-    adjugate, determinant = _adjugate(scale[None, None] * a)
+    cofactors, determinant = adjugate(scale[None, None] * a)
     # The right-hand side is scaled, not the inverse: derivatives of that have scale².
-    return matvec(adjugate, scale[None] * b) / determinant[None]
+    return matvec(cofactors, scale[None] * b) / determinant[None]
 
 
 def reciprocal_size(x: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -138,8 +138,8 @@ def reciprocal_size(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return jnp.ldexp(jnp.ones_like(x), 2 - exponent)
 
 
-def _adjugate(a: Array) -> tuple[Array, Array]:
-    # Adjugate of a matrix with two or three rows, and the determinant.
+def adjugate(a: Array) -> tuple[Array, Array]:
+    """Adjugate of a matrix with two or three rows, and its determinant."""
     if a.shape[0] == 2:
         (p, q), (r, s) = a
         return jnp.stack([jnp.stack([s, -q]), jnp.stack([-r, p])]), p * s - q * r

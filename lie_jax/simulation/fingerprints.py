@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from lie_jax import jax_internals
+from lie_jax.numerics import jax_internals
 
 # Checksum of a part that JAX traces, whose value is unknown: it equals every checksum.
 UNKNOWN = 0

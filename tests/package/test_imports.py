@@ -17,8 +17,8 @@ PACKAGE = Path(lie_jax.__file__).parent
 # Each floor imports from itself and from the floors before it; rooms of one floor know nothing of
 # each other.
 FLOORS = [
-    {"jax_internals"},
-    {"numerics", "callables"},
+    {"numerics"},
+    {"callables"},
     {"checks"},
     {"config", "groups"},
     {"spaces"},

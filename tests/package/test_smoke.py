@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from experiments import demo
-from lie_jax import jax_internals
+from lie_jax.numerics import jax_internals
 from models import heavy_top, pinned_body
 from tests import golden
 

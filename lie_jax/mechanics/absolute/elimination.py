@@ -17,7 +17,7 @@ from lie_jax.numerics.forest import DisjointSets, closing_edge, traverse
 MANY_BODIES = 2
 
 Ends = tuple[tuple[int, ...], ...]
-Edge = tuple[int, ...]
+Edge = tuple[int, int]
 
 
 class Order(NamedTuple):

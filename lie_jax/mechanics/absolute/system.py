@@ -11,6 +11,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.mechanics import body as rigid
@@ -64,14 +65,12 @@ class RigidBodySystem(AbstractMultibodySystem):
     def _joint_rows(self) -> int:
         return sum(group.count * group.element.rows for group in self.joints)
 
+    @override
     def regular(self, q):
-        """Whether the coordinates of all bodies are away from their singularities."""
         return jnp.all(self.formulation.regular(self._split(q)))
 
-    def poses(
-        self, q: Float[Array, " nq"]
-    ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
-        """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
+    @override
+    def poses(self, q):
         checks.instant("q", q, self.nq)
         return jax.vmap(self.formulation.pose)(self._split(q))
 
@@ -92,8 +91,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         blocks = elements.masses(self.bodies, pose.rotation, frames)
         return linearization.full([elements.diagonal(blocks)], blocks)
 
+    @override
     def force(self, t, q, v, u=None):
-        """Applied and gyroscopic forces f (nv,): M v̇ + Bᵀλ = f."""
         t, rotation, position, velocity, omega = self._instant(t, q, v)
         bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
         applied = self._applied(t, rotation, position, velocity, omega, u)
@@ -115,8 +114,8 @@ class RigidBodySystem(AbstractMultibodySystem):
             values.append(jax.vmap(self.formulation.constraint)(self._split(q)).reshape(-1))
         return jnp.concatenate([jnp.zeros(0, q.dtype), *values])
 
+    @override
     def velocity_constraint(self, t, q, v):
-        """Velocity constraints (velocity_rows,) of all joints."""
         t = jnp.asarray(t, q.dtype)
         rotation, position = self.poses(q)
         velocity, omega = self._velocities(rotation, q, v)
@@ -194,8 +193,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         inertia = self._pull_back(rotation, q, bias.force, bias.torque)
         return self._pull_back(fixed, held, own.force, moment) - inertia
 
+    @override
     def owner(self, equation):
-        """The body or joint that an equation belongs to, in words, for messages."""
         if equation < self.nv:
             return f"body {self.names[equation // self.formulation.nv]!r}"
         row = equation - self.nv
@@ -270,31 +269,31 @@ class RigidBodySystem(AbstractMultibodySystem):
         )
         return own.reshape(-1)
 
-    def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
-        """Kinetic energy (J)."""
+    @override
+    def kinetic_energy(self, q, v):
         rotation, _ = self.poses(q)
         velocity, omega = self._velocities(rotation, q, v)
         return jnp.sum(jax.vmap(rigid.kinetic_energy)(self.bodies, rotation, velocity, omega))
 
-    def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
-        """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
+    @override
+    def potential_energy(self, q):
         rotation, position = self.poses(q)
         return stacking.potential_energy(self.bodies, self.forces, self.gravity, rotation, position)
 
+    @override
     def remember(self, t, q, v):
-        """What the forces keep of an instant."""
         return stacking.remember(self.forces, *self._instant(t, q, v)) if self.forces else ()
 
+    @override
     def sides(self, t, q):
-        """On which side of each joint its bodies are (joints,), empty if no joint has two."""
         return stacking.sides(self.joints, jnp.asarray(t, q.dtype), *self.poses(q))
 
+    @override
     def law(self, number):
-        """The force with that number among those of `departed`, in words."""
         return stacking.owner(self.forces, self.names, number, kind="each")
 
+    @override
     def joint(self, number):
-        """The joint with that number among those of `sides`, in words."""
         return stacking.owner(self.joints, self.names, number, kind="each")
 
     def _instant(self, t, q: Array, v: Array) -> tuple[Array, Array, Array, Array, Array]:
@@ -302,10 +301,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         rotation, position = self.poses(q)
         return jnp.asarray(t, q.dtype), rotation, position, *self._velocities(rotation, q, v)
 
-    def momentum(
-        self, q: Float[Array, " nq"], v: Float[Array, " nv"]
-    ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
-        """Linear and angular momentum about the world origin (3,), inertial, kg m/s, kg m²/s."""
+    @override
+    def momentum(self, q, v):
         rotation, position = self.poses(q)
         velocity, omega = self._velocities(rotation, q, v)
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, rotation, position, velocity, omega)
