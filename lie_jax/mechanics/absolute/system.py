@@ -394,8 +394,6 @@ class RigidBodySystem(AbstractMultibodySystem):
         total = Wrench(jnp.zeros_like(position), jnp.zeros_like(position))
         for group, own in zip(self.joints, self._of_joints(multipliers), strict=True):
             poses = stacking.poses(group, rotation, position)
-            wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
-                group.element, poses, own
-            )
-            total = stacking.add_wrenches(total, group, wrenches)
+            react = jax.vmap(lambda element, *acting: element.reaction(t, *acting))
+            total = stacking.add_wrenches(total, group, react(group.element, *poses, own))
         return total
