@@ -89,7 +89,7 @@ class AbstractSystem(eqx.Module):
 
     @property
     def velocity_rows(self) -> int:
-        """How many of the constraints are velocity constraints; they are the last ones."""
+        """Number of velocity constraints, the last ones among the constraints."""
         return 0
 
     def regular(self, q: Configuration) -> Bool[Array, ""]:
@@ -135,7 +135,7 @@ class AbstractSystem(eqx.Module):
         return self.force(t, q, v, u)
 
     def remember(self, t: Time, q: Configuration, v: Velocity) -> Any:
-        """What the forces keep of an instant of a run: a pytree of arrays, empty for most systems.
+        """Memory of the forces after an instant: a pytree of arrays, empty for most systems.
 
         A run hands it on from step to step: forces may depend on it through `recalling`, by whole
         numbers only (the turns of a hinge), so that it has no derivatives.
@@ -147,7 +147,7 @@ class AbstractSystem(eqx.Module):
         return self
 
     def departed(self, t: Time, q: Configuration, v: Velocity) -> Bool[Array, " laws"]:
-        """Which laws describe no motion from the instant that is recalled to this one."""
+        """True for each law that describes no motion from the recalled instant to this one."""
         return jnp.zeros(0, bool)
 
     def sides(self, t: Time, q: Configuration) -> Float[Array, " joints"]:
@@ -163,7 +163,7 @@ class AbstractSystem(eqx.Module):
         return f"joint {number}"
 
     def owner(self, equation: int) -> str:
-        """What an equation belongs to, in words, for messages.
+        """Owner of an equation in words, for messages: a body, a joint or a number.
 
         Equations are counted as in the residual: the nv dynamic ones, then the nc constraints.
         """

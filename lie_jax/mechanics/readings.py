@@ -14,7 +14,7 @@ from lie_jax.numerics import small
 
 
 class JointReaction(NamedTuple):
-    """What a joint does to its child: force (N) and torque about the joint's point (N m), inertial.
+    """Action of a joint on its child: force (N), torque about the joint's point (N m), inertial.
 
     The joint's point is its `child_point`; the origin of the child's frame if it has none.
     """
@@ -84,7 +84,7 @@ def _on_child(pose: BodyPose, point: Array, wrench: Wrench) -> JointReaction:
 
 
 def _labels(joints: tuple[Connected, ...], names: tuple[str, ...]) -> tuple[Label, ...]:
-    """How the joints of a mechanism are called, in its order."""
+    """Labels of the joints of a mechanism, in its order."""
     named = (*names, GROUND)
     pairs = {
         place: (named[parent], named[child])

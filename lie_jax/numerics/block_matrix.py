@@ -149,7 +149,7 @@ class BlockTree(eqx.Module):
         return jnp.concatenate([velocities.T.reshape(-1), flat])
 
     def of_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
-        """What the parent of each node has, zero for none."""
+        """Values of the parent of each node, zero without a parent."""
         return gather.pick(self.parent_of, values, axis=values.ndim - 1)
 
     def onto_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:

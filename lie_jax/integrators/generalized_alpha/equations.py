@@ -139,7 +139,7 @@ def converged(correction: Array, value: Array, y: Array, problem: Problem) -> Ar
 
 
 def converged_linearly(sizes: Sizes, y: Array, problem: Problem) -> Array:
-    """The same of a correction by another matrix, which reduces errors by a factor only."""
+    """Whether a search with a constant matrix has converged: its errors shrink by a factor only."""
     moved = jnp.max(jnp.abs(sizes.correction[: problem.system.nv]))
     return (moved <= _bound(problem, y, 0.75)) & _held(sizes.value, problem)
 
