@@ -29,7 +29,9 @@ class Projected(NamedTuple):
     violation: Float[Array, ""]
 
 
-def onto_constraints(system: AbstractSystem, t: Array, state: State, iterations: int) -> Projected:
+def project_onto_constraints(
+    system: AbstractSystem, t: Array, state: State, iterations: int
+) -> Projected:
     """Gauss-Newton steps of positions along M⁻¹Bᵀ, then the smallest change of the velocity.
 
     Positions and velocity change least in the kinetic-energy norm. Positions move on the group;
@@ -82,7 +84,7 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
 
 @eqx.filter_jit
 def _project(system: AbstractSystem, state: State, t: Array) -> Projected:
-    return onto_constraints(system, t, state, _PROJECTION_ITERATIONS)
+    return project_onto_constraints(system, t, state, _PROJECTION_ITERATIONS)
 
 
 def redundant(

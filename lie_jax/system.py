@@ -255,7 +255,7 @@ def accelerations_and_multipliers(
         return Accelerations(solved, jnp.zeros(0, q.dtype))
     args = system, t, q, v, u, stabilization
     # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
-    return rules.by_rule(_solved(*rules.held(args)), _change_of_solution, args)
+    return rules.value_with_rule(_solved(*rules.held(args)), _change_of_solution, args)
 
 
 def _solved(

@@ -49,10 +49,12 @@ class Parameters(NamedTuple):
         return np.asarray(largest)[self.kind_of]
 
 
-def parameters(by_kind: dict[str, dict[str, Any]]) -> Parameters:
+def parameters(stack_by_kind: dict[str, dict[str, Any]]) -> Parameters:
     """From numbers by kind and name, and those that every model has."""
     arrays = jax.tree.map(
-        lambda x: jnp.asarray(x, jnp.float64), by_kind | COMMON, is_leaf=lambda x: not _is_dict(x)
+        lambda x: jnp.asarray(x, jnp.float64),
+        stack_by_kind | COMMON,
+        is_leaf=lambda x: not _is_dict(x),
     )
     kinds = tuple(sorted(arrays))
     flat, unravel = ravel_pytree(arrays)

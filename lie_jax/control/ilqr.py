@@ -111,7 +111,7 @@ def ilqr(
         multipliers=multipliers,
         gains=search.gains,
         iterations=at,
-        history=padding.with_nan(search.history, numbers <= at),
+        history=padding.mark_unreached(search.history, numbers <= at),
         converged=search.converged,
     )
     advice = "Take another penalty= or lie_jax.control.shoot"

@@ -77,8 +77,8 @@ def assemble(
         bodies=stacking.stack(
             [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
         ),
-        joints=stacking.by_kind(mechanism.joints, mechanism.names),
-        forces=stacking.by_kind(mechanism.forces, mechanism.names),
+        joints=stacking.stack_by_kind(mechanism.joints, mechanism.names),
+        forces=stacking.stack_by_kind(mechanism.forces, mechanism.names),
         gravity=mechanism.gravity,
         formulation=formulation,
         names=mechanism.names,

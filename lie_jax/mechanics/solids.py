@@ -57,7 +57,7 @@ def cylinder(
 # Compiled as a whole: one by one their operations cost a first run a program each.
 @jax.jit
 def _box(mass: Array, sides: Array) -> Matrix:
-    return _from_second_moments(mass * jnp.diag(sides**2) / 12.0)
+    return _inertia_from_second_moments(mass * jnp.diag(sides**2) / 12.0)
 
 
 @jax.jit
@@ -69,9 +69,11 @@ def _sphere(mass: Array, radius: Array) -> Matrix:
 def _cylinder(mass: Array, radius: Array, length: Array, axis: Array) -> Matrix:
     along = jnp.outer(axis, axis)
     across = jnp.eye(3, dtype=axis.dtype) - along
-    return _from_second_moments(mass * (radius**2 / 4.0 * across + length**2 / 12.0 * along))
+    return _inertia_from_second_moments(
+        mass * (radius**2 / 4.0 * across + length**2 / 12.0 * along)
+    )
 
 
-def _from_second_moments(moments: Matrix) -> Matrix:
+def _inertia_from_second_moments(moments: Matrix) -> Matrix:
     """Inertia of the second moments of mass ∫ x xᵀ dm."""
     return jnp.trace(moments) * jnp.eye(3, dtype=moments.dtype) - moments

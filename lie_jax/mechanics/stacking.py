@@ -74,7 +74,7 @@ def initial_motion(bodies: Sequence[Body]) -> InitialMotion:
     )
 
 
-def by_kind(
+def stack_by_kind(
     elements: Sequence[AbstractElement],
     names: tuple[str, ...],
     apart: Sequence[bool] | None = None,

@@ -76,7 +76,7 @@ class BlockTree(eqx.Module):
     def matvec(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
         """The product with a vector."""
         velocities, own = self.split(x)
-        above = self.of_parents(velocities)
+        above = self.parent_values(velocities)
         dynamic = small.matvec(self.own, velocities) + small.matvec(self.reactions, own)
         onto_parent = small.matvec(self.parent_reactions, own)
         if self.by_parent is not None:
@@ -84,7 +84,7 @@ class BlockTree(eqx.Module):
         if self.by_child is not None:
             onto_parent = onto_parent + small.matvec(self.by_child, velocities)
         rows = small.matvec(self.rows, velocities) + small.matvec(self.parent_rows, above)
-        return self.joined(dynamic + self.onto_parents(onto_parent), rows + self.corner * own)
+        return self.joined(dynamic + self.child_sums(onto_parent), rows + self.corner * own)
 
     def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """The vector whose product is b; differentiable to any order in both modes."""
@@ -119,8 +119,8 @@ class BlockTree(eqx.Module):
         own = jnp.abs(jnp.stack([self.own[i, i] for i in range(k)]))
         ease = 1.0 / jnp.maximum(own, LIGHTEST * jnp.max(own))
         sizes = jnp.abs(self.rows * self.reactions.swapaxes(0, 1))
-        of_parents = jnp.abs(self.parent_rows * self.parent_reactions.swapaxes(0, 1))
-        size = small.matvec(sizes, ease) + small.matvec(of_parents, self.of_parents(ease))
+        parent_values = jnp.abs(self.parent_rows * self.parent_reactions.swapaxes(0, 1))
+        size = small.matvec(sizes, ease) + small.matvec(parent_values, self.parent_values(ease))
         there = np.asarray(self.multipliers, int).reshape(size.shape[1], -1).T >= 0
         return jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
 
@@ -148,11 +148,11 @@ class BlockTree(eqx.Module):
         flat = gather.add_up(self.multipliers, multipliers.T.reshape(-1), size)
         return jnp.concatenate([velocities.T.reshape(-1), flat])
 
-    def of_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
+    def parent_values(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
         """Values of the parent of each node, zero without a parent."""
         return gather.pick(self.parent_of, values, axis=values.ndim - 1)
 
-    def onto_parents(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
+    def child_sums(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
         """The sums over the children of each node."""
         last = values.ndim - 1
         return gather.add_up(self.parent_of, values, values.shape[last], axis=last)
@@ -261,11 +261,11 @@ class Factors(eqx.Module):
             return tree.joined(x[:k], x[k:])
         free = small.matvec(self.inverses, velocities)
         moved = small.matvec(tree.rows, free) + small.matvec(
-            tree.parent_rows, tree.of_parents(free)
+            tree.parent_rows, tree.parent_values(free)
         )
         found = self.elimination.solve(multipliers - moved)
         force = small.matvec(tree.reactions, found)
-        force = force + tree.onto_parents(small.matvec(tree.parent_reactions, found))
+        force = force + tree.child_sums(small.matvec(tree.parent_reactions, found))
         return tree.joined(free - small.matvec(self.inverses, force), found)
 
 
@@ -289,14 +289,14 @@ def factors(tree: BlockTree) -> Factors:
 def _velocities_first(tree: BlockTree) -> Factors:
     inverses = small.inverse(tree.own)
     moved = small.matmul(inverses, tree.reactions)
-    pulled = small.matmul(tree.of_parents(inverses), tree.parent_reactions)
+    pulled = small.matmul(tree.parent_values(inverses), tree.parent_reactions)
     own = (
         _diagonal(tree.corner)
         - small.matmul(tree.rows, moved)
         - small.matmul(tree.parent_rows, pulled)
     )
-    columns = -small.matmul(tree.parent_rows, tree.of_parents(moved))
-    rows = -small.matmul(tree.of_parents(tree.rows), pulled)
+    columns = -small.matmul(tree.parent_rows, tree.parent_values(moved))
+    rows = -small.matmul(tree.parent_values(tree.rows), pulled)
     return Factors(tree, eliminate(tree.parent_of, own, columns, rows), inverses)
 
 

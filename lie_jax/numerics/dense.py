@@ -31,11 +31,11 @@ def product(a: Float[Array, "m n"], b: Float[Array, "n p"]) -> Float[Array, "m p
 
 
 # A table (n, n + m) is a matrix (n, n) and m right-hand sides.
-def _by_blocks(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
+def _solve_by_blocks(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
     # Elimination by blocks of up to three rows on the diagonal.
     n = table.shape[0]
     if n > 3:
-        return _by_halves(table, _by_blocks)
+        return _solve_by_halves(table, _solve_by_blocks)
     square, right = table[:, :n], table[:, n:]
     if n == 1:
         return right / square
@@ -44,10 +44,10 @@ def _by_blocks(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
     return product(cofactors / determinant, right)
 
 
-def _by_halves(table: Float[Array, "n p"], method: Callable) -> Float[Array, "n m"]:
+def _solve_by_halves(table: Float[Array, "n p"], method: Callable) -> Float[Array, "n m"]:
     # The first half by blocks, and what it leaves of the second one by the method.
     first = max(3, table.shape[0] // 6 * 3)
-    upper = _by_blocks(table[:first])
+    upper = _solve_by_blocks(table[:first])
     last = method(table[first:, first:] - product(table[first:, :first], upper))
     rest = table.shape[0] - first
     return jnp.concatenate([upper[:, rest:] - product(upper[:, :rest], last), last])
@@ -58,8 +58,10 @@ def _eliminate_by_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Floa
     # rest with pivots, for constraints may be redundant.
     table = jnp.concatenate([a, b], axis=1)
     if b.shape[0] <= _ELIMINATION_LIMIT:
-        return _by_blocks(table)
-    return _by_halves(table, lambda rest: _eliminate(*jnp.split(rest, [rest.shape[0]], axis=1)))
+        return _solve_by_blocks(table)
+    return _solve_by_halves(
+        table, lambda rest: _eliminate(*jnp.split(rest, [rest.shape[0]], axis=1))
+    )
 
 
 def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
@@ -70,7 +72,7 @@ def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array,
     non-finite numbers.
     """
     if b.shape[0] > _ROUGH_LIMIT:
-        return _by_lapack(a, b[:, None])[:, 0]
+        return _solve_by_lapack(a, b[:, None])[:, 0]
     # By blocks, and anew with pivots where that has not solved the equations. What is left of one
     # is compared with its coefficients times the largest unknown, not with its own terms: those
     # may all be rounding errors, as out of the plane of a motion in a plane.
@@ -109,11 +111,11 @@ def _eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "
 
 
 @jax.custom_batching.custom_vmap
-def _by_lapack(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+def _solve_by_lapack(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
     return jnp.linalg.solve(a, b)
 
 
-@_by_lapack.def_vmap
+@_solve_by_lapack.def_vmap
 def _batch(size: int, batched: list[bool], a: Array, b: Array) -> tuple[Array, bool]:
     a, b = (
         x if has else jnp.broadcast_to(x, (size, *x.shape))
@@ -123,13 +125,13 @@ def _batch(size: int, batched: list[bool], a: Array, b: Array) -> tuple[Array, b
     # XLA's threads on a CPU wait for each other without end if as many batches as there are threads
     # are factorised at a time, on two cores two.
     def one_by_one(a, b):
-        return jax.lax.map(lambda each: _by_lapack(*each), (a, b))
+        return jax.lax.map(lambda each: _solve_by_lapack(*each), (a, b))
 
     return jax.lax.platform_dependent(a, b, cpu=one_by_one, default=jnp.linalg.solve), True
 
 
 def _solve(a: Array, b: Array) -> Array:
-    method = _by_lapack if b.shape[0] > _ELIMINATION_LIMIT else _eliminate
+    method = _solve_by_lapack if b.shape[0] > _ELIMINATION_LIMIT else _eliminate
     return method(a, b.reshape(b.shape[0], -1)).reshape(b.shape)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 
-def of_host() -> int:
+def free_host_bytes() -> int:
     """Free bytes of the computer's memory."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -14,9 +14,9 @@ def of_host() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def of_device(device: Any) -> int:
+def free_device_bytes(device: Any) -> int:
     """Free bytes of a device; devices on the host share its memory."""
     statistics = device.memory_stats() or {}
     if "bytes_limit" not in statistics:
-        return of_host()
+        return free_host_bytes()
     return statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)

@@ -81,7 +81,7 @@ def root(
     # Derivatives do not go through the iterations.
     solution = search(*rules.held((guess, kept, args)))
     y, converged = checkpoint_name((solution.y, solution.converged), FOUND)
-    return solution._replace(y=rules.by_rule(y, slope, args), converged=converged)
+    return solution._replace(y=rules.value_with_rule(y, slope, args), converged=converged)
 
 
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:

@@ -10,14 +10,14 @@ from jaxtyping import Array, Bool
 T = TypeVar("T")
 
 
-def with_nan(rows: T, reached: Bool[Array, " n"]) -> T:
+def mark_unreached(rows: T, reached: Bool[Array, " n"]) -> T:
     """Pytree of arrays (n, ...) with NaN in the rows that were not reached."""
     with jax.debug_nans(False):
-        return _with_nan(rows, reached)
+        return _mark_unreached(rows, reached)
 
 
 @eqx.filter_jit
-def _with_nan(rows, reached):
+def _mark_unreached(rows, reached):
     def padded(x):
         return jnp.where(reached.reshape(-1, *(1,) * (x.ndim - 1)), x, jnp.nan)
 

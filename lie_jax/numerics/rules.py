@@ -54,7 +54,7 @@ def _alike_jvp(primals, tangents):
     return _alike(*primals), jax.tree.map(lambda x: x + zero.astype(x.dtype), arrays)
 
 
-def by_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameters: Any) -> Any:
+def value_with_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameters: Any) -> Any:
     """`values`, differentiated as a function of `parameters` by a rule.
 
     **Arguments:**
@@ -78,13 +78,13 @@ def by_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameters: Any) 
             rule(jax.tree.unflatten(structure, values), eqx.combine(arrays, static), changes)
         )
 
-    ruled = _by_rule()(*leaves, *numbers, rule=flat_rule, count=len(leaves))
+    ruled = _rule_primitive()(*leaves, *numbers, rule=flat_rule, count=len(leaves))
     return jax.tree.unflatten(structure, ruled)
 
 
 @functools.cache
-def _by_rule() -> Callable:
-    return jax_internals.pass_through("by_rule", _values, _batched, _jvp)
+def _rule_primitive() -> Callable:
+    return jax_internals.pass_through("value_with_rule", _values, _batched, _jvp)
 
 
 def _values(*arguments, rule, count):
@@ -92,7 +92,7 @@ def _values(*arguments, rule, count):
 
 
 def _jvp(primals, tangents, *, rule, count):
-    values = _by_rule()(*primals, rule=rule, count=count)
+    values = _rule_primitive()(*primals, rule=rule, count=count)
     changes = tangents[count:]
     if all(change is None for change in changes):
         return values, [None] * count
@@ -121,4 +121,4 @@ def _batched(arguments, axes, *, rule, count):
         mapped = jax.vmap(rule, in_axes=in_axes, axis_size=size)
         return mapped(list(values), list(numbers), list(tangents))
 
-    return _by_rule()(*arguments, rule=mapped_rule, count=count), [0] * count
+    return _rule_primitive()(*arguments, rule=mapped_rule, count=count), [0] * count

@@ -135,7 +135,7 @@ def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[
         return eqx.filter_jvp(replay, parameters[:-1], tangents[:-1])[1]
 
     # Derivatives do not go through the loop.
-    return rules.by_rule(loop.rows.state, change, (*differentiable, loop)), loop
+    return rules.value_with_rule(loop.rows.state, change, (*differentiable, loop)), loop
 
 
 def _replay(system, integrator, state, loop: _Loop, blocks) -> State:

@@ -152,7 +152,7 @@ def _check_memory(system: AbstractSystem, state: State, options: Options) -> Non
     needed = 2 * instants * numbers * state.q.dtype.itemsize + 8 * steps
     if needed < _SMALL:
         return
-    free = memory.of_device(jax.devices()[0])
+    free = memory.free_device_bytes(jax.devices()[0])
     if needed > free:
         fewer = save_every * 10 ** math.ceil(math.log10(needed / free))
         remedy = (

@@ -11,7 +11,7 @@ from lie_jax.simulation.trajectory import Result, Trajectory
 from lie_jax.system import AbstractSystem
 
 
-def with_smallest_multipliers(
+def minimize_multipliers(
     system: AbstractSystem, redundant: Bool[Array, ""] | np.ndarray, trajectory: Trajectory
 ) -> Trajectory:
     """The trajectory with multipliers of minimum norm and a result that says so, if redundant."""

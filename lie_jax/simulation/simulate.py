@@ -122,10 +122,10 @@ def simulate(
         traced = checks.traced(system, state)
         find = index1.redundant_under_tracing if traced else index1.redundant
         redundant = find(system, t, start.q)
-        trajectory = redundancy.with_smallest_multipliers(system, redundant, trajectory)
+        trajectory = redundancy.minimize_multipliers(system, redundant, trajectory)
     if reached is not None:
         trajectory = eqx.tree_at(
-            _instants, trajectory, padding.with_nan(_instants(trajectory), reached)
+            _instants, trajectory, padding.mark_unreached(_instants(trajectory), reached)
         )
     if not throw:
         return trajectory

@@ -175,7 +175,7 @@ def _free_memory(mesh: Mesh) -> int:
     """Free bytes on each device; devices on the host share its memory."""
     devices = list(mesh.devices.flat)
     shared = mesh.size if any(not device.memory_stats() for device in devices) else 1
-    return min(map(memory.of_device, devices)) // shared
+    return min(map(memory.free_device_bytes, devices)) // shared
 
 
 @contextlib.contextmanager

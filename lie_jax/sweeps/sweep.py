@@ -233,7 +233,7 @@ def _check_options(batch: Any, mesh: Any, save_to: Any) -> None:
 
 
 def _check_host_memory(needed: int) -> None:
-    free = memory.of_host()
+    free = memory.free_host_bytes()
     if needed > free:
         raise ValueError(
             f"the results of all variants are {needed / 1e9:.3g} GB and {free / 1e9:.3g} GB of "

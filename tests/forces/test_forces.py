@@ -251,7 +251,7 @@ def test_functions_of_time_may_use_what_is_differentiated():
         def along(value, force, change):
             return eqx.filter_jvp(lambda force: force.force(t), (force,), (change,))[1]
 
-        return rules.by_rule(force.force(t), along, force)
+        return rules.value_with_rule(force.force(t), along, force)
 
     rates = jnp.asarray([2.0, 3.0])
     first, second = jax.vmap(lambda rate: jax.jvp(jax.jacrev(push), (rate,), (1.0,)))(rates)

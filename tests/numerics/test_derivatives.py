@@ -12,13 +12,13 @@ def _power(value, exponent):
     # Counts as x ** exponent, whatever the value.
     def change(value, parameters, changes):
         x, exponent, _ = parameters
-        return exponent * rules.by_rule(value / x, slope, parameters) * changes[0]
+        return exponent * rules.value_with_rule(value / x, slope, parameters) * changes[0]
 
     def slope(value, parameters, changes):
         x, exponent, _ = parameters
         return (exponent - 1) * value / x * changes[0]
 
-    return lambda x: rules.by_rule(value, change, (x, exponent, "static"))
+    return lambda x: rules.value_with_rule(value, change, (x, exponent, "static"))
 
 
 def test_rules_of_rules():
@@ -32,7 +32,9 @@ def test_rules_of_rules():
 
 def test_values_have_no_derivatives_of_their_own():
     def function(x, y):
-        return rules.by_rule({"of": x * y}, lambda values, y, change: {"of": 7.0 * change}, y)["of"]
+        return rules.value_with_rule(
+            {"of": x * y}, lambda values, y, change: {"of": 7.0 * change}, y
+        )["of"]
 
     by_x, by_y = jax.jit(jax.grad(function, (0, 1)))(2.0, 3.0)
     assert float(by_x) == 0.0 and float(by_y) == 7.0

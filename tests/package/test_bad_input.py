@@ -345,7 +345,7 @@ def test_traced_values_pass_unchecked():
 
 def test_trajectories_beyond_the_memory_are_refused_before_they_run(monkeypatch):
     system, state = heavy_top.build()
-    monkeypatch.setattr(memory, "of_host", lambda: 1_000_000_000)
+    monkeypatch.setattr(memory, "free_host_bytes", lambda: 1_000_000_000)
     run = functools.partial(lie_jax.simulate, system, lie_jax.RKMK("rk4"), state, dt=1e-4)
     with pytest.raises(ValueError, match="steps=") as error:
         run(steps=100_000_000)

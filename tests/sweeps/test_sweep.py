@@ -152,7 +152,7 @@ def test_batches_that_fit_are_chosen(monkeypatch):
     _sweep(fn, variants[::-1])
     assert len(traces) == 2
     # Of 2 MB half may be used, twice by results of 8 kB: 62 variants in theory.
-    monkeypatch.setattr(memory, "of_host", lambda: 2_000_000)
+    monkeypatch.setattr(memory, "free_host_bytes", lambda: 2_000_000)
     np.testing.assert_array_equal(_sweep(fn, variants).results, full.results)
     assert 20 <= sizes[-1] <= 62, sizes
 

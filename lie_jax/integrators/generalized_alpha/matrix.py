@@ -39,10 +39,10 @@ def linearization(jacobian: str, problem: Problem, end: End) -> AbstractLineariz
         return AbstractSystem.linearization(system, *point)
     if jacobian in ("auto", "analytic"):
         return system.linearization(*point)
-    return _of_papers(problem, end)
+    return _paper_linearization(problem, end)
 
 
-def _of_papers(problem: Problem, end: End) -> ForwardLinearization:
+def _paper_linearization(problem: Problem, end: End) -> ForwardLinearization:
     # [S3] (42), (43): no derivatives of M, Bᵀλ and given loads.
     system = problem.system
 
@@ -74,10 +74,10 @@ def _iteration_matrix(
     along = tangent_columns(space, x, directions)
     dense = linearization.dense()
     dynamics = dense.combined(along, stiffness, damping)
-    return _with_rates(dynamics, dense.constraints, along, problem, end).regularized()
+    return _matrix_with_rates(dynamics, dense.constraints, along, problem, end).regularized()
 
 
-def _with_rates(
+def _matrix_with_rates(
     dynamics: Array, constraints: Array, along: Array, problem: Problem, end: End
 ) -> DenseMatrix:
     """Matrix with the rows of the rates; columns of `dynamics` and `along` are those of Δ and η."""

@@ -141,13 +141,13 @@ class Sums(NamedTuple):
         """Columns of each body times its operator."""
         own, by_parent, by_child = self
         if by_parent is not None:
-            by_parent = _times(by_parent, _of_bodies(order.parent_of, operators))
+            by_parent = _times(by_parent, _pick_bodies(order.parent_of, operators))
         if by_child is not None:
             by_child = _times(by_child, operators)
         return Sums(_times(own, operators), by_parent, by_child)
 
 
-def _of_bodies(bodies: tuple[int, ...], values: Operators) -> Operators:
+def _pick_bodies(bodies: tuple[int, ...], values: Operators) -> Operators:
     """Entries of the last axis at these bodies, zeros for the ground; None for None."""
     return None if values is None else gather.pick(bodies, values, axis=values.ndim - 1)
 
@@ -197,7 +197,7 @@ def block_tree(
         _times(own.swapaxes(0, 1), operators),
         jnp.asarray(missing, dynamic.own.dtype),
         parent,
-        _times(parent.swapaxes(0, 1), _of_bodies(order.parent_of, operators)),
+        _times(parent.swapaxes(0, 1), _pick_bodies(order.parent_of, operators)),
         dynamic.by_parent,
         dynamic.by_child,
         order.parent_of,
@@ -225,7 +225,7 @@ def constraint_rows(
 
     for group in joints:
         parts = [
-            placed(bodies, values, _of_bodies(bodies, operators))
+            placed(bodies, values, _pick_bodies(bodies, operators))
             for bodies, values in zip(group.bodies, group.values, strict=True)
             if max(bodies) >= 0
         ]

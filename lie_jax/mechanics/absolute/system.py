@@ -32,11 +32,10 @@ from lie_jax.system import Time
 class RigidBodySystem(AbstractMultibodySystem):
     """A mechanism in absolute coordinates; made by `lie_jax.assemble`.
 
-    q (nq,) holds the bodies' configurations one after the other, v (nv,) their velocities; the
-    formulation (`R3SO3`, `SE3`, `UnifiedVelocity`, `TaitBryan`, `EulerParameters`) says what they
-    are. Constraints are those of the joints on positions, then those among the coordinates of each
-    body, then those of the joints on velocities; those of joints stand by kind.
-    `bodies`, `joints`, `forces` and `gravity` are the physical parameters, stacked by kind.
+    q (nq,) holds the bodies' configurations in order, v (nv,) their velocities, in the coordinates
+    of the formulation. Constraints are those of joints on positions, then those among coordinates
+    of each body, then those of joints on velocities; joints stand by kind. `bodies`, `joints`,
+    `forces` and `gravity` are the physical parameters, stacked by kind.
     """
 
     bodies: MassProperties
@@ -165,7 +164,7 @@ class RigidBodySystem(AbstractMultibodySystem):
             return self._reaction_by_derivative(t, q, multipliers) + pulled
         reaction = self._reactions(t, rotation, position, multipliers)
         dynamic = self._pull_back(rotation, q, force + reaction.force, torque + reaction.torque)
-        return self._with_own_reactions(dynamic, q, multipliers)
+        return self._add_coordinate_reactions(dynamic, q, multipliers)
 
     def _reaction_by_derivative(self, t, q, multipliers):
         # Bᵀλ for velocities q̇ without the Jacobian B: `constraint` is differentiated once.
@@ -222,9 +221,11 @@ class RigidBodySystem(AbstractMultibodySystem):
             loads = weightless._applied(t, *pose, *velocity, u)
             reactions = self._reactions(t, *pose, multipliers)
             constant = Wrench(reactions.force - loads.force, reactions.torque - loads.torque)
-            own = self._split(self._of_coordinates(multipliers))
+            own = self._split(self._coordinate_multipliers(multipliers))
             bodies = elements.body_matrices(space, self.bodies, self.gravity, constant, own, motion)
-        joints = elements.joint_blocks(self.joints, self._of_joints(multipliers), t, pose, frames)
+        joints = elements.joint_blocks(
+            self.joints, self._joint_multipliers(multipliers), t, pose, frames
+        )
         pair = None if frames is None else (frames, elements.frame_derivatives(space, motion))
         stiffness, damping = elements.force_blocks(self.forces, t, u, motion, pair)
         columns, coordinate_columns = self._columns(t, q, pose, frames)
@@ -347,7 +348,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         """
 
         def at(t, q, multipliers):
-            own = self._of_joints(multipliers)
+            own = self._joint_multipliers(multipliers)
             return readings.reactions(self.joints, self.names, t, *self.poses(q), own)
 
         t = jnp.asarray(t, q.dtype)
@@ -374,16 +375,16 @@ class RigidBodySystem(AbstractMultibodySystem):
         own = jax.vmap(self.formulation.generalized_force)(rotation, self._split(q), force, torque)
         return own.reshape(-1)
 
-    def _of_joints(self, multipliers: Array) -> list[Array]:
+    def _joint_multipliers(self, multipliers: Array) -> list[Array]:
         return stacking.split(self.joints, multipliers, self.nc - self.velocity_rows)
 
-    def _of_coordinates(self, multipliers: Array) -> Array:
+    def _coordinate_multipliers(self, multipliers: Array) -> Array:
         return multipliers[self._joint_rows : self.nc - self.velocity_rows]
 
-    def _with_own_reactions(self, force: Array, q: Array, multipliers: Array) -> Array:
+    def _add_coordinate_reactions(self, force: Array, q: Array, multipliers: Array) -> Array:
         if not self.formulation.rows:
             return force
-        own = self._split(self._of_coordinates(multipliers))
+        own = self._split(self._coordinate_multipliers(multipliers))
         return force + jax.vmap(self.formulation.reaction)(self._split(q), own).reshape(-1)
 
     def _applied(self, t: Array, *motion: Any) -> Wrench:
@@ -392,7 +393,7 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     def _reactions(self, t: Array, rotation: Array, position: Array, multipliers: Array) -> Wrench:
         total = Wrench(jnp.zeros_like(position), jnp.zeros_like(position))
-        for group, own in zip(self.joints, self._of_joints(multipliers), strict=True):
+        for group, own in zip(self.joints, self._joint_multipliers(multipliers), strict=True):
             poses = stacking.poses(group, rotation, position)
             react = jax.vmap(lambda element, *acting: element.reaction(t, *acting))
             total = stacking.add_wrenches(total, group, react(group.element, *poses, own))

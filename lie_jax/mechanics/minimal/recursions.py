@@ -166,7 +166,7 @@ def forward_dynamics(
     whole, kept = scan_up(
         tree.forest,
         eliminate,
-        _by_slot(tree, jnp.concatenate([inertia, bias[:, None]], axis=1)),
+        _slot_values(tree, jnp.concatenate([inertia, bias[:, None]], axis=1)),
         (columns, joint_inertia.T),
     )
     articulated = jnp.moveaxis(whole[: tree.bases], 0, -1)
@@ -248,13 +248,13 @@ def mass_matrix_factors(
 def _sums(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "*size frames"]:
     """Sums of the values of each base and link and of everything beyond it."""
     roots, links = scan_up(
-        tree.forest, lambda whole, _: (whole, whole), _by_slot(tree, values), None
+        tree.forest, lambda whole, _: (whole, whole), _slot_values(tree, values), None
     )
     bases = jnp.moveaxis(roots[: tree.bases], 0, -1)
     return bases if links is None else _join(bases, jnp.moveaxis(links, 0, -1))
 
 
-def _by_slot(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "slots *size"]:
+def _slot_values(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "slots *size"]:
     values = jnp.moveaxis(values, -1, 0)
     grounds = jnp.zeros((tree.forest.roots - tree.bases, *values.shape[1:]), values.dtype)
     return jnp.concatenate([values[: tree.bases], grounds, values[tree.bases :]])

@@ -337,7 +337,7 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
     massless = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
     followed = [hinges.joint_of(mechanism, motions, force) for force in mechanism.forces]
-    forces = stacking.by_kind(
+    forces = stacking.stack_by_kind(
         mechanism.forces, _names_by_slot(tree, names), [k is None for k in followed]
     )
     places = accumulate((COUNTS[motion.kind][0] for motion in steps), initial=7 * tree.bases)
