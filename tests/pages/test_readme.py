@@ -118,7 +118,7 @@ def test_documentation(page, tmp_path, monkeypatch):
         np.testing.assert_allclose(names["run"].q, np.tile([0.5, 1.0], (501, 1)), atol=1e-9)
         assert np.min(np.abs(names["held"])) > 1.0
     elif page == "extending.md":
-        np.testing.assert_allclose(names["error"], 0.0, atol=1e-14)
+        np.testing.assert_allclose(names["violation"], np.zeros(2), atol=1e-14)
         assert np.max(np.ptp(names["run"].q, axis=0)) > 0.1
         np.testing.assert_allclose(names["fall"](0.05), np.sqrt(2.0 * 9.81 / 0.05), rtol=1e-5)
         first, second = names["errors"]
