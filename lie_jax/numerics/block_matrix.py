@@ -75,16 +75,17 @@ class BlockTree(eqx.Module):
 
     def matvec(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
         """The product with a vector."""
-        velocities, own = self.split(x)
+        velocities, multipliers = self.split(x)
         above = self.parent_values(velocities)
-        dynamic = small.matvec(self.own, velocities) + small.matvec(self.reactions, own)
-        onto_parent = small.matvec(self.parent_reactions, own)
+        dynamic = small.matvec(self.own, velocities) + small.matvec(self.reactions, multipliers)
+        onto_parent = small.matvec(self.parent_reactions, multipliers)
         if self.by_parent is not None:
             dynamic = dynamic + small.matvec(self.by_parent, above)
         if self.by_child is not None:
             onto_parent = onto_parent + small.matvec(self.by_child, velocities)
         rows = small.matvec(self.rows, velocities) + small.matvec(self.parent_rows, above)
-        return self.joined(dynamic + self.child_sums(onto_parent), rows + self.corner * own)
+        rows = rows + self.corner * multipliers
+        return self.joined(dynamic + self.child_sums(onto_parent), rows)
 
     def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """The vector whose product is b; differentiable to any order in both modes."""

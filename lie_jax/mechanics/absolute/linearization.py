@@ -166,8 +166,8 @@ def _sums(order: Order, blocks: Sequence[Blocks], like: Matrices) -> Sums:
             if max(bodies, default=-1) >= 0:
                 added = gather.add_up(bodies, values, n, axis=2)
                 sums[k] = added if sums[k] is None else sums[k] + added
-    own = jnp.zeros_like(like) if sums[0] is None else sums[0]
-    return Sums(own, *sums[1:])
+    diagonal_blocks = jnp.zeros_like(like) if sums[0] is None else sums[0]
+    return Sums(diagonal_blocks, *sums[1:])
 
 
 def block_tree(
@@ -179,7 +179,7 @@ def block_tree(
     """
     size, _, n = dynamic.own.shape
     most = order.rows
-    own = parent = jnp.zeros((size, most, n), dynamic.own.dtype)
+    reactions = parent_reactions = jnp.zeros((size, most, n), dynamic.own.dtype)
     if most:
         # First bodies of all joints, then second ones.
         slots = [
@@ -188,16 +188,16 @@ def block_tree(
             for group in joints
         ]
         stacked = jnp.concatenate(slots, axis=2)
-        own = gather.pick(order.columns, stacked, axis=2)
-        parent = gather.pick(order.parent_columns, stacked, axis=2)
+        reactions = gather.pick(order.columns, stacked, axis=2)
+        parent_reactions = gather.pick(order.parent_columns, stacked, axis=2)
     missing = np.asarray(order.multipliers, int).reshape(n, most).T < 0
     return BlockTree(
         dynamic.own,
-        own,
-        _times(own.swapaxes(0, 1), operators),
+        reactions,
+        _times(reactions.swapaxes(0, 1), operators),
         jnp.asarray(missing, dynamic.own.dtype),
-        parent,
-        _times(parent.swapaxes(0, 1), _pick_bodies(order.parent_of, operators)),
+        parent_reactions,
+        _times(parent_reactions.swapaxes(0, 1), _pick_bodies(order.parent_of, operators)),
         dynamic.by_parent,
         dynamic.by_child,
         order.parent_of,

@@ -187,10 +187,10 @@ class RigidBodySystem(AbstractMultibodySystem):
         fixed, _ = self.poses(held)
         bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
         inner = stacking.without_loads(self)
-        own = inner._applied(t, rotation, position, *self._velocities(fixed, held, v), u)
-        moment = jnp.einsum("nji,njk,nk->ni", fixed, rotation, own.torque)
+        wrench = inner._applied(t, rotation, position, *self._velocities(fixed, held, v), u)
+        moment = jnp.einsum("nji,njk,nk->ni", fixed, rotation, wrench.torque)
         inertia = self._pull_back(rotation, q, bias.force, bias.torque)
-        return self._pull_back(fixed, held, own.force, moment) - inertia
+        return self._pull_back(fixed, held, wrench.force, moment) - inertia
 
     @override
     def owner(self, equation):
