@@ -87,25 +87,25 @@ def _values(problem: Problem, states: lie_jax.State, inputs: Array):
     return jnp.sum(costs), jnp.concatenate([gaps.reshape(-1), problem.end_values(last)])
 
 
-def _run(states: lie_jax.State) -> Run:
+def _run(states: lie_jax.State, inputs: Array) -> Run:
     start, last = (jax.tree.map(lambda x, s=s: x[s], states) for s in (slice(-1), -1))
-    return Run(start, last, jnp.zeros(()))
+    return Run(inputs, start, last, jnp.zeros(()))
 
 
 @eqx.filter_jit
 def _derivatives(problem: Problem, states: lie_jax.State, inputs: Array):
-    run = _run(states)
-    steps = expansion.dynamics(problem, run, inputs)
-    costs = expansion.costs(problem, run, inputs)
+    run = _run(states, inputs)
+    steps = expansion.dynamics(problem, run)
+    costs = expansion.costs(problem, run)
     return steps, costs, expansion.ending(problem, run.last).jacobian
 
 
 @eqx.filter_jit
 def _curvature(problem: Problem, states: lie_jax.State, inputs: Array, gaps: Array, ends: Array):
     """Second derivatives of gaps and end values, summed with their multipliers."""
-    run = _run(states)
+    run = _run(states, inputs)
     last = expansion.ending(problem, run.last, ends).hessian
-    return expansion.curvature(problem, run, inputs, gaps), last
+    return expansion.curvature(problem, run, gaps), last
 
 
 @eqx.filter_jit

@@ -2,6 +2,6 @@
 
 from lie_jax.control.ilqr import ilqr as ilqr
 from lie_jax.control.shooting import shoot as shoot
+from lie_jax.control.shooting import spline_basis as spline_basis
 from lie_jax.control.solution import History as History
 from lie_jax.control.solution import Solution as Solution
-from lie_jax.control.splines import spline_basis as spline_basis

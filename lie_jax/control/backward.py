@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from lie_jax.control import box
 from lie_jax.control.expansion import Dynamics, Quadratic
 from lie_jax.control.problem import Inputs
 from lie_jax.numerics.small import matvec
@@ -15,6 +15,8 @@ from lie_jax.numerics.small import matvec
 FIRST_DAMPING, LARGEST_DAMPING = 1e-6, 1e10
 # Factor between one damping and the next.
 CHANGE = 10.0
+# Projected Newton steps of a problem between bounds, and trials of each step.
+_ITERATIONS, _TRIALS = 40, 12
 
 
 class Policy(NamedTuple):
@@ -29,13 +31,6 @@ class Policy(NamedTuple):
     slope: Float[Array, ""]
     curvature: Float[Array, ""]
     convex: Bool[Array, ""]
-
-
-class Curvature(NamedTuple):
-    """Second derivatives of the steps and of the end values, weighted by what they cost."""
-
-    steps: Float[Array, "steps z z"]
-    end: Float[Array, "n n"]
 
 
 def solve(
@@ -62,12 +57,9 @@ def solve(
         qx, qu = z[:n] + matvec(a.T, vx), z[n:] + matvec(b.T, vx)
         va, vb = vxx @ a, vxx @ b
         qxx, qux, quu = zz[:n, :n] + a.T @ va, zz[n:, :n] + b.T @ va, zz[n:, n:] + b.T @ vb
-        size = jnp.abs(jnp.diagonal(quu))
-        damped = quu + damping * jnp.diag(size)
-        minimum = box.minimize(damped, qu, lower, upper)
-        k = minimum.x
-        right = jnp.where(minimum.free[:, None], -qux, 0.0)
-        gain = box.solve_definite(box.restricted(damped, minimum.free), right).solution
+        damped = quu + damping * jnp.diag(jnp.abs(jnp.diagonal(quu)))
+        k, free, is_convex = _minimize(damped, qu, lower, upper)
+        gain = _solve_definite(_restricted(damped, free), jnp.where(free[:, None], -qux, 0.0))[0]
         vx = qx + matvec(gain.T, matvec(quu, k) + qu) + matvec(qux.T, k)
         vxx = qxx + gain.T @ quu @ gain + gain.T @ qux + qux.T @ gain
         carry = (
@@ -75,7 +67,7 @@ def solve(
             0.5 * (vxx + vxx.T),
             slope + jnp.sum(k * qu),
             curvature + jnp.sum(k * matvec(quu, k)),
-            convex & minimum.convex,
+            convex & is_convex,
         )
         return carry, (k, gain)
 
@@ -90,22 +82,22 @@ def solve_convex(
     steps: Dynamics,
     costs: Quadratic,
     last: tuple[Array, Array],
-    curvature: Curvature | None,
+    curvature: tuple[Float[Array, "steps z z"], Float[Array, "n n"]] | None,
     bounds: tuple[Array, Array],
     damping: Float[Array, ""],
 ) -> tuple[Policy, Float[Array, ""]]:
     """Policy of a convex problem, and its damping.
 
-    With the curvature and the given damping if these make the problem convex; else without the
-    curvature, and with the least damping from the given one on that does.
+    `curvature` holds second derivatives of the steps and of the end values, weighted by what they
+    cost. With them and the given damping if these make the problem convex; else without them, and
+    with the least damping from the given one on that does.
     """
 
     def attempt_with(share, damping):
         if curvature is None:
             return solve(steps, costs, last, bounds, damping)
-        curved = costs._replace(hessian=costs.hessian + share * curvature.steps)
-        end = last[0], last[1] + share * curvature.end
-        return solve(steps, curved, end, bounds, damping)
+        curved = costs._replace(hessian=costs.hessian + share * curvature[0])
+        return solve(steps, curved, (last[0], last[1] + share * curvature[1]), bounds, damping)
 
     one = jnp.ones_like(damping) if curvature is not None else jnp.zeros_like(damping)
     shapes = jax.eval_shape(lambda: attempt_with(one, damping))
@@ -123,3 +115,71 @@ def solve_convex(
         (empty, damping, one, damping),
     )
     return policy, used
+
+
+def _solve_definite(
+    a: Float[Array, "n n"], b: Float[Array, "n m"]
+) -> tuple[Float[Array, "n m"], Bool[Array, ""]]:
+    """Solution of a x = b by elimination without pivoting; whether a is positive definite."""
+    n = a.shape[0]
+
+    def column(k, carry):
+        table, smallest = carry
+        row = jax.lax.dynamic_index_in_dim(table, k, keepdims=False)
+        pivot = jax.lax.dynamic_index_in_dim(row, k, keepdims=False)
+        row = row / pivot
+        factors = jax.lax.dynamic_index_in_dim(table, k, axis=1, keepdims=False)
+        is_pivot = (jnp.arange(n) == k)[:, None]
+        table = jnp.where(is_pivot, row[None, :], table - factors[:, None] * row[None, :])
+        return table, jnp.minimum(smallest, pivot)
+
+    start = jnp.concatenate([a, b], axis=1), jnp.asarray(jnp.inf, a.dtype)
+    table, smallest = jax.lax.fori_loop(0, n, column, start)
+    # NaN, from a pivot of zero, compares as false.
+    return table[:, n:], smallest > 0.0
+
+
+def _minimize(
+    hessian: Float[Array, "n n"],
+    slope: Float[Array, " n"],
+    lower: Float[Array, " n"],
+    upper: Float[Array, " n"],
+) -> tuple[Float[Array, " n"], Bool[Array, " n"], Bool[Array, ""]]:
+    """Minimise ½ xᵀ H x + gᵀ x with lower <= x <= upper, by projected Newton steps.
+
+    Returns x, its entries between their bounds, and whether their Hessian is positive definite.
+    Source: Bertsekas, Projected Newton methods, SIAM J. Control Optim. 20 (1982); Tassa, Mansard
+    and Todorov, Control-limited differential dynamic programming, ICRA 2014.
+    """
+    eps = jnp.finfo(slope.dtype).eps
+    shrink = jnp.asarray(0.5 ** np.arange(_TRIALS), slope.dtype)
+
+    def cost(x):
+        return jnp.sum(x * (0.5 * matvec(hessian, x) + slope))
+
+    def advance(carry):
+        x, _, _, _, count = carry
+        gradient = matvec(hessian, x) + slope
+        free = ~((x <= lower) & (gradient > 0.0) | (x >= upper) & (gradient < 0.0))
+        free_gradient = jnp.where(free, gradient, 0.0)
+        # Rounding of the gradient's two parts.
+        size = jnp.abs(slope) + matvec(jnp.abs(hessian), jnp.abs(x))
+        finished = jnp.all(jnp.abs(free_gradient) <= 64.0 * eps * size)
+        newton, definite = _solve_definite(_restricted(hessian, free), -free_gradient[:, None])
+        trials = jnp.clip(x[None] + shrink[:, None] * newton.T, lower[None], upper[None])
+        best = trials[jnp.argmin(jax.vmap(cost)(trials))]
+        better = definite & ~finished & (cost(best) < cost(x))
+        return jnp.where(better, best, x), free, definite, ~better, count + 1
+
+    zero = jnp.clip(jnp.zeros_like(slope), lower, upper)
+    start = zero, jnp.ones(slope.shape, bool), jnp.array(True), jnp.array(False), jnp.array(0)
+    return jax.lax.while_loop(lambda carry: ~carry[3] & (carry[4] < _ITERATIONS), advance, start)[
+        :3
+    ]
+
+
+def _restricted(hessian: Float[Array, "n n"], free: Bool[Array, " n"]) -> Float[Array, "n n"]:
+    """Hessian with the rows and columns of entries that are not free replaced by identity's."""
+    return jnp.where(
+        free[:, None] & free[None, :], hessian, jnp.eye(hessian.shape[0], dtype=hessian.dtype)
+    )

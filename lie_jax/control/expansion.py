@@ -1,6 +1,7 @@
 """Derivatives of a problem along a trajectory, in local coordinates around its states."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,58 +48,53 @@ class Adjoint(NamedTuple):
     terms: Inputs
 
 
-def _steps(problem: Problem, run: Run, inputs: Array) -> tuple[Array, State, State, Array, Array]:
-    """Of each step: number, states before and after it, inputs, and z = 0."""
-    after = jax.tree.map(lambda x, last: jnp.concatenate([x[1:], last[None]]), run.states, run.last)
-    count, m = inputs.shape
-    origin = jnp.zeros((count, 2 * problem.system.nv + m), inputs.dtype)
-    return jnp.arange(count), run.states, after, inputs, origin
-
-
-def _local_step(problem: Problem, k, state: State, after: State, u, z):
+def _along(problem: Problem, run: Run, derivative: Callable, *rows: Array) -> Any:
+    """derivative(step, cost, z = 0, *row) of each step, its end and cost as functions of z."""
     space = problem.system.space
     n = 2 * space.nv
-    return difference(space, after, problem.step(k, displace(space, state, z[:n]), u + z[n:]))
+    after = jax.tree.map(lambda x, last: jnp.concatenate([x[1:], last[None]]), run.states, run.last)
+    count, m = run.inputs.shape
+    origin = jnp.zeros((count, n + m), run.inputs.dtype)
+
+    def at_step(k, state, after, u, origin, *row):
+        def step(z):
+            end = problem.step(k, displace(space, state, z[:n]), u + z[n:])
+            return difference(space, after, end)
+
+        def cost(z):
+            return problem.step_cost(k, displace(space, state, z[:n]), u + z[n:])
+
+        return derivative(step, cost, origin, *row)
+
+    return jax.vmap(at_step)(jnp.arange(count), run.states, after, run.inputs, origin, *rows)
 
 
-def dynamics(problem: Problem, run: Run, inputs: Inputs) -> Dynamics:
+def dynamics(problem: Problem, run: Run) -> Dynamics:
     """Jacobians of all steps."""
-
-    def jacobian(k, state, after, u, origin):
-        return jax.jacfwd(lambda z: _local_step(problem, k, state, after, u, z))(origin)
-
     n = 2 * problem.system.nv
-    jacobians = jax.vmap(jacobian)(*_steps(problem, run, inputs))
+    jacobians = _along(problem, run, lambda step, _, z: jax.jacfwd(step)(z))
     return Dynamics(jacobians[:, :, :n], jacobians[:, :, n:])
 
 
-def costs(problem: Problem, run: Run, inputs: Inputs) -> Quadratic:
+def costs(problem: Problem, run: Run) -> Quadratic:
     """Gradients and Hessians of the costs of all steps."""
-    n = 2 * problem.system.nv
 
-    def expanded(k, state, _, u, origin):
-        def cost(z):
-            return problem.step_cost(k, displace(problem.system.space, state, z[:n]), u + z[n:])
+    def expanded(_, cost, z):
+        return Quadratic(jax.grad(cost)(z), jax.hessian(cost)(z))
 
-        return Quadratic(jax.grad(cost)(origin), jax.hessian(cost)(origin))
-
-    return jax.vmap(expanded)(*_steps(problem, run, inputs))
+    return _along(problem, run, expanded)
 
 
 def curvature(
-    problem: Problem, run: Run, inputs: Inputs, costate: Float[Array, "steps n"]
+    problem: Problem, run: Run, costate: Float[Array, "steps n"]
 ) -> Float[Array, "steps z z"]:
     """Second derivatives of all steps, summed with the costates."""
 
-    def summed(k, state, after, u, origin, costate):
-        # Forward over forward: few directions, and no reverse pass through a step.
-        def pulled_back(z):
-            step = lambda z: _local_step(problem, k, state, after, u, z)  # noqa: E731
-            return matvec(jax.jacfwd(step)(z).T, costate)
+    # Forward over forward: few directions, and no reverse pass through a step.
+    def summed(step, _, z, costate):
+        return jax.jacfwd(lambda z: matvec(jax.jacfwd(step)(z).T, costate))(z)
 
-        return jax.jacfwd(pulled_back)(origin)
-
-    return jax.vmap(summed)(*_steps(problem, run, inputs), costate)
+    return _along(problem, run, summed, costate)
 
 
 def ending(problem: Problem, last: State, multipliers: Array | None = None) -> Ending:

@@ -10,31 +10,22 @@ from jaxtyping import Array, ArrayLike, Bool, Float
 
 from lie_jax import checks
 from lie_jax.control import backward, expansion
-from lie_jax.control.checks import check_options, checked_problem
-from lie_jax.control.problem import Inputs, Problem, Run, difference, follow
-from lie_jax.control.solution import History, Solution, relative_norm, warn_unless_converged
+from lie_jax.control.problem import (
+    Options,
+    Problem,
+    Run,
+    check_options,
+    checked_problem,
+    difference,
+    follow,
+)
+from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import padding
 from lie_jax.numerics.small import matvec
 from lie_jax.simulation import sharding
 from lie_jax.simulation.checks import as_jax
-from lie_jax.simulation.simulate import simulate
 from lie_jax.system import AbstractSystem, State
-
-
-class Settings(NamedTuple):
-    """Options of `ilqr` that are fixed when it is compiled."""
-
-    second_order: bool
-    max_iterations: int
-
-
-class Tolerances(NamedTuple):
-    """Relative gradient and end values below which a search has converged; first penalty."""
-
-    gradient: Array
-    end: Array
-    penalty: Array
 
 
 @sharding.automatic
@@ -88,43 +79,41 @@ def ilqr(
     """
     system, state, table = as_jax(system, state, inputs)
     problem = checked_problem(
-        "ilqr", system, integrator, state, table, dt, (running, final, end), limits
+        "ilqr", system, integrator, state, table, dt, (running, final, end), limits, table
     )
-    check_options("ilqr", tolerance, end_tolerance, max_iterations)
+    options = Options(tolerance, end_tolerance, max_iterations)
+    check_options("ilqr", options)
     checks.positive("ilqr(penalty=)", penalty, "relative weight of the end values")
-    dtype = problem.state.q.dtype
-    tolerances = (jnp.asarray(x, dtype) for x in (tolerance, end_tolerance, penalty))
-    settings = Settings(second_order, max_iterations)
-    search, multipliers = _search(problem, table, Tolerances(*tolerances), settings)
-    trajectory = simulate(
-        system, integrator, state, dt=dt, steps=table.shape[0], inputs=search.inputs, throw=False
+    gradient, violation, weight = (
+        jnp.asarray(x, problem.state.q.dtype) for x in (tolerance, end_tolerance, penalty)
     )
-    at = search.iterations
+    arrays = Options(gradient, violation, max_iterations)
+    search, multipliers = _search(problem, table, arrays, weight, second_order)
+    at, history = search.iterations, search.history
     numbers = jnp.arange(max_iterations + 1, dtype=at.dtype)
     solution = Solution(
-        inputs=search.inputs,
-        unknowns=search.inputs,
-        trajectory=trajectory,
-        cost=search.history.cost[at],
-        gradient_norm=search.history.gradient_norm[at],
-        violation=search.history.violation[at],
+        inputs=search.run.inputs,
+        unknowns=search.run.inputs,
+        trajectory=problem.trajectory(search.run.inputs),
+        cost=history.cost[at],
+        gradient_norm=history.gradient_norm[at],
+        violation=history.violation[at],
         multipliers=multipliers,
         gains=search.gains,
         iterations=at,
-        history=padding.mark_unreached(search.history, numbers <= at),
+        history=padding.mark_unreached(history, numbers <= at),
         converged=search.converged,
     )
     advice = "Take another penalty= or lie_jax.control.shoot"
     if not second_order:
         advice = "Take second_order=True, another penalty= or lie_jax.control.shoot"
-    warn_unless_converged("ilqr", solution, tolerance, end_tolerance, advice)
+    warn_unless_converged("ilqr", solution, options, advice)
     return solution
 
 
 class _Search(NamedTuple):
     """Carry of the search; `before`: end values at the last correction of the multipliers."""
 
-    inputs: Array
     run: Run
     gains: Array
     multipliers: Array
@@ -150,13 +139,12 @@ _HALVINGS = 12
 
 @eqx.filter_jit
 def _search(
-    problem: Problem, inputs: Array, tolerances: Tolerances, settings: Settings
+    problem: Problem, inputs: Array, options: Options, penalty: Array, second_order: bool
 ) -> tuple[_Search, Array]:
     run = follow(problem, problem.state, inputs)
     ends = problem.end_values(run.last)
-    empty = jnp.zeros(settings.max_iterations + 1, inputs.dtype)
+    empty = jnp.zeros(options.max_iterations + 1, inputs.dtype)
     start = _Search(
-        inputs=inputs,
         run=run,
         gains=jnp.zeros((*inputs.shape, 2 * problem.system.nv), inputs.dtype),
         multipliers=jnp.zeros_like(ends),
@@ -170,30 +158,30 @@ def _search(
     )
     search = jax.lax.while_loop(
         lambda search: ~search.done,
-        lambda search: _advance(problem, tolerances, settings, search),
+        lambda search: _advance(problem, options, penalty, second_order, search),
         start,
     )
     return search, search.multipliers + search.weights * problem.end_values(search.run.last)
 
 
 def _advance(
-    problem: Problem, tolerances: Tolerances, settings: Settings, search: _Search
+    problem: Problem, options: Options, penalty: Array, second_order: bool, search: _Search
 ) -> _Search:
     """Measure the trajectory, correct the multipliers near an optimum, and take a step."""
-    inputs, run, at = search.inputs, search.run, search.iterations
-    steps = expansion.dynamics(problem, run, inputs)
-    costs = expansion.costs(problem, run, inputs)
+    run, at = search.run, search.iterations
+    steps = expansion.dynamics(problem, run)
+    costs = expansion.costs(problem, run)
     last = expansion.ending(problem, run.last)
     values = last.values
     violation = jnp.max(jnp.abs(values), initial=0.0)
     natural = _natural_weights(problem, steps, costs, last)
-    weights = jnp.where(at == 0, tolerances.penalty * natural, search.weights)
+    weights = jnp.where(at == 0, penalty * natural, search.weights)
 
     def adjoint(pull):
         return expansion.adjoint(steps, costs.slope, last.slope + matvec(last.jacobian.T, pull))
 
-    norm = relative_norm(problem, inputs, adjoint(search.multipliers + weights * values))
-    met = violation <= tolerances.end
+    norm = _relative_norm(problem, run, adjoint(search.multipliers + weights * values))
+    met = violation <= options.end_tolerance
     correct = (norm <= _INNER) & ~met
     multipliers = jnp.where(correct, search.multipliers + weights * values, search.multipliers)
     slow = violation > _FALL * jnp.max(jnp.abs(search.before), initial=0.0)
@@ -204,35 +192,44 @@ def _advance(
     slope = last.slope + matvec(last.jacobian.T, pull)
     hessian = last.hessian + (last.jacobian.T * weights[None]) @ last.jacobian
     curvature = None
-    if settings.second_order:
-        curvature = backward.Curvature(
-            expansion.curvature(problem, run, inputs, adjoint(pull).costate),
+    if second_order:
+        curvature = (
+            expansion.curvature(problem, run, adjoint(pull).costate),
             expansion.ending(problem, run.last, pull).hessian - last.hessian,
         )
-    bounds = problem.lower[None] - inputs, problem.upper[None] - inputs
+    bounds = problem.lower[None] - run.inputs, problem.upper[None] - run.inputs
     policy, damping = backward.solve_convex(
         steps, costs, (slope, hessian), curvature, bounds, search.damping
     )
 
-    converged = met & (norm <= tolerances.gradient)
+    converged = met & (norm <= options.tolerance)
     stuck = ~policy.convex | (search.damping > backward.LARGEST_DAMPING)
-    done = converged | stuck | (at >= settings.max_iterations)
-    step = _line_search(problem, (inputs, run), policy, (multipliers, weights), done)
+    done = converged | stuck | (at >= options.max_iterations)
+    following, damping = _line_search(problem, run, policy, (multipliers, weights), damping, done)
     row = run.cost + problem.final_cost(run.last), norm, violation
-    history = jax.tree.map(lambda past, x: past.at[at].set(x), search.history, History(*row))
     return _Search(
-        inputs=step.inputs,
-        run=step.run,
+        run=following,
         gains=policy.gains,
         multipliers=multipliers,
         weights=weights,
         before=jnp.where(correct, values, search.before),
-        damping=_next_damping(damping, step),
+        damping=damping,
         iterations=jnp.where(done, at, at + 1),
-        history=history,
+        history=jax.tree.map(lambda past, x: past.at[at].set(x), search.history, History(*row)),
         converged=converged,
         done=done,
     )
+
+
+def _relative_norm(problem: Problem, run: Run, adjoint: expansion.Adjoint) -> Array:
+    """`Solution.gradient_norm` for the gradient with respect to the inputs."""
+    inputs, gradient = run.inputs, adjoint.gradient
+    # An input is at its limit up to the rounding of the sum that brought it there.
+    slack = 64.0 * jnp.finfo(inputs.dtype).eps * jnp.max(jnp.abs(inputs), axis=0, keepdims=True)
+    held = (inputs - problem.lower[None] <= slack) & (gradient > 0.0)
+    held = held | (problem.upper[None] - inputs <= slack) & (gradient < 0.0)
+    largest, size = jnp.max(jnp.where(held, 0.0, jnp.abs(gradient))), jnp.max(adjoint.terms)
+    return largest / jnp.where(size > 0.0, size, 1.0)
 
 
 def _natural_weights(
@@ -242,8 +239,8 @@ def _natural_weights(
 
     A first estimate from the running costs alone, against which penalties are large or small.
     """
-    n, m = last.slope.shape[0], problem.lower.shape[0]
-    price = jnp.diagonal(costs.hessian, axis1=1, axis2=2)[:, n : n + m]
+    n = last.slope.shape[0]
+    price = jnp.diagonal(costs.hessian, axis1=1, axis2=2)[:, n:]
     price = jnp.where(price > 0.0, price, problem.dt)
     reach = expansion.end_jacobian(steps, last.jacobian)
     reached = jnp.sum(reach**2 / price[:, None, :], axis=(0, 2))
@@ -252,23 +249,19 @@ def _natural_weights(
     return jnp.where(reached > 0.0, weights, jnp.where(largest > 0.0, largest, 1.0))
 
 
-class _Step(NamedTuple):
-    """Inputs and trajectory after a step, or before it if none was accepted."""
-
-    inputs: Inputs
-    run: Run
-    fraction: Float[Array, ""]
-    accepted: Bool[Array, ""]
-
-
 def _line_search(
     problem: Problem,
-    start: tuple[Inputs, Run],
+    start: Run,
     policy: backward.Policy,
     augmented: tuple[Array, Array],
+    damping: Float[Array, ""],
     done: Bool[Array, ""],
-) -> _Step:
-    """Halve the step until cost + multipliers · ends + weights · ends²/2 falls as expected."""
+) -> tuple[Run, Float[Array, ""]]:
+    """Halve the step until cost + multipliers · ends + weights · ends²/2 falls as expected.
+
+    Returns the run, the start if no step was accepted, and the next damping: less after a full
+    step, more after none.
+    """
     multipliers, weights = augmented
 
     def merit(run):
@@ -276,44 +269,35 @@ def _line_search(
         price = jnp.sum(ends * (multipliers + 0.5 * weights * ends))
         return run.cost + problem.final_cost(run.last) + price
 
-    first = merit(start[1])
+    first = merit(start)
     rounding = 64.0 * jnp.finfo(first.dtype).eps * jnp.abs(first)
 
     def attempt(carry):
         _, fraction, _, count = carry
         trial = _follow_policy(problem, start, policy, fraction)
         expected = fraction * (policy.slope + 0.5 * fraction * policy.curvature)
-        accepted = merit(trial[1]) <= first + _SUFFICIENT * expected + rounding
+        accepted = merit(trial) <= first + _SUFFICIENT * expected + rounding
         return trial, jnp.where(accepted, fraction, 0.5 * fraction), accepted, count + 1
 
     carry = start, jnp.ones((), first.dtype), jnp.zeros((), bool), jnp.zeros((), jnp.int32)
     trial, fraction, accepted, _ = jax.lax.while_loop(
         lambda carry: ~carry[2] & (carry[3] < _HALVINGS) & ~done, attempt, carry
     )
-    inputs, run = jax.tree.map(lambda new, old: jnp.where(accepted, new, old), trial, start)
-    return _Step(inputs, run, fraction, accepted)
+    less = jnp.where(damping > backward.FIRST_DAMPING, damping / backward.CHANGE, 0.0)
+    more = jnp.maximum(backward.CHANGE * damping, backward.FIRST_DAMPING)
+    next_damping = jnp.where(accepted, jnp.where(fraction == 1.0, less, damping), more)
+    return jax.tree.map(lambda new, old: jnp.where(accepted, new, old), trial, start), next_damping
 
 
 def _follow_policy(
-    problem: Problem, start: tuple[Inputs, Run], policy: backward.Policy, fraction: Array
-) -> tuple[Inputs, Run]:
-    """Follow a fraction of the changes, with all of the feedback, within the limits."""
-    inputs, run = start
+    problem: Problem, start: Run, policy: backward.Policy, fraction: Float[Array, ""]
+) -> Run:
+    """Run with a fraction of the changes, with all of the feedback, within the limits."""
 
-    def body(state, step):
-        k, before, u, change, gain = step
+    def control(state, row):
+        before, u, change, gain = row
         x = difference(problem.system.space, before, state)
-        u = jnp.clip(u + fraction * change + matvec(gain, x), problem.lower, problem.upper)
-        return problem.step(k, state, u), (state, problem.step_cost(k, state, u), u)
+        return jnp.clip(u + fraction * change + matvec(gain, x), problem.lower, problem.upper)
 
-    steps = jnp.arange(inputs.shape[0]), run.states, inputs, policy.change, policy.gains
-    last, (states, costs, inputs) = jax.lax.scan(body, problem.state, steps)
-    return inputs, Run(states, last, jnp.sum(costs))
-
-
-def _next_damping(damping: Float[Array, ""], step: _Step) -> Float[Array, ""]:
-    """Less damping after a full step, more if no step was accepted."""
-    less = jnp.where(damping > backward.FIRST_DAMPING, damping / backward.CHANGE, 0.0)
-    more = jnp.maximum(backward.CHANGE * damping, backward.FIRST_DAMPING)
-    full = step.accepted & (step.fraction == 1.0)
-    return jnp.where(full, less, jnp.where(step.accepted, damping, more))
+    rows = start.states, start.inputs, policy.change, policy.gains
+    return follow(problem, problem.state, rows, control=control)

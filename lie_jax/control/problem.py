@@ -1,14 +1,22 @@
-"""The optimal control problem in discrete time, and its states in local coordinates."""
+"""The optimal control problem in discrete time, checked, and its states in local coordinates."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+import numpy as np
+from jaxtyping import Array, Float, PyTree
 
+from lie_jax import checks
+from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.integrators.explicit import AbstractExplicit, RungeKutta
+from lie_jax.integrators.gauss import ImplicitRKMK
+from lie_jax.simulation import checks as simulation
+from lie_jax.simulation.simulate import simulate
+from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, State
 
@@ -55,6 +63,21 @@ class Problem(eqx.Module):
             return jnp.zeros(0, state.q.dtype)
         return self.end(state.q, state.v).reshape(-1)
 
+    def trajectory(self, inputs: Inputs) -> Trajectory:
+        """`Trajectory` that the inputs give, with the reason in it where a step failed."""
+        return simulate(
+            self.system, self.integrator, self.state, dt=self.dt, steps=inputs.shape[0],
+            inputs=inputs, throw=False,
+        )  # fmt: skip
+
+
+class Options(NamedTuple):
+    """Largest relative gradient and end value of a converged search, and its iterations."""
+
+    tolerance: Any
+    end_tolerance: Any
+    max_iterations: int
+
 
 def displace(space: AbstractSpace, state: State, x: Float[Array, " n"]) -> State:
     """State at the local coordinates x = (of q, change of v) around a state."""
@@ -67,22 +90,165 @@ def difference(space: AbstractSpace, state: State, other: State) -> Float[Array,
 
 
 class Run(NamedTuple):
-    """States before each step, the last state, and the sum of the steps' costs."""
+    """Inputs and the states before each step, the last state, and the sum of the steps' costs."""
 
+    inputs: Inputs
     states: State
     last: State
     cost: Float[Array, ""]
 
 
-def follow(problem: Problem, state: State, inputs: Inputs, first: int | Array = 0) -> Run:
-    """Take the steps from number `first` on with these inputs."""
+def follow(
+    problem: Problem,
+    state: State,
+    rows: PyTree,
+    first: int | Array = 0,
+    control: Callable[[State, Any], Array] = lambda state, u: u,
+) -> Run:
+    """Run of the steps from number `first` on with inputs control(state, row), a row a step.
 
-    def body(state, ku):
-        k, u = ku
-        return problem.step(k, state, u), (state, problem.step_cost(k, state, u))
+    The loop of `lie_jax.simulation` has other duties: it keeps no costs, its inputs do not depend
+    on the state, and it starts at time 0 or at the end of an earlier run.
+    """
 
-    numbers = first + jnp.arange(inputs.shape[0])
+    def body(state, step):
+        k, row = step
+        u = control(state, row)
+        return problem.step(k, state, u), (u, state, problem.step_cost(k, state, u))
+
+    numbers = first + jnp.arange(len(jax.tree.leaves(rows)[0]))
     # Reverse mode keeps the states alone, and computes the stages of each step again.
     body = jax.checkpoint(body, prevent_cse=False)
-    last, (states, costs) = jax.lax.scan(body, state, (numbers, inputs))
-    return Run(states, last, jnp.sum(costs))
+    last, (inputs, states, costs) = jax.lax.scan(body, state, (numbers, rows))
+    return Run(inputs, states, last, jnp.sum(costs))
+
+
+def checked_problem(
+    call: str,
+    system: Any,
+    integrator: Any,
+    state: Any,
+    inputs: Any,
+    dt: Any,
+    costs: tuple[Any, Any, Any],
+    limits: Any,
+    guess: Any,
+) -> Problem:
+    """Problem of checked arguments; `costs` are running, final and end.
+
+    `guess` is what the limits hold for: the inputs, or the coefficients that they are made of.
+    Raises `ValueError` for an argument that breaks a rule.
+    """
+    checks.real(f"{call}(inputs=)", inputs)
+    shape = tuple(np.shape(inputs))
+    if len(shape) != 2 or 0 in shape:
+        raise ValueError(
+            f"{call}(inputs=) has shape {shape}; it must have shape (steps, nu), one input vector "
+            "for each step: start from jnp.zeros((steps, nu)) for example."
+        )
+    nu = getattr(system, "nu", None)
+    if nu and nu != shape[1]:
+        raise ValueError(
+            f"{call}(inputs=) has shape {shape}, and the system reads {nu} inputs; it must have "
+            f"shape ({shape[0]}, {nu}): give a column for each input."
+        )
+    simulation.check(system, integrator, state, dt, simulation.Options(shape[0], inputs))
+    _check_classes(call, system, integrator)
+    dtype = state.q.dtype
+    # `_check_costs` refuses values that are no functions.
+    functions = [snapshots.watched(cost) if callable(cost) else cost for cost in costs]
+    lower, upper = _limits(call, guess, limits)
+    result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *functions)
+    _check_costs(call, result, shape[1])
+    return snapshots.frozen(result)
+
+
+def _check_classes(call: str, system: Any, integrator: Any) -> None:
+    if system.nc:
+        raise ValueError(
+            f"{call} cannot take a system with {system.nc} constraints; use a formulation "
+            "without them: lie_jax.Minimal() for a tree of bodies, lie_jax.R3SO3() for a free body."
+        )
+    if not isinstance(integrator, AbstractExplicit | ImplicitRKMK):
+        raise ValueError(
+            f"{call}(integrator=) is {type(integrator).__name__}, whose steps depend on more than "
+            "the state they start from; use lie_jax.RKMK('rk4'), another explicit method, or "
+            "lie_jax.ImplicitRKMK()."
+        )
+    if isinstance(integrator, RungeKutta) and system.nq != system.nv:
+        raise ValueError(
+            f"{call}(integrator=) is RungeKutta, which leaves the group when {system.nq} "
+            f"coordinates belong to {system.nv} velocities; use lie_jax.RKMK('rk4')."
+        )
+
+
+def _limits(call: str, guess: Array, limits: Any) -> tuple[Array, Array]:
+    """Lower and upper limits (nu,); raises `ValueError` for wrong ones and a guess outside."""
+    dtype, nu = guess.dtype, guess.shape[1]
+    if limits is None:
+        unlimited = jnp.full(nu, jnp.inf, dtype)
+        return -unlimited, unlimited
+    if not (isinstance(limits, tuple | list) and len(limits) == 2):
+        raise ValueError(
+            f"{call}(limits=) is {limits!r}; it must be a pair (lower, upper) of numbers or of "
+            f"arrays ({nu},)."
+        )
+    for side, value in zip(("lower", "upper"), limits, strict=True):
+        checks.real(f"{call}(limits=): {side}", value)
+        if np.shape(value) not in ((), (nu,)):
+            raise ValueError(
+                f"{call}(limits=): {side} has shape {np.shape(value)}; it must be one number or "
+                f"have shape ({nu},): one for each input."
+            )
+    lower, upper = (jnp.broadcast_to(jnp.asarray(x, dtype), (nu,)) for x in limits)
+    if checks.traced(lower, upper):
+        return lower, upper
+    low, high = np.asarray(lower), np.asarray(upper)
+    if not np.all(low < high):
+        raise ValueError(
+            f"{call}(limits=) are {low.tolist()} and {high.tolist()}; every lower limit must be "
+            "below the upper one: look for a wrong sign, use -numpy.inf and numpy.inf for none."
+        )
+    if not checks.traced(guess):
+        table = np.asarray(guess)
+        outside = np.argwhere((table < low) | (table > high))
+        if len(outside):
+            step, i = outside[0].tolist()
+            raise ValueError(
+                f"{call}(inputs=) has {table[step, i]:.6g} for input {i} of step {step}, outside "
+                f"its limits {low[i]:.6g} to {high[i]:.6g}; start within them: use jnp.clip."
+            )
+    return lower, upper
+
+
+def _check_costs(call: str, problem: Problem, nu: int) -> None:
+    q, v = problem.state.q, problem.state.v
+    time, u = (jax.ShapeDtypeStruct(shape, q.dtype) for shape in ((), (nu,)))
+    for option, function, arguments in (
+        ("running", problem.running, (time, q, v, u)),
+        ("final", problem.final, (q, v)),
+        ("end", problem.end, (q, v)),
+    ):
+        if function is None and option != "running":
+            continue
+        checks.function(f"{call}({option}=)", function)
+        value: Any = jax.eval_shape(cast(Callable, function), *arguments)
+        if not hasattr(value, "shape") or value.dtype != q.dtype:
+            returns = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__
+            raise ValueError(
+                f"{call}({option}=) returns {returns}; it must return an array of {q.dtype}, the "
+                "precision of the state: compute it with jax.numpy from the arguments."
+            )
+        if option != "end" and value.shape != ():
+            raise ValueError(
+                f"{call}({option}=) returns shape {value.shape}; a cost is one number: use jnp.sum."
+            )
+
+
+def check_options(call: str, options: Options) -> None:
+    """Raise `ValueError` for tolerances that are not positive and a wrong number of iterations."""
+    checks.positive(f"{call}(tolerance=)", options.tolerance, "relative gradient")
+    checks.positive(f"{call}(end_tolerance=)", options.end_tolerance, "size of the end values")
+    checks.positive_integer(
+        f"{call}(max_iterations=)", options.max_iterations, "steps of the search"
+    )

@@ -1,15 +1,25 @@
-"""Direct shooting as a nonlinear programme of one array of unknowns, with its derivatives."""
+"""Direct shooting as a nonlinear programme of one array of unknowns, solved by SciPy.
 
-from typing import NamedTuple
+SciPy's solvers are stopped by a measure of the optimum that does not depend on units.
+"""
+
+import functools
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from lie_jax.control.problem import Inputs, Problem, difference, displace, follow
+from lie_jax.control.problem import Inputs, Options, Problem, difference, displace, follow
 from lie_jax.system import State
+
+# Local coordinates of a node beyond this (rad) make the references follow: charts end at π.
+_FAR = 1.0
+# An unknown closer to its limit than this (relative) counts as active.
+_AT_LIMIT = 1e-9
 
 
 class Unknowns(NamedTuple):
@@ -75,6 +85,15 @@ class Programme(eqx.Module):
         cost = jnp.sum(run.cost) + problem.final_cost(last)
         return jnp.concatenate([cost[None], gaps.reshape(-1), problem.end_values(last)])
 
+    def bounds(self) -> tuple[Array, Array]:
+        """Lower and upper bounds of z, infinite where there is none."""
+        zero = jnp.zeros_like(self.start.coefficients)
+        infinite = jnp.full_like(self.start.nodes, jnp.inf)
+        return (
+            self.scaled(Unknowns(zero + self.problem.lower[None], -infinite)),
+            self.scaled(Unknowns(zero + self.problem.upper[None], infinite)),
+        )
+
 
 def build(problem: Problem, coefficients: Array, basis: Array | None, nodes: int) -> Programme:
     """Programme with the guess as start, and the nodes on the motion that the guess gives."""
@@ -111,34 +130,180 @@ def _first_run(problem: Problem, inputs: Inputs) -> tuple[State, Inputs]:
 
 
 @eqx.filter_jit
-def linearize(programme: Programme, z: Array) -> tuple[Array, Array]:
+def _linearize(programme: Programme, z: Array) -> tuple[Array, Array]:
     """Cost, gaps and end values (1 + rows,), and their Jacobian."""
     jacobian, values = jax.jacrev(lambda z: (programme.values(z),) * 2, has_aux=True)(z)
     return values, jacobian
 
 
 @eqx.filter_jit
-def curvature(programme: Programme, z: Array, weights: Array, direction: Array) -> Array:
+def _curvature(programme: Programme, z: Array, weights: Array, direction: Array) -> Array:
     """Second derivative of weights · (cost, gaps, ends) along a direction."""
     slope = jax.grad(lambda z: jnp.sum(weights * programme.values(z)))
     return jax.jvp(slope, (z,), (direction,))[1]
 
 
-def bounds(programme: Programme) -> tuple[Array, Array]:
-    """Lower and upper bounds of z, infinite where there is none."""
-    problem, start = programme.problem, programme.start
-    inputs = jnp.zeros_like(start.coefficients)
-    infinite = jnp.full_like(start.nodes, jnp.inf)
-    return (
-        programme.scaled(Unknowns(inputs + problem.lower[None], -infinite)),
-        programme.scaled(Unknowns(inputs + problem.upper[None], infinite)),
-    )
-
-
 @eqx.filter_jit
-def recenter(programme: Programme, z: Array) -> tuple[Programme, Array]:
+def _recenter(programme: Programme, z: Array) -> tuple[Programme, Array]:
     """Programme with the states at the nodes as references, and its z of the same motion."""
     unknowns = programme.unknowns(z)
     references = programme.states(unknowns.nodes)
     recentered = eqx.tree_at(lambda p: p.references, programme, references)
     return recentered, recentered.scaled(unknowns._replace(nodes=jnp.zeros_like(unknowns.nodes)))
+
+
+class Measure(NamedTuple):
+    """Distance from an optimum, see `Solution`; multipliers of gaps, then of end values."""
+
+    cost: float
+    gradient_norm: float
+    violation: float
+    multipliers: np.ndarray
+
+    def meets(self, options: Options) -> bool:
+        """Whether both tolerances are met."""
+        small = self.gradient_norm <= options.tolerance
+        return bool(small and self.violation <= options.end_tolerance)
+
+
+class Optimum(NamedTuple):
+    """End of a search: unknowns, measure, and (cost, gradient_norm, violation) of all iterates."""
+
+    unknowns: Unknowns
+    measure: Measure
+    history: list[tuple[float, float, float]]
+
+
+class _Functions:
+    """A programme as functions of z (unknowns,) in NumPy's double precision, for SciPy."""
+
+    def __init__(self, programme: Programme):
+        self.programme = programme
+        self.lower, self.upper = (np.asarray(x, float) for x in programme.bounds())
+        # SciPy calls cost, rows and Jacobian one after the other at each point: all come from one
+        # linearisation, the last of which is kept.
+        self._linearization = functools.lru_cache(maxsize=1)(self._linearize)
+
+    def array(self, z: np.ndarray) -> Array:
+        """Numbers in the precision of the problem."""
+        return jnp.asarray(z, self.programme.start.coefficients.dtype)
+
+    def _linearize(self, content: bytes) -> tuple[np.ndarray, np.ndarray]:
+        values, jacobian = _linearize(self.programme, self.array(np.frombuffer(content)))
+        return np.asarray(values, float), np.asarray(jacobian, float)
+
+    def evaluate(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Cost and rows (1 + rows,), and their Jacobian."""
+        return self._linearization(z.tobytes())
+
+    def cost(self, z: np.ndarray) -> tuple[float, np.ndarray]:
+        """Cost, and its gradient."""
+        values, jacobian = self.evaluate(z)
+        return values[0], jacobian[0]
+
+    def rows(self, z: np.ndarray) -> np.ndarray:
+        """Gaps and end values."""
+        return self.evaluate(z)[0][1:]
+
+    def rows_jacobian(self, z: np.ndarray) -> np.ndarray:
+        """Derivatives of the rows."""
+        return self.evaluate(z)[1][1:]
+
+    def hessian(self, z: np.ndarray, multipliers: Any = ()) -> Any:
+        """Hessian of cost + multipliers · rows, as a linear operator."""
+        from scipy.sparse.linalg import LinearOperator
+
+        point, weights = self.array(z), self.array(np.concatenate([[1.0], multipliers]))
+
+        def along(direction):
+            direction = self.array(np.asarray(direction, float).reshape(-1))
+            return np.asarray(_curvature(self.programme, point, weights, direction), float)
+
+        return LinearOperator((len(z), len(z)), matvec=along, dtype=float)  # pyright: ignore
+
+    def measure(self, z: np.ndarray) -> Measure:
+        """`Measure` with the multipliers that leave the least gradient."""
+        values, jacobian = self.evaluate(z)
+        slope, rows = jacobian[0], jacobian[1:]
+        slack = _AT_LIMIT * (1.0 + np.abs(z))
+        at_lower, at_upper = z - self.lower <= slack, self.upper - z <= slack
+        free = ~(at_lower | at_upper)
+        multipliers = np.zeros(len(rows))
+        if len(rows) and free.any():
+            multipliers = np.linalg.lstsq(rows[:, free].T, -slope[free], rcond=None)[0]
+        pull = multipliers @ rows
+        # A limit balances a gradient that pushes against it, not one that leads away from it.
+        gradient = slope + pull
+        balanced = at_lower & (gradient > 0.0) | at_upper & (gradient < 0.0)
+        gradient = np.where(balanced, 0.0, gradient)
+        size = float(np.max(np.abs(slope) + np.abs(pull)))
+        norm = float(np.max(np.abs(gradient))) / (size if size > 0.0 else 1.0)
+        violation = float(np.max(np.abs(values[1:]), initial=0.0))
+        return Measure(float(values[0]), norm, violation, multipliers)
+
+    def is_far(self, z: np.ndarray) -> bool:
+        """Whether a node has left the neighbourhood of its reference."""
+        nodes = self.programme.unknowns(self.array(z)).nodes
+        nv = self.programme.problem.system.nv
+        return bool(jnp.max(jnp.abs(nodes[:, :nv]), initial=0.0) > _FAR)
+
+
+def solve(programme: Programme, options: Options) -> Optimum:
+    """Search from the programme's start until the tolerances are met or SciPy's solver gives up."""
+    functions = _Functions(programme)
+    z = np.asarray(programme.scaled(programme.start), float)
+    measure = functions.measure(z)
+    history = [measure[:3]]
+    while (iterations := options.max_iterations + 1 - len(history)) > 0:
+        z, iterates = _minimize(functions, z, options._replace(max_iterations=iterations))
+        history += iterates
+        is_far = functions.is_far(z)
+        recentered, start = _recenter(functions.programme, functions.array(z))
+        functions, z = _Functions(recentered), np.asarray(start, float)
+        measure = functions.measure(z)
+        if measure.meets(options) or not is_far or not iterates:
+            break
+    return Optimum(functions.programme.unknowns(functions.array(z)), measure, history)
+
+
+def _minimize(
+    functions: _Functions, z: np.ndarray, options: Options
+) -> tuple[np.ndarray, list[tuple[float, float, float]]]:
+    """Last point, and the measures of the iterates; ends where a node is far, too."""
+    # SciPy comes with JAX; it is loaded when it is needed.
+    from scipy import optimize
+
+    iterates: list[tuple[float, float, float]] = []
+
+    # SciPy chooses the form of the call by the name of this argument.
+    def record(intermediate_result):
+        z = np.asarray(intermediate_result.x)
+        measure = functions.measure(z)
+        iterates.append(measure[:3])
+        if measure.meets(options) or functions.is_far(z):
+            raise StopIteration
+
+    rows, jacobian, hessian = functions.rows, functions.rows_jacobian, functions.hessian
+    has_rows = len(rows(z)) > 0
+    # The callback ends the search, before SciPy's own tolerances do.
+    if np.any(np.isfinite(functions.lower) | np.isfinite(functions.upper)):
+        constraint: Any = {"type": "eq", "fun": rows, "jac": jacobian}
+        solver: dict[str, Any] = {
+            "method": "SLSQP",
+            "bounds": optimize.Bounds(functions.lower, functions.upper),  # pyright: ignore
+            "options": {"maxiter": options.max_iterations, "ftol": 1e-16},
+        }
+    else:
+        constraint = optimize.NonlinearConstraint(rows, 0.0, 0.0, jacobian, hessian)  # pyright: ignore
+        # SciPy adds the Hessian of the constraints to that of the cost. One pass computes the sum,
+        # as that of the constraints; with them, that of the cost is zero.
+        solver = {
+            "method": "trust-constr",
+            "hess": (lambda z: np.zeros((len(z), len(z)))) if has_rows else hessian,
+            "options": {"maxiter": options.max_iterations, "gtol": 1e-16, "xtol": 1e-16},
+        }
+    constraints = [constraint] if has_rows else []
+    result = optimize.minimize(
+        functions.cost, z, jac=True, callback=record, constraints=constraints, **solver
+    )
+    return result.x, iterates

@@ -1,20 +1,19 @@
-"""Direct shooting: the problem as a nonlinear programme, solved by SciPy with exact derivatives."""
+"""Direct shooting with exact derivatives, for inputs or for the coefficients of splines."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike
+from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
-from lie_jax.control import nonlinear, programme
-from lie_jax.control.checks import check_options, checked_limits, checked_problem
+from lie_jax.control import programme
+from lie_jax.control.problem import Options, check_options, checked_problem
 from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics.conversion import in_precision
+from lie_jax.numerics.conversion import as_float, in_precision
 from lie_jax.simulation.checks import as_jax
-from lie_jax.simulation.simulate import simulate
 from lie_jax.system import AbstractSystem, State
 
 
@@ -59,10 +58,10 @@ def shoot(
     matrix = in_precision(basis, table.dtype if isinstance(table, Array) else None)
     applied = table if matrix is None else _applied(table, matrix)
     problem = checked_problem(
-        "shoot", system, integrator, state, applied, dt, (running, final, end), limits
+        "shoot", system, integrator, state, applied, dt, (running, final, end), limits, table
     )
-    checked_limits("shoot", table, limits)
-    check_options("shoot", tolerance, end_tolerance, max_iterations)
+    options = Options(tolerance, end_tolerance, max_iterations)
+    check_options("shoot", options)
     steps = applied.shape[0]
     checks.positive_integer("shoot(nodes=)", nodes, "the number of segments")
     if steps % nodes:
@@ -74,11 +73,32 @@ def shoot(
             "shoot hands numbers to SciPy and cannot run inside jax.jit, jax.grad or jax.vmap; use "
             "lie_jax.control.ilqr there."
         )
-    tolerances = nonlinear.Tolerances(tolerance, end_tolerance)
-    start = programme.build(problem, table, matrix, nodes)
-    solution = _solution(nonlinear.solve(start, tolerances, max_iterations), tolerances)
+    optimum = programme.solve(programme.build(problem, table, matrix, nodes), options)
+    coefficients, dtype = optimum.unknowns.coefficients, table.dtype
+    found = coefficients if matrix is None else matrix @ coefficients
+    trajectory = problem.trajectory(found)
+    ends = problem.end_values(State(trajectory.q[-1], trajectory.v[-1]))
+    _, norm, gap, multipliers = optimum.measure
+    norm, gap, multipliers = (jnp.asarray(x, dtype) for x in (norm, gap, multipliers))
+    violation = jnp.maximum(gap, jnp.max(jnp.abs(ends), initial=0.0))
+    history = History(
+        *(jnp.asarray(column, dtype) for column in zip(*optimum.history, strict=True))
+    )
+    solution = Solution(
+        inputs=found,
+        unknowns=coefficients,
+        trajectory=trajectory,
+        cost=history.cost[-1],
+        gradient_norm=norm,
+        violation=violation,
+        multipliers=multipliers[optimum.unknowns.nodes.size :],
+        gains=None,
+        iterations=jnp.asarray(len(optimum.history) - 1),
+        history=history,
+        converged=(norm <= tolerance) & (violation <= end_tolerance),
+    )
     advice = "Take other nodes=" if nodes > 1 else "Take nodes="
-    warn_unless_converged("shoot", solution, *tolerances, advice)
+    warn_unless_converged("shoot", solution, options, advice)
     return solution
 
 
@@ -93,30 +113,30 @@ def _applied(inputs: Any, basis: Any) -> Array:
     return basis @ inputs
 
 
-def _solution(optimum: nonlinear.Optimum, tolerances: nonlinear.Tolerances) -> Solution:
-    programme, measure = optimum.programme, optimum.measure
-    problem, coefficients = programme.problem, programme.unknowns(optimum.z).coefficients
-    inputs = programme.inputs(coefficients)
-    trajectory = simulate(
-        problem.system, problem.integrator, problem.state, dt=problem.dt, steps=inputs.shape[0],
-        inputs=inputs, throw=False,
-    )  # fmt: skip
-    ends = problem.end_values(State(trajectory.q[-1], trajectory.v[-1]))
-    violation = jnp.maximum(
-        jnp.asarray(measure.violation, inputs.dtype), jnp.max(jnp.abs(ends), initial=0.0)
-    )
-    norm = jnp.asarray(measure.gradient_norm, inputs.dtype)
-    table = [jnp.asarray(column, inputs.dtype) for column in zip(*optimum.history, strict=True)]
-    return Solution(
-        inputs=inputs,
-        unknowns=coefficients,
-        trajectory=trajectory,
-        cost=table[0][-1],
-        gradient_norm=norm,
-        violation=violation,
-        multipliers=jnp.asarray(measure.multipliers[optimum.gaps :], inputs.dtype),
-        gains=None,
-        iterations=jnp.asarray(len(optimum.history) - 1),
-        history=History(*table),
-        converged=(norm <= tolerances.gradient) & (violation <= tolerances.violation),
-    )
+def spline_basis(
+    steps: int, coefficients: int, degree: int = 3
+) -> Float[Array, "steps coefficients"]:
+    """Matrix from B-spline coefficients (coefficients, nu) to the inputs (steps, nu).
+
+    Knots divide the run evenly, the first and last coefficient are the inputs at its start and
+    end, and each step gets the value at its middle. Rows are not negative and sum to 1: inputs stay
+    within the limits of the coefficients. `degree` 1 joins the coefficients by straight lines, 3
+    by a cubic spline. Raises `ValueError` for numbers that are no positive integers, and if there
+    are not more coefficients than the degree, or more of them than steps.
+    """
+    checks.positive_integer("spline_basis(steps=)", steps, "the number of steps")
+    checks.positive_integer("spline_basis(coefficients=)", coefficients, "their number")
+    checks.positive_integer("spline_basis(degree=)", degree, "degree of the polynomials")
+    if not degree < coefficients <= steps:
+        raise ValueError(
+            f"spline_basis(coefficients=) is {coefficients}; it must be more than degree={degree} "
+            f"and at most steps={steps}."
+        )
+    # SciPy comes with JAX; it is loaded when it is needed.
+    from scipy.interpolate import BSpline
+
+    inner = np.linspace(0.0, 1.0, coefficients - degree + 1)
+    knots = np.concatenate([np.zeros(degree), inner, np.ones(degree)])
+    middle = (np.arange(steps) + 0.5) / steps
+    table = BSpline.design_matrix(middle, knots, degree).toarray()
+    return as_float(jnp.asarray(table))

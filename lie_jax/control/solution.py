@@ -4,12 +4,10 @@ import warnings
 from typing import NamedTuple
 
 import equinox as eqx
-import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
-from lie_jax.control.expansion import Adjoint
-from lie_jax.control.problem import Inputs, Problem
+from lie_jax.control.problem import Options
 from lie_jax.simulation.trajectory import Trajectory
 
 
@@ -50,27 +48,14 @@ class Solution(eqx.Module):
     converged: Bool[Array, "..."]
 
 
-def warn_unless_converged(
-    call: str, solution: Solution, tolerance: float, end_tolerance: float, advice: str
-) -> None:
+def warn_unless_converged(call: str, solution: Solution, options: Options, advice: str) -> None:
     """Warn if the search has not converged; silent where JAX traces."""
     if checks.traced(solution.converged) or bool(solution.converged):
         return
     warnings.warn(
         f"{call}: not converged, iterations: {int(solution.iterations)}; gradient_norm is "
-        f"{float(solution.gradient_norm):.2g} (tolerance={tolerance:.2g}), violation "
-        f"{float(solution.violation):.2g} (end_tolerance={end_tolerance:.2g}). {advice}, start "
-        "nearer, or raise max_iterations=; `inputs` are the best that were found.",
+        f"{float(solution.gradient_norm):.2g} (tolerance={options.tolerance:.2g}), violation "
+        f"{float(solution.violation):.2g} (end_tolerance={options.end_tolerance:.2g}). "
+        f"{advice}, start nearer, or raise max_iterations=; `inputs` are the best that were found.",
         stacklevel=3,
     )
-
-
-def relative_norm(problem: Problem, inputs: Inputs, adjoint: Adjoint) -> Array:
-    """`Solution.gradient_norm` for the gradient with respect to the inputs."""
-    gradient, terms = adjoint.gradient, adjoint.terms
-    # An input is at its limit up to the rounding of the sum that brought it there.
-    slack = 64.0 * jnp.finfo(inputs.dtype).eps * jnp.max(jnp.abs(inputs), axis=0, keepdims=True)
-    held = (inputs - problem.lower[None] <= slack) & (gradient > 0.0)
-    held = held | (problem.upper[None] - inputs <= slack) & (gradient < 0.0)
-    largest, size = jnp.max(jnp.where(held, 0.0, jnp.abs(gradient))), jnp.max(terms)
-    return largest / jnp.where(size > 0.0, size, 1.0)
