@@ -62,14 +62,13 @@ def ilqr(
       of the last state. Both smooth. A function with parameters is an `equinox.Module` or a
       `jax.tree_util.Partial`; other values that a function reads are compiled for anew.
     - `end(q, v)`: an array that must be zero at the last state, such as
-      `system.space.inverse_retract(target, q)`. It is met by an augmented Lagrangian, without the
-      bias of a penalty.
+      `system.space.inverse_retract(target, q)`, by an augmented Lagrangian.
     - `limits`: (lower, upper), numbers or (nu,); `numpy.inf` for none. They hold at all times.
-    - `second_order`: whether second derivatives of the steps enter: fewer iterations where the
-      motion is far from linear (quadratic convergence), for a few times the work in each.
-    - `penalty`: the first weight of the end values, relative to what the inputs that meet them
-      cost by a first estimate. Smaller for a more cautious start, larger (1e3 to 1e7) for motions
-      far from an equilibrium or unstable ones, whose end values grow otherwise.
+    - `second_order`: whether second derivatives of the steps enter: quadratic convergence where
+      the motion is far from linear, for a few times the work of an iteration.
+    - `penalty`: the first weight of the end values, relative to the estimated cost of meeting them.
+      Smaller for a more cautious start, larger (1e3 to 1e7) for motions that are unstable or far
+      from an equilibrium, whose end values grow otherwise.
     - `tolerance`: on `Solution.gradient_norm`; `end_tolerance`: on `Solution.violation`.
 
     **Returns** a `Solution`, and warns if it has not converged. Raises `ValueError` for wrong

@@ -175,7 +175,10 @@ class Optimum(NamedTuple):
 
 
 class _Functions:
-    """A programme as functions of z (unknowns,) in NumPy's double precision, for SciPy."""
+    """A programme as functions of z (unknowns,) in NumPy's double precision, for SciPy.
+
+    Rows are the gaps, then the end values.
+    """
 
     def __init__(self, programme: Programme):
         self.programme = programme
@@ -197,16 +200,13 @@ class _Functions:
         return self._linearization(z.tobytes())
 
     def cost(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        """Cost, and its gradient."""
         values, jacobian = self.evaluate(z)
         return values[0], jacobian[0]
 
     def rows(self, z: np.ndarray) -> np.ndarray:
-        """Gaps and end values."""
         return self.evaluate(z)[0][1:]
 
     def rows_jacobian(self, z: np.ndarray) -> np.ndarray:
-        """Derivatives of the rows."""
         return self.evaluate(z)[1][1:]
 
     def hessian(self, z: np.ndarray, multipliers: Any = ()) -> Any:

@@ -75,8 +75,8 @@ def shoot(
         )
     optimum = programme.solve(programme.build(problem, table, matrix, nodes), options)
     coefficients, dtype = optimum.unknowns.coefficients, table.dtype
-    found = coefficients if matrix is None else matrix @ coefficients
-    trajectory = problem.trajectory(found)
+    best_inputs = coefficients if matrix is None else matrix @ coefficients
+    trajectory = problem.trajectory(best_inputs)
     ends = problem.end_values(State(trajectory.q[-1], trajectory.v[-1]))
     _, norm, gap, multipliers = optimum.measure
     norm, gap, multipliers = (jnp.asarray(x, dtype) for x in (norm, gap, multipliers))
@@ -85,7 +85,7 @@ def shoot(
         *(jnp.asarray(column, dtype) for column in zip(*optimum.history, strict=True))
     )
     solution = Solution(
-        inputs=found,
+        inputs=best_inputs,
         unknowns=coefficients,
         trajectory=trajectory,
         cost=history.cost[-1],

@@ -20,8 +20,8 @@ from lie_jax.numerics.conversion import as_float
 
 
 class History(NamedTuple):
-    """One row for each iteration: half the weighted sum of squares, the number of samples of the
-    longest recording in the sum, and the estimates (a pytree with a leading axis).
+    """Half the weighted sum of squares of each iteration, samples of the longest recording in it,
+    and estimates, a pytree with a leading axis.
     """
 
     cost: Float[Array, " iterations"]
@@ -32,11 +32,10 @@ class History(NamedTuple):
 class ResidualStatistics(NamedTuple):
     """Mean, root mean square and lag-1 autocorrelation of the residuals of each observed channel.
 
-    `mean` and `rms` have the residuals' units; all are pytrees like the residuals, without their
-    leading axis. Missing samples are left out. The autocorrelation is that of residuals divided by
-    the noise; white residuals have autocorrelations within about 2/√n of zero.
-    `reduced_chi_squared` is the weighted sum of squares, priors included, divided by the degrees of
-    freedom: near 1 if the model is right and the noise was stated right.
+    All are pytrees like the residuals without their leading axis, `mean` and `rms` in their units.
+    Missing samples are left out. The autocorrelation is that of residuals divided by the noise,
+    within about 2/√n of zero if they are white. `reduced_chi_squared` is the weighted sum of
+    squares, priors included, by the degrees of freedom: near 1 if model and noise are right.
     """
 
     mean: PyTree
@@ -82,7 +81,9 @@ class Identification(eqx.Module):
         The error is NaN where the function depends on what is not determined; a ratio of two
         parameters may be determined where they are not.
         """
-        return _propagate(lambda z: function(self._decode(z)), self.coordinates, self._spread)
+        return statistics.propagate(
+            lambda z: function(self._decode(z)), self.coordinates, self._spread
+        )
 
     @property
     def covariance(self) -> Float[Array, "p p"]:
@@ -103,7 +104,7 @@ class Identification(eqx.Module):
         )
 
     def __str__(self):
-        values, errors = _propagate(self._numbers, self.coordinates, self._spread)
+        values, errors = statistics.propagate(self._numbers, self.coordinates, self._spread)
         width = max(map(len, self.names))
         lines = [f"{'':{width}}  {'estimate':>12}  standard error"]
         for name, value, error in zip(self.names, values, errors, strict=True):
@@ -135,45 +136,40 @@ def identify(
 
     **Arguments:**
 
-    - `predict(parameters)`: the predicted observations: build the system from the parameters (or
+    - `predict(parameters)`: the predicted observations. Build the system from the parameters (or
       put them into a system with `equinox.tree_at`), simulate with `throw=False`, observe.
     - `start`: pytree of start values, in physical units.
-    - `observations`: pytree of arrays that `predict` matches; the leading axis of each is time.
+    - `observations`: pytree of arrays like the prediction; the leading axis of each is time.
       Recordings of their own length and sampling are entries of their own.
-    - `noise`: standard deviations of the observations' noise: a number, or a pytree of numbers or
-      arrays that broadcast to the residuals. Residuals are divided by them. Infinite noise marks
-      samples that are missing: whatever stands there, NaN too, is left out. Default: not known,
-      and 1 for all.
+    - `noise`: standard deviations of the residuals, which are divided by them: a number, or a
+      pytree of numbers or arrays that broadcast. Samples with infinite noise, NaN too, are missing.
+      Default: not known, and 1 for all.
     - `transforms`: one of `lie_jax.transforms`, or a pytree of them that is a prefix of `start`:
-      the coordinates in which a parameter is sought, so that masses stay positive, inertias
-      physical, orientations on the group and numbers within bounds.
+      coordinates in which masses stay positive, inertias physical, orientations on the group and
+      numbers within bounds.
     - `compare`: one word, or a pytree of them that is a prefix of the observations. `"vector"`:
       residuals are differences. `"rotation"` (..., 3, 3), `"quaternion"` (..., 4): rotation
       vectors (3,) from observed to predicted, log(Rᵀ_observed R_predicted), in rad. `"pose"`
-      (..., 4, 4): twists (6,) of that kind, translation first. Noise is that of the residuals.
-    - `prior`: what is known of parameters before: pairs (mean, standard deviation) in physical
-      units in the place of each parameter, `None` for those without; for a dict of parameters,
-      those that have one. A prior counts as further observations, so that the noise must be stated
-      rightly. The deviation is a number or an array that broadcasts to the parameter, infinite for
-      entries without a prior; that of an orientation is a rotation vector's, in rad.
-    - `horizons`: increasing numbers of samples; the fit starts on the first so many samples and
-      goes on to the next number from what it found. For oscillating or fast turning systems a poor
-      start is out of phase on the whole recording and finds its way over short horizons only. Each
-      is a number for all recordings (a shorter one is taken whole) or a pytree of numbers that is a
-      prefix of the observations. The last is the whole. Default: all samples at once.
+      (..., 4, 4): twists (6,) of that kind, translation first.
+    - `prior`: pairs (mean, standard deviation) in physical units in the place of each parameter,
+      `None` for those without; for a dict of parameters, those that have one. The deviation is a
+      number or an array that broadcasts, infinite for entries without a prior; that of an
+      orientation is a rotation vector's, in rad. Priors count as observations: state the noise.
+    - `horizons`: increasing numbers of samples, the last of them all. The fit of the first samples
+      is the start of the next fit: on the whole recording, a poor start of an oscillating or
+      turning system is out of phase. Each is a number for all recordings (a shorter one is taken
+      whole) or a pytree of numbers that is a prefix of the observations. Default: all at once.
     - `method`: an Optimistix least-squares solver, default Levenberg-Marquardt, or an Optax
-      optimiser, which is run for `max_iterations` on each horizon.
-    - `max_iterations`: at most so many on each horizon.
+      optimiser. `max_iterations`: at most so many on each horizon.
     - `progress`: show a progress bar.
 
     **Returns** an `Identification`. Standard errors come from the Jacobian at the optimum and the
     size of the residuals: they hold for independent noise and a model that is linear over their
-    size; `monte_carlo` tells whether it is. Warns where parameters are not determined, where
-    residuals are more than three times the noise that was stated, and where the method has not
-    converged. Raises `ValueError`, before anything is fitted, for
-    observations that do not match the prediction, are not finite or no elements of their group, for
-    noise that is not positive, for priors that match no parameter, for horizons that do not
-    increase or do not end with the whole, for start values and means of priors outside of their
+    size, which `monte_carlo` checks. Warns where parameters are not determined, where residuals
+    are more than three times the stated noise, and where the method has not converged. Raises
+    `ValueError`, before anything is fitted, for observations that do not match the prediction, are
+    not finite or no elements of their group, for noise that is not positive, for priors that match
+    no parameter, for horizons that do not increase up to the whole, for values outside of their
     transform's range, and for start values without a finite prediction.
     """
     where = "identify"
@@ -211,31 +207,29 @@ def identify(
         return jax.jacfwd(flat, has_aux=True)(z)
 
     whole = jax.tree.map(jnp.asarray, stages[-1])
-    _check_finite(linearize(sought.start, whole)[1])
+    weighted = linearize(sought.start, whole)[1]
+    recordings.check_finite(where, weighted, "start values", "start nearer to the truth, or ")
     # Slow to import, see there.
     from lie_jax.identification import search
 
     iterate = search.iterations(residuals, linearize, method)
-    z, converged, (cost, counts, path) = search.run(
+    path, cost, counts, converged = search.run(
         iterate, sought.start, stages, max_iterations, progress
     )
+    z = path[-1]
 
     jacobian, (weighted, more) = linearize(z, whole)
     flat = ravel_pytree((weighted, more))[0]
-    spread, _ = _spread(jacobian, flat, numbers)
-    estimates, standard_errors = _propagate(sought.decode, z, spread)
+    spread = statistics.spread(jacobian, flat, numbers)
+    estimates, standard_errors = statistics.propagate(sought.decode, z, spread)
     unweighted, mean, rms, autocorrelation = _describe(weighted, recorded.weights)
     fit = Identification(
         estimates=estimates,
         standard_errors=standard_errors,
         residuals=unweighted,
         statistics=ResidualStatistics(mean, rms, autocorrelation, spread.variance),
-        history=History(
-            jnp.asarray(cost),
-            jnp.asarray(counts),
-            jax.jit(jax.vmap(sought.decode))(jnp.stack(path)),
-        ),
-        converged=jnp.asarray(converged),
+        history=History(cost, counts, jax.jit(jax.vmap(sought.decode))(jnp.stack(path))),
+        converged=converged,
         coordinates=z,
         names=sought.names,
         information_root=jnp.linalg.qr(jacobian[: len(jacobian) - known_numbers], mode="r"),
@@ -248,7 +242,6 @@ def identify(
     return fit
 
 
-_spread = jax.jit(statistics.spread, static_argnums=2)
 # Residuals above this multiple of the stated noise are reported as a misfit.
 _LARGE = 3.0
 
@@ -266,7 +259,7 @@ def _warn(fit: Identification) -> None:
         )
     missing = round(float(jnp.trace(fit._spread.undetermined)))
     if missing:
-        errors = _propagate(fit._numbers, fit.coordinates, fit._spread)[1]
+        errors = statistics.propagate(fit._numbers, fit.coordinates, fit._spread)[1]
         unknown = [name for name, error in zip(fit.names, errors, strict=True) if np.isnan(error)]
         total = len(fit.names)
         warn(
@@ -280,18 +273,6 @@ def _warn(fit: Identification) -> None:
             f"not converged, iterations: {len(fit.history.cost)}; start nearer, raise "
             "max_iterations=, give horizons=, or another learning rate to an Optax method="
         )
-
-
-def _check_finite(weighted: PyTree) -> None:
-    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(weighted)):
-        raise ValueError(
-            "identify(predict=) returns an infinity or NaN at the start values; it must be finite "
-            "there: start nearer to the truth, or simulate with a smaller dt."
-        )
-
-
-def _propagate(function: Callable, z: Array, spread: Spread) -> tuple[PyTree, PyTree]:
-    return jax.jit(lambda *pair: statistics.propagate(function, *pair))(z, spread)
 
 
 @jax.jit

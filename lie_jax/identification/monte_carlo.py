@@ -26,9 +26,8 @@ class MonteCarlo(eqx.Module):
     - `deviations`: (runs, p), (estimate - truth) / standard error of each number: a standard normal
       sample where the standard errors are right. NaN for what the recording does not determine.
     - `coverage`: (p,), the share of the converged runs whose 95 % interval holds the truth.
-    - `pooled_coverage`: its mean over the numbers that are determined, and
-      `pooled_coverage_error`, the standard error of that mean: over the runs, since the numbers of
-      one run vary together.
+    - `pooled_coverage`: its mean over the numbers that are determined; `pooled_coverage_error`: the
+      standard error of that mean over the runs, since the numbers of one run vary together.
     """
 
     estimates: PyTree
@@ -68,18 +67,16 @@ def monte_carlo(
     """Simulate many recordings, fit all of them, and count how often the 95 % intervals are right.
 
     The recordings are `predict(truth)` with independent Gaussian noise. All are fitted by
-    Levenberg-Marquardt from the truth, under one `vmap` and one `jit`, with the standard errors of
-    `identify`. With the estimates of an identification as the truth this is its parametric
-    bootstrap: the spread of `estimates` holds where a model is not linear over its standard errors.
+    Levenberg-Marquardt from the truth, under one `vmap` and one `jit`. With the estimates of an
+    identification as the truth this is its parametric bootstrap: the spread of `estimates` holds
+    where a model is not linear over its standard errors.
 
     **Arguments:**
 
-    - `predict`, `transforms`, `compare`, and `noise`: as for `identify`; noise is needed here, and
-      infinite for samples that are missing.
+    - `predict`, `noise`, `transforms`, `compare`: as for `identify`; noise is needed here.
     - `truth`: pytree of parameters, in physical units.
     - `runs`: number of recordings; `seed`: of their noise.
-    - `max_iterations`: at most so many for each fit. A batch goes on until its slowest fit has
-      ended, so that one without an optimum costs all of them.
+    - `max_iterations`: at most so many for each fit. A batch goes on until its slowest fit ends.
 
     **Returns** a `MonteCarlo`; `print` shows it as a table. Intervals are those of Student's t in
     the numbers that `MonteCarlo.names` lists: exact for a model that is linear in them. Coverage
@@ -94,11 +91,7 @@ def monte_carlo(
     truth = jax.tree.map(as_float, truth)
     sought = parameters(where, truth, transforms)
     clean = jax.tree.map(as_float, jax.jit(lambda truth: predict(truth))(truth))
-    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(clean)):
-        raise ValueError(
-            f"{where}(predict=) returns an infinity or NaN at the truth; it must be finite there: "
-            "simulate with a smaller dt."
-        )
+    recordings.check_finite(where, clean, "truth", "")
     recorded = recordings.prepare(where, clean, noise, compare)
     degrees = recorded.numbers - len(sought.names)
     statistics.check_degrees(recorded.numbers, len(sought.names))
@@ -115,21 +108,15 @@ def monte_carlo(
         z, value, jacobian, converged = search.search(
             residuals, sought.start, degrees, max_iterations
         )
-        spread, freedom = statistics.spread(jacobian, value, recorded.numbers)
+        spread = statistics.spread(jacobian, value, recorded.numbers)
         physical = statistics.propagate(sought.decode, z, spread)
         numbers, errors = statistics.propagate(sought.numbers, z, spread)
-        return *physical, converged, (numbers - true_numbers) / errors, freedom
+        return *physical, converged, (numbers - true_numbers) / errors, spread.degrees
 
     keys = jax.random.split(jax.random.key(seed), runs)
     estimates, errors, converged, deviations, freedom = jax.jit(jax.vmap(fit_one))(keys)
-    return MonteCarlo(
-        estimates,
-        errors,
-        converged,
-        sought.names,
-        deviations,
-        *_coverage(deviations, converged, freedom),
-    )
+    coverage = _coverage(deviations, converged, freedom)
+    return MonteCarlo(estimates, errors, converged, sought.names, deviations, *coverage)
 
 
 def _coverage(deviations: Array, converged: Array, freedom: Array) -> tuple[Array, Array, Array]:

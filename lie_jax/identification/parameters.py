@@ -36,29 +36,30 @@ def parameters(where: str, start: PyTree, transforms: PyTree) -> Parameters:
     start values outside of a transform's range.
     """
     names, values = _named_leaves(start)
-    charts = [
-        _chart(transform, f"start value of {name!r}", value)
-        for transform, name, value in zip(
-            _transforms(where, transforms, start), names, values, strict=True
-        )
-    ]
+    labels = [f"start value of {name!r}" for name in names]
+    charts = list(map(_chart, _transforms(where, transforms, start), labels, values))
     z0, unravel = ravel_pytree([as_float(z) for z, _ in charts])
 
-    def parts(z):
-        return [(x, back(x)) for x, (_, back) in zip(unravel(z), charts, strict=True)]
+    layouts = [_layout(z, value) for (z, _), value in zip(charts, values, strict=True)]
+
+    def decoded(z):
+        return [back(x) for x, (_, back) in zip(unravel(z), charts, strict=True)]
 
     def decode(z):
-        return jax.tree.unflatten(jax.tree.structure(start), [value for _, value in parts(z)])
+        return jax.tree.unflatten(jax.tree.structure(start), decoded(z))
 
     def numbers(z):
-        return jnp.concatenate([_numbers(x, value) for x, value in parts(z)])
+        parts = zip(unravel(z), decoded(z), layouts, strict=True)
+        return jnp.concatenate(
+            [
+                jnp.ravel(x) if index is None else jnp.ravel(value)[index]
+                for x, value, (index, _) in parts
+            ]
+        )
 
-    all_names = [
-        f"{name}{index}"
-        for name, value, (z, _) in zip(names, values, charts, strict=True)
-        for index in _indices(z, value)
-    ]
-    return Parameters(as_float(z0), decode, numbers, tuple(all_names))
+    named = zip(names, layouts, strict=True)
+    all_names = tuple(f"{name}{suffix}" for name, (_, suffixes) in named for suffix in suffixes)
+    return Parameters(as_float(z0), decode, numbers, all_names)
 
 
 def _named_leaves(tree: PyTree) -> tuple[list[str], list[Array]]:
@@ -69,38 +70,28 @@ def _named_leaves(tree: PyTree) -> tuple[list[str], list[Array]]:
 
 def _transforms(where: str, transforms: PyTree, start: PyTree) -> list[Callable]:
     """Transform of each leaf."""
-    if not is_prefix(transforms, start):
-        if isinstance(start, dict) and isinstance(transforms, dict):
-            _check_names(where, transforms, start)
-        raise ValueError(
-            f"{where}(transforms=) is {transforms!r}; it must be a prefix of the start values "
-            f"{jax.tree.structure(start)}: give one transform for all, or one for each entry."
-        )
+    if isinstance(start, dict) and isinstance(transforms, dict):
+        faults = [f"no entry for {name!r}" for name in start if name not in transforms]
+        faults += [f"an entry for {name!r}" for name in transforms if name not in start]
+        if faults:
+            raise ValueError(
+                f"{where}(transforms=) has {faults[0]}; it must have one for each of the "
+                f"parameters {', '.join(map(repr, start))}, or be one transform for all."
+            )
     return jax.tree.leaves(
-        jax.tree.map(lambda t, part: jax.tree.map(lambda _: t, part), transforms, start)
+        broadcast(f"{where}(transforms=)", "transform", transforms, start, "start values")
     )
 
 
-def _check_names(where: str, transforms: dict, start: dict) -> None:
-    for names, others, fault in (
-        (start, transforms, "no entry for"),
-        (transforms, start, "an entry for"),
-    ):
-        different = [name for name in names if name not in others]
-        if different:
-            raise ValueError(
-                f"{where}(transforms=) has {fault} {different[0]!r}; it must have one for each of "
-                f"the parameters {', '.join(map(repr, start))}, or be one transform for all."
-            )
-
-
-def is_prefix(prefix: PyTree, tree: PyTree) -> bool:
-    """Whether a pytree is a prefix of another."""
+def broadcast(name: str, noun: str, prefix: PyTree, tree: PyTree, of: str) -> PyTree:
+    """Pytree like `tree` with the leaves of a prefix; raises `ValueError` for anything else."""
     try:
-        jax.tree.map(lambda *_: None, prefix, tree)
-    except ValueError:
-        return False
-    return True
+        return jax.tree.broadcast(prefix, tree)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} is {prefix!r}; it must be a prefix of the {of} {jax.tree.structure(tree)}: "
+            f"give one {noun} for all, or one for each entry."
+        ) from error
 
 
 def _chart(transform: Callable, label: str, value: Array) -> tuple[Array, Callable]:
@@ -115,29 +106,17 @@ def _chart(transform: Callable, label: str, value: Array) -> tuple[Array, Callab
         raise ValueError(f"{label}: {error}") from error
 
 
-def _form(z: Any, value: Any) -> str:
-    """Whether the numbers are the `"whole"` parameter, its `"triangle"` or its `"coordinates"`."""
-    if np.size(z) == np.size(value):
-        return "whole"
+def _layout(z: Array, value: Array) -> tuple[Any, list[str]]:
+    """Index of a parameter's numbers in its flat value, None for its coordinates; their names."""
     n = len(value) if np.ndim(value) else 0
-    if np.shape(value) == (n, n) and np.size(z) == n * (n + 1) // 2:
-        return "triangle"
-    return "coordinates"
-
-
-def _numbers(z: Array, value: Array) -> Array:
-    form = _form(z, value)
-    if form == "triangle":
-        return value[np.triu_indices(len(value))]
-    return jnp.ravel(value if form == "whole" else z)
-
-
-def _indices(z: Array, value: Array) -> list[str]:
-    form = _form(z, value)
-    if form == "triangle":
-        return [f"[{i}, {j}]" for i, j in zip(*np.triu_indices(len(value)), strict=True)]
-    shape, prefix = (value.shape, "") if form == "whole" else (z.shape, ".z")
-    return [prefix + (str(list(index)) if index else "") for index in np.ndindex(*shape)]
+    if np.size(z) == np.size(value):
+        index, shape, prefix = slice(None), value.shape, ""
+    elif np.shape(value) == (n, n) and np.size(z) == n * (n + 1) // 2:
+        rows, columns = np.triu_indices(n)
+        return n * rows + columns, [f"[{i}, {j}]" for i, j in zip(rows, columns, strict=True)]
+    else:
+        index, shape, prefix = None, z.shape, ".z"
+    return index, [prefix + (str(list(i)) if i else "") for i in np.ndindex(*shape)]
 
 
 def priors(
@@ -147,15 +126,10 @@ def priors(
 
     Raises `ValueError` for priors that match no parameter or do not fit its shape or its range.
     """
-    residuals = [
-        _prior(f"{where}(prior=) of {name!r}", entry, transform, value)
-        for name, value, entry, transform in zip(
-            *_named_leaves(start),
-            _prior_entries(where, prior, start),
-            _transforms(where, transforms, start),
-            strict=True,
-        )
-    ]
+    names, values = _named_leaves(start)
+    labels = [f"{where}(prior=) of {name!r}" for name in names]
+    entries = _prior_entries(where, prior, start)
+    residuals = list(map(_prior, labels, entries, _transforms(where, transforms, start), values))
 
     def weighted_residuals(values):
         parts = [f(x) for f, x in zip(residuals, jax.tree.leaves(values), strict=True)]
@@ -186,52 +160,51 @@ def _prior_entries(where: str, prior: PyTree, start: PyTree) -> list:
         ) from error
 
 
-def _prior(where: str, entry: Any, transform: Callable, value: Array) -> Callable[[Array], Array]:
+def _prior(label: str, entry: Any, transform: Callable, value: Array) -> Callable[[Array], Array]:
     if entry is None:
         return lambda _: jnp.zeros(0, value.dtype)
     if not isinstance(entry, tuple | list) or len(entry) != 2:
         raise ValueError(
-            f"{where} is {entry!r}; it must be a pair (mean, standard deviation): "
+            f"{label} is {entry!r}; it must be a pair (mean, standard deviation): "
             "give for example (1.0, 0.1)."
         )
-    checks.real(f"{where}: the mean", entry[0])
-    checks.real(f"{where}: the standard deviation", entry[1])
+    checks.real(f"{label}: the mean", entry[0])
+    checks.real(f"{label}: the standard deviation", entry[1])
     mean = jnp.asarray(entry[0], value.dtype)
-    checks.shape(f"{where}: the mean", mean, value.shape, "that of the parameter")
-    checks.finite(f"{where}: the mean", mean)
-    z, _ = _chart(transform, f"{where}: the mean", mean)
-    form = _form(z, value)
-    if form == "coordinates" and transform is not orientation:
+    checks.shape(f"{label}: the mean", mean, value.shape, "that of the parameter")
+    checks.finite(f"{label}: the mean", mean)
+    z, _ = _chart(transform, f"{label}: the mean", mean)
+    index, _ = _layout(z, value)
+    if index is None and transform is not orientation:
         raise ValueError(
-            f"{where} is for a parameter that holds more numbers than coordinates; let predict "
+            f"{label} is for a parameter that holds more numbers than coordinates; let predict "
             "return a further observation instead."
         )
-    shape = z.shape if form == "coordinates" else value.shape
+    shape = z.shape if index is None else value.shape
     deviation = np.asarray(entry[1], dtype=float)
     if not np.all(deviation > 0.0):
         raise ValueError(
-            f"{where} has the standard deviation {deviation.tolist()}; it must be positive: "
+            f"{label} has the standard deviation {deviation.tolist()}; it must be positive: "
             "infinite for what has no prior, and a constant in predict for what is known."
         )
     try:
         weight = np.broadcast_to(1.0 / deviation, shape)
     except ValueError as error:
         raise ValueError(
-            f"{where} has a standard deviation of shape {deviation.shape}; it must broadcast to "
+            f"{label} has a standard deviation of shape {deviation.shape}; it must broadcast to "
             f"{shape}: give one number, or one for each entry."
         ) from error
 
     # A symmetric matrix counts each number once.
-    chosen = np.triu(np.ones(shape)) if form == "triangle" else np.ones(shape)
-    chosen = np.flatnonzero(chosen * weight)
-    factor = jnp.asarray(np.ravel(weight)[chosen], value.dtype)
+    chosen = np.arange(weight.size)[slice(None) if index is None else index]
+    chosen = chosen[weight.ravel()[chosen] > 0.0]
+    factor = jnp.asarray(weight.ravel()[chosen], value.dtype)
 
-    def weighted(difference):
+    def residual(x):
+        if index is None:
+            difference = quaternion.log(quaternion.multiply(quaternion.conjugate(mean), x))
+        else:
+            difference = x - mean
         return jnp.ravel(difference)[chosen] * factor
 
-    def turn(x):
-        return quaternion.log(quaternion.multiply(quaternion.conjugate(mean), x))
-
-    if form == "coordinates":
-        return lambda x: weighted(turn(x))
-    return lambda x: weighted(x - mean)
+    return residual

@@ -1,9 +1,8 @@
 """Recordings for `identify` and `monte_carlo`: their comparison, noise and missing samples."""
 
-import itertools
 import reprlib
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ from jaxtyping import Array, PyTree
 
 from lie_jax import checks
 from lie_jax.groups import quaternion, se3, so3
-from lie_jax.identification.parameters import is_prefix
+from lie_jax.identification.parameters import broadcast
 
 
 class Comparison(NamedTuple):
@@ -135,11 +134,11 @@ def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) ->
             "must have a leading axis, the samples in time: make an array of a list of numbers, "
             "which would be as many recordings."
         )
-    compare = _spread(where, "compare", "word", compare, observations)
+    compare = broadcast(f"{where}(compare=)", "word", compare, observations, "observations")
     jax.tree.map(lambda x: checks.one_of(f"{where}(compare=)", x, tuple(COMPARISONS)), compare)
     jax.tree.map(lambda *pair: _check_element(where, *pair), compare, observations)
     checks.real_leaves(f"{where}(noise=)", noise)
-    deviations = _spread(where, "noise", "number", noise, observations)
+    deviations = broadcast(f"{where}(noise=)", "number", noise, observations, "observations")
     weights = jax.tree.map(lambda *x: _weights(where, *x), compare, observations, deviations)
     observed = jax.tree.map(lambda *x: _filled(where, *x), compare, observations, weights)
     return Recordings(compare, observed, weights)
@@ -151,15 +150,6 @@ def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
     bits = jnp.finfo(jax.tree.leaves(start)[0].dtype).bits
     finer = jax.tree.map(lambda x: x if jnp.finfo(x.dtype).bits > bits else None, observations)
     checks.one_precision([(f"{where}(start=)", start), (f"{where}(observations=)", finer)])
-
-
-def _spread(where: str, name: str, noun: str, prefix: PyTree, tree: PyTree) -> PyTree:
-    if not is_prefix(prefix, tree):
-        raise ValueError(
-            f"{where}({name}=) is {prefix!r}; it must be a prefix of the observations "
-            f"{jax.tree.structure(tree)}: give one {noun} for all, or one for each entry."
-        )
-    return jax.tree.map(lambda value, part: jax.tree.map(lambda _: value, part), prefix, tree)
 
 
 def _check_element(where: str, word: str, observed: Array) -> None:
@@ -211,37 +201,41 @@ def horizons(where: str, stages: Sequence[PyTree] | None, lengths: PyTree) -> li
     Raises `ValueError` for stages that do not grow from one to the next up to the whole.
     """
     whole = jax.tree.leaves(lengths)
-    rule = (
+    if stages is None:
+        return [lengths]
+    rule = ValueError(
         f"{where}(horizons=) is {stages}; it must be a list of increasing numbers of samples that "
         f"end with all {max(whole)} of the recording, or with {lengths}: each is a number, or a "
         "pytree of them that is a prefix of the observations."
     )
-    numbers = []
-    stages = [max(whole)] if stages is None else stages
+
+    def fitted(n: Any, part: PyTree) -> PyTree:
+        """A number of samples for each array of a part, at most all."""
+        is_integer = isinstance(n, int | np.integer) and not isinstance(n, bool)
+        if not is_integer or not 1 <= n <= max(jax.tree.leaves(part)):
+            raise rule
+        return jax.tree.map(lambda length: min(int(n), length), part)
+
     if not isinstance(stages, list | tuple):
-        raise ValueError(rule)
-    for stage in stages:
-        are_integers = all(
-            isinstance(n, int | np.integer) and not isinstance(n, bool)
-            for n in jax.tree.leaves(stage)
+        raise rule
+    try:
+        samples = [jax.tree.map(fitted, stage, lengths) for stage in stages]
+    except ValueError:
+        raise rule from None
+    growth = np.diff([jax.tree.leaves(stage) for stage in samples], axis=0)
+    grows = np.all(growth >= 0) and np.all(np.any(growth > 0, axis=-1))
+    if not grows or jax.tree.leaves(samples[-1]) != whole:
+        raise rule
+    return samples
+
+
+def check_finite(where: str, predicted: PyTree, at: str, remedy: str) -> None:
+    """Raise if a prediction at some parameters holds an infinity or NaN."""
+    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(predicted)):
+        raise ValueError(
+            f"{where}(predict=) returns an infinity or NaN at the {at}; it must be finite there: "
+            f"{remedy}simulate with a smaller dt."
         )
-        if not are_integers or not is_prefix(stage, lengths):
-            raise ValueError(rule)
-        wanted = jax.tree.map(lambda n, part: jax.tree.map(lambda _: n, part), stage, lengths)
-        largest = jax.tree.map(lambda _, part: max(jax.tree.leaves(part)), stage, lengths)
-        too_long = jax.tree.map(lambda n, most: not 1 <= int(n) <= most, stage, largest)
-        if any(jax.tree.leaves(too_long)):
-            raise ValueError(rule)
-        numbers.append(
-            [min(int(n), m) for n, m in zip(jax.tree.leaves(wanted), whole, strict=True)]
-        )
-    grows = all(
-        a != b and all(x <= y for x, y in zip(a, b, strict=True))
-        for a, b in itertools.pairwise(numbers)
-    )
-    if not numbers or not grows or numbers[-1] != whole:
-        raise ValueError(rule)
-    return [jax.tree.unflatten(jax.tree.structure(lengths), stage) for stage in numbers]
 
 
 def check_prediction(predict: Callable[[PyTree], PyTree], start: PyTree, observed: PyTree) -> None:

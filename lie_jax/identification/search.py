@@ -39,12 +39,12 @@ Iterate = Callable[[Array, PyTree], Iterator[tuple[Array, Array, bool]]]
 
 
 def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int, progress: bool):
-    """Run at most so many iterations on each horizon in turn, with a progress bar and a record.
+    """Run at most so many iterations on each horizon in turn, with a progress bar.
 
-    Returns z, whether the last horizon was finished, and costs, samples of the longest recording
-    and z of each iteration.
+    Returns z, cost and samples of the longest recording of each iteration, and whether the last
+    horizon was finished.
     """
-    costs, counts, path = [], [], []
+    rows = []
     finished = False
     with tqdm(disable=not progress, unit="it", desc="identify") as bar:
         for number, horizon in enumerate(horizons, 1):
@@ -53,9 +53,7 @@ def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int,
             previous, idle = np.inf, 0
             for _ in range(max_iterations):
                 z, cost, finished = next(steps)
-                costs.append(cost)
-                counts.append(samples)
-                path.append(z)
+                rows.append((z, cost, samples))
                 gain = previous - float(cost)
                 idle = 0 if gain > 0.0 else idle + 1
                 text = f"{samples} samples, cost {float(cost):.6g}"
@@ -66,7 +64,8 @@ def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int,
                 if finished or (small_gain and number < len(horizons)):
                     break
                 previous = float(cost)
-    return z, finished, (costs, counts, path)
+    path, costs, counts = zip(*rows, strict=True)
+    return path, jnp.asarray(costs), jnp.asarray(counts), jnp.asarray(finished)
 
 
 def iterations(residuals: Callable, linearize: Callable, method: Any) -> Iterate:

@@ -1,5 +1,6 @@
 """Statistics of least squares: covariances, standard errors, and combinations not determined."""
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,19 +27,19 @@ class Spread(NamedTuple):
     - `root`: (p, p), a matrix whose square, C Cᵀ, is their covariance at unit variance; zero along
       directions that are not determined.
     - `undetermined`: (p, p), the projector on those directions.
-    - `variance`: the reduced chi-squared.
+    - `variance`: the reduced chi-squared; `degrees`: its degrees of freedom.
     """
 
     scale: Float[Array, " p"]
     root: Float[Array, "p p"]
     undetermined: Float[Array, "p p"]
     variance: Float[Array, ""]
+    degrees: Int[Array, ""]
 
 
-def spread(
-    jacobian: Float[Array, "m p"], residuals: Float[Array, " m"], count: int
-) -> tuple[Spread, Int[Array, ""]]:
-    """`Spread` at an optimum, and the degrees of freedom.
+@functools.partial(jax.jit, static_argnums=2)
+def spread(jacobian: Float[Array, "m p"], residuals: Float[Array, " m"], count: int) -> Spread:
+    """`Spread` at an optimum.
 
     `count` is the number of residuals that have a weight; directions that J does not determine take
     no degree of freedom.
@@ -51,7 +52,7 @@ def spread(
     # Null vectors are any mixture of the undetermined directions; their projector is unique.
     projector = jnp.where(jnp.abs(projector) > _rounding(right), projector, 0.0)
     variance = jnp.sum(residuals**2) / degrees.astype(residuals.dtype)
-    return Spread(scale, root, projector, variance), degrees
+    return Spread(scale, root, projector, variance, degrees)
 
 
 def _rounding(x: Array) -> float:
@@ -91,11 +92,16 @@ def propagate(
     such directions: a coordinate may have run away until nothing depends on it.
     """
 
-    def standard_error(slope):
-        root, unknown = _push_forward(slope, spread)
-        return jnp.where(unknown, jnp.nan, jnp.linalg.norm(root, axis=-1)) * spread.variance**0.5
+    @jax.jit
+    def value_and_error(z, spread):
+        def standard_error(slope):
+            root, unknown = _push_forward(slope, spread)
+            size = jnp.where(unknown, jnp.nan, jnp.linalg.norm(root, axis=-1))
+            return size * spread.variance**0.5
 
-    return function(z), jax.tree.map(standard_error, jax.jacfwd(function)(z))
+        return function(z), jax.tree.map(standard_error, jax.jacfwd(function)(z))
+
+    return value_and_error(z, spread)
 
 
 def covariance(slope: Float[Array, "k p"], spread: Spread) -> Float[Array, "k k"]:

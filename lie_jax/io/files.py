@@ -42,8 +42,9 @@ _CHECKSUM = "lie_jax_checksum"
 _DIGITS = 64
 _MARK = _CHECKSUM.encode() + (2).to_bytes(4) + _DIGITS.to_bytes(4)
 _PACKAGE = "lie_jax"
-# Types of the classic format; the tree notes the dtype itself.
-_STORED = {"f": ("f4", "f8"), "i": ("i1", "i2", "i4", "i8"), "b": ("?",)}
+# Types of the classic format by dtype; the tree notes the dtype itself.
+_STORED = {"float32": "f4", "float64": "f8", "bool": "i1"}
+_STORED |= {"int8": "i1", "int16": "i2", "int32": "i4", "int64": "i4"}
 # A variable of the format may be no larger.
 _LARGEST = 2**32 - 4
 
@@ -195,22 +196,18 @@ def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) ->
         value = _array(x._value, words, variables, flags)
         return {"item": _reference(enumeration, words), "value": value}
 
-    def inside(names, values):
-        return [
-            _encoded(value, (*words, str(name)), variables)
-            for name, value in zip(names, values, strict=True)
-        ]
+    def inside(parts):
+        return {key: _encoded(part, (*words, str(key)), variables) for key, part in parts.items()}
 
     if isinstance(x, eqx.Module) or hasattr(x, "_fields"):
-        names = _field_names(type(x))
-        parts = inside(names, [getattr(x, name) for name in names])
+        fields = inside({name: getattr(x, name) for name in _field_names(type(x))})
         if isinstance(x, Trajectory):
             _name_instants(words, variables)
-        return {"class": _reference(type(x), words), "fields": dict(zip(names, parts, strict=True))}
+        return {"class": _reference(type(x), words), "fields": fields}
     if isinstance(x, dict) and all(isinstance(key, str) for key in x):
-        return {"dict": dict(zip(x, inside(x, x.values()), strict=True))}
+        return {"dict": inside(x)}
     if type(x) in (list, tuple):
-        return {type(x).__name__: inside(range(len(x)), x)}
+        return {type(x).__name__: list(inside(dict(enumerate(x))).values())}
     raise ValueError(
         f"io.save: {_path(words)} is {reprlib.repr(x)}; it must be made of numbers, strings, "
         "arrays, objects of lie_jax, and lists, tuples and dictionaries with strings as keys: "
@@ -243,10 +240,10 @@ def _array(
 ) -> dict[str, Any]:
     values = np.asarray(x)
     name = ".".join(words) or "value"
-    kinds = _STORED.get(values.dtype.kind, ())
-    if not any(values.dtype == np.dtype(kind) for kind in kinds):
+    dtype = str(values.dtype)
+    if dtype not in _STORED:
         raise ValueError(
-            f"io.save: {_path(words)} has dtype {values.dtype}; it must be float32, float64, "
+            f"io.save: {_path(words)} has dtype {dtype}; it must be float32, float64, "
             "an integer type or bool: convert it, for example by .astype(float)."
         )
     if values.nbytes > _LARGEST:
@@ -254,17 +251,13 @@ def _array(
             f"io.save: {_path(words)} takes {values.nbytes / 1e9:.3g} GB; an array must take at "
             f"most {_LARGEST / 1e9:.3g} GB: save fewer instants."
         )
-    stored = values
-    if values.dtype.kind == "b":
-        stored = values.astype("i1")
-    elif values.dtype == np.int64:
-        stored = values.astype("i4")
-        if not np.array_equal(stored, values):
-            raise ValueError(
-                f"io.save: {_path(words)} holds integers beyond 32 bits, which the format does "
-                "not have: convert it to float64."
-            )
-    if not _writable(name):
+    stored = values.astype(_STORED[dtype], copy=False)
+    if dtype == "int64" and not np.array_equal(stored, values):
+        raise ValueError(
+            f"io.save: {_path(words)} holds integers beyond 32 bits, which the format does "
+            "not have: convert it to float64."
+        )
+    if any(ord(letter) > 0xFF for letter in name):
         raise ValueError(
             f"io.save: the array {name!r} cannot be named in the format; keys must be made of "
             "letters of Latin-1, which has no Greek: rename it."
@@ -278,16 +271,8 @@ def _array(
     if values.size:
         dimensions = tuple(f"{name}_{axis}" for axis in range(values.ndim))
         variables[name] = _Variable(stored, dimensions, attributes)
-    return {
-        "array": name,
-        "dtype": str(values.dtype),
-        "shape": list(values.shape),
-        "jax": isinstance(x, jax.Array),
-    }
-
-
-def _writable(name: str) -> bool:
-    return not any(ord(letter) > 0xFF for letter in name)
+    is_jax = isinstance(x, jax.Array)
+    return {"array": name, "dtype": dtype, "shape": list(values.shape), "jax": is_jax}
 
 
 def _name_instants(words: tuple[str, ...], variables: dict[str, _Variable]) -> None:
@@ -362,13 +347,11 @@ def _class_in(module: str, name: str) -> Any:
 
 
 def _built(of: type, fields: dict[str, Any], path: str) -> Any:
-    is_module = issubclass(of, eqx.Module)
+    names, is_module = _field_names(of), issubclass(of, eqx.Module)
     if is_module:
         # Fields that the version of the file did not have yet.
-        none = dataclasses.MISSING
-        defaults = {f.name: f.default for f in dataclasses.fields(of) if f.default is not none}
-        fields = defaults | fields
-    names = _field_names(of)
+        defaults = {f.name: f.default for f in dataclasses.fields(of)}
+        fields = {k: v for k, v in defaults.items() if v is not dataclasses.MISSING} | fields
     if set(names) != set(fields):
         raise ValueError(
             f"{path} holds a {of.__name__} with the fields {sorted(fields)}, and this version of "

@@ -3,7 +3,7 @@
 import importlib
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -85,8 +85,20 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
             f"import_model(path=) is {str(path)!r}, which is not a file; it must be the name of "
             "a URDF or MJCF file: check it and the folder that you are in."
         )
-    mujoco = _compiler()
-    is_urdf = _root(path) == "robot"
+    try:
+        mujoco = importlib.import_module("mujoco")
+    except ImportError as error:
+        raise ImportError(
+            "import_model reads files by MuJoCo's compiler, which is not installed: "
+            "pip install 'lie-jax[io]'."
+        ) from error
+    try:
+        is_urdf = ElementTree.parse(path).getroot().tag == "robot"
+    except ElementTree.ParseError as error:
+        raise ValueError(
+            f"import_model(path=): {str(path)!r} is not an XML file ({error}); it must be a URDF "
+            "or MJCF file: correct it, or expand its macros first."
+        ) from error
     if floating_base and not is_urdf:
         raise ValueError(
             f"import_model(floating_base=True), but {str(path)!r} is an MJCF file, where "
@@ -109,26 +121,6 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
     if ignored:
         warnings.warn(unsupported.message(path.name, ignored), stacklevel=2)
     return imported._replace(ignored=ignored)
-
-
-def _compiler() -> Any:
-    try:
-        return importlib.import_module("mujoco")
-    except ImportError as error:
-        raise ImportError(
-            "import_model reads files by MuJoCo's compiler, which is not installed: "
-            "pip install 'lie-jax[io]'."
-        ) from error
-
-
-def _root(path: Path) -> str:
-    try:
-        return ElementTree.parse(path).getroot().tag
-    except ElementTree.ParseError as error:
-        raise ValueError(
-            f"import_model(path=): {str(path)!r} is not an XML file ({error}); it must be a URDF "
-            "or MJCF file: correct it, or expand its macros first."
-        ) from error
 
 
 def _without_shapes(spec: Any, floating_base: bool) -> tuple[str, ...]:
@@ -194,6 +186,11 @@ class _File(NamedTuple):
             return 0.0
         damping = self.model.dof_damping[self.model.jnt_dofadr[joint]]
         return float(damping) + self._geared(joint, "actuator_damping")
+
+    def zero(self, joint: int) -> float:
+        """Coordinate of a joint in the pose that is the mechanism's zero."""
+        is_ball = self.kind(joint) == "ball"
+        return 0.0 if is_ball else float(self.model.qpos0[self.model.jnt_qposadr[joint]])
 
     def stiffness(self, joint: int) -> float:
         """Stiffness of a joint's spring."""
@@ -300,31 +297,27 @@ def _joint(file: _File, joint: int, mount: _Mount) -> AbstractJoint:
     if kind == "ball":
         ends = mount.parent, mount.child, mount.parent_point, mount.child_point
         return SphericalJoint(*ends, armature)
-    joints = {"hinge": RevoluteJoint, "slide": PrismaticJoint}
-    return joints[kind](**mount._asdict(), armature=armature)
+    joint_class = RevoluteJoint if kind == "hinge" else PrismaticJoint
+    return joint_class(**mount._asdict(), armature=armature)
 
 
 def _described(file: _File, joint: int, mount: _Mount) -> ImportedJoint:
-    model = file.model
-    zero = _zero(file, joint)
-    lower, upper = (-np.inf, np.inf)
-    if model.jnt_limited[joint]:
-        lower, upper = model.jnt_range[joint] - zero
-    name = file.name("joint", joint)
-    return ImportedJoint(name, mount.parent, mount.child, (float(lower), float(upper)), zero)
+    model, zero = file.model, file.zero(joint)
+    limits = _limits(model.jnt_limited[joint], model.jnt_range[joint] - zero)
+    return ImportedJoint(file.name("joint", joint), mount.parent, mount.child, limits, zero)
 
 
-def _zero(file: _File, joint: int) -> float:
-    if file.kind(joint) == "ball":
-        return 0.0
-    return float(file.model.qpos0[file.model.jnt_qposadr[joint]])
+def _limits(is_limited: bool, bounds: Iterable[float]) -> tuple[float, float]:
+    """Smallest and largest value, infinite where there are no limits."""
+    lower, upper = sorted(bounds) if is_limited else (-np.inf, np.inf)
+    return float(lower), float(upper)
 
 
 def _passive(file: _File, joint: int, mount: _Mount) -> Iterator[AbstractForce]:
     """Spring and damper of a joint."""
     model, kind = file.model, file.kind(joint)
     stiffness, damping = file.stiffness(joint), file.damping(joint)
-    relaxed = model.qpos_spring[model.jnt_qposadr[joint]] - _zero(file, joint)
+    relaxed = model.qpos_spring[model.jnt_qposadr[joint]] - file.zero(joint)
     ends, axis = (mount.parent, mount.child), mount.axis
     if kind == "ball" and damping:
         yield ViscousFriction(*ends, damping)
@@ -343,50 +336,44 @@ def _motors(
 ) -> tuple[list[AbstractMotor], tuple[ImportedActuator, ...]]:
     driven = [joint for joint in mounts if file.kind(joint) != "ball"]
     if every_joint:
-        driven_by = [
-            (joint, ImportedActuator(name, name, 1.0, _joint_limits(file, joint)))
-            for joint in driven
-            for name in (file.name("joint", joint),)
-        ]
+        actuators = [_motor_of(file, joint) for joint in driven]
     else:
-        driven_by = [
-            (int(file.model.actuator_trnid[i, 0]), _actuator(file, i))
+        numbers = [
+            i
             for i in file.actuators()
             if unsupported.moves_a_joint(file, i)
             and file.model.actuator_trnid[i, 0] in driven
             and not unsupported.is_off(file, i)
         ]
+        driven = [int(file.model.actuator_trnid[i, 0]) for i in numbers]
+        actuators = [_actuator(file, i) for i in numbers]
     motors = []
-    for i, (joint, _) in enumerate(driven_by):
+    for i, joint in enumerate(driven):
         mount = mounts[joint]
         ends = mount.parent, mount.child, mount.axis, i
         if file.kind(joint) == "hinge":
             motors.append(RevoluteMotor(*ends))
         else:
             motors.append(PrismaticMotor(*ends, mount.parent_point, mount.child_point))
-    return motors, tuple(actuator for _, actuator in driven_by)
+    return motors, tuple(actuators)
 
 
-def _joint_limits(file: _File, joint: int) -> tuple[float, float]:
-    if not file.model.jnt_actfrclimited[joint]:
-        return (-np.inf, np.inf)
-    lower, upper = file.model.jnt_actfrcrange[joint]
-    return (float(lower), float(upper))
+def _motor_of(file: _File, joint: int) -> ImportedActuator:
+    """Actuator of a joint itself, within the joint's limits of force."""
+    model, name = file.model, file.name("joint", joint)
+    limits = _limits(model.jnt_actfrclimited[joint], model.jnt_actfrcrange[joint])
+    return ImportedActuator(name, name, 1.0, limits)
 
 
 def _actuator(file: _File, i: int) -> ImportedActuator:
     model = file.model
-    gear, joint = float(model.actuator_gear[i, 0]), int(model.actuator_trnid[i, 0])
+    gear, motor = float(model.actuator_gear[i, 0]), _motor_of(file, model.actuator_trnid[i, 0])
     gain = gear * float(model.actuator_gainprm[i, 0])
-    limits = [_joint_limits(file, joint)]
-    if model.actuator_forcelimited[i]:
-        limits.append(tuple(sorted(gear * model.actuator_forcerange[i])))
-    if model.actuator_ctrllimited[i] and not unsupported.is_servo(file, i):
-        limits.append(tuple(sorted(gain * model.actuator_ctrlrange[i])))
-    lower, upper = zip(*limits, strict=True)
-    return ImportedActuator(
-        file.name("actuator", i),
-        file.name("joint", joint),
-        gain,
-        (float(max(lower)), float(min(upper))),
+    controls_force = model.actuator_ctrllimited[i] and not unsupported.is_servo(file, i)
+    lower, upper = zip(
+        motor.limits,
+        _limits(model.actuator_forcelimited[i], gear * model.actuator_forcerange[i]),
+        _limits(controls_force, gain * model.actuator_ctrlrange[i]),
+        strict=True,
     )
+    return ImportedActuator(file.name("actuator", i), motor.joint, gain, (max(lower), min(upper)))
