@@ -110,7 +110,7 @@ class Identification(eqx.Module):
         for name, value, error in zip(self.names, values, errors, strict=True):
             lines.append(f"{name:{width}}  {value:12.6g}  {error:14.2g}")
         end = "converged" if self.converged else "NOT converged"
-        ratio = float(jnp.sqrt(self.statistics.reduced_chi_squared))
+        ratio = float(self.statistics.reduced_chi_squared) ** 0.5
         if self._noise_is_known and not ratio <= _LARGE:
             end += ", NOT fitted"
         size = f"{ratio:.3g} times the noise" if self._noise_is_known else f"{ratio:.3g} (rms)"
@@ -202,13 +202,15 @@ def identify(
     def linearize(z, horizon):
         def flat(z):
             weighted = residuals(z, horizon)
-            return ravel_pytree(weighted)[0], weighted
+            value = ravel_pytree(weighted)[0]
+            return value, (value, weighted)
 
-        return jax.jacfwd(flat, has_aux=True)(z)
+        jacobian, (value, weighted) = jax.jacfwd(flat, has_aux=True)(z)
+        return value, jacobian, weighted
 
     whole = jax.tree.map(jnp.asarray, stages[-1])
-    weighted = linearize(sought.start, whole)[1]
-    recordings.check_finite(where, weighted, "start values", "start nearer to the truth, or ")
+    value, *_ = linearize(sought.start, whole)
+    recordings.check_finite(where, value, "start values", "start nearer to the truth, or ")
     # Slow to import, see there.
     from lie_jax.identification import search
 
@@ -218,9 +220,8 @@ def identify(
     )
     z = path[-1]
 
-    jacobian, (weighted, more) = linearize(z, whole)
-    flat = ravel_pytree((weighted, more))[0]
-    spread = statistics.spread(jacobian, flat, numbers)
+    value, jacobian, (weighted, _) = linearize(z, whole)
+    spread = statistics.spread(jacobian, value, numbers)
     estimates, standard_errors = statistics.propagate(sought.decode, z, spread)
     unweighted, mean, rms, autocorrelation = _describe(weighted, recorded.weights)
     fit = Identification(
@@ -228,7 +229,7 @@ def identify(
         standard_errors=standard_errors,
         residuals=unweighted,
         statistics=ResidualStatistics(mean, rms, autocorrelation, spread.variance),
-        history=History(cost, counts, jax.jit(jax.vmap(sought.decode))(jnp.stack(path))),
+        history=History(cost, counts, jax.jit(jax.vmap(sought.decode))(np.stack(path))),
         converged=converged,
         coordinates=z,
         names=sought.names,
@@ -250,14 +251,14 @@ def _warn(fit: Identification) -> None:
     def warn(words):
         warnings.warn(f"identify: {words}", stacklevel=4)
 
-    ratio = float(jnp.sqrt(fit.statistics.reduced_chi_squared))
+    ratio = float(fit.statistics.reduced_chi_squared) ** 0.5
     if fit._noise_is_known and not ratio <= _LARGE:
         warn(
             f"the residuals are {ratio:.3g} times the stated noise: the model does not describe "
             "the recordings, or the start values were too far off (angles are in rad), or the "
             "noise is larger than stated; see fit.residuals."
         )
-    missing = round(float(jnp.trace(fit._spread.undetermined)))
+    missing = round(float(np.trace(fit._spread.undetermined)))
     if missing:
         errors = statistics.propagate(fit._numbers, fit.coordinates, fit._spread)[1]
         unknown = [name for name, error in zip(fit.names, errors, strict=True) if np.isnan(error)]

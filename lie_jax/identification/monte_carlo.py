@@ -123,6 +123,11 @@ def _coverage(deviations: Array, converged: Array, freedom: Array) -> tuple[Arra
     from scipy.special import stdtrit  # slow to import
 
     quantile = jnp.asarray(stdtrit(np.asarray(freedom), 0.975), deviations.dtype)
+    return _shares(deviations, converged, quantile)
+
+
+@jax.jit
+def _shares(deviations: Array, converged: Array, quantile: Array) -> tuple[Array, Array, Array]:
     inside = (jnp.abs(deviations) <= quantile[:, None]).astype(deviations.dtype)
     inside = jnp.where(jnp.isnan(deviations), jnp.nan, inside)
     kept = jnp.where(converged[:, None], inside, jnp.nan)

@@ -231,7 +231,7 @@ def horizons(where: str, stages: Sequence[PyTree] | None, lengths: PyTree) -> li
 
 def check_finite(where: str, predicted: PyTree, at: str, remedy: str) -> None:
     """Raise if a prediction at some parameters holds an infinity or NaN."""
-    if not all(bool(jnp.all(jnp.isfinite(leaf))) for leaf in jax.tree.leaves(predicted)):
+    if not all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(predicted)):
         raise ValueError(
             f"{where}(predict=) returns an infinity or NaN at the {at}; it must be finite there: "
             f"{remedy}simulate with a smaller dt."

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import optimistix as optx
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 from tqdm import tqdm
 
@@ -65,13 +64,14 @@ def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int,
                     break
                 previous = float(cost)
     path, costs, counts = zip(*rows, strict=True)
-    return path, jnp.asarray(costs), jnp.asarray(counts), jnp.asarray(finished)
+    return path, jnp.asarray(np.stack(costs)), jnp.asarray(counts), jnp.asarray(finished)
 
 
 def iterations(residuals: Callable, linearize: Callable, method: Any) -> Iterate:
     """Iterations of a method.
 
-    `residuals(z, horizon)` is a pytree, `linearize(z, horizon)` its Jacobian (m, p) and the pytree.
+    `residuals(z, horizon)` is a pytree, `linearize(z, horizon)` its numbers (m,), their Jacobian
+    (m, p), and the pytree.
     Raises `ValueError` for anything that is no method.
     """
     if method is None:
@@ -107,8 +107,14 @@ def _advance(solver, model, z, state, args):
 
 
 def _tangent_plane(z, args):
-    point, value, jacobian = args
-    return value + jacobian @ (z - point), None
+    point, value, jacobian, scale = args
+    return scale * value + scale * jacobian @ (z - point), None
+
+
+@jax.jit
+def _scale(jacobian):
+    longest = jnp.max(jnp.linalg.norm(jacobian, axis=0))
+    return jnp.where(longest > 0.0, 1.0 / (_FIRST_DAMPING**0.5 * longest), 1.0)
 
 
 def _least_squares(residuals, linearize, solver) -> Iterate:
@@ -125,23 +131,18 @@ def _least_squares(residuals, linearize, solver) -> Iterate:
     model = _tangent_plane if is_gauss_newton else function
 
     def iterate(z, horizon):
-        jacobian, weighted = linearize(z, horizon)
-        longest = jnp.max(jnp.linalg.norm(jacobian, axis=0))
-        scale = jnp.where(longest > 0.0, 1.0 / (_FIRST_DAMPING**0.5 * longest), 1.0)
-
-        def plane(point, jacobian, weighted):
-            return point, scale * ravel_pytree(weighted)[0], scale * jacobian
-
-        args = plane(z, jacobian, weighted) if is_gauss_newton else (horizon, scale)
+        value, jacobian, _ = linearize(z, horizon)
+        scale = _scale(jacobian)
+        args = (z, value, jacobian, scale) if is_gauss_newton else (horizon, scale)
         state = _init(solver, model, z, args)
         previous, idle = np.inf, 0
         while True:
             z, state, cost, done = _advance(solver, model, z, state, args)
             idle = idle + 1 if previous - float(cost) <= _NO_GAIN * previous else 0
             previous = float(cost)
-            yield z, cost / scale**2, bool(done) or idle >= _PATIENCE
+            yield z, np.asarray(cost) / np.asarray(scale) ** 2, bool(done) or idle >= _PATIENCE
             if is_gauss_newton:
-                args = plane(state.y_eval, *linearize(state.y_eval, horizon))
+                args = state.y_eval, *linearize(state.y_eval, horizon)[:2], scale
 
     return iterate
 
@@ -191,7 +192,7 @@ def search(
 
     # The solver's coordinates are y = (z - start) lengths: the columns of the Jacobian at the start
     # have length one in them, and damping does not depend on units.
-    size = _FIRST_DAMPING**-0.5
+    size = jnp.asarray(_FIRST_DAMPING**-0.5, start.dtype)
 
     def advance(carry):
         y, arrays, lengths, _, trials = carry
@@ -200,7 +201,7 @@ def search(
         columns = jnp.linalg.norm(jacobian, axis=0)
         first = jnp.where(columns > 0.0, columns, 1.0)
         lengths = jnp.where(trials == 0, first, lengths)
-        plane = state.y_eval, size * value, size * jacobian / lengths[None, :]
+        plane = state.y_eval, value, jacobian / lengths[None, :], size
         y, state, *_ = _advance(_DEFAULT, _tangent_plane, y, state, plane)
         # The decrease that the next step promises, against the variance of the residuals.
         change = state.f_info.jac.mv(state.y_eval - y)
@@ -212,7 +213,7 @@ def search(
     # The first trial is the start itself: the function is compiled once.
     y = jnp.zeros_like(start)
     jacobian, value = (jnp.zeros(x.shape, x.dtype) for x in jax.eval_shape(linearize, start))
-    state = _init(_DEFAULT, _tangent_plane, y, (y, value, jacobian))
+    state = _init(_DEFAULT, _tangent_plane, y, (y, value, jacobian, size))
     arrays, constants = eqx.partition(state, eqx.is_array)
     carry = y, arrays, jnp.ones_like(start), jnp.asarray(False), jnp.asarray(0)
     y, arrays, lengths, done, _ = jax.lax.while_loop(

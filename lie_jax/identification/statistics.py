@@ -104,6 +104,7 @@ def propagate(
     return value_and_error(z, spread)
 
 
+@jax.jit
 def covariance(slope: Float[Array, "k p"], spread: Spread) -> Float[Array, "k k"]:
     """Covariance matrix of functions with this derivative with respect to the coordinates.
 
@@ -114,6 +115,7 @@ def covariance(slope: Float[Array, "k p"], spread: Spread) -> Float[Array, "k k"
     return spread.variance * at_unit_variance
 
 
+@jax.jit
 def correlation(slope: Float[Array, "k p"], spread: Spread) -> Float[Array, "k k"]:
     """Correlation matrix of functions with this derivative, NaN as in `covariance`."""
     one = jnp.ones_like(spread.variance)

@@ -307,7 +307,7 @@ def _described(file: _File, joint: int, mount: _Mount) -> ImportedJoint:
     return ImportedJoint(file.name("joint", joint), mount.parent, mount.child, limits, zero)
 
 
-def _limits(is_limited: bool, bounds: Iterable[float]) -> tuple[float, float]:
+def _limits(is_limited: Any, bounds: Iterable[float]) -> tuple[float, float]:
     """Smallest and largest value, infinite where there are no limits."""
     lower, upper = sorted(bounds) if is_limited else (-np.inf, np.inf)
     return float(lower), float(upper)
