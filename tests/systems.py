@@ -1,10 +1,11 @@
-"""Small systems on vector spaces that several tests share."""
+"""Small systems that several tests share."""
 
 import jax
 import jax.numpy as jnp
 
 import lie_jax
 from lie_jax.spaces.base import Rn
+from lie_jax.spaces.rotations import UnitQuaternions
 
 
 class Oscillator(lie_jax.AbstractSystem):
@@ -22,6 +23,23 @@ class Oscillator(lie_jax.AbstractSystem):
     def force(self, t, q, v, u=None):
         pushed = jnp.sin(t) * jnp.ones(2, q.dtype)
         return -self.stiffness @ q - 0.1 * v + pushed + (0.0 if u is None else u)
+
+
+class Spinner(lie_jax.AbstractSystem):
+    """A body that turns about a fixed point, with a torque in body axes as input."""
+
+    moments: jax.Array
+
+    @property
+    def space(self):
+        return UnitQuaternions()
+
+    def mass_matrix(self, q):
+        return jnp.diag(self.moments)
+
+    def force(self, t, q, v, u=None):
+        gyroscopic = -jnp.cross(v, self.moments * v)
+        return gyroscopic if u is None else gyroscopic + u
 
 
 OSCILLATOR = Oscillator(jnp.asarray([[5.0, -2.0], [-2.0, 4.0]]))

@@ -10,15 +10,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float
 
 from lie_jax import checks
 from lie_jax.control import backward, expansion
-from lie_jax.control.problem import (
-    Options,
-    Problem,
-    Run,
-    check_options,
-    checked_problem,
-    difference,
-    follow,
-)
+from lie_jax.control.problem import Options, Problem, Run, checked_problem, difference, follow
 from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import padding
@@ -77,11 +69,10 @@ def ilqr(
     ICRA 2014.
     """
     system, state, table = as_jax(system, state, inputs)
+    options, costs = Options(tolerance, end_tolerance, max_iterations), (running, final, end)
     problem = checked_problem(
-        "ilqr", system, integrator, state, table, dt, (running, final, end), limits, table
+        "ilqr", system, integrator, state, table, dt, costs, limits, table, options
     )
-    options = Options(tolerance, end_tolerance, max_iterations)
-    check_options("ilqr", options)
     checks.positive("ilqr(penalty=)", penalty, "relative weight of the end values")
     gradient, violation, weight = (
         jnp.asarray(x, problem.state.q.dtype) for x in (tolerance, end_tolerance, penalty)
@@ -103,9 +94,8 @@ def ilqr(
         history=padding.mark_unreached(history, numbers <= at),
         converged=search.converged,
     )
-    advice = "Take another penalty= or lie_jax.control.shoot"
-    if not second_order:
-        advice = "Take second_order=True, another penalty= or lie_jax.control.shoot"
+    advice = "another penalty= or lie_jax.control.shoot"
+    advice = f"Take {advice}" if second_order else f"Take second_order=True, {advice}"
     warn_unless_converged("ilqr", solution, options, advice)
     return solution
 

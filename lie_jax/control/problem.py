@@ -133,6 +133,7 @@ def checked_problem(
     costs: tuple[Any, Any, Any],
     limits: Any,
     guess: Any,
+    options: Options,
 ) -> Problem:
     """Problem of checked arguments; `costs` are running, final and end.
 
@@ -160,6 +161,10 @@ def checked_problem(
     lower, upper = _limits(call, guess, limits)
     result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *functions)
     _check_costs(call, result, shape[1])
+    checks.positive(f"{call}(tolerance=)", options.tolerance, "relative gradient")
+    checks.positive(f"{call}(end_tolerance=)", options.end_tolerance, "size of the end values")
+    iterations = options.max_iterations
+    checks.positive_integer(f"{call}(max_iterations=)", iterations, "steps of the search")
     return snapshots.frozen(result)
 
 
@@ -243,12 +248,3 @@ def _check_costs(call: str, problem: Problem, nu: int) -> None:
             raise ValueError(
                 f"{call}({option}=) returns shape {value.shape}; a cost is one number: use jnp.sum."
             )
-
-
-def check_options(call: str, options: Options) -> None:
-    """Raise `ValueError` for tolerances that are not positive and a wrong number of iterations."""
-    checks.positive(f"{call}(tolerance=)", options.tolerance, "relative gradient")
-    checks.positive(f"{call}(end_tolerance=)", options.end_tolerance, "size of the end values")
-    checks.positive_integer(
-        f"{call}(max_iterations=)", options.max_iterations, "steps of the search"
-    )

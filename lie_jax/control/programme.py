@@ -95,38 +95,32 @@ class Programme(eqx.Module):
         )
 
 
+@eqx.filter_jit
 def build(problem: Problem, coefficients: Array, basis: Array | None, nodes: int) -> Programme:
     """Programme with the guess as start, and the nodes on the motion that the guess gives."""
-    applied = coefficients if basis is None else basis @ coefficients
-    length = applied.shape[0] // nodes
-    states, curvature = _first_run(problem, applied)
-    references = jax.tree.map(lambda x: x[length::length], states)
+    run = follow(problem, problem.state, coefficients if basis is None else basis @ coefficients)
+    steps = run.inputs.shape[0]
+
+    def curvature_of_step(k, state, u):
+        hessian = jax.hessian(lambda u: problem.step_cost(k, state, u))(u)
+        return jnp.diagonal(hessian)
+
+    curvature = jax.vmap(curvature_of_step)(jnp.arange(steps), run.states, run.inputs)
     if basis is not None:
         curvature = basis.T**2 @ curvature
     half = jnp.broadcast_to(0.5 * (problem.upper - problem.lower)[None], curvature.shape)
     flat = jnp.where(jnp.isfinite(half), half, 1.0)
     is_curved = curvature > 0.0
     scale = jnp.where(is_curved, 1.0 / jnp.sqrt(jnp.where(is_curved, curvature, 1.0)), flat)
-    at_nodes = jnp.zeros((nodes - 1, 2 * problem.system.nv), applied.dtype)
+    at_nodes = jnp.zeros((nodes - 1, 2 * problem.system.nv), coefficients.dtype)
+    length = steps // nodes
     return Programme(
         problem,
-        references,
+        jax.tree.map(lambda x: x[length::length], run.states),
         basis,
         start=Unknowns(coefficients, at_nodes),
         scale=Unknowns(scale, jnp.ones_like(at_nodes)),
     )
-
-
-@eqx.filter_jit
-def _first_run(problem: Problem, inputs: Inputs) -> tuple[State, Inputs]:
-    """States along the guess, and the second derivative of the costs along each input."""
-    run = follow(problem, problem.state, inputs)
-
-    def curvature(k, state, u):
-        hessian = jax.hessian(lambda u: problem.step_cost(k, state, u))(u)
-        return jnp.diagonal(hessian)
-
-    return run.states, jax.vmap(curvature)(jnp.arange(inputs.shape[0]), run.states, inputs)
 
 
 @eqx.filter_jit

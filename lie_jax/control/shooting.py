@@ -9,7 +9,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
 from lie_jax.control import programme
-from lie_jax.control.problem import Options, check_options, checked_problem
+from lie_jax.control.problem import Options, checked_problem
 from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics.conversion import as_float, in_precision
@@ -57,11 +57,10 @@ def shoot(
     system, state, table = as_jax(system, state, inputs)
     matrix = in_precision(basis, table.dtype if isinstance(table, Array) else None)
     applied = table if matrix is None else _applied(table, matrix)
+    options, costs = Options(tolerance, end_tolerance, max_iterations), (running, final, end)
     problem = checked_problem(
-        "shoot", system, integrator, state, applied, dt, (running, final, end), limits, table
+        "shoot", system, integrator, state, applied, dt, costs, limits, table, options
     )
-    options = Options(tolerance, end_tolerance, max_iterations)
-    check_options("shoot", options)
     steps = applied.shape[0]
     checks.positive_integer("shoot(nodes=)", nodes, "the number of segments")
     if steps % nodes:

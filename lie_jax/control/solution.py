@@ -25,9 +25,8 @@ class Solution(eqx.Module):
     - `inputs`: (steps, nu), held over each step. `trajectory`: the `Trajectory` they give.
     - `unknowns`: the inputs, or the coefficients of a spline.
     - `cost`: the sum that was minimised, without any penalty.
-    - `gradient_norm`: largest entry of the gradient of cost + multipliers · end values with respect
-      to the unknowns, but for those that a limit holds; as a fraction of the largest sum of the
-      sizes of the terms that cancel in it. Zero at an optimum.
+    - `gradient_norm`: largest entry of the gradient of cost + multipliers · end values by the
+      unknowns that no limit holds, relative to the terms that cancel in it; zero at an optimum.
     - `violation`: largest absolute end value (and, between nodes, the largest gap).
     - `multipliers`: (ends,), derivative of the cost by each end value, with the opposite sign.
     - `gains`: (steps, nu, 2 nv), the feedback: inputs + gains @ (local coordinates of q, v - v̄)

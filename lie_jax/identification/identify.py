@@ -47,18 +47,16 @@ class ResidualStatistics(NamedTuple):
 class Identification(eqx.Module):
     """Estimates of `identify` and their uncertainty; `print` shows them as a table.
 
-    - `estimates`: pytree like the start values, in physical units.
-    - `standard_errors`: pytree like the estimates; NaN where neither recordings nor priors
-      determine the parameters.
-    - `residuals`: observed minus predicted, NaN for missing samples: like the observations, but
-      for those compared on a group, whose residuals are rotation vectors (3,) or twists (6,).
+    - `estimates`, `standard_errors`: pytrees like the start values, in physical units; errors are
+      NaN where neither recordings nor priors determine the parameters.
+    - `residuals`: observed minus predicted, NaN for missing samples, like the observations; on a
+      group rotation vectors (3,) or twists (6,).
     - `statistics`: `ResidualStatistics`. `history`: `History`.
     - `converged`: whether the method met its tolerance.
     - `coordinates`: the unconstrained coordinates (p,), in which the parameters were sought.
     - `names`: of the p independent numbers that the parameters hold, such as `"inertia[0, 1]"`: the
       upper triangle of a symmetric matrix; for an orientation its coordinates.
-    - `information_root`: a matrix whose square, RᵀR, is the recordings' information JᵀJ on the
-      coordinates, without priors.
+    - `information_root`: R with RᵀR = JᵀJ, the recordings' information on the coordinates.
     """
 
     estimates: PyTree
@@ -280,27 +278,20 @@ def _warn(fit: Identification) -> None:
 def _describe(weighted: PyTree, weights: PyTree) -> tuple[PyTree, PyTree, PyTree, PyTree]:
     """Residuals (observed minus predicted), their means, rms and autocorrelations."""
 
-    def unweighted(residual, weight):
-        return jnp.where(weight > 0.0, -residual / jnp.where(weight > 0.0, weight, 1.0), jnp.nan)
+    def of_channel(residual, weight):
+        has_weight = weight > 0.0
+        unweighted = jnp.where(has_weight, -residual / jnp.where(has_weight, weight, 1.0), jnp.nan)
+        counted = has_weight.astype(residual.dtype)
+        number, pairs = jnp.sum(counted, axis=0), jnp.sum(counted[1:] * counted[:-1], axis=0)
+        centered = (residual - jnp.sum(residual * counted, axis=0)[None] / number[None]) * counted
+        # Missing samples leave fewer pairs; without missing ones the factor is 1.
+        products = number / (pairs + 1.0) * jnp.sum(centered[1:] * centered[:-1], axis=0)
+        return (
+            unweighted,
+            jnp.nanmean(unweighted, axis=0),
+            jnp.sqrt(jnp.nanmean(unweighted**2, axis=0)),
+            products / jnp.sum(centered**2, axis=0),
+        )
 
-    residuals = jax.tree.map(unweighted, weighted, weights)
-    return (
-        residuals,
-        jax.tree.map(lambda r: jnp.nanmean(r, axis=0), residuals),
-        jax.tree.map(lambda r: jnp.sqrt(jnp.nanmean(r**2, axis=0)), residuals),
-        jax.tree.map(_lag_one, weighted, weights),
-    )
-
-
-def _lag_one(residual: Array, weight: Array) -> Array:
-    has_weight = (weight > 0.0).astype(residual.dtype)
-    number = jnp.sum(has_weight, axis=0)
-    mean = jnp.sum(residual * has_weight, axis=0) / number
-    centered = (residual - mean[None]) * has_weight
-    pairs = jnp.sum(has_weight[1:] * has_weight[:-1], axis=0)
-    # Missing samples leave fewer pairs; without missing ones the factor is 1.
-    return (
-        (number / (pairs + 1.0))
-        * jnp.sum(centered[1:] * centered[:-1], axis=0)
-        / jnp.sum(centered**2, axis=0)
-    )
+    described = jax.tree.map(of_channel, weighted, weights)
+    return jax.tree.transpose(jax.tree.structure(weighted), None, described)

@@ -136,11 +136,10 @@ def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) ->
         )
     compare = broadcast(f"{where}(compare=)", "word", compare, observations, "observations")
     jax.tree.map(lambda x: checks.one_of(f"{where}(compare=)", x, tuple(COMPARISONS)), compare)
-    jax.tree.map(lambda *pair: _check_element(where, *pair), compare, observations)
     checks.real_leaves(f"{where}(noise=)", noise)
     deviations = broadcast(f"{where}(noise=)", "number", noise, observations, "observations")
-    weights = jax.tree.map(lambda *x: _weights(where, *x), compare, observations, deviations)
-    observed = jax.tree.map(lambda *x: _filled(where, *x), compare, observations, weights)
+    pairs = jax.tree.map(lambda *x: _prepared(where, *x), compare, observations, deviations)
+    observed, weights = jax.tree.transpose(jax.tree.structure(compare), None, pairs)
     return Recordings(compare, observed, weights)
 
 
@@ -152,38 +151,33 @@ def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
     checks.one_precision([(f"{where}(start=)", start), (f"{where}(observations=)", finer)])
 
 
-def _check_element(where: str, word: str, observed: Array) -> None:
-    expected = COMPARISONS[word].element
-    if expected:
-        checks.trailing(f"{where}(observations=)", observed[0], expected, f"each is a {word}")
-
-
-def _weights(where: str, word: str, observed: Array, deviation) -> Array:
-    array = np.asarray(deviation, dtype=float)
-    if not np.all(array > 0.0):
-        raise ValueError(
-            f"{where}(noise=) is {array.tolist()}; standard deviations must be positive: use 1.0 "
-            "where the noise is not known, and infinity for a sample that is missing."
+def _prepared(where: str, word: str, observed: Array, deviation: Any) -> tuple[Array, Array]:
+    """Observations with finite stand-ins for missing ones, and the weights of their residuals."""
+    comparison = COMPARISONS[word]
+    if comparison.element:
+        checks.trailing(
+            f"{where}(observations=)", observed[0], comparison.element, f"each is a {word}"
         )
-    batch = observed.shape[: observed.ndim - len(COMPARISONS[word].element)]
-    shape = batch + COMPARISONS[word].residual
+    deviation = np.asarray(deviation, dtype=float)
+    if not np.all(deviation > 0.0):
+        raise ValueError(
+            f"{where}(noise=) is {deviation.tolist()}; standard deviations must be positive: use "
+            "1.0 where the noise is not known, and infinity for a sample that is missing."
+        )
+    batch_axes = observed.ndim - len(comparison.element)
+    shape = observed.shape[:batch_axes] + comparison.residual
     try:
-        return jnp.asarray(np.broadcast_to(1.0 / array, shape), observed.dtype)
+        weights = np.broadcast_to(1.0 / deviation, shape)
     except ValueError as error:
         raise ValueError(
-            f"{where}(noise=) has the shape {array.shape}, the residuals have {shape}; it must "
+            f"{where}(noise=) has the shape {deviation.shape}, the residuals have {shape}; it must "
             "broadcast to them: give a number, or one for each channel."
         ) from error
-
-
-def _filled(where: str, word: str, observed: Array, weights: Array) -> Array:
-    """Observations with finite stand-ins for missing ones."""
-    comparison = COMPARISONS[word]
-    values, has_weight = np.array(observed), np.asarray(weights) > 0.0
-    axes = tuple(range(values.ndim - len(comparison.element), values.ndim))
+    values, has_weight = np.array(observed), weights > 0.0
     if comparison.residual:
         has_weight = np.any(has_weight, axis=-1)
-    bad = np.argwhere(~np.all(np.isfinite(values), axis=axes) & has_weight)
+    is_finite = np.all(np.isfinite(values), axis=tuple(range(batch_axes, values.ndim)))
+    bad = np.argwhere(~is_finite & has_weight)
     if len(bad):
         raise ValueError(
             f"{where}(observations=) is not finite at index {tuple(bad[0].tolist())} of an array "
@@ -192,7 +186,7 @@ def _filled(where: str, word: str, observed: Array, weights: Array) -> Array:
         )
     values[~has_weight] = comparison.neutral()
     comparison.check(f"{where}(observations=)", values)
-    return jnp.asarray(values)
+    return jnp.asarray(values), jnp.asarray(weights, observed.dtype)
 
 
 def horizons(where: str, stages: Sequence[PyTree] | None, lengths: PyTree) -> list[PyTree]:

@@ -34,7 +34,7 @@ _FIRST_DAMPING = 1e-7
 _SMALL_GRADIENT = 1e-4
 
 # Generator of (z, cost, done) from a start and a horizon, a pytree of numbers of samples.
-Iterate = Callable[[Array, PyTree], Iterator[tuple[Array, Array, bool]]]
+Iterate = Callable[[Array, PyTree], Iterator[tuple[Array, Any, bool]]]
 
 
 def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int, progress: bool):

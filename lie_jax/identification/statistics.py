@@ -147,10 +147,9 @@ class Identifiability(eqx.Module):
     - `names`: of the numbers, such as `"inertia[0, 1]"`; `values`: (p,), the estimates.
     - `singular_values`: (p,), falling.
     - `directions`: (p, p), in each row the change of the numbers, in their units, that belongs to a
-      singular value. It is scaled so that the number with the largest part in it changes by its own
-      value, or by 1 where that is 0.
-    - `shares`: (p, p), the same changes in units in which each number alone is equally well
-      determined, a unit vector in each row.
+      singular value; the number with the largest part changes by its value, or by 1 if that is 0.
+    - `shares`: (p, p), these changes as unit vectors, in units in which numbers alone are equally
+      well determined.
     - `determined`: (p,), whether each combination stands above rounding.
 
     `print` shows them as a table, worst first.

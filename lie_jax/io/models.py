@@ -367,7 +367,7 @@ def _motor_of(file: _File, joint: int) -> ImportedActuator:
 
 def _actuator(file: _File, i: int) -> ImportedActuator:
     model = file.model
-    gear, motor = float(model.actuator_gear[i, 0]), _motor_of(file, model.actuator_trnid[i, 0])
+    gear, motor = float(model.actuator_gear[i, 0]), _motor_of(file, int(model.actuator_trnid[i, 0]))
     gain = gear * float(model.actuator_gainprm[i, 0])
     controls_force = model.actuator_ctrllimited[i] and not unsupported.is_servo(file, i)
     lower, upper = zip(

@@ -23,7 +23,7 @@ def is_off(file: Any, actuator: int) -> bool:
 def is_servo(file: Any, actuator: int) -> bool:
     """Whether an actuator's force depends on the motion, or on earlier motion or controls."""
     model, mujoco = file.model, file.mujoco
-    if _of(model, "actuator_delay", actuator):
+    if actuator in _rows(model, "actuator_delay"):
         return True
     gain, bias, dynamics = (
         mujoco.mjtGain(model.actuator_gaintype[actuator]),
@@ -34,10 +34,10 @@ def is_servo(file: Any, actuator: int) -> bool:
     return (gain, bias, dynamics) != simple
 
 
-def _of(model: Any, field: str, i: int) -> float:
-    # Not every version of MuJoCo has every field.
-    values = getattr(model, field, ())
-    return float(np.abs(values[i]).max()) if len(values) else 0.0
+def _rows(model: Any, field: str) -> list[int]:
+    """Rows of a field with a number that is not zero; none where this MuJoCo has no such field."""
+    values = np.asarray(getattr(model, field, ()))
+    return np.flatnonzero(values.any(axis=tuple(range(1, values.ndim)))).tolist()
 
 
 def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]]:
@@ -47,8 +47,8 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
     def names(kind: str, chosen: Any) -> tuple[str, ...]:
         return tuple(dict.fromkeys(file.name(kind, int(i)) for i in chosen))
 
-    def joints_with(velocity_numbers: Any) -> tuple[str, ...]:
-        return names("joint", model.dof_jntid[_rows_with_numbers(velocity_numbers)])
+    def joints_with(velocity_field: str) -> tuple[str, ...]:
+        return names("joint", model.dof_jntid[_rows(model, velocity_field)])
 
     first, joints = model.jnt_dofadr, range(model.njnt)
     loose = [j for j in joints if file.kind(j) in ("free", "ball")]
@@ -57,16 +57,12 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
     heavier = [j for j in free if model.dof_armature[first[j]]]
     sprung = [j for j in loose if model.jnt_stiffness[j] and not file.disables("SPRING")]
     # MuJoCo ignores the limits of a URDF file in the wrong order.
-    reversed_limits = [
-        j
-        for j in joints
-        if not model.jnt_limited[j] and model.jnt_range[j, 0] > model.jnt_range[j, 1]
-    ]
+    is_reversed = model.jnt_range[:, 0] > model.jnt_range[:, 1]
+    reversed_limits = [j for j in joints if is_reversed[j] and not model.jnt_limited[j]]
     off = [i for i in file.actuators() if is_off(file, i)]
     drives = [i for i in file.actuators() if i not in off]
     servos = [i for i in drives if file.name("actuator", i) in used and is_servo(file, i)]
     unused = [i for i in drives if file.name("actuator", i) not in used]
-    damping_laws = [i for i in file.actuators() if _of(model, "actuator_dampingpoly", i)]
     fluid = model.opt.density or model.opt.viscosity
     plugins = [model.plugin(i).name or f"plugin {i}" for i in range(model.nplugin)]
     left_out = {
@@ -78,22 +74,20 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
         "flexible bodies": names("flex", range(model.nflex)),
         "rotor inertia (armature) of": names("joint", heavier),
         "limits in the wrong order (lower above upper) of": names("joint", reversed_limits),
-        "dry friction of": joints_with(model.dof_frictionloss),
+        "dry friction of": joints_with("dof_frictionloss"),
         "dampers of": names("joint", damped),
         "springs of": names("joint", sprung),
-        "nonlinear dampers of": joints_with(getattr(model, "dof_dampingpoly", ())),
-        "nonlinear springs of": names(
-            "joint", _rows_with_numbers(getattr(model, "jnt_stiffnesspoly", ()))
-        ),
-        "yielding springs of": names(
-            "joint", [j for j in joints if _of(model, "jnt_springyield", j)]
-        ),
-        "compensated gravity of": names("body", np.flatnonzero(model.body_gravcomp)),
+        "nonlinear dampers of": joints_with("dof_dampingpoly"),
+        "nonlinear springs of": names("joint", _rows(model, "jnt_stiffnesspoly")),
+        "yielding springs of": names("joint", _rows(model, "jnt_springyield")),
+        "compensated gravity of": names("body", _rows(model, "body_gravcomp")),
         "forces of the fluid around": ("density, viscosity",) if fluid else (),
         "actuators": names("actuator", unused),
         "actuators that the file switches off": names("actuator", off),
         "control laws of the actuators": names("actuator", servos),
-        "nonlinear dampers of the actuators": names("actuator", damping_laws),
+        "nonlinear dampers of the actuators": names(
+            "actuator", _rows(model, "actuator_dampingpoly")
+        ),
         "plugins": tuple(plugins),
     }
     return {kind: names for kind, names in left_out.items() if names}
@@ -107,12 +101,6 @@ def _equality(file: Any, i: int) -> str:
         return name or f"equality {i}"
     leader = file.name("joint", int(second)) if second >= 0 else "a constant"
     return f"{file.name('joint', int(first))} (follows {leader})"
-
-
-def _rows_with_numbers(values: Any) -> np.ndarray:
-    """Rows with a number that is not zero; none for a field that this MuJoCo does not have."""
-    values = np.asarray(values)
-    return np.flatnonzero(values.reshape(len(values), -1).any(axis=-1))
 
 
 def message(file: str, ignored: dict[str, tuple[str, ...]]) -> str:

@@ -13,6 +13,7 @@ import lie_jax
 from lie_jax import control, quaternion
 from tests.cart import DT, MIDPOINT, START, STEPS, ZERO, Cart, regulate, settle
 from tests.suites import cases
+from tests.systems import Spinner
 
 # The midpoint method is exact for a force that is held: the discrete double integrator.
 A = np.array([[1.0, DT], [0.0, 1.0]])
@@ -173,7 +174,8 @@ class AtTarget(eqx.Module):
 
 def test_turns_about_principal_axes_cost_what_the_double_integrator_costs():
     """A batch: each turn is a rest-to-rest motion with I θ̈ = u, whose optimum is known."""
-    system, state = lie_jax.assemble(PINNED, lie_jax.Minimal())
+    system = Spinner(jnp.asarray(MOMENTS))
+    state = lie_jax.State(jnp.eye(4)[0], jnp.zeros(3))
     dt = 1.0 / TURN_STEPS
 
     def turn(target):
