@@ -43,7 +43,7 @@ def test_solutions_are_those_of_lapack():
 @pytest.mark.parametrize("n", [1, 2, 4, 7])
 def test_sizes_that_are_no_multiples_of_three(n):
     a = np.random.default_rng(n).standard_normal((n, n)) + 3.0 * np.eye(n)
-    inverse = np.asarray(dense.inverse(jnp.asarray(a)))
+    inverse = np.asarray(dense.DenseMatrix(jnp.asarray(a)).inverse())
     np.testing.assert_allclose(inverse @ a, np.eye(n), atol=ROUNDING)
     np.testing.assert_allclose(
         dense.solve_roughly(jnp.asarray(a), jnp.ones(n)), np.linalg.solve(a, np.ones(n)), rtol=1e-9
