@@ -5,7 +5,7 @@ turns about one axis alone, and about that axis, takes its turns from there, and
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -41,13 +41,8 @@ class Hinges(eqx.Module):
         return Winding(jnp.broadcast_to(t, angle.shape), angle, jnp.zeros_like(angle))
 
 
-class _Pair(NamedTuple):
-    # Axis and orientation of an element and of a joint, and whether they name the bodies in turn.
-    axis: Any
-    orientation: Any
-    joint_axis: Any
-    joint_orientation: Any
-    swapped: Any
+# Axis and orientation of an element and of a joint, and whether they name the bodies in turn.
+_Pair = tuple[Any, Any, Any, Any, Any]
 
 
 def joint_of(mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any) -> int | None:
@@ -62,7 +57,7 @@ def joint_of(mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force:
                 return number
             # Inside `jax.jit`, too, where these values are constants.
             with jax.ensure_compile_time_eval():
-                cosine = _cosine_and_offset(values)[0]
+                cosine, _ = _cosine_and_offset(values)
             if abs(float(cosine)) > _PARALLEL:
                 return number
     return None
@@ -73,20 +68,18 @@ def _pair(force: Any, joint: AbstractJoint, hinge: Motion) -> _Pair:
     orientation = hinge.orientation
     if orientation is None:
         orientation = np.asarray([1.0, 0.0, 0.0, 0.0], force.axis.dtype)
-    return _Pair(force.axis, force.orientation, hinge.axis, orientation, swapped)
+    return force.axis, force.orientation, hinge.axis, orientation, swapped
 
 
 @jax.jit
 def _cosine_and_offset(pair: _Pair) -> tuple[Array, Array]:
     """Cosine between the axes, and the element's angle where the joint's is zero (rad)."""
-    home = quaternion.to_matrix(pair.joint_orientation)
-    element_home = quaternion.to_matrix(pair.orientation)
+    axis, orientation, joint_axis, joint_orientation, swapped = pair
+    home, element_home = map(quaternion.to_matrix, (joint_orientation, orientation))
     # The joint seen from its child turns backwards, about the axis in the child's components.
-    axis = jnp.where(pair.swapped, -small.matvec(home.T, pair.joint_axis), pair.joint_axis)
-    relative = jnp.where(pair.swapped, home.T, home)
-    return small.dot(pair.axis, axis), angle_about(
-        pair.axis, small.matmul(relative, element_home.T)
-    )
+    joint_axis = jnp.where(swapped, -small.matvec(home.T, joint_axis), joint_axis)
+    relative = small.matmul(jnp.where(swapped, home.T, home), element_home.T)
+    return small.dot(axis, joint_axis), angle_about(axis, relative)
 
 
 def hinges_of(
