@@ -10,6 +10,7 @@ The rotation matrix of the configuration is an argument: callers have computed i
 """
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -39,10 +40,10 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
     replaces one of these derivatives by its closed form saves time and changes no result.
     """
 
-    @property
-    def hybrid(self) -> bool:
-        """Whether velocities are ṙ and ω themselves and translations add, whatever the rotation."""
-        return False
+    # Number of constraints among the coordinates themselves.
+    rows: ClassVar[int] = 0
+    # Whether velocities are ṙ and ω themselves and translations add, whatever the rotation.
+    hybrid: ClassVar[bool] = False
 
     @property
     def keeps_rotations(self) -> bool:
@@ -113,11 +114,6 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
         rest = jnp.zeros(self.nv, q.dtype)
         rates = jnp.concatenate([linear, angular, jnp.zeros(self.rows, q.dtype)])
         return dense.solve(jax.jacfwd(lambda v: self._rates(q, v))(rest), rates - drift)
-
-    @property
-    def rows(self) -> int:
-        """Number of constraints among the coordinates themselves."""
-        return 0
 
     def constraint(self, q: Configuration) -> Float[Array, " rows"]:
         """Constraints among the coordinates, zero when they hold."""

@@ -25,10 +25,7 @@ class R3SO3(AbstractPoseSpace):
     coordinates: str = eqx.field(static=True, default="quaternion")
     chart: str = eqx.field(static=True, default="exp")
 
-    @property
-    @override
-    def hybrid(self):
-        return True
+    hybrid = True
 
     @classmethod
     @override

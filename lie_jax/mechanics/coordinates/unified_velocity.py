@@ -45,9 +45,9 @@ class UnifiedVelocity(SE3):
                 "vmap and derivatives."
             )
         if (points is None) != (directions is None):
-            given, other = (
-                ("points", "directions") if directions is None else ("directions", "points")
-            )
+            given, other = "points", "directions"
+            if points is None:
+                given, other = other, given
             raise ValueError(
                 f"UnifiedVelocity({given}=) comes without {other}; give both, six lines in the "
                 "body frame, or neither for those of a hexahedron."
@@ -58,7 +58,10 @@ class UnifiedVelocity(SE3):
                 points, directions = unified_velocity.hexahedron()
             unified_velocity.projection(points, directions)
         self.coordinates, self.chart = "quaternion", "exp"
-        self.points, self.directions = _rows(points), _rows(directions)
+        self.points, self.directions = (
+            tuple(map(tuple, np.asarray(vectors, float).tolist()))
+            for vectors in (points, directions)
+        )
 
     def _matrix(self) -> np.ndarray:
         y, b = np.asarray(self.points), np.asarray(self.directions)
@@ -69,9 +72,6 @@ class UnifiedVelocity(SE3):
 
     def _twist(self, w: Array) -> Array:
         return small.matvec(jnp.asarray(np.linalg.inv(self._matrix()), w.dtype), w)
-
-    def _twist_transposed(self, force: Array) -> Array:
-        return small.matvec(jnp.asarray(np.linalg.inv(self._matrix()).T, force.dtype), force)
 
     @override
     def retract(self, q, x):
@@ -112,7 +112,8 @@ class UnifiedVelocity(SE3):
     @override
     def generalized_force(self, rotation, q, force, torque):
         """D⁻ᵀ (Rᵀ f, τ). [S2] (101)"""
-        return self._twist_transposed(super().generalized_force(rotation, q, force, torque))
+        wrench = super().generalized_force(rotation, q, force, torque)
+        return small.matvec(jnp.asarray(np.linalg.inv(self._matrix()).T, wrench.dtype), wrench)
 
     @override
     def velocity(self, rotation, q, linear, omega):
@@ -127,7 +128,3 @@ class UnifiedVelocity(SE3):
     def turn(self, v):
         """The turn of the twist D⁻¹ w, to which each velocity belongs."""
         return jnp.broadcast_to(jnp.max(super().turn(self._twist(v))), (6,))
-
-
-def _rows(vectors) -> Rows:
-    return tuple(tuple(float(x) for x in row) for row in np.asarray(vectors))
