@@ -47,7 +47,6 @@ def test_gradients_do_not_depend_on_the_adjoint(save_every):
     expected, *others = _gradients(
         options,
         options | {"checkpoint": 5},
-        options | {"adjoint": "recursive"},
         options | {"adjoint": "recursive", "checkpoint": 3},
     )
     for other in others:
