@@ -45,21 +45,27 @@ class Hinges(eqx.Module):
 _Pair = tuple[Any, Any, Any, Any, Any]
 
 
-def joint_of(mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any) -> int | None:
-    """Number of the hinge whose coordinate an element's angle follows, if there is one."""
+# Number of the joint that an element follows, and the two.
+Followed = tuple[int, _Pair]
+
+
+def followed_hinge(
+    mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any
+) -> Followed | None:
+    """The hinge whose coordinate an element's angle follows, if there is one."""
     if not isinstance(force, AbstractWinding):
         return None
     for number, joint in enumerate(mechanism.joints):
         is_hinge = [motion.kind for motion in motions[number]] == ["turn"]
         if is_hinge and {joint.parent, joint.child} == set(force.bodies):
-            values = _pair(force, joint, *motions[number])
-            if checks.traced(values):
-                return number
+            pair = _pair(force, joint, *motions[number])
+            if checks.traced(pair):
+                return number, pair
             # Inside `jax.jit`, too, where these values are constants.
             with jax.ensure_compile_time_eval():
-                cosine, _ = _cosine_and_offset(values)
+                cosine, _ = _cosine_and_offset(pair)
             if abs(float(cosine)) > _PARALLEL:
-                return number
+                return number, pair
     return None
 
 
@@ -83,30 +89,19 @@ def _cosine_and_offset(pair: _Pair) -> tuple[Array, Array]:
 
 
 def hinges_of(
-    mechanism: Mechanism,
-    motions: Sequence[tuple[Motion, ...]],
-    groups: tuple[Connected, ...],
-    joints: Sequence[int | None],
-    starts: dict[int, int],
+    groups: tuple[Connected, ...], followed: Sequence[Followed | None], starts: dict[int, int]
 ) -> tuple[Hinges | None, ...]:
     """The hinges that each group of forces follows, None for a group that follows none.
 
-    `joints`: those of all forces; `starts`: the place in q of the coordinate of each joint.
+    `followed`: those of all forces; `starts`: the place in q of the coordinate of each joint.
     """
 
     def of_group(group: Connected) -> Hinges | None:
-        followed = [joints[place] for place in group.places]
-        numbers = [number for number in followed if number is not None]
-        if len(numbers) < len(followed):
+        pairs = [pair for place in group.places if (pair := followed[place]) is not None]
+        if not pairs:
             return None
-        pairs = stacking.stack(
-            [
-                _pair(mechanism.forces[place], mechanism.joints[number], *motions[number])
-                for place, number in zip(group.places, numbers, strict=True)
-            ]
-        )
-        cosine, offset = jax.vmap(_cosine_and_offset)(pairs)
-        return Hinges(tuple(starts[number] for number in numbers), jnp.sign(cosine), offset)
+        cosine, offset = jax.vmap(_cosine_and_offset)(stacking.stack([pair for _, pair in pairs]))
+        return Hinges(tuple(starts[number] for number, _ in pairs), jnp.sign(cosine), offset)
 
     return tuple(of_group(group) for group in groups)
 

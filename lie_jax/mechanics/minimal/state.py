@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,28 +27,14 @@ from lie_jax.numerics import small
 SWEEPS, CORRECTIONS = 10, 4
 
 
-class Start(NamedTuple):
-    """Of the bases: coordinates (bases, 7) and twists (bases, 6); of the links: coordinates
-    (links, nq) and velocities (links, nv).
-    """
-
-    poses: Float[Array, "bases 7"]
-    twists: Float[Array, "bases 6"]
-    coordinates: Float[Array, "links nq"]
-    rates: Float[Array, "links nv"]
-
-
+# Coordinates (bases, 7) and twists (bases, 6) of the bases, coordinates (links, nq) and velocities
+# (links, nv) of the links.
+Start = tuple[Array, Array, Array, Array]
 # Deviations from a joint: of poses (m, rad), then of velocities (m/s, rad/s).
 _Misfit = Float[Array, "4"]
-
-
-class _Row(NamedTuple):
-    """Links of a joint from the nearer body to the farther one, and these bodies' numbers, -1 for
-    the ground.
-    """
-
-    links: tuple[int, ...]
-    ends: tuple[int, int]
+# Links of a joint from the nearer body to the farther one, and these bodies' numbers, -1 for the
+# ground.
+_Row = tuple[tuple[int, ...], tuple[int, int]]
 
 
 def initial(
@@ -65,7 +50,7 @@ def initial(
         links = sorted(tree.links[first:last])
         nearer, farther = tree.nearer[links[0]], tree.bases + links[-1]
         ends = -1 if nearer < 0 else tree.bodies[nearer], tree.bodies[farther]
-        rows.append(_Row(tuple(links), ends))
+        rows.append((tuple(links), ends))
     start, misfit = _fit(tree, tuple(rows), joints, motion)
     if not checks.traced(misfit):
         scale = 1.0 + float(np.max(np.abs(motion.position)) + np.max(np.abs(motion.velocity)))
@@ -100,10 +85,10 @@ def _fit(
     pose = jax.vmap(se3.pose)(jax.vmap(quaternion.to_matrix)(motion.orientation), motion.position)
     linear = jax.vmap(lambda pose, v: small.matvec(pose[:3, :3].T, v))(pose, motion.velocity)
     twist = jnp.concatenate([linear, motion.omega_body], axis=1)
-    start = Start(
-        jax.vmap(SE3().configuration)(motion.position[bases], motion.orientation[bases]),
-        twist[bases],
-        *(jnp.zeros((len(joints.kinds), size), twist.dtype) for size in joints.widest),
+    base_poses = jax.vmap(SE3().configuration)(motion.position[bases], motion.orientation[bases])
+    base_twists = twist[bases]
+    coordinates, rates = (
+        jnp.zeros((len(joints.kinds), size), twist.dtype) for size in joints.widest
     )
     # The ground comes last, where the number -1 finds it.
     pose = jnp.concatenate([pose, jnp.eye(4, dtype=twist.dtype)[None]])
@@ -111,19 +96,17 @@ def _fit(
     misfit = jnp.zeros((len(rows), 4), twist.dtype)
     # Joints of the same motions are fitted together: compile time does not grow with their number.
     groups: dict[tuple[Kind, ...], list[int]] = {}
-    for number, row in enumerate(rows):
-        groups.setdefault(tuple(joints.kinds[i] for i in row.links), []).append(number)
+    for number, (links, _) in enumerate(rows):
+        groups.setdefault(tuple(joints.kinds[i] for i in links), []).append(number)
     for kinds, numbers in groups.items():
-        links = np.asarray([rows[k].links for k in numbers])
-        ends = np.asarray([rows[k].ends for k in numbers]).T
-        fit = jax.vmap(_fit_joint)(joints.pick(links, kinds), *pose[ends], *twist[ends])
-        coordinates, rates, deviations = fit
-        start = start._replace(
-            coordinates=start.coordinates.at[links, : coordinates.shape[2]].set(coordinates),
-            rates=start.rates.at[links, : rates.shape[2]].set(rates),
+        links, ends = map(np.asarray, zip(*[rows[k] for k in numbers], strict=True))
+        x, v, deviations = jax.vmap(_fit_joint)(
+            joints.pick(links, kinds), *pose[ends.T], *twist[ends.T]
         )
+        coordinates = coordinates.at[links, : x.shape[2]].set(x)
+        rates = rates.at[links, : v.shape[2]].set(v)
         misfit = misfit.at[np.asarray(numbers)].set(deviations)
-    return start, misfit
+    return (base_poses, base_twists, coordinates, rates), misfit
 
 
 def _fit_joint(

@@ -257,10 +257,8 @@ class TreeSystem(AbstractMultibodySystem):
     @eqx.filter_jit
     def initial_state(self, start: Start) -> State:
         """State of a start."""
-        return State(
-            self.coordinates.flat(start.poses, start.coordinates),
-            self.velocities.flat(start.twists, start.rates),
-        )
+        poses, twists, coordinates, rates = start
+        return State(self.coordinates.flat(poses, coordinates), self.velocities.flat(twists, rates))
 
     def _branches(self) -> tuple[np.ndarray, np.ndarray]:
         """For two velocities (nv, nv): whether they belong to one link or base, and whether the
@@ -311,9 +309,9 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     joints = tree_joints.stack([steps[k] for k in tree.motions], tree.reversed, dtype)
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
     massless = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
-    followed = [hinges.joint_of(mechanism, motions, force) for force in mechanism.forces]
+    followed = [hinges.followed_hinge(mechanism, motions, force) for force in mechanism.forces]
     forces = stacking.stack_by_kind(
-        mechanism.forces, _names_by_slot(tree, names), [k is None for k in followed]
+        mechanism.forces, _names_by_slot(tree, names), [pair is None for pair in followed]
     )
     places = accumulate((COUNTS[motion.kind][0] for motion in steps), initial=7 * tree.bases)
     starts = dict(zip(owners, places, strict=False))
@@ -322,7 +320,7 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
         joints=joints,
         forces=forces,
         gravity=mechanism.gravity,
-        hinges=hinges.hinges_of(mechanism, motions, forces, followed, starts),
+        hinges=hinges.hinges_of(forces, followed, starts),
         tree=tree,
         owners=tuple(owners),
         titles=tuple(named(joint) for joint in mechanism.joints),
