@@ -3,6 +3,7 @@
 Pose and axes are those of the frame farther from the root against the nearer one.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,11 +54,7 @@ class TreeJoints(eqx.Module):
 
     def pick(self, links: np.ndarray, kinds: tuple[Kind, ...]) -> "TreeJoints":
         """Links (joints, len(kinds)) by their numbers, joints on the first axis."""
-        arrays = jax.tree.map(
-            lambda x: x[links],
-            (self.axis, self.parent_point, self.child_point, self.home, self.armature),
-        )
-        return TreeJoints(*arrays, kinds=kinds)
+        return dataclasses.replace(jax.tree.map(lambda x: x[links], self), kinds=kinds)
 
     def _mask(self, kind: Kind) -> Float[Array, " links"]:
         return jnp.asarray([k == kind for k in self.kinds], self.axis.dtype)

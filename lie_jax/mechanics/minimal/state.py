@@ -1,5 +1,6 @@
 """The state of a tree from the initial poses and velocities of its bodies."""
 
+import functools
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
@@ -173,10 +174,7 @@ def _fit_joint(
 
 
 def _product(poses: Array) -> Float[Array, "4 4"]:
-    whole = jnp.eye(4, dtype=poses.dtype)
-    for pose in poses:
-        whole = se3.compose(whole, pose)
-    return whole
+    return functools.reduce(se3.compose, poses, jnp.eye(4, dtype=poses.dtype))
 
 
 def _coordinates(joints: TreeJoints, i: int, target: Float[Array, "4 4"]) -> Array:
