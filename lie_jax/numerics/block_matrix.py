@@ -73,8 +73,8 @@ class BlockTree(eqx.Module):
         return jax.lax.custom_linear_solve(
             self.matvec,
             b,
-            solve=lambda _, b: factors(self) @ b,
-            transpose_solve=lambda _, b: factors(self.transpose()) @ b,
+            solve=lambda _, b: self.inverse() @ b,
+            transpose_solve=lambda _, b: self.transpose().inverse() @ b,
         )
 
     def solve_roughly(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
@@ -82,8 +82,26 @@ class BlockTree(eqx.Module):
         return self.solve(b)
 
     def inverse(self) -> "Factors":
-        """The elimination, to be multiplied with vectors; not to be differentiated."""
-        return factors(self)
+        """The elimination, to be multiplied with vectors; not to be differentiated.
+
+        Where no node has two children and none feels its parent's velocities, all velocities are
+        eliminated at once: what is left to do in order are blocks of the size of the multipliers.
+        """
+        k, parent_of, nodes = len(self.rows), self.parent_of, self.nodes
+        corner = jnp.eye(len(self.corner), dtype=nodes.dtype)[:, :, None] * self.corner[None]
+        parents = [parent for parent in parent_of if parent >= 0]
+        is_paths = len(parents) == len(set(parents))
+        if self.is_coupled or not self.multipliers or not is_paths:
+            nodes = nodes + jnp.pad(corner, ((k, 0), (k, 0), (0, 0)))
+            return Factors(self, eliminate(parent_of, nodes, self.columns, self.rows), None)
+        reactions, rows, parent_rows = nodes[:k, k:], nodes[k:, :k], self.columns[k:]
+        inverses = small.inverse(nodes[:k, :k])
+        moved = small.matmul(inverses, reactions)
+        parent_moved = small.matmul(self.parent_values(inverses), self.rows[:, k:])
+        nodes = corner - small.matmul(rows, moved) - small.matmul(parent_rows, parent_moved)
+        columns = -small.matmul(parent_rows, self.parent_values(moved))
+        rows = -small.matmul(self.parent_values(rows), parent_moved)
+        return Factors(self, eliminate(parent_of, nodes, columns, rows), inverses)
 
     def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """As `DenseMatrix.solve_constrained`."""
@@ -242,26 +260,3 @@ class Factors(eqx.Module):
         force = force + matrix.child_sums(small.matvec(matrix.rows[:, k:], multipliers))
         velocities = free - small.matvec(self.inverses, force)
         return matrix.joined(jnp.concatenate([velocities, multipliers]))
-
-
-def factors(matrix: BlockTree) -> Factors:
-    """The elimination of a matrix; not to be differentiated.
-
-    Where no node has two children and none feels its parent's velocities, all velocities are
-    eliminated at once, and what is left to do in order are blocks of the size of the multipliers.
-    """
-    k, parent_of, nodes = len(matrix.rows), matrix.parent_of, matrix.nodes
-    corner = jnp.eye(len(matrix.corner), dtype=nodes.dtype)[:, :, None] * matrix.corner[None]
-    parents = [parent for parent in parent_of if parent >= 0]
-    is_paths = len(parents) == len(set(parents))
-    if matrix.is_coupled or not matrix.multipliers or not is_paths:
-        nodes = nodes + jnp.pad(corner, ((k, 0), (k, 0), (0, 0)))
-        return Factors(matrix, eliminate(parent_of, nodes, matrix.columns, matrix.rows), None)
-    reactions, rows, parent_rows = nodes[:k, k:], nodes[k:, :k], matrix.columns[k:]
-    inverses = small.inverse(nodes[:k, :k])
-    moved = small.matmul(inverses, reactions)
-    parent_moved = small.matmul(matrix.parent_values(inverses), matrix.rows[:, k:])
-    nodes = corner - small.matmul(rows, moved) - small.matmul(parent_rows, parent_moved)
-    columns = -small.matmul(parent_rows, matrix.parent_values(moved))
-    rows = -small.matmul(matrix.parent_values(rows), parent_moved)
-    return Factors(matrix, eliminate(parent_of, nodes, columns, rows), inverses)
