@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
 from lie_jax.numerics import rules
-from lie_jax.numerics.block_matrix import BlockTree, unit
+from lie_jax.numerics.block_matrix import unit
 from lie_jax.system import AbstractSystem, Configuration, Multipliers, State, Time, Velocity
 
 
@@ -111,7 +111,7 @@ def redundant_under_tracing(
     Many bodies without loops count as not redundant: the smallest multipliers need full matrices,
     and only a joint that is singular by itself would ask for them.
     """
-    if isinstance(system.saddle(t, q), BlockTree):
+    if not system.saddle(t, q).is_full:
         return np.zeros((), bool)
     return redundant(system, t, q)
 

@@ -24,24 +24,25 @@ def inertia(rng) -> np.ndarray:
     return sum(np.dot(p, p) * np.eye(3) - np.outer(p, p) for p in points)
 
 
+def random_body(name, rng):
+    """A general body at a random pose, in motion."""
+    return lie_jax.Body(
+        name,
+        rng.uniform(1, 3),
+        inertia(rng),
+        center_of_mass=rng.normal(size=3) * 0.3,
+        position=rng.normal(size=3),
+        orientation=quaternion(rng.normal(size=3)),
+        velocity=rng.normal(size=3),
+        omega_body=rng.normal(size=3),
+    )
+
+
 def two_bodies(formulation, seed=1):
     """Two general bodies, two ball joints, friction, a driving and a constant force, gravity."""
     rng = np.random.default_rng(seed)
-
-    def body(name):
-        return lie_jax.Body(
-            name,
-            rng.uniform(1, 3),
-            inertia(rng),
-            center_of_mass=rng.normal(size=3) * 0.3,
-            position=rng.normal(size=3),
-            orientation=quaternion(rng.normal(size=3)),
-            velocity=rng.normal(size=3),
-            omega_body=rng.normal(size=3),
-        )
-
     mechanism = lie_jax.Mechanism(
-        bodies=[body("upper"), body("lower")],
+        bodies=[random_body("upper", rng), random_body("lower", rng)],
         joints=[
             lie_jax.SphericalJoint("ground", "upper", (0.1, 0.2, 0.3), rng.normal(size=3)),
             lie_jax.SphericalJoint("upper", "lower", rng.normal(size=3), rng.normal(size=3)),
@@ -158,13 +159,14 @@ def _grown(kinds, names, forces, rng):
         joint = kind(parent, child, **numbers)
         joints.append(joint)
         motions[parent, child] = _relative_motion(joint, rng)
-    trunk_twist = jnp.asarray(rng.normal(size=6))
-    trunk = lie_jax.se3.pose(lie_jax.so3.exp(jnp.asarray(rng.normal(size=3))), jnp.arange(3.0))
+    trunk_twist = rng.normal(size=6)
+    trunk = np.eye(4)
+    trunk[:3] = np.c_[Rotation.from_rotvec(rng.normal(size=3)).as_matrix(), np.arange(3.0)]
 
     def places(t):
         found = {"ground": jnp.eye(4)}
         if "trunk" in names:
-            found["trunk"] = trunk @ lie_jax.se3.exp(t * trunk_twist)
+            found["trunk"] = jnp.asarray(trunk) @ lie_jax.se3.exp(t * trunk_twist)
         while len(found) <= len(names):
             for (parent, child), motion in motions.items():
                 if parent in found:
@@ -186,7 +188,7 @@ def _grown(kinds, names, forces, rng):
             for name, pose in poses.items()
         }
 
-    start = motions_of_bodies()
+    start = jax.tree.map(np.asarray, motions_of_bodies())
     bodies = [
         lie_jax.Body(
             name,
@@ -202,12 +204,12 @@ def _grown(kinds, names, forces, rng):
 
 def _relative_motion(joint, rng):
     """Pose of the child in the parent's frame as a function of time, from the joint's docstring."""
-    start, rate = (jnp.asarray(rng.normal(size=3)) for _ in range(2))
-    home = jnp.eye(3)
-    if not isinstance(joint, lie_jax.SphericalJoint):
-        home = lie_jax.quaternion.to_matrix(joint.orientation)
+    start, rate = rng.normal(size=(2, 3))
 
     def motion(t):
+        home = jnp.eye(3)
+        if not isinstance(joint, lie_jax.SphericalJoint):
+            home = lie_jax.quaternion.to_matrix(joint.orientation)
         rotation, along, x = home, jnp.zeros(3), start + t * rate
         if isinstance(joint, lie_jax.CylindricalJoint):
             rotation, along = lie_jax.so3.exp(joint.axis * x[0]) @ home, joint.axis * x[1]

@@ -5,14 +5,21 @@ import dataclasses
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.stacking import Connected
-from lie_jax.system import AbstractSystem
+from lie_jax.numerics import gather, small
+from lie_jax.system import AbstractSystem, Time
+
+# Time, and rotation, position, ṙ and ω of bodies.
+Instant = tuple[Array, Array, Array, Array, Array]
 
 
 class AbstractMultibodySystem(AbstractSystem):
@@ -34,23 +41,29 @@ class AbstractMultibodySystem(AbstractSystem):
     ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
         """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
 
-    @abc.abstractmethod
     def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
-        """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components."""
+        """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components, in every formulation."""
+        _, rotation, _, velocity, omega = self._instant(0.0, q, v)
+        linear = jax.vmap(small.matvec)(rotation.swapaxes(1, 2), velocity)
+        return gather.pick(self.slots, jnp.concatenate([linear, omega], axis=1))
 
-    @abc.abstractmethod
     def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
         """Kinetic energy (J)."""
+        _, rotation, _, velocity, omega = self._instant(0.0, q, v)
+        return jnp.sum(jax.vmap(rigid.kinetic_energy)(self.bodies, rotation, velocity, omega))
 
-    @abc.abstractmethod
     def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
         """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
+        _, *pose, _, _ = self._instant(0.0, q, jnp.zeros(self.nv, q.dtype))
+        return stacking.potential_energy(self.bodies, self.forces, self.gravity, *pose)
 
-    @abc.abstractmethod
     def momentum(
         self, q: Float[Array, " nq"], v: Float[Array, " nv"]
     ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
         """Linear and angular momentum about the world origin (3,), inertial, kg m/s, kg m²/s."""
+        _, *motion = self._instant(0.0, q, v)
+        linear, angular = jax.vmap(rigid.momentum)(self.bodies, *motion)
+        return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
 
     @abc.abstractmethod
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
@@ -74,6 +87,10 @@ class AbstractMultibodySystem(AbstractSystem):
         return stacking.number_of_inputs(self.forces)
 
     @override
+    def remember(self, t, q, v):
+        return stacking.remember(self.forces, *self._instant(t, q, v))
+
+    @override
     def recalling(self, memory):
         return dataclasses.replace(self, forces=stacking.recalling(self.forces, memory))
 
@@ -82,5 +99,5 @@ class AbstractMultibodySystem(AbstractSystem):
         return stacking.departed(self.forces, *self._instant(t, q, v))
 
     @abc.abstractmethod
-    def _instant(self, t, q: Array, v: Array) -> tuple[Array, ...]:
+    def _instant(self, t: Time, q: Array, v: Array) -> Instant:
         """Time, and rotation, position, ṙ and ω of all slots of `bodies`."""

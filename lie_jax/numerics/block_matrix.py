@@ -11,6 +11,9 @@ Arrays have the nodes on their last axis, where the processor takes several at o
 "Linear-time dynamics using Lagrange multipliers" (1996).
 """
 
+import dataclasses
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -28,72 +31,50 @@ LIGHTEST = 1e-6
 class BlockTree(eqx.Module):
     """A matrix [[S, Bᵀ], [B', C]] of velocities and multipliers in blocks along a forest.
 
-    Of n nodes with k velocities and at most r multipliers each:
+    Of n nodes with k velocities, then at most r multipliers, m = k + r unknowns each:
 
-    - `own` (k, k, n): rows and columns of a node's velocities;
-    - `reactions` (k, r, n), `rows` (r, k, n): its velocities and its multipliers;
-    - `corner` (r, n): the diagonal of the multipliers, one where a node has fewer than r;
-    - `parent_reactions` (k, r, n), `parent_rows` (r, k, n): its parent's velocities and its own
-      multipliers;
-    - `by_parent`, `by_child` (k, k, n): rows of a node and columns of its parent, and the
-      transposed place; None for no such blocks.
+    - `nodes` (m, m, n): rows and columns of a node, but for its diagonal of the multipliers;
+    - `corner` (r, n): this diagonal, one where a node has fewer than r multipliers;
+    - `columns` (m, k, n): rows of a node, columns of its parent's velocities;
+    - `rows` (k, m, n): rows of its parent's velocities, columns of a node.
 
-    `parent_of` is the parent of each node, -1 for none; `multipliers` has the number of each node's
-    multipliers among all of them, n r in all, -1 for none. As a vector the velocities of all nodes
-    come first, then the multipliers.
+    Without `is_coupled` no velocity of a node meets one of its parent. `parent_of` is the parent of
+    each node, -1 for none; `multipliers` has the number of each node's multipliers among all of
+    them, n r in all, -1 for none. As a vector the velocities of all nodes come first, then the
+    multipliers.
     """
 
-    own: Float[Array, "k k n"]
-    reactions: Float[Array, "k r n"]
-    rows: Float[Array, "r k n"]
+    nodes: Float[Array, "m m n"]
     corner: Float[Array, "r n"]
-    parent_reactions: Float[Array, "k r n"]
-    parent_rows: Float[Array, "r k n"]
-    by_parent: Float[Array, "k k n"] | None
-    by_child: Float[Array, "k k n"] | None
+    columns: Float[Array, "m k n"]
+    rows: Float[Array, "k m n"]
+    is_coupled: bool = eqx.field(static=True)
     parent_of: tuple[int, ...] = eqx.field(static=True)
     multipliers: tuple[int, ...] = eqx.field(static=True)
 
+    # Whether every entry is stored.
+    is_full: ClassVar[bool] = False
+
     def transpose(self) -> "BlockTree":
         """The transposed matrix."""
-
-        def turned(x: Array) -> Array:
-            return x.swapaxes(0, 1)
-
-        return BlockTree(
-            turned(self.own),
-            turned(self.rows),
-            turned(self.reactions),
-            self.corner,
-            turned(self.parent_rows),
-            turned(self.parent_reactions),
-            None if self.by_child is None else turned(self.by_child),
-            None if self.by_parent is None else turned(self.by_parent),
-            self.parent_of,
-            self.multipliers,
-        )
+        nodes, columns, rows = map(small.transpose, (self.nodes, self.rows, self.columns))
+        return dataclasses.replace(self, nodes=nodes, columns=columns, rows=rows)
 
     def matvec(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
         """The product with a vector."""
-        velocities, multipliers = self.split(x)
-        above = self.parent_values(velocities)
-        dynamic = small.matvec(self.own, velocities) + small.matvec(self.reactions, multipliers)
-        onto_parent = small.matvec(self.parent_reactions, multipliers)
-        if self.by_parent is not None:
-            dynamic = dynamic + small.matvec(self.by_parent, above)
-        if self.by_child is not None:
-            onto_parent = onto_parent + small.matvec(self.by_child, velocities)
-        rows = small.matvec(self.rows, velocities) + small.matvec(self.parent_rows, above)
-        rows = rows + self.corner * multipliers
-        return self.joined(dynamic + self.child_sums(onto_parent), rows)
+        values, k = self.split(x), len(self.rows)
+        parents = self.parent_values(values[:k])
+        product = small.matvec(self.nodes, values) + small.matvec(self.columns, parents)
+        onto_parents = self.child_sums(small.matvec(self.rows, values))
+        return self.joined(product + jnp.concatenate([onto_parents, self.corner * values[k:]]))
 
     def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """The vector whose product is b; differentiable to any order in both modes."""
         return jax.lax.custom_linear_solve(
             self.matvec,
             b,
-            solve=lambda _, b: factors(self) @ b,
-            transpose_solve=lambda _, b: factors(self.transpose()) @ b,
+            solve=lambda _, b: self.inverse() @ b,
+            transpose_solve=lambda _, b: self.transpose().inverse() @ b,
         )
 
     def solve_roughly(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
@@ -101,8 +82,26 @@ class BlockTree(eqx.Module):
         return self.solve(b)
 
     def inverse(self) -> "Factors":
-        """The elimination, to be multiplied with vectors; not to be differentiated."""
-        return factors(self)
+        """The elimination, to be multiplied with vectors; not to be differentiated.
+
+        Where no node has two children and none feels its parent's velocities, all velocities are
+        eliminated at once: what is left to do in order are blocks of the size of the multipliers.
+        """
+        k, parent_of, nodes = len(self.rows), self.parent_of, self.nodes
+        corner = jnp.eye(len(self.corner), dtype=nodes.dtype)[:, :, None] * self.corner[None]
+        parents = [parent for parent in parent_of if parent >= 0]
+        is_paths = len(parents) == len(set(parents))
+        if self.is_coupled or not self.multipliers or not is_paths:
+            nodes = nodes + jnp.pad(corner, ((k, 0), (k, 0), (0, 0)))
+            return Factors(self, eliminate(parent_of, nodes, self.columns, self.rows), None)
+        reactions, rows, parent_rows = nodes[:k, k:], nodes[k:, :k], self.columns[k:]
+        inverses = small.inverse(nodes[:k, :k])
+        moved = small.matmul(inverses, reactions)
+        parent_moved = small.matmul(self.parent_values(inverses), self.rows[:, k:])
+        nodes = corner - small.matmul(rows, moved) - small.matmul(parent_rows, parent_moved)
+        columns = -small.matmul(parent_rows, self.parent_values(moved))
+        rows = -small.matmul(self.parent_values(rows), parent_moved)
+        return Factors(self, eliminate(parent_of, nodes, columns, rows), inverses)
 
     def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """As `DenseMatrix.solve_constrained`."""
@@ -112,42 +111,39 @@ class BlockTree(eqx.Module):
 
     def regularized(self) -> "BlockTree":
         """The matrix with its diagonal lowered as by `DenseMatrix.regularized`."""
-        corner = self.corner - self._regularization()
-        return eqx.tree_at(lambda tree: tree.corner, self, corner)
-
-    def _regularization(self) -> Array:
-        k = self.own.shape[0]
-        own = jnp.abs(jnp.stack([self.own[i, i] for i in range(k)]))
-        ease = 1.0 / jnp.maximum(own, LIGHTEST * jnp.max(own))
-        sizes = jnp.abs(self.rows * self.reactions.swapaxes(0, 1))
-        parent_values = jnp.abs(self.parent_rows * self.parent_reactions.swapaxes(0, 1))
-        size = small.matvec(sizes, ease) + small.matvec(parent_values, self.parent_values(ease))
+        k = len(self.rows)
+        diagonal = jnp.abs(jnp.stack([self.nodes[i, i] for i in range(k)]))
+        ease = 1.0 / jnp.maximum(diagonal, LIGHTEST * jnp.max(diagonal))
+        sizes = jnp.abs(self.nodes[k:, :k] * small.transpose(self.nodes[:k, k:]))
+        parent_sizes = jnp.abs(self.columns[k:] * small.transpose(self.rows[:, k:]))
+        size = small.matvec(sizes, ease) + small.matvec(parent_sizes, self.parent_values(ease))
         there = np.asarray(self.multipliers, int).reshape(size.shape[1], -1).T >= 0
-        return jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
+        lowered = jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
+        return dataclasses.replace(self, corner=self.corner - lowered)
 
     def smallest_row(self) -> Float[Array, ""]:
         """The smallest singular value of the rows of a node, scaled to columns and rows of one
         length: zero if and only if the rows depend on each other, from the roots outwards.
         """
-        columns, corner = unit(jnp.moveaxis(self.rows, -1, 0), 1), self.corner.T
+        k = len(self.rows)
+        columns, corner = unit(jnp.moveaxis(self.nodes[k:, :k], -1, 0), 1), self.corner.T
         fill = jnp.eye(corner.shape[1], dtype=corner.dtype)[None] * corner[:, None, :]
         rows = unit(jnp.concatenate([columns, fill], axis=2), 2)
         return jnp.min(jnp.linalg.svd(rows, compute_uv=False), initial=1.0)
 
-    def split(self, x: Float[Array, " size"]) -> tuple[Float[Array, "k n"], Float[Array, "r n"]]:
+    def split(self, x: Float[Array, " size"]) -> Float[Array, "m n"]:
         """The velocities and the multipliers of each node."""
-        k, r, n = self.reactions.shape
+        k, _, n = self.rows.shape
         velocities, multipliers = small.parted(x, n * k)
-        own = gather.pick(self.multipliers, multipliers)
-        return velocities.reshape(n, k).T, own.reshape(n, r).T
+        multipliers = gather.pick(self.multipliers, multipliers).reshape(n, -1)
+        return jnp.concatenate([velocities.reshape(n, k).T, multipliers.T])
 
-    def joined(
-        self, velocities: Float[Array, "k n"], multipliers: Float[Array, "r n"]
-    ) -> Float[Array, " size"]:
-        """The vector of these velocities and multipliers."""
+    def joined(self, values: Float[Array, "m n"]) -> Float[Array, " size"]:
+        """The vector of these velocities and multipliers: the inverse of `split`."""
+        velocities, multipliers = small.parted(values, len(self.rows))
         size = sum(number >= 0 for number in self.multipliers)
-        flat = gather.add_up(self.multipliers, multipliers.T.reshape(-1), size)
-        return jnp.concatenate([velocities.T.reshape(-1), flat])
+        multipliers = gather.add_up(self.multipliers, multipliers.T.reshape(-1), size)
+        return jnp.concatenate([velocities.T.reshape(-1), multipliers])
 
     def parent_values(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
         """Values of the parent of each node, zero without a parent."""
@@ -185,7 +181,7 @@ class Elimination(eqx.Module):
         in the parent's equations. A root then knows its own unknowns, and passes them to its
         children. The order of the nodes completes a sum before it is passed on.
         """
-        nodes, forest = forest_of(self.parent_of)
+        order, forest = forest_of(self.parent_of)
         p, m = self.rows.shape[1:]
 
         def towards_roots(right, node):
@@ -198,16 +194,15 @@ class Elimination(eqx.Module):
             return total(y, -small.matvec(columns, parent[:p])), None
 
         none = jnp.zeros((1, m), b.dtype)
-        right = jnp.concatenate([none, _nodes_first(nodes, b)])
+        right = jnp.concatenate([none, gather.pick(order, b.T)])
         _, y = scan_up(forest, towards_roots, right, (self.inverses, self.rows))
         x, _ = scan_down(forest, towards_leaves, none, (self.columns, y))
-        slots = tuple(np.argsort(nodes).tolist())
-        return gather.pick(slots, x).T
+        return gather.pick(tuple(np.argsort(order).tolist()), x).T
 
 
 def eliminate(
     parent_of: tuple[int, ...],
-    own: Float[Array, "m m n"],
+    nodes: Float[Array, "m m n"],
     columns: Float[Array, "m p n"],
     rows: Float[Array, "p m n"],
 ) -> Elimination:
@@ -218,9 +213,12 @@ def eliminate(
     node's block is complete when all its children have been eliminated, which its order ensures.
     No block outside of the forest fills in.
     """
-    nodes, forest = forest_of(parent_of)
-    own, columns, rows = (_nodes_first(nodes, blocks) for blocks in (own, columns, rows))
-    more = own.shape[1] - rows.shape[1]
+    order, forest = forest_of(parent_of)
+    # The nodes in their order on the first axis.
+    blocks, columns, rows = (
+        gather.pick(order, jnp.moveaxis(x, -1, 0)) for x in (nodes, columns, rows)
+    )
+    more = blocks.shape[1] - rows.shape[1]
 
     def towards_roots(block, node):
         columns, rows = node
@@ -230,80 +228,35 @@ def eliminate(
 
     # So little passes through the loop with three multipliers that XLA makes one function of it:
     # the inverted columns are computed afterwards, all at once.
-    blocks = jnp.concatenate([jnp.zeros_like(own[:1]), own])
+    blocks = jnp.concatenate([jnp.zeros_like(blocks[:1]), blocks])
     _, inverses = scan_up(forest, towards_roots, blocks, (columns, rows))
     solved = small.matmul(jnp.moveaxis(inverses, 0, -1), jnp.moveaxis(columns, 0, -1))
     return Elimination(inverses, jnp.moveaxis(solved, -1, 0), rows, parent_of)
 
 
-def _nodes_first(nodes: tuple[int, ...], values: Array) -> Array:
-    """From nodes on the last axis to these nodes on the first one."""
-    return gather.pick(nodes, jnp.moveaxis(values, -1, 0))
-
-
 class Factors(eqx.Module):
     """The elimination of a `BlockTree`.
 
-    `inverses` (k, k, n) are those of the velocities' own blocks where all velocities are eliminated
+    `inverses` (k, k, n) are those of the velocities' blocks where all velocities are eliminated
     before the multipliers.
     """
 
-    tree: BlockTree
-    elimination: "Elimination"
+    matrix: BlockTree
+    elimination: Elimination
     inverses: Float[Array, "k k n"] | None
 
     def __matmul__(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """The solution for a right-hand side: the product with the inverse."""
-        tree = self.tree
-        velocities, multipliers = tree.split(b)
+        matrix, values = self.matrix, self.matrix.split(b)
         if self.inverses is None:
-            k = velocities.shape[0]
-            x = self.elimination.solve(jnp.concatenate([velocities, multipliers]))
-            return tree.joined(x[:k], x[k:])
+            return matrix.joined(self.elimination.solve(values))
+        k = len(self.inverses)
+        velocities, multipliers = small.parted(values, k)
         free = small.matvec(self.inverses, velocities)
-        moved = small.matvec(tree.rows, free) + small.matvec(
-            tree.parent_rows, tree.parent_values(free)
-        )
-        found = self.elimination.solve(multipliers - moved)
-        force = small.matvec(tree.reactions, found)
-        force = force + tree.child_sums(small.matvec(tree.parent_reactions, found))
-        return tree.joined(free - small.matvec(self.inverses, force), found)
-
-
-def factors(tree: BlockTree) -> Factors:
-    """The elimination of a matrix; not to be differentiated.
-
-    Where no node has two children and none feels its parent's velocities, all velocities are
-    eliminated at once, and what is left to do in order are blocks of the size of the multipliers.
-    """
-    coupled = tree.by_parent is not None or tree.by_child is not None
-    parents = [parent for parent in tree.parent_of if parent >= 0]
-    is_paths = len(parents) == len(set(parents))
-    if tree.multipliers and is_paths and not coupled:
-        return _velocities_first(tree)
-    own = small.block_2x2(tree.own, tree.reactions, tree.rows, _diagonal(tree.corner))
-    columns = jnp.concatenate([_or_zeros(tree.by_parent, tree.own), tree.parent_rows])
-    rows = jnp.concatenate([_or_zeros(tree.by_child, tree.own), tree.parent_reactions], axis=1)
-    return Factors(tree, eliminate(tree.parent_of, own, columns, rows), None)
-
-
-def _velocities_first(tree: BlockTree) -> Factors:
-    inverses = small.inverse(tree.own)
-    moved = small.matmul(inverses, tree.reactions)
-    pulled = small.matmul(tree.parent_values(inverses), tree.parent_reactions)
-    own = (
-        _diagonal(tree.corner)
-        - small.matmul(tree.rows, moved)
-        - small.matmul(tree.parent_rows, pulled)
-    )
-    columns = -small.matmul(tree.parent_rows, tree.parent_values(moved))
-    rows = -small.matmul(tree.parent_values(tree.rows), pulled)
-    return Factors(tree, eliminate(tree.parent_of, own, columns, rows), inverses)
-
-
-def _diagonal(corner: Array) -> Array:
-    return jnp.eye(corner.shape[0], dtype=corner.dtype)[:, :, None] * corner[None]
-
-
-def _or_zeros(blocks: Array | None, like: Array) -> Array:
-    return jnp.zeros_like(like) if blocks is None else blocks
+        by_node = small.matvec(matrix.nodes[k:, :k], free)
+        by_parent = small.matvec(matrix.columns[k:], matrix.parent_values(free))
+        multipliers = self.elimination.solve(multipliers - by_node - by_parent)
+        force = small.matvec(matrix.nodes[:k, k:], multipliers)
+        force = force + matrix.child_sums(small.matvec(matrix.rows[:, k:], multipliers))
+        velocities = free - small.matvec(self.inverses, force)
+        return matrix.joined(jnp.concatenate([velocities, multipliers]))

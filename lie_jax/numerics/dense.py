@@ -1,6 +1,7 @@
 """Solution of small dense linear systems inside a compiled time loop."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -149,11 +150,6 @@ def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m
     )
 
 
-def inverse(a: Float[Array, "n n"]) -> Float[Array, "n n"]:
-    """Inverse of a regular matrix; not to be differentiated."""
-    return _solve(a, jnp.eye(a.shape[0], dtype=a.dtype))
-
-
 class DenseMatrix(eqx.Module):
     """A square matrix of full size, [[S, Bᵀ], [B', C]] with `rows` constraints last if there are.
 
@@ -162,6 +158,9 @@ class DenseMatrix(eqx.Module):
 
     entries: Float[Array, "n n"]
     rows: int = eqx.field(static=True, default=0)
+
+    # Whether every entry is stored.
+    is_full: ClassVar[bool] = True
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution x of the regular matrix times x = b; differentiable to any order."""
@@ -173,7 +172,7 @@ class DenseMatrix(eqx.Module):
 
     def inverse(self) -> Float[Array, "n n"]:
         """Inverse, to be multiplied with vectors; not to be differentiated."""
-        return inverse(self.entries)
+        return _solve(self.entries, jnp.eye(*self.entries.shape, dtype=self.entries.dtype))
 
     def regularized(self) -> "DenseMatrix":
         """The matrix with constraints, solvable if some of them are redundant.

@@ -24,7 +24,7 @@ def pick(
     rows = jnp.moveaxis(values, axis, 0)
     n = rows.shape[0]
     if len(indices) * n > _LARGE:
-        picked = _with_zero_row(rows)[np.asarray(indices)]
+        picked = _padded(rows, 0, 1, 0)[np.asarray(indices)]
     else:
         picked = _product(_selection(indices, n), rows)
     return jnp.moveaxis(picked, 0, axis)
@@ -38,12 +38,26 @@ def add_up(
     if run:
         rows = jax.lax.slice_in_dim(values, missing, len(indices), axis=axis)
         return rows if len(run) == n else _padded(rows, run[0], n - run[-1] - 1, axis)
-    rows = jnp.moveaxis(values, axis, 0)
     if len(indices) * n > _LARGE:
-        sums = jnp.sum(_with_zero_row(rows)[_sources(indices, n)], axis=0)
-    else:
-        sums = _product(_selection(indices, n).T, rows)
+        return add_up_by_table(indices, values, n, axis)
+    sums = _product(_selection(indices, n).T, jnp.moveaxis(values, axis, 0))
     return jnp.moveaxis(sums, 0, axis)
+
+
+def add_up_by_table(
+    indices: tuple[int, ...], values: Float[Array, "indices ..."], n: int, axis: int = 0
+) -> Float[Array, "n ..."]:
+    """`add_up`, where each sum looks up its rows: cheaper if each adds few of many rows."""
+    # Numbers of the rows that each sum adds, padded by the number of a row of zeros.
+    sources: list[list[int]] = [[] for _ in range(n)]
+    for row, index in enumerate(indices):
+        if index >= 0:
+            sources[index].append(row)
+    table = np.full((max(1, *map(len, sources)), n), len(indices))
+    for index, numbers in enumerate(sources):
+        table[: len(numbers), index] = numbers
+    rows = _padded(values, 0, 1, axis)[(*axis * [slice(None)], table)]
+    return jnp.sum(rows, axis=axis)
 
 
 # A dot in a time loop may become a call that keeps XLA from compiling the loop into one function.
@@ -68,19 +82,3 @@ def _padded(rows: Array, before: int, after: int, axis: int) -> Array:
 
 def _selection(indices: tuple[int, ...], n: int) -> np.ndarray:
     return (np.asarray(indices, int)[:, None] == np.arange(n)[None, :]).astype(float)
-
-
-def _with_zero_row(rows: Array) -> Array:
-    return jnp.concatenate([rows, jnp.zeros_like(rows[:1])])
-
-
-def _sources(indices: tuple[int, ...], n: int) -> np.ndarray:
-    # Numbers of the rows that each sum adds, padded by the number of the zero row.
-    sources: list[list[int]] = [[] for _ in range(n)]
-    for row, index in enumerate(indices):
-        if index >= 0:
-            sources[index].append(row)
-    table = np.full((max(1, *map(len, sources)), n), len(indices))
-    for index, rows in enumerate(sources):
-        table[: len(rows), index] = rows
-    return table

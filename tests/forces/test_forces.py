@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
 from lie_jax.numerics import rules
 from lie_jax.spaces import derivatives
@@ -57,19 +56,7 @@ WORKING = [
 
 def _two_free_bodies(formulation, forces, gravity=(0.3, -0.2, -9.81)):
     rng = np.random.default_rng(7)
-    bodies = [
-        Body(
-            name,
-            rng.uniform(1, 3),
-            mechanisms.inertia(rng),
-            center_of_mass=rng.normal(size=3) * 0.3,
-            position=rng.normal(size=3),
-            orientation=mechanisms.quaternion(rng.normal(size=3)),
-            velocity=rng.normal(size=3),
-            omega_body=rng.normal(size=3),
-        )
-        for name in "ab"
-    ]
+    bodies = [mechanisms.random_body(name, rng) for name in "ab"]
     return lie_jax.assemble(lie_jax.Mechanism(bodies, (), forces, gravity), formulation)
 
 

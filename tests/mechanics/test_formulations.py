@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax import so3, unified_velocity
+from lie_jax.simulation.march import march
 from lie_jax.spaces import derivatives
 from lie_jax.system import accelerations_and_multipliers
 from models import free_body, heavy_top
@@ -96,7 +97,7 @@ def _measured(formulation):
         "momentum": system.momentum(q, v),
         "joints": system.constraint(T, q)[:6],
     }
-    zero = _kinematic_defects(formulation, rng) | {
+    zero = {
         "kinetic energy is half v M v": system.kinetic_energy(q, v) - 0.5 * v @ mass_matrix @ v,
         "Jacobian": b
         - derivatives.jacobian_along(system.space, lambda q: system.constraint(T, q), q),
@@ -110,6 +111,14 @@ def _measured(formulation):
     return same, zero
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("name", FORMULATIONS)
+def test_kinematics_of_one_body(name):
+    defects = jax.jit(lambda: _kinematic_defects(FORMULATIONS[name], np.random.default_rng(2)))()
+    for rule, value in defects.items():
+        assert np.max(np.abs(value), initial=0.0) < ROUNDING, rule
+
+
 MEASURE = {name: jax.jit(lambda f=f: _measured(f)) for name, f in FORMULATIONS.items()}
 
 
@@ -120,14 +129,12 @@ def expected():
 
 @pytest.mark.parametrize(
     "name",
-    cases(
-        FORMULATIONS, ["R3SO3", "SE3 rotation vector", "tetrahedron", "angles", "Euler parameters"]
-    ),
+    cases(FORMULATIONS, ["R3SO3", "tetrahedron", "angles", "Euler parameters"]),
 )
 def test_formulations_agree_on_what_can_be_measured(name, expected):
     same, zero = MEASURE[name]()
     for rule, value in zero.items():
-        assert float(jnp.max(jnp.abs(value), initial=0.0)) < ROUNDING, rule
+        assert np.max(np.abs(value), initial=0.0) < ROUNDING, rule
     for key, value in same.items():
         jax.tree.map(
             lambda x, y, key=key: assert_allclose(x, y, atol=ROUNDING, err_msg=key),
@@ -141,15 +148,13 @@ def _read(trajectory, index):
 
 
 def _two_errors(system, state, integrator, duration, steps, error):
-    """Errors at the end of a duration, of this many steps and of twice as many.
-
-    Both runs are of one length, so that they share one compiled program.
-    """
-    coarse, fine = (
-        lie_jax.simulate(system, integrator, state, dt=duration / n, steps=2 * steps, throw=False)
-        for n in (steps, 2 * steps)
-    )
-    return [float(jnp.max(jnp.abs(error(*_read(t, n))))) for t, n in ((coarse, steps), (fine, -1))]
+    """Errors at the end of a duration, of this many steps and of twice as many."""
+    error, errors = jax.jit(error), []
+    for n in (steps, 2 * steps):
+        end = march(system, integrator, state, duration / n, n)
+        assert bool(end.result == lie_jax.Result.successful)
+        errors.append(np.max(np.abs(error(end.state.q, end.state.v))))
+    return errors
 
 
 # Observed orders differ from the limit for h -> 0 by the next term of the error.
@@ -157,9 +162,9 @@ ORDER_SLACK = 0.1
 
 # The top of `models.heavy_top` in axes for which z is that of symmetry: the angles stay regular.
 UPRIGHT = {
-    "inertia": jnp.diag(jnp.asarray([0.234375, 0.234375, 0.46875])),
+    "inertia": np.diag([0.234375, 0.234375, 0.46875]),
     "center_of_mass": (0.0, 0.0, 1.0),
-    "orientation": lie_jax.quaternion.exp(jnp.asarray([-0.5 * jnp.pi, 0.0, 0.0])),
+    "orientation": mechanisms.quaternion([-0.5 * np.pi, 0.0, 0.0]),
     "omega_body": (0.0, 4.61538, 150.0),
 }
 
@@ -191,8 +196,8 @@ def test_runge_kutta_on_angles_is_of_order_four():
     coarse, fine = _two_errors(system, state, lie_jax.RungeKutta("rk4"), 0.1, 50, error)
     assert abs(np.log2(coarse / fine) - 4.0) < ORDER_SLACK
     # On a vector space the Munthe-Kaas method is the Runge-Kutta method.
-    same = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=100, save_every=100)
-    assert_allclose(float(jnp.max(jnp.abs(error(*_read(same, -1))))), fine, atol=1e-14)
+    same = march(system, lie_jax.RKMK("rk4"), state, 0.1 / 100, 100).state
+    assert_allclose(np.max(np.abs(jax.jit(error)(same.q, same.v))), fine, atol=1e-14)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +295,7 @@ def test_gradients_agree_on_batches():
         assert np.all(np.max(np.abs(gradient), axis=0) > 0.0)
 
 
-@pytest.mark.parametrize("name", FORMULATIONS)
+@pytest.mark.parametrize("name", cases(FORMULATIONS, ["tetrahedron", "angles", "Euler parameters"]))
 def test_single_precision_stays(name):
     system, state = jax.tree.map(
         lambda x: x.astype(jnp.float32), mechanisms.two_bodies(FORMULATIONS[name])
@@ -376,5 +381,5 @@ def test_mass_matrix_is_that_of_the_residual_off_the_unit_sphere():
     def needed(dv):
         return system.residual(0.0, q, v, dv, jnp.zeros(system.nc), None)
 
-    mass = jax.jit(jax.jacfwd(needed))(v)
-    assert_allclose(mass, system.mass_matrix(q), atol=1e-14)  # rounding of sums of order one
+    mass, expected = jax.jit(lambda v: (jax.jacfwd(needed)(v), system.mass_matrix(q)))(v)
+    assert_allclose(mass, expected, atol=1e-14)  # rounding of sums of order one

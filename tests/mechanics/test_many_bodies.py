@@ -17,8 +17,6 @@ from lie_jax.integrators.generalized_alpha.method import Carry
 from lie_jax.mechanics.absolute.elimination import MANY_BODIES
 from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.numerics import gather
-from lie_jax.numerics.dense import DenseMatrix
-from lie_jax.system import accelerations_and_multipliers
 from models import chain
 from tests import mechanisms
 from tests.suites import cases
@@ -106,36 +104,34 @@ def _problem(system, state, rng):
 
 @pytest.mark.parametrize("name", cases(CASES, ["balls, R3SO3", "forest, R3SO3"]))
 def test_blocks_are_those_of_the_full_matrix(name):
+    """Of a step and of the equations of motion, their transposes and solutions."""
     system, state = CASES[name]()
     rng = np.random.default_rng(4)
     problem = _problem(system, state, rng)
     y, b = jnp.asarray(rng.normal(size=(2, system.nv + system.nc)))
 
+    @jax.jit
     def both(y, b):
-        tree: Any = matrix.linearized("analytic", 0.1 * y, problem)[1]
-        full: Any = matrix.linearized("analytic", 0.1 * y, problem._replace(system=_full(system)))[
-            1
-        ].entries
-        saddle: Any = system.saddle(0.1, state.q)
-        ours = tree.matvec(b), tree.transpose().matvec(b), tree.solve(b), saddle.matvec(b)
-        dense = accelerations_and_multipliers(_full(system), 0.1, state.q, state.v)
-        return (
-            (*ours, *accelerations_and_multipliers(system, 0.1, state.q, state.v)),
-            (full @ b, full.T @ b, jnp.linalg.solve(full, b), _saddle(system, state.q) @ b, *dense),
-            tree.transpose().solve(b),
-            jnp.linalg.solve(full.T, b),
+        linear: Any = matrix.linearization("analytic", problem, equations.end(0.1 * y, problem))
+        x = system.space.rate_at_zero(equations.increment(0.1 * y, problem))
+        step, full_step = (
+            storage.step_matrix(x, 1.0 / problem.beta, problem.gamma / problem.beta).regularized()
+            for storage in (linear, dataclasses.replace(linear, order=None))
         )
+        saddle, full_saddle = (each.saddle(0.1, state.q) for each in (system, _full(system)))
+        assert not step.is_full
+        assert not saddle.is_full
+        products = [p for a in (step, saddle) for p in (a.matvec(b), a.transpose().matvec(b))]
+        solved = step.solve(b), step.transpose().solve(b), saddle.solve_constrained(b)
+        return products, solved, (full_step.entries, full_saddle.entries)
 
-    ours, theirs, transposed, expected = jax.jit(both)(y, b)
-    for k, (a, c) in enumerate(zip((*ours, transposed), (*theirs, expected), strict=True)):
-        slack = ROUNDING if k in (0, 1, 3) else SOLVED
-        assert_allclose(a, c, rtol=0, atol=slack * np.max(np.abs(c), initial=0.0))
-
-
-def _saddle(system, q):
-    b = system.constraint_jacobian(0.1, q)
-    none = jnp.zeros((system.nc, system.nc))
-    return jnp.block([[system.mass_matrix(q), b.T], [b, none]])
+    products, solved, (step, saddle) = both(y, b)
+    for got, a in zip(products, (step, step.T, saddle, saddle.T), strict=True):
+        expected = a @ b
+        assert_allclose(got, expected, rtol=0, atol=ROUNDING * np.max(np.abs(expected)))
+    for got, a in zip(solved, (step, step.T, saddle), strict=True):
+        expected = np.linalg.solve(a, b)
+        assert_allclose(got, expected, rtol=0, atol=SOLVED * np.max(np.abs(expected)))
 
 
 def _end(system, state, gravity):
@@ -184,15 +180,19 @@ def test_modified_newton_keeps_factors():
     assert np.sum(ends[1].stats.newton_iterations) > np.sum(ends[0].stats.newton_iterations)
 
 
+def _saddle(system, state) -> Any:
+    return jax.eval_shape(lambda q: system.saddle(0.0, q), state.q)
+
+
 def test_loops_and_few_bodies_are_left_to_the_full_matrix():
     few, state = chain.build(n=MANY_BODIES - 1)
-    assert isinstance(few.saddle(0.0, state.q), DenseMatrix)
+    assert _saddle(few, state).is_full
     names = [f"body {i}" for i in range(LINKS)]
     bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in names]
     ring = [lie_jax.SphericalJoint(a, b) for a, b in zip(names, names[1:] + names[:1], strict=True)]
     for joints, closed in ((ring[:-1], False), (ring, True)):
         system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
-        assert isinstance(system.saddle(0.0, state.q), DenseMatrix) == closed
+        assert _saddle(system, state).is_full == closed
 
 
 def test_a_singular_joint_is_found_redundant():

@@ -25,7 +25,7 @@ FORCE_ROUNDING = 1e-11
 T = 0.4
 
 
-@pytest.mark.parametrize("name", cases(FORMULATIONS, ["R3SO3 quaternion", "SE3 rotation vector"]))
+@pytest.mark.parametrize("name", cases(FORMULATIONS, ["SE3 rotation vector"]))
 def test_closed_forms_against_automatic_derivatives(name):
     system, state = mechanisms.two_bodies(FORMULATIONS[name])
     space = system.space
@@ -76,7 +76,7 @@ def test_closed_forms_against_automatic_derivatives(name):
         }
 
     for rule, value in residuals(state.q, state.v).items():
-        assert float(jnp.max(jnp.abs(value))) < FORCE_ROUNDING, rule
+        assert np.max(np.abs(value)) < FORCE_ROUNDING, rule
 
 
 def _translation(system, q, velocity):
@@ -92,10 +92,12 @@ def _translation(system, q, velocity):
 
 def test_twists_are_body_fixed():
     system, state = mechanisms.two_bodies(lie_jax.R3SO3())
-    rotation, _ = system.poses(state.q)
-    twists = system.twists(state.q, state.v).reshape(2, 6)
-    assert_allclose(rotation[1] @ twists[1, :3], state.v[6:9], atol=1e-14)
-    assert_allclose(twists[1, 3:], state.v[9:], atol=1e-14)
+    (rotation, _), twists = jax.tree.map(
+        np.asarray, jax.jit(lambda q, v: (system.poses(q), system.twists(q, v)))(state.q, state.v)
+    )
+    v = np.asarray(state.v)
+    assert_allclose(rotation[1] @ twists[1, :3], v[6:9], atol=1e-14)
+    assert_allclose(twists[1, 3:], v[9:], atol=1e-14)
 
 
 def test_free_bodies_obey_newton_and_euler():
@@ -103,17 +105,20 @@ def test_free_bodies_obey_newton_and_euler():
     rng = np.random.default_rng(4)
     body = lie_jax.Body(
         "b", 2.0, mechanisms.inertia(rng), (0.1, 0.2, -0.3), omega_body=(1.0, -2.0, 3.0),
-        velocity=(0.3, 0.2, 0.1), orientation=lie_jax.quaternion.exp(jnp.asarray([0.4, 1.0, 2.0])),
+        velocity=(0.3, 0.2, 0.1), orientation=mechanisms.quaternion([0.4, 1.0, 2.0]),
     )  # fmt: skip
     mechanism = lie_jax.Mechanism([body], forces=[lie_jax.PointForce("b", (3.0, 1.0, 2.0))])
-    for formulation in FORMULATIONS.values():
-        system, state = lie_jax.assemble(mechanism, formulation)
+    systems = [lie_jax.assemble(mechanism, f) for f in (lie_jax.R3SO3(), lie_jax.SE3())]
+
+    def evaluated(system, state):
         t, q, v = jnp.asarray(T), state.q, state.v
         dense = jnp.linalg.solve(system.mass_matrix(q), system.force(t, q, v))
-        assert_allclose(system.acceleration(t, q, v), dense, atol=1e-12)
-        assert_allclose(
-            system.residual(t, q, v, dense, jnp.zeros(0)), np.zeros(6), atol=FORCE_ROUNDING
-        )
+        left = system.residual(t, q, v, dense, jnp.zeros(0))
+        return system.acceleration(t, q, v), dense, left
+
+    for acceleration, dense, left in jax.jit(lambda pairs: [evaluated(*p) for p in pairs])(systems):
+        assert_allclose(acceleration, dense, atol=1e-12)
+        assert_allclose(left, np.zeros(6), atol=FORCE_ROUNDING)
 
 
 def test_chain_of_six_links_has_the_accelerations_of_other_codes():
@@ -146,8 +151,8 @@ SINGLE = 30 * float(jnp.finfo(jnp.float32).eps)
 
 def test_small_and_large_inertias_turn_rightly_in_single_precision():
     """Products of three entries leave the range of float32 from 1e-13 kg m² down."""
-    shape, omega = jnp.diag(jnp.asarray([1.0, 1.5, 2.0])), jnp.asarray([1.0, 2.0, 3.0])
-    expected = -jnp.cross(omega, shape @ omega) / jnp.diagonal(shape)
+    shape, omega = np.diag([1.0, 1.5, 2.0]), np.asarray([1.0, 2.0, 3.0])
+    expected = -np.cross(omega, shape @ omega) / np.diagonal(shape)
 
     def turned(inertia, omega):
         none = jnp.zeros_like(omega)
@@ -155,10 +160,10 @@ def test_small_and_large_inertias_turn_rightly_in_single_precision():
         return rigid.forward_dynamics(body, jnp.eye(3, dtype=omega.dtype), omega, none, none)[1]
 
     derivatives = [jax.jit(d(turned)) for d in (jax.jacrev, jax.jacfwd)]
-    exact = derivatives[0](shape, omega)
+    exact, acceleration = derivatives[0](shape, omega), jax.jit(turned)
     for size in (3e-13, 1e-13, 1e-20, 1e30):
-        single = (size * shape).astype(jnp.float32), omega.astype(jnp.float32)
-        assert_allclose(turned(*single), expected, rtol=SINGLE)
+        single = (size * shape).astype(np.float32), omega.astype(np.float32)
+        assert_allclose(acceleration(*single), expected, rtol=SINGLE)
         # Derivatives by the inertia are of the size of its inverse.
         for derivative in derivatives:
             slope = np.asarray(derivative(*single), float)
@@ -186,10 +191,11 @@ def test_projection_reaches_the_constraints_and_stays_near():
     system, state = mechanisms.two_bodies(lie_jax.R3SO3())
     project = jax.jit(lie_jax.project)
     projected = project(system, state)
-    t = jnp.zeros(())
-    assert float(jnp.max(jnp.abs(system.constraint(t, projected.q)))) < 1e-13
-    rate = system.constraint_jacobian(t, projected.q) @ projected.v
-    assert float(jnp.max(jnp.abs(rate))) < 1e-12
+    left, jacobian = jax.jit(
+        lambda q: (system.constraint(0.0, q), system.constraint_jacobian(0.0, q))
+    )(projected.q)
+    assert np.max(np.abs(left)) < 1e-13
+    assert np.max(np.abs(jacobian @ np.asarray(projected.v))) < 1e-12
     again = project(system, projected)
     assert_allclose(again.q, projected.q, atol=1e-12)
     assert_allclose(again.v, projected.v, atol=1e-12)

@@ -17,6 +17,7 @@ from jaxtyping import Array
 from lie_jax.integrators.generalized_alpha import equations
 from lie_jax.integrators.generalized_alpha.equations import End, Problem
 from lie_jax.linearization import AbstractLinearization, ForwardLinearization, tangent_columns
+from lie_jax.numerics import small
 from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.dense import DenseMatrix, product
 from lie_jax.system import AbstractSystem
@@ -56,7 +57,7 @@ def _paper_linearization(problem: Problem, end: End) -> ForwardLinearization:
         residual=system.residual(problem.t, *end, problem.u),
         constraints=system.constraint_jacobian(problem.t, end.q),
         q=end.q,
-        push=lambda dq, dv, acceleration: push(dq, dv) + mass @ acceleration,
+        push=lambda dq, dv, acceleration: push(dq, dv) + small.matvec(mass, acceleration),
     )
 
 

@@ -10,6 +10,8 @@ from functools import lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
+import numpy as np
+
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics.forest import DisjointSets, closing_edge, traverse
 
@@ -66,7 +68,7 @@ def _order(n: int, joints: tuple[tuple[Ends, int], ...], forces: tuple[Ends, ...
     parent_of = _parents(n, edges, [min(pair) for pair in ends if max(pair) == n])
     count, most = len(ends), max(rows, default=0)
     columns, parents = [-1] * n, [-1] * n
-    numbers, first = [[-1] * most for _ in range(n)], 0
+    multipliers, first = np.full((n, most), -1), 0
     for joint, pair in enumerate(ends):
         # The joint belongs to its body that is farther from the root.
         slot = int(pair[0] == n or (pair[1] < n and parent_of[pair[1]] == pair[0]))
@@ -77,10 +79,10 @@ def _order(n: int, joints: tuple[tuple[Ends, int], ...], forces: tuple[Ends, ...
         columns[body] = slot * count + joint
         if other < n:
             parents[body] = (1 - slot) * count + joint
-        numbers[body][: rows[joint]] = range(first, first + rows[joint])
+        multipliers[body, : rows[joint]] = range(first, first + rows[joint])
         first += rows[joint]
-    multipliers = tuple(number for own in numbers for number in own)
-    return Order(parent_of, tuple(columns), tuple(parents), most, multipliers)
+    numbers = tuple(multipliers.ravel().tolist())
+    return Order(parent_of, tuple(columns), tuple(parents), most, numbers)
 
 
 def _parents(n: int, edges: set[Edge], bases: list[int]) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.linearization import AbstractLinearization, MatrixLinearization
+from lie_jax.linearization import AbstractLinearization, MatrixLinearization, tangent_columns
 from lie_jax.mechanics.absolute.elements import Blocks, JointColumns, Matrices, diagonal
 from lie_jax.mechanics.absolute.elimination import Order
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
@@ -59,16 +59,16 @@ class ElementLinearization(AbstractLinearization):
     @override
     def step_matrix(self, x, stiffness, damping):
         operators = None if x is None else tangent_operators(self.formulation, x)
+        direct = [
+            diagonal(self.mass),
+            *(blocks._replace(values=damping * blocks.values) for blocks in self.damping),
+        ]
         if self.order is not None:
-            mass, by_velocity, by_position = (
-                _sums(self.order, blocks, self.mass)
-                for blocks in ((diagonal(self.mass),), self.damping, self.stiffness)
-            )
-            dynamic = mass.plus(by_velocity, damping)
-            dynamic = dynamic.plus(by_position.times(self.order, operators), stiffness)
+            dynamic = _sums(self.order, direct, self.mass)
+            by_position = _sums(self.order, self.stiffness, self.mass, operators)
+            dynamic = dynamic.plus(by_position, stiffness)
             return block_tree(self.order, dynamic, self.joints, operators)
-        direct = [blocks._replace(values=damping * blocks.values) for blocks in self.damping]
-        dynamic = full([diagonal(self.mass), *direct], self.mass)
+        dynamic = full(direct, self.mass)
         dynamic = dynamic + stiffness * full(self.stiffness, self.mass, operators)
         columns = self._constraints(None).T
         rows = self._constraints(operators)
@@ -88,20 +88,17 @@ def full(
         return jnp.zeros((n * size, n * size), like.dtype)
     rows, columns = (sum(bodies, ()) for bodies in zip(*(b[:2] for b in blocks), strict=True))
     values = jnp.concatenate([b.values for b in blocks], axis=2)
-    if n == 1 and not any(rows + columns):
-        return _times(jnp.sum(values, axis=2, keepdims=True), operators)[..., 0]
-    places: dict[tuple[int, int], list[int]] = {}
-    for k, place in enumerate(zip(rows, columns, strict=True)):
-        if min(place) >= 0:
-            places.setdefault(place, []).append(k)
-    # Each place of the full matrix looks up its blocks, as many as the busiest place has. A sum
-    # over all blocks for each place, as a product with 0 and 1, would grow with the cube of n. One
-    # gather serves all blocks: XLA would repeat the computation of its operand for each of many.
-    table = np.full((max(map(len, places.values())), n, n), len(rows))
-    for (row, column), sources in places.items():
-        table[: len(sources), row, column] = sources
-    values = jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=2)
-    summed = jnp.sum(values[:, :, table], axis=2)
+    places = tuple(
+        row * n + column if min(row, column) >= 0 else -1
+        for row, column in zip(rows, columns, strict=True)
+    )
+    if n == 1 and -1 not in places:
+        summed = jnp.sum(values, axis=2)
+    else:
+        # A product with 0 and 1 would grow with the cube of n. One gather serves all blocks: XLA
+        # would repeat the computation of its operand for each of many.
+        summed = gather.add_up_by_table(places, values, n * n, axis=2)
+    summed = summed.reshape(size, size, n, n)
     if operators is not None:
         summed = _times(summed, operators[:, :, None, :])
     return summed.transpose(2, 0, 3, 1).reshape(n * size, n * size)
@@ -121,30 +118,17 @@ class Sums(NamedTuple):
     its parent's rows by its columns; None where all are zero.
     """
 
-    own: Matrices
+    bodies: Matrices
     by_parent: Matrices | None = None
     by_child: Matrices | None = None
 
     def plus(self, other: "Sums", factor: Array | float) -> "Sums":
         """Sum with the blocks of another one, times a factor."""
-
-        def sum_of(a, b):
-            return a if b is None else factor * b if a is None else a + factor * b
-
-        return Sums(
-            self.own + factor * other.own,
-            sum_of(self.by_parent, other.by_parent),
-            sum_of(self.by_child, other.by_child),
-        )
-
-    def times(self, order: Order, operators: Operators) -> "Sums":
-        """Columns of each body times its operator."""
-        own, by_parent, by_child = self
-        if by_parent is not None:
-            by_parent = _times(by_parent, _pick_bodies(order.parent_of, operators))
-        if by_child is not None:
-            by_child = _times(by_child, operators)
-        return Sums(_times(own, operators), by_parent, by_child)
+        sums: list = [
+            a if b is None else factor * b if a is None else a + factor * b
+            for a, b in zip(self, other, strict=True)
+        ]
+        return Sums(*sums)
 
 
 def _pick_bodies(bodies: tuple[int, ...], values: Operators) -> Operators:
@@ -152,7 +136,10 @@ def _pick_bodies(bodies: tuple[int, ...], values: Operators) -> Operators:
     return None if values is None else gather.pick(bodies, values, axis=values.ndim - 1)
 
 
-def _sums(order: Order, blocks: Sequence[Blocks], like: Matrices) -> Sums:
+def _sums(
+    order: Order, blocks: Sequence[Blocks], like: Matrices, operators: Operators = None
+) -> Sums:
+    """Sums of blocks along the forest, their columns times the operators of their bodies."""
     n, parent_of = like.shape[2], order.parent_of
     sums: list = [None, None, None]
     for rows, columns, values in blocks:
@@ -166,8 +153,12 @@ def _sums(order: Order, blocks: Sequence[Blocks], like: Matrices) -> Sums:
             if max(bodies, default=-1) >= 0:
                 added = gather.add_up(bodies, values, n, axis=2)
                 sums[k] = added if sums[k] is None else sums[k] + added
-    diagonal_blocks = jnp.zeros_like(like) if sums[0] is None else sums[0]
-    return Sums(diagonal_blocks, *sums[1:])
+    by_columns = operators, _pick_bodies(parent_of, operators), operators
+    of_bodies, by_parent, by_child = (
+        None if blocks is None else _times(blocks, operator)
+        for blocks, operator in zip(sums, by_columns, strict=True)
+    )
+    return Sums(jnp.zeros_like(like) if of_bodies is None else of_bodies, by_parent, by_child)
 
 
 def block_tree(
@@ -177,31 +168,35 @@ def block_tree(
 
     A joint belongs to its body that is farther from the root; its other body is the parent.
     """
-    size, _, n = dynamic.own.shape
-    most = order.rows
-    reactions = parent_reactions = jnp.zeros((size, most, n), dynamic.own.dtype)
-    if most:
+    size, _, n = dynamic.bodies.shape
+    count = order.rows
+    reactions = parent_reactions = jnp.zeros((size, count, n), dynamic.bodies.dtype)
+    if count:
         # First bodies of all joints, then second ones.
         slots = [
-            jnp.pad(group.values[slot], ((0, 0), (0, most - group.values[slot].shape[1]), (0, 0)))
+            jnp.pad(columns, ((0, 0), (0, count - columns.shape[1]), (0, 0)))
             for slot in range(2)
-            for group in joints
+            for columns in (group.values[slot] for group in joints)
         ]
         stacked = jnp.concatenate(slots, axis=2)
         reactions = gather.pick(order.columns, stacked, axis=2)
         parent_reactions = gather.pick(order.parent_columns, stacked, axis=2)
-    missing = np.asarray(order.multipliers, int).reshape(n, most).T < 0
+    rows = _times(small.transpose(reactions), operators)
+    parent_operators = _pick_bodies(order.parent_of, operators)
+    parent_rows = _times(small.transpose(parent_reactions), parent_operators)
+    by_parent, by_child = (
+        jnp.zeros_like(dynamic.bodies) if blocks is None else blocks for blocks in dynamic[1:]
+    )
+    none = jnp.zeros((count, count, n), rows.dtype)
+    missing = np.asarray(order.multipliers, int).reshape(n, count).T < 0
     return BlockTree(
-        dynamic.own,
-        reactions,
-        _times(reactions.swapaxes(0, 1), operators),
-        jnp.asarray(missing, dynamic.own.dtype),
-        parent_reactions,
-        _times(parent_reactions.swapaxes(0, 1), _pick_bodies(order.parent_of, operators)),
-        dynamic.by_parent,
-        dynamic.by_child,
-        order.parent_of,
-        order.multipliers,
+        nodes=small.block_2x2(dynamic.bodies, reactions, rows, none),
+        corner=jnp.asarray(missing, rows.dtype),
+        columns=jnp.concatenate([by_parent, parent_rows]),
+        rows=jnp.concatenate([by_child, parent_reactions], axis=1),
+        is_coupled=dynamic.by_parent is not None or dynamic.by_child is not None,
+        parent_of=order.parent_of,
+        multipliers=order.multipliers,
     )
 
 
@@ -240,13 +235,8 @@ def constraint_rows(
 
 def tangent_operators(space: AbstractCoordinates, x: Float[Array, " nv"]) -> Matrices:
     """Tangent operators of all bodies at their local coordinates."""
-    basis = jnp.eye(space.nv, dtype=x.dtype)
-    if space.hybrid:
-        basis = basis[3:]
-
-    def operator(x):
-        return jax.vmap(
-            lambda d: space.tangent_operator(x, space.rate_at_zero(d))[-len(basis) :], out_axes=1
-        )(basis)
-
-    return jax.vmap(operator, out_axes=2)(x.reshape(-1, space.nv))
+    first = 3 if space.hybrid else 0
+    basis = jnp.eye(space.nv, dtype=x.dtype)[first:]
+    return jax.vmap(lambda x: tangent_columns(space, x, basis)[first:], out_axes=2)(
+        x.reshape(-1, space.nv)
+    )

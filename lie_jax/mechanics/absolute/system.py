@@ -21,7 +21,7 @@ from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import Label
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.mechanics.multibody import AbstractMultibodySystem, Instant
 from lie_jax.mechanics.readings import JointReaction
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import small
@@ -73,14 +73,6 @@ class RigidBodySystem(AbstractMultibodySystem):
         checks.instant("q", q, self.nq)
         return jax.vmap(self.formulation.pose)(self._split(q))
 
-    def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
-        """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components, in every formulation."""
-        rotation, _ = self.poses(q)
-        velocity, omega = self._velocities(rotation, q, v)
-        return jnp.concatenate(
-            [jax.vmap(small.matvec)(rotation.transpose(0, 2, 1), velocity), omega], axis=1
-        )
-
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, with one block (nv/N, nv/N) for each body.
 
@@ -92,11 +84,9 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def force(self, t, q, v, u=None):
-        t, rotation, position, velocity, omega = self._instant(t, q, v)
-        bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
-        applied = self._applied(t, rotation, position, velocity, omega, u)
-        return self._pull_back(
-            rotation, q, applied.force - bias.force, applied.torque - bias.torque
+        instant = self._instant(t, q, v)
+        return -self._pull_back(
+            instant[1], q, self._unbalanced(instant, q, v, jnp.zeros_like(v), u)
         )
 
     def constraint(self, t, q):
@@ -150,30 +140,25 @@ class RigidBodySystem(AbstractMultibodySystem):
         t = jnp.asarray(t, q.dtype)
         units = jnp.eye(self.formulation.rows, dtype=q.dtype)
         reaction = jax.vmap(self.formulation.reaction, (None, 0), 1)
-        own = jax.vmap(lambda q: reaction(q, units), out_axes=2)(self._split(q))
-        return elements.joint_columns(self.joints, t, pose, frames), own
+        coordinates = jax.vmap(lambda q: reaction(q, units), out_axes=2)(self._split(q))
+        return elements.joint_columns(self.joints, t, pose, frames), coordinates
 
     def residual(self, t, q, v, acceleration, multipliers, u=None):
         """M v̇ + Bᵀλ - f (nv,), evaluated body by body without forming M or B."""
-        t, rotation, position, velocity, omega = self._instant(t, q, v)
-        inertia = self._inertia_forces(rotation, q, v, omega, acceleration)
-        applied = self._applied(t, rotation, position, velocity, omega, u)
-        force, torque = inertia.force - applied.force, inertia.torque - applied.torque
+        instant = self._instant(t, q, v)
+        t, rotation, position, *_ = instant
+        wrench = self._unbalanced(instant, q, v, acceleration, u)
         if not self.formulation.keeps_rotations:
-            pulled = self._pull_back(rotation, q, force, torque)
-            return self._reaction_by_derivative(t, q, multipliers) + pulled
+            # Bᵀλ for velocities q̇ without the Jacobian B.
+            _, transpose = jax.vjp(lambda v: self.constraint_rate(t, q, v), jnp.zeros_like(v))
+            return transpose(multipliers)[0] + self._pull_back(rotation, q, wrench)
         reaction = self._reactions(t, rotation, position, multipliers)
-        dynamic = self._pull_back(rotation, q, force + reaction.force, torque + reaction.torque)
-        return self._add_coordinate_reactions(dynamic, q, multipliers)
-
-    def _reaction_by_derivative(self, t, q, multipliers):
-        # Bᵀλ for velocities q̇ without the Jacobian B: `constraint` is differentiated once.
-        rows = multipliers.shape[0] - self.velocity_rows
-        force = jax.vjp(lambda q: self.constraint(t, q), q)[1](multipliers[:rows])[0]
-        if not self.velocity_rows:
-            return force
-        rates = jax.vjp(lambda v: self.velocity_constraint(t, q, v), jnp.zeros_like(q))[1]
-        return force + rates(multipliers[rows:])[0]
+        result = self._pull_back(rotation, q, Wrench(*map(jnp.add, wrench, reaction)))
+        if not self.formulation.rows:
+            return result
+        multipliers = self._coordinate_multipliers(multipliers)
+        coordinate_reaction = jax.vmap(self.formulation.reaction)(self._split(q), multipliers)
+        return result + coordinate_reaction.reshape(-1)
 
     def internal_force(self, t, q, v, u=None):
         """The force f (nv,) without gravity, given forces and torques.
@@ -188,9 +173,11 @@ class RigidBodySystem(AbstractMultibodySystem):
         bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
         inner = stacking.without_loads(self)
         wrench = inner._applied(t, rotation, position, *self._velocities(fixed, held, v), u)
-        moment = jnp.einsum("nji,njk,nk->ni", fixed, rotation, wrench.torque)
-        inertia = self._pull_back(rotation, q, bias.force, bias.torque)
-        return self._pull_back(fixed, held, wrench.force, moment) - inertia
+        moment = jax.vmap(lambda home, r, x: small.matvec(home.T, small.matvec(r, x)))(
+            fixed, rotation, wrench.torque
+        )
+        inner_force = self._pull_back(fixed, held, Wrench(wrench.force, moment))
+        return inner_force - self._pull_back(rotation, q, bias)
 
     @override
     def owner(self, equation):
@@ -220,9 +207,11 @@ class RigidBodySystem(AbstractMultibodySystem):
             weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
             loads = weightless._applied(t, *pose, *velocity, u)
             reactions = self._reactions(t, *pose, multipliers)
-            constant = Wrench(reactions.force - loads.force, reactions.torque - loads.torque)
-            own = self._split(self._coordinate_multipliers(multipliers))
-            bodies = elements.body_matrices(space, self.bodies, self.gravity, constant, own, motion)
+            constant = Wrench(*map(jnp.subtract, reactions, loads))
+            coordinate_multipliers = self._coordinate_multipliers(multipliers)
+            bodies = elements.body_matrices(
+                space, self.bodies, self.gravity, constant, coordinate_multipliers, motion
+            )
         joints = elements.joint_blocks(
             self.joints, self._joint_multipliers(multipliers), t, pose, frames
         )
@@ -265,25 +254,9 @@ class RigidBodySystem(AbstractMultibodySystem):
         linear, angular = jax.vmap(rigid.forward_dynamics)(
             self.bodies, rotation, omega, applied.force, applied.torque
         )
-        own = jax.vmap(self.formulation.acceleration)(
+        return jax.vmap(self.formulation.acceleration)(
             rotation, self._split(q), self._split(v), linear, angular
-        )
-        return own.reshape(-1)
-
-    @override
-    def kinetic_energy(self, q, v):
-        rotation, _ = self.poses(q)
-        velocity, omega = self._velocities(rotation, q, v)
-        return jnp.sum(jax.vmap(rigid.kinetic_energy)(self.bodies, rotation, velocity, omega))
-
-    @override
-    def potential_energy(self, q):
-        rotation, position = self.poses(q)
-        return stacking.potential_energy(self.bodies, self.forces, self.gravity, rotation, position)
-
-    @override
-    def remember(self, t, q, v):
-        return stacking.remember(self.forces, *self._instant(t, q, v)) if self.forces else ()
+        ).reshape(-1)
 
     @override
     def sides(self, t, q):
@@ -297,17 +270,10 @@ class RigidBodySystem(AbstractMultibodySystem):
     def joint(self, number):
         return stacking.owner(self.joints, self.names, number, kind="each")
 
-    def _instant(self, t, q: Array, v: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """Time, and rotation, position, ṙ and ω of all bodies."""
+    @override
+    def _instant(self, t, q, v):
         rotation, position = self.poses(q)
         return jnp.asarray(t, q.dtype), rotation, position, *self._velocities(rotation, q, v)
-
-    @override
-    def momentum(self, q, v):
-        rotation, position = self.poses(q)
-        velocity, omega = self._velocities(rotation, q, v)
-        linear, angular = jax.vmap(rigid.momentum)(self.bodies, rotation, position, velocity, omega)
-        return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
 
     def joint_points(self):
         """Points of all joints that hold points, group by group."""
@@ -348,8 +314,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         """
 
         def at(t, q, multipliers):
-            own = self._joint_multipliers(multipliers)
-            return readings.reactions(self.joints, self.names, t, *self.poses(q), own)
+            by_group = self._joint_multipliers(multipliers)
+            return readings.reactions(self.joints, self.names, t, *self.poses(q), by_group)
 
         t = jnp.asarray(t, q.dtype)
         return (at if q.ndim == 1 else jax.vmap(at))(t, q, multipliers)
@@ -371,21 +337,23 @@ class RigidBodySystem(AbstractMultibodySystem):
             *jax.vmap(rigid.inverse_dynamics)(self.bodies, rotation, omega, linear, angular)
         )
 
-    def _pull_back(self, rotation: Array, q: Array, force: Array, torque: Array) -> Array:
-        own = jax.vmap(self.formulation.generalized_force)(rotation, self._split(q), force, torque)
-        return own.reshape(-1)
+    def _unbalanced(
+        self, instant: Instant, q: Array, v: Array, acceleration: Array, u: Array | None
+    ) -> Wrench:
+        """Wrenches that the bodies' motion needs, less those that act on them."""
+        inertia = self._inertia_forces(instant[1], q, v, instant[4], acceleration)
+        return Wrench(*map(jnp.subtract, inertia, self._applied(*instant, u)))
+
+    def _pull_back(self, rotation: Array, q: Array, wrench: Wrench) -> Array:
+        return jax.vmap(self.formulation.generalized_force)(
+            rotation, self._split(q), *wrench
+        ).reshape(-1)
 
     def _joint_multipliers(self, multipliers: Array) -> list[Array]:
         return stacking.split(self.joints, multipliers, self.nc - self.velocity_rows)
 
-    def _coordinate_multipliers(self, multipliers: Array) -> Array:
-        return multipliers[self._joint_rows : self.nc - self.velocity_rows]
-
-    def _add_coordinate_reactions(self, force: Array, q: Array, multipliers: Array) -> Array:
-        if not self.formulation.rows:
-            return force
-        own = self._split(self._coordinate_multipliers(multipliers))
-        return force + jax.vmap(self.formulation.reaction)(self._split(q), own).reshape(-1)
+    def _coordinate_multipliers(self, multipliers: Array) -> Float[Array, "bodies rows"]:
+        return self._split(multipliers[self._joint_rows : self.nc - self.velocity_rows])
 
     def _applied(self, t: Array, *motion: Any) -> Wrench:
         """Wrenches of gravity and forces; `motion` is rotation, position, ṙ, ω, and inputs."""
@@ -393,8 +361,10 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     def _reactions(self, t: Array, rotation: Array, position: Array, multipliers: Array) -> Wrench:
         total = Wrench(jnp.zeros_like(position), jnp.zeros_like(position))
-        for group, own in zip(self.joints, self._joint_multipliers(multipliers), strict=True):
+        by_group = self._joint_multipliers(multipliers)
+        for group, joint_multipliers in zip(self.joints, by_group, strict=True):
             poses = stacking.poses(group, rotation, position)
             react = jax.vmap(lambda element, *acting: element.reaction(t, *acting))
-            total = stacking.add_wrenches(total, group, react(group.element, *poses, own))
+            wrenches = react(group.element, *poses, joint_multipliers)
+            total = stacking.add_wrenches(total, group, wrenches)
         return total

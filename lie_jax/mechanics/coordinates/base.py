@@ -10,6 +10,7 @@ The rotation matrix of the configuration is an argument: callers have computed i
 """
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -39,10 +40,10 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
     replaces one of these derivatives by its closed form saves time and changes no result.
     """
 
-    @property
-    def hybrid(self) -> bool:
-        """Whether velocities are ṙ and ω themselves and translations add, whatever the rotation."""
-        return False
+    # Number of constraints among the coordinates themselves.
+    rows: ClassVar[int] = 0
+    # Whether velocities are ṙ and ω themselves and translations add, whatever the rotation.
+    hybrid: ClassVar[bool] = False
 
     @property
     def keeps_rotations(self) -> bool:
@@ -83,8 +84,8 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
         """Force (N, inertial) and torque (N m, body) pulled back: the transpose of
         `hybrid_velocity`.
         """
-        rest = jnp.zeros(self.nv, q.dtype)
-        _, transpose = jax.vjp(lambda v: self.hybrid_velocity(rotation, q, v), rest)
+        zero = jnp.zeros(self.nv, q.dtype)
+        _, transpose = jax.vjp(lambda v: self.hybrid_velocity(rotation, q, v), zero)
         return transpose((force, torque))[0]
 
     def velocity(
@@ -110,14 +111,9 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
 
     def _solved(self, q: Configuration, linear: Vector, angular: Vector, drift: Array) -> Velocity:
         """The velocity, or its derivative, whose rates are these and zero, less the drift."""
-        rest = jnp.zeros(self.nv, q.dtype)
+        zero = jnp.zeros(self.nv, q.dtype)
         rates = jnp.concatenate([linear, angular, jnp.zeros(self.rows, q.dtype)])
-        return dense.solve(jax.jacfwd(lambda v: self._rates(q, v))(rest), rates - drift)
-
-    @property
-    def rows(self) -> int:
-        """Number of constraints among the coordinates themselves."""
-        return 0
+        return dense.solve(jax.jacfwd(lambda v: self._rates(q, v))(zero), rates - drift)
 
     def constraint(self, q: Configuration) -> Float[Array, " rows"]:
         """Constraints among the coordinates, zero when they hold."""
@@ -125,9 +121,9 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
 
     def reaction(self, q: Configuration, multipliers: Float[Array, " rows"]) -> Velocity:
         """Transpose of the constraints' Jacobian along velocities, times multipliers."""
-        rest = jnp.zeros(self.nv, q.dtype)
+        zero = jnp.zeros(self.nv, q.dtype)
         _, transpose = jax.vjp(
-            lambda v: derivatives.derivative_along(self, self.constraint, q, v), rest
+            lambda v: derivatives.derivative_along(self, self.constraint, q, v), zero
         )
         return transpose(multipliers)[0]
 

@@ -30,6 +30,8 @@ class EulerParameters(AbstractVectorSpace, AbstractCoordinates):
 
     normalized: bool = eqx.field(static=True, default=True)
 
+    rows = 1
+
     def __check_init__(self):
         checks.one_of("EulerParameters(normalized=)", self.normalized, (True, False))
 
@@ -45,11 +47,6 @@ class EulerParameters(AbstractVectorSpace, AbstractCoordinates):
     @override
     def nq(self):
         return 7
-
-    @property
-    @override
-    def rows(self):
-        return 1
 
     @override
     def configuration(self, position, orientation):

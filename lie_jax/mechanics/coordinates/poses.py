@@ -73,19 +73,15 @@ class AbstractPoseSpace(AbstractCoordinates):
         """Number of velocities: 6."""
         return 6
 
+    @override
     @checks.one_element
-    def configuration(
-        self, position: Vector, orientation: Float[Array, "4"]
-    ) -> Float[Array, " nq"]:
-        """Absolute coordinates of a position (m) and an orientation given as a unit quaternion.
-
-        Raises `ValueError` for another shape or norm.
-        """
+    def configuration(self, position: Vector, orientation: Float[Array, "4"]):
+        """(r, orientation's numbers); raises `ValueError` for another shape or norm."""
         checks.unit_quaternion("configuration: orientation", orientation)
         return jnp.concatenate([position, self._storage.from_quaternion(orientation)])
 
-    def pose(self, q: Float[Array, " nq"]) -> tuple[Float[Array, "3 3"], Vector]:
-        """Rotation matrix (3, 3), body to inertial, and position (3,) of the body frame."""
+    @override
+    def pose(self, q):
         position, p = small.parted(q, 3)
         return self._storage.to_matrix(p), position
 

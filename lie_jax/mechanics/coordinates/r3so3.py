@@ -25,10 +25,7 @@ class R3SO3(AbstractPoseSpace):
     coordinates: str = eqx.field(static=True, default="quaternion")
     chart: str = eqx.field(static=True, default="exp")
 
-    @property
-    @override
-    def hybrid(self):
-        return True
+    hybrid = True
 
     @classmethod
     @override
@@ -43,7 +40,6 @@ class R3SO3(AbstractPoseSpace):
 
     @override
     def inverse_retract(self, q0, q1):
-        """Difference of positions and local coordinates of the rotation from q0 to q1."""
         (r0, p0), (r1, p1) = small.parted(q0, 3), small.parted(q1, 3)
         return jnp.concatenate([r1 - r0, self._turn_between(p0, p1)])
 
@@ -67,7 +63,6 @@ class R3SO3(AbstractPoseSpace):
 
     @override
     def rate_at_zero(self, v):
-        """The translation as it is, the angular velocity divided by the slope of the chart."""
         linear, omega = small.parted(v, 3)
         return jnp.concatenate([linear, omega / self._rotation_chart.slope])
 

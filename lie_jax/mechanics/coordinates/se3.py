@@ -44,7 +44,6 @@ class SE3(AbstractPoseSpace):
 
     @override
     def inverse_retract(self, q0, q1):
-        """Local coordinates of the motion from q0 to q1."""
         x = self._turn_between(q0[3:], q1[3:])
         back = quaternion.conjugate(self._storage.to_quaternion(q0[3:]))
         translation = quaternion.rotate(back, q1[:3] - q0[:3])
@@ -62,12 +61,10 @@ class SE3(AbstractPoseSpace):
 
     @override
     def tangent_operator_inv_derivative(self, x, dx, v):
-        """Derivative of dψ(-x)⁻¹ of SE(3)."""
         return small.matvec(self._screw_chart.differential_inv_derivative(-x, -dx), v)
 
     @override
     def rate_at_zero(self, v):
-        """The twist divided by the slope of the chart."""
         return v / self._rotation_chart.slope
 
     @override

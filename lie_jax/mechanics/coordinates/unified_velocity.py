@@ -14,11 +14,12 @@ from lie_jax import checks
 from lie_jax.groups import unified_velocity
 from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.numerics import small
+from lie_jax.spaces.products import AbstractComposedSpace
 
 Rows = tuple[tuple[float, ...], ...]
 
 
-class UnifiedVelocity(SE3):
+class UnifiedVelocity(AbstractComposedSpace, SE3):
     """Rigid-body configurations as SE(3) with unified local velocities w = D (Rᵀ ṙ, ω).
 
     Each wᵢ = bᵢ · (U + ω × yᵢ) is the velocity of a body-fixed point yᵢ along a direction bᵢ, U
@@ -45,9 +46,9 @@ class UnifiedVelocity(SE3):
                 "vmap and derivatives."
             )
         if (points is None) != (directions is None):
-            given, other = (
-                ("points", "directions") if directions is None else ("directions", "points")
-            )
+            given, other = "points", "directions"
+            if points is None:
+                given, other = other, given
             raise ValueError(
                 f"UnifiedVelocity({given}=) comes without {other}; give both, six lines in the "
                 "body frame, or neither for those of a hexahedron."
@@ -58,7 +59,10 @@ class UnifiedVelocity(SE3):
                 points, directions = unified_velocity.hexahedron()
             unified_velocity.projection(points, directions)
         self.coordinates, self.chart = "quaternion", "exp"
-        self.points, self.directions = _rows(points), _rows(directions)
+        self.points, self.directions = (
+            tuple(map(tuple, np.asarray(vectors, float).tolist()))
+            for vectors in (points, directions)
+        )
 
     def _matrix(self) -> np.ndarray:
         y, b = np.asarray(self.points), np.asarray(self.directions)
@@ -70,36 +74,25 @@ class UnifiedVelocity(SE3):
     def _twist(self, w: Array) -> Array:
         return small.matvec(jnp.asarray(np.linalg.inv(self._matrix()), w.dtype), w)
 
-    def _twist_transposed(self, force: Array) -> Array:
-        return small.matvec(jnp.asarray(np.linalg.inv(self._matrix()).T, force.dtype), force)
+    @override
+    def _apply(self, method, arguments, types):
+        """The map of SE(3) between twists, T for example D T(D⁻¹ x) D⁻¹. [S2] (114)"""
+        images = (
+            self._twist(x) if letter == "v" else x
+            for x, letter in zip(arguments, types[:-1], strict=True)
+        )
+        result = getattr(SE3(), method)(*images)
+        return self._unified(result) if types[-1] == "v" else result
 
     @override
-    def retract(self, q, x):
-        return super().retract(q, self._twist(x))
-
-    @override
-    def inverse_retract(self, q0, q1):
-        return self._unified(super().inverse_retract(q0, q1))
-
-    @override
-    def tangent_operator(self, x, dx):
-        return self._unified(super().tangent_operator(self._twist(x), self._twist(dx)))
-
-    @override
-    def tangent_operator_inv(self, x, v):
-        """D T(D⁻¹ x)⁻¹ D⁻¹ v. [S2] (114)"""
-        return self._unified(super().tangent_operator_inv(self._twist(x), self._twist(v)))
-
-    @override
-    def tangent_operator_inv_derivative(self, x, dx, v):
-        twists = (self._twist(a) for a in (x, dx, v))
-        return self._unified(super().tangent_operator_inv_derivative(*twists))
+    def rate_at_zero(self, v):
+        return v
 
     @override
     def magnitude(self, q):
         """|D| times the magnitude of SE(3)."""
         sizes = jnp.asarray(np.abs(self._matrix()), q.dtype)
-        return small.matvec(sizes, super().magnitude(q))
+        return small.matvec(sizes, SE3().magnitude(q))
 
     @override
     def hybrid_velocity(self, rotation, q, v):
@@ -112,7 +105,8 @@ class UnifiedVelocity(SE3):
     @override
     def generalized_force(self, rotation, q, force, torque):
         """D⁻ᵀ (Rᵀ f, τ). [S2] (101)"""
-        return self._twist_transposed(super().generalized_force(rotation, q, force, torque))
+        wrench = super().generalized_force(rotation, q, force, torque)
+        return small.matvec(jnp.asarray(np.linalg.inv(self._matrix()).T, wrench.dtype), wrench)
 
     @override
     def velocity(self, rotation, q, linear, omega):
@@ -127,7 +121,3 @@ class UnifiedVelocity(SE3):
     def turn(self, v):
         """The turn of the twist D⁻¹ w, to which each velocity belongs."""
         return jnp.broadcast_to(jnp.max(super().turn(self._twist(v))), (6,))
-
-
-def _rows(vectors) -> Rows:
-    return tuple(tuple(float(x) for x in row) for row in np.asarray(vectors))

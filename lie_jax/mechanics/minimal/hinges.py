@@ -5,7 +5,7 @@ turns about one axis alone, and about that axis, takes its turns from there, and
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -41,30 +41,31 @@ class Hinges(eqx.Module):
         return Winding(jnp.broadcast_to(t, angle.shape), angle, jnp.zeros_like(angle))
 
 
-class _Pair(NamedTuple):
-    # Axis and orientation of an element and of a joint, and whether they name the bodies in turn.
-    axis: Any
-    orientation: Any
-    joint_axis: Any
-    joint_orientation: Any
-    swapped: Any
+# Axis and orientation of an element and of a joint, and whether they name the bodies in turn.
+_Pair = tuple[Any, Any, Any, Any, Any]
 
 
-def joint_of(mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any) -> int | None:
-    """Number of the hinge whose coordinate an element's angle follows, if there is one."""
+# Number of the joint that an element follows, and the two.
+Followed = tuple[int, _Pair]
+
+
+def followed_hinge(
+    mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any
+) -> Followed | None:
+    """The hinge whose coordinate an element's angle follows, if there is one."""
     if not isinstance(force, AbstractWinding):
         return None
     for number, joint in enumerate(mechanism.joints):
         is_hinge = [motion.kind for motion in motions[number]] == ["turn"]
         if is_hinge and {joint.parent, joint.child} == set(force.bodies):
-            values = _pair(force, joint, *motions[number])
-            if checks.traced(values):
-                return number
+            pair = _pair(force, joint, *motions[number])
+            if checks.traced(pair):
+                return number, pair
             # Inside `jax.jit`, too, where these values are constants.
             with jax.ensure_compile_time_eval():
-                cosine = _cosine_and_offset(values)[0]
+                cosine, _ = _cosine_and_offset(pair)
             if abs(float(cosine)) > _PARALLEL:
-                return number
+                return number, pair
     return None
 
 
@@ -73,47 +74,34 @@ def _pair(force: Any, joint: AbstractJoint, hinge: Motion) -> _Pair:
     orientation = hinge.orientation
     if orientation is None:
         orientation = np.asarray([1.0, 0.0, 0.0, 0.0], force.axis.dtype)
-    return _Pair(force.axis, force.orientation, hinge.axis, orientation, swapped)
+    return force.axis, force.orientation, hinge.axis, orientation, swapped
 
 
 @jax.jit
 def _cosine_and_offset(pair: _Pair) -> tuple[Array, Array]:
     """Cosine between the axes, and the element's angle where the joint's is zero (rad)."""
-    home = quaternion.to_matrix(pair.joint_orientation)
-    element_home = quaternion.to_matrix(pair.orientation)
+    axis, orientation, joint_axis, joint_orientation, swapped = pair
+    home, element_home = map(quaternion.to_matrix, (joint_orientation, orientation))
     # The joint seen from its child turns backwards, about the axis in the child's components.
-    axis = jnp.where(pair.swapped, -small.matvec(home.T, pair.joint_axis), pair.joint_axis)
-    relative = jnp.where(pair.swapped, home.T, home)
-    return small.dot(pair.axis, axis), angle_about(
-        pair.axis, small.matmul(relative, element_home.T)
-    )
+    joint_axis = jnp.where(swapped, -small.matvec(home.T, joint_axis), joint_axis)
+    relative = small.matmul(jnp.where(swapped, home.T, home), element_home.T)
+    return small.dot(axis, joint_axis), angle_about(axis, relative)
 
 
 def hinges_of(
-    mechanism: Mechanism,
-    motions: Sequence[tuple[Motion, ...]],
-    groups: tuple[Connected, ...],
-    joints: Sequence[int | None],
-    starts: dict[int, int],
+    groups: tuple[Connected, ...], followed: Sequence[Followed | None], starts: dict[int, int]
 ) -> tuple[Hinges | None, ...]:
     """The hinges that each group of forces follows, None for a group that follows none.
 
-    `joints`: those of all forces; `starts`: the place in q of the coordinate of each joint.
+    `followed`: those of all forces; `starts`: the place in q of the coordinate of each joint.
     """
 
     def of_group(group: Connected) -> Hinges | None:
-        followed = [joints[place] for place in group.places]
-        numbers = [number for number in followed if number is not None]
-        if len(numbers) < len(followed):
+        pairs = [pair for place in group.places if (pair := followed[place]) is not None]
+        if not pairs:
             return None
-        pairs = stacking.stack(
-            [
-                _pair(mechanism.forces[place], mechanism.joints[number], *motions[number])
-                for place, number in zip(group.places, numbers, strict=True)
-            ]
-        )
-        cosine, offset = jax.vmap(_cosine_and_offset)(pairs)
-        return Hinges(tuple(starts[number] for number in numbers), jnp.sign(cosine), offset)
+        cosine, offset = jax.vmap(_cosine_and_offset)(stacking.stack([pair for _, pair in pairs]))
+        return Hinges(tuple(starts[number] for number, _ in pairs), jnp.sign(cosine), offset)
 
     return tuple(of_group(group) for group in groups)
 

@@ -3,8 +3,9 @@
 Pose and axes are those of the frame farther from the root against the nearer one.
 """
 
+import dataclasses
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -53,11 +54,7 @@ class TreeJoints(eqx.Module):
 
     def pick(self, links: np.ndarray, kinds: tuple[Kind, ...]) -> "TreeJoints":
         """Links (joints, len(kinds)) by their numbers, joints on the first axis."""
-        arrays = jax.tree.map(
-            lambda x: x[links],
-            (self.axis, self.parent_point, self.child_point, self.home, self.armature),
-        )
-        return TreeJoints(*arrays, kinds=kinds)
+        return dataclasses.replace(jax.tree.map(lambda x: x[links], self), kinds=kinds)
 
     def _mask(self, kind: Kind) -> Float[Array, " links"]:
         return jnp.asarray([k == kind for k in self.kinds], self.axis.dtype)
@@ -120,41 +117,34 @@ def _rotation_about(axis: Vector, angle: Float[Array, ""]) -> Matrix:
     return identity + jnp.sin(angle) * skew + 2.0 * half * half * small.matmul(skew, skew)
 
 
-class _Parameters(NamedTuple):
-    axis: Any
-    parent_point: Any
-    child_point: Any
-    orientation: Any
-    armature: Any
-
-
 def stack(motions: Sequence[Motion], backwards: Sequence[bool], dtype: Any) -> TreeJoints:
     """The motions of all links; one listed backwards has its parent farther from the root."""
-    zero, identity = np.zeros(3, dtype), np.asarray([1.0, 0.0, 0.0, 0.0], dtype)
-    armed = any(motion.armature is not None for motion in motions)
-    blank = _Parameters(zero, zero, zero, identity, np.zeros((), dtype) if armed else None)
+    blank: dict[str, Any] = dict.fromkeys(
+        ("axis", "parent_point", "child_point"), np.zeros(3, dtype)
+    )
+    blank["orientation"] = np.asarray([1.0, 0.0, 0.0, 0.0], dtype)
+    if any(motion.armature is not None for motion in motions):
+        blank["armature"] = np.zeros((), dtype)
 
-    def row(motion: Motion) -> _Parameters:
-        values = {name: getattr(motion, name) for name in _Parameters._fields}
-        return blank._replace(**{name: x for name, x in values.items() if x is not None})
+    def parameters(motion: Motion) -> dict[str, Any]:
+        values = ((name, getattr(motion, name)) for name in blank)
+        return blank | {name: value for name, value in values if value is not None}
 
     # An empty stack has the shapes of one row.
-    stacked = stacking.stack([row(motion) for motion in motions] or [blank])
+    stacked = stacking.stack([parameters(motion) for motion in motions] or [blank])
     stacked = jax.tree.map(lambda x: x[: len(motions)], stacked)
+    armature = stacked.pop("armature", None)
     kinds: tuple[Kind, ...] = tuple(motion.kind for motion in motions)
-    return TreeJoints(*_directed(stacked, np.asarray(backwards, dtype)), kinds=kinds)
+    directed = _directed(stacked, np.asarray(backwards, dtype))
+    return TreeJoints(*directed, armature=armature, kinds=kinds)
 
 
 # One program takes less time to compile than its operations one by one.
 @jax.jit
-def _directed(stacked: _Parameters, backwards: Any) -> tuple:
-    @jax.vmap
-    def of_one(motion: _Parameters, backwards: Array) -> tuple:
-        home = quaternion.to_matrix(motion.orientation)
-        # The same motion seen from the child, with the same coordinate.
-        axis_in_child = -small.matvec(home.T, motion.axis)
-        forwards = motion.axis, motion.parent_point, motion.child_point, home
-        seen = axis_in_child, motion.child_point, motion.parent_point, home.T
-        return jax.tree.map(lambda a, b: jnp.where(backwards > 0.0, b, a), forwards, seen)
-
-    return *of_one(stacked, backwards), stacked.armature
+@jax.vmap
+def _directed(motion: dict[str, Array], backwards: Array) -> tuple[Array, ...]:
+    axis, home = motion["axis"], quaternion.to_matrix(motion["orientation"])
+    points = motion["parent_point"], motion["child_point"]
+    # The same motion seen from the child, with the same coordinate.
+    seen = -small.matvec(home.T, axis), *points[::-1], home.T
+    return jax.tree.map(lambda a, b: jnp.where(backwards > 0.0, b, a), (axis, *points, home), seen)

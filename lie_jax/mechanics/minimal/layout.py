@@ -4,6 +4,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.mechanics.coordinates.se3 import SE3
@@ -63,17 +64,11 @@ def make_space(bases: int, coordinates: Layout, velocities: Layout) -> AbstractS
     )
     if len(factors) == 1:
         return factors[0]
-    return Product(factors, _order(coordinates, numbers), _order(velocities, numbers))
+    return Product(factors, _order(coordinates), _order(velocities))
 
 
-def _order(layout: Layout, numbers: int) -> tuple[int, ...]:
+def _order(layout: Layout) -> tuple[int, ...]:
     """Places of numbers in their order where single ones come before larger groups."""
-    single, larger, order = layout.base, layout.base + numbers, list(range(layout.base))
-    for count in layout.by_motion:
-        if count == 1:
-            order.append(single)
-            single += 1
-        else:
-            order += range(larger, larger + count)
-            larger += count
-    return tuple(order)
+    counts = np.asarray(layout.by_motion, int)
+    places = np.argsort(np.argsort(np.repeat(counts > 1, counts), kind="stable"))
+    return (*range(layout.base), *(layout.base + places).tolist())

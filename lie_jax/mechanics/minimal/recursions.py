@@ -77,8 +77,8 @@ def kinematics(
         return total(nearer, grown), None
 
     base_twists = _turned(base_rotation, base_twists.T)
-    still = jnp.zeros((6, bases), dtype)
-    start = jnp.concatenate([base_twists, still]).T
+    zeros = jnp.zeros((6, bases), dtype)
+    start = jnp.concatenate([base_twists, zeros]).T
     start = jnp.concatenate([start, jnp.zeros((len(grounds), 12), dtype)])
     joint_twists = jnp.sum(columns * rates.T[:, None], axis=0).T
     twists = scan_down(tree.forest, faster, start, joint_twists)[0].T
@@ -88,13 +88,13 @@ def kinematics(
     origin = jnp.concatenate(origins).T
     if tree.forest.roots > 1:
         origin = gather.pick((*range(bases), *tree.forest.root_of), origin, axis=1)
-    arm = _join(still[:3], poses[:, 3])
+    arm = _join(zeros[:3], poses[:, 3])
     return Kinematics(
         _join(base_rotation, poses[:, :3]),
         arm + origin,
         arm,
         _join(base_twists, twists[:6]),
-        _join(still, twists[6:]),
+        _join(zeros, twists[6:]),
         columns,
     )
 
@@ -149,8 +149,8 @@ def forward_dynamics(
     columns = jnp.moveaxis(motion.columns, -1, 0)
     count = columns.shape[1]
 
-    # Passed inwards: inertia and bias wrench (6, 6 + 1) that a link shows to its parent. The link's
-    # own, with those of its children, are projected past the joint, velocity by velocity: a
+    # Passed inwards: inertia and bias wrench (6, 6 + 1) that a link shows to its parent. Those of
+    # the link, with its children's added, are projected past the joint, velocity by velocity: a
     # velocity S that follows freely takes I S (Sᵀ I S)⁻¹ Sᵀ (I, p) away. Inwards, because a link's
     # articulated inertia has to be complete before its joint is eliminated.
     def eliminate(articulated, link):

@@ -1,8 +1,8 @@
 """The state of a tree from the initial poses and velocities of its bodies."""
 
+import functools
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -28,33 +28,14 @@ from lie_jax.numerics import small
 SWEEPS, CORRECTIONS = 10, 4
 
 
-class Start(NamedTuple):
-    """Of the bases: coordinates (bases, 7) and twists (bases, 6); of the links: coordinates
-    (links, nq) and velocities (links, nv).
-    """
-
-    poses: Float[Array, "bases 7"]
-    twists: Float[Array, "bases 6"]
-    coordinates: Float[Array, "links nq"]
-    rates: Float[Array, "links nv"]
-
-
-class _Misfit(NamedTuple):
-    """Deviations of poses (m, rad) and velocities (m/s, rad/s) from joints, each (joints,)."""
-
-    distance: Array
-    angle: Array
-    speed: Array
-    spin: Array
-
-
-class _Row(NamedTuple):
-    """Links of a joint from the nearer body to the farther one, and these bodies' numbers, -1 for
-    the ground.
-    """
-
-    links: tuple[int, ...]
-    ends: tuple[int, int]
+# Coordinates (bases, 7) and twists (bases, 6) of the bases, coordinates (links, nq) and velocities
+# (links, nv) of the links.
+Start = tuple[Array, Array, Array, Array]
+# Deviations from a joint: of poses (m, rad), then of velocities (m/s, rad/s).
+_Misfit = Float[Array, "4"]
+# Links of a joint from the nearer body to the farther one, and these bodies' numbers, -1 for the
+# ground.
+_Row = tuple[tuple[int, ...], tuple[int, int]]
 
 
 def initial(
@@ -70,7 +51,7 @@ def initial(
         links = sorted(tree.links[first:last])
         nearer, farther = tree.nearer[links[0]], tree.bases + links[-1]
         ends = -1 if nearer < 0 else tree.bodies[nearer], tree.bodies[farther]
-        rows.append(_Row(tuple(links), ends))
+        rows.append((tuple(links), ends))
     start, misfit = _fit(tree, tuple(rows), joints, motion)
     if not checks.traced(misfit):
         scale = 1.0 + float(np.max(np.abs(motion.position)) + np.max(np.abs(motion.velocity)))
@@ -79,56 +60,54 @@ def initial(
     return start
 
 
-def _refuse_misfit(mechanism: Mechanism, misfit: _Misfit, slack: float) -> None:
-    for what, far, turned, units, fields in (
-        ("poses", misfit.distance, misfit.angle, ("m", "rad"), "position= and orientation="),
-        ("velocities", misfit.speed, misfit.spin, ("m/s", "rad/s"), "velocity= and omega_body="),
+def _refuse_misfit(mechanism: Mechanism, misfit: Array, slack: float) -> None:
+    for what, columns, units, fields in (
+        ("poses", slice(2), ("m", "rad"), "position= and orientation="),
+        ("velocities", slice(2, 4), ("m/s", "rad/s"), "velocity= and omega_body="),
     ):
-        whole = np.maximum(far, turned)
-        if whole.size and not whole.max() <= slack:
-            worst = int(np.argmax(np.where(np.isfinite(whole), whole, np.inf)))
+        deviations = np.asarray(misfit)[:, columns]
+        if not np.all(deviations <= slack):
+            finite = np.where(np.isfinite(deviations), deviations, np.inf)
+            worst = int(np.argmax(np.max(finite, axis=1)))
+            far, turned = deviations[worst]
             raise ValueError(
                 f"the initial {what} of the bodies do not fit {named(mechanism.joints[worst])}: "
-                f"they are off by {float(far[worst]):.3g} "
-                f"{units[0]} and {float(turned[worst]):.3g} {units[1]}; at most {slack:.1g} is "
-                f"allowed: correct {fields} of the bodies, or the joint's points, axis and "
-                "orientation."
+                f"they are off by {far:.3g} {units[0]} and {turned:.3g} {units[1]}; at most "
+                f"{slack:.1g} is allowed: correct {fields} of the bodies, or the joint's points, "
+                "axis and orientation."
             )
 
 
 @eqx.filter_jit
 def _fit(
     tree: Tree, rows: tuple[_Row, ...], joints: TreeJoints, motion: InitialMotion
-) -> tuple[Start, _Misfit]:
+) -> tuple[Start, Float[Array, "joints 4"]]:
     bases = np.asarray(tree.bodies[: tree.bases], int)
     pose = jax.vmap(se3.pose)(jax.vmap(quaternion.to_matrix)(motion.orientation), motion.position)
     linear = jax.vmap(lambda pose, v: small.matvec(pose[:3, :3].T, v))(pose, motion.velocity)
     twist = jnp.concatenate([linear, motion.omega_body], axis=1)
-    start = Start(
-        jax.vmap(SE3().configuration)(motion.position[bases], motion.orientation[bases]),
-        twist[bases],
-        *(jnp.zeros((len(joints.kinds), size), twist.dtype) for size in joints.widest),
+    base_poses = jax.vmap(SE3().configuration)(motion.position[bases], motion.orientation[bases])
+    base_twists = twist[bases]
+    coordinates, rates = (
+        jnp.zeros((len(joints.kinds), size), twist.dtype) for size in joints.widest
     )
     # The ground comes last, where the number -1 finds it.
     pose = jnp.concatenate([pose, jnp.eye(4, dtype=twist.dtype)[None]])
     twist = jnp.concatenate([twist, jnp.zeros_like(twist[:1])])
-    misfit = _Misfit(*(jnp.zeros(len(rows), twist.dtype) for _ in _Misfit._fields))
+    misfit = jnp.zeros((len(rows), 4), twist.dtype)
     # Joints of the same motions are fitted together: compile time does not grow with their number.
     groups: dict[tuple[Kind, ...], list[int]] = {}
-    for number, row in enumerate(rows):
-        groups.setdefault(tuple(joints.kinds[i] for i in row.links), []).append(number)
+    for number, (links, _) in enumerate(rows):
+        groups.setdefault(tuple(joints.kinds[i] for i in links), []).append(number)
     for kinds, numbers in groups.items():
-        links = np.asarray([rows[k].links for k in numbers])
-        ends = np.asarray([rows[k].ends for k in numbers]).T
-        fit = jax.vmap(_fit_joint)(joints.pick(links, kinds), *pose[ends], *twist[ends])
-        coordinates, rates, deviations = fit
-        at = np.asarray(numbers)
-        start = start._replace(
-            coordinates=start.coordinates.at[links, : coordinates.shape[2]].set(coordinates),
-            rates=start.rates.at[links, : rates.shape[2]].set(rates),
+        links, ends = map(np.asarray, zip(*[rows[k] for k in numbers], strict=True))
+        x, v, deviations = jax.vmap(_fit_joint)(
+            joints.pick(links, kinds), *pose[ends.T], *twist[ends.T]
         )
-        misfit = _Misfit(*(x.at[at].set(y) for x, y in zip(misfit, deviations, strict=True)))
-    return start, misfit
+        coordinates = coordinates.at[links, : x.shape[2]].set(x)
+        rates = rates.at[links, : v.shape[2]].set(v)
+        misfit = misfit.at[np.asarray(numbers)].set(deviations)
+    return (base_poses, base_twists, coordinates, rates), misfit
 
 
 def _fit_joint(
@@ -184,21 +163,18 @@ def _fit_joint(
     fitted = _product(poses(x))
     relative_twist = far_twist - small.matvec(se3.Ad(se3.inverse(fitted)), near_twist)
     rates, left = velocities(x, relative_twist)
-    misfit = _Misfit(
-        jnp.linalg.norm(fitted[:3, 3] - relative[:3, 3]),
+    misfit = (
+        fitted[:3, 3] - relative[:3, 3],
         # |R - 1| is √2 times the angle of a small rotation R.
-        jnp.linalg.norm(fitted[:3, :3] - relative[:3, :3]) / np.sqrt(2.0),
-        jnp.linalg.norm(left[:3]),
-        jnp.linalg.norm(left[3:]),
+        (fitted[:3, :3] - relative[:3, :3]) / np.sqrt(2.0),
+        left[:3],
+        left[3:],
     )
-    return x, rates, misfit
+    return x, rates, jnp.stack([jnp.linalg.norm(part) for part in misfit])
 
 
 def _product(poses: Array) -> Float[Array, "4 4"]:
-    whole = jnp.eye(4, dtype=poses.dtype)
-    for pose in poses:
-        whole = se3.compose(whole, pose)
-    return whole
+    return functools.reduce(se3.compose, poses, jnp.eye(4, dtype=poses.dtype))
 
 
 def _coordinates(joints: TreeJoints, i: int, target: Float[Array, "4 4"]) -> Array:

@@ -15,7 +15,6 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.base import AbstractFormulation
@@ -94,15 +93,8 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def poses(self, q):
-        pose, _ = self._frames(self._kinematics(q))
-        return gather.pick(self.slots, pose.rotation), gather.pick(self.slots, pose.position)
-
-    @override
-    def twists(self, q, v):
-        pose, velocity = self._frames(self._kinematics(q, v))
-        back = pose.rotation.swapaxes(1, 2)
-        linear = jax.vmap(small.matvec)(back, velocity[:, :3])
-        return gather.pick(self.slots, jnp.concatenate([linear, velocity[:, 3:]], axis=1))
+        rotation, position, *_ = self._frames(self._kinematics(q))
+        return gather.pick(self.slots, rotation), gather.pick(self.slots, position)
 
     @override
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
@@ -156,19 +148,14 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def kinetic_energy(self, q, v):
-        pose, velocity = self._frames(self._kinematics(q, v))
-        energies = jax.vmap(rigid.kinetic_energy)(
-            self.bodies, pose.rotation, velocity[:, :3], velocity[:, 3:]
-        )
         # Rates that a joint does not have are zero.
         motors = jnp.sum(self.joints.inertia().T * self._rates(v) ** 2)
-        return jnp.sum(energies) + 0.5 * motors
+        return super().kinetic_energy(q, v) + 0.5 * motors
 
     @override
     def potential_energy(self, q):
-        pose, _ = self._frames(self._kinematics(q))
         forces = hinges.following(self.forces, self.hinges, jnp.zeros((), q.dtype), q)
-        return stacking.potential_energy(self.bodies, forces, self.gravity, *pose)
+        return super(TreeSystem, dataclasses.replace(self, forces=forces)).potential_energy(q)
 
     @override
     def remember(self, t, q, v):
@@ -181,14 +168,6 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def law(self, number):
         return stacking.owner(self.forces, _names_by_slot(self.tree, self.names), number)
-
-    @override
-    def momentum(self, q, v):
-        pose, velocity = self._frames(self._kinematics(q, v))
-        linear, angular = jax.vmap(rigid.momentum)(
-            self.bodies, *pose, velocity[:, :3], velocity[:, 3:]
-        )
-        return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
 
     @override
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
@@ -239,29 +218,25 @@ class TreeSystem(AbstractMultibodySystem):
             self._rates(v),
         )
 
-    def _frames(self, motion: Kinematics) -> tuple[BodyPose, Float[Array, "frames 6"]]:
-        """Poses of bases and links, and their velocities ṙ (inertial) and ω (own components)."""
+    def _frames(self, motion: Kinematics) -> tuple[Array, Array, Array, Array]:
+        """Rotation, position, ṙ and ω of bases and links."""
         linear, omega = motion.twist.reshape(2, 3, -1)
         velocity = linear + small.cross(omega, motion.arm)
         omega_body = jnp.sum(motion.rotation * omega[:, None], axis=0)
-        pose = BodyPose(jnp.moveaxis(motion.rotation, -1, 0), motion.position.T)
-        return pose, jnp.concatenate([velocity, omega_body]).T
+        rotation = jnp.moveaxis(motion.rotation, -1, 0)
+        return rotation, motion.position.T, velocity.T, omega_body.T
 
     @override
     def _instant(self, t, q, v):
-        pose, velocity = self._frames(self._kinematics(q, v))
-        return jnp.asarray(t, q.dtype), *pose, velocity[:, :3], velocity[:, 3:]
+        return jnp.asarray(t, q.dtype), *self._frames(self._kinematics(q, v))
 
     def _applied(
         self, t, q: Array, motion: Kinematics, u: Array | None
     ) -> Float[Array, "6 frames"]:
         """Wrenches of gravity and forces on bases and links, in the form of `recursions`."""
-        pose, velocity = self._frames(motion)
         t = jnp.asarray(t, q.dtype)
         forces = hinges.following(self.forces, self.hinges, t, q)
-        applied = stacking.applied(
-            self.bodies, forces, self.gravity, t, *pose, velocity[:, :3], velocity[:, 3:], u
-        )
+        applied = stacking.applied(self.bodies, forces, self.gravity, t, *self._frames(motion), u)
         force = applied.force.T
         torque = small.matvec(motion.rotation, applied.torque.T)
         return jnp.concatenate([force, torque + small.cross(motion.arm, force)])
@@ -282,10 +257,8 @@ class TreeSystem(AbstractMultibodySystem):
     @eqx.filter_jit
     def initial_state(self, start: Start) -> State:
         """State of a start."""
-        return State(
-            self.coordinates.flat(start.poses, start.coordinates),
-            self.velocities.flat(start.twists, start.rates),
-        )
+        poses, twists, coordinates, rates = start
+        return State(self.coordinates.flat(poses, coordinates), self.velocities.flat(twists, rates))
 
     def _branches(self) -> tuple[np.ndarray, np.ndarray]:
         """For two velocities (nv, nv): whether they belong to one link or base, and whether the
@@ -336,9 +309,9 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     joints = tree_joints.stack([steps[k] for k in tree.motions], tree.reversed, dtype)
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
     massless = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
-    followed = [hinges.joint_of(mechanism, motions, force) for force in mechanism.forces]
+    followed = [hinges.followed_hinge(mechanism, motions, force) for force in mechanism.forces]
     forces = stacking.stack_by_kind(
-        mechanism.forces, _names_by_slot(tree, names), [k is None for k in followed]
+        mechanism.forces, _names_by_slot(tree, names), [pair is None for pair in followed]
     )
     places = accumulate((COUNTS[motion.kind][0] for motion in steps), initial=7 * tree.bases)
     starts = dict(zip(owners, places, strict=False))
@@ -347,7 +320,7 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
         joints=joints,
         forces=forces,
         gravity=mechanism.gravity,
-        hinges=hinges.hinges_of(mechanism, motions, forces, followed, starts),
+        hinges=hinges.hinges_of(forces, followed, starts),
         tree=tree,
         owners=tuple(owners),
         titles=tuple(named(joint) for joint in mechanism.joints),
