@@ -43,8 +43,7 @@ def checked_problem(
             f"{name}(inputs=) has shape {shape}, and the system reads {nu} inputs; it must have "
             f"shape ({shape[0]}, {nu}): give a column for each input."
         )
-    options = simulation.Options(shape[0], inputs)
-    simulation.check(system, integrator, state, dt, options)
+    simulation.check(system, integrator, state, dt, shape[0], inputs)
     _check_classes(name, system, integrator)
     lower, upper = checked_limits(name, inputs, limits)
     dtype = state.q.dtype

@@ -96,8 +96,8 @@ def simulate(
     """
     system = snapshots.frozen(system)
     system, state, table = preflight.as_jax(system, state, inputs)
-    options = preflight.Options(steps, table, save_every, checkpoint, progress, adaptive, adjoint)
-    preflight.check(system, integrator, state, dt, options)
+    options = save_every, checkpoint, progress, adaptive, adjoint
+    preflight.check(system, integrator, state, dt, steps, table, *options)
     config.warn_of_single_precision()
     jax_guard.warn_of_untested_jax()
     # Integers of Python are part of the program; a NumPy integer would be a value in it.
@@ -119,9 +119,7 @@ def simulate(
     if system.nc:
         restarted = isinstance(state, Restart)
         t = state.steps.astype(dt.dtype) * dt if restarted else jnp.zeros_like(dt)
-        traced = checks.traced(system, state)
-        find = index1.redundant_under_tracing if traced else index1.redundant
-        redundant = find(system, t, start.q)
+        redundant = index1.redundant(system, t, start.q)
         trajectory = redundancy.minimize_multipliers(system, redundant, trajectory)
     if reached is not None:
         trajectory = eqx.tree_at(
