@@ -1,6 +1,7 @@
 """Sweeps: one function over many variants, batch by batch, on all devices, to memory or disk."""
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -121,9 +122,9 @@ def sweep(
     inputs = storage.variables(one, ("parameters",), "parameters")
     outputs = storage.variables(results, (), "value")
     settings = storage.settings(inputs, rows, outputs)
-    if jax.process_index() and not path.exists():
+    while jax.process_index() and not path.exists():
         # The first process decides on the batch.
-        storage.wait_until_exists(path)
+        time.sleep(storage.POLL_SECONDS)
     wanted = settings if batch is None else settings | {"batch": batch}
     saved = storage.saved_batch(path, wanted)
     plan = None
@@ -145,10 +146,11 @@ def sweep(
                 plan = batches.plan(fn, rows, structure, bytes_each, saved, mesh)
             for variants_done, values, failed in batches.evaluate(plan, rows, mine, progress):
                 parts = [x[variants_done] for x in rows] + jax.tree.leaves(values)
-                parts.append(storage.status(failed))
-                storage.write(path, targets, variants_done.start // saved, parts)
+                storage.write(path, targets, variants_done.start // saved, parts, failed)
         storage.wait_until_done(path, count, targets, np.setdiff1d(again, mine))
-    return storage.dataset(path)
+    import xarray
+
+    return xarray.open_zarr(path)
 
 
 def _in_memory(
