@@ -104,13 +104,10 @@ _DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType
 
 def _has_value(x: Any) -> bool:
     """Whether the object equals others of the same value, which cannot change."""
-    if type(x).__hash__ in (object.__hash__, None):
-        return False
-    try:
+    with contextlib.suppress(TypeError):
         hash(x)
-    except TypeError:
-        return False
-    return True
+        return type(x).__hash__ is not object.__hash__
+    return False
 
 
 @functools.lru_cache(maxsize=4096)

@@ -193,8 +193,7 @@ def _begin(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
 
 
 def _within_bounds(adaptive: Adaptive, dt: Array) -> Array:
-    dt = jnp.maximum(dt, adaptive.smallest())
-    return dt if adaptive.dt_max is None else jnp.minimum(dt, adaptive.dt_max)
+    return jnp.clip(dt, adaptive.smallest(), adaptive.dt_max)
 
 
 def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) -> _Loop:
@@ -231,6 +230,9 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         stability = jnp.where(larger, step.stability, stability)
     t = jnp.where(accepted, jnp.where(lands, stop, loop.t + dt), loop.t)
     saves = accepted & (lands | (adaptive.times is None))
+    # Beside its end, a run ends with the smallest step or the bound on attempts.
+    failure = Result.where(verdict.valid, Result.minimum_step, verdict.reason)
+    result = Result.where(too_small, failure, Result.step_bound)
     # A row that does not count yet is written anyway; the next step overwrites it.
     row = _Rows(t, state, loop.accepted, memory)
     taken = _Steps(loop.t, jnp.where(accepted, dt, 0.0))
@@ -250,17 +252,10 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         stops=loop.stops + _count(accepted & lands & ~at_end),
         saved=loop.saved + _count(saves),
         finished=at_end | too_small | exhausted,
-        result=_outcome(verdict, too_small, at_end),
+        result=Result.where(at_end, Result.successful, result),
         steps=jax.tree.map(lambda rows, x: _write(rows, x, loop.accepted), loop.steps, taken),
         rows=jax.tree.map(lambda rows, x: _write(rows, x, loop.saved), loop.rows, row),
     )
-
-
-def _outcome(verdict: limits.Verdict, too_small: Array, at_end: Array) -> Result:
-    """Result of a run that this attempt ends; the bound on attempts if nothing else ends it."""
-    failure = Result.where(verdict.valid, Result.minimum_step, verdict.reason)
-    result = Result.where(too_small, failure, Result.step_bound)
-    return Result.where(at_end, Result.successful, result)
 
 
 def _count(flag: Array) -> Array:

@@ -82,7 +82,7 @@ def _recorded(scenes: list[_Frames], frames_per_second: float) -> str:
     with _served(0, scenes) as (server, moving):
         recording = server.get_scene_serializer()
         for frame in range(max(len(scene.t) for scene in scenes)):
-            _move(moving, scenes, frame)
+            _move(moving, scenes, [frame] * len(scenes))
             recording.insert_sleep(1.0 / frames_per_second)
         return recording.as_html()
 
@@ -110,8 +110,7 @@ def _play(
 
     @chosen.on_update
     def _(_: Any) -> None:
-        for run, scene in zip(moving, scenes, strict=True):
-            _move([run], [scene], int(np.searchsorted(scene.t, chosen.value)))
+        _move(moving, scenes, [int(np.searchsorted(scene.t, chosen.value)) for scene in scenes])
 
     last = time.monotonic()
     while True:
@@ -223,8 +222,8 @@ def _look(server: viser.ViserServer, scenes: list[_Frames]) -> None:
     server.initial_camera.look_at = middle
 
 
-def _move(moving: list[list[Any]], scenes: list[_Frames], frame: int) -> None:
-    for nodes, scene in zip(moving, scenes, strict=True):
+def _move(moving: list[list[Any]], scenes: list[_Frames], frames: list[int]) -> None:
+    for nodes, scene, frame in zip(moving, scenes, frames, strict=True):
         now = min(frame, len(scene.t) - 1)
         for body, node in enumerate(nodes):
             node.position = scene.position[now, body]
