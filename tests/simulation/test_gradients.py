@@ -97,25 +97,19 @@ def _of_steps(case):
 WEIGHTS = {1: 45, 2: -9, 3: 1, -1: -45, -2: 9, -3: -1}
 
 
-def _around(objective):
+def _around(along):
     """The parameters and those shifted along each axis (7 n, n), and what comes from one program.
 
-    Values, gradients, derivatives of the value in forward mode along each axis, and Hessian-vector
-    products (forward over reverse) along them: each (7, n, ...), the shifts first.
+    Results of `along(parameters, axis)`, each (7, n, ...), the shifts first.
     """
     n = len(PARAMETERS)
-
-    def along(p, direction):
-        return jax.jvp(jax.value_and_grad(objective), (p,), (direction,))
-
     shifts = DIFFERENCE_STEP * np.kron(np.asarray([0, *WEIGHTS])[:, None], np.eye(n))
     points = PARAMETERS[None] + shifts
     axes = jnp.tile(jnp.eye(n), (len(WEIGHTS) + 1, 1))
-    found = jax.jit(jax.vmap(along))(points, axes)
-    (value, gradient), (slope, product) = jax.tree.map(
-        lambda x: np.asarray(x).reshape(len(WEIGHTS) + 1, n, *x.shape[1:]), found
+    results = jax.jit(jax.vmap(along))(points, axes)
+    return points, jax.tree.map(
+        lambda x: np.asarray(x).reshape(len(WEIGHTS) + 1, n, *x.shape[1:]), results
     )
-    return points, value, gradient, slope, product
 
 
 def _differences(values):
@@ -138,6 +132,13 @@ def test_derivatives_of_steps_agree_with_differences_and_with_each_other(case):
     _check_derivatives(_of_steps(case))
 
 
+def test_forward_derivatives_of_explicit_steps_agree_with_differences():
+    objective = _of_steps("RKMK4")
+    _, (values, slopes) = _around(lambda p, axis: jax.jvp(objective, (p,), (axis,)))
+    for name, error in _errors_by_parameter(slopes[0], _differences(values)).items():
+        assert error < AGREEMENT_WITH_DIFFERENCES, name
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
 def test_derivatives_of_trajectories_agree_with_differences_and_with_each_other(case):
@@ -150,7 +151,10 @@ def test_derivatives_of_trajectories_agree_with_differences_and_with_each_other(
 
 
 def _check_derivatives(objective):
-    points, values, gradients, slopes, products = _around(objective)
+    # Forward mode over the value and the gradient by reverse mode.
+    points, ((values, gradients), (slopes, products)) = _around(
+        lambda p, axis: jax.jvp(jax.value_and_grad(objective), (p,), (axis,))
+    )
     for name, error in _errors_by_parameter(gradients[0, 0], slopes[0]).items():
         assert error < AGREEMENT_OF_MODES, name
     for name, error in _errors_by_parameter(slopes[0], _differences(values)).items():
