@@ -67,15 +67,13 @@ def simulate(
       `"stored"` as long as memory lasts, `"recursive"` beyond, and `jax.jacfwd` or `jax.jvp`, which
       store nothing, for derivatives with respect to a few numbers.
     - `throw`: whether a failure (see `Result`) raises `SimulationError`, which names the step and
-      time and carries the trajectory. With `throw=False`, and for each member of a batch,
-      `Trajectory.result` holds the reason. Inside `jax.jit` or `jax.vmap` the error of `throw=True`
-      is a plain `RuntimeError`.
+      time and carries the trajectory; inside `jax.jit` or `jax.vmap` a plain `RuntimeError`. With
+      `throw=False`, and for each member of a batch, `Trajectory.result` holds the reason.
     - `progress`: show a progress bar; outside of JAX transformations only.
     - `adaptive`: an `Adaptive(...)` chooses the step sizes by the embedded method of an explicit
       integrator. `dt` is then the first step size and `steps` the largest number of steps, rejected
       ones included; `inputs`, `save_every` and `progress` are for steps of one size. Derivatives
-      hold the sizes of the steps constant: derivatives with respect to `dt` and anything in
-      `adaptive` are zero.
+      hold step sizes constant: those with respect to `dt` and anything in `adaptive` are zero.
 
     **Returns** a `Trajectory`, the initial state first, with `steps // save_every + 1` instants; in
     an adaptive run with an instant for each given time, or with `steps + 1` instants of which those
