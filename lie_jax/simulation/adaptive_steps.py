@@ -91,10 +91,8 @@ def trajectory(
         return integrator.accelerations(recalling, t, State(q, v), loop.carry, None)
 
     acceleration, multipliers = jax.vmap(accelerations_at)(t, q, v, memory)
-    successful = loop.result == Result.successful
-    residual = jnp.where(successful, 0.0, loop.error)
-    bad = limits.first_not_finite(acceleration, multipliers, reached)
-    spoilt = (bad < reached.shape[0]) & successful
+    residual = jnp.where(loop.result == Result.successful, 0.0, loop.error)
+    result, bad = limits.outcome(loop.result, acceleration, multipliers, reached)
     record = Trajectory(
         t=t,
         q=q,
@@ -105,13 +103,13 @@ def trajectory(
             newton_iterations=jnp.zeros(steps, jnp.int32),
             completed_steps=loop.accepted,
             rejected_steps=loop.attempts - loop.accepted,
-            end_time=jnp.where(spoilt, t[jnp.minimum(bad, reached.shape[0] - 1)], loop.t),
+            end_time=jnp.append(t, loop.t)[bad],
             residual=residual,
             residual_history=residual[None],
             worst_equation=loop.worst,
             stability=loop.stability**0.25,
         ),
-        result=Result.where(spoilt, Result.acceleration_not_finite, loop.result),
+        result=result,
         memory=memory,
     )
     return record, reached

@@ -124,10 +124,8 @@ def _record(
     is_last = jnp.arange(noted.shape[0]) == jnp.sum(noted) - 1
     history = jnp.where(noted, last.residuals, jnp.nan)
     acceleration, multipliers = samples.accelerations
-    bad = limits.first_not_finite(acceleration, multipliers, index <= last.completed)
-    successful = last.result == Result.successful
-    spoilt = (bad < len(index)) & successful
-    completed = jnp.where(spoilt, index[jnp.minimum(bad, len(index) - 1)], last.completed)
+    result, bad = limits.outcome(last.result, acceleration, multipliers, index <= last.completed)
+    completed = jnp.append(index, last.completed)[bad]
     return Trajectory(
         t=index.astype(run.dt.dtype) * run.dt,
         q=samples.state.q,
@@ -140,11 +138,11 @@ def _record(
             rejected_steps=jnp.zeros((), jnp.int32),
             end_time=completed.astype(run.dt.dtype) * run.dt,
             residual=jnp.max(jnp.where(is_last, last.residuals, 0.0)),
-            residual_history=jnp.where(successful, 0.0, history),
+            residual_history=jnp.where(last.result == Result.successful, 0.0, history),
             worst_equation=last.worst,
             stability=jax.lax.stop_gradient(last.stability) ** 0.25,
         ),
-        result=Result.where(spoilt, Result.acceleration_not_finite, last.result),
+        result=result,
         restart=Restart(
             state=last.state,
             carry=last.carry,
