@@ -2,71 +2,22 @@
 
 import time
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array
 
 import lie_jax
+from lie_jax.simulation.march import Loop, march
 
 
-class Loop(NamedTuple):
-    """A state with the integrator's own carry, and how it came there.
-
-    `completed` counts the steps before the state became infinite or NaN, as it does when Newton's
-    method fails; `singular` tells whether the coordinates then had reached a singularity of the
-    formulation; `iterations` sums the Newton iterations of these steps.
-    """
-
-    state: lie_jax.State
-    carry: Any
-    completed: Array
-    singular: Array
-    iterations: Array
-
-
-def start(system, integrator, state: lie_jax.State, dt: Array) -> Loop:
-    """Where `march` begins with steps of size dt (s)."""
-    zero = jnp.zeros((), state.q.dtype)
-    carry = eqx.filter_jit(integrator.init)(system, zero, dt, state, None)
-    none = jnp.zeros((), jnp.int32)
-    return Loop(state, carry, none, jnp.zeros((), bool), none)
-
-
-@eqx.filter_jit
-def march(system, integrator, loop: Loop, t: Array, dt: Array, steps: Array) -> Loop:
-    """The loop after `steps` steps of size dt (s) from time t, compiled once for any number.
+def run(system, integrator, state: lie_jax.State, seconds: float, steps: int) -> Loop:
+    """The loop after some seconds in that many steps, compiled once for any number of them.
 
     Explicit methods without projection integrate a system with joints in its index-1 form:
     accelerations fulfil the twice differentiated constraints, and nothing holds the constraints
     themselves.
     """
-
-    def body(i, loop):
-        now = t + i.astype(dt.dtype) * dt
-        step = integrator.step(system, now, dt, loop.state, loop.carry, None)
-        finite = jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
-        regular = jnp.asarray(system.regular(step.state.q))
-        state = jax.tree.map(lambda x: jnp.where(regular, x, jnp.nan), step.state)
-        fine = finite & regular
-        return Loop(
-            state,
-            step.carry,
-            loop.completed + fine.astype(jnp.int32),
-            loop.singular | (finite & ~regular),
-            loop.iterations + jnp.where(fine, step.newton_iterations, 0),
-        )
-
-    return jax.lax.fori_loop(0, steps, body, loop)
-
-
-def run(system, integrator, state: lie_jax.State, seconds: float, steps: int) -> Loop:
-    """The loop after some seconds in that many steps."""
-    dt = jnp.asarray(seconds / steps)
-    loop = start(system, integrator, state, dt)
-    return march(system, integrator, loop, jnp.zeros(()), dt, jnp.asarray(steps))
+    return march(system, integrator, state, seconds / steps, steps)
 
 
 # System, integrator and initial state.

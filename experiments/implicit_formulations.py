@@ -4,13 +4,14 @@ import itertools
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+import lie_jax
 from experiments import _report
 from experiments._implicit_formulations import histories, plots, tables
 from experiments._implicit_formulations.cases import CASES, RULES, Case
-from experiments._loops import Loop, march, start, step_costs
+from experiments._loops import step_costs
+from lie_jax.simulation.march import Loop, march
 
 # A run is made in so many parts: after a part in which it failed it is over.
 _PARTS = 25
@@ -27,12 +28,12 @@ _TIMED = {
 def _run(program, seconds: float, steps: int) -> Loop:
     """The loop after some seconds in that many steps, or after a part with a failed step."""
     system, integrator, state = program
-    dt = jnp.asarray(seconds / steps)
-    loop = start(system, integrator, state, dt)
+    dt = seconds / steps
+    loop = march(system, integrator, state, dt, 0)
     done = 0
     while done < steps:
         part = min(-(-steps // _PARTS), steps - done)
-        loop = march(system, integrator, loop, jnp.asarray(done * dt), dt, jnp.asarray(part))
+        loop = march(system, integrator, loop, dt, part)
         done += part
         if int(loop.completed) < done:
             break
@@ -82,8 +83,8 @@ def _series(case: Case, program, step_counts: list[int]) -> dict:
         figures["iterations"].append(int(loop.iterations) / steps if fine else None)
         figures["step_us"].append(None)
         if not fine:
-            place = {"h": h, "t": completed * h, "singular": bool(loop.singular)}
-            figures["failed"].append(place)
+            singular = bool(loop.result == lie_jax.Result.singular)
+            figures["failed"].append({"h": h, "t": completed * h, "singular": singular})
     figures["observed_order"] = _orders(figures["error"])
     return figures
 

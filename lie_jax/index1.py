@@ -89,31 +89,27 @@ def _project(system: AbstractSystem, state: State, t: Array) -> Projected:
 
 def redundant(
     system: AbstractSystem, t: Float[Array, ""], q: Float[Array, " nq"]
-) -> Bool[Array, ""]:
-    """Whether the rows of the constraint Jacobian depend on each other at q."""
-    if not system.nc:
-        return jnp.zeros((), bool)
-    if system.nc > system.nv:
-        return jnp.ones((), bool)
-    return _redundant(*rules.held((system, t, q)))
+) -> Bool[Array, ""] | np.ndarray:
+    """Whether the rows of the constraint Jacobian depend on each other at q.
+
+    Inside JAX transformations, where the smallest multipliers are compiled in any case, many bodies
+    without loops count as not redundant: these multipliers need full matrices, and only a joint
+    that is singular by itself would ask for them.
+    """
+    if not system.nc or system.nc > system.nv:
+        return np.full((), system.nc > system.nv)
+    system, t, q = rules.held((system, t, q))
+    if not checks.traced(system, t, q):
+        return _has_dependent_rows(system, t, q)
+    saddle = system.saddle(t, q)
+    if isinstance(saddle, BlockTree):
+        return np.zeros((), bool)
+    return saddle.smallest_row() < _dependent(q.dtype)
 
 
 @eqx.filter_jit
-def _redundant(system: AbstractSystem, t: Array, q: Array) -> Array:
+def _has_dependent_rows(system: AbstractSystem, t: Array, q: Array) -> Array:
     return system.saddle(t, q).smallest_row() < _dependent(q.dtype)
-
-
-def redundant_under_tracing(
-    system: AbstractSystem, t: Float[Array, ""], q: Float[Array, " nq"]
-) -> Bool[Array, ""] | np.ndarray:
-    """`redundant` inside JAX transformations, where the smallest multipliers are compiled, too.
-
-    Many bodies without loops count as not redundant: the smallest multipliers need full matrices,
-    and only a joint that is singular by itself would ask for them.
-    """
-    if not system.saddle(t, q).is_full:
-        return np.zeros((), bool)
-    return redundant(system, t, q)
 
 
 def _dependent(dtype) -> Any:

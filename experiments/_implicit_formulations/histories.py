@@ -8,20 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments._implicit_formulations.cases import BODY_FORMULATIONS, RULES
-from experiments._loops import march, start
+from lie_jax.simulation.march import march
 from models import heavy_top, puma560, slider_crank
 
 
 def _path(program, dt: float, every: int, samples: int, observe: Callable):
     """Times (samples + 1,), `every` steps of size dt (s) apart, and what is observed then."""
     system, integrator, state = program
-    size = jnp.asarray(dt)
-    loop = start(system, integrator, state, size)
+    loop = march(system, integrator, state, dt, 0)
     observe = jax.jit(observe)
     times, seen = [0.0], [np.asarray(observe(loop.state))]
     for i in range(samples):
-        now = jnp.asarray(times[-1])
-        loop = march(system, integrator, loop, now, size, jnp.asarray(every))
+        loop = march(system, integrator, loop, dt, every)
         times.append((i + 1) * every * dt)
         seen.append(np.asarray(observe(loop.state)))
     return np.asarray(times), np.asarray(seen)

@@ -6,7 +6,7 @@ defaults, attributes of objects. A changed value gives another program; a new fu
 code and values uses the existing one.
 """
 
-import functools
+import contextlib
 import types
 import warnings
 import weakref
@@ -15,9 +15,9 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import numpy as np
 
 from lie_jax.callables import libraries
+from lie_jax.callables.parts import named_parts
 from lie_jax.callables.reader import Reader, Snapshot, Unreadable, name_of, refuse_change
 
 
@@ -27,7 +27,7 @@ def snapshot(function: Callable) -> Snapshot:
     Raises `Unreadable`, a `ValueError`, for an iterator, a generator of random numbers and the
     like.
     """
-    return Snapshot(Reader(name_of(function), Function).read(function))
+    return Snapshot(Reader(name_of(function)).read(function))
 
 
 @jax.tree_util.register_pytree_node_class
@@ -52,37 +52,22 @@ class Function:
         return isinstance(other, Function) and self._snapshot() == other._snapshot()
 
     def __hash__(self):
-        return hash(self._snapshot())
+        if self.frozen is None:
+            raise TypeError("unhashable: what the function reads may change")
+        return hash(self.frozen)
 
     def _snapshot(self) -> Snapshot:
         return snapshot(self.function) if self.frozen is None else self.frozen
 
     def tree_flatten(self):
-        """No arrays: the function is static."""
-        return (), _Static(self._snapshot(), self.function, self.frozen is not None)
+        """No arrays: the function is static, and so is whether it is frozen."""
+        return (), (Function(self.function, self._snapshot()), self.frozen is not None)
 
     @classmethod
     def tree_unflatten(cls, static, children):
         """Function of a static part, frozen if it was."""
-        return cls(static.function, static.snapshot if static.is_frozen else None)
-
-
-class _Static:
-    # Equal without regard to the function itself, which a snapshot stands for.
-    __slots__ = ("function", "is_frozen", "snapshot")
-
-    def __init__(self, snapshot: Snapshot, function: Callable, is_frozen: bool):
-        self.snapshot, self.function, self.is_frozen = snapshot, function, is_frozen
-
-    def __eq__(self, other):
-        return (
-            isinstance(other, _Static)
-            and self.is_frozen == other.is_frozen
-            and self.snapshot == other.snapshot
-        )
-
-    def __hash__(self):
-        return hash(self.snapshot)
+        function, is_frozen = static
+        return function if is_frozen else cls(function.function)
 
 
 def watched(function: Any) -> Any:
@@ -98,7 +83,8 @@ def watched(function: Any) -> Any:
 
 def identities(tree: Any) -> tuple[int, ...]:
     """Identities of the functions in a pytree: functions equal now may differ later."""
-    return tuple(id(x.function) for x in _functions(tree))
+    leaves = jax.tree.leaves(tree, is_leaf=_is_function)
+    return tuple(id(x.function) for x in leaves if _is_function(x))
 
 
 def frozen(tree: Any) -> Any:
@@ -107,12 +93,14 @@ def frozen(tree: Any) -> Any:
     Warns of functions that are compiled again and again. Raises `ValueError` where compiled code of
     a module's methods or of a `Partial` reads values that have changed since.
     """
-    _refuse_changes(tree)
-    if not _functions(tree):
+    for static in _known_by_identity(tree, set()):
+        with contextlib.suppress(Unreadable):
+            refuse_change(static, snapshot(static))
+    if not identities(tree):
         return tree
 
     def freeze(x):
-        if not isinstance(x, Function):
+        if not _is_function(x):
             return x
         now = snapshot(x.function)
         _count(x.function, now)
@@ -123,10 +111,6 @@ def frozen(tree: Any) -> Any:
 
 def _is_function(x: Any) -> bool:
     return isinstance(x, Function)
-
-
-def _functions(tree: Any) -> list[Function]:
-    return [x for x in jax.tree.leaves(tree, is_leaf=_is_function) if isinstance(x, Function)]
 
 
 # This many programs of one code suggest that a number should be a parameter. After so many more,
@@ -153,34 +137,14 @@ def _count(function: Callable, now: Snapshot) -> None:
         jax.clear_caches()
 
 
-def _refuse_changes(tree: Any) -> None:
-    """Raise where code that JAX knows by identity reads values that have changed."""
-    for static in _known_by_identity(tree, set()):
-        try:
-            now = snapshot(static)
-        except Unreadable:
-            continue
-        refuse_change(static, now)
-
-
 def _known_by_identity(x: Any, seen: set[int]) -> Iterator[Any]:
     """Classes of users' modules in a pytree, and plain functions beside `Function`s."""
-    if id(x) in seen or x is None or isinstance(x, str | int | float | np.ndarray | jax.Array):
+    if id(x) in seen or isinstance(x, str):
         return
     seen.add(id(x))
-    parts = ()
-    if isinstance(x, types.FunctionType):
-        if not libraries.holds(x.__code__.co_filename):
-            yield x
-    elif isinstance(x, functools.partial):
-        parts = x.func, x.args, x.keywords
-    elif isinstance(x, eqx.Module):
-        if not libraries.holds_class(type(x)):
-            yield type(x)
-        parts = vars(x).values()
-    elif isinstance(x, tuple | list):
-        parts = x
-    elif isinstance(x, dict):
-        parts = x.values()
-    for part in parts:
+    if isinstance(x, types.FunctionType) and not libraries.holds(x.__code__.co_filename):
+        yield x
+    elif isinstance(x, eqx.Module) and not libraries.holds_class(type(x)):
+        yield type(x)
+    for _, part in named_parts(x):
         yield from _known_by_identity(part, seen)

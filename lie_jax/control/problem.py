@@ -153,7 +153,7 @@ def checked_problem(
             f"{call}(inputs=) has shape {shape}, and the system reads {nu} inputs; it must have "
             f"shape ({shape[0]}, {nu}): give a column for each input."
         )
-    simulation.check(system, integrator, state, dt, simulation.Options(shape[0], inputs))
+    simulation.check(system, integrator, state, dt, shape[0], inputs)
     _check_classes(call, system, integrator)
     dtype = state.q.dtype
     # `_check_costs` refuses values that are no functions.

@@ -91,10 +91,8 @@ def trajectory(
         return integrator.accelerations(recalling, t, State(q, v), loop.carry, None)
 
     acceleration, multipliers = jax.vmap(accelerations_at)(t, q, v, memory)
-    successful = loop.result == Result.successful
-    residual = jnp.where(successful, 0.0, loop.error)
-    bad = limits.first_not_finite(acceleration, multipliers, reached)
-    spoilt = (bad < reached.shape[0]) & successful
+    residual = jnp.where(loop.result == Result.successful, 0.0, loop.error)
+    result, bad = limits.outcome(loop.result, acceleration, multipliers, reached)
     record = Trajectory(
         t=t,
         q=q,
@@ -105,13 +103,13 @@ def trajectory(
             newton_iterations=jnp.zeros(steps, jnp.int32),
             completed_steps=loop.accepted,
             rejected_steps=loop.attempts - loop.accepted,
-            end_time=jnp.where(spoilt, t[jnp.minimum(bad, reached.shape[0] - 1)], loop.t),
+            end_time=jnp.append(t, loop.t)[bad],
             residual=residual,
             residual_history=residual[None],
             worst_equation=loop.worst,
             stability=loop.stability**0.25,
         ),
-        result=Result.where(spoilt, Result.acceleration_not_finite, loop.result),
+        result=result,
         memory=memory,
     )
     return record, reached
@@ -193,8 +191,7 @@ def _begin(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
 
 
 def _within_bounds(adaptive: Adaptive, dt: Array) -> Array:
-    dt = jnp.maximum(dt, adaptive.smallest())
-    return dt if adaptive.dt_max is None else jnp.minimum(dt, adaptive.dt_max)
+    return jnp.clip(dt, adaptive.smallest(), adaptive.dt_max)
 
 
 def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) -> _Loop:
@@ -231,6 +228,9 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         stability = jnp.where(larger, step.stability, stability)
     t = jnp.where(accepted, jnp.where(lands, stop, loop.t + dt), loop.t)
     saves = accepted & (lands | (adaptive.times is None))
+    # Beside its end, a run ends with the smallest step or the bound on attempts.
+    failure = Result.where(verdict.valid, Result.minimum_step, verdict.reason)
+    result = Result.where(too_small, failure, Result.step_bound)
     # A row that does not count yet is written anyway; the next step overwrites it.
     row = _Rows(t, state, loop.accepted, memory)
     taken = _Steps(loop.t, jnp.where(accepted, dt, 0.0))
@@ -250,17 +250,10 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         stops=loop.stops + _count(accepted & lands & ~at_end),
         saved=loop.saved + _count(saves),
         finished=at_end | too_small | exhausted,
-        result=_outcome(verdict, too_small, at_end),
+        result=Result.where(at_end, Result.successful, result),
         steps=jax.tree.map(lambda rows, x: _write(rows, x, loop.accepted), loop.steps, taken),
         rows=jax.tree.map(lambda rows, x: _write(rows, x, loop.saved), loop.rows, row),
     )
-
-
-def _outcome(verdict: limits.Verdict, too_small: Array, at_end: Array) -> Result:
-    """Result of a run that this attempt ends; the bound on attempts if nothing else ends it."""
-    failure = Result.where(verdict.valid, Result.minimum_step, verdict.reason)
-    result = Result.where(too_small, failure, Result.step_bound)
-    return Result.where(at_end, Result.successful, result)
 
 
 def _count(flag: Array) -> Array:

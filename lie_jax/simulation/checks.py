@@ -1,7 +1,7 @@
 """Checks of the arguments of a simulation, one function for each subject."""
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,18 +17,6 @@ from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, march
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.system import AbstractSystem, State
-
-
-class Options(NamedTuple):
-    """Arguments of a simulation beside system, integrator, state and step size."""
-
-    steps: int
-    inputs: Any
-    save_every: int = 1
-    checkpoint: int | None = None
-    progress: bool = False
-    adaptive: Adaptive | None = None
-    adjoint: str = "stored"
 
 
 def as_jax(system: Any, start: Any, inputs: Any) -> tuple[Any, Any, Any]:
@@ -55,7 +43,13 @@ def check(
     integrator: AbstractIntegrator,
     start: State | Restart,
     dt: Any,
-    options: Options,
+    steps: int,
+    inputs: Any,
+    save_every: int = 1,
+    checkpoint: int | None = None,
+    progress: bool = False,
+    adaptive: Adaptive | None = None,
+    adjoint: str = "stored",
 ) -> None:
     """Raise `ValueError` for arguments that `lie_jax.simulate` cannot take."""
     _check_types(system, integrator, start)
@@ -65,16 +59,21 @@ def check(
     checks.finite("the initial state's q", state.q)
     checks.finite("the initial state's v", state.v)
     checks.positive("simulate(dt=)", dt, "s")
-    _check_schedule(options)
-    _check_inputs(system, options)
-    if options.adaptive is not None:
-        _check_adaptive(integrator, options)
-    _check_memory(system, state, options)
+    _check_schedule(steps, save_every, checkpoint, adjoint)
+    _check_inputs(system, steps, inputs)
+    if adaptive is not None:
+        fixed_only = {
+            "inputs": (inputs is not None, "let a force depend on time"),
+            "save_every": (save_every != 1, "name the instants by Adaptive(times=...)"),
+            "progress": (progress, "leave it out"),
+        }
+        _check_adaptive(integrator, adaptive, fixed_only)
+    _check_memory(system, state, steps, save_every, adaptive)
     if restart is not None:
-        _check_restart(system, integrator, restart, dt, options)
-    numbers = {"system": system, "state": start}
-    numbers |= {"inputs": options.inputs, "adaptive": options.adaptive}
-    checks.one_precision(list(numbers.items()))
+        _check_restart(system, integrator, restart, dt, inputs, adaptive)
+    checks.one_precision(
+        [("system", system), ("state", start), ("inputs", inputs), ("adaptive", adaptive)]
+    )
     # The velocities of a restart violate the constraints by what the integrator leaves.
     if restart is None and not checks.traced(system, start):
         _check_consistency(system, state)
@@ -100,8 +99,7 @@ def _check_types(system: Any, integrator: Any, start: Any) -> None:
         )
 
 
-def _check_schedule(options: Options) -> None:
-    steps, save_every, checkpoint = options.steps, options.save_every, options.checkpoint
+def _check_schedule(steps: Any, save_every: Any, checkpoint: Any, adjoint: Any) -> None:
     checks.positive_integer("simulate(steps=)", steps, "the number of steps")
     checks.positive_integer("simulate(save_every=)", save_every, "steps between saved instants")
     if save_every > steps:
@@ -111,16 +109,15 @@ def _check_schedule(options: Options) -> None:
         )
     if checkpoint is not None:
         checks.positive_integer("simulate(checkpoint=)", checkpoint, "steps in a block")
-    checks.one_of("simulate(adjoint=)", options.adjoint, ADJOINTS)
-    if options.adjoint == "recursive" and checkpoint == 1:
+    checks.one_of("simulate(adjoint=)", adjoint, ADJOINTS)
+    if adjoint == "recursive" and checkpoint == 1:
         raise ValueError(
             "simulate(checkpoint=) is 1; with adjoint='recursive' it must be at least 2, the "
             "number of blocks side by side: take more, or leave it out for the root of steps."
         )
 
 
-def _check_inputs(system: AbstractSystem, options: Options) -> None:
-    steps, inputs = options.steps, options.inputs
+def _check_inputs(system: AbstractSystem, steps: int, inputs: Any) -> None:
     columns = 0
     if inputs is not None:
         checks.finite("simulate(inputs=)", inputs)
@@ -141,12 +138,14 @@ def _check_inputs(system: AbstractSystem, options: Options) -> None:
 _SMALL = 2**28
 
 
-def _check_memory(system: AbstractSystem, state: State, options: Options) -> None:
+def _check_memory(
+    system: AbstractSystem, state: State, steps: int, save_every: int, adaptive: Adaptive | None
+) -> None:
     # Integers of Python: those of NumPy overflow.
-    steps, save_every = int(options.steps), int(options.save_every)
+    steps, save_every = int(steps), int(save_every)
     instants = steps // save_every + 1
-    if options.adaptive and options.adaptive.times is not None:
-        instants = len(options.adaptive.times) + 1
+    if adaptive and adaptive.times is not None:
+        instants = len(adaptive.times) + 1
     numbers = system.nq + 2 * system.nv + system.nc
     # The initial instant is joined to the others: there are two copies at a time.
     needed = 2 * instants * numbers * state.q.dtype.itemsize + 8 * steps
@@ -157,7 +156,7 @@ def _check_memory(system: AbstractSystem, state: State, options: Options) -> Non
         fewer = save_every * 10 ** math.ceil(math.log10(needed / free))
         remedy = (
             "name fewer instants by Adaptive(times=...)"
-            if options.adaptive
+            if adaptive
             else f"save fewer of them, for example by save_every={fewer}"
         )
         raise ValueError(
@@ -168,21 +167,19 @@ def _check_memory(system: AbstractSystem, state: State, options: Options) -> Non
         )
 
 
-def _check_adaptive(integrator: AbstractIntegrator, options: Options) -> None:
-    if not isinstance(options.adaptive, Adaptive):
+def _check_adaptive(
+    integrator: AbstractIntegrator, adaptive: Any, fixed_only: dict[str, tuple[bool, str]]
+) -> None:
+    if not isinstance(adaptive, Adaptive):
         raise ValueError(
-            f"simulate(adaptive=) is {options.adaptive!r}; it must be a lie_jax.Adaptive(...)."
+            f"simulate(adaptive=) is {adaptive!r}; it must be a lie_jax.Adaptive(...)."
         )
     if integrator.embedded_order is None:
         raise ValueError(
             f"simulate(adaptive=): {type(integrator).__name__} has no estimate of its error here; "
             "use a tableau with embedded weights, for example lie_jax.RKMK('dopri5')."
         )
-    for name, is_set, instead in (
-        ("inputs", options.inputs is not None, "let a force depend on time"),
-        ("save_every", options.save_every != 1, "name the instants by Adaptive(times=...)"),
-        ("progress", options.progress, "leave it out"),
-    ):
+    for name, (is_set, instead) in fixed_only.items():
         if is_set:
             raise ValueError(
                 f"simulate({name}=) is for steps of one size; with adaptive= {instead}."
@@ -194,9 +191,10 @@ def _check_restart(
     integrator: AbstractIntegrator,
     restart: Restart,
     dt: Any,
-    options: Options,
+    inputs: Any,
+    adaptive: Adaptive | None,
 ) -> None:
-    if options.adaptive is not None:
+    if adaptive is not None:
         raise ValueError(
             "simulate(state=) is a Restart; it is for steps of one size: with adaptive= start from "
             "its `state`, at time 0."
@@ -207,7 +205,6 @@ def _check_restart(
             f"{float(restart.dt)!r} s; both must be one number: take that one, or start from the "
             "restart's `state`, at time 0."
         )
-
     if restart.origin is not None and not checks.traced(restart.origin):
         origin = np.asarray(restart.origin)
         different = fingerprints.difference(origin, integrator=integrator, system=system)
@@ -220,7 +217,7 @@ def _check_restart(
             )
 
     def carries(start: State | Restart) -> Any:
-        run = march.Run(system, integrator, restart.dt, options.inputs, restart.steps)
+        run = march.Run(system, integrator, restart.dt, inputs, restart.steps)
         loop = march.begin(run, start)
         return loop.carry, loop.memory
 

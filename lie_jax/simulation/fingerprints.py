@@ -1,16 +1,14 @@
 """Checksums of all parts of an object, to find the part in which another object differs."""
 
-import dataclasses
-import functools
 import reprlib
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
+from lie_jax.callables.parts import named_parts
 from lie_jax.numerics import jax_internals
 
 # Checksum of a part that JAX traces, whose value is unknown: it equals every checksum.
@@ -52,27 +50,12 @@ def _parts(name: str, x: Any) -> Iterator[tuple[str, Any, int]]:
     elif _plain(x):
         yield name, x, _checksum(repr(x).encode())
     else:
-        content = _content(x)
+        content = named_parts(x)
         named = x if callable(x) and hasattr(x, "__qualname__") else type(x)
         words = [named.__module__, named.__qualname__, *(suffix for suffix, _ in content)]
         yield name, named.__qualname__, _checksum(" ".join(words).encode())
         for suffix, part in content:
             yield from _parts(name + suffix, part)
-
-
-def _content(x: Any) -> list[tuple[str, Any]]:
-    """Parts of a container, each with the suffix that makes its name from the container's."""
-    if isinstance(x, eqx.Module):
-        return [(f".{f.name}", getattr(x, f.name, None)) for f in dataclasses.fields(x)]
-    if hasattr(x, "_fields"):
-        return [(f".{field}", getattr(x, field)) for field in x._fields]
-    if isinstance(x, dict):
-        return [(f"[{key!r}]", value) for key, value in x.items()]
-    if isinstance(x, list | tuple):
-        return [(f"[{index}]", value) for index, value in enumerate(x)]
-    if isinstance(x, functools.partial):
-        return [(".func", x.func), (".args", x.args), (".keywords", x.keywords)]
-    return []
 
 
 def _plain(x: Any) -> bool:

@@ -28,6 +28,10 @@ class Schedule(NamedTuple):
     blocks: Blocks
 
 
+# Number of pieces into which a run with a progress bar is cut.
+_PROGRESS_UPDATES = 50
+
+
 def trajectory(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -43,7 +47,20 @@ def trajectory(
     run = Run(system, integrator, dt, inputs, first_step)
     first = march.begin(run, start)
     shown = progress and not checks.traced(first, dt, inputs)
-    last, samples, counts = (_scan_with_progress if shown else _scan)(run, first, schedule)
+    steps, save_every, blocks = schedule
+    piece = steps
+    if shown:
+        piece = max(1, -(-(steps // save_every) // _PROGRESS_UPDATES)) * save_every
+    last, parts = first, []
+    with tqdm(total=steps, unit="step", desc="simulate", disable=not shown) as bar:
+        for done in range(0, steps, piece):
+            size = min(piece, steps - done)
+            last, *part = _scan(run, last, Schedule(size, save_every, blocks))
+            parts.append(jax.block_until_ready(part) if shown else part)
+            bar.update(size)
+    samples, counts = parts[0]
+    if len(parts) > 1:
+        samples, counts = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
     previous_input = start.inputs if restarts else None
     origin = fingerprints.checksums(integrator=integrator, system=system)
     return _record(run, first, last, samples, counts, schedule, previous_input, origin)
@@ -79,27 +96,6 @@ def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Array
     return loop, samples, counts
 
 
-# Number of pieces into which a run with a progress bar is cut.
-_PROGRESS_UPDATES = 50
-
-
-def _scan_with_progress(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Array]:
-    """Results of `_scan`, piece by piece; a bar moves between the pieces."""
-    steps, save_every, blocks = schedule
-    piece = max(1, -(-(steps // save_every) // _PROGRESS_UPDATES)) * save_every
-    parts = []
-    with tqdm(total=steps, unit="step", desc="simulate") as bar:
-        for done in range(0, steps, piece):
-            size = min(piece, steps - done)
-            loop, *part = jax.block_until_ready(
-                _scan(run, loop, Schedule(size, save_every, blocks))
-            )
-            parts.append(part)
-            bar.update(size)
-    samples, counts = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
-    return loop, samples, counts
-
-
 @eqx.filter_jit
 def _record(
     run: Run,
@@ -128,10 +124,8 @@ def _record(
     is_last = jnp.arange(noted.shape[0]) == jnp.sum(noted) - 1
     history = jnp.where(noted, last.residuals, jnp.nan)
     acceleration, multipliers = samples.accelerations
-    bad = limits.first_not_finite(acceleration, multipliers, index <= last.completed)
-    successful = last.result == Result.successful
-    spoilt = (bad < len(index)) & successful
-    completed = jnp.where(spoilt, index[jnp.minimum(bad, len(index) - 1)], last.completed)
+    result, bad = limits.outcome(last.result, acceleration, multipliers, index <= last.completed)
+    completed = jnp.append(index, last.completed)[bad]
     return Trajectory(
         t=index.astype(run.dt.dtype) * run.dt,
         q=samples.state.q,
@@ -144,11 +138,11 @@ def _record(
             rejected_steps=jnp.zeros((), jnp.int32),
             end_time=completed.astype(run.dt.dtype) * run.dt,
             residual=jnp.max(jnp.where(is_last, last.residuals, 0.0)),
-            residual_history=jnp.where(successful, 0.0, history),
+            residual_history=jnp.where(last.result == Result.successful, 0.0, history),
             worst_equation=last.worst,
             stability=jax.lax.stop_gradient(last.stability) ** 0.25,
         ),
-        result=Result.where(spoilt, Result.acceleration_not_finite, last.result),
+        result=result,
         restart=Restart(
             state=last.state,
             carry=last.carry,

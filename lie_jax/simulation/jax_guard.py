@@ -28,7 +28,8 @@ def warn_of_untested_jax() -> None:
         return
     for what, computation in _COMPUTATIONS.items():
         try:
-            error = _largest_error(*computation())
+            computed, known = computation()
+            error = float(np.max(np.abs(np.asarray(computed) - known)))
             if error < _ROUNDING:
                 continue
             reason = f"is off by {error:.1g}"
@@ -70,10 +71,6 @@ def _roots():
 
     x = jnp.asarray([1.0, 4.0], jnp.float32)
     return jax.vmap(jax.grad(root))(x), np.asarray([1.5, 0.75])
-
-
-def _largest_error(computed, known) -> float:
-    return float(np.max(np.abs(np.asarray(computed) - known)))
 
 
 _COMPUTATIONS = {

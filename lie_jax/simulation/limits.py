@@ -74,14 +74,19 @@ def sides(
     return jax.lax.stop_gradient(system.sides(t, q)) < 0.0
 
 
-def first_not_finite(
-    acceleration: Float[Array, "n nv"], multipliers: Float[Array, "n nc"], reached: Array
-) -> Int[Array, ""]:
-    """Number of the first instant reached (n,) without finite accelerations and multipliers.
+def outcome(
+    result: Result,
+    acceleration: Float[Array, "n nv"],
+    multipliers: Float[Array, "n nc"],
+    reached: Array,
+) -> tuple[Result, Int[Array, ""]]:
+    """Result of a run, and the number of the instant at which it fails after all, or n.
 
-    n if there is none.
+    A successful run fails at the first instant reached (n,) without finite accelerations and
+    multipliers.
     """
     numbers = jax.lax.stop_gradient((acceleration, multipliers))
     finite = jnp.isfinite(sum(jnp.sum(x, axis=1) for x in numbers))
-    bad = reached & ~finite
-    return jnp.where(jnp.any(bad), jnp.argmax(bad), bad.shape[0]).astype(jnp.int32)
+    bad = reached & ~finite & (result == Result.successful)
+    instant = jnp.where(jnp.any(bad), jnp.argmax(bad), bad.shape[0]).astype(jnp.int32)
+    return Result.where(jnp.any(bad), Result.acceleration_not_finite, result), instant

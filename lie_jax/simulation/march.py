@@ -114,20 +114,18 @@ class Run(NamedTuple):
         first_failure = healthy & ~fine
         reason = Result.where(verdict.valid, Result.unstable, verdict.reason)
         residuals = jax.lax.stop_gradient(step.residuals)
-        after = Loop(
+        after = loop._replace(
             # Where a system cannot be left, `inside` is a constant, which XLA folds.
             state=jax.tree.map(lambda x: jnp.where(verdict.inside, x, jnp.nan), step.state),
             carry=step.carry,
             memory=verdict.memory,
             taken=loop.taken + 1,
             completed=loop.completed + (healthy & fine).astype(jnp.int32),
-            iterations=loop.iterations,
             result=Result.where(first_failure, reason, loop.result),
             residuals=jnp.where(first_failure, residuals, loop.residuals),
             worst=jnp.where(first_failure, verdict.worst, loop.worst),
             stability=stability,
             beyond=beyond,
-            sides=loop.sides,
         )
         return after, jnp.asarray(step.newton_iterations, jnp.int32)
 

@@ -12,18 +12,9 @@ from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics import checkpointing, padding
-from lie_jax.simulation import (
-    adaptive_steps,
-    fixed_steps,
-    jax_guard,
-    march,
-    redundancy,
-    sharding,
-)
-from lie_jax.simulation import (
-    checks as preflight,
-)
-from lie_jax.simulation.trajectory import Restart, Result, Trajectory
+from lie_jax.simulation import adaptive_steps, fixed_steps, jax_guard, march, redundancy, sharding
+from lie_jax.simulation import checks as preflight
+from lie_jax.simulation.trajectory import Restart, Result, Trajectory, succeeded
 from lie_jax.system import AbstractSystem, State
 
 
@@ -68,23 +59,21 @@ def simulate(
     - `inputs`: (steps, nu), an array or lists, the input vector u of each step, constant over the
       step: inputs of motors, of loads with an `input`, and of your own forces and systems.
     - `save_every`: number of steps from one saved instant to the next.
-    - `adjoint`, `checkpoint`: memory of reverse mode in a run of n steps. With `"stored"`, the
-      default, the backward pass stores the state of every step and recomputes the rest of the step;
-      `checkpoint=k` stores n / k states and those of one block of k steps, and recomputes each step
-      once more. With `"recursive"` blocks lie within blocks, `checkpoint=k` of them side by side
-      (at least 2, by default √n): some k log n / log k states, and each step is recomputed once
-      for each level of blocks. Take `"stored"` as long as memory lasts, `"recursive"` beyond, and
-      `jax.jacfwd` or `jax.jvp`, which store nothing, for derivatives with respect to a few numbers.
+    - `adjoint`, `checkpoint`: memory of reverse mode in a run of n steps. `"stored"` stores the
+      state of every step and recomputes the rest of the step; with `checkpoint=k`, n / k states and
+      those of one block of k steps, and each step is recomputed once more. With `"recursive"`
+      blocks lie within blocks, `checkpoint=k` of them side by side (at least 2, by default √n):
+      some k log n / log k states, and each step is recomputed once for each level of blocks. Take
+      `"stored"` as long as memory lasts, `"recursive"` beyond, and `jax.jacfwd` or `jax.jvp`, which
+      store nothing, for derivatives with respect to a few numbers.
     - `throw`: whether a failure (see `Result`) raises `SimulationError`, which names the step and
-      time and carries the trajectory. With `throw=False`, and for each member of a batch,
-      `Trajectory.result` holds the reason. Inside `jax.jit` or `jax.vmap` the error of `throw=True`
-      is a plain `RuntimeError`.
+      time and carries the trajectory; inside `jax.jit` or `jax.vmap` a plain `RuntimeError`. With
+      `throw=False`, and for each member of a batch, `Trajectory.result` holds the reason.
     - `progress`: show a progress bar; outside of JAX transformations only.
     - `adaptive`: an `Adaptive(...)` chooses the step sizes by the embedded method of an explicit
       integrator. `dt` is then the first step size and `steps` the largest number of steps, rejected
       ones included; `inputs`, `save_every` and `progress` are for steps of one size. Derivatives
-      hold the sizes of the steps constant: derivatives with respect to `dt` and anything in
-      `adaptive` are zero.
+      hold step sizes constant: those with respect to `dt` and anything in `adaptive` are zero.
 
     **Returns** a `Trajectory`, the initial state first, with `steps // save_every + 1` instants; in
     an adaptive run with an instant for each given time, or with `steps + 1` instants of which those
@@ -96,8 +85,8 @@ def simulate(
     """
     system = snapshots.frozen(system)
     system, state, table = preflight.as_jax(system, state, inputs)
-    options = preflight.Options(steps, table, save_every, checkpoint, progress, adaptive, adjoint)
-    preflight.check(system, integrator, state, dt, options)
+    options = save_every, checkpoint, progress, adaptive, adjoint
+    preflight.check(system, integrator, state, dt, steps, table, *options)
     config.warn_of_single_precision()
     jax_guard.warn_of_untested_jax()
     # Integers of Python are part of the program; a NumPy integer would be a value in it.
@@ -119,9 +108,7 @@ def simulate(
     if system.nc:
         restarted = isinstance(state, Restart)
         t = state.steps.astype(dt.dtype) * dt if restarted else jnp.zeros_like(dt)
-        traced = checks.traced(system, state)
-        find = index1.redundant_under_tracing if traced else index1.redundant
-        redundant = find(system, t, start.q)
+        redundant = index1.redundant(system, t, start.q)
         trajectory = redundancy.minimize_multipliers(system, redundant, trajectory)
     if reached is not None:
         trajectory = eqx.tree_at(
@@ -130,14 +117,14 @@ def simulate(
     if not throw:
         return trajectory
     if checks.traced(trajectory):
-        result = trajectory.result
-        failed = (result != Result.successful) & (result != Result.redundant)
         message = (
             "lie_jax.simulate failed inside a JAX transformation. Call it with throw=False and "
             "look at trajectory.result, which says why, and trajectory.stats.end_time."
         )
-        return eqx.error_if(trajectory, failed, message)
-    _raise_on_failure(system, integrator, trajectory, dt, steps)
+        return eqx.error_if(trajectory, ~succeeded(trajectory.result), message)
+    if not succeeded(trajectory.result):
+        message = _failure(system, integrator, trajectory, dt, steps)
+        raise SimulationError(message, trajectory)
     return trajectory
 
 
@@ -146,16 +133,15 @@ def _instants(trajectory):
     return t, q, v, trajectory.acceleration, trajectory.multipliers
 
 
-def _raise_on_failure(
+def _failure(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     trajectory: Trajectory,
     dt: Array,
     steps: int,
-) -> None:
-    result, stats = trajectory.result, trajectory.stats
-    if bool((result == Result.successful) | (result == Result.redundant)):
-        return
+) -> str:
+    """Failure of a run, the place of it and the fix."""
+    stats = trajectory.stats
     completed, residual = int(stats.completed_steps), float(stats.residual)
     worst = int(stats.worst_equation)
     count = int(stats.newton_iterations[min(completed, steps - 1)])
@@ -163,52 +149,49 @@ def _raise_on_failure(
     where = f"in step {completed + 1} of {steps}, from {end}"
     shorter = f"Take a smaller dt (it is {float(dt):.6g} s)"
     advice = f"{shorter} or look at what drives the system there"
-    if bool(result == Result.newton_failed) and not count:
-        what = f"the projection left a violation of the constraints of {residual:.3g}"
-    elif bool(result == Result.newton_failed):
-        what = f"Newton's method left a residual of {residual:.3g} after {count} iterations"
-        advice = _advice(system, integrator, trajectory, dt)
-    elif bool(result == Result.singular):
-        what = "the coordinates reached a singularity of the formulation"
-        advice = "Take a formulation without one, such as lie_jax.R3SO3()"
-    elif bool(result == Result.minimum_step):
-        what = f"the estimated error is {residual:.3g} times the tolerance with the smallest step"
-        advice = "Take larger tolerances or a smaller dt_min, or look at what drives the system"
-    elif bool(result == Result.step_bound):
-        what = f"the bound of steps={steps} was reached before the end,"
-        advice = "Take more steps or larger tolerances"
-        where = f"at {end}"
-    elif bool(result == Result.out_of_chart):
-        what = f"{system.owner(worst)} turned further than its chart describes"
-    elif bool(result == Result.departed):
-        what = f"the motion left the range of the law of {system.law(worst)}"
-        advice += (
-            ": the ends of a spring passed through each other, or an angle changed by a quarter "
-            "turn more or less than its rate predicts"
-        )
-    elif bool(result == Result.turned_over):
-        what = f"Newton's method met {system.joint(worst)} turned over"
-    elif bool(result == Result.unstable):
-        what = (
-            f"the last {march.PATIENCE} steps were beyond the limit of stability (up to "
-            f"{float(stats.stability):.3g} times)"
-        )
-        advice = f"{shorter} or an implicit method, such as lie_jax.GeneralizedAlpha()"
-    elif bool(result == Result.acceleration_not_finite):
-        numbers = jnp.concatenate([trajectory.acceleration, trajectory.multipliers], axis=1)
-        instant = jnp.nanargmin(jnp.abs(trajectory.t - stats.end_time))
-        owner = system.owner(int(jnp.argmax(~jnp.isfinite(numbers[instant]))))
-        what = (
-            f"accelerations or multipliers of {owner} are infinite or NaN, though q and v are not,"
-        )
-        advice = "Look at the forces that act there at that time"
-        where = f"at {end}"
-    else:
-        what = "the state became infinite or NaN"
-    raise SimulationError(
+    match next(n for n, item in Result._name_to_item.items() if trajectory.result == item):
+        case "newton_failed" if not count:
+            what = f"the projection left a violation of the constraints of {residual:.3g}"
+        case "newton_failed":
+            what = f"Newton's method left a residual of {residual:.3g} after {count} iterations"
+            advice = _advice(system, integrator, trajectory, shorter)
+        case "singular":
+            what = "the coordinates reached a singularity of the formulation"
+            advice = "Take a formulation without one, such as lie_jax.R3SO3()"
+        case "minimum_step":
+            what = (
+                f"the estimated error is {residual:.3g} times the tolerance with the smallest step"
+            )
+            advice = "Take larger tolerances or a smaller dt_min, or look at what drives the system"
+        case "step_bound":
+            what, where = f"the bound of steps={steps} was reached before the end,", f"at {end}"
+            advice = "Take more steps or larger tolerances"
+        case "out_of_chart":
+            what = f"{system.owner(worst)} turned further than its chart describes"
+        case "departed":
+            what = f"the motion left the range of the law of {system.law(worst)}"
+            advice += (
+                ": the ends of a spring passed through each other, or an angle changed by a "
+                "quarter turn more or less than its rate predicts"
+            )
+        case "turned_over":
+            what = f"Newton's method met {system.joint(worst)} turned over"
+        case "unstable":
+            times = f"up to {float(stats.stability):.3g} times"
+            what = f"the last {march.PATIENCE} steps were beyond the limit of stability ({times})"
+            advice = f"{shorter} or an implicit method, such as lie_jax.GeneralizedAlpha()"
+        case "acceleration_not_finite":
+            numbers = jnp.concatenate([trajectory.acceleration, trajectory.multipliers], axis=1)
+            instant = jnp.nanargmin(jnp.abs(trajectory.t - stats.end_time))
+            owner = system.owner(int(jnp.argmax(~jnp.isfinite(numbers[instant]))))
+            what = f"accelerations or multipliers of {owner} are infinite or NaN,"
+            what += " though q and v are not,"
+            advice, where = "Look at the forces that act there at that time", f"at {end}"
+        case _:
+            what = "the state became infinite or NaN"
+    return (
         f"{what} {where}. {advice}: the trajectory before the failure is in the error's "
-        "`trajectory`, and throw=False returns it.",
-        trajectory,
+        "`trajectory`, and throw=False returns it."
     )
 
 
@@ -217,7 +200,7 @@ _SHOWN = 4
 
 
 def _advice(
-    system: AbstractSystem, integrator: AbstractIntegrator, trajectory: Trajectory, dt: Array
+    system: AbstractSystem, integrator: AbstractIntegrator, trajectory: Trajectory, shorter: str
 ) -> str:
     history = [f"{x:.2g}" for x in trajectory.stats.residual_history.tolist() if x == x]
     if len(history) > 2 * _SHOWN:
@@ -228,6 +211,6 @@ def _advice(
     instead = " or newton='full'" if modified else ""
     start = " or start from lie_jax.project(system, state)" if system.nc else ""
     return (
-        f"The residuals on the way were {', '.join(history)}{owner}. Take a smaller dt (it is "
-        f"{float(dt):.6g} s){instead}{start}, and look at what drives the system there"
+        f"The residuals on the way were {', '.join(history)}{owner}. {shorter}{instead}{start}, "
+        "and look at what drives the system there"
     )

@@ -3,9 +3,11 @@
 from typing import Any
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.system import State
+
+_KEPT = "; what came before is in the trajectory."
 
 
 class Result(eqx.Enumeration):
@@ -17,33 +19,20 @@ class Result(eqx.Enumeration):
         "is without the redundant ones, multipliers are those of minimum norm."
     )
     newton_failed = (
-        "Newton's method, or the projection onto the constraints, did not converge; what came "
-        "before is in the trajectory."
+        f"Newton's method, or the projection onto the constraints, did not converge{_KEPT}"
     )
-    non_finite = "The state became infinite or NaN; what came before is in the trajectory."
-    singular = (
-        "The coordinates reached a singularity of the formulation; what came before is in the "
-        "trajectory."
-    )
-    minimum_step = (
-        "The smallest step size did not meet the tolerances; what came before is in the trajectory."
-    )
-    step_bound = (
-        "The bound on the number of steps was reached before the end; what came before is in the "
-        "trajectory."
-    )
-    out_of_chart = (
-        "A step turned a body further than its chart describes; what came before is in the "
-        "trajectory."
-    )
+    non_finite = f"The state became infinite or NaN{_KEPT}"
+    singular = f"The coordinates reached a singularity of the formulation{_KEPT}"
+    minimum_step = f"The smallest step size did not meet the tolerances{_KEPT}"
+    step_bound = f"The bound on the number of steps was reached before the end{_KEPT}"
+    out_of_chart = f"A step turned a body further than its chart describes{_KEPT}"
     departed = (
         "A step left the range of the law of a force: the ends of a spring passed through each "
-        "other, or the number of turns of an angle is uncertain; what came before is in the "
-        "trajectory."
+        f"other, or the number of turns of an angle is uncertain{_KEPT}"
     )
     turned_over = (
         "A step reached a joint turned over: its axis points the opposite way, where its "
-        "constraints hold as well; what came before is in the trajectory."
+        f"constraints hold as well{_KEPT}"
     )
     unstable = (
         "The steps stayed beyond the limit of stability of the explicit method; all of them are in "
@@ -55,6 +44,11 @@ class Result(eqx.Enumeration):
     )
 
 
+def succeeded(result: Result) -> Bool[Array, "..."]:
+    """Whether a simulation reached its end."""
+    return (result == Result.successful) | (result == Result.redundant)
+
+
 class Statistics(eqx.Module):
     """Counts of a simulation.
 
@@ -62,15 +56,13 @@ class Statistics(eqx.Module):
     `completed_steps` (): steps before the first failure, all of them if there was none.
     `rejected_steps` (): steps of an adaptive run that were taken again with a smaller size.
     `end_time` (): last time before the first failure, s.
-    `residual` (): residual of the first step that failed: the largest entry of the residual of
-    Newton's method, scaled as in the method, or of the constraints after the projection; in an
-    adaptive run the estimated error of the last step in units of the tolerance. Zero without
-    failure.
-    `residual_history` (n,): residual of each iteration of the step that failed, NaN beyond the last
-    iteration; zero without failure.
-    `worst_equation` (): number of the equation with the largest residual there, or of the velocity
-    that turned furthest, as in the system's `owner`; of the force that left its law, as in its
-    `law`; -1 if it is not known.
+    `residual` (): largest entry of the residual of the first step that failed, zero without
+    failure: of Newton's method, scaled as in the method, or of the constraints after the
+    projection; in an adaptive run the estimated error of the last step in units of the tolerance.
+    `residual_history` (n,): `residual` after each iteration of that step, NaN beyond the last.
+    `worst_equation` (): number of the equation with that residual, or of the velocity that turned
+    furthest, as in the system's `owner`; of the force that left its law, as in its `law`; -1 if it
+    is not known.
     `stability` (): largest step size times rate of the run (estimated from two stages of each
     step), relative to the limit of the explicit method: a run whose steps stay beyond 1 is wrong.
     Zero for implicit methods and those of one stage. The stages of `"heun"` and `"midpoint"` lie at

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from lie_jax.callables import snapshots
 from lie_jax.numerics import memory
-from lie_jax.simulation.trajectory import Result, Statistics, Trajectory
+from lie_jax.simulation.trajectory import Result, Statistics, Trajectory, succeeded
 
 # Default variants in a batch on each device. On a CPU more variants are no faster, and a killed
 # sweep loses more; other devices need more to be busy.
@@ -44,7 +44,7 @@ def evaluate_one(fn: Callable[[Any], Any], variant: PyTree) -> tuple[PyTree, Arr
             continue
         if isinstance(part, Trajectory | Result):
             result = part.result if isinstance(part, Trajectory) else part
-            fine = (result == Result.successful) | (result == Result.redundant)
+            fine = succeeded(result)
         else:
             fine = jnp.isfinite(jnp.asarray(part))
         failed = failed | ~jnp.all(fine)

@@ -27,7 +27,7 @@ from lie_jax.sweeps import unfinished
 
 _ATTRIBUTE = "lie_jax_sweep"
 _STATUS = {"pending": -1, "fine": 0, "failed": 1}
-_POLL_SECONDS = 0.05
+POLL_SECONDS = 0.05
 
 
 class Variable(NamedTuple):
@@ -227,29 +227,24 @@ def _add(group: Any, variable: Variable, variants: int, batch: int) -> None:
     from zarr.codecs import Crc32cCodec
 
     missing = _STATUS["pending"] if variable is _STATUS_VARIABLE else 0
-    shape, chunks = _layout(variable, variants, batch)
     group.create_array(
         variable.name,
-        shape=shape,
-        chunks=chunks,
-        dtype=variable.dtype,
+        **_description(variable, variants, batch),
         fill_value=variable.dtype.type(np.nan if variable.dtype.kind in "fc" else missing),
         # Numbers of a simulation hardly compress; compressing takes as long as computing them.
         compressors=Crc32cCodec(),
-        dimension_names=("variant", *variable.dimensions),
-        attributes=variable.attributes,
     )
 
 
-def _layout(variable: Variable, variants: int, batch: int) -> tuple[tuple, tuple]:
-    """Shapes of the array and of its chunks."""
-    return (variants, *variable.shape), (batch, *(max(1, size) for size in variable.shape))
-
-
-def wait_until_exists(path: Path) -> None:
-    """Wait for another process to make the store."""
-    while not path.exists():
-        time.sleep(_POLL_SECONDS)
+def _description(variable: Variable, variants: int, batch: int) -> dict[str, Any]:
+    """Properties of a variable's array, by the names that zarr gives them."""
+    return {
+        "shape": (variants, *variable.shape),
+        "chunks": (batch, *(max(1, size) for size in variable.shape)),
+        "dtype": variable.dtype,
+        "dimension_names": ("variant", *variable.dimensions),
+        "attributes": variable.attributes,
+    }
 
 
 def done(path: Path, batches: int) -> np.ndarray:
@@ -270,7 +265,7 @@ def arrays(path: Path, variables: list[Variable], variants: int, batch: int) -> 
         for variable in (*variables, _STATUS_VARIABLE):
             try:
                 array: Any = group[variable.name]
-                wrong = _difference(variable, _layout(variable, variants, batch), array)
+                wrong = _difference(array, _description(variable, variants, batch))
             # Damage raises exceptions of any class.
             except Exception as error:
                 array, wrong = None, repr(error)
@@ -284,18 +279,13 @@ def arrays(path: Path, variables: list[Variable], variants: int, batch: int) -> 
     return result
 
 
-def _difference(variable: Variable, layout: tuple[tuple, tuple], array: Any) -> str | None:
-    """First difference between an array and the one that `create` makes."""
-    for what, there, expected in (
-        ("shape", array.shape, layout[0]),
-        ("chunks", array.chunks, layout[1]),
-        ("dtype", array.dtype, variable.dtype),
-        ("dimensions", array.metadata.dimension_names, ("variant", *variable.dimensions)),
-        *((name, array.attrs.get(name), value) for name, value in variable.attributes.items()),
-    ):
-        if there != expected:
-            return f"{what} {there} in place of {expected}"
-    return None
+def _difference(array: Any, expected: dict[str, Any]) -> str:
+    """Properties in which an array differs from the one that `create` makes."""
+    there = {name: getattr(array, name, None) for name in expected}
+    there["dimension_names"] = array.metadata.dimension_names
+    there["attributes"] = {name: array.attrs.get(name) for name in expected["attributes"]}
+    wrong = [name for name, value in expected.items() if there[name] != value]
+    return ", ".join(f"{name} {there[name]} in place of {expected[name]}" for name in wrong)
 
 
 def damaged(targets: list[Chunks], batches: np.ndarray) -> np.ndarray:
@@ -304,22 +294,20 @@ def damaged(targets: list[Chunks], batches: np.ndarray) -> np.ndarray:
     return batches[np.asarray(wrong, bool)]
 
 
-def write(path: Path, targets: list[Chunks], batch: int, values: list[np.ndarray]) -> None:
+def write(
+    path: Path, targets: list[Chunks], batch: int, values: list[np.ndarray], failed: np.ndarray
+) -> None:
     """Save a batch: every array, and last the status, which marks it as complete."""
+    status = np.where(failed, _STATUS["failed"], _STATUS["fine"]).astype(np.int8)
     with _writing(path):
-        for target, array in zip(targets, values, strict=True):
+        for target, array in zip(targets, [*values, status], strict=True):
             target.write(batch, array)
-
-
-def status(failed: np.ndarray) -> np.ndarray:
-    """Array `status` of a batch."""
-    return np.where(failed, _STATUS["failed"], _STATUS["fine"]).astype(np.int8)
 
 
 def wait_until_done(path: Path, batches: int, targets: list[Chunks], again: np.ndarray) -> None:
     """Wait for other processes to save their batches, damaged ones `again`."""
     while not done(path, batches).all() or len(again := damaged(targets, again)):
-        time.sleep(_POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
 
 
 @contextlib.contextmanager
@@ -332,10 +320,3 @@ def in_use(path: Path) -> Iterator[None]:
             if lock.alone():
                 for fragment in path.glob("**/*.partial"):
                     fragment.unlink(missing_ok=True)
-
-
-def dataset(path: Path) -> Any:
-    """Store as an `xarray.Dataset`, which reads values when they are used."""
-    import xarray
-
-    return xarray.open_zarr(path)

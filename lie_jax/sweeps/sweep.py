@@ -1,6 +1,7 @@
 """Sweeps: one function over many variants, batch by batch, on all devices, to memory or disk."""
 
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
@@ -79,21 +80,19 @@ def sweep(
     - `mesh`: a `jax.sharding.Mesh` of devices of this process, over all of which a batch is spread
       evenly. By default all local devices, or as many of them as divide a given `batch`.
     - `save_to`: a folder. Each batch is saved there when it is computed, as a zarr store of
-      version 3 that holds the parameters, too. If a sweep of the same parameters, results and
-      batches is already there, it is resumed: batches that are completely saved are not computed
-      again, but those with a lost or damaged file are, and so everything saved is read. `fn` itself
-      cannot be compared: after a change of it take another folder.
+      version 3 with the parameters. A sweep of the same parameters, results and batches that is
+      already there is resumed: everything saved is read, and batches that are absent, incomplete or
+      damaged are computed. `fn` cannot be compared: after a change of it take another folder.
     - `progress`: show a progress bar.
 
-    With several processes (`jax.distributed`) every one of them calls `sweep` with the same
-    arguments; each takes every so-many-th batch, and all return when all batches are saved.
-    `save_to`, on a disk that all of them share, is needed then.
+    With several processes (`jax.distributed`) each calls `sweep` with the same arguments and with
+    `save_to` on a disk that all share; they divide the batches, and return when all are saved.
 
-    **Returns** a `Sweep` (`results`, `failed`) in the computer's memory, or with `save_to` the
-    store as an `xarray.Dataset`, which reads from disk what is asked for. Its variables are the
-    leaves of the results, their names joined by dots (`"q"`, `"stats.newton_iterations"`; `"value"`
-    for a lone array), those of the parameters (`"parameters.mass"`) and `"status"`: 0 for a
-    variant that is fine, 1 for one that failed, -1 for one that was not computed yet.
+    **Returns** a `Sweep` (`results`, `failed`) in memory, or with `save_to` the store as an
+    `xarray.Dataset`, which reads from disk what is asked for. Its variables are the leaves of the
+    results, names joined by dots (`"q"`, `"stats.newton_iterations"`; `"value"` for a lone array),
+    those of the parameters (`"parameters.mass"`) and `"status"`: 0 for a variant that is fine, 1
+    for one that failed, -1 for one that was not computed yet.
 
     A variant failed if any `Result` in what `fn` returns is neither `successful` nor `redundant`,
     or if any other number is infinite or NaN; those inside of a `Trajectory` do not count, its
@@ -112,7 +111,13 @@ def sweep(
     bytes_each = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((one, results)))
     _check_options(batch, mesh, save_to)
     if save_to is None:
-        _check_host_memory(variants * bytes_each)
+        needed, free = variants * bytes_each, memory.free_host_bytes()
+        if needed > free:
+            raise ValueError(
+                f"the results of all variants are {needed / 1e9:.3g} GB and {free / 1e9:.3g} GB of "
+                "memory are free; without save_to they must fit: name a folder with save_to=, or "
+                "let fn return less."
+            )
         plan = batches.plan(fn, rows, structure, bytes_each, batch, mesh)
         return _in_memory(plan, rows, results, progress)
 
@@ -121,9 +126,9 @@ def sweep(
     inputs = storage.variables(one, ("parameters",), "parameters")
     outputs = storage.variables(results, (), "value")
     settings = storage.settings(inputs, rows, outputs)
-    if jax.process_index() and not path.exists():
+    while jax.process_index() and not path.exists():
         # The first process decides on the batch.
-        storage.wait_until_exists(path)
+        time.sleep(storage.POLL_SECONDS)
     wanted = settings if batch is None else settings | {"batch": batch}
     saved = storage.saved_batch(path, wanted)
     plan = None
@@ -145,10 +150,11 @@ def sweep(
                 plan = batches.plan(fn, rows, structure, bytes_each, saved, mesh)
             for variants_done, values, failed in batches.evaluate(plan, rows, mine, progress):
                 parts = [x[variants_done] for x in rows] + jax.tree.leaves(values)
-                parts.append(storage.status(failed))
-                storage.write(path, targets, variants_done.start // saved, parts)
+                storage.write(path, targets, variants_done.start // saved, parts, failed)
         storage.wait_until_done(path, count, targets, np.setdiff1d(again, mine))
-    return storage.dataset(path)
+    import xarray
+
+    return xarray.open_zarr(path)
 
 
 def _in_memory(
@@ -229,14 +235,4 @@ def _check_options(batch: Any, mesh: Any, save_to: Any) -> None:
         raise ValueError(
             f"sweep(save_to=) is None with {jax.process_count()} processes; it must be a folder "
             "that all of them share, through which results come together."
-        )
-
-
-def _check_host_memory(needed: int) -> None:
-    free = memory.free_host_bytes()
-    if needed > free:
-        raise ValueError(
-            f"the results of all variants are {needed / 1e9:.3g} GB and {free / 1e9:.3g} GB of "
-            "memory are free; without save_to they must fit: name a folder with save_to=, or let "
-            "fn return less."
         )

@@ -70,20 +70,17 @@ def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     n = len(system.names)
     with _look():
         figure, grid = plt.subplots(n, 2, figsize=(9.0, 1.2 + 1.8 * n), sharex=True, squeeze=False)
-        for body, (left, right) in enumerate(grid):
-            for axes, values, unit, symbol in (
-                (left, center, "m", ""),
-                (right, omega, "rad/s", "ω"),
-            ):
-                for i, name in enumerate("xyz"):
-                    label = f"{symbol}{'₁₂₃'[i]}" if symbol else name
+        for column, values, unit, title, labels in (
+            (grid[:, 0], center, "m", "Centre of mass", ("x", "y", "z")),
+            (grid[:, 1], omega, "rad/s", "Angular velocity (body)", ("ω₁", "ω₂", "ω₃")),
+        ):
+            for body, axes in enumerate(column):
+                for i, label in enumerate(labels):
                     axes.plot(trajectory.t, values[:, body, i], label=label)
                 axes.set_ylabel(f"{system.names[body]} / {unit}")
-        for axes, title in zip(grid[0], ("Centre of mass", "Angular velocity (body)"), strict=True):
-            axes.set_title(title, loc="left")
-            axes.legend(ncols=3, handlelength=1.2, columnspacing=1.0, **_ABOVE)
-        for axes in grid[-1]:
-            axes.set_xlabel("t / s")
+            column[0].set_title(title, loc="left")
+            column[0].legend(ncols=3, handlelength=1.2, columnspacing=1.0, **_ABOVE)
+            column[-1].set_xlabel("t / s")
     return figure
 
 

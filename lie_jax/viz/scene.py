@@ -8,6 +8,7 @@ import contextlib
 import io
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,29 +63,28 @@ def export(
         ) from error
 
 
-def _served(port: int) -> viser.ViserServer:
+@contextlib.contextmanager
+def _served(port: int, scenes: list[_Frames]) -> Iterator[tuple[viser.ViserServer, list[Any]]]:
+    """Server of the drawn scenes, and for each of them the nodes of its bodies."""
     # viser prints a table of its addresses.
     with contextlib.redirect_stdout(io.StringIO()):
-        return viser.ViserServer(host="127.0.0.1", port=port, verbose=False)
-
-
-def _recorded(scenes: list[_Frames], frames_per_second: float) -> str:
-    server = _served(0)
+        server = viser.ViserServer(host="127.0.0.1", port=port, verbose=False)
     try:
         moving = [_drawn(server, i, scene) for i, scene in enumerate(scenes)]
         _look(server, scenes)
+        yield server, moving
+    finally:
+        with contextlib.redirect_stdout(io.StringIO()):
+            server.stop()
+
+
+def _recorded(scenes: list[_Frames], frames_per_second: float) -> str:
+    with _served(0, scenes) as (server, moving):
         recording = server.get_scene_serializer()
         for frame in range(max(len(scene.t) for scene in scenes)):
-            _move(moving, scenes, frame)
+            _move(moving, scenes, [frame] * len(scenes))
             recording.insert_sleep(1.0 / frames_per_second)
         return recording.as_html()
-    finally:
-        _stop(server)
-
-
-def _stop(server: viser.ViserServer) -> None:
-    with contextlib.redirect_stdout(io.StringIO()):
-        server.stop()
 
 
 def show(*runs: Run, speed: float = 1.0, port: int = 8080) -> None:
@@ -95,17 +95,14 @@ def show(*runs: Run, speed: float = 1.0, port: int = 8080) -> None:
     """
     checks.positive("viz.show(speed=)", speed, "seconds of motion in a second")
     scenes = _prepared("viz.show", runs, None)
-    server = _served(port)
-    print(f"the scene is at http://localhost:{server.get_port()} until Ctrl-C", flush=True)
-    try:
-        _play(server, scenes, speed)
-    except KeyboardInterrupt:
-        _stop(server)
+    with _served(port, scenes) as (server, moving), contextlib.suppress(KeyboardInterrupt):
+        print(f"the scene is at http://localhost:{server.get_port()} until Ctrl-C", flush=True)
+        _play(server, moving, scenes, speed)
 
 
-def _play(server: viser.ViserServer, scenes: list[_Frames], speed: float) -> None:
-    moving = [_drawn(server, i, scene) for i, scene in enumerate(scenes)]
-    _look(server, scenes)
+def _play(
+    server: viser.ViserServer, moving: list[Any], scenes: list[_Frames], speed: float
+) -> None:
     end = max(float(scene.t[-1]) for scene in scenes)
     playing = server.gui.add_checkbox("Play", True)
     chosen = server.gui.add_slider("t / s", 0.0, end, end / 1000.0, 0.0)
@@ -113,8 +110,7 @@ def _play(server: viser.ViserServer, scenes: list[_Frames], speed: float) -> Non
 
     @chosen.on_update
     def _(_: Any) -> None:
-        for run, scene in zip(moving, scenes, strict=True):
-            _move([run], [scene], int(np.searchsorted(scene.t, chosen.value)))
+        _move(moving, scenes, [int(np.searchsorted(scene.t, chosen.value)) for scene in scenes])
 
     last = time.monotonic()
     while True:
@@ -226,8 +222,8 @@ def _look(server: viser.ViserServer, scenes: list[_Frames]) -> None:
     server.initial_camera.look_at = middle
 
 
-def _move(moving: list[list[Any]], scenes: list[_Frames], frame: int) -> None:
-    for nodes, scene in zip(moving, scenes, strict=True):
+def _move(moving: list[list[Any]], scenes: list[_Frames], frames: list[int]) -> None:
+    for nodes, scene, frame in zip(moving, scenes, frames, strict=True):
         now = min(frame, len(scene.t) - 1)
         for body, node in enumerate(nodes):
             node.position = scene.position[now, body]

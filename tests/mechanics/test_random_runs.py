@@ -66,8 +66,7 @@ def three_runs(drawn: Drawn, formulation, integrator) -> tuple[np.ndarray, np.nd
     length, mass, time = drawn.size
     inputs = np.broadcast_to(drawn.inputs, (4 * STEPS, 4))
     dts = np.asarray([1.0, 0.5, 0.25]) * DURATION * time / STEPS
-    options = checks.Options(4 * STEPS, inputs, 1, None, False, None, "stored")
-    checks.check(system, integrator, state, dts[0], options)
+    checks.check(system, integrator, state, dts[0], 4 * STEPS, inputs)
     run = jax.tree.map(np.asarray, runs(system, integrator, state, dts, inputs))
     assert np.all(run.completed >= STEPS * np.asarray([1, 2, 4])), f"stopped: {run.completed}"
     places = (run.positions - drawn.positions[drawn.order]) / length

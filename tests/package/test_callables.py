@@ -157,6 +157,11 @@ class Gains(NamedTuple):
         return self.gain * SETTINGS.amplitude * t
 
 
+class Queue(collections.deque):
+    # A container in C with an attribute.
+    gain = 1.0
+
+
 class Shared:
     # Of all kinds that are neither numbers nor lists.
     offset = np.float64(1.0)
@@ -179,7 +184,7 @@ def test_snapshots_see_what_classes_and_modules_hold(monkeypatch):
     SETTINGS.first = 1.0
     length, table, masked = Length(1.0), Table(), np.ma.masked_equal([1.0, 2.0], 2.0)
     length.unit = 1.0
-    settings, queue = [SETTINGS], collections.deque([1.0])
+    settings, queue, other = [SETTINGS], collections.deque([1.0]), Queue([1.0])
     assert _changes(both, lambda: setattr(SETTINGS, "first", 2.0))
     assert _changes(both, lambda: setattr(SETTINGS, "amplitude", 5.0))
     assert _changes(Gains(1.0), lambda: setattr(SETTINGS, "amplitude", 6.0))
@@ -187,6 +192,8 @@ def test_snapshots_see_what_classes_and_modules_hold(monkeypatch):
     assert _changes(in_a_list, lambda: setattr(SETTINGS, "amplitude", 7.0))
     assert _changes(lambda t: length.unit * t, lambda: setattr(length, "unit", 2.0))
     assert _changes(lambda t: queue[0] * t, lambda: queue.append(2.0))
+    assert _changes(lambda t: other[0] * t, lambda: other.append(2.0))
+    assert _changes(lambda t: other.gain * t, lambda: setattr(other, "gain", 2.0))
     assert _changes(lambda t: masked.sum() * t, lambda: masked.__setitem__(1, 2.0))
     assert _changes(lambda t: Shared.offset * t, lambda: setattr(Shared, "offset", np.float64(2)))
     assert _changes(lambda t: len(Shared.names) * t, lambda: Shared.names.add("b"))

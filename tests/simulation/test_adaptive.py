@@ -17,11 +17,11 @@ TIMES = (0.1, 0.5)
 DOPRI5 = lie_jax.RKMK("dopri5")
 
 
-def _top(coordinates="quaternion", steps=4000, throw=True, **options):
+def _top(coordinates="quaternion", throw=True, **options):
     system, state = heavy_top.build(lie_jax.R3SO3(coordinates=coordinates))
     adaptive = lie_jax.Adaptive(times=jnp.asarray(TIMES), **options)
     trajectory = lie_jax.simulate(
-        system, DOPRI5, state, dt=1e-4, steps=steps, adaptive=adaptive, throw=throw
+        system, DOPRI5, state, dt=1e-4, steps=1500, adaptive=adaptive, throw=throw
     )
     return system, trajectory
 
@@ -163,14 +163,17 @@ def test_derivatives_are_those_of_the_steps_taken():
         return orbit.q[orbit.stats.completed_steps, 0]
 
     at, step = jnp.asarray(1.1), 2e-4
-    slopes = [jax.jit(mode(end))(at) for mode in (jax.grad, jax.jacfwd)]
-    assert_allclose(slopes[0], slopes[1], rtol=1e-11)
+    # Reverse mode, forward mode and forward over reverse in one program.
+    (_, reverse), (forward, twice) = jax.jit(
+        lambda at: jax.jvp(jax.value_and_grad(end), (at,), (jnp.ones_like(at),))
+    )(at)
+    assert_allclose(reverse, forward, rtol=1e-11)
     values = jax.jit(jax.vmap(end))(at + step * jnp.asarray([-2.0, -1.0, 0.0, 1.0, 2.0]))
     first = jnp.asarray([1.0, -8.0, 0.0, 8.0, -1.0]) @ values / (12.0 * step)
     second = jnp.asarray([-1.0, 16.0, -30.0, 16.0, -1.0]) @ values / (12.0 * step**2)
     # Steps differ from run to run, by errors of the tolerance.
-    assert_allclose(slopes[0], first, rtol=1e-6)
-    assert_allclose(jax.jit(jax.hessian(end))(at), second, rtol=1e-3)
+    assert_allclose(reverse, first, rtol=1e-6)
+    assert_allclose(twice, second, rtol=1e-3)
 
 
 def test_members_of_a_batch_choose_their_own_steps():
@@ -185,14 +188,14 @@ def test_members_of_a_batch_choose_their_own_steps():
 
 
 def test_a_run_that_hits_its_bound_says_where_and_keeps_what_it_has():
-    with pytest.raises(lie_jax.SimulationError, match="bound of steps=20") as caught:
-        _orbit(steps=20)
+    with pytest.raises(lie_jax.SimulationError, match="bound of steps=300") as caught:
+        _orbit(rtol=1e-13, atol=1e-13)
     kept = caught.value.trajectory
     n = int(kept.stats.completed_steps)
-    assert 0 < n <= 20 and bool(kept.result == lie_jax.Result.step_bound)
+    assert 0 < n <= 300 and bool(kept.result == lie_jax.Result.step_bound)
     assert np.all(np.isfinite(kept.q[: n + 1])) and kept.stats.end_time == kept.t[n]
     assert f"{float(kept.t[n]):.6g}" in str(caught.value)
-    system, cut = _top(steps=300, throw=False, rtol=1e-9, atol=1e-9)
+    system, cut = _top(throw=False, rtol=1e-12, atol=1e-12)
     assert cut.t[1] == TIMES[0] and np.isnan(cut.t[2])
     assert 0.1 < cut.stats.end_time < 0.5
     assert_allclose(_top_error(system, cut)[0], 0.0, atol=1e-7)
@@ -200,8 +203,8 @@ def test_a_run_that_hits_its_bound_says_where_and_keeps_what_it_has():
 
 def test_a_smallest_step_that_is_too_large_ends_the_run():
     with pytest.raises(lie_jax.SimulationError, match="times the tolerance with the smallest step"):
-        _orbit(dt_min=0.1)
-    trajectory = _orbit(dt_min=0.1, throw=False)
+        _orbit(dt_min=0.1, dt_max=10.0)
+    trajectory = _orbit(dt_min=0.1, dt_max=10.0, throw=False)
     assert bool(trajectory.result == lie_jax.Result.minimum_step)
     assert trajectory.stats.residual > 1.0
 

@@ -33,7 +33,7 @@ STIFF = {
 }
 
 
-@pytest.mark.parametrize("name", cases(STIFF, ["generalized-α, joint coordinates", "Gauss"]))
+@pytest.mark.parametrize("name", cases(STIFF, ["generalized-α, joint coordinates"]))
 def test_stiff_springs_gain_no_energy(name):
     integrator, formulation = STIFF[name]
 
@@ -48,7 +48,7 @@ def test_stiff_springs_gain_no_energy(name):
         return energies[0], jnp.max(energies), trajectory.result
 
     stiffness, damping = jnp.asarray([1e5, 1e6, 1e6]), jnp.asarray([0.0, 0.0, 1e3])
-    first, largest, result = jax.vmap(highest)(stiffness, damping)
+    first, largest, result = jax.jit(jax.vmap(highest))(stiffness, damping)
     assert bool(jnp.all(result == lie_jax.Result.successful))
     # The spring's energy, with that of the weight.
     assert_allclose(first, 0.5 * stiffness * 0.3**2 - 0.5 * 9.81 * np.cos(0.3), rtol=1e-12)

@@ -1,5 +1,7 @@
 """Restarted runs continue unbroken ones bit by bit."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -75,10 +77,10 @@ def test_restarts_that_fit_nothing_are_refused():
     system, state = heavy_top.build()
     heavier, _ = heavy_top.build(mass=16.0)
     rk4, alpha = lie_jax.RKMK("rk4"), lie_jax.GeneralizedAlpha(0.8)
-    of_rk4, of_alpha = (
-        lie_jax.simulate(system, integrator, state, dt=DT, steps=3).restart
-        for integrator in (rk4, alpha)
-    )
+    of_rk4 = lie_jax.simulate(system, rk4, state, dt=DT, steps=3).restart
+    # Parts of the integrator are compared before its carry.
+    origin = fingerprints.checksums(integrator=alpha, system=system)
+    of_alpha = dataclasses.replace(of_rk4, origin=jnp.asarray(origin))
     adaptive = {"adaptive": lie_jax.Adaptive(1.0)}
     for restart, system_now, integrator, options, message in (
         (of_rk4, system, rk4, {"dt": 2 * DT}, r"dt=\) is 0\.002, and the run .*had .*0\.001"),

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import lie_jax
+from lie_jax.simulation.march import march
 from models import heavy_top
 from tests.systems import OSCILLATOR, OSCILLATOR_START
 
@@ -67,7 +68,7 @@ def test_a_progress_bar_changes_nothing(capfd):
 
 def test_checkpointed_blocks_with_remainders():
     expected = lie_jax.simulate(OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START, dt=0.01, steps=23)
-    for save_every, checkpoint in ((1, 1), (1, 10), (2, 3), (5, 10), (23, 4)):
+    for save_every, checkpoint in ((1, 10), (2, 3), (23, 4)):
         got = lie_jax.simulate(
             OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START, dt=0.01, steps=23,
             save_every=save_every, checkpoint=checkpoint,
@@ -76,17 +77,14 @@ def test_checkpointed_blocks_with_remainders():
         assert int(got.stats.completed_steps) == 23
 
 
-@pytest.mark.parametrize("integrator", [lie_jax.RKMK(), lie_jax.GeneralizedAlpha()])
-def test_inputs_are_held_over_their_step(integrator):
-    rng = np.random.default_rng(0)
+def test_inputs_are_held_over_their_step():
     # NumPy's arrays will do.
-    inputs = rng.normal(size=(8, 2))
-    whole = lie_jax.simulate(
-        OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START, dt=0.02, steps=8, inputs=inputs
-    )
+    inputs = np.random.default_rng(0).normal(size=(8, 2))
+    options = {"dt": 0.02, "steps": 8}
+    whole = lie_jax.simulate(OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START, inputs=inputs, **options)
 
-    # The same as one simulation for each step with a constant force in the system: the force's
-    # explicit dependence on time is taken out so that each may start at time zero.
+    # The same as one run for each step with a constant force in the system: the force's explicit
+    # dependence on time is taken out so that each may start at time zero.
     class Constant(type(OSCILLATOR)):
         held: jax.Array = None
         start: jax.Array = None
@@ -96,16 +94,17 @@ def test_inputs_are_held_over_their_step(integrator):
 
     state = OSCILLATOR_START
     for n in range(8):
-        system = Constant(OSCILLATOR.stiffness, held=inputs[n], start=jnp.asarray(0.02 * n))
-        end = lie_jax.simulate(system, lie_jax.RKMK(), state, dt=0.02, steps=1)
-        state = lie_jax.State(end.q[-1], end.v[-1])
+        start = jnp.asarray(0.02 * n)
+        system = Constant(OSCILLATOR.stiffness, held=jnp.asarray(inputs[n]), start=start)
+        state = march(system, lie_jax.RKMK(), state, 0.02, 1).state
     assert_allclose(whole.q[-1], state.q, rtol=1e-12)
-    # Every integrator takes inputs, and they act.
-    options = {"dt": 0.02, "steps": 8}
-    pushed = lie_jax.simulate(
-        OSCILLATOR, integrator, OSCILLATOR_START, inputs=jnp.ones((8, 2)), **options
+    # Implicit methods take inputs, too, and they act.
+    pushed, free = (
+        lie_jax.simulate(
+            OSCILLATOR, lie_jax.GeneralizedAlpha(), OSCILLATOR_START, inputs=constant, **options
+        )
+        for constant in (np.ones((8, 2)), np.zeros((8, 2)))
     )
-    free = lie_jax.simulate(OSCILLATOR, integrator, OSCILLATOR_START, **options)
     assert np.all(np.asarray(pushed.q[-1]) > np.asarray(free.q[-1]))
 
 
@@ -162,7 +161,7 @@ def test_each_member_of_a_batch_has_its_own_result():
             system, lie_jax.RKMK(), OSCILLATOR_START, dt=0.01, steps=20, throw=False
         )
 
-    batch = jax.vmap(run)(jnp.asarray([0.05, 1.0]))
+    batch = jax.jit(jax.vmap(run))(jnp.asarray([0.05, 1.0]))
     assert_array_equal(batch.result == lie_jax.Result.successful, [False, True])
     assert_array_equal(batch.stats.completed_steps, [4, 20])
 
@@ -223,4 +222,5 @@ def test_a_force_may_close_over_a_traced_number():
         return lie_jax.simulate(system, lie_jax.RKMK(), state, dt=0.1, steps=10).q[-1, 2]
 
     # Twice integrated 1 + t over one second.
-    assert_allclose(jax.jvp(height, (2.0,), (1.0,))[1], 0.5 + 1.0 / 6.0, rtol=1e-12)
+    slope = jax.jit(jax.jacfwd(height))(2.0)
+    assert_allclose(slope, 0.5 + 1.0 / 6.0, rtol=1e-12)
