@@ -297,7 +297,7 @@ def departed(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array)
             jnp.zeros(0, bool),
             *(
                 jnp.zeros(group.count, bool)
-                if getattr(group.element, "last", None) is None
+                if group.element.last is None
                 else _at_instant("departed", group, t, *motion)
                 for group in forces
             ),

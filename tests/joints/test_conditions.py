@@ -70,13 +70,9 @@ def test_reactions_of_velocity_constraints_are_inherited_too(joint):
 class _OwnHinge(lie_jax.AbstractJoint):
     """A hinge from `rows` and `constraint` alone, about an axis across two directions."""
 
+    rows = 5
     across: jax.Array
     axis: jax.Array
-
-    @property
-    def rows(self):
-        """Five."""
-        return 5
 
     def constraint(self, t, parent, child):
         """Vector between the origins, and the child's axis across the parent's."""
@@ -111,4 +107,4 @@ def test_composed_joints_are_their_conditions():
     """The forest of all joints: rows of the conditions add up to those of the joint."""
     for joint in mechanisms.forest().joints:
         if isinstance(joint, AbstractComposedJoint):
-            assert joint.rows == sum(condition.rows for condition in joint.conditions)
+            assert joint.rows == sum(condition.rows for condition in joint.conditions(0.0))

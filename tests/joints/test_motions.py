@@ -25,10 +25,7 @@ class OwnHinge(AbstractJoint):
     pin: jax.Array
     place: jax.Array
 
-    @property
-    def rows(self):
-        """Five."""
-        return 5
+    rows = 5
 
     def constraint(self, t, parent, child):
         """Points and axes coincide."""
@@ -49,10 +46,7 @@ class Table(AbstractJoint):
     child_point: jax.Array
     home: jax.Array
 
-    @property
-    def rows(self):
-        """Four."""
-        return 4
+    rows = 4
 
     def constraint(self, t, parent, child):
         """Height over the plane, and the turn."""
@@ -72,10 +66,7 @@ class Table(AbstractJoint):
 class BallInSlot(Table):
     """A ball that slides along an axis: a slide and a swivel."""
 
-    @property
-    def rows(self):
-        """Two."""
-        return 2
+    rows = 2
 
     def constraint(self, t, parent, child):
         """Vector between the points across the axis."""

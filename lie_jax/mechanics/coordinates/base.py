@@ -39,6 +39,9 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
     replaces one of these derivatives by its closed form saves time and changes no result.
     """
 
+    # Number of constraints among the coordinates themselves.
+    rows = 0
+
     @property
     def hybrid(self) -> bool:
         """Whether velocities are ṙ and ω themselves and translations add, whatever the rotation."""
@@ -113,11 +116,6 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
         rest = jnp.zeros(self.nv, q.dtype)
         rates = jnp.concatenate([linear, angular, jnp.zeros(self.rows, q.dtype)])
         return dense.solve(jax.jacfwd(lambda v: self._rates(q, v))(rest), rates - drift)
-
-    @property
-    def rows(self) -> int:
-        """Number of constraints among the coordinates themselves."""
-        return 0
 
     def constraint(self, q: Configuration) -> Float[Array, " rows"]:
         """Constraints among the coordinates, zero when they hold."""

@@ -28,6 +28,8 @@ class EulerParameters(AbstractVectorSpace, AbstractCoordinates):
     ("EP"), (12), (14), corrected.
     """
 
+    nq = 7
+    rows = 1
     normalized: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
@@ -40,16 +42,6 @@ class EulerParameters(AbstractVectorSpace, AbstractCoordinates):
 
     def _square(self, p: Array) -> Array:
         return small.dot(p, p) if self.normalized else jnp.ones((), p.dtype)
-
-    @property
-    @override
-    def nq(self):
-        return 7
-
-    @property
-    @override
-    def rows(self):
-        return 1
 
     @override
     def configuration(self, position, orientation):

@@ -1,6 +1,6 @@
 """Given forces and torques on one body, and friction between two."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -13,30 +13,31 @@ from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractForce, AbstractPairForce, entry
 from lie_jax.mechanics.joints.base import Wrench
-from lie_jax.mechanics.joints.geometry import force_at, point_position
+from lie_jax.mechanics.joints.geometry import force_at, point_position, torque_in_parent, turning
 from lie_jax.mechanics.signals import as_signal, check_signal, value_at
 from lie_jax.numerics import small
 
-FRAMES = ("world", "body")
 _COMPONENTS = {"world": "inertial components", "body": "body components"}
 
 
 class AbstractLoad(AbstractForce):
     """A given load on one body, along axes fixed in the world or in the body."""
 
-    is_load: ClassVar[bool] = True
+    is_load = True
     body: str = eqx.field(static=True, metadata=fields.BODY)
 
-    def _check(self, frame: str, field: str, unit: str) -> None:
-        checks.one_of(f"{named(self)}.frame", frame, FRAMES)
-        meaning = f"{unit}, {_COMPONENTS[frame]}"
+    frame: eqx.AbstractVar[str]
+    input: eqx.AbstractVar[int | None]
+
+    def _check(self, field: str, unit: str) -> None:
+        checks.one_of(f"{named(self)}.frame", self.frame, tuple(_COMPONENTS))
+        meaning = f"{unit}, {_COMPONENTS[self.frame]}"
         check_signal(f"{named(self)}.{field}", getattr(self, field), (3,), meaning)
 
-
-def _load_at(signal: Any, t: Array, u: Float[Array, " nu"] | None, number: int | None) -> Array:
-    """Load of a signal at a time, times the input if the element has one."""
-    load = value_at(signal, t)
-    return load if number is None else entry(u, number) * load
+    def _load(self, signal: Any, t: Array, u: Float[Array, " nu"] | None) -> Array:
+        """Load of a signal at a time, times the input if the element has one."""
+        load = value_at(signal, t)
+        return load if self.input is None else entry(u, self.input) * load
 
 
 class PointForce(AbstractLoad):
@@ -58,11 +59,11 @@ class PointForce(AbstractLoad):
     input: int | None = fields.input_number(default=None)
 
     def __check_init__(self):
-        self._check(self.frame, "force", "N")
+        self._check("force", "N")
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        force = _load_at(self.force, t, u, self.input)
+        force = self._load(self.force, t, u)
         if self.frame == "body":
             force = small.matvec(poses[0].rotation, force)
         return (force_at(poses[0], self.point, force),)
@@ -90,11 +91,11 @@ class Torque(AbstractLoad):
     input: int | None = fields.input_number(default=None)
 
     def __check_init__(self):
-        self._check(self.frame, "torque", "N m")
+        self._check("torque", "N m")
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        torque = _load_at(self.torque, t, u, self.input)
+        torque = self._load(self.torque, t, u)
         if self.frame == "world":
             torque = small.matvec(poses[0].rotation.T, torque)
         return (Wrench(jnp.zeros_like(torque), torque),)
@@ -111,12 +112,4 @@ class ViscousFriction(AbstractPairForce):
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        parent, child = poses
-        omega_parent = small.matvec(parent.rotation, velocities[0].omega_body)
-        omega_child = small.matvec(child.rotation, velocities[1].omega_body)
-        torque = -self.coefficient * (omega_child - omega_parent)
-        none = jnp.zeros_like(torque)
-        return (
-            Wrench(none, small.matvec(parent.rotation.T, -torque)),
-            Wrench(none, small.matvec(child.rotation.T, torque)),
-        )
+        return torque_in_parent(poses, -self.coefficient * turning(poses, velocities))

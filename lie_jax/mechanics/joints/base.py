@@ -9,7 +9,7 @@ joint acts on the child with minus that wrench.
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -67,6 +67,14 @@ class AbstractJoint(AbstractElement):
 
     parent: str = eqx.field(static=True, metadata=fields.BODY)
     child: str = eqx.field(static=True, metadata=fields.BODY)
+    if TYPE_CHECKING:
+        # A declared type would allow class attributes or properties, but not both.
+        rows = 0
+    else:
+        # Number of position constraints: a class attribute or a property.
+        rows: eqx.AbstractVar[int]
+    # Inertia that is added to the joint's coordinate: a field of joints that take it.
+    armature = None
     # Number of velocity constraints.
     velocity_rows: ClassVar[int] = 0
     # `"rad"` or `"m"` for each angle or distance that `coordinates` returns.
@@ -74,8 +82,8 @@ class AbstractJoint(AbstractElement):
 
     @property
     def points(self) -> tuple[Float[Array, "..."] | None, Float[Array, "..."] | None]:
-        """Points of the joint in the frames of parent and child (m): the fields `parent_point` and
-        `child_point`, None without.
+        """Points of the joint in the frames of parent and child (m): by default the fields
+        `parent_point` and `child_point`, None without.
         """
         return getattr(self, "parent_point", None), getattr(self, "child_point", None)
 
@@ -84,11 +92,6 @@ class AbstractJoint(AbstractElement):
         coordinates are those of the joint in `lie_jax.Minimal()`. None for a joint without.
         """
         return None
-
-    @property
-    @abc.abstractmethod
-    def rows(self) -> int:
-        """Number of position constraints."""
 
     @abc.abstractmethod
     def constraint(
@@ -141,7 +144,9 @@ class AbstractJoint(AbstractElement):
         _, transpose = jax.vjp(rates, BodyVelocity(none, none), BodyVelocity(none, none))
         # The gradient by a velocity is a wrench already.
         along_parent, along_child = transpose(velocity_multipliers)
-        return add_reactions((on_parent, on_child), (Wrench(*along_parent), Wrench(*along_child)))
+        return Wrench(*map(jnp.add, on_parent, along_parent)), Wrench(
+            *map(jnp.add, on_child, along_child)
+        )
 
     def stiffness(
         self,
@@ -167,14 +172,6 @@ def _wrench_of_pose(pose: BodyPose, gradient: Any) -> Wrench:
     # Along ω a rotation changes by R ω̃: the torque is the gradient by R, projected onto these.
     torque = -small.axial(small.matmul(pose.rotation.T, gradient.rotation))
     return Wrench(gradient.position, torque)
-
-
-def add_reactions(a: tuple[Wrench, Wrench], b: tuple[Wrench, Wrench]) -> tuple[Wrench, Wrench]:
-    """Sums of the wrenches on parent and child."""
-    return (
-        Wrench(a[0].force + b[0].force, a[0].torque + b[0].torque),
-        Wrench(a[1].force + b[1].force, a[1].torque + b[1].torque),
-    )
 
 
 def reaction_stiffness(reaction: Callable, parent: BodyPose, child: BodyPose) -> Stiffness:

@@ -23,14 +23,10 @@ class DistanceJoint(AbstractJoint):
     points together. Raises `ValueError` for other shapes and values.
     """
 
+    rows = 1
     length: Parameter = fields.positive("m")
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
-
-    @property
-    @override
-    def rows(self):
-        return 1
 
     @override
     def constraint(self, t, parent, child):
@@ -40,7 +36,7 @@ class DistanceJoint(AbstractJoint):
     @override
     def reaction(self, t, parent, child, multipliers):
         d = between_points(self, parent, child)
-        return force_between_points(self, parent, child, multipliers[0] / self.length * d)
+        return force_between_points(self, multipliers[0] / self.length * d, parent, child)
 
     @override
     def stiffness(self, t, parent, child, multipliers):
