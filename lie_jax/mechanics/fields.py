@@ -78,17 +78,17 @@ def parameter(check: Callable, converter: Callable = as_float, **default: Any) -
 
 def point() -> Any:
     """Field with a point (3,) of a body's frame (m), by default its origin."""
-    return vector("m, body components", default=(0.0, 0.0, 0.0))
+    return vector("m, body components")
 
 
-def vector(meaning: str, **default: Any) -> Any:
-    """Field with finite components (3,)."""
+def vector(meaning: str) -> Any:
+    """Field with finite components (3,), by default zeros."""
 
     def check(where: str, value: Any) -> None:
         checks.shape(where, value, (3,), meaning)
         checks.finite(where, value)
 
-    return parameter(check, **default)
+    return parameter(check, default=(0.0, 0.0, 0.0))
 
 
 def direction(frame: str = "parent's", **default: Any) -> Any:

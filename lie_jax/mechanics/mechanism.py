@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.mechanics.body import Body
+from lie_jax.mechanics.elements import AbstractElement
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
 from lie_jax.numerics.conversion import as_float
@@ -97,9 +98,8 @@ class Mechanism(eqx.Module):
         return tuple(body.name for body in self.bodies)
 
 
-def _called(element: Body | AbstractJoint | AbstractForce) -> str:
-    names = (element.name,) if isinstance(element, Body) else element.bodies
-    return f"{type(element).__name__}({', '.join(map(reprlib.repr, names))})"
+def _called(element: AbstractElement) -> str:
+    return f"{type(element).__name__}({', '.join(map(reprlib.repr, element.bodies))})"
 
 
 Label = tuple[str | int, ...]

@@ -152,23 +152,11 @@ def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
 
 def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
     """Values (K, ...) of the bodies with these numbers; `ground` (...) stands for -1."""
-    n = values.shape[0]
-    if indices == tuple(range(n)):
-        return values
+    picked = gather.pick(indices, values)
+    if min(indices) >= 0:
+        return picked
     ground_rows = jnp.asarray([i < 0 for i in indices], values.dtype)
-    ground_values = jnp.tensordot(ground_rows, ground, 0)
-    if all(i < 0 for i in indices):
-        return ground_values
-    return gather.pick(indices, values) + ground_values
-
-
-def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
-    """Sum (n, ...) of the elements' values (K, ...) at each body, without the ground's."""
-    if indices == tuple(range(n)):
-        return values
-    if all(i < 0 for i in indices):
-        return jnp.zeros((n, *values.shape[1:]), values.dtype)
-    return gather.add_up(indices, values, n)
+    return picked + jnp.tensordot(ground_rows, ground, 0)
 
 
 def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[BodyPose, ...]:
@@ -225,8 +213,8 @@ def add_wrenches(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) 
     n = total.force.shape[0]
     for slot, wrench in zip(group.bodies, wrenches, strict=True):
         total = Wrench(
-            total.force + _add_up(slot, wrench.force, n),
-            total.torque + _add_up(slot, wrench.torque, n),
+            total.force + gather.add_up(slot, wrench.force, n),
+            total.torque + gather.add_up(slot, wrench.torque, n),
         )
     return total
 
@@ -292,37 +280,25 @@ def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, 
 
 def departed(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> Array:
     """Whether each element has left its law since its last instant (forces,), group by group."""
-    return jnp.concatenate(
-        [
-            jnp.zeros(0, bool),
-            *(
-                jnp.zeros(group.count, bool)
-                if group.element.last is None
-                else _at_instant("departed", group, t, *motion)
-                for group in forces
-            ),
-        ]
-    )
+    flags = [
+        jnp.zeros(group.count, bool)
+        if group.element.last is None
+        else _at_instant("departed", group, t, *motion)
+        for group in forces
+    ]
+    return jnp.concatenate([jnp.zeros(0, bool), *flags])
 
 
 def sides(
     joints: tuple[Connected, ...], t: Float[Array, ""], rotation: Rotations, position: Vectors
 ) -> Float[Array, " joints"]:
     """`AbstractJoint.side` of each joint, group by group, 1 without; empty if no joint has one."""
-
-    def sides_of(group: Connected) -> Array | None:
-        side = jax.vmap(lambda element, *poses: element.side(t, *poses))
-        return side(group.element, *poses(group, rotation, position))
-
-    dtype, by_group = position.dtype, [sides_of(group) for group in joints]
-    if all(side is None for side in by_group):
-        return jnp.zeros(0, dtype)
-    return jnp.concatenate(
-        [
-            jnp.ones(group.count, dtype) if side is None else side
-            for group, side in zip(joints, by_group, strict=True)
-        ]
-    )
+    side = jax.vmap(lambda element, *poses: element.side(t, *poses))
+    by_group = [side(group.element, *poses(group, rotation, position)) for group in joints]
+    if all(sides is None for sides in by_group):
+        return jnp.zeros(0, position.dtype)
+    ones = [jnp.ones(group.count, position.dtype) for group in joints]
+    return jnp.concatenate([b if a is None else a for a, b in zip(by_group, ones, strict=True)])
 
 
 def potential_energy(

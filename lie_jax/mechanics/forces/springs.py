@@ -53,7 +53,7 @@ class CartesianSpringDamper(AbstractPairForce):
     damping: Parameter = _along_axes("N s/m", default=(0.0, 0.0, 0.0))
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
-    offset: Parameter = fields.vector("m, inertial components", default=(0.0, 0.0, 0.0))
+    offset: Parameter = fields.vector("m, inertial components")
 
     @override
     def wrenches(self, t, poses, velocities, u):

@@ -8,7 +8,8 @@ joint acts on the child with minus that wrench.
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -144,9 +145,7 @@ class AbstractJoint(AbstractElement):
         _, transpose = jax.vjp(rates, BodyVelocity(none, none), BodyVelocity(none, none))
         # The gradient by a velocity is a wrench already.
         along_parent, along_child = transpose(velocity_multipliers)
-        return Wrench(*map(jnp.add, on_parent, along_parent)), Wrench(
-            *map(jnp.add, on_child, along_child)
-        )
+        return added([(on_parent, on_child), (Wrench(*along_parent), Wrench(*along_child))])
 
     def stiffness(
         self,
@@ -172,6 +171,16 @@ def _wrench_of_pose(pose: BodyPose, gradient: Any) -> Wrench:
     # Along ω a rotation changes by R ω̃: the torque is the gradient by R, projected onto these.
     torque = -small.axial(small.matmul(pose.rotation.T, gradient.rotation))
     return Wrench(gradient.position, torque)
+
+
+def added(parts: Sequence[Any]) -> Any:
+    """Sum of wrenches or stiffnesses, leaf by leaf; None counts as zero."""
+
+    def total(*terms):
+        terms = [term for term in terms if term is not None]
+        return reduce(jnp.add, terms) if terms else None
+
+    return jax.tree.map(total, *parts, is_leaf=lambda x: x is None)
 
 
 def reaction_stiffness(reaction: Callable, parent: BodyPose, child: BodyPose) -> Stiffness:

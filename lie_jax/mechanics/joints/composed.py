@@ -1,15 +1,13 @@
 """Joints composed of conditions."""
 
 import abc
-from functools import reduce
 from itertools import accumulate, pairwise
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.mechanics.joints.base import AbstractJoint, Stiffness
+from lie_jax.mechanics.joints.base import AbstractJoint, added
 from lie_jax.mechanics.joints.conditions import AbstractCondition
 
 
@@ -31,13 +29,11 @@ class AbstractComposedJoint(AbstractJoint):
 
     @override
     def reaction(self, t, parent, child, multipliers):
-        wrenches = [c.reaction(parent, child, part) for c, part in self._parts(t, multipliers)]
-        return reduce(lambda a, b: jax.tree.map(jnp.add, a, b), wrenches)
+        return added([c.reaction(parent, child, part) for c, part in self._parts(t, multipliers)])
 
     @override
     def stiffness(self, t, parent, child, multipliers):
-        parts = [c.stiffness(parent, child, part) for c, part in self._parts(t, multipliers)]
-        return Stiffness(*(reduce(_sum, blocks) for blocks in zip(*parts, strict=True)))
+        return added([c.stiffness(parent, child, part) for c, part in self._parts(t, multipliers)])
 
     def _parts(self, t: Array, multipliers: Array) -> list[tuple[AbstractCondition, Array]]:
         """Each condition with its multipliers."""
@@ -47,7 +43,3 @@ class AbstractComposedJoint(AbstractJoint):
             (condition, multipliers[start:end])
             for condition, (start, end) in zip(conditions, pairwise(ends), strict=True)
         ]
-
-
-def _sum(a: Array | None, b: Array | None) -> Array | None:
-    return b if a is None else a if b is None else a + b

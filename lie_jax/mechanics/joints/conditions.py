@@ -80,15 +80,14 @@ class Coincide(AbstractCondition):
 
     @override
     def stiffness(self, parent, child, multipliers):
-        on_parent = turning_arm(parent, self.parent_point, -multipliers)
-        on_child = turning_arm(child, self.child_point, multipliers)
-        return Stiffness(on_parent, None, None, on_child)
+        """Each body turns the arm of a force that does not turn."""
 
+        def turning(pose, point, force):
+            force_in_body = small.hat(small.matvec(pose.rotation.T, force))
+            return _torques(small.matmul(small.hat(point), force_in_body))
 
-def turning_arm(pose: BodyPose, point: Vector, force: Vector) -> Float[Array, "6 6"]:
-    """Stiffness of a constant inertial force at a body-fixed point."""
-    force_in_body = small.matvec(pose.rotation.T, force)
-    return _torques(small.matmul(small.hat(point), small.hat(force_in_body)))
+        on_parent = turning(parent, self.parent_point, -multipliers)
+        return Stiffness(on_parent, None, None, turning(child, self.child_point, multipliers))
 
 
 class HeldPoint(AbstractCondition):
