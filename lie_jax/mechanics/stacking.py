@@ -232,40 +232,31 @@ def applied(
 ) -> Wrench:
     """Hybrid wrenches of gravity and of all forces on each body, stacked."""
     weight = bodies.mass[:, None] * gravity[None, :]
-    total = Wrench(weight, _torques_of(rotation, bodies.center_of_mass, weight))
+    force = jax.vmap(small.matvec)(rotation.swapaxes(1, 2), weight)
+    total = Wrench(weight, jax.vmap(small.cross)(bodies.center_of_mass, force))
     for group in forces:
-        wrenches = jax.vmap(
-            lambda element, own, poses, velocities: element.wrenches(t, poses, velocities, own)
-        )(
-            group.element,
-            own_inputs(group, u),
-            poses(group, rotation, position),
-            velocities(group, velocity, omega),
-        )
+        wrenches = _each(
+            lambda element, poses, velocities, u: element.wrenches(t, poses, velocities, u),
+            group, (rotation, position, velocity, omega), own_inputs(group, u),
+        )  # fmt: skip
         total = add_wrenches(total, group, wrenches)
     return total
 
 
-def _at_instant(
-    method: str,
-    group: Connected,
-    t: Float[Array, ""],
-    rotation: Rotations,
-    position: Vectors,
-    velocity: Vectors,
-    omega: Vectors,
-) -> Any:
-    """A method (t, poses, velocities) of each element of a group, stacked."""
-    return jax.vmap(lambda element, *motion: getattr(element, method)(t, *motion))(
-        group.element,
-        poses(group, rotation, position),
-        velocities(group, velocity, omega),
-    )
+def _each(function: Callable, group: Connected, motion: tuple[Array, ...], *args: Any) -> Any:
+    """Results of function(element, poses, velocities, *args) for each element of a group, stacked.
+
+    `motion`: rotation, position, ṙ and ω of the bodies; `args` are stacked.
+    """
+    places, rates = poses(group, *motion[:2]), velocities(group, *motion[2:])
+    return jax.vmap(function)(group.element, places, rates, *args)
 
 
 def remember(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> tuple:
-    """Memories of an instant of the elements of each group; `motion`: rotation, position, ṙ, ω."""
-    return tuple(_at_instant("remember", group, t, *motion) for group in forces)
+    """Memories of an instant of the elements of each group; `motion` as of `_each`."""
+    return tuple(
+        _each(lambda element, *pair: element.remember(t, *pair), group, motion) for group in forces
+    )
 
 
 def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, ...]:
@@ -283,7 +274,7 @@ def departed(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array)
     flags = [
         jnp.zeros(group.count, bool)
         if group.element.last is None
-        else _at_instant("departed", group, t, *motion)
+        else _each(lambda element, *pair: element.departed(t, *pair), group, motion)
         for group in forces
     ]
     return jnp.concatenate([jnp.zeros(0, bool), *flags])
@@ -312,11 +303,6 @@ def potential_energy(
     center = position + jax.vmap(small.matvec)(rotation, bodies.center_of_mass)
     energy = -jnp.sum(bodies.mass[:, None] * center * gravity[None, :])
     for group in forces:
-        each = jax.vmap(lambda element, *poses: element.potential_energy(poses))
-        energy = energy + jnp.sum(each(group.element, *poses(group, rotation, position)))
+        energies = jax.vmap(lambda element, poses: element.potential_energy(poses))
+        energy = energy + jnp.sum(energies(group.element, poses(group, rotation, position)))
     return energy
-
-
-_torques_of: Callable = jax.vmap(
-    lambda rotation, point, force: small.cross(point, small.matvec(rotation.T, force))
-)

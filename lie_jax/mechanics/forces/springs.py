@@ -143,10 +143,6 @@ class TorsionalSpringDamper(AbstractWinding):
     orientation: Parameter = fields.orientation()
 
     @override
-    def _first(self, t):
-        return jnp.zeros_like(self.angle)
-
-    @override
     def wrenches(self, t, poses, velocities, u):
         rate = self.rate(poses, velocities)
         stretch = self.counted(t, poses, rate) - self.angle

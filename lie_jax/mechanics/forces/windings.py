@@ -5,8 +5,6 @@ the angle and its rate at the last instant; the turns bring the angle nearest to
 by the two rates. In joint coordinates they are the turns of the joint's coordinate.
 """
 
-import abc
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -36,9 +34,9 @@ class AbstractWinding(AbstractPairForce):
     axis: eqx.AbstractVar[Parameter]
     orientation: eqx.AbstractVar[Parameter]
 
-    @abc.abstractmethod
     def _first(self, t: Float[Array, ""]) -> Float[Array, ""]:
         """Angle (rad) within half a turn of which φ is taken without a past."""
+        return jnp.zeros_like(t)
 
     def principal(self, poses: tuple[BodyPose, ...]) -> Float[Array, ""]:
         """Angle φ between -π and π (rad): the part about the axis of any rotation."""

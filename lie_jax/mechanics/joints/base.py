@@ -8,7 +8,7 @@ joint acts on the child with minus that wrench.
 """
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -158,9 +158,21 @@ class AbstractJoint(AbstractElement):
 
         By default twelve forward-mode derivatives of `reaction`.
         """
-        return reaction_stiffness(
-            lambda parent, child: self.reaction(t, parent, child, multipliers), parent, child
-        )
+
+        def along(direction):
+            v, omega = direction[:, :3], direction[:, 3:]
+            tangents = tuple(
+                BodyPose(small.matmul(pose.rotation, small.hat(omega[k])), v[k])
+                for k, pose in enumerate((parent, child))
+            )
+            wrenches = jax.jvp(
+                lambda a, b: self.reaction(t, a, b, multipliers), (parent, child), tangents
+            )[1]
+            return jnp.stack([jnp.concatenate(wrench) for wrench in wrenches])
+
+        directions = jnp.eye(12, dtype=child.position.dtype).reshape(12, 2, 6)
+        on_parent, on_child = jax.vmap(along, out_axes=2)(directions)
+        return Stiffness(on_parent[:, :6], on_parent[:, 6:], on_child[:, :6], on_child[:, 6:])
 
     def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:
         """Angles, between -π and π, and distances at poses that the joint allows."""
@@ -181,20 +193,3 @@ def added(parts: Sequence[Any]) -> Any:
         return reduce(jnp.add, terms) if terms else None
 
     return jax.tree.map(total, *parts, is_leaf=lambda x: x is None)
-
-
-def reaction_stiffness(reaction: Callable, parent: BodyPose, child: BodyPose) -> Stiffness:
-    """Stiffness of `reaction(parent, child)` by forward mode."""
-
-    def along(direction):
-        v, omega = direction[:, :3], direction[:, 3:]
-        tangents = tuple(
-            BodyPose(small.matmul(pose.rotation, small.hat(omega[k])), v[k])
-            for k, pose in enumerate((parent, child))
-        )
-        wrenches = jax.jvp(reaction, (parent, child), tangents)[1]
-        return jnp.stack([jnp.concatenate([*wrench]) for wrench in wrenches])
-
-    directions = jnp.eye(12, dtype=child.position.dtype).reshape(12, 2, 6)
-    on_parent, on_child = jax.vmap(along, out_axes=2)(directions)
-    return Stiffness(on_parent[:, :6], on_parent[:, 6:], on_child[:, :6], on_child[:, 6:])

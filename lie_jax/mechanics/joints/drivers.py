@@ -5,7 +5,6 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 from typing_extensions import override
 
 from lie_jax import checks
@@ -23,8 +22,6 @@ from lie_jax.mechanics.joints.conditions import (
 )
 from lie_jax.mechanics.joints.geometry import (
     angle_about,
-    angle_change,
-    torque_in_parent,
     turned,
     turned_about,
 )
@@ -51,18 +48,10 @@ class RevoluteDriver(AbstractJoint):
     angle: Signal = fields.signal("rad")
     orientation: Parameter = fields.orientation()
 
-    def _rotation_ahead(self, t: Array, parent: Any, child: Any) -> Array:
-        wanted = turned_about(self.axis, value_at(self.angle, t), self.orientation)
-        return turned(parent, child, wanted)
-
     @override
     def constraint(self, t, parent, child):
-        return angle_about(self.axis, self._rotation_ahead(t, parent, child))[None]
-
-    @override
-    def reaction(self, t, parent, child, multipliers):
-        gradient = angle_change(self.axis, self._rotation_ahead(t, parent, child))
-        return torque_in_parent((parent, child), multipliers[0] * gradient)
+        wanted = turned_about(self.axis, value_at(self.angle, t), self.orientation)
+        return angle_about(self.axis, turned(parent, child, wanted))[None]
 
 
 class PrismaticDriver(AbstractComposedJoint):
