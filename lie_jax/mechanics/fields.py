@@ -6,7 +6,7 @@ in numbers and in these two alone are stacked and compiled once, whatever their 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -19,25 +19,18 @@ from lie_jax.numerics import conversion, small
 from lie_jax.numerics.conversion import as_float
 
 if TYPE_CHECKING:
+    T = TypeVar("T")
 
-    class Parameter:
-        """An array; a constructor accepts everything that the field's converter accepts."""
+    class Converted(Generic[T]):
+        """A field of type T; a constructor accepts everything that its converter accepts."""
 
-        def __get__(self, instance: Any, owner: Any) -> Array: ...
+        def __get__(self, instance: Any, owner: Any) -> T: ...
         def __set__(self, instance: Any, value: Any) -> None: ...
 
-    class OptionalParameter:
-        """An array or None; a constructor accepts everything that the converter accepts."""
-
-        def __get__(self, instance: Any, owner: Any) -> Array | None: ...
-        def __set__(self, instance: Any, value: Any) -> None: ...
-
-    class Signal:
-        """An array or a function of the time, as `signals.as_signal` returns it."""
-
-        def __get__(self, instance: Any, owner: Any) -> Array | Callable: ...
-        def __set__(self, instance: Any, value: Any) -> None: ...
-
+    # A signal is an array or a function of the time, as `signals.as_signal` returns it.
+    Parameter = Converted[Array]
+    OptionalParameter = Converted[Array | None]
+    Signal = Converted[Array | Callable]
 else:
     Parameter = Float[Array, "..."]
     OptionalParameter = Float[Array, "..."] | None

@@ -89,8 +89,8 @@ def stack_by_kind(
     for place, element in enumerate(elements):
         anonymous, reads = _anonymous(element)
         leaves, structure = jax.tree.flatten(anonymous)
-        kind = tuple((np.shape(leaf), leaf.dtype) for leaf in leaves)
-        key = (structure, kind, apart[place], snapshots.identities(anonymous))
+        forms = tuple((np.shape(leaf), leaf.dtype) for leaf in leaves)
+        key = (structure, forms, apart[place], snapshots.identities(anonymous))
         indices = [number[name] for name in element.bodies]
         kinds.setdefault(key, []).append((anonymous, indices, place, reads))
     return tuple(
@@ -170,10 +170,8 @@ def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[Bod
 
 def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[BodyVelocity, ...]:
     """Velocities at each slot of the elements of a group, stacked, from ṙ and ω of the bodies."""
-    rest = jnp.zeros(3, velocity.dtype)
     return tuple(
-        BodyVelocity(_select(slot, velocity, rest), _select(slot, omega, rest))
-        for slot in group.bodies
+        BodyVelocity(gather.pick(slot, velocity), gather.pick(slot, omega)) for slot in group.bodies
     )
 
 

@@ -28,16 +28,14 @@ class PDController(AbstractWinding):
     """Proportional-derivative controller of a hinge's angle.
 
     When the child is turned by φ about the axis, the torque on it about the axis is
-    P (φ_d - φ) + D (φ̇_d - φ̇), and the parent gets its opposite. φ counts whole turns: in
-    `Minimal()` it follows the hinge's coordinate; in absolute coordinates a run counts from its
-    initial state, where φ is taken within half a turn of φ_d, as it is for functions of the system
-    that are called outside of a run. What the controller does is work, it has no potential energy.
+    P (φ_d - φ) + D (φ̇_d - φ̇), and the parent gets its opposite. φ counts whole turns as that of the
+    `TorsionalSpringDamper`, but is taken within half a turn of φ_d at first. The controller has no
+    potential energy.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
     the `RevoluteJoint`; `reference`: φ_d, rad, a constant or a differentiable function of the time
-    (s) that returns one number; an `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`,
-    is not compiled anew when its parameters change; `proportional`: P, N m/rad; `derivative`: D,
-    N m s/rad, neither negative. Raises `ValueError` for other shapes and values. Source: [S3] 4.4.
+    (s) as the angle of the `RevoluteDriver`; `proportional`: P, N m/rad; `derivative`: D, N m
+    s/rad, neither negative. Raises `ValueError` for other shapes and values. Source: [S3] 4.4.
     """
 
     axis: Parameter = fields.direction()

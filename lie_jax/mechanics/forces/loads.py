@@ -1,6 +1,6 @@
 """Given forces and torques on one body, and friction between two."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -26,17 +26,21 @@ class AbstractLoad(AbstractForce):
     is_load = True
     body: str = eqx.field(static=True, metadata=fields.BODY)
 
-    frame: eqx.AbstractVar[str]
-    input: eqx.AbstractVar[int | None]
+    # Defaults of fields of all subclasses, which come after those of the load.
+    frame, input = "world", None
 
-    def _check(self, field: str, unit: str) -> None:
+    # Name and unit of the field with the load.
+    load: ClassVar[tuple[str, str]]
+
+    def __check_init__(self):
         checks.one_of(f"{named(self)}.frame", self.frame, tuple(_COMPONENTS))
+        field, unit = self.load
         meaning = f"{unit}, {_COMPONENTS[self.frame]}"
         check_signal(f"{named(self)}.{field}", getattr(self, field), (3,), meaning)
 
-    def _load(self, signal: Any, t: Array, u: Float[Array, " nu"] | None) -> Array:
-        """Load of a signal at a time, times the input if the element has one."""
-        load = value_at(signal, t)
+    def _load_at(self, t: Array, u: Float[Array, " nu"] | None) -> Array:
+        """Load at a time, times the input if the element has one."""
+        load = value_at(getattr(self, self.load[0]), t)
         return load if self.input is None else entry(u, self.input) * load
 
 
@@ -46,24 +50,21 @@ class PointForce(AbstractLoad):
     **Arguments:** `body`: its name; `force`: (3,), a constant (N), or a function of the time (s)
     that returns one; `point`: (3,), in the body frame (m); `frame`: `"world"` for inertial
     components, `"body"` for components that turn with the body (a follower force); `input`: number
-    of an entry of the inputs u; the force is then u[input] times `force`, as of a propeller. A
-    function that is an `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`, is not
-    compiled anew when its parameters change. A constant force has the potential -F·p in the world's
-    frame, none in the body's or with an input. Raises `ValueError` for other shapes, words and
-    numbers.
+    of an entry of the inputs u; the force is then u[input] times `force`, as of a propeller. See
+    the angle of the `RevoluteDriver` for functions that are not compiled anew. A constant force has
+    the potential -F·p in the world's frame, none in the body's or with an input. Raises
+    `ValueError` for other shapes, words and numbers.
     """
 
+    load = "force", "N"
     force: Any = eqx.field(converter=as_signal)
     point: Parameter = fields.point()
     frame: str = eqx.field(static=True, default="world")
     input: int | None = fields.input_number(default=None)
 
-    def __check_init__(self):
-        self._check("force", "N")
-
     @override
     def wrenches(self, t, poses, velocities, u):
-        force = self._load(self.force, t, u)
+        force = self._load_at(t, u)
         if self.frame == "body":
             force = small.matvec(poses[0].rotation, force)
         return (force_at(poses[0], self.point, force),)
@@ -86,16 +87,14 @@ class Torque(AbstractLoad):
     for other shapes, words and numbers.
     """
 
+    load = "torque", "N m"
     torque: Any = eqx.field(converter=as_signal)
     frame: str = eqx.field(static=True, default="world")
     input: int | None = fields.input_number(default=None)
 
-    def __check_init__(self):
-        self._check("torque", "N m")
-
     @override
     def wrenches(self, t, poses, velocities, u):
-        torque = self._load(self.torque, t, u)
+        torque = self._load_at(t, u)
         if self.frame == "world":
             torque = small.matvec(poses[0].rotation.T, torque)
         return (Wrench(jnp.zeros_like(torque), torque),)

@@ -127,9 +127,8 @@ class TorsionalSpringDamper(AbstractWinding):
     When the child is turned by φ about the axis, the torque on it about the axis is
     -k (φ - angle) - d φ̇, and the parent gets its opposite. φ counts whole turns: in `Minimal()` it
     follows the hinge's coordinate; in absolute coordinates a run counts from its initial state,
-    where φ lies between -π and π, as it does for functions of the system that are called outside of
-    a run. It has its potential energy if the axes of parent and child are parallel, as the joints
-    of such a mechanism see to.
+    where φ lies between -π and π, as it does outside of runs. The spring has a potential energy
+    where the axes of parent and child are parallel.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
     the `RevoluteJoint`; `stiffness`: k, N m/rad; `damping`: d, N m s/rad, neither negative;
