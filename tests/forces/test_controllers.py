@@ -146,26 +146,30 @@ def _held(formulation, gain, rate):
 
 
 def test_held_joints_accelerate():
-    """As constraints and in joint coordinates, with derivatives by the gain and the rate."""
+    """As constraints and in joint coordinates, these with derivatives by the gain and the rate."""
 
-    def accelerations(gain, rate):
-        constrained, free = (_held(f, gain, rate) for f in (lie_jax.R3SO3(), lie_jax.Minimal()))
-        return [system.acceleration(0.0, state.q, state.v) for system, state in (constrained, free)]
+    def acceleration(formulation, *args):
+        system, state = _held(formulation, *args)
+        return system.acceleration(0.0, state.q, state.v)
 
     def exact(gain, rate):
         wheel = (-gain * ANGLE + D * (rate - SPIN)) / MOMENT
         return jnp.stack([wheel, (-gain * PLACE + D * 0.3) / CARRIAGE])
 
-    def with_slope(function):
-        gain, rate = jnp.asarray(STIFF), jnp.asarray(10.0 * np.pi)
-        one = jnp.ones(())
-        return jax.jit(lambda *args: jax.jvp(function, args, (one, one)))(gain, rate)
+    @jax.jit
+    def evaluated(*args):
+        def free_and_exact(*args):
+            return acceleration(lie_jax.Minimal(), *args), exact(*args)
 
-    for found, expected in zip(with_slope(accelerations), with_slope(exact), strict=True):
-        wheel, carriage = np.asarray(expected)
-        assert_allclose(found[0][3:6], wheel * AXIS, rtol=0, atol=100 * ROUNDING)
-        assert_allclose(found[0][6:9], carriage * AXIS, rtol=0, atol=100 * ROUNDING)
-        assert_allclose(found[1], expected, rtol=0, atol=100 * ROUNDING)
+        values = jax.jvp(free_and_exact, args, (jnp.ones(()),) * 2)
+        return values, acceleration(lie_jax.R3SO3(), *args)
+
+    values, constrained = evaluated(jnp.asarray(STIFF), jnp.asarray(10.0 * np.pi))
+    for free, expected in values:
+        assert_allclose(free, expected, rtol=0, atol=100 * ROUNDING)
+    wheel, carriage = np.asarray(values[0][1])
+    assert_allclose(constrained[3:6], wheel * AXIS, rtol=0, atol=100 * ROUNDING)
+    assert_allclose(constrained[6:9], carriage * AXIS, rtol=0, atol=100 * ROUNDING)
 
 
 @pytest.mark.full

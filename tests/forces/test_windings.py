@@ -57,7 +57,7 @@ def exact(t):
 
 RUNS = {
     "Minimal": (lie_jax.Minimal(), lie_jax.RKMK("rk4")),
-    "generalized-α": (lie_jax.R3SO3(), lie_jax.GeneralizedAlpha(1.0, index=2)),
+    "generalized-α": (lie_jax.R3SO3(), lie_jax.GeneralizedAlpha(1.0)),
     "midpoint": (lie_jax.R3SO3(), lie_jax.RKMK("midpoint")),
 }
 
@@ -71,7 +71,9 @@ def run(system, integrator, state, steps=STEPS):
 )
 def test_turns_are_counted(name):
     formulation, integrator = RUNS[name]
-    system, state = discs(formulation)
+    # Nothing but a spring or a controller moves a disc: constraints would add nothing but time.
+    hinged = name == "Minimal"
+    system, state = discs(formulation, hinged=hinged)
     # The second half goes on with the turns of the first, and is the same program.
     first = run(system, integrator, state, STEPS // 2)
     second = run(system, integrator, first.restart, STEPS // 2)
@@ -89,8 +91,11 @@ def test_turns_are_counted(name):
         return system.joint_coordinates(q), jax.vmap(energy)(q, memory)
 
     angles, stored = readings(*trajectory)
-    found = np.concatenate([angles["ground", "wound"], angles["ground", "led"]], axis=1)
-    t = trajectory[0]
+    t, _, memory = trajectory
+    if hinged:
+        found = np.concatenate([angles["ground", "wound"], angles["ground", "led"]], axis=1)
+    else:
+        found = np.concatenate([winding.angle for winding in memory], axis=1)
     wanted = exact(t)
     assert np.ptp(wanted[:, 0]) > 4 * np.pi
     lag = WANTED_RATE * t - wanted[:, 1]
