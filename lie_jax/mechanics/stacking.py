@@ -150,22 +150,17 @@ def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
     return copy, reads
 
 
-def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
-    """Values (K, ...) of the bodies with these numbers; `ground` (...) stands for -1."""
-    picked = gather.pick(indices, values)
-    if min(indices) >= 0:
-        return picked
-    ground_rows = jnp.asarray([i < 0 for i in indices], values.dtype)
-    return picked + jnp.tensordot(ground_rows, ground, 0)
-
-
 def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[BodyPose, ...]:
     """Poses at each slot of the elements of a group, stacked, from those of the bodies."""
-    identity, origin = jnp.eye(3, dtype=rotation.dtype), jnp.zeros(3, rotation.dtype)
-    return tuple(
-        BodyPose(_select(slot, rotation, identity), _select(slot, position, origin))
-        for slot in group.bodies
-    )
+
+    def rotations(slot: tuple[int, ...]) -> Rotations:
+        picked = gather.pick(slot, rotation)
+        if min(slot) >= 0:
+            return picked
+        on_ground = jnp.asarray([body < 0 for body in slot], rotation.dtype)
+        return picked + on_ground[:, None, None] * jnp.eye(3, dtype=rotation.dtype)[None]
+
+    return tuple(BodyPose(rotations(slot), gather.pick(slot, position)) for slot in group.bodies)
 
 
 def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[BodyVelocity, ...]:
@@ -173,11 +168,6 @@ def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[Bod
     return tuple(
         BodyVelocity(gather.pick(slot, velocity), gather.pick(slot, omega)) for slot in group.bodies
     )
-
-
-def number_of_inputs(groups: tuple[Connected, ...]) -> int:
-    """Number of inputs that the forces of these groups read by number."""
-    return 1 + max((number for group in groups for number in group.inputs), default=-1)
 
 
 def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:

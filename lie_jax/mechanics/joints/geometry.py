@@ -23,12 +23,6 @@ def point_position(pose: BodyPose, point: Vector) -> Vector:
     return pose.position + small.matvec(pose.rotation, point)
 
 
-def point_velocity(pose: BodyPose, velocity: BodyVelocity, point: Vector) -> Vector:
-    """Inertial velocity of a body-fixed point (m/s)."""
-    swing = small.cross(velocity.omega_body, point)
-    return velocity.linear + small.matvec(pose.rotation, swing)
-
-
 def force_at(pose: BodyPose, point: Vector, force: Vector) -> Wrench:
     """Wrench of an inertial force that acts at a body-fixed point."""
     return Wrench(force, small.cross(point, small.matvec(pose.rotation.T, force)))
@@ -88,9 +82,14 @@ def turning(poses: Poses, velocities: Velocities) -> Vector:
 
 def slip(poses: Poses, velocities: Velocities, parent_point: Vector, child_point: Vector) -> Vector:
     """Velocity of a point of the child against a point of the parent, inertial (m/s)."""
-    return point_velocity(poses[1], velocities[1], child_point) - point_velocity(
-        poses[0], velocities[0], parent_point
+    points = parent_point, child_point
+    at_parent, at_child = (
+        velocity.linear + small.matvec(pose.rotation, small.cross(velocity.omega_body, point))
+        for pose, velocity, point in zip(
+            poses, velocities, (parent_point, child_point), strict=True
+        )
     )
+    return at_child - at_parent
 
 
 def slip_in_parent(points: Any, poses: Poses, velocities: Velocities) -> Vector:
