@@ -85,9 +85,7 @@ def slip(poses: Poses, velocities: Velocities, parent_point: Vector, child_point
     points = parent_point, child_point
     at_parent, at_child = (
         velocity.linear + small.matvec(pose.rotation, small.cross(velocity.omega_body, point))
-        for pose, velocity, point in zip(
-            poses, velocities, (parent_point, child_point), strict=True
-        )
+        for pose, velocity, point in zip(poses, velocities, points, strict=True)
     )
     return at_child - at_parent
 
