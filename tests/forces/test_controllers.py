@@ -123,7 +123,7 @@ def test_power_and_momentum(formulation):
 METHOD_ERROR = 1e-9
 
 
-MOMENT, CARRIAGE, STIFF, ANGLE, SPIN, PLACE = 0.1, 0.12, 4.0, 0.3, 30.0, -0.4
+MOMENT, CARRIAGE, STIFF, ANGLE, SPIN, PLACE, SPEED = 0.1, 0.12, 4.0, 0.3, 30.0, -0.4, 0.2
 
 
 def _held(formulation, gain, rate):
@@ -131,7 +131,7 @@ def _held(formulation, gain, rate):
     turned = lie_jax.quaternion.exp(ANGLE * jnp.asarray(AXIS))
     bodies = [
         lie_jax.Body("wheel", 2.0, MOMENT * np.eye(3), orientation=turned, omega_body=SPIN * AXIS),
-        lie_jax.Body("carriage", CARRIAGE, np.eye(3), position=PLACE * AXIS),
+        lie_jax.Body("carriage", CARRIAGE, np.eye(3), position=PLACE * AXIS, velocity=SPEED * AXIS),
     ]
     joints = [
         lie_jax.RevoluteJoint("ground", "wheel", AXIS),
@@ -154,7 +154,7 @@ def test_held_joints_accelerate():
 
     def exact(gain, rate):
         wheel = (-gain * ANGLE + D * (rate - SPIN)) / MOMENT
-        return jnp.stack([wheel, (-gain * PLACE + D * 0.3) / CARRIAGE])
+        return jnp.stack([wheel, (-gain * PLACE + D * (0.3 - SPEED)) / CARRIAGE])
 
     @jax.jit
     def evaluated(*args):
@@ -191,7 +191,7 @@ def test_held_joints_oscillate_and_their_derivatives():
             return jnp.exp(-decay * t) * (start * jnp.cos(frequency * t) + sine)
 
         wheel = rate - error(MOMENT, -ANGLE, rate - SPIN, 1.0)
-        return jnp.stack([wheel, 0.3 - error(CARRIAGE, -PLACE, 0.3, 1.0)])
+        return jnp.stack([wheel, 0.3 - error(CARRIAGE, -PLACE, 0.3 - SPEED, 1.0)])
 
     gain, rate = jnp.asarray(STIFF), jnp.asarray(10.0 * np.pi)
     expected, slope = jax.jvp(exact, (gain, rate), (jnp.ones(()), jnp.ones(())))
