@@ -102,7 +102,7 @@ def redundant(
     if not checks.traced(system, t, q):
         return _has_dependent_rows(system, t, q)
     saddle = system.saddle(t, q)
-    if isinstance(saddle, BlockTree):
+    if not saddle.is_full:
         return np.zeros((), bool)
     return saddle.smallest_row() < _dependent(q.dtype)
 

@@ -16,7 +16,7 @@ from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.forces.bushing import Bushing
 from lie_jax.mechanics.forces.loads import ViscousFriction
-from lie_jax.mechanics.forces.motors import AbstractMotor, PrismaticMotor, RevoluteMotor
+from lie_jax.mechanics.forces.motors import PrismaticMotor, RevoluteMotor
 from lie_jax.mechanics.forces.springs import TorsionalSpringDamper
 from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
 from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint, SphericalJoint
@@ -333,7 +333,7 @@ def _passive(file: _File, joint: int, mount: _Mount) -> Iterator[AbstractForce]:
 
 def _motors(
     file: _File, mounts: dict[int, _Mount], every_joint: bool
-) -> tuple[list[AbstractMotor], tuple[ImportedActuator, ...]]:
+) -> tuple[list[PrismaticMotor | RevoluteMotor], tuple[ImportedActuator, ...]]:
     driven = [joint for joint in mounts if file.kind(joint) != "ball"]
     if every_joint:
         actuators = [_motor_of(file, joint) for joint in driven]

@@ -68,7 +68,7 @@ def assemble(
                 "its own mass where joints are constraints: use lie_jax.Minimal()."
             )
     for joint in mechanism.joints:
-        if getattr(joint, "armature", None) is not None:
+        if joint.armature is not None:
             raise ValueError(
                 f"assemble(formulation=): {named(joint)} has an armature, which acts on the "
                 "rate of its coordinate: use lie_jax.Minimal(), or leave it out."

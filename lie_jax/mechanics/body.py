@@ -13,6 +13,9 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import AbstractElement, named
+from lie_jax.mechanics.fields import Parameter
 from lie_jax.numerics import small
 from lie_jax.numerics.conversion import as_float
 
@@ -23,7 +26,7 @@ Matrix = Float[Array, "3 3"]
 _INERTIA = "about the centre of mass, kg m², for principal moments numpy.diag of them"
 
 
-class Body(eqx.Module):
+class Body(AbstractElement):
     """A rigid body with its initial pose and velocity.
 
     **Arguments:**
@@ -46,18 +49,18 @@ class Body(eqx.Module):
     Raises `ValueError` for values that break these rules.
     """
 
-    name: str = eqx.field(static=True)
-    mass: Float[Array, "..."] = eqx.field(converter=as_float)
-    inertia: Float[Array, "..."] = eqx.field(converter=as_float)
-    center_of_mass: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    position: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    orientation: Float[Array, "..."] = eqx.field(converter=as_float, default=(1.0, 0.0, 0.0, 0.0))
-    velocity: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
-    omega_body: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, 0.0))
+    name: str = eqx.field(static=True, metadata=fields.BODY)
+    mass: Parameter = eqx.field(converter=as_float)
+    inertia: Parameter = eqx.field(converter=as_float)
+    center_of_mass: Parameter = fields.point()
+    position: Parameter = fields.vector("m, inertial components")
+    orientation: Parameter = fields.orientation()
+    velocity: Parameter = fields.vector("m/s, inertial components")
+    omega_body: Parameter = fields.vector("rad/s, body components")
     check_inertia: bool = eqx.field(static=True, default=True, kw_only=True)
 
     def __check_init__(self):
-        where = f"Body({self.name!r})"
+        where = named(self)
         checks.name("Body(name=)", self.name)
         checks.one_of(f"{where}.check_inertia", self.check_inertia, (True, False))
         checks.shape(f"{where}.mass", self.mass, (), "one number, kg")
@@ -65,16 +68,6 @@ class Body(eqx.Module):
         if not self.is_massless:
             checks.positive(f"{where}.mass", self.mass, "kg")
             checks.inertia(f"{where}.inertia", self.inertia, self.check_inertia)
-        checks.unit_quaternion(f"{where}.orientation", self.orientation)
-        for field, unit in (
-            ("center_of_mass", "m, body components"),
-            ("position", "m, inertial components"),
-            ("velocity", "m/s, inertial components"),
-            ("omega_body", "rad/s, body components"),
-        ):
-            value = getattr(self, field)
-            checks.shape(f"{where}.{field}", value, (3,), unit)
-            checks.finite(f"{where}.{field}", value)
 
     @property
     def is_massless(self) -> bool:
@@ -91,20 +84,18 @@ class MassProperties(eqx.Module):
     center_of_mass: Float[Array, "..."]
 
 
-def center_of_mass_acceleration(
-    body: MassProperties, rotation: Matrix, omega: Vector, acceleration: Vector, domega: Vector
-) -> Vector:
-    """Inertial acceleration of the centre of mass from that of the origin."""
+def _swing(body: MassProperties, rotation: Matrix, omega: Vector, domega: Vector) -> Vector:
+    """Inertial acceleration of the centre of mass against the origin."""
     c = body.center_of_mass
     relative = small.cross(domega, c) + small.cross(omega, small.cross(omega, c))
-    return acceleration + small.matvec(rotation, relative)
+    return small.matvec(rotation, relative)
 
 
 def inverse_dynamics(
     body: MassProperties, rotation: Matrix, omega: Vector, acceleration: Vector, domega: Vector
 ) -> tuple[Vector, Vector]:
     """Force (inertial, N) and torque about the origin (body, N m) of a given motion."""
-    force = body.mass * center_of_mass_acceleration(body, rotation, omega, acceleration, domega)
+    force = body.mass * (acceleration + _swing(body, rotation, omega, domega))
     about_center = small.matvec(body.inertia, domega) + small.cross(
         omega, small.matvec(body.inertia, omega)
     )
@@ -170,12 +161,10 @@ def forward_dynamics(
     body: MassProperties, rotation: Matrix, omega: Vector, force: Vector, torque: Vector
 ) -> tuple[Vector, Vector]:
     """Acceleration r̈ of the origin (inertial) and ω̇ (body) under a force and a torque about it."""
-    c = body.center_of_mass
-    about_center = torque - small.cross(c, small.matvec(rotation.T, force))
+    lever = small.cross(body.center_of_mass, small.matvec(rotation.T, force))
     gyroscopic = small.cross(omega, small.matvec(body.inertia, omega))
-    domega = small.solve_3(body.inertia, about_center - gyroscopic)
-    relative = small.cross(domega, c) + small.cross(omega, small.cross(omega, c))
-    return force / body.mass - small.matvec(rotation, relative), domega
+    domega = small.solve_3(body.inertia, torque - lever - gyroscopic)
+    return force / body.mass - _swing(body, rotation, omega, domega), domega
 
 
 def mass_matrix(body: MassProperties, rotation: Matrix) -> Float[Array, "6 6"]:

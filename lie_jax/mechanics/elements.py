@@ -1,4 +1,4 @@
-"""Elements between bodies: what joints and forces have in common."""
+"""Parts of a mechanism: their declared fields, checks and names."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ import equinox as eqx
 
 
 class AbstractElement(eqx.Module):
-    """A joint or a force between bodies; construction runs the checks that its fields declare."""
+    """A body, joint or force; construction runs the checks that its fields declare."""
 
     def __check_init__(self):
         for field in dataclasses.fields(self):
@@ -15,7 +15,7 @@ class AbstractElement(eqx.Module):
 
     @property
     def bodies(self) -> tuple[str, ...]:
-        """Names of the connected bodies: the values of all fields made by `body_name`, in order."""
+        """Names of the bodies: the values of all fields made by `body_name`, in order."""
         return tuple(getattr(self, name) for name in declared(self, "body"))
 
 

@@ -6,7 +6,7 @@ in numbers and in these two alone are stacked and compiled once, whatever their 
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
@@ -19,25 +19,18 @@ from lie_jax.numerics import conversion, small
 from lie_jax.numerics.conversion import as_float
 
 if TYPE_CHECKING:
+    T = TypeVar("T")
 
-    class Parameter:
-        """An array; a constructor accepts everything that the field's converter accepts."""
+    class Converted(Generic[T]):
+        """A field of type T; a constructor accepts everything that its converter accepts."""
 
-        def __get__(self, instance: Any, owner: Any) -> Array: ...
+        def __get__(self, instance: Any, owner: Any) -> T: ...
         def __set__(self, instance: Any, value: Any) -> None: ...
 
-    class OptionalParameter:
-        """An array or None; a constructor accepts everything that the converter accepts."""
-
-        def __get__(self, instance: Any, owner: Any) -> Array | None: ...
-        def __set__(self, instance: Any, value: Any) -> None: ...
-
-    class Signal:
-        """An array or a function of the time, as `signals.as_signal` returns it."""
-
-        def __get__(self, instance: Any, owner: Any) -> Array | Callable: ...
-        def __set__(self, instance: Any, value: Any) -> None: ...
-
+    # A signal is an array or a function of the time, as `signals.as_signal` returns it.
+    Parameter = Converted[Array]
+    OptionalParameter = Converted[Array | None]
+    Signal = Converted[Array | Callable]
 else:
     Parameter = Float[Array, "..."]
     OptionalParameter = Float[Array, "..."] | None
@@ -78,17 +71,17 @@ def parameter(check: Callable, converter: Callable = as_float, **default: Any) -
 
 def point() -> Any:
     """Field with a point (3,) of a body's frame (m), by default its origin."""
-    return vector("m, body components", default=(0.0, 0.0, 0.0))
+    return vector("m, body components")
 
 
-def vector(meaning: str, **default: Any) -> Any:
-    """Field with finite components (3,)."""
+def vector(meaning: str) -> Any:
+    """Field with finite components (3,), by default zeros."""
 
     def check(where: str, value: Any) -> None:
         checks.shape(where, value, (3,), meaning)
         checks.finite(where, value)
 
-    return parameter(check, **default)
+    return parameter(check, default=(0.0, 0.0, 0.0))
 
 
 def direction(frame: str = "parent's", **default: Any) -> Any:

@@ -9,15 +9,16 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.mechanics.body import Body
+from lie_jax.mechanics.elements import AbstractElement
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
 from lie_jax.numerics.conversion import as_float
 
-_KINDS = {"bodies": Body, "joints": AbstractJoint, "forces": AbstractForce}
-_MAKERS = {
-    "bodies": "lie_jax.Body(name, mass, inertia)",
-    "joints": "a joint such as lie_jax.SphericalJoint(parent, child)",
-    "forces": "a force such as lie_jax.PointForce(body, force)",
+# Type of the members of a field, and how to make one.
+_MEMBERS = {
+    "bodies": (Body, "lie_jax.Body(name, mass, inertia)"),
+    "joints": (AbstractJoint, "a joint such as lie_jax.SphericalJoint(parent, child)"),
+    "forces": (AbstractForce, "a force such as lie_jax.PointForce(body, force)"),
 }
 
 
@@ -30,10 +31,11 @@ def _members(field: str):
             )
         members = tuple(values)
         for member in members:
-            if not isinstance(member, _KINDS[field]):
-                homes = [home for home, kind in _KINDS.items() if isinstance(member, kind)]
+            if not isinstance(member, _MEMBERS[field][0]):
+                homes = [home for home, (kind, _) in _MEMBERS.items() if isinstance(member, kind)]
                 what = _called(member) if homes else reprlib.repr(member)
-                fix = f"it belongs in {homes[0]}=" if homes else f"make them with {_MAKERS[field]}"
+                maker = f"make them with {_MEMBERS[field][1]}"
+                fix = f"it belongs in {homes[0]}=" if homes else maker
                 raise ValueError(
                     f"Mechanism({field}=) holds {what}; it must hold {field} alone: {fix}."
                 )
@@ -97,9 +99,8 @@ class Mechanism(eqx.Module):
         return tuple(body.name for body in self.bodies)
 
 
-def _called(element: Body | AbstractJoint | AbstractForce) -> str:
-    names = (element.name,) if isinstance(element, Body) else element.bodies
-    return f"{type(element).__name__}({', '.join(map(reprlib.repr, names))})"
+def _called(element: AbstractElement) -> str:
+    return f"{type(element).__name__}({', '.join(map(reprlib.repr, element.bodies))})"
 
 
 Label = tuple[str | int, ...]

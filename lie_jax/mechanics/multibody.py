@@ -84,7 +84,7 @@ class AbstractMultibodySystem(AbstractSystem):
     @property
     @override
     def nu(self):
-        return stacking.number_of_inputs(self.forces)
+        return 1 + max((number for group in self.forces for number in group.inputs), default=-1)
 
     @override
     def remember(self, t, q, v):

@@ -1,14 +1,15 @@
-"""What a trajectory tells of joints: their coordinates, and the forces in them."""
+"""Readings of joints at the poses of a trajectory: their coordinates and reactions."""
 
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax.mechanics import stacking
-from lie_jax.mechanics.joints.base import GROUND, BodyPose, Wrench
-from lie_jax.mechanics.mechanism import Label, labels
+from lie_jax.mechanics import mechanism, stacking
+from lie_jax.mechanics.joints.base import GROUND
+from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.stacking import Connected, Rotations, Vectors
 from lie_jax.numerics import small
 
@@ -27,29 +28,29 @@ def coordinates(
     joints: tuple[Connected, ...], names: tuple[str, ...], rotation: Rotations, position: Vectors
 ) -> dict[Label, Array]:
     """Coordinates of the joints that have any, at poses of the bodies with these names."""
-    found = {}
+    values = {}
+    read = jax.vmap(lambda element, *poses: element.coordinates(*poses))
     for group in joints:
         if group.element.coordinate_units:
-            each = jax.vmap(lambda element, *poses: element.coordinates(*poses))
-            values = each(group.element, *stacking.poses(group, rotation, position))
-            found |= dict(zip(group.places, values, strict=True))
-    called = _labels(joints, names)
-    return {called[place]: found[place] for place in sorted(found)}
+            of_group = read(group.element, *stacking.poses(group, rotation, position))
+            values |= dict(zip(group.places, of_group, strict=True))
+    labels = _labels(joints, names)
+    return {labels[place]: values[place] for place in sorted(values)}
 
 
 def continued(
     joints: tuple[Connected, ...], names: tuple[str, ...], values: dict[Label, Array]
 ) -> dict[Label, Array]:
     """Coordinates (n, k) at instants in order, with whole turns added where angles jump."""
-    called = _labels(joints, names)
-    units = {called[i]: group.element.coordinate_units for group in joints for i in group.places}
-
-    def each(unit: str, own: Array) -> Array:
-        return jnp.unwrap(own) if unit == "rad" else own
-
+    labels = _labels(joints, names)
+    angular = {
+        labels[place]: np.asarray([unit == "rad" for unit in group.element.coordinate_units])
+        for group in joints
+        for place in group.places
+    }
     return {
-        name: jnp.stack([each(*pair) for pair in zip(units[name], own.T, strict=True)], axis=1)
-        for name, own in values.items()
+        label: jnp.where(angular[label][None], jnp.unwrap(series, axis=0), series)
+        for label, series in values.items()
     }
 
 
@@ -61,26 +62,25 @@ def reactions(
     position: Vectors,
     multipliers: list[Array],
 ) -> dict[Label, JointReaction]:
-    """Of all joints, with the multipliers of each group as `attachments.split` has them."""
-    found = {}
-    for group, own in zip(joints, multipliers, strict=True):
+    """Reactions of all joints; `multipliers` are those of each group, see `stacking.split`."""
+
+    @jax.vmap
+    def on_child(element, poses, multipliers):
+        _, wrench = element.reaction(t, *poses, multipliers)
+        rotation, point = poses[1].rotation, element.points[1]
+        torque = -small.matvec(rotation, wrench.torque)
+        if point is not None:
+            torque = torque + small.cross(small.matvec(rotation, point), wrench.force)
+        return JointReaction(-wrench.force, torque)
+
+    values = {}
+    for group, of_group in zip(joints, multipliers, strict=True):
         poses = stacking.poses(group, rotation, position)
-        _, wrenches = jax.vmap(lambda element, poses, own: element.reaction(t, *poses, own))(
-            group.element, poses, own
-        )
-        points = group.element.points[1]
-        points = jnp.zeros_like(wrenches.force) if points is None else points
-        values = jax.vmap(_on_child)(poses[1], points, wrenches)
-        for k, place in enumerate(group.places):
-            found[place] = JointReaction(values.force[k], values.torque[k])
-    called = _labels(joints, names)
-    return {called[place]: found[place] for place in sorted(found)}
-
-
-def _on_child(pose: BodyPose, point: Array, wrench: Wrench) -> JointReaction:
-    about_origin = small.matvec(pose.rotation, wrench.torque)
-    arm = small.matvec(pose.rotation, point)
-    return JointReaction(-wrench.force, small.cross(arm, wrench.force) - about_origin)
+        force, torque = on_child(group.element, poses, of_group)
+        pairs = map(JointReaction, force, torque)
+        values |= dict(zip(group.places, pairs, strict=True))
+    labels = _labels(joints, names)
+    return {labels[place]: values[place] for place in sorted(values)}
 
 
 def _labels(joints: tuple[Connected, ...], names: tuple[str, ...]) -> tuple[Label, ...]:
@@ -91,4 +91,4 @@ def _labels(joints: tuple[Connected, ...], names: tuple[str, ...]) -> tuple[Labe
         for group in joints
         for place, parent, child in zip(group.places, *group.bodies, strict=True)
     }
-    return labels([pairs[place] for place in sorted(pairs)])
+    return mechanism.labels([pairs[place] for place in sorted(pairs)])

@@ -89,8 +89,8 @@ def stack_by_kind(
     for place, element in enumerate(elements):
         anonymous, reads = _anonymous(element)
         leaves, structure = jax.tree.flatten(anonymous)
-        kind = tuple((np.shape(leaf), leaf.dtype) for leaf in leaves)
-        key = (structure, kind, apart[place], snapshots.identities(anonymous))
+        forms = tuple((np.shape(leaf), leaf.dtype) for leaf in leaves)
+        key = (structure, forms, apart[place], snapshots.identities(anonymous))
         indices = [number[name] for name in element.bodies]
         kinds.setdefault(key, []).append((anonymous, indices, place, reads))
     return tuple(
@@ -150,48 +150,24 @@ def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
     return copy, reads
 
 
-def _select(indices: tuple[int, ...], values: Array, ground: Array) -> Array:
-    """Values (K, ...) of the bodies with these numbers; `ground` (...) stands for -1."""
-    n = values.shape[0]
-    if indices == tuple(range(n)):
-        return values
-    ground_rows = jnp.asarray([i < 0 for i in indices], values.dtype)
-    ground_values = jnp.tensordot(ground_rows, ground, 0)
-    if all(i < 0 for i in indices):
-        return ground_values
-    return gather.pick(indices, values) + ground_values
-
-
-def _add_up(indices: tuple[int, ...], values: Array, n: int) -> Array:
-    """Sum (n, ...) of the elements' values (K, ...) at each body, without the ground's."""
-    if indices == tuple(range(n)):
-        return values
-    if all(i < 0 for i in indices):
-        return jnp.zeros((n, *values.shape[1:]), values.dtype)
-    return gather.add_up(indices, values, n)
-
-
 def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[BodyPose, ...]:
     """Poses at each slot of the elements of a group, stacked, from those of the bodies."""
-    identity, origin = jnp.eye(3, dtype=rotation.dtype), jnp.zeros(3, rotation.dtype)
-    return tuple(
-        BodyPose(_select(slot, rotation, identity), _select(slot, position, origin))
-        for slot in group.bodies
-    )
+
+    def rotations(slot: tuple[int, ...]) -> Rotations:
+        picked = gather.pick(slot, rotation)
+        if min(slot) >= 0:
+            return picked
+        on_ground = jnp.asarray([body < 0 for body in slot], rotation.dtype)
+        return picked + on_ground[:, None, None] * jnp.eye(3, dtype=rotation.dtype)[None]
+
+    return tuple(BodyPose(rotations(slot), gather.pick(slot, position)) for slot in group.bodies)
 
 
 def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[BodyVelocity, ...]:
     """Velocities at each slot of the elements of a group, stacked, from ṙ and ω of the bodies."""
-    rest = jnp.zeros(3, velocity.dtype)
     return tuple(
-        BodyVelocity(_select(slot, velocity, rest), _select(slot, omega, rest))
-        for slot in group.bodies
+        BodyVelocity(gather.pick(slot, velocity), gather.pick(slot, omega)) for slot in group.bodies
     )
-
-
-def number_of_inputs(groups: tuple[Connected, ...]) -> int:
-    """Number of inputs that the forces of these groups read by number."""
-    return 1 + max((number for group in groups for number in group.inputs), default=-1)
 
 
 def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:
@@ -225,8 +201,8 @@ def add_wrenches(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) 
     n = total.force.shape[0]
     for slot, wrench in zip(group.bodies, wrenches, strict=True):
         total = Wrench(
-            total.force + _add_up(slot, wrench.force, n),
-            total.torque + _add_up(slot, wrench.torque, n),
+            total.force + gather.add_up(slot, wrench.force, n),
+            total.torque + gather.add_up(slot, wrench.torque, n),
         )
     return total
 
@@ -244,40 +220,31 @@ def applied(
 ) -> Wrench:
     """Hybrid wrenches of gravity and of all forces on each body, stacked."""
     weight = bodies.mass[:, None] * gravity[None, :]
-    total = Wrench(weight, _torques_of(rotation, bodies.center_of_mass, weight))
+    force = jax.vmap(small.matvec)(rotation.swapaxes(1, 2), weight)
+    total = Wrench(weight, jax.vmap(small.cross)(bodies.center_of_mass, force))
     for group in forces:
-        wrenches = jax.vmap(
-            lambda element, own, poses, velocities: element.wrenches(t, poses, velocities, own)
-        )(
-            group.element,
-            own_inputs(group, u),
-            poses(group, rotation, position),
-            velocities(group, velocity, omega),
-        )
+        wrenches = _each(
+            lambda element, poses, velocities, u: element.wrenches(t, poses, velocities, u),
+            group, (rotation, position, velocity, omega), own_inputs(group, u),
+        )  # fmt: skip
         total = add_wrenches(total, group, wrenches)
     return total
 
 
-def _at_instant(
-    method: str,
-    group: Connected,
-    t: Float[Array, ""],
-    rotation: Rotations,
-    position: Vectors,
-    velocity: Vectors,
-    omega: Vectors,
-) -> Any:
-    """A method (t, poses, velocities) of each element of a group, stacked."""
-    return jax.vmap(lambda element, *motion: getattr(element, method)(t, *motion))(
-        group.element,
-        poses(group, rotation, position),
-        velocities(group, velocity, omega),
-    )
+def _each(function: Callable, group: Connected, motion: tuple[Array, ...], *args: Any) -> Any:
+    """Results of function(element, poses, velocities, *args) for each element of a group, stacked.
+
+    `motion`: rotation, position, ṙ and ω of the bodies; `args` are stacked.
+    """
+    places, rates = poses(group, *motion[:2]), velocities(group, *motion[2:])
+    return jax.vmap(function)(group.element, places, rates, *args)
 
 
 def remember(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> tuple:
-    """Memories of an instant of the elements of each group; `motion`: rotation, position, ṙ, ω."""
-    return tuple(_at_instant("remember", group, t, *motion) for group in forces)
+    """Memories of an instant of the elements of each group; `motion` as of `_each`."""
+    return tuple(
+        _each(lambda element, *pair: element.remember(t, *pair), group, motion) for group in forces
+    )
 
 
 def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, ...]:
@@ -292,37 +259,25 @@ def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, 
 
 def departed(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> Array:
     """Whether each element has left its law since its last instant (forces,), group by group."""
-    return jnp.concatenate(
-        [
-            jnp.zeros(0, bool),
-            *(
-                jnp.zeros(group.count, bool)
-                if getattr(group.element, "last", None) is None
-                else _at_instant("departed", group, t, *motion)
-                for group in forces
-            ),
-        ]
-    )
+    flags = [
+        jnp.zeros(group.count, bool)
+        if group.element.last is None
+        else _each(lambda element, *pair: element.departed(t, *pair), group, motion)
+        for group in forces
+    ]
+    return jnp.concatenate([jnp.zeros(0, bool), *flags])
 
 
 def sides(
     joints: tuple[Connected, ...], t: Float[Array, ""], rotation: Rotations, position: Vectors
 ) -> Float[Array, " joints"]:
     """`AbstractJoint.side` of each joint, group by group, 1 without; empty if no joint has one."""
-
-    def sides_of(group: Connected) -> Array | None:
-        side = jax.vmap(lambda element, *poses: element.side(t, *poses))
-        return side(group.element, *poses(group, rotation, position))
-
-    dtype, by_group = position.dtype, [sides_of(group) for group in joints]
-    if all(side is None for side in by_group):
-        return jnp.zeros(0, dtype)
-    return jnp.concatenate(
-        [
-            jnp.ones(group.count, dtype) if side is None else side
-            for group, side in zip(joints, by_group, strict=True)
-        ]
-    )
+    side = jax.vmap(lambda element, *poses: element.side(t, *poses))
+    by_group = [side(group.element, *poses(group, rotation, position)) for group in joints]
+    if all(sides is None for sides in by_group):
+        return jnp.zeros(0, position.dtype)
+    ones = [jnp.ones(group.count, position.dtype) for group in joints]
+    return jnp.concatenate([b if a is None else a for a, b in zip(by_group, ones, strict=True)])
 
 
 def potential_energy(
@@ -336,11 +291,6 @@ def potential_energy(
     center = position + jax.vmap(small.matvec)(rotation, bodies.center_of_mass)
     energy = -jnp.sum(bodies.mass[:, None] * center * gravity[None, :])
     for group in forces:
-        each = jax.vmap(lambda element, *poses: element.potential_energy(poses))
-        energy = energy + jnp.sum(each(group.element, *poses(group, rotation, position)))
+        energies = jax.vmap(lambda element, poses: element.potential_energy(poses))
+        energy = energy + jnp.sum(energies(group.element, poses(group, rotation, position)))
     return energy
-
-
-_torques_of: Callable = jax.vmap(
-    lambda rotation, point, force: small.cross(point, small.matvec(rotation.T, force))
-)

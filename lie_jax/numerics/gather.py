@@ -18,6 +18,8 @@ def pick(
 ) -> Float[Array, "indices ..."]:
     """Rows of `values` along `axis` at constant indices; zeros for an index of -1."""
     missing, run = _run(indices)
+    if missing == len(indices):
+        return _zeros(values, missing, axis)
     if run:
         rows = jax.lax.slice_in_dim(values, run[0], run[-1] + 1, axis=axis)
         return _padded(rows, missing, 0, axis) if missing else rows
@@ -35,6 +37,8 @@ def add_up(
 ) -> Float[Array, "n ..."]:
     """Sums of the rows of `values` along `axis` at each of n indices: the transpose of `pick`."""
     missing, run = _run(indices)
+    if missing == len(indices):
+        return _zeros(values, n, axis)
     if run:
         rows = jax.lax.slice_in_dim(values, missing, len(indices), axis=axis)
         return rows if len(run) == n else _padded(rows, run[0], n - run[-1] - 1, axis)
@@ -72,6 +76,12 @@ def _run(indices: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
     run = indices[missing:]
     consecutive = run and run[0] >= 0 and run == tuple(range(run[0], run[0] + len(run)))
     return missing, run if consecutive else ()
+
+
+def _zeros(like: Array, n: int, axis: int) -> Array:
+    shape = list(like.shape)
+    shape[axis] = n
+    return jnp.zeros(shape, like.dtype)
 
 
 def _padded(rows: Array, before: int, after: int, axis: int) -> Array:

@@ -8,7 +8,7 @@ space.
 """
 
 import abc
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import equinox as eqx
 import jax
@@ -23,15 +23,14 @@ from lie_jax import checks
 class AbstractSpace(eqx.Module):
     """Configuration space: moves along local coordinates and their velocities; see the module."""
 
-    @property
-    @abc.abstractmethod
-    def nq(self) -> int:
-        """Number of absolute coordinates."""
-
-    @property
-    @abc.abstractmethod
-    def nv(self) -> int:
-        """Number of velocities and of local coordinates."""
+    if TYPE_CHECKING:
+        # A declared type would allow class attributes or properties, but not both.
+        nq = nv = 0
+    else:
+        # Number of absolute coordinates: a class attribute, a field or a property.
+        nq: eqx.AbstractVar[int]
+        # Number of velocities and of local coordinates.
+        nv: eqx.AbstractVar[int]
 
     @abc.abstractmethod
     def retract(self, q: Float[Array, " nq"], x: Float[Array, " nv"]) -> Float[Array, " nq"]:

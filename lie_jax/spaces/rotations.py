@@ -12,15 +12,8 @@ from lie_jax.spaces.base import AbstractSpace
 class UnitQuaternions(AbstractSpace):
     """Rotations stored as unit quaternions (4,), with body-fixed ω (3,) and exponential chart."""
 
-    @property
-    @override
-    def nq(self) -> int:
-        return 4
-
-    @property
-    @override
-    def nv(self) -> int:
-        return 3
+    nq = 4
+    nv = 3
 
     @override
     def retract(self, q, x):

@@ -123,31 +123,61 @@ def test_power_and_momentum(formulation):
 METHOD_ERROR = 1e-9
 
 
+MOMENT, CARRIAGE, STIFF, ANGLE, SPIN, PLACE, SPEED = 0.1, 0.12, 4.0, 0.3, 30.0, -0.4, 0.2
+
+
+def _held(formulation, gain, rate):
+    """A wheel on a hinge and a carriage on a slider, that follow references."""
+    turned = lie_jax.quaternion.exp(ANGLE * jnp.asarray(AXIS))
+    bodies = [
+        lie_jax.Body("wheel", 2.0, MOMENT * np.eye(3), orientation=turned, omega_body=SPIN * AXIS),
+        lie_jax.Body("carriage", CARRIAGE, np.eye(3), position=PLACE * AXIS, velocity=SPEED * AXIS),
+    ]
+    joints = [
+        lie_jax.RevoluteJoint("ground", "wheel", AXIS),
+        lie_jax.PrismaticJoint("ground", "carriage", AXIS),
+    ]
+    forces = [
+        lie_jax.PDController("ground", "wheel", AXIS, Ramp(jnp.zeros(()), rate), gain, D),
+        lie_jax.PrismaticPDController("ground", "carriage", AXIS, lambda t: 0.3 * t, gain, D),
+    ]
+    mechanism = lie_jax.Mechanism(bodies, joints, forces, np.zeros(3))
+    return lie_jax.assemble(mechanism, formulation)
+
+
+def test_held_joints_accelerate():
+    """As constraints and in joint coordinates, these with derivatives by the gain and the rate."""
+
+    def acceleration(formulation, *args):
+        system, state = _held(formulation, *args)
+        return system.acceleration(0.0, state.q, state.v)
+
+    def exact(gain, rate):
+        wheel = (-gain * ANGLE + D * (rate - SPIN)) / MOMENT
+        return jnp.stack([wheel, (-gain * PLACE + D * (0.3 - SPEED)) / CARRIAGE])
+
+    @jax.jit
+    def evaluated(*args):
+        def free_and_exact(*args):
+            return acceleration(lie_jax.Minimal(), *args), exact(*args)
+
+        values = jax.jvp(free_and_exact, args, (jnp.ones(()),) * 2)
+        return values, acceleration(lie_jax.R3SO3(), *args)
+
+    values, constrained = evaluated(jnp.asarray(STIFF), jnp.asarray(10.0 * np.pi))
+    for free, expected in values:
+        assert_allclose(free, expected, rtol=0, atol=100 * ROUNDING)
+    wheel, carriage = np.asarray(values[0][1])
+    assert_allclose(constrained[3:6], wheel * AXIS, rtol=0, atol=100 * ROUNDING)
+    assert_allclose(constrained[6:9], carriage * AXIS, rtol=0, atol=100 * ROUNDING)
+
+
+@pytest.mark.full
 def test_held_joints_oscillate_and_their_derivatives():
     """A hinge that follows five turns and a slider: J ë + D ė + P e = 0."""
-    moment, mass, stiff, angle, spin, place = 0.1, 0.12, 4.0, 0.3, 30.0, -0.4
-    turned = lie_jax.quaternion.exp(angle * jnp.asarray(AXIS))
-
-    def build(formulation, gain, rate):
-        bodies = [
-            lie_jax.Body(
-                "wheel", 2.0, moment * np.eye(3), orientation=turned, omega_body=spin * AXIS
-            ),
-            lie_jax.Body("carriage", mass, np.eye(3), position=place * AXIS),
-        ]
-        joints = [
-            lie_jax.RevoluteJoint("ground", "wheel", AXIS),
-            lie_jax.PrismaticJoint("ground", "carriage", AXIS),
-        ]
-        forces = [
-            lie_jax.PDController("ground", "wheel", AXIS, Ramp(jnp.zeros(()), rate), gain, D),
-            lie_jax.PrismaticPDController("ground", "carriage", AXIS, lambda t: 0.3 * t, gain, D),
-        ]
-        mechanism = lie_jax.Mechanism(bodies, joints, forces, np.zeros(3))
-        return lie_jax.assemble(mechanism, formulation)
 
     def simulated(gain, rate):
-        system, state = build(lie_jax.Minimal(), gain, rate)
+        system, state = _held(lie_jax.Minimal(), gain, rate)
         run = lie_jax.simulate(
             system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=1000, save_every=1000, throw=False
         )
@@ -160,10 +190,10 @@ def test_held_joints_oscillate_and_their_derivatives():
             sine = (start_rate + decay * start) / frequency * jnp.sin(frequency * t)
             return jnp.exp(-decay * t) * (start * jnp.cos(frequency * t) + sine)
 
-        wheel = rate - error(moment, -angle, rate - spin, 1.0)
-        return jnp.stack([wheel, 0.3 - error(mass, -place, 0.3, 1.0)])
+        wheel = rate - error(MOMENT, -ANGLE, rate - SPIN, 1.0)
+        return jnp.stack([wheel, 0.3 - error(CARRIAGE, -PLACE, 0.3 - SPEED, 1.0)])
 
-    gain, rate = jnp.asarray(stiff), jnp.asarray(10.0 * np.pi)
+    gain, rate = jnp.asarray(STIFF), jnp.asarray(10.0 * np.pi)
     expected, slope = jax.jvp(exact, (gain, rate), (jnp.ones(()), jnp.ones(())))
 
     @jax.jit
@@ -173,17 +203,6 @@ def test_held_joints_oscillate_and_their_derivatives():
     q, dq = minimal(gain, rate)
     assert_allclose(q, expected, rtol=0, atol=METHOD_ERROR)
     assert_allclose(dq, slope, rtol=0, atol=METHOD_ERROR)
-
-    @jax.jit
-    def constrained(gain, rate):
-        system, state = build(lie_jax.R3SO3(), gain, rate)
-        return system.acceleration(0.0, state.q, state.v)
-
-    acceleration = constrained(gain, rate)
-    wheel = (stiff * -angle + D * (rate - spin)) / moment
-    carriage = (stiff * -place + D * 0.3) / mass
-    assert_allclose(acceleration[3:6], wheel * AXIS, rtol=0, atol=100 * ROUNDING)
-    assert_allclose(acceleration[6:9], carriage * AXIS, rtol=0, atol=100 * ROUNDING)
 
 
 def test_float32_stays_float32():

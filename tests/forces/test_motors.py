@@ -107,6 +107,15 @@ def test_motors_move_joints():
     assert_close(slopes, expected, atol=ROUNDING)
 
 
+def test_motors_accelerate_constrained_joints():
+    system, state = _driven_pair(lie_jax.R3SO3())
+    u = np.asarray([0.7, -0.4])
+    dv = jax.jit(lambda u: system.acceleration(0.0, state.q, state.v, u))(jnp.asarray(u))
+    # The regularisation of constraints takes 2e-12 of their condition.
+    assert_allclose([dv[9:] @ AXIS, dv[0]], u / MOVED, rtol=1e-10)
+
+
+@pytest.mark.full
 def test_motors_move_constrained_joints():
     inputs = np.broadcast_to([0.7, -0.4], (STEPS, 2))
     speeds = jax.jit(lambda u: _speeds(lie_jax.R3SO3(), lie_jax.GeneralizedAlpha(0.9), u))(

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import BodyPose
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
-from tests import mechanisms
+from lie_jax.system import accelerations_and_multipliers
 from tests.joints.kinds import KINDS, joint_of
 
 # Rounding of products of a few numbers of the order one.
@@ -61,8 +61,10 @@ def test_reactions_of_velocity_constraints_are_inherited_too(joint):
     rng, t = np.random.default_rng(12), jnp.asarray(0.0)
     multipliers = jnp.asarray(rng.normal(size=joint.rows + joint.velocity_rows))
     instant = _pose(rng), _pose(rng), multipliers
-    closed = joint.reaction(t, *instant)
-    derived = lie_jax.AbstractJoint.reaction(joint, t, *instant)
+    inherited = lie_jax.AbstractJoint.reaction
+    closed, derived = jax.jit(
+        lambda joint, *instant: (joint.reaction(t, *instant), inherited(joint, t, *instant))
+    )(joint, *instant)
     for a, b in zip(jax.tree.leaves(closed), jax.tree.leaves(derived), strict=True):
         assert_allclose(a, b, atol=ROUNDING)
 
@@ -70,13 +72,9 @@ def test_reactions_of_velocity_constraints_are_inherited_too(joint):
 class _OwnHinge(lie_jax.AbstractJoint):
     """A hinge from `rows` and `constraint` alone, about an axis across two directions."""
 
+    rows = 5
     across: jax.Array
     axis: jax.Array
-
-    @property
-    def rows(self):
-        """Five."""
-        return 5
 
     def constraint(self, t, parent, child):
         """Vector between the origins, and the child's axis across the parent's."""
@@ -84,21 +82,27 @@ class _OwnHinge(lie_jax.AbstractJoint):
         return jnp.concatenate([child.position - parent.position, self.across @ axis])
 
 
+def _own_and_built_in_hinges(formulation):
+    """A swinging body on either of them: systems and states."""
+    axis, across = jnp.asarray([0.0, 0.0, 1.0]), jnp.eye(3)[:2]
+    body = lie_jax.Body(
+        "b", 1.0, np.diag([1.0, 1.2, 1.4]), center_of_mass=(0.3, 0.1, 0.0),
+        omega_body=(0.0, 0.0, 1.0),
+    )  # fmt: skip
+    for joint in (
+        _OwnHinge("ground", "b", across, axis),
+        lie_jax.RevoluteJoint("ground", "b", axis),
+    ):
+        mechanism = lie_jax.Mechanism([body], [joint], gravity=(0.0, -9.81, 0.0))
+        yield lie_jax.assemble(mechanism, formulation)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("formulation", [lie_jax.SE3(), lie_jax.EulerParameters()], ids=str)
 def test_a_joint_of_ones_own_moves_as_a_built_in_one(formulation):
     """Generalized-α steps with its inherited reaction and stiffness; fewer members suffice."""
-    axis, across = jnp.asarray([0.0, 0.0, 1.0]), jnp.eye(3)[:2]
-    joints = [
-        _OwnHinge("ground", "b", across, axis), lie_jax.RevoluteJoint("ground", "b", axis)
-    ]  # fmt: skip
     ends = []
-    for joint in joints:
-        body = lie_jax.Body(
-            "b", 1.0, np.diag([1.0, 1.2, 1.4]), center_of_mass=(0.3, 0.1, 0.0),
-            omega_body=(0.0, 0.0, 1.0),
-        )  # fmt: skip
-        mechanism = lie_jax.Mechanism([body], [joint], gravity=(0.0, -9.81, 0.0))
-        system, state = lie_jax.assemble(mechanism, formulation)
+    for system, state in _own_and_built_in_hinges(formulation):
         run = lie_jax.simulate(
             system, lie_jax.GeneralizedAlpha(jacobian="analytic"), state, dt=1e-2, steps=5
         )
@@ -107,8 +111,27 @@ def test_a_joint_of_ones_own_moves_as_a_built_in_one(formulation):
     assert_allclose(*ends, atol=1e-9)
 
 
+def test_a_joint_of_ones_own_has_the_equations_of_a_built_in_one():
+    """Accelerations, multipliers, and K of a step's matrix under other multipliers."""
+    given = jnp.asarray([3.0, -2.0, 1.5, 0.7, -0.4])
+
+    @jax.jit
+    def equations(system, state):
+        q, v = state.q, state.v
+        linear = system.linearization(0.0, q, v, v, given, None).dense()
+        return accelerations_and_multipliers(system, 0.0, q, v), linear.stiffness
+
+    results = [equations(*assembled) for assembled in _own_and_built_in_hinges(lie_jax.SE3())]
+    for a, b in zip(*map(jax.tree.leaves, results), strict=True):
+        assert_allclose(a, b, atol=1e3 * ROUNDING)
+
+
 def test_composed_joints_are_their_conditions():
-    """The forest of all joints: rows of the conditions add up to those of the joint."""
-    for joint in mechanisms.forest().joints:
-        if isinstance(joint, AbstractComposedJoint):
-            assert joint.rows == sum(condition.rows for condition in joint.conditions)
+    """Rows of the conditions add up to those of the joint; nothing is compiled for it."""
+    rng, t = np.random.default_rng(11), jnp.asarray(0.3)
+    joints = [joint_of(kind, "a", "b", rng) for kind in KINDS]
+    composed = [joint for joint in joints if isinstance(joint, AbstractComposedJoint)]
+    assert len(composed) == 9
+    for joint in composed:
+        conditions = jax.eval_shape(lambda joint: joint.conditions(t), joint)
+        assert joint.rows == sum(condition.rows for condition in conditions)

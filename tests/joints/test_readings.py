@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
@@ -26,17 +27,21 @@ def test_coordinates_are_the_same_in_all_formulations():
     system, _ = lie_jax.assemble(mechanism, lie_jax.EulerParameters())
     rng = np.random.default_rng(2)
     away = jnp.asarray(rng.normal(size=(4, tree.nv)))
-    q = jax.jit(jax.vmap(tree.space.retract, (None, 0)))(state.q, away)
+
+    order = []
 
     @jax.jit
     @jax.vmap
-    def both(q):
+    def both(away):
+        q = tree.space.retract(state.q, away)
         rotation, position = tree.poses(q)
         orientation = jax.vmap(lie_jax.quaternion.from_matrix)(rotation)
         own = jnp.concatenate([position, orientation], axis=1).reshape(-1)
-        return tree.joint_coordinates(q), system.joint_coordinates(own)
+        coordinates = tree.joint_coordinates(q)
+        order.extend(coordinates)
+        return q, coordinates, system.joint_coordinates(own)
 
-    given, found = both(q)
+    q, given, found = both(away)
     assert {name: values.shape[1] for name, values in given.items()} == {
         ("ground", "mast"): 2,
         ("boom", "mast"): 2,
@@ -46,8 +51,8 @@ def test_coordinates_are_the_same_in_all_formulations():
         ("wheel", "shaft"): 2,
         ("ground", "sledge"): 3,
     }
-    assert list(tree.joint_coordinates(q[0])) == [kind[1:] for kind in mechanisms.COMPOUND]
-    assert_allclose(jnp.concatenate([*tree.joint_coordinates(q).values()], axis=1), q, atol=0.0)
+    assert order == [kind[1:] for kind in mechanisms.COMPOUND]
+    assert_allclose(np.concatenate([given[name] for name in order], axis=1), q, atol=0.0)
     for name, values in given.items():
         # Poses do not tell whole turns; a distance is not off by as much by chance.
         apart = np.asarray(found[name] - values)
@@ -83,18 +88,21 @@ def test_a_pendulum_that_goes_round():
             [own, jnp.stack([0.0 * t, 0.0 * t, 1.0 + 9.0 * jnp.sin(t)]), state.q[10:]]
         )
 
+    order = []
+
     @jax.jit
     def evaluated(t):
-        q = jax.jit(jax.vmap(motion))(t)
+        q = jax.vmap(motion)(t)
         v = jnp.zeros(system.nv).at[5].set(omega)
         multipliers = jax.vmap(lambda t, q: accelerations_and_multipliers(system, t, q, v)[1])(t, q)
-        return q, system.joint_coordinates(q), system.reactions(t, q, multipliers)
+        order.extend(system.joint_coordinates(q[0]))
+        rotation, _ = jax.vmap(system.poses)(q)
+        return rotation, system.joint_coordinates(q), system.reactions(t, q, multipliers)
 
-    q, coordinates, forces = evaluated(t)
-    assert list(system.joint_coordinates(q[0])) == [("ground", "slider"), ("ground", "pendulum")]
+    rotation, coordinates, forces = evaluated(t)
+    assert order == [("ground", "slider"), ("ground", "pendulum")]
     assert_allclose(coordinates["ground", "pendulum"][:, 0], omega * t, atol=10 * ROUNDING)
     assert_allclose(coordinates["ground", "slider"][:, 0], 9.0 * jnp.sin(t), atol=10 * ROUNDING)
-    rotation = jax.jit(jax.vmap(system.poses))(q)[0]
     hinge, motor = jax.tree.map(
         np.asarray, (forces["ground", "pendulum"], forces["ground", "pendulum", 2])
     )
@@ -114,6 +122,27 @@ def test_a_pendulum_that_goes_round():
 FORCE_ERROR = 1e-8
 
 
+def test_reactions_obey_newton():
+    """Two swinging links on ball joints, whose frames are at their centres of mass."""
+    system, state = double_pendulum.build()
+
+    @jax.jit
+    def evaluated(q, v):
+        dv, multipliers = accelerations_and_multipliers(system, 0.0, q, v)
+        return dv, system.reactions(0.0, q, multipliers)
+
+    dv, forces = evaluated(state.q, state.v)
+    assert list(forces) == [("ground", "link 0"), ("link 0", "link 1")]
+    free = np.asarray(dv).reshape(2, 6)[:, :3] - np.asarray(double_pendulum.GRAVITY)
+    first, second = np.asarray(double_pendulum.MASS)[:, None] * free
+    assert_allclose(forces["link 0", "link 1"].force, second, atol=REGULARISATION)
+    assert_allclose(forces["ground", "link 0"].force, first + second, atol=REGULARISATION)
+    for reaction in forces.values():
+        # Ball joints have no torque about their points.
+        assert_allclose(reaction.torque, np.zeros(3), atol=FORCE_ROUNDING)
+
+
+@pytest.mark.full
 def test_reactions_of_the_double_pendulum():
     """Against the reference solution; the parent feels the opposite of what the child does."""
     system, state = double_pendulum.build()

@@ -96,7 +96,7 @@ METHOD_ERROR = 2e-8
 FORCE_ERROR = 10 * METHOD_ERROR
 
 
-def test_discs_roll_straight_and_in_circles():
+def _rolling():
     """Upright in a straight line, and with a constant tilt θ of the axis a against the normal n.
 
     With the angular velocity Ω n + ψ̇ a, s = Ω cos θ + ψ̇ about the axis, u the direction of a along
@@ -119,6 +119,37 @@ def test_discs_roll_straight_and_in_circles():
         -RADIUS * spin * y,
     )  # fmt: skip
     straight = _disc(home, plane, (-z, y), x, 5.0, 0.0 * z, -RADIUS * 5.0 * y)
+    return home, plane, tilt, omega, spin, circle, straight
+
+
+def test_rolling_discs_accelerate():
+    """Centre, axis and contact force at an instant of both motions."""
+    home, (slope, _), tilt, omega, spin, circle, straight = _rolling()
+    accelerations = jax.jit(accelerations_and_multipliers)
+    for (system, state), rate, speed, lean in (
+        (circle, omega, spin, tilt), (straight, 0.0, 5.0, 0.5 * np.pi)
+    ):  # fmt: skip
+        dv, multipliers = accelerations(system, 0.0, state.q, state.v)
+        center = np.asarray([RADIUS * speed * rate, 0.0, 0.0])
+        assert_allclose(slope.T @ dv[:3], center, atol=10 * ACCELERATION_ROUNDING)
+        # s and θ are constant: about the axis, ω̇ is zero.
+        assert_allclose(home[:, 2] @ dv[3:], 0.0, atol=10 * ACCELERATION_ROUNDING)
+        # Ω n × ω in the plane's components, seen from the disc.
+        axis = np.asarray([np.sin(lean), 0.0, np.cos(lean)])
+        up = np.asarray([0.0, 0.0, 1.0])
+        whole = rate * up + (speed - rate * np.cos(lean)) * axis
+        turn = np.asarray(lie_jax.quaternion.to_matrix(state.q[3:]))
+        change = np.asarray(slope.T @ turn @ dv[3:])
+        assert_allclose(change, np.cross(rate * up, whole), atol=10 * ACCELERATION_ROUNDING)
+        friction = MASS * RADIUS * abs(speed) * rate
+        assert_allclose(multipliers[0], -MASS * GRAVITY, rtol=10 * ACCELERATION_ROUNDING)
+        assert_allclose(np.linalg.norm(multipliers[1:]), friction, atol=100 * ROUNDING)
+
+
+@pytest.mark.full
+def test_discs_roll_straight_and_in_circles():
+    home, plane, tilt, omega, spin, circle, straight = _rolling()
+    slope, (x, y, z) = plane[0], np.eye(3)
     method = lie_jax.RKMK("rk4", stabilization=lie_jax.Projection())
     runs = [
         lie_jax.simulate(system, method, state, dt=STEP, steps=STEPS, save_every=500)

@@ -41,7 +41,7 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
     """
 
     # Number of constraints among the coordinates themselves.
-    rows: ClassVar[int] = 0
+    rows = 0
     # Whether velocities are ṙ and ω themselves and translations add, whatever the rotation.
     hybrid: ClassVar[bool] = False
 

@@ -28,9 +28,9 @@ class EulerParameters(AbstractVectorSpace, AbstractCoordinates):
     ("EP"), (12), (14), corrected.
     """
 
-    normalized: bool = eqx.field(static=True, default=True)
-
+    nq = 7
     rows = 1
+    normalized: bool = eqx.field(static=True, default=True)
 
     def __check_init__(self):
         checks.one_of("EulerParameters(normalized=)", self.normalized, (True, False))
@@ -42,11 +42,6 @@ class EulerParameters(AbstractVectorSpace, AbstractCoordinates):
 
     def _square(self, p: Array) -> Array:
         return small.dot(p, p) if self.normalized else jnp.ones((), p.dtype)
-
-    @property
-    @override
-    def nq(self):
-        return 7
 
     @override
     def configuration(self, position, orientation):

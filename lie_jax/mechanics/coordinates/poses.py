@@ -34,6 +34,7 @@ class AbstractPoseSpace(AbstractCoordinates):
     space is [S3]'s classical formulation 1 with the coordinates as rotation parameters.
     """
 
+    nv = 6
     coordinates: eqx.AbstractVar[str]
     chart: eqx.AbstractVar[str]
 
@@ -67,11 +68,6 @@ class AbstractPoseSpace(AbstractCoordinates):
     def nq(self) -> int:
         """Number of absolute coordinates: 7 or 6."""
         return 3 + self._storage.size
-
-    @property
-    def nv(self) -> int:
-        """Number of velocities: 6."""
-        return 6
 
     @override
     @checks.one_element

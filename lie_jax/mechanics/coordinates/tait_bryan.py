@@ -19,10 +19,7 @@ class TaitBryan(AbstractVectorSpace, AbstractCoordinates):
     (14), corrected.
     """
 
-    @property
-    @override
-    def nq(self):
-        return 6
+    nq = 6
 
     @override
     def configuration(self, position, orientation):

@@ -17,13 +17,12 @@ from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 
 
 class AbstractForce(AbstractElement):
-    """A force element; its wrenches act on `bodies`, in order.
+    """A force element; its wrenches act on `bodies`, in order."""
 
-    `is_load` says that the force is given: no motion changes it, but for its direction. A field
-    `last`, None outside of runs, holds what `remember` returned at the last instant of a run.
-    """
-
+    # Whether the force is given: no motion changes it, but for its direction.
     is_load: ClassVar[bool] = False
+    # What `remember` returned at the last instant of a run; None outside of runs.
+    last: Any = eqx.field(init=False, repr=False, default_factory=lambda: None)
 
     @abc.abstractmethod
     def wrenches(

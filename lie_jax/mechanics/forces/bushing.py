@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
@@ -10,12 +11,13 @@ from lie_jax.groups import so3
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce
-from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.joints.geometry import (
     between_points_in_parent,
     force_in_parent,
-    in_parent,
+    slip_in_parent,
+    torque_in_parent,
     turned,
+    turning,
 )
 from lie_jax.numerics import conversion, small
 from lie_jax.numerics.conversion import as_float
@@ -65,18 +67,14 @@ class Bushing(AbstractPairForce):
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        parent, child = poses
         e, theta = self._displacement(poses)
-        linear, omega = self._rates(poses, velocities)
-        force = -small.matvec(self.stiffness, e) - small.matvec(self.damping, linear)
+        rate, omega = slip_in_parent(self, poses, velocities), turning(poses, velocities)
+        force = -small.matvec(self.stiffness, e) - small.matvec(self.damping, rate)
         # dexp⁻¹(θ)ᵀ = dexp⁻¹(-θ): the rate of θ is dexp⁻¹(θ) ω.
         spring = so3.dexp_inv_apply(-theta, small.matvec(self.rotational_stiffness, theta))
         torque = -spring - small.matvec(self.rotational_damping, omega)
-        on_parent, on_child = force_in_parent(self, parent, child, force)
-        return (
-            Wrench(on_parent.force, on_parent.torque - torque),
-            Wrench(on_child.force, on_child.torque + in_parent(child, parent, torque)),
-        )
+        forces = force_in_parent(self, force, *poses)
+        return jax.tree.map(jnp.add, forces, torque_in_parent(poses, torque))
 
     @override
     def potential_energy(self, poses):
@@ -91,13 +89,3 @@ class Bushing(AbstractPairForce):
         parent, child = poses
         theta = so3.log(turned(parent, child, self.orientation))
         return between_points_in_parent(self, parent, child), theta
-
-    def _rates(self, poses, velocities):
-        """Rates ė and ω."""
-        parent, child = poses
-        omega = in_parent(parent, child, velocities[1].omega_body) - velocities[0].omega_body
-        apart = velocities[1].linear - velocities[0].linear
-        swing = small.cross(velocities[1].omega_body, self.child_point)
-        child_point = self.parent_point + between_points_in_parent(self, parent, child)
-        linear = small.matvec(parent.rotation.T, apart) + in_parent(parent, child, swing)
-        return linear - small.cross(velocities[0].omega_body, child_point), omega

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax
 from jaxtyping import Array
 from typing_extensions import override
@@ -14,9 +13,8 @@ from lie_jax.mechanics.forces.windings import AbstractWinding
 from lie_jax.mechanics.joints.geometry import (
     between_points_in_parent,
     force_in_parent,
-    point_velocity,
-    torques_about,
-    turning_rate,
+    slip_in_parent,
+    torque_in_parent,
 )
 from lie_jax.mechanics.signals import value_at
 from lie_jax.numerics import small
@@ -30,16 +28,14 @@ class PDController(AbstractWinding):
     """Proportional-derivative controller of a hinge's angle.
 
     When the child is turned by φ about the axis, the torque on it about the axis is
-    P (φ_d - φ) + D (φ̇_d - φ̇), and the parent gets its opposite. φ counts whole turns: in
-    `Minimal()` it follows the hinge's coordinate; in absolute coordinates a run counts from its
-    initial state, where φ is taken within half a turn of φ_d, as it is for functions of the system
-    that are called outside of a run. What the controller does is work, it has no potential energy.
+    P (φ_d - φ) + D (φ̇_d - φ̇), and the parent gets its opposite. φ counts whole turns as that of the
+    `TorsionalSpringDamper`, but is taken within half a turn of φ_d at first. The controller has no
+    potential energy.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
     the `RevoluteJoint`; `reference`: φ_d, rad, a constant or a differentiable function of the time
-    (s) that returns one number; an `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`,
-    is not compiled anew when its parameters change; `proportional`: P, N m/rad; `derivative`: D,
-    N m s/rad, neither negative. Raises `ValueError` for other shapes and values. Source: [S3] 4.4.
+    (s) as the angle of the `RevoluteDriver`; `proportional`: P, N m/rad; `derivative`: D, N m
+    s/rad, neither negative. Raises `ValueError` for other shapes and values. Source: [S3] 4.4.
     """
 
     axis: Parameter = fields.direction()
@@ -47,7 +43,6 @@ class PDController(AbstractWinding):
     proportional: Parameter = fields.non_negative("N m/rad")
     derivative: Parameter = fields.non_negative("N m s/rad", default=0.0)
     orientation: Parameter = fields.orientation()
-    last: Any = eqx.field(init=False, default_factory=lambda: None)
 
     @override
     def _first(self, t):
@@ -56,10 +51,10 @@ class PDController(AbstractWinding):
     @override
     def wrenches(self, t, poses, velocities, u):
         reference, reference_rate = _reference_and_rate(self.reference, t)
-        rate = turning_rate(self.axis, poses, velocities)
+        rate = self.rate(poses, velocities)
         error = reference - self.counted(t, poses, rate)
         torque = self.proportional * error + self.derivative * (reference_rate - rate)
-        return torques_about(self.axis, poses, torque)
+        return torque_in_parent(poses, torque * self.axis)
 
 
 class PrismaticPDController(AbstractPairForce):
@@ -83,14 +78,8 @@ class PrismaticPDController(AbstractPairForce):
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        parent, child = poses
         reference, reference_rate = _reference_and_rate(self.reference, t)
-        between = between_points_in_parent(self, parent, child)
-        # Both forces act at the child's point: its velocity against the parent's body there.
-        slip = point_velocity(child, velocities[1], self.child_point) - point_velocity(
-            parent, velocities[0], self.parent_point + between
-        )
-        error = reference - small.dot(self.axis, between)
-        error_rate = reference_rate - small.dot(self.axis, small.matvec(parent.rotation.T, slip))
+        error = reference - small.dot(self.axis, between_points_in_parent(self, *poses))
+        error_rate = reference_rate - small.dot(self.axis, slip_in_parent(self, poses, velocities))
         force = self.proportional * error + self.derivative * error_rate
-        return force_in_parent(self, parent, child, force * self.axis)
+        return force_in_parent(self, force * self.axis, *poses)

@@ -13,30 +13,35 @@ from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractForce, AbstractPairForce, entry
 from lie_jax.mechanics.joints.base import Wrench
-from lie_jax.mechanics.joints.geometry import force_at, point_position
+from lie_jax.mechanics.joints.geometry import force_at, point_position, torque_in_parent, turning
 from lie_jax.mechanics.signals import as_signal, check_signal, value_at
 from lie_jax.numerics import small
 
-FRAMES = ("world", "body")
 _COMPONENTS = {"world": "inertial components", "body": "body components"}
 
 
 class AbstractLoad(AbstractForce):
     """A given load on one body, along axes fixed in the world or in the body."""
 
-    is_load: ClassVar[bool] = True
+    is_load = True
     body: str = eqx.field(static=True, metadata=fields.BODY)
 
-    def _check(self, frame: str, field: str, unit: str) -> None:
-        checks.one_of(f"{named(self)}.frame", frame, FRAMES)
-        meaning = f"{unit}, {_COMPONENTS[frame]}"
+    # Defaults of fields of all subclasses, which come after those of the load.
+    frame, input = "world", None
+
+    # Name and unit of the field with the load.
+    load: ClassVar[tuple[str, str]]
+
+    def __check_init__(self):
+        checks.one_of(f"{named(self)}.frame", self.frame, tuple(_COMPONENTS))
+        field, unit = self.load
+        meaning = f"{unit}, {_COMPONENTS[self.frame]}"
         check_signal(f"{named(self)}.{field}", getattr(self, field), (3,), meaning)
 
-
-def _load_at(signal: Any, t: Array, u: Float[Array, " nu"] | None, number: int | None) -> Array:
-    """Load of a signal at a time, times the input if the element has one."""
-    load = value_at(signal, t)
-    return load if number is None else entry(u, number) * load
+    def _load_at(self, t: Array, u: Float[Array, " nu"] | None) -> Array:
+        """Load at a time, times the input if the element has one."""
+        load = value_at(getattr(self, self.load[0]), t)
+        return load if self.input is None else entry(u, self.input) * load
 
 
 class PointForce(AbstractLoad):
@@ -45,24 +50,21 @@ class PointForce(AbstractLoad):
     **Arguments:** `body`: its name; `force`: (3,), a constant (N), or a function of the time (s)
     that returns one; `point`: (3,), in the body frame (m); `frame`: `"world"` for inertial
     components, `"body"` for components that turn with the body (a follower force); `input`: number
-    of an entry of the inputs u; the force is then u[input] times `force`, as of a propeller. A
-    function that is an `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`, is not
-    compiled anew when its parameters change. A constant force has the potential -F·p in the world's
-    frame, none in the body's or with an input. Raises `ValueError` for other shapes, words and
-    numbers.
+    of an entry of the inputs u; the force is then u[input] times `force`, as of a propeller. See
+    the angle of the `RevoluteDriver` for functions that are not compiled anew. A constant force has
+    the potential -F·p in the world's frame, none in the body's or with an input. Raises
+    `ValueError` for other shapes, words and numbers.
     """
 
+    load = "force", "N"
     force: Any = eqx.field(converter=as_signal)
     point: Parameter = fields.point()
     frame: str = eqx.field(static=True, default="world")
     input: int | None = fields.input_number(default=None)
 
-    def __check_init__(self):
-        self._check(self.frame, "force", "N")
-
     @override
     def wrenches(self, t, poses, velocities, u):
-        force = _load_at(self.force, t, u, self.input)
+        force = self._load_at(t, u)
         if self.frame == "body":
             force = small.matvec(poses[0].rotation, force)
         return (force_at(poses[0], self.point, force),)
@@ -85,16 +87,14 @@ class Torque(AbstractLoad):
     for other shapes, words and numbers.
     """
 
+    load = "torque", "N m"
     torque: Any = eqx.field(converter=as_signal)
     frame: str = eqx.field(static=True, default="world")
     input: int | None = fields.input_number(default=None)
 
-    def __check_init__(self):
-        self._check(self.frame, "torque", "N m")
-
     @override
     def wrenches(self, t, poses, velocities, u):
-        torque = _load_at(self.torque, t, u, self.input)
+        torque = self._load_at(t, u)
         if self.frame == "world":
             torque = small.matvec(poses[0].rotation.T, torque)
         return (Wrench(jnp.zeros_like(torque), torque),)
@@ -111,12 +111,4 @@ class ViscousFriction(AbstractPairForce):
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        parent, child = poses
-        omega_parent = small.matvec(parent.rotation, velocities[0].omega_body)
-        omega_child = small.matvec(child.rotation, velocities[1].omega_body)
-        torque = -self.coefficient * (omega_child - omega_parent)
-        none = jnp.zeros_like(torque)
-        return (
-            Wrench(none, small.matvec(parent.rotation.T, -torque)),
-            Wrench(none, small.matvec(child.rotation.T, torque)),
-        )
+        return torque_in_parent(poses, -self.coefficient * turning(poses, velocities))

@@ -1,25 +1,14 @@
 """Motors: actuators that exert an input in a joint."""
 
-from typing import ClassVar
-
-import equinox as eqx
 from typing_extensions import override
 
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce, entry
-from lie_jax.mechanics.joints.geometry import force_in_parent, torques_about
+from lie_jax.mechanics.joints.geometry import force_in_parent, torque_in_parent
 
 
-class AbstractMotor(AbstractPairForce):
-    """A load along or about an axis of the parent, of the size of an input."""
-
-    is_load: ClassVar[bool] = True
-    axis: eqx.AbstractVar[Parameter]
-    input: eqx.AbstractVar[int]
-
-
-class RevoluteMotor(AbstractMotor):
+class RevoluteMotor(AbstractPairForce):
     """A motor in a hinge: the torque u[input] (N m) on the child about the axis, its opposite on
     the parent.
 
@@ -29,15 +18,16 @@ class RevoluteMotor(AbstractMotor):
     axis and a number that is no index.
     """
 
+    is_load = True
     axis: Parameter = fields.direction()
     input: int = fields.input_number()
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        return torques_about(self.axis, poses, entry(u, self.input))
+        return torque_in_parent(poses, entry(u, self.input) * self.axis)
 
 
-class PrismaticMotor(AbstractMotor):
+class PrismaticMotor(AbstractPairForce):
     """A motor in a slider: the force u[input] (N) on the child's point along the axis, its
     opposite on the parent in the same place.
 
@@ -47,6 +37,7 @@ class PrismaticMotor(AbstractMotor):
     index.
     """
 
+    is_load = True
     axis: Parameter = fields.direction()
     input: int = fields.input_number()
     parent_point: Parameter = fields.point()
@@ -54,5 +45,4 @@ class PrismaticMotor(AbstractMotor):
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        parent, child = poses
-        return force_in_parent(self, parent, child, entry(u, self.input) * self.axis)
+        return force_in_parent(self, entry(u, self.input) * self.axis, *poses)

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 from typing_extensions import override
 
@@ -15,33 +14,14 @@ from lie_jax.mechanics.joints.geometry import (
     between_points,
     force_between_points,
     nearest_turn,
-    point_velocity,
-    torques_about,
-    turning_rate,
+    slip,
+    torque_in_parent,
 )
 from lie_jax.numerics import small
 
 # A line whose middle is this short beside its ends in a step has passed through zero; a line that
 # turns by less than 2.9 rad has not.
 _THROUGH = 0.1
-
-
-class AbstractPointSpring(AbstractPairForce):
-    """A force between two points along or across the line between them."""
-
-    parent_point: eqx.AbstractVar[Parameter]
-    child_point: eqx.AbstractVar[Parameter]
-
-    def _rate(self, poses, velocities):
-        """Rate of the vector between the points (m/s), inertial."""
-        return point_velocity(poses[1], velocities[1], self.child_point) - point_velocity(
-            poses[0], velocities[0], self.parent_point
-        )
-
-    def _pair(self, poses, force):
-        """Wrenches of a force at the child's point, and of its opposite at the parent's."""
-        parent, child = poses
-        return force_between_points(self, parent, child, force)
 
 
 def _along_axes(unit: str, **default: Any) -> Any:
@@ -55,7 +35,7 @@ def _along_axes(unit: str, **default: Any) -> Any:
     return fields.parameter(check, **default)
 
 
-class CartesianSpringDamper(AbstractPointSpring):
+class CartesianSpringDamper(AbstractPairForce):
     """Springs and dampers along the three inertial axes.
 
     With e the inertial vector from the parent's to the child's point, the force on the child's
@@ -73,13 +53,14 @@ class CartesianSpringDamper(AbstractPointSpring):
     damping: Parameter = _along_axes("N s/m", default=(0.0, 0.0, 0.0))
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
-    offset: Parameter = fields.vector("m, inertial components", default=(0.0, 0.0, 0.0))
+    offset: Parameter = fields.vector("m, inertial components")
 
     @override
     def wrenches(self, t, poses, velocities, u):
         stretch = between_points(self, *poses) - self.offset
-        rate = self._rate(poses, velocities)
-        return self._pair(poses, -self.stiffness * stretch - self.damping * rate)
+        rate = slip(poses, velocities, self.parent_point, self.child_point)
+        force = -self.stiffness * stretch - self.damping * rate
+        return force_between_points(self, force, *poses)
 
     @override
     def potential_energy(self, poses):
@@ -88,7 +69,7 @@ class CartesianSpringDamper(AbstractPointSpring):
         return 0.5 * small.dot(self.stiffness, stretch * stretch)
 
 
-class LinearSpringDamper(AbstractPointSpring):
+class LinearSpringDamper(AbstractPairForce):
     """A spring and damper along the line between the two points.
 
     At the distance ℓ it pulls the points together by k (ℓ - length) + d ℓ̇. The points must not
@@ -106,16 +87,15 @@ class LinearSpringDamper(AbstractPointSpring):
     length: Parameter = fields.positive("m")
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
-    last: Any = eqx.field(init=False, default_factory=lambda: None)
 
     @override
     def wrenches(self, t, poses, velocities, u):
         line = between_points(self, *poses)
         distance = jnp.sqrt(small.dot(line, line))
         direction = line / distance
-        rate = small.dot(direction, self._rate(poses, velocities))
+        rate = small.dot(direction, slip(poses, velocities, self.parent_point, self.child_point))
         tension = self.stiffness * (distance - self.length) + self.damping * rate
-        return self._pair(poses, -tension * direction)
+        return force_between_points(self, -tension * direction, *poses)
 
     @override
     def potential_energy(self, poses):
@@ -147,9 +127,8 @@ class TorsionalSpringDamper(AbstractWinding):
     When the child is turned by φ about the axis, the torque on it about the axis is
     -k (φ - angle) - d φ̇, and the parent gets its opposite. φ counts whole turns: in `Minimal()` it
     follows the hinge's coordinate; in absolute coordinates a run counts from its initial state,
-    where φ lies between -π and π, as it does for functions of the system that are called outside of
-    a run. It has its potential energy if the axes of parent and child are parallel, as the joints
-    of such a mechanism see to.
+    where φ lies between -π and π, as it does outside of runs. The spring has a potential energy
+    where the axes of parent and child are parallel.
 
     **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
     the `RevoluteJoint`; `stiffness`: k, N m/rad; `damping`: d, N m s/rad, neither negative;
@@ -161,17 +140,13 @@ class TorsionalSpringDamper(AbstractWinding):
     damping: Parameter = fields.non_negative("N m s/rad", default=0.0)
     angle: Parameter = fields.number("rad", default=0.0)
     orientation: Parameter = fields.orientation()
-    last: Any = eqx.field(init=False, default_factory=lambda: None)
-
-    @override
-    def _first(self, t):
-        return jnp.zeros_like(self.angle)
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        rate = turning_rate(self.axis, poses, velocities)
+        rate = self.rate(poses, velocities)
         stretch = self.counted(t, poses, rate) - self.angle
-        return torques_about(self.axis, poses, -(self.stiffness * stretch + self.damping * rate))
+        torque = -(self.stiffness * stretch + self.damping * rate)
+        return torque_in_parent(poses, torque * self.axis)
 
     @override
     def potential_energy(self, poses):

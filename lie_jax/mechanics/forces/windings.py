@@ -5,9 +5,6 @@ the angle and its rate at the last instant; the turns bring the angle nearest to
 by the two rates. In joint coordinates they are the turns of the joint's coordinate.
 """
 
-import abc
-from typing import Any
-
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -23,8 +20,9 @@ from lie_jax.mechanics.joints.geometry import (
     nearest_turn,
     predicted,
     turned,
-    turning_rate,
+    turning,
 )
+from lie_jax.numerics import small
 
 # An angle this far (rad) from its extrapolation by the rates may have any number of turns.
 _DOUBT = 0.5 * np.pi
@@ -35,16 +33,19 @@ class AbstractWinding(AbstractPairForce):
 
     axis: eqx.AbstractVar[Parameter]
     orientation: eqx.AbstractVar[Parameter]
-    last: eqx.AbstractVar[Any]
 
-    @abc.abstractmethod
     def _first(self, t: Float[Array, ""]) -> Float[Array, ""]:
         """Angle (rad) within half a turn of which φ is taken without a past."""
+        return jnp.zeros_like(t)
 
     def principal(self, poses: tuple[BodyPose, ...]) -> Float[Array, ""]:
         """Angle φ between -π and π (rad): the part about the axis of any rotation."""
         parent, child = poses
         return angle_about(self.axis, turned(parent, child, self.orientation))
+
+    def rate(self, poses, velocities) -> Float[Array, ""]:
+        """Rate of φ (rad/s)."""
+        return small.dot(self.axis, turning(poses, velocities))
 
     def counted(self, t, poses, rate) -> Float[Array, ""]:
         """Angle φ with its turns (rad) at a time, given its rate there (rad/s)."""
@@ -54,12 +55,12 @@ class AbstractWinding(AbstractPairForce):
     @override
     def remember(self, t, poses, velocities):
         """The angle and its rate."""
-        rate = turning_rate(self.axis, poses, velocities)
+        rate = self.rate(poses, velocities)
         return Winding(t, self.counted(t, poses, rate), rate)
 
     @override
     def departed(self, t, poses, velocities):
         """Whether the angle is more than a quarter turn from its extrapolation."""
-        rate = turning_rate(self.axis, poses, velocities)
+        rate = self.rate(poses, velocities)
         near = predicted(self.last, t, rate)
         return jnp.abs(self.counted(t, poses, rate) - near) > _DOUBT

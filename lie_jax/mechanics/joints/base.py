@@ -8,8 +8,9 @@ joint acts on the child with minus that wrench.
 """
 
 import abc
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -67,6 +68,14 @@ class AbstractJoint(AbstractElement):
 
     parent: str = eqx.field(static=True, metadata=fields.BODY)
     child: str = eqx.field(static=True, metadata=fields.BODY)
+    if TYPE_CHECKING:
+        # A declared type would allow class attributes or properties, but not both.
+        rows = 0
+    else:
+        # Number of position constraints: a class attribute or a property.
+        rows: eqx.AbstractVar[int]
+    # Inertia that is added to the joint's coordinate: a field of joints that take it.
+    armature = None
     # Number of velocity constraints.
     velocity_rows: ClassVar[int] = 0
     # `"rad"` or `"m"` for each angle or distance that `coordinates` returns.
@@ -74,8 +83,8 @@ class AbstractJoint(AbstractElement):
 
     @property
     def points(self) -> tuple[Float[Array, "..."] | None, Float[Array, "..."] | None]:
-        """Points of the joint in the frames of parent and child (m): the fields `parent_point` and
-        `child_point`, None without.
+        """Points of the joint in the frames of parent and child (m): by default the fields
+        `parent_point` and `child_point`, None without.
         """
         return getattr(self, "parent_point", None), getattr(self, "child_point", None)
 
@@ -84,11 +93,6 @@ class AbstractJoint(AbstractElement):
         coordinates are those of the joint in `lie_jax.Minimal()`. None for a joint without.
         """
         return None
-
-    @property
-    @abc.abstractmethod
-    def rows(self) -> int:
-        """Number of position constraints."""
 
     @abc.abstractmethod
     def constraint(
@@ -141,7 +145,7 @@ class AbstractJoint(AbstractElement):
         _, transpose = jax.vjp(rates, BodyVelocity(none, none), BodyVelocity(none, none))
         # The gradient by a velocity is a wrench already.
         along_parent, along_child = transpose(velocity_multipliers)
-        return add_reactions((on_parent, on_child), (Wrench(*along_parent), Wrench(*along_child)))
+        return added([(on_parent, on_child), (Wrench(*along_parent), Wrench(*along_child))])
 
     def stiffness(
         self,
@@ -154,9 +158,21 @@ class AbstractJoint(AbstractElement):
 
         By default twelve forward-mode derivatives of `reaction`.
         """
-        return reaction_stiffness(
-            lambda parent, child: self.reaction(t, parent, child, multipliers), parent, child
-        )
+
+        def along(direction):
+            v, omega = direction[:, :3], direction[:, 3:]
+            tangents = tuple(
+                BodyPose(small.matmul(pose.rotation, small.hat(omega[k])), v[k])
+                for k, pose in enumerate((parent, child))
+            )
+            wrenches = jax.jvp(
+                lambda a, b: self.reaction(t, a, b, multipliers), (parent, child), tangents
+            )[1]
+            return jnp.stack([jnp.concatenate(wrench) for wrench in wrenches])
+
+        directions = jnp.eye(12, dtype=child.position.dtype).reshape(12, 2, 6)
+        on_parent, on_child = jax.vmap(along, out_axes=2)(directions)
+        return Stiffness(on_parent[:, :6], on_parent[:, 6:], on_child[:, :6], on_child[:, 6:])
 
     def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:
         """Angles, between -π and π, and distances at poses that the joint allows."""
@@ -169,26 +185,11 @@ def _wrench_of_pose(pose: BodyPose, gradient: Any) -> Wrench:
     return Wrench(gradient.position, torque)
 
 
-def add_reactions(a: tuple[Wrench, Wrench], b: tuple[Wrench, Wrench]) -> tuple[Wrench, Wrench]:
-    """Sums of the wrenches on parent and child."""
-    return (
-        Wrench(a[0].force + b[0].force, a[0].torque + b[0].torque),
-        Wrench(a[1].force + b[1].force, a[1].torque + b[1].torque),
-    )
+def added(parts: Sequence[Any]) -> Any:
+    """Sum of wrenches or stiffnesses, leaf by leaf; None counts as zero."""
 
+    def total(*terms):
+        terms = [term for term in terms if term is not None]
+        return reduce(jnp.add, terms) if terms else None
 
-def reaction_stiffness(reaction: Callable, parent: BodyPose, child: BodyPose) -> Stiffness:
-    """Stiffness of `reaction(parent, child)` by forward mode."""
-
-    def along(direction):
-        v, omega = direction[:, :3], direction[:, 3:]
-        tangents = tuple(
-            BodyPose(small.matmul(pose.rotation, small.hat(omega[k])), v[k])
-            for k, pose in enumerate((parent, child))
-        )
-        wrenches = jax.jvp(reaction, (parent, child), tangents)[1]
-        return jnp.stack([jnp.concatenate([*wrench]) for wrench in wrenches])
-
-    directions = jnp.eye(12, dtype=child.position.dtype).reshape(12, 2, 6)
-    on_parent, on_child = jax.vmap(along, out_axes=2)(directions)
-    return Stiffness(on_parent[:, :6], on_parent[:, 6:], on_child[:, :6], on_child[:, 6:])
+    return jax.tree.map(total, *parts, is_leaf=lambda x: x is None)

@@ -8,7 +8,6 @@ the child's ω. Haug, "Computer Aided Kinematics and Dynamics of Mechanical Syst
 """
 
 import abc
-from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,8 +18,10 @@ from lie_jax.groups import quaternion
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.joints.base import BodyPose, Matrix, Stiffness, Vector, Wrench
 from lie_jax.mechanics.joints.geometry import (
+    Quaternion,
     between_points,
     between_points_in_parent,
+    child_point_in_parent,
     force_between_points,
     force_in_parent,
     in_parent,
@@ -36,8 +37,13 @@ Multipliers = Float[Array, " rows"]
 class AbstractCondition(eqx.Module):
     """Equations between the poses of parent and child."""
 
-    # Number of equations.
-    rows: ClassVar[int]
+    # Directions of the parent along which the condition holds; None for all three.
+    directions = None
+
+    @property
+    def rows(self) -> int:
+        """Number of equations."""
+        return 3 if self.directions is None else self.directions.shape[0]
 
     @abc.abstractmethod
     def constraint(self, parent: BodyPose, child: BodyPose) -> Float[Array, " rows"]:
@@ -61,7 +67,6 @@ class AbstractCondition(eqx.Module):
 class Coincide(AbstractCondition):
     """Two points coincide: the inertial vector between them is zero (m, N)."""
 
-    rows: ClassVar[int] = 3
     parent_point: Parameter
     child_point: Parameter
 
@@ -71,51 +76,44 @@ class Coincide(AbstractCondition):
 
     @override
     def reaction(self, parent, child, multipliers):
-        return force_between_points(self, parent, child, multipliers)
+        return force_between_points(self, multipliers, parent, child)
 
     @override
     def stiffness(self, parent, child, multipliers):
-        on_parent = turning_arm(parent, self.parent_point, -multipliers)
-        on_child = turning_arm(child, self.child_point, multipliers)
-        return Stiffness(on_parent, None, None, on_child)
+        """Each body turns the arm of a force that does not turn."""
+
+        def turning(pose, point, force):
+            force_in_body = small.hat(small.matvec(pose.rotation.T, force))
+            return _torques(small.matmul(small.hat(point), force_in_body))
+
+        on_parent = turning(parent, self.parent_point, -multipliers)
+        return Stiffness(on_parent, None, None, turning(child, self.child_point, multipliers))
 
 
-def turning_arm(pose: BodyPose, point: Vector, force: Vector) -> Float[Array, "6 6"]:
-    """Stiffness of a constant inertial force at a body-fixed point."""
-    force_in_body = small.matvec(pose.rotation.T, force)
-    return _torques(small.matmul(small.hat(point), small.hat(force_in_body)))
+class HeldPoint(AbstractCondition):
+    """Components of the vector between two points along directions of the parent (m, N)."""
 
-
-class StayAt(AbstractCondition):
-    """A point of the child stays at the parent's point; the vector in parent's components (m, N).
-
-    Subclasses constrain the vector along fewer directions of the parent.
-    """
-
-    rows: ClassVar[int] = 3
     parent_point: Parameter
     child_point: Parameter
-
-    def _directions(self) -> Directions:
-        return jnp.eye(3, dtype=self.parent_point.dtype)
+    directions: Directions
 
     @override
     def constraint(self, parent, child):
-        return small.matvec(self._directions(), between_points_in_parent(self, parent, child))
+        return small.matvec(self.directions, between_points_in_parent(self, parent, child))
 
     @override
     def reaction(self, parent, child, multipliers):
-        force = small.matvec(self._directions().T, multipliers)
-        return force_in_parent(self, parent, child, force)
+        force = small.matvec(self.directions.T, multipliers)
+        return force_in_parent(self, force, parent, child)
 
     @override
     def stiffness(self, parent, child, multipliers):
         """The force turns with the parent. Both bodies feel it at the child's point: its arm on the
         parent changes as the point moves, its arm on the child does not.
         """
-        force = small.matvec(self._directions().T, multipliers)
+        force = small.matvec(self.directions.T, multipliers)
         relative = small.matmul(parent.rotation.T, child.rotation)
-        child_point = self.parent_point + between_points_in_parent(self, parent, child)
+        child_point = child_point_in_parent(self, parent, child)
         force_hat, arm_hat = small.hat(force), small.hat(self.child_point)
         turning = small.matmul(parent.rotation, force_hat)
         swing = small.matmul(small.matmul(force_hat, relative), arm_hat)
@@ -131,54 +129,44 @@ class StayAt(AbstractCondition):
         )
 
 
-class StayAcross(StayAt):
+class StayAcross(HeldPoint):
     """A point of the child stays on the line through the parent's point along an axis."""
 
-    rows: ClassVar[int] = 2
-    axis: Parameter
-
-    @override
-    def _directions(self):
-        return perpendicular(self.axis)
+    def __init__(self, parent_point: Vector, child_point: Vector, axis: Vector):
+        super().__init__(parent_point, child_point, perpendicular(axis))
 
 
-class StayOnPlane(StayAt):
+class StayOnPlane(HeldPoint):
     """A point of the child stays on the plane through the parent's point across a normal."""
 
-    rows: ClassVar[int] = 1
-    normal: Parameter
-
-    @override
-    def _directions(self):
-        return self.normal[None]
+    def __init__(self, parent_point: Vector, child_point: Vector, normal: Vector):
+        super().__init__(parent_point, child_point, normal[None])
 
 
-class AbstractHeldDirection(AbstractCondition):
+class HeldDirection(AbstractCondition):
     """Components of a direction of the child along directions of the parent (1, N m)."""
 
-    @abc.abstractmethod
-    def _directions(self) -> tuple[Directions, Vector]:
-        """Directions, parent's components, and the direction of the child, its components."""
+    child_direction: Vector
+    directions: Directions
 
     @override
     def constraint(self, parent, child):
-        directions, along = self._directions()
-        return small.matvec(directions, in_parent(parent, child, along))
+        return small.matvec(self.directions, in_parent(parent, child, self.child_direction))
 
     @override
     def reaction(self, parent, child, multipliers):
-        directions, along = self._directions()
-        across = small.matvec(directions.T, multipliers)
+        across = small.matvec(self.directions.T, multipliers)
+        along = in_parent(parent, child, self.child_direction)
+        across_in_child = in_parent(child, parent, across)
         return (
-            _torque(small.cross(across, in_parent(parent, child, along))),
-            _torque(small.cross(along, in_parent(child, parent, across))),
+            _torque(small.cross(across, along)),
+            _torque(small.cross(self.child_direction, across_in_child)),
         )
 
     @override
     def stiffness(self, parent, child, multipliers):
         """Each torque changes as the other body's direction turns, seen from its own body."""
-        directions, along = self._directions()
-        across = small.matvec(directions.T, multipliers)
+        across, along = small.matvec(self.directions.T, multipliers), self.child_direction
         relative = small.matmul(parent.rotation.T, child.rotation)
         across_hat, along_hat = small.hat(across), small.hat(along)
         along_in_parent = small.hat(small.matvec(relative, along))
@@ -192,50 +180,50 @@ class AbstractHeldDirection(AbstractCondition):
         )
 
 
-class Parallel(AbstractHeldDirection):
+class Parallel(HeldDirection):
     """An axis of the child, which lies along the parent's at the orientation, stays along it."""
 
-    rows: ClassVar[int] = 2
-    axis: Parameter
-    orientation: Parameter
+    axis: Vector
 
-    @override
-    def _directions(self):
-        along = quaternion.rotate(quaternion.conjugate(self.orientation), self.axis)
-        return perpendicular(self.axis), along
+    def __init__(self, axis: Vector, orientation: Quaternion):
+        self.axis = axis
+        self.directions = perpendicular(axis)
+        self.child_direction = quaternion.rotate(quaternion.conjugate(orientation), axis)
 
     @override
     def side(self, parent, child):
         """Cosine of the angle between the axes, which are parallel in opposite directions, too."""
-        _, along = self._directions()
-        return small.dot(self.axis, in_parent(parent, child, along))
+        return small.dot(self.axis, in_parent(parent, child, self.child_direction))
 
 
-class Perpendicular(AbstractHeldDirection):
+class Perpendicular(HeldDirection):
     """An axis of the child stays perpendicular to an axis of the parent."""
 
-    rows: ClassVar[int] = 1
-    axis: Parameter
-    child_axis: Parameter
-
-    @override
-    def _directions(self):
-        return self.axis[None], self.child_axis
+    def __init__(self, axis: Vector, child_axis: Vector):
+        super().__init__(child_axis, axis[None])
 
 
 class SameOrientation(AbstractCondition):
-    """The child keeps its orientation: sin(φ) n of its turn by φ about n, parent's components."""
+    """The child keeps its orientation: sin(φ) n of its turn by φ about n, parent's components.
 
-    rows: ClassVar[int] = 3
+    With `directions` of the parent its components along these vanish alone.
+    """
+
     orientation: Parameter
+    directions: Directions | None = None
+
+    def _skew(self, multipliers: Multipliers) -> Matrix:
+        along = self.directions
+        return small.hat(multipliers if along is None else small.matvec(along.T, multipliers))
 
     @override
     def constraint(self, parent, child):
-        return -0.5 * small.axial(turned(parent, child, self.orientation))
+        ahead = -0.5 * small.axial(turned(parent, child, self.orientation))
+        return ahead if self.directions is None else small.matvec(self.directions, ahead)
 
     @override
     def reaction(self, parent, child, multipliers):
-        rotation, skew = turned(parent, child, self.orientation), small.hat(multipliers)
+        rotation, skew = turned(parent, child, self.orientation), self._skew(multipliers)
         on_child = -0.5 * small.axial(small.matmul(skew, rotation))
         back = quaternion.conjugate(self.orientation)
         return (
@@ -248,7 +236,7 @@ class SameOrientation(AbstractCondition):
         """With Q the turn and S = λ̃, the axial vector of ω̃ M is (tr M - M) ω / 2, M = Q S."""
         home = quaternion.to_matrix(self.orientation)
         relative = small.matmul(parent.rotation.T, child.rotation)
-        rotation, skew = small.matmul(relative, home.T), small.hat(multipliers)
+        rotation, skew = small.matmul(relative, home.T), self._skew(multipliers)
         by_parent = _half_of_trace_less(small.matmul(rotation, skew))
         at_home = _half_of_trace_less(small.matmul(skew, rotation).T)
         by_child = small.matmul(small.matmul(home.T, at_home), home)
@@ -261,7 +249,9 @@ class SameOrientation(AbstractCondition):
 
     @override
     def side(self, parent, child):
-        """Cosine of the turn: its sine vanishes half a turn away, too."""
+        """Cosine of the turn, unless it is free: its sine vanishes half a turn away, too."""
+        if self.directions is not None:
+            return None
         rotation = turned(parent, child, self.orientation)
         return 0.5 * (rotation[0, 0] + rotation[1, 1] + rotation[2, 2] - 1.0)
 

@@ -1,13 +1,15 @@
 """A joint that keeps the distance of two points."""
 
+import itertools
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.fields import Parameter
-from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, Stiffness, Vector
-from lie_jax.mechanics.joints.conditions import turning_arm
+from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, Stiffness, Vector, added
+from lie_jax.mechanics.joints.conditions import Coincide
 from lie_jax.mechanics.joints.geometry import between_points, force_between_points
 from lie_jax.numerics import small
 
@@ -23,14 +25,10 @@ class DistanceJoint(AbstractJoint):
     points together. Raises `ValueError` for other shapes and values.
     """
 
+    rows = 1
     length: Parameter = fields.positive("m")
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
-
-    @property
-    @override
-    def rows(self):
-        return 1
 
     @override
     def constraint(self, t, parent, child):
@@ -40,23 +38,20 @@ class DistanceJoint(AbstractJoint):
     @override
     def reaction(self, t, parent, child, multipliers):
         d = between_points(self, parent, child)
-        return force_between_points(self, parent, child, multipliers[0] / self.length * d)
+        return force_between_points(self, multipliers[0] / self.length * d, parent, child)
 
     @override
     def stiffness(self, t, parent, child, multipliers):
         """The force F = λ d / L acts as that of coinciding points, and changes by λ ḋ / L."""
         pull = multipliers[0] / self.length
         force = pull * between_points(self, parent, child)
+        coinciding = Coincide(self.parent_point, self.child_point).stiffness(parent, child, force)
         # The wrench of a force is the transpose of the point's velocity.
         by_parent = -_point_velocity(parent, self.parent_point)
         by_child = _point_velocity(child, self.child_point)
-        return Stiffness(
-            turning_arm(parent, self.parent_point, -force)
-            + pull * small.matmul(by_parent.T, by_parent),
-            pull * small.matmul(by_parent.T, by_child),
-            pull * small.matmul(by_child.T, by_parent),
-            turning_arm(child, self.child_point, force) + pull * small.matmul(by_child.T, by_child),
-        )
+        pairs = itertools.product((by_parent, by_child), repeat=2)
+        changes = Stiffness(*(pull * small.matmul(a.T, b) for a, b in pairs))
+        return added((coinciding, changes))
 
 
 def _point_velocity(pose: BodyPose, point: Vector) -> Float[Array, "3 6"]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+import numpy as np
 from typing_extensions import override
 
 from lie_jax import checks
@@ -12,19 +12,21 @@ from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.fields import Parameter, Signal
-from lie_jax.mechanics.joints import composed
-from lie_jax.mechanics.joints.base import AbstractJoint, Wrench
+from lie_jax.mechanics.joints.base import AbstractJoint
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
-from lie_jax.mechanics.joints.conditions import SameOrientation, StayAt, StayOnPlane
+from lie_jax.mechanics.joints.conditions import (
+    AbstractCondition,
+    HeldPoint,
+    SameOrientation,
+    StayOnPlane,
+)
 from lie_jax.mechanics.joints.geometry import (
     angle_about,
-    angle_change,
-    in_parent,
     turned,
     turned_about,
 )
 from lie_jax.mechanics.signals import as_signal, check_signal, value_at
-from lie_jax.numerics import gather
+from lie_jax.numerics import small
 
 
 class RevoluteDriver(AbstractJoint):
@@ -41,28 +43,15 @@ class RevoluteDriver(AbstractJoint):
     axis and an orientation that is no unit quaternion.
     """
 
+    rows = 1
     axis: Parameter = fields.direction()
     angle: Signal = fields.signal("rad")
     orientation: Parameter = fields.orientation()
 
-    @property
-    @override
-    def rows(self):
-        return 1
-
-    def _rotation_ahead(self, t: Array, parent: Any, child: Any) -> Array:
-        wanted = turned_about(self.axis, value_at(self.angle, t), self.orientation)
-        return turned(parent, child, wanted)
-
     @override
     def constraint(self, t, parent, child):
-        return angle_about(self.axis, self._rotation_ahead(t, parent, child))[None]
-
-    @override
-    def reaction(self, t, parent, child, multipliers):
-        gradient = angle_change(self.axis, self._rotation_ahead(t, parent, child))
-        torque, none = multipliers[0] * gradient, jnp.zeros_like(self.axis)
-        return Wrench(none, -torque), Wrench(none, in_parent(child, parent, torque))
+        wanted = turned_about(self.axis, value_at(self.angle, t), self.orientation)
+        return angle_about(self.axis, turned(parent, child, wanted))[None]
 
 
 class PrismaticDriver(AbstractComposedJoint):
@@ -77,26 +66,22 @@ class PrismaticDriver(AbstractComposedJoint):
     is minus the multiplier (N). Raises `ValueError` for other shapes and a zero axis.
     """
 
+    rows = 1
     axis: Parameter = fields.direction()
     distance: Signal = fields.signal("m")
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
 
-    @property
     @override
-    def conditions(self):
-        return (StayOnPlane(self.parent_point, self.child_point, self.axis),)
-
-    @override
-    def constraint(self, t, parent, child):
-        """Distance from the plane where the child's point should be."""
-        return super().constraint(t, parent, child) - value_at(self.distance, t)
+    def conditions(self, t):
+        wanted = self.parent_point + value_at(self.distance, t) * self.axis
+        return (StayOnPlane(wanted, self.child_point, self.axis),)
 
 
 COORDINATES = ("x", "y", "z", "rotation_x", "rotation_y", "rotation_z")
 
 
-class CoordinateJoint(AbstractJoint):
+class CoordinateJoint(AbstractComposedJoint):
     """Chosen coordinates of the child against the parent, held or moved as functions of time.
 
     Against the ground these are absolute coordinates of a point of the body and of its orientation.
@@ -144,42 +129,21 @@ class CoordinateJoint(AbstractJoint):
     def rows(self):
         return len(self.coordinates)
 
-    def _held(self, t: Array) -> tuple[Array, tuple[StayAt, SameOrientation]]:
-        """Position (3,) that the child should have, and conditions on all six coordinates."""
-        none = jnp.zeros(6, self.child_point.dtype)
-        values = none if self.values is None else self._spread(value_at(self.values, t))
-        wanted = quaternion.multiply(quaternion.exp(values[3:]), self.orientation)
-        position = StayAt(self.parent_point, self.child_point)
-        return values[:3], (position, SameOrientation(wanted))
-
     @override
-    def constraint(self, t, parent, child):
-        position, conditions = self._held(t)
-        ahead = composed.constraint(conditions, parent, child)
-        ahead = jnp.concatenate([ahead[:3] - position, ahead[3:]])
-        return gather.pick(self._numbers, ahead)
-
-    @override
-    def side(self, t, parent, child):
-        """Cosine of the turn from the wanted orientation, if no rotation is free."""
-        if not set(COORDINATES[3:]) <= set(self.coordinates):
-            return None
-        return self._held(t)[1][1].side(parent, child)
-
-    @override
-    def reaction(self, t, parent, child, multipliers):
-        return composed.reaction(self._held(t)[1], parent, child, self._spread(multipliers))
-
-    @override
-    def stiffness(self, t, parent, child, multipliers):
-        return composed.stiffness(self._held(t)[1], parent, child, self._spread(multipliers))
-
-    @property
-    def _numbers(self) -> tuple[int, ...]:
-        return tuple(COORDINATES.index(word) for word in self.coordinates)
-
-    def _spread(self, values: Array) -> Array:
-        """Values of the held coordinates among all six, with zeros for the free ones."""
-        numbers = self._numbers
-        sources = (numbers.index(i) if i in numbers else -1 for i in range(len(COORDINATES)))
-        return gather.pick(tuple(sources), values)
+    def conditions(self, t):
+        dtype = self.child_point.dtype
+        held = np.asarray([[a == b for b in COORDINATES] for a in self.coordinates], dtype)
+        values = jnp.zeros(6, dtype)
+        if self.values is not None:
+            values = small.matvec(jnp.asarray(held.T), value_at(self.values, t))
+        distances = sum(word in COORDINATES[:3] for word in self.coordinates)
+        conditions: list[AbstractCondition] = []
+        if distances:
+            wanted_point = self.parent_point + values[:3]
+            along = jnp.asarray(held[:distances, :3])
+            conditions.append(HeldPoint(wanted_point, self.child_point, along))
+        if distances < self.rows:
+            wanted = quaternion.multiply(quaternion.exp(values[3:]), self.orientation)
+            about = None if self.rows - distances == 3 else jnp.asarray(held[distances:, 3:])
+            conditions.append(SameOrientation(wanted, about))
+        return tuple(conditions)

@@ -23,12 +23,6 @@ def point_position(pose: BodyPose, point: Vector) -> Vector:
     return pose.position + small.matvec(pose.rotation, point)
 
 
-def point_velocity(pose: BodyPose, velocity: BodyVelocity, point: Vector) -> Vector:
-    """Inertial velocity of a body-fixed point (m/s)."""
-    swing = small.cross(velocity.omega_body, point)
-    return velocity.linear + small.matvec(pose.rotation, swing)
-
-
 def force_at(pose: BodyPose, point: Vector, force: Vector) -> Wrench:
     """Wrench of an inertial force that acts at a body-fixed point."""
     return Wrench(force, small.cross(point, small.matvec(pose.rotation.T, force)))
@@ -45,7 +39,7 @@ def between_points(points: Any, parent: BodyPose, child: BodyPose) -> Vector:
 
 
 def force_between_points(
-    points: Any, parent: BodyPose, child: BodyPose, force: Vector
+    points: Any, force: Vector, parent: BodyPose, child: BodyPose
 ) -> tuple[Wrench, Wrench]:
     """Wrenches of an inertial force at the child's point, and of its opposite at the parent's."""
     return (
@@ -59,14 +53,18 @@ def between_points_in_parent(points: Any, parent: BodyPose, child: BodyPose) -> 
     return small.matvec(parent.rotation.T, between_points(points, parent, child))
 
 
+def child_point_in_parent(points: Any, parent: BodyPose, child: BodyPose) -> Vector:
+    """The child's point in the parent's frame (m)."""
+    return points.parent_point + between_points_in_parent(points, parent, child)
+
+
 def force_in_parent(
-    points: Any, parent: BodyPose, child: BodyPose, force: Vector
+    points: Any, force: Vector, parent: BodyPose, child: BodyPose
 ) -> tuple[Wrench, Wrench]:
     """Wrenches of a force, parent's components, and of its opposite, both at the child's point."""
     inertial = small.matvec(parent.rotation, force)
-    child_point_in_parent = points.parent_point + between_points_in_parent(points, parent, child)
     return (
-        force_at(parent, child_point_in_parent, -inertial),
+        force_at(parent, child_point_in_parent(points, parent, child), -inertial),
         force_at(child, points.child_point, inertial),
     )
 
@@ -76,18 +74,34 @@ def in_parent(parent: BodyPose, child: BodyPose, vector: Vector) -> Vector:
     return small.matvec(parent.rotation.T, small.matvec(child.rotation, vector))
 
 
-def turning_rate(axis: Vector, poses: Poses, velocities: Velocities) -> Float[Array, ""]:
-    """Angular velocity of the child against the parent about an axis of the parent (rad/s)."""
+def turning(poses: Poses, velocities: Velocities) -> Vector:
+    """Angular velocity of the child against the parent, parent's components (rad/s)."""
     parent, child = poses
-    omega = in_parent(parent, child, velocities[1].omega_body) - velocities[0].omega_body
-    return small.dot(axis, omega)
+    return in_parent(parent, child, velocities[1].omega_body) - velocities[0].omega_body
 
 
-def torques_about(axis: Vector, poses: Poses, torque: Float[Array, ""]) -> tuple[Wrench, Wrench]:
-    """Wrenches of a torque (N m) on the child about an axis of the parent, and of its opposite."""
+def slip(poses: Poses, velocities: Velocities, parent_point: Vector, child_point: Vector) -> Vector:
+    """Velocity of a point of the child against a point of the parent, inertial (m/s)."""
+    points = parent_point, child_point
+    at_parent, at_child = (
+        velocity.linear + small.matvec(pose.rotation, small.cross(velocity.omega_body, point))
+        for pose, velocity, point in zip(poses, velocities, points, strict=True)
+    )
+    return at_child - at_parent
+
+
+def slip_in_parent(points: Any, poses: Poses, velocities: Velocities) -> Vector:
+    """Velocity of the child's point as the parent sees it, parent's components (m/s)."""
+    point_of_parent = child_point_in_parent(points, *poses)
+    velocity = slip(poses, velocities, point_of_parent, points.child_point)
+    return small.matvec(poses[0].rotation.T, velocity)
+
+
+def torque_in_parent(poses: Poses, torque: Vector) -> tuple[Wrench, Wrench]:
+    """Wrenches of a torque on the child (N m), parent's components, and of its opposite."""
     parent, child = poses
-    none = jnp.zeros_like(axis)
-    return Wrench(none, -torque * axis), Wrench(none, torque * in_parent(child, parent, axis))
+    none = jnp.zeros_like(torque)
+    return Wrench(none, -torque), Wrench(none, in_parent(child, parent, torque))
 
 
 def perpendicular(axis: Vector) -> Float[Array, "2 3"]:
@@ -128,20 +142,6 @@ def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
     along = small.dot(axis, small.matvec(rotation, axis))
     trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
     return jnp.arctan2(sine, 0.5 * (trace - along))
-
-
-def angle_change(axis: Vector, rotation: Matrix) -> Vector:
-    """Gradient of `angle_about` by rotations of the outer frame.
-
-    The angle's rate is the product of this gradient with the ω by which R changes, Ṙ = ω̃ R.
-    """
-    along = small.matvec(rotation, axis)
-    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
-    ahead = -0.5 * small.axial(rotation)
-    sine, cosine = small.dot(axis, ahead), 0.5 * (trace - small.dot(axis, along))
-    of_sine = 0.5 * (trace * axis - small.matvec(rotation.T, axis))
-    of_cosine = -ahead - 0.5 * small.cross(along, axis)
-    return (cosine * of_sine - sine * of_cosine) / (sine * sine + cosine * cosine)
 
 
 class Winding(NamedTuple):

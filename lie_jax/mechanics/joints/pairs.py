@@ -1,7 +1,5 @@
 """Joints that are pairs of conditions: the definition of each is its `conditions`."""
 
-from typing import ClassVar
-
 import jax.numpy as jnp
 from typing_extensions import override
 
@@ -41,6 +39,7 @@ class SphericalJoint(AbstractComposedJoint):
     `ValueError` for points of another shape and a negative inertia.
     """
 
+    rows = 3
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     armature: OptionalParameter = fields.armature("kg m²")
@@ -50,9 +49,8 @@ class SphericalJoint(AbstractComposedJoint):
         points = self.parent_point, self.child_point
         return (Motion("swivel", None, *points, armature=self.armature),)
 
-    @property
     @override
-    def conditions(self):
+    def conditions(self, t):
         return (Coincide(self.parent_point, self.child_point),)
 
 
@@ -75,7 +73,8 @@ class RevoluteJoint(AbstractComposedJoint):
     other shapes, a zero axis, an orientation that is no unit quaternion and a negative inertia.
     """
 
-    coordinate_units: ClassVar[tuple[str, ...]] = ("rad",)
+    rows = 5
+    coordinate_units = ("rad",)
     axis: Parameter = fields.direction()
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
@@ -87,9 +86,8 @@ class RevoluteJoint(AbstractComposedJoint):
         points = self.parent_point, self.child_point
         return (Motion("turn", self.axis, *points, self.orientation, self.armature),)
 
-    @property
     @override
-    def conditions(self):
+    def conditions(self, t):
         return Coincide(self.parent_point, self.child_point), Parallel(self.axis, self.orientation)
 
     @override
@@ -116,7 +114,8 @@ class UniversalJoint(AbstractComposedJoint):
     unit quaternion.
     """
 
-    coordinate_units: ClassVar[tuple[str, ...]] = ("rad", "rad")
+    rows = 4
+    coordinate_units = ("rad", "rad")
     axis: Parameter = fields.direction()
     child_axis: Parameter = fields.direction("child's")
     parent_point: Parameter = fields.point()
@@ -142,9 +141,8 @@ class UniversalJoint(AbstractComposedJoint):
             Motion("turn", second_axis, None, self.child_point, self.orientation),
         )
 
-    @property
     @override
-    def conditions(self):
+    def conditions(self, t):
         return (
             Coincide(self.parent_point, self.child_point),
             Perpendicular(self.axis, self.child_axis),
@@ -170,6 +168,7 @@ class RigidJoint(AbstractComposedJoint):
     `ValueError` for other shapes and an orientation that is no unit quaternion.
     """
 
+    rows = 6
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
@@ -178,9 +177,8 @@ class RigidJoint(AbstractComposedJoint):
     def motions(self):
         return (Motion("weld", None, self.parent_point, self.child_point, self.orientation),)
 
-    @property
     @override
-    def conditions(self):
+    def conditions(self, t):
         return Coincide(self.parent_point, self.child_point), SameOrientation(self.orientation)
 
 
@@ -196,7 +194,8 @@ class PrismaticJoint(AbstractComposedJoint):
     small, rad); multipliers are in N and N m. Raises `ValueError` as `RevoluteJoint`.
     """
 
-    coordinate_units: ClassVar[tuple[str, ...]] = ("m",)
+    rows = 5
+    coordinate_units = ("m",)
     axis: Parameter = fields.direction()
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
@@ -208,9 +207,8 @@ class PrismaticJoint(AbstractComposedJoint):
         points = self.parent_point, self.child_point
         return (Motion("slide", self.axis, *points, self.orientation, self.armature),)
 
-    @property
     @override
-    def conditions(self):
+    def conditions(self, t):
         return (
             StayAcross(self.parent_point, self.child_point, self.axis),
             SameOrientation(self.orientation),
@@ -232,7 +230,8 @@ class CylindricalJoint(AbstractComposedJoint):
     of the child's axis; multipliers are in N and N m. Raises `ValueError` as `RevoluteJoint`.
     """
 
-    coordinate_units: ClassVar[tuple[str, ...]] = ("rad", "m")
+    rows = 4
+    coordinate_units = ("rad", "m")
     axis: Parameter = fields.direction()
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
@@ -245,9 +244,8 @@ class CylindricalJoint(AbstractComposedJoint):
             Motion("slide", self.axis, None, self.child_point, self.orientation),
         )
 
-    @property
     @override
-    def conditions(self):
+    def conditions(self, t):
         return (
             StayAcross(self.parent_point, self.child_point, self.axis),
             Parallel(self.axis, self.orientation),
@@ -274,7 +272,8 @@ class PlanarJoint(AbstractComposedJoint):
     `ValueError` for other shapes, a zero normal and an orientation that is no unit quaternion.
     """
 
-    coordinate_units: ClassVar[tuple[str, ...]] = ("m", "m", "rad")
+    rows = 3
+    coordinate_units = ("m", "m", "rad")
     normal: Parameter = fields.direction()
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
@@ -289,9 +288,8 @@ class PlanarJoint(AbstractComposedJoint):
             Motion("turn", self.normal, None, self.child_point, self.orientation),
         )
 
-    @property
     @override
-    def conditions(self):
+    def conditions(self, t):
         return (
             StayOnPlane(self.parent_point, self.child_point, self.normal),
             Parallel(self.normal, self.orientation),

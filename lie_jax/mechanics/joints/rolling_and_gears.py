@@ -1,6 +1,6 @@
 """Joints that constrain velocities: rolling without slip, and gears."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import jax.numpy as jnp
 from typing_extensions import override
@@ -10,11 +10,11 @@ from lie_jax.mechanics import fields
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.joints.base import AbstractJoint, Wrench
 from lie_jax.mechanics.joints.geometry import (
-    between_points_in_parent,
+    child_point_in_parent,
     force_at,
     in_parent,
     perpendicular,
-    point_velocity,
+    slip,
 )
 from lie_jax.numerics import small
 
@@ -36,17 +36,13 @@ class RollingDisc(AbstractJoint):
     `ValueError` for other shapes and values. Source: [S0] (3).
     """
 
-    velocity_rows: ClassVar[int] = 2
+    rows = 1
+    velocity_rows = 2
     radius: Parameter = fields.positive("m")
     child_axis: Parameter = fields.direction("child's")
     normal: Parameter = fields.direction(default=(0.0, 0.0, 1.0))
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
-
-    @property
-    @override
-    def rows(self):
-        return 1
 
     def _contact(self, parent, child):
         """The disc's lowest point, in the parent's and in the child's frame."""
@@ -54,7 +50,7 @@ class RollingDisc(AbstractJoint):
         # The normal's part along the disc; its length is the sine of the angle between the two.
         up = self.normal - small.dot(self.normal, axis) * axis
         down = -self.radius / jnp.sqrt(small.dot(up, up)) * up
-        center = self.parent_point + between_points_in_parent(self, parent, child)
+        center = child_point_in_parent(self, parent, child)
         return center + down, self.child_point + in_parent(child, parent, down)
 
     @override
@@ -67,10 +63,9 @@ class RollingDisc(AbstractJoint):
     def velocity_constraint(self, t, parent, child, parent_velocity, child_velocity):
         """Slip velocity at the lowest point."""
         point_in_parent, point_in_child = self._contact(parent, child)
-        slip = point_velocity(child, child_velocity, point_in_child) - point_velocity(
-            parent, parent_velocity, point_in_parent
-        )
-        return small.matvec(perpendicular(self.normal), small.matvec(parent.rotation.T, slip))
+        velocities = parent_velocity, child_velocity
+        velocity = slip((parent, child), velocities, point_in_parent, point_in_child)
+        return small.matvec(perpendicular(self.normal), small.matvec(parent.rotation.T, velocity))
 
     @override
     def reaction(self, t, parent, child, multipliers):
@@ -110,15 +105,11 @@ class GearJoint(AbstractJoint):
     zero axis and a zero ratio. Source: [S0] (3).
     """
 
-    velocity_rows: ClassVar[int] = 1
+    rows = 0
+    velocity_rows = 1
     axis: Parameter = fields.direction()
     child_axis: Parameter = fields.direction("child's")
     ratio: Parameter = fields.parameter(_check_ratio)
-
-    @property
-    @override
-    def rows(self):
-        return 0
 
     @override
     def constraint(self, t, parent, child):
