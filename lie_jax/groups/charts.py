@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from lie_jax.groups import closed_forms, quaternion, se3, so3, tait_bryan
 from lie_jax.groups.rotation_algebra import Vector
@@ -84,10 +83,6 @@ SCREW_CHARTS = {
 }  # fmt: skip
 
 
-def _always_regular(p: Array) -> Array:
-    return jnp.ones(p.shape[:-1], bool)
-
-
 class Storage(NamedTuple):
     """Absolute coordinates p (size,) of an orientation.
 
@@ -103,7 +98,7 @@ class Storage(NamedTuple):
     to_matrix: Callable
     lift: Callable
     invalid: Callable
-    regular: Callable = _always_regular
+    regular: Callable = lambda p: jnp.ones(p.shape[:-1], bool)
 
 
 def _invalid_quaternion(p: np.ndarray) -> str | None:

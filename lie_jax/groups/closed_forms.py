@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.groups import se3, series
+from lie_jax.groups import se3, series, so3
 from lie_jax.groups.rotation_algebra import Matrix, Vector
 from lie_jax.groups.se3 import Matrix6, Twist
 from lie_jax.numerics import small
@@ -103,14 +103,10 @@ def se3_ddexp_inv(x: Twist, u: Twist) -> Matrix6:
     return _on_se3(_dexp_inv_coefficients(x[3:]), x, u)
 
 
-def _sigma(x: Vector) -> Scalar:
-    return 2.0 / (1.0 + small.dot(x, x))
-
-
 @checks.one_element
 def so3_ddcay(x: Vector, u: Vector) -> Matrix:
     """(D_x dcay)(u). [S4] (3.20)"""
-    sigma = _sigma(x)
+    sigma = 2.0 / (1.0 + small.dot(x, x))
     change = sigma * small.dot(x, u)
     return sigma * (small.hat(u - change * x) - change * jnp.eye(3, dtype=x.dtype))
 
@@ -134,15 +130,9 @@ def so3_ddcay2_inv(x: Vector, u: Vector) -> Matrix:
 def se3_ddcay(x: Twist, u: Twist) -> Matrix6:
     """(D_X dcay)(U). [S4] (3.22)"""
     y, x, v, u = x[:3], x[3:], u[:3], u[3:]
-    sigma = _sigma(x)
-    change = sigma * small.dot(x, u)
-    rotation = so3_ddcay(x, u)
-    identity = jnp.eye(3, dtype=x.dtype)
-    coupling = sigma * (
-        small.matmul(small.hat(v - change * y), identity + small.hat(x))
-        + small.matmul(small.hat(y), small.hat(u))
-    )
-    translation = sigma * (small.hat(u - change * x) + _anticommutator(x, u - 0.5 * change * x))
+    d, rotation = so3.dcay(x), so3_ddcay(x, u)
+    translation = small.matmul(small.hat(small.matvec(d, u)), so3.cay(x))
+    coupling = small.matmul(small.hat(v), d) + small.matmul(small.hat(y), rotation)
     return se3.upper(translation, coupling, rotation)
 
 
@@ -150,6 +140,5 @@ def se3_ddcay(x: Twist, u: Twist) -> Matrix6:
 def se3_ddcay_inv(x: Twist, u: Twist) -> Matrix6:
     """(D_X dcay⁻¹)(U). [S4] (3.23)"""
     y, x, v, u = x[:3], x[3:], u[:3], u[3:]
-    products = small.matmul(small.hat(x), small.hat(v))
-    products = products + small.matmul(small.hat(u), small.hat(y))
+    products = small.matmul(small.hat(x), small.hat(v)) + small.matmul(small.hat(u), small.hat(y))
     return se3.upper(-0.5 * small.hat(u), 0.5 * (products - small.hat(v)), so3_ddcay_inv(x, u))

@@ -6,42 +6,17 @@ the other, and matrices are block-diagonal. Elements are tuples of the factors' 
 power are stacked along a leading axis.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import block_diag
-from jaxtyping import Array
 
 from lie_jax import checks
 from lie_jax.numerics import conversion
-
-
-class Group(NamedTuple):
-    """Functions of a group under the names of the modules of the elementary groups."""
-
-    identity: Callable
-    compose: Callable
-    inverse: Callable
-    act: Callable
-    lift: Callable
-    exp: Callable
-    log: Callable
-    dexp: Callable
-    dexp_inv: Callable
-    ddexp: Callable
-    ddexp_inv: Callable
-    cay: Callable
-    cay_inv: Callable
-    dcay: Callable
-    dcay_inv: Callable
-    ddcay: Callable
-    ddcay_inv: Callable
-    ad: Callable
-    Ad: Callable
-
 
 # Arguments of each function: an algebra element (x), an element of the group (c) or a point acted
 # on (y). Matrices and algebra elements of the factors are joined; other results stay in a tuple.
@@ -57,10 +32,8 @@ _MATRICES = {
 }  # fmt: skip
 
 
-def _algebra_element(name: str, value: Any, size: int) -> Array:
-    array = conversion.as_float(value)
-    checks.shape(name, array, (size,), "one after the other, the factors' algebra elements")
-    return array
+class Group(namedtuple("Group", ["identity", *_ARGUMENTS])):
+    """Functions of a group under the names of the modules of the elementary groups."""
 
 
 def direct_product(*factors: tuple[Any, int]) -> Group:
@@ -69,34 +42,24 @@ def direct_product(*factors: tuple[Any, int]) -> Group:
     Functions raise `ValueError` for an algebra element of another size, or a tuple with another
     number of elements.
     """
-    total = sum(dimension for _, dimension in factors)
-    splits = np.cumsum([dimension for _, dimension in factors])[:-1].tolist()
+    groups = [group for group, _ in factors]
+    ends = np.cumsum([dimension for _, dimension in factors]).tolist()
 
-    def parts(name: str, letter: str, argument: Any) -> Sequence:
-        if letter == "x":
-            return jnp.split(_algebra_element(f"{name} of a product", argument, total), splits)
-        if len(argument) != len(factors):
+    def check(function: str, element: Any) -> None:
+        if len(element) != len(groups):
             raise ValueError(
-                f"{name} of a product got {len(argument)} elements; an element is a tuple with one "
-                f"for each of the {len(factors)} factors."
+                f"{function} of a product got {len(element)} elements; an element is a tuple with "
+                f"one for each of the {len(groups)} factors."
             )
-        return argument
 
-    def function(name: str) -> Callable:
-        def combined(*arguments):
-            typed = zip(_ARGUMENTS[name], arguments, strict=True)
-            by_factor = zip(*(parts(name, letter, value) for letter, value in typed), strict=True)
-            results = [
-                getattr(group, name)(*part)
-                for (group, _), part in zip(factors, by_factor, strict=True)
-            ]
-            if name in _MATRICES:
-                return block_diag(*results)
-            return jnp.concatenate(results) if name in _VECTORS else tuple(results)
+    def apply(function: str, arguments: list) -> Any:
+        pairs = zip(groups, zip(*arguments, strict=True), strict=True)
+        results = [getattr(group, function)(*own) for group, own in pairs]
+        if function in _MATRICES:
+            return block_diag(*results)
+        return jnp.concatenate(results) if function in _VECTORS else tuple(results)
 
-        return combined
-
-    return _group(function, total)
+    return _group("product", ends[-1], lambda x: jnp.split(x, ends[:-1]), check, apply)
 
 
 def power(group: Any, dimension: int, n: int) -> Group:
@@ -106,37 +69,41 @@ def power(group: Any, dimension: int, n: int) -> Group:
     elements along the leading axis.
     """
 
-    def parts(name: str, letter: str, argument: Any) -> Any:
-        if letter == "x":
-            element = _algebra_element(f"{name} of a power", argument, n * dimension)
-            return element.reshape(n, dimension)
-        if {leaf.shape[0] for leaf in jax.tree.leaves(argument)} != {n}:
+    def check(function: str, element: Any) -> None:
+        shapes = [leaf.shape for leaf in jax.tree.leaves(element)]
+        if {shape[0] for shape in shapes} != {n}:
             raise ValueError(
-                f"{name} of a power got arrays with shapes "
-                f"{[leaf.shape for leaf in jax.tree.leaves(argument)]}; elements are stacked along "
-                f"a leading axis of length {n}."
+                f"{function} of a power got arrays with shapes {shapes}; elements are stacked "
+                f"along a leading axis of length {n}."
             )
-        return argument
 
+    def apply(function: str, arguments: list) -> Any:
+        results = jax.vmap(getattr(group, function))(*arguments)
+        if function in _MATRICES:
+            spread = jnp.eye(n, dtype=results.dtype)[:, None, :, None] * results[:, :, None, :]
+            return spread.reshape(n * dimension, n * dimension)
+        return results.reshape(-1) if function in _VECTORS else results
+
+    return _group("power", n * dimension, lambda x: x.reshape(n, dimension), check, apply)
+
+
+def _group(kind: str, dimension: int, split: Callable, check: Callable, apply: Callable) -> Group:
+    # `split` takes algebra elements apart; `apply` joins results of the factors.
     def function(name: str) -> Callable:
         def combined(*arguments):
-            typed = zip(_ARGUMENTS[name], arguments, strict=True)
-            stacked = [parts(name, letter, value) for letter, value in typed]
-            results = jax.vmap(getattr(group, name))(*stacked)
-            if name in _MATRICES:
-                spread = jnp.eye(n, dtype=results.dtype)[:, None, :, None] * results[:, :, None, :]
-                return spread.reshape(n * dimension, n * dimension)
-            return results.reshape(-1) if name in _VECTORS else results
+            parts = []
+            for letter, argument in zip(_ARGUMENTS[name], arguments, strict=True):
+                if letter == "x":
+                    element = conversion.as_float(argument)
+                    meaning = "one after the other, the factors' algebra elements"
+                    checks.shape(f"{name} of a {kind}", element, (dimension,), meaning)
+                    parts.append(split(element))
+                else:
+                    check(name, argument)
+                    parts.append(argument)
+            return apply(name, parts)
 
         return combined
 
-    return _group(function, n * dimension)
-
-
-def _group(function: Callable[[str], Callable], dimension: int) -> Group:
     functions = {name: function(name) for name in _ARGUMENTS}
-
-    def identity(dtype=float):
-        return functions["exp"](jnp.zeros(dimension, dtype))
-
-    return Group(identity=identity, **functions)
+    return Group(lambda dtype=float: functions["exp"](jnp.zeros(dimension, dtype)), **functions)

@@ -66,12 +66,6 @@ def lift(q: Quaternion, omega_body: Vector) -> Quaternion:
 
 
 @checks.one_element
-def Ad(q: Quaternion) -> Matrix:
-    """Adjoint representation: the rotation matrix."""
-    return to_matrix(q)
-
-
-@checks.one_element
 def renormalize(q: Quaternion) -> Quaternion:
     """Unit quaternion of one whose norm is off by rounding.
 
@@ -136,6 +130,9 @@ def to_matrix(q: Quaternion) -> Matrix:
         2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y),
     ]  # fmt: skip
     return jnp.stack(rows).reshape(3, 3)
+
+
+Ad = to_matrix
 
 
 @checks.one_element

@@ -66,69 +66,41 @@ def cay_inv(a: Vector) -> Vector:
     return 0.5 * a
 
 
-def _eye(x: Vector) -> Matrix:
-    return jnp.eye(x.shape[0], dtype=x.dtype)
-
-
 @checks.one_element
 def dexp(x: Vector) -> Matrix:
     """The unit matrix."""
-    return _eye(x)
-
-
-@checks.one_element
-def dexp_inv(x: Vector) -> Matrix:
-    """The unit matrix."""
-    return _eye(x)
+    return jnp.eye(x.shape[0], dtype=x.dtype)
 
 
 @checks.one_element
 def dcay(x: Vector) -> Matrix:
     """Twice the unit matrix."""
-    return 2.0 * _eye(x)
+    return 2.0 * dexp(x)
 
 
 @checks.one_element
 def dcay_inv(x: Vector) -> Matrix:
     """Half the unit matrix."""
-    return 0.5 * _eye(x)
-
-
-def _zero(x: Vector) -> Matrix:
-    return jnp.zeros((x.shape[0], x.shape[0]), x.dtype)
+    return 0.5 * dexp(x)
 
 
 @checks.one_element
 def ddexp(x: Vector, u: Vector) -> Matrix:
-    """Zero."""
-    return _zero(x)
-
-
-@checks.one_element
-def ddexp_inv(x: Vector, u: Vector) -> Matrix:
-    """Zero."""
-    return _zero(x)
-
-
-@checks.one_element
-def ddcay(x: Vector, u: Vector) -> Matrix:
-    """Zero."""
-    return _zero(x)
-
-
-@checks.one_element
-def ddcay_inv(x: Vector, u: Vector) -> Matrix:
-    """Zero."""
-    return _zero(x)
+    """Zero, as all derivatives of the constant differentials."""
+    return ad(x)
 
 
 @checks.one_element
 def ad(x: Vector) -> Matrix:
     """Zero: the group is commutative."""
-    return _zero(x)
+    return jnp.zeros((x.shape[0], x.shape[0]), x.dtype)
 
 
 @checks.one_element
 def Ad(a: Vector) -> Matrix:
     """The unit matrix: the group is commutative."""
-    return _eye(a)
+    return dexp(a)
+
+
+dexp_inv = dexp
+ddexp_inv = ddcay = ddcay_inv = ddexp

@@ -10,13 +10,13 @@ from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
+from lie_jax.groups.rotation_algebra import Matrix
 from lie_jax.numerics import small
 
 # At this bound rates of the angles are up to a thousand times the angular velocity.
 _SMALLEST_COS_BETA = 1e-3
 
 Angles = Float[Array, "3"]
-Matrix = Float[Array, "3 3"]
 
 
 def _rows(*rows) -> Matrix:
