@@ -86,9 +86,7 @@ class AbstractSpace(eqx.Module):
         T(x) x with T(0) x at one x.
         """
         with jax.ensure_compile_time_eval():
-            x = jnp.linspace(0.1, 0.4, self.nv)
-            curved = self.tangent_operator(x, x) - self.tangent_operator(jnp.zeros_like(x), x)
-            return bool(jnp.max(jnp.abs(curved)) < jnp.sqrt(jnp.finfo(x.dtype).eps))
+            return bool(_is_canonical(self))
 
     def magnitude(self, q: Configuration) -> Velocity:
         """Size of q along each local coordinate: the largest entry of q."""
@@ -101,6 +99,13 @@ class AbstractSpace(eqx.Module):
         None for a space without rotations.
         """
         return None
+
+
+@eqx.filter_jit
+def _is_canonical(space: AbstractSpace) -> Array:
+    x = jnp.linspace(0.1, 0.4, space.nv)
+    curved = space.tangent_operator(x, x) - space.tangent_operator(jnp.zeros_like(x), x)
+    return jnp.max(jnp.abs(curved)) < jnp.sqrt(jnp.finfo(x.dtype).eps)
 
 
 class AbstractVectorSpace(AbstractSpace):
