@@ -20,8 +20,7 @@ dexp_inv = se3.dexp_inv
 dexp_inv_apply = se3.dexp_inv_apply
 ddexp = se3.ddexp
 ddexp_inv = se3.ddexp_inv
-ad = se3.ad
-hat = se3.ad
+ad = hat = se3.ad
 
 
 def identity(dtype=float) -> Matrix6:

@@ -12,8 +12,6 @@ where {a, b} = ãb̃ + b̃ã. The coupling block of dexp on SE(3) at X = (y, x) 
 derivative along U = (v, u) is (D² A)(y, u) + (D A)(v).
 """
 
-from typing import NamedTuple
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -26,21 +24,20 @@ from lie_jax.numerics import small
 Scalar = Float[Array, ""]
 
 
-class _Coefficients(NamedTuple):
-    p: tuple[Scalar, Scalar, Scalar]
-    q: tuple[Scalar, Scalar, Scalar]
+# (p, p₁, p₂) and (q, q₁, q₂).
+_Coefficients = tuple[tuple[Scalar, Scalar, Scalar], tuple[Scalar, Scalar, Scalar]]
 
 
 def _dexp_coefficients(x: Vector) -> _Coefficients:
     t = small.dot(x, x)
     p, q = series.stumpff_rates(t)
-    return _Coefficients((series.c2(t), *p), (series.c3(t), *q))
+    return (series.c2(t), *p), (series.c3(t), *q)
 
 
 def _dexp_inv_coefficients(x: Vector) -> _Coefficients:
     t = small.dot(x, x)
     zero = jnp.zeros_like(t)
-    return _Coefficients((zero - 0.5, zero, zero), (series.e(t), *series.e_rates(t)))
+    return (zero - 0.5, zero, zero), (series.e(t), *series.e_rates(t))
 
 
 def _anticommutator(a: Vector, b: Vector) -> Matrix:
@@ -48,17 +45,18 @@ def _anticommutator(a: Vector, b: Vector) -> Matrix:
     return ab + ab.T - 2.0 * small.dot(a, b) * jnp.eye(3, dtype=a.dtype)
 
 
-def _first(c: _Coefficients, x: Vector, y: Vector) -> Matrix:
+def _first(coefficients: _Coefficients, x: Vector, y: Vector) -> Matrix:
+    (p, p1, _), (q, q1, _) = coefficients
     xy = small.dot(x, y)
-    skew = small.hat(c.p[0] * y + c.p[1] * xy * x)
-    return skew + _anticommutator(x, c.q[0] * y + 0.5 * c.q[1] * xy * x)
+    return small.hat(p * y + p1 * xy * x) + _anticommutator(x, q * y + 0.5 * q1 * xy * x)
 
 
-def _second(c: _Coefficients, x: Vector, y: Vector, u: Vector) -> Matrix:
+def _second(coefficients: _Coefficients, x: Vector, y: Vector, u: Vector) -> Matrix:
+    (_, p1, p2), (q, q1, q2) = coefficients
     xy, xu, yu = small.dot(x, y), small.dot(x, u), small.dot(y, u)
-    skew = c.p[1] * (xy * u + xu * y + yu * x) + c.p[2] * xy * xu * x
-    with_x = c.q[1] * (xu * y + xy * u + 0.5 * yu * x) + 0.5 * c.q[2] * xy * xu * x
-    return small.hat(skew) + _anticommutator(x, with_x) + c.q[0] * _anticommutator(y, u)
+    skew = p1 * (xy * u + xu * y + yu * x) + p2 * xy * xu * x
+    with_x = q1 * (xu * y + xy * u + 0.5 * yu * x) + 0.5 * q2 * xy * xu * x
+    return small.hat(skew) + _anticommutator(x, with_x) + q * _anticommutator(y, u)
 
 
 def _on_se3(c: _Coefficients, x: Twist, u: Twist) -> Matrix6:

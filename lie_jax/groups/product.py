@@ -1,9 +1,8 @@
 """Direct products and powers of groups, with the functions that every group has.
 
-`direct_product((rn, 3), (so3, 3))` is the group R³ × SO(3), `power(se3, 6, n)` that of n poses: a
-group comes with the dimension of its algebra. Algebra elements are flat arrays, one factor after
-the other, and matrices are block-diagonal. Elements are tuples of the factors' elements; those of a
-power are stacked along a leading axis.
+`direct_product((rn, 3), (so3, 3))` is R³ × SO(3), `power(se3, 6, n)` the group of n poses: groups
+come with the dimension of their algebra. Algebra elements are flat arrays, matrices block-diagonal.
+Elements are tuples of the factors' elements, those of a power stacked along a leading axis.
 """
 
 from collections import namedtuple
@@ -18,21 +17,17 @@ from jax.scipy.linalg import block_diag
 from lie_jax import checks
 from lie_jax.numerics import conversion
 
-# Arguments of each function: an algebra element (x), an element of the group (c) or a point acted
-# on (y). Matrices and algebra elements of the factors are joined; other results stay in a tuple.
-_ARGUMENTS = {
-    "compose": "cc", "inverse": "c", "act": "cy", "lift": "cx",
-    "exp": "x", "log": "c", "dexp": "x", "dexp_inv": "x", "ddexp": "xx", "ddexp_inv": "xx",
-    "cay": "x", "cay_inv": "c", "dcay": "x", "dcay_inv": "x", "ddcay": "xx", "ddcay_inv": "xx",
-    "ad": "x", "Ad": "c",
-}  # fmt: skip
-_VECTORS = {"log", "cay_inv"}
-_MATRICES = {
-    "dexp", "dexp_inv", "ddexp", "ddexp_inv", "dcay", "dcay_inv", "ddcay", "ddcay_inv", "ad", "Ad",
+# Arguments and, last, result of each function: algebra elements (x), elements of the group (c),
+# points acted on (y), matrices (m). Results x and m of the factors are joined.
+_TYPES = {
+    "compose": "ccc", "inverse": "cc", "act": "cyy", "lift": "cxc",
+    "exp": "xc", "log": "cx", "dexp": "xm", "dexp_inv": "xm", "ddexp": "xxm", "ddexp_inv": "xxm",
+    "cay": "xc", "cay_inv": "cx", "dcay": "xm", "dcay_inv": "xm", "ddcay": "xxm",
+    "ddcay_inv": "xxm", "ad": "xm", "Ad": "cm",
 }  # fmt: skip
 
 
-class Group(namedtuple("Group", ["identity", *_ARGUMENTS])):
+class Group(namedtuple("Group", ["identity", *_TYPES])):
     """Functions of a group under the names of the modules of the elementary groups."""
 
 
@@ -55,9 +50,8 @@ def direct_product(*factors: tuple[Any, int]) -> Group:
     def apply(function: str, arguments: list) -> Any:
         pairs = zip(groups, zip(*arguments, strict=True), strict=True)
         results = [getattr(group, function)(*own) for group, own in pairs]
-        if function in _MATRICES:
-            return block_diag(*results)
-        return jnp.concatenate(results) if function in _VECTORS else tuple(results)
+        join = {"m": lambda parts: block_diag(*parts), "x": jnp.concatenate}
+        return join.get(_TYPES[function][-1], tuple)(results)
 
     return _group("product", ends[-1], lambda x: jnp.split(x, ends[:-1]), check, apply)
 
@@ -79,10 +73,10 @@ def power(group: Any, dimension: int, n: int) -> Group:
 
     def apply(function: str, arguments: list) -> Any:
         results = jax.vmap(getattr(group, function))(*arguments)
-        if function in _MATRICES:
+        if _TYPES[function][-1] == "m":
             spread = jnp.eye(n, dtype=results.dtype)[:, None, :, None] * results[:, :, None, :]
             return spread.reshape(n * dimension, n * dimension)
-        return results.reshape(-1) if function in _VECTORS else results
+        return results.reshape(-1) if _TYPES[function][-1] == "x" else results
 
     return _group("power", n * dimension, lambda x: x.reshape(n, dimension), check, apply)
 
@@ -92,7 +86,7 @@ def _group(kind: str, dimension: int, split: Callable, check: Callable, apply: C
     def function(name: str) -> Callable:
         def combined(*arguments):
             parts = []
-            for letter, argument in zip(_ARGUMENTS[name], arguments, strict=True):
+            for letter, argument in zip(_TYPES[name][:-1], arguments, strict=True):
                 if letter == "x":
                     element = conversion.as_float(argument)
                     meaning = "one after the other, the factors' algebra elements"
@@ -105,5 +99,5 @@ def _group(kind: str, dimension: int, split: Callable, check: Callable, apply: C
 
         return combined
 
-    functions = {name: function(name) for name in _ARGUMENTS}
+    functions = {name: function(name) for name in _TYPES}
     return Group(lambda dtype=float: functions["exp"](jnp.zeros(dimension, dtype)), **functions)

@@ -139,8 +139,7 @@ Ad = to_matrix
 def from_matrix(r: Matrix) -> Quaternion:
     """Unit quaternion of a rotation matrix (3, 3), with a positive largest component.
 
-    Raises `ValueError` with the defect of a matrix that is no rotation, except where JAX traces
-    (`jit`, `vmap`, derivatives) and values cannot be looked at.
+    Raises `ValueError` with the defect of a concrete matrix that is no rotation.
     """
     checks.rotation("quaternion.from_matrix: r", r)
     return from_rotation(r)

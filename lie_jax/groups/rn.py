@@ -20,7 +20,7 @@ def identity(n: int, dtype=float) -> Vector:
 
 @checks.one_element
 def compose(a: Vector, b: Vector) -> Vector:
-    """The sum a + b."""
+    """The sum a + b; as an action the translated point."""
     return a + b
 
 
@@ -31,12 +31,6 @@ def inverse(a: Vector) -> Vector:
 
 
 @checks.one_element
-def act(a: Vector, y: Vector) -> Vector:
-    """The translated point y + a."""
-    return y + a
-
-
-@checks.one_element
 def lift(a: Vector, v: Vector) -> Vector:
     """Time derivative of an element for the velocity v: v."""
     return v
@@ -44,14 +38,8 @@ def lift(a: Vector, v: Vector) -> Vector:
 
 @checks.one_element
 def exp(x: Vector) -> Vector:
-    """The vector x itself."""
+    """The vector x itself; so is its logarithm."""
     return x
-
-
-@checks.one_element
-def log(a: Vector) -> Vector:
-    """The vector a itself."""
-    return a
 
 
 @checks.one_element
@@ -68,7 +56,7 @@ def cay_inv(a: Vector) -> Vector:
 
 @checks.one_element
 def dexp(x: Vector) -> Matrix:
-    """The unit matrix."""
+    """The unit matrix; so is Ad, for the group is commutative."""
     return jnp.eye(x.shape[0], dtype=x.dtype)
 
 
@@ -96,11 +84,7 @@ def ad(x: Vector) -> Matrix:
     return jnp.zeros((x.shape[0], x.shape[0]), x.dtype)
 
 
-@checks.one_element
-def Ad(a: Vector) -> Matrix:
-    """The unit matrix: the group is commutative."""
-    return dexp(a)
-
-
-dexp_inv = dexp
+act = compose
+log = exp
+dexp_inv = Ad = dexp
 ddexp_inv = ddcay = ddcay_inv = ddexp

@@ -1,10 +1,9 @@
 """The algebra so(3) of rotation vectors (3,) and the differentials of the maps from it.
 
-Rotation matrices and unit quaternions have the same algebra, so the right-trivialised differentials
-of `exp`, `cay` and `cay2` are the same for both; `so3` and `quaternion` re-export them. With ψ one
-of the maps and R = ψ(x), (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular velocity of
-R = R₀ ψ(x) is dψ(-x) ẋ. `ddexp(x, u)`, `ddexp_inv(x, u)` and so on are the derivatives of the
-matrices dexp(x), dexp_inv(x) and so on along u.
+`so3` and `quaternion` re-export them: both have this algebra. With ψ = `exp`, `cay` or `cay2`
+and R = ψ(x), the right-trivialised dψ has (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular
+velocity of R = R₀ ψ(x) is dψ(-x) ẋ. `ddexp(x, u)`, `ddexp_inv(x, u)` and so on are the derivatives
+of the matrices dexp(x), dexp_inv(x) and so on along u.
 """
 
 from collections.abc import Callable
@@ -21,8 +20,8 @@ Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 
 
-def _with_square(x: Vector) -> tuple[Matrix, Matrix, Float[Array, ""]]:
-    # x̃² = x xᵀ - t I; the outer product has no cancellation on the off-diagonal.
+def with_square(x: Vector) -> tuple[Matrix, Matrix, Float[Array, ""]]:
+    """x̃, its square x xᵀ - t I without cancellation on the off-diagonal, and t = |x|²."""
     t = small.dot(x, x)
     return small.hat(x), small.outer(x, x) - t * jnp.eye(3, dtype=x.dtype), t
 
@@ -75,7 +74,7 @@ def dexp_inv(x: Vector) -> Matrix:
     At |x| = 2π dexp has no inverse: the result grows without bound towards it, is a large number,
     infinite or NaN at it, and means nothing beyond.
     """
-    skew, square, t = _with_square(x)
+    skew, square, t = with_square(x)
     return jnp.eye(3, dtype=x.dtype) - 0.5 * skew + series.e(t) * square
 
 
@@ -117,7 +116,7 @@ def dcay_inv_apply(x: Vector, y: Vector) -> Vector:
 @checks.one_element
 def dcay2(x: Vector) -> Matrix:
     """Right-trivialised differential of cay2: 2 σ cay(x), σ = 2 / (1 + |x|²); dcay2(0) = 4 I."""
-    skew, square, _ = _with_square(x)
+    skew, square, _ = with_square(x)
     sigma = _sigma(x)
     return 2.0 * sigma * (jnp.eye(3, dtype=x.dtype) + sigma * (skew + square))
 
@@ -133,7 +132,7 @@ def dcay2_apply(x: Vector, y: Vector) -> Vector:
 @checks.one_element
 def dcay2_inv(x: Vector) -> Matrix:
     """Inverse of dcay2(x): cay(-x) / (2 σ), for every x."""
-    skew, square, t = _with_square(x)
+    skew, square, t = with_square(x)
     return 0.25 * (1.0 + t) * jnp.eye(3, dtype=x.dtype) + 0.5 * (square - skew)
 
 

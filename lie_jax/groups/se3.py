@@ -29,10 +29,8 @@ def pose(r: Matrix, p: Vector) -> Pose:
     return jnp.concatenate([top, jnp.asarray([[0.0, 0.0, 0.0, 1.0]], r.dtype)], axis=0)
 
 
-# Masks of the blocks of a matrix (6, 6) viewed as (2, 3, 2, 3).
-_LOWER_LEFT = np.asarray([[False, False], [True, False]])[:, None, :, None]
-_UPPER_RIGHT = np.asarray([[False, True], [False, False]])[:, None, :, None]
-_LOWER_RIGHT = np.asarray([[False, False], [False, True]])[:, None, :, None]
+# Numbers of the blocks of a matrix (6, 6) viewed as (2, 3, 2, 3).
+_BLOCK = np.asarray([[0, 1], [2, 3]])[:, None, :, None]
 
 
 def upper(a: Matrix, b: Matrix, d: Matrix) -> Matrix6:
@@ -40,8 +38,8 @@ def upper(a: Matrix, b: Matrix, d: Matrix) -> Matrix6:
     # Selection instead of concatenation: XLA evaluates the operands of a concatenation anew for
     # every entry of a batch, which costs a factor of two to three.
     a, b, d = (block[None, :, None, :] for block in (a, b, d))
-    blocks = jnp.where(_UPPER_RIGHT, b, jnp.where(_LOWER_RIGHT, d, a))
-    return jnp.where(_LOWER_LEFT, 0.0, blocks).reshape(6, 6)
+    blocks = jnp.where(_BLOCK == 1, b, jnp.where(_BLOCK == 3, d, a))
+    return jnp.where(_BLOCK == 2, 0.0, blocks).reshape(6, 6)
 
 
 def identity(dtype=float) -> Pose:

@@ -1,12 +1,11 @@
 """Even functions of an angle θ, written in t = θ², in the maps of SO(3) and SE(3).
 
-Each is right to a few units in the last place, with its first and second derivatives, for every
-angle in its domain (next to its zeros in absolute terms), also at t = 0, in float32 and float64,
-under any nesting of forward and reverse mode. Near 0 a Taylor polynomial in t is used, above a
-switch the closed form; `e` needs no switch. The switches of c1, c2 and c3 lie far from 0, at θ = 2
-to 4: differentiating a closed form costs a factor of θ⁻² in accuracy for each order, so that the
-usual small thresholds spoil the derivatives. Both branches get an argument that is safe for them,
-so that the branch not taken cannot put a NaN into a derivative.
+Values and two derivatives are right to a few units in the last place for every angle of the domain,
+also at 0 (next to zeros in absolute terms), in float32 and float64, in any nesting of forward and
+reverse mode. Below a switch a Taylor polynomial in t is used, above it the closed form; `e` needs
+none. Switches lie far from 0, at θ = 2 to 4: each differentiation of a closed form loses a factor
+of θ⁻² in accuracy. Both branches get an argument that is safe for them, so that the branch not
+taken puts no NaN into a derivative.
 """
 
 import functools
@@ -183,10 +182,7 @@ def e(t: Scalar) -> Scalar:
 
 
 def e_rates(t: Scalar) -> tuple[Scalar, Scalar]:
-    """2 E' and 4 E'', derivatives with respect to t: (1/β + γ - 2)/θ⁴ of [S4] (2.40) and its rate.
-
-    For closed forms of derivatives; differentiating `e` gives the same.
-    """
+    """2 E' and 4 E'', derivatives in t: (1/β + γ - 2)/θ⁴ of [S4] (2.40), and its rate."""
     return _e_derivative(1, t), _e_derivative(2, t)
 
 

@@ -1,10 +1,8 @@
 """Configuration spaces: a group law, absolute coordinates and a local chart.
 
 A space defines how a configuration q, a flat array of absolute coordinates, moves along local
-coordinates x, a flat array of as many numbers as there are velocities. Its abstract members are
-those that cannot be derived. With T(x) = dexp(-x), a rate ẋ of local coordinates belongs to the
-velocity T(x) ẋ. Integrators use nothing else of a configuration, so each integrator runs on every
-space.
+coordinates x, one for each velocity. With T(x) = dexp(-x), a rate ẋ of local coordinates belongs to
+the velocity T(x) ẋ. Integrators use nothing else, so each of them runs on every space.
 """
 
 import abc
@@ -65,8 +63,7 @@ class AbstractSpace(eqx.Module):
     def flow(self, q: Configuration, increment: Velocity) -> Configuration:
         """Configuration reached from q by an increment, a velocity times time.
 
-        Local coordinates of a chart are unscaled: those of "cayley" are half of a small increment.
-        The increment is therefore converted before the retraction.
+        Local coordinates are unscaled: those of "cayley" are half of a small increment.
         """
         return self.retract(q, self.rate_at_zero(increment))
 
@@ -80,32 +77,24 @@ class AbstractSpace(eqx.Module):
 
     @property
     def canonical(self) -> bool:
-        """Whether a constant velocity moves along a straight line of local coordinates.
+        """Whether a constant velocity v moves along the straight line x = t v, as with exp.
 
-        The exponential map does: x = t v then leads where the velocity v leads in time t. Compares
-        T(x) x with T(0) x at one x.
+        Compares T(x) x with T(0) x at one x.
         """
         with jax.ensure_compile_time_eval():
-            return bool(_is_canonical(self))
+            x = jnp.linspace(0.1, 0.4, self.nv)
+            curved = self.tangent_operator(x, x) - self.tangent_operator(jnp.zeros_like(x), x)
+            return bool(jnp.max(jnp.abs(curved)) < jnp.sqrt(jnp.finfo(x.dtype).eps))
 
     def magnitude(self, q: Configuration) -> Velocity:
         """Size of q along each local coordinate: the largest entry of q."""
         return jnp.full(self.nv, jnp.max(jnp.abs(q)))
 
     def turn(self, v: Velocity) -> Velocity | None:
-        """Square of the angle of each entry of a displacement v (velocity times time), relative to
-        the largest angle that the chart describes; zero for entries that turn nothing.
-
-        None for a space without rotations.
+        """Squares of the angles of a displacement v (velocity times time), relative to the largest
+        angle of the chart; zero for entries that turn nothing, None without rotations.
         """
         return None
-
-
-@eqx.filter_jit
-def _is_canonical(space: AbstractSpace) -> Array:
-    x = jnp.linspace(0.1, 0.4, space.nv)
-    curved = space.tangent_operator(x, x) - space.tangent_operator(jnp.zeros_like(x), x)
-    return jnp.max(jnp.abs(curved)) < jnp.sqrt(jnp.finfo(x.dtype).eps)
 
 
 class AbstractVectorSpace(AbstractSpace):
