@@ -60,6 +60,7 @@ def c0(t: Scalar) -> Scalar:
 
 
 _C1_SWITCH = 4.0
+_RATES_SWITCH = 20.0
 
 
 def c1(t: Scalar) -> Scalar:
@@ -107,9 +108,6 @@ def _anywhere() -> Callable:
         return _anywhere()(jnp.any(conditions[0], axis=axes[0])), [None]
 
     return jax_internals.pass_through("anywhere", lambda condition: [condition], batch)
-
-
-_RATES_SWITCH = 20.0
 
 
 def stumpff_rates(t: Scalar) -> tuple[tuple[Scalar, Scalar], tuple[Scalar, Scalar]]:
