@@ -63,8 +63,7 @@ def one_of(name: str, value: Any, allowed: Sequence[Any]) -> None:
 def real(name: str, value: Any) -> None:
     """Raise unless the value is made of real numbers: an array, a number, or lists of them.
 
-    All checks of numbers begin with this one: `as_float`, the converter of the fields of elements,
-    returns other values unchanged.
+    All checks of numbers begin here: `as_float`, the converter of fields, returns others unchanged.
     """
     if conversion.real_shape(value) is None:
         dtype = getattr(value, "dtype", None)

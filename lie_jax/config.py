@@ -21,14 +21,13 @@ def configure(
 
     **Arguments:**
 
-    - `x64`: whether JAX's default numbers have double precision (see `enable_x64`). With False they
-      have single precision, and no simulation warns of it.
-    - `fast_loops`: whether XLA compiles the loops of small systems into one function each (see
-      `configure_cpu`), and the linear algebra of larger ones runs on one thread: threads that wait
-      for each other in every step cost up to seventy times the step.
-    - `cache`: a folder for compiled programs (see `cache_compilations`), or None.
+    - `x64`: double precision as JAX's default (`enable_x64`); with False single precision, of which
+      no simulation warns.
+    - `fast_loops`: loops of small systems as one function each (`configure_cpu`), linear algebra on
+      one thread: threads that wait for each other cost up to seventy times the step.
+    - `cache`: a folder for compiled programs (`cache_compilations`), or None.
 
-    Raises `ValueError` for a folder that cannot be written and for other values, `RuntimeError` if
+    Raises `ValueError` for other values and for a folder that cannot be written, `RuntimeError` if
     JAX has computed something already.
     """
     global _warned
@@ -75,13 +74,12 @@ def cpu_flags(loop_bytes: int) -> list[str]:
 def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
     """Let XLA compile larger loops into one function on the CPU, and faster, for the whole process.
 
-    Call it before anything is computed, or set the environment variable `XLA_FLAGS` yourself.
-    XLA does so for loops that touch less than `loop_bytes` bytes in each pass (1024 without this
-    call): runs of small systems are then three to six times as fast. Versions of XLA that do not
-    know the option ignore it. With JAX 0.10 the call chooses XLA's former emitters, too, which
-    compile programs of equal speed in a tenth to two fifths less time. Flags already set stay.
-    Raises `ValueError` for a number that is no positive integer, `RuntimeError` if JAX has computed
-    something already.
+    Call it before anything is computed, or set the environment variable `XLA_FLAGS`. Loops that
+    touch less than `loop_bytes` bytes in each pass (1024 without this call) become one function:
+    runs of small systems are three to six times as fast. With JAX 0.10 the call also chooses XLA's
+    former emitters, which compile programs of equal speed in a tenth to two fifths less time. Flags
+    already set stay. Raises `ValueError` for a number that is no positive integer, `RuntimeError`
+    if JAX has computed something already.
     """
     checks.positive_integer("configure_cpu(loop_bytes=)", loop_bytes, "bytes")
     flags = os.environ.get("XLA_FLAGS", "").split()
@@ -104,12 +102,11 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
 def cache_compilations(folder: str | os.PathLike) -> None:
     """Keep every compiled program in a folder, from which later processes load it.
 
-    Call it before anything is computed. `~` is your home; a missing folder is made, and may be
-    deleted at any time. JAX by itself keeps no program that took less than a second to compile.
-    Programs with callbacks, such as `simulate` inside `jax.jit` without `throw=False`, are not
-    kept. The call switches off XLA's lines on the terminal: a program loaded from the folder writes
-    lines about features of the processor, which are harmless. Raises `ValueError` for a folder that
-    cannot be written.
+    Call it before anything is computed. `~` is the home folder; a missing folder is made, and may
+    be deleted at any time. Programs with callbacks, such as `simulate` inside `jax.jit` without
+    `throw=False`, are not kept. The call switches off XLA's lines on the terminal: loading writes
+    harmless ones about features of the processor. Raises `ValueError` for a folder that cannot be
+    written.
     """
     checks.path("cache_compilations(folder=)", folder)
     if not os.fspath(folder):

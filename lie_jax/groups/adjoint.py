@@ -6,11 +6,11 @@ cay(ad(X)) is not Ad of `se3.cay`(X), for its position is `so3.dcay`(x) y instea
 X = (y, x). Source: [S4] Sect. 2(d), 3(d).
 """
 
-import jax
 import jax.numpy as jnp
 
 from lie_jax import checks
 from lie_jax.groups import se3, so3
+from lie_jax.groups.rotation_algebra import directional_derivative
 from lie_jax.groups.se3 import Matrix6, Pose, Twist
 from lie_jax.numerics import small
 
@@ -20,8 +20,7 @@ dexp_inv = se3.dexp_inv
 dexp_inv_apply = se3.dexp_inv_apply
 ddexp = se3.ddexp
 ddexp_inv = se3.ddexp_inv
-ad = se3.ad
-hat = se3.ad
+ad = hat = se3.ad
 
 
 def identity(dtype=float) -> Matrix6:
@@ -115,13 +114,5 @@ def dcay_inv(x: Twist) -> Matrix6:
     return se3.upper(d, so3.ddcay_inv(x[3:], x[:3]), d)
 
 
-@checks.one_element
-def ddcay(x: Twist, u: Twist) -> Matrix6:
-    """Directional derivative of the matrix dcay at x along u."""
-    return jax.jvp(dcay, (x,), (u,))[1]
-
-
-@checks.one_element
-def ddcay_inv(x: Twist, u: Twist) -> Matrix6:
-    """Directional derivative of the matrix dcay_inv at x along u."""
-    return jax.jvp(dcay_inv, (x,), (u,))[1]
+ddcay = directional_derivative(dcay)
+ddcay_inv = directional_derivative(dcay_inv)

@@ -9,10 +9,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from lie_jax.groups import closed_forms, quaternion, se3, so3, tait_bryan
-from lie_jax.groups.rotation_algebra import Vector
 from lie_jax.numerics import small
 
 
@@ -64,28 +62,17 @@ class ScrewChart(NamedTuple):
     differential_inv_derivative: Callable
 
 
-def _cay_translation(x: Vector, y: Vector) -> Vector:
-    return y + quaternion.rotate(quaternion.cay(x), y)
-
-
-def _cay_translation_inv(x: Vector, position: Vector) -> Vector:
-    return 0.5 * (position - small.cross(x, position))
-
-
 SCREW_CHARTS = {
     "exp": ScrewChart(
         so3.dexp_apply, so3.dexp_inv_apply,
         se3.dexp_apply, se3.dexp_inv_apply, closed_forms.se3_ddexp_inv,
     ),
     "cayley": ScrewChart(
-        _cay_translation, _cay_translation_inv,
+        lambda x, y: y + quaternion.rotate(quaternion.cay(x), y),
+        lambda x, position: 0.5 * (position - small.cross(x, position)),
         se3.dcay_apply, se3.dcay_inv_apply, closed_forms.se3_ddcay_inv,
     ),
 }  # fmt: skip
-
-
-def _always_regular(p: Array) -> Array:
-    return jnp.ones(p.shape[:-1], bool)
 
 
 class Storage(NamedTuple):
@@ -103,7 +90,7 @@ class Storage(NamedTuple):
     to_matrix: Callable
     lift: Callable
     invalid: Callable
-    regular: Callable = _always_regular
+    regular: Callable = lambda p: jnp.ones(p.shape[:-1], bool)
 
 
 def _invalid_quaternion(p: np.ndarray) -> str | None:
@@ -126,10 +113,6 @@ def _invalid_rotation_vector(p: np.ndarray) -> str | None:
     )
 
 
-def _rotation_vector_lift(p: Vector, omega_body: Vector) -> Vector:
-    return so3.dexp_inv_apply(-p, omega_body)
-
-
 QUATERNION = Storage(
     4, quaternion.renormalize, lambda p: p, quaternion.to_matrix, quaternion.lift,
     _invalid_quaternion,
@@ -137,7 +120,8 @@ QUATERNION = Storage(
 STORAGES = {
     "quaternion": QUATERNION,
     "rotation_vector": Storage(
-        3, quaternion.log, quaternion.exp, so3.exp, _rotation_vector_lift, _invalid_rotation_vector,
+        3, quaternion.log, quaternion.exp, so3.exp,
+        lambda p, omega_body: so3.dexp_inv_apply(-p, omega_body), _invalid_rotation_vector,
     ),
     "tait_bryan": Storage(
         3, tait_bryan.from_quaternion, tait_bryan.to_quaternion, tait_bryan.to_matrix,

@@ -12,13 +12,11 @@ where {a, b} = ãb̃ + b̃ã. The coupling block of dexp on SE(3) at X = (y, x) 
 derivative along U = (v, u) is (D² A)(y, u) + (D A)(v).
 """
 
-from typing import NamedTuple
-
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.groups import se3, series
+from lie_jax.groups import se3, series, so3
 from lie_jax.groups.rotation_algebra import Matrix, Vector
 from lie_jax.groups.se3 import Matrix6, Twist
 from lie_jax.numerics import small
@@ -26,21 +24,20 @@ from lie_jax.numerics import small
 Scalar = Float[Array, ""]
 
 
-class _Coefficients(NamedTuple):
-    p: tuple[Scalar, Scalar, Scalar]
-    q: tuple[Scalar, Scalar, Scalar]
+# (p, p₁, p₂) and (q, q₁, q₂).
+_Coefficients = tuple[tuple[Scalar, Scalar, Scalar], tuple[Scalar, Scalar, Scalar]]
 
 
 def _dexp_coefficients(x: Vector) -> _Coefficients:
     t = small.dot(x, x)
     p, q = series.stumpff_rates(t)
-    return _Coefficients((series.c2(t), *p), (series.c3(t), *q))
+    return (series.c2(t), *p), (series.c3(t), *q)
 
 
 def _dexp_inv_coefficients(x: Vector) -> _Coefficients:
     t = small.dot(x, x)
     zero = jnp.zeros_like(t)
-    return _Coefficients((zero - 0.5, zero, zero), (series.e(t), *series.e_rates(t)))
+    return (zero - 0.5, zero, zero), (series.e(t), *series.e_rates(t))
 
 
 def _anticommutator(a: Vector, b: Vector) -> Matrix:
@@ -48,17 +45,18 @@ def _anticommutator(a: Vector, b: Vector) -> Matrix:
     return ab + ab.T - 2.0 * small.dot(a, b) * jnp.eye(3, dtype=a.dtype)
 
 
-def _first(c: _Coefficients, x: Vector, y: Vector) -> Matrix:
+def _first(coefficients: _Coefficients, x: Vector, y: Vector) -> Matrix:
+    (p, p1, _), (q, q1, _) = coefficients
     xy = small.dot(x, y)
-    skew = small.hat(c.p[0] * y + c.p[1] * xy * x)
-    return skew + _anticommutator(x, c.q[0] * y + 0.5 * c.q[1] * xy * x)
+    return small.hat(p * y + p1 * xy * x) + _anticommutator(x, q * y + 0.5 * q1 * xy * x)
 
 
-def _second(c: _Coefficients, x: Vector, y: Vector, u: Vector) -> Matrix:
+def _second(coefficients: _Coefficients, x: Vector, y: Vector, u: Vector) -> Matrix:
+    (_, p1, p2), (q, q1, q2) = coefficients
     xy, xu, yu = small.dot(x, y), small.dot(x, u), small.dot(y, u)
-    skew = c.p[1] * (xy * u + xu * y + yu * x) + c.p[2] * xy * xu * x
-    with_x = c.q[1] * (xu * y + xy * u + 0.5 * yu * x) + 0.5 * c.q[2] * xy * xu * x
-    return small.hat(skew) + _anticommutator(x, with_x) + c.q[0] * _anticommutator(y, u)
+    skew = p1 * (xy * u + xu * y + yu * x) + p2 * xy * xu * x
+    with_x = q1 * (xu * y + xy * u + 0.5 * yu * x) + 0.5 * q2 * xy * xu * x
+    return small.hat(skew) + _anticommutator(x, with_x) + q * _anticommutator(y, u)
 
 
 def _on_se3(c: _Coefficients, x: Twist, u: Twist) -> Matrix6:
@@ -103,14 +101,10 @@ def se3_ddexp_inv(x: Twist, u: Twist) -> Matrix6:
     return _on_se3(_dexp_inv_coefficients(x[3:]), x, u)
 
 
-def _sigma(x: Vector) -> Scalar:
-    return 2.0 / (1.0 + small.dot(x, x))
-
-
 @checks.one_element
 def so3_ddcay(x: Vector, u: Vector) -> Matrix:
     """(D_x dcay)(u). [S4] (3.20)"""
-    sigma = _sigma(x)
+    sigma = 2.0 / (1.0 + small.dot(x, x))
     change = sigma * small.dot(x, u)
     return sigma * (small.hat(u - change * x) - change * jnp.eye(3, dtype=x.dtype))
 
@@ -134,15 +128,9 @@ def so3_ddcay2_inv(x: Vector, u: Vector) -> Matrix:
 def se3_ddcay(x: Twist, u: Twist) -> Matrix6:
     """(D_X dcay)(U). [S4] (3.22)"""
     y, x, v, u = x[:3], x[3:], u[:3], u[3:]
-    sigma = _sigma(x)
-    change = sigma * small.dot(x, u)
-    rotation = so3_ddcay(x, u)
-    identity = jnp.eye(3, dtype=x.dtype)
-    coupling = sigma * (
-        small.matmul(small.hat(v - change * y), identity + small.hat(x))
-        + small.matmul(small.hat(y), small.hat(u))
-    )
-    translation = sigma * (small.hat(u - change * x) + _anticommutator(x, u - 0.5 * change * x))
+    d, rotation = so3.dcay(x), so3_ddcay(x, u)
+    translation = small.matmul(small.hat(small.matvec(d, u)), so3.cay(x))
+    coupling = small.matmul(small.hat(v), d) + small.matmul(small.hat(y), rotation)
     return se3.upper(translation, coupling, rotation)
 
 
@@ -150,6 +138,5 @@ def se3_ddcay(x: Twist, u: Twist) -> Matrix6:
 def se3_ddcay_inv(x: Twist, u: Twist) -> Matrix6:
     """(D_X dcay⁻¹)(U). [S4] (3.23)"""
     y, x, v, u = x[:3], x[3:], u[:3], u[3:]
-    products = small.matmul(small.hat(x), small.hat(v))
-    products = products + small.matmul(small.hat(u), small.hat(y))
+    products = small.matmul(small.hat(x), small.hat(v)) + small.matmul(small.hat(u), small.hat(y))
     return se3.upper(-0.5 * small.hat(u), 0.5 * (products - small.hat(v)), so3_ddcay_inv(x, u))

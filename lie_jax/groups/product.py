@@ -1,66 +1,34 @@
 """Direct products and powers of groups, with the functions that every group has.
 
-`direct_product((rn, 3), (so3, 3))` is the group R³ × SO(3), `power(se3, 6, n)` that of n poses: a
-group comes with the dimension of its algebra. Algebra elements are flat arrays, one factor after
-the other, and matrices are block-diagonal. Elements are tuples of the factors' elements; those of a
-power are stacked along a leading axis.
+`direct_product((rn, 3), (so3, 3))` is R³ × SO(3), `power(se3, 6, n)` the group of n poses: groups
+come with the dimension of their algebra. Algebra elements are flat arrays, matrices block-diagonal.
+Elements are tuples of the factors' elements, those of a power stacked along a leading axis.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.scipy.linalg import block_diag
-from jaxtyping import Array
 
 from lie_jax import checks
 from lie_jax.numerics import conversion
 
+# Arguments and, last, result of each function: algebra elements (x), elements of the group (c),
+# points acted on (y), matrices (m). Results x and m of the factors are joined.
+_TYPES = {
+    "compose": "ccc", "inverse": "cc", "act": "cyy", "lift": "cxc",
+    "exp": "xc", "log": "cx", "dexp": "xm", "dexp_inv": "xm", "ddexp": "xxm", "ddexp_inv": "xxm",
+    "cay": "xc", "cay_inv": "cx", "dcay": "xm", "dcay_inv": "xm", "ddcay": "xxm",
+    "ddcay_inv": "xxm", "ad": "xm", "Ad": "cm",
+}  # fmt: skip
 
-class Group(NamedTuple):
+
+class Group(namedtuple("Group", ["identity", *_TYPES])):
     """Functions of a group under the names of the modules of the elementary groups."""
-
-    identity: Callable
-    compose: Callable
-    inverse: Callable
-    act: Callable
-    lift: Callable
-    exp: Callable
-    log: Callable
-    dexp: Callable
-    dexp_inv: Callable
-    ddexp: Callable
-    ddexp_inv: Callable
-    cay: Callable
-    cay_inv: Callable
-    dcay: Callable
-    dcay_inv: Callable
-    ddcay: Callable
-    ddcay_inv: Callable
-    ad: Callable
-    Ad: Callable
-
-
-# Arguments of each function: an algebra element (x), an element of the group (c) or a point acted
-# on (y). Matrices and algebra elements of the factors are joined; other results stay in a tuple.
-_ARGUMENTS = {
-    "compose": "cc", "inverse": "c", "act": "cy", "lift": "cx",
-    "exp": "x", "log": "c", "dexp": "x", "dexp_inv": "x", "ddexp": "xx", "ddexp_inv": "xx",
-    "cay": "x", "cay_inv": "c", "dcay": "x", "dcay_inv": "x", "ddcay": "xx", "ddcay_inv": "xx",
-    "ad": "x", "Ad": "c",
-}  # fmt: skip
-_VECTORS = {"log", "cay_inv"}
-_MATRICES = {
-    "dexp", "dexp_inv", "ddexp", "ddexp_inv", "dcay", "dcay_inv", "ddcay", "ddcay_inv", "ad", "Ad",
-}  # fmt: skip
-
-
-def _algebra_element(name: str, value: Any, size: int) -> Array:
-    array = conversion.as_float(value)
-    checks.shape(name, array, (size,), "one after the other, the factors' algebra elements")
-    return array
 
 
 def direct_product(*factors: tuple[Any, int]) -> Group:
@@ -69,34 +37,23 @@ def direct_product(*factors: tuple[Any, int]) -> Group:
     Functions raise `ValueError` for an algebra element of another size, or a tuple with another
     number of elements.
     """
-    total = sum(dimension for _, dimension in factors)
-    splits = np.cumsum([dimension for _, dimension in factors])[:-1].tolist()
+    groups = [group for group, _ in factors]
+    ends = np.cumsum([dimension for _, dimension in factors]).tolist()
 
-    def parts(name: str, letter: str, argument: Any) -> Sequence:
-        if letter == "x":
-            return jnp.split(_algebra_element(f"{name} of a product", argument, total), splits)
-        if len(argument) != len(factors):
+    def check(function: str, element: Any) -> None:
+        if len(element) != len(groups):
             raise ValueError(
-                f"{name} of a product got {len(argument)} elements; an element is a tuple with one "
-                f"for each of the {len(factors)} factors."
+                f"{function} of a product got {len(element)} elements; an element is a tuple with "
+                f"one for each of the {len(groups)} factors."
             )
-        return argument
 
-    def function(name: str) -> Callable:
-        def combined(*arguments):
-            typed = zip(_ARGUMENTS[name], arguments, strict=True)
-            by_factor = zip(*(parts(name, letter, value) for letter, value in typed), strict=True)
-            results = [
-                getattr(group, name)(*part)
-                for (group, _), part in zip(factors, by_factor, strict=True)
-            ]
-            if name in _MATRICES:
-                return block_diag(*results)
-            return jnp.concatenate(results) if name in _VECTORS else tuple(results)
+    def apply(function: str, arguments: list) -> Any:
+        pairs = zip(groups, zip(*arguments, strict=True), strict=True)
+        results = [getattr(group, function)(*own) for group, own in pairs]
+        join = {"m": lambda parts: block_diag(*parts), "x": jnp.concatenate}
+        return join.get(_TYPES[function][-1], tuple)(results)
 
-        return combined
-
-    return _group(function, total)
+    return _group("product", ends[-1], lambda x: jnp.split(x, ends[:-1]), check, apply)
 
 
 def power(group: Any, dimension: int, n: int) -> Group:
@@ -106,37 +63,41 @@ def power(group: Any, dimension: int, n: int) -> Group:
     elements along the leading axis.
     """
 
-    def parts(name: str, letter: str, argument: Any) -> Any:
-        if letter == "x":
-            element = _algebra_element(f"{name} of a power", argument, n * dimension)
-            return element.reshape(n, dimension)
-        if {leaf.shape[0] for leaf in jax.tree.leaves(argument)} != {n}:
+    def check(function: str, element: Any) -> None:
+        shapes = [leaf.shape for leaf in jax.tree.leaves(element)]
+        if {shape[0] for shape in shapes} != {n}:
             raise ValueError(
-                f"{name} of a power got arrays with shapes "
-                f"{[leaf.shape for leaf in jax.tree.leaves(argument)]}; elements are stacked along "
-                f"a leading axis of length {n}."
+                f"{function} of a power got arrays with shapes {shapes}; elements are stacked "
+                f"along a leading axis of length {n}."
             )
-        return argument
 
+    def apply(function: str, arguments: list) -> Any:
+        results = jax.vmap(getattr(group, function))(*arguments)
+        if _TYPES[function][-1] == "m":
+            spread = jnp.eye(n, dtype=results.dtype)[:, None, :, None] * results[:, :, None, :]
+            return spread.reshape(n * dimension, n * dimension)
+        return results.reshape(-1) if _TYPES[function][-1] == "x" else results
+
+    return _group("power", n * dimension, lambda x: x.reshape(n, dimension), check, apply)
+
+
+def _group(kind: str, dimension: int, split: Callable, check: Callable, apply: Callable) -> Group:
+    # `split` takes algebra elements apart; `apply` joins results of the factors.
     def function(name: str) -> Callable:
         def combined(*arguments):
-            typed = zip(_ARGUMENTS[name], arguments, strict=True)
-            stacked = [parts(name, letter, value) for letter, value in typed]
-            results = jax.vmap(getattr(group, name))(*stacked)
-            if name in _MATRICES:
-                spread = jnp.eye(n, dtype=results.dtype)[:, None, :, None] * results[:, :, None, :]
-                return spread.reshape(n * dimension, n * dimension)
-            return results.reshape(-1) if name in _VECTORS else results
+            parts = []
+            for letter, argument in zip(_TYPES[name][:-1], arguments, strict=True):
+                if letter == "x":
+                    element = conversion.as_float(argument)
+                    meaning = "one after the other, the factors' algebra elements"
+                    checks.shape(f"{name} of a {kind}", element, (dimension,), meaning)
+                    parts.append(split(element))
+                else:
+                    check(name, argument)
+                    parts.append(argument)
+            return apply(name, parts)
 
         return combined
 
-    return _group(function, n * dimension)
-
-
-def _group(function: Callable[[str], Callable], dimension: int) -> Group:
-    functions = {name: function(name) for name in _ARGUMENTS}
-
-    def identity(dtype=float):
-        return functions["exp"](jnp.zeros(dimension, dtype))
-
-    return Group(identity=identity, **functions)
+    functions = {name: function(name) for name in _TYPES}
+    return Group(lambda dtype=float: functions["exp"](jnp.zeros(dimension, dtype)), **functions)

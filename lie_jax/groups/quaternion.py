@@ -66,12 +66,6 @@ def lift(q: Quaternion, omega_body: Vector) -> Quaternion:
 
 
 @checks.one_element
-def Ad(q: Quaternion) -> Matrix:
-    """Adjoint representation: the rotation matrix."""
-    return to_matrix(q)
-
-
-@checks.one_element
 def renormalize(q: Quaternion) -> Quaternion:
     """Unit quaternion of one whose norm is off by rounding.
 
@@ -138,12 +132,14 @@ def to_matrix(q: Quaternion) -> Matrix:
     return jnp.stack(rows).reshape(3, 3)
 
 
+Ad = to_matrix
+
+
 @checks.one_element
 def from_matrix(r: Matrix) -> Quaternion:
     """Unit quaternion of a rotation matrix (3, 3), with a positive largest component.
 
-    Raises `ValueError` with the defect of a matrix that is no rotation, except where JAX traces
-    (`jit`, `vmap`, derivatives) and values cannot be looked at.
+    Raises `ValueError` with the defect of a concrete matrix that is no rotation.
     """
     checks.rotation("quaternion.from_matrix: r", r)
     return from_rotation(r)

@@ -20,7 +20,7 @@ def identity(n: int, dtype=float) -> Vector:
 
 @checks.one_element
 def compose(a: Vector, b: Vector) -> Vector:
-    """The sum a + b."""
+    """The sum a + b; as an action the translated point."""
     return a + b
 
 
@@ -31,12 +31,6 @@ def inverse(a: Vector) -> Vector:
 
 
 @checks.one_element
-def act(a: Vector, y: Vector) -> Vector:
-    """The translated point y + a."""
-    return y + a
-
-
-@checks.one_element
 def lift(a: Vector, v: Vector) -> Vector:
     """Time derivative of an element for the velocity v: v."""
     return v
@@ -44,14 +38,8 @@ def lift(a: Vector, v: Vector) -> Vector:
 
 @checks.one_element
 def exp(x: Vector) -> Vector:
-    """The vector x itself."""
+    """The vector x itself; so is its logarithm."""
     return x
-
-
-@checks.one_element
-def log(a: Vector) -> Vector:
-    """The vector a itself."""
-    return a
 
 
 @checks.one_element
@@ -66,69 +54,37 @@ def cay_inv(a: Vector) -> Vector:
     return 0.5 * a
 
 
-def _eye(x: Vector) -> Matrix:
-    return jnp.eye(x.shape[0], dtype=x.dtype)
-
-
 @checks.one_element
 def dexp(x: Vector) -> Matrix:
-    """The unit matrix."""
-    return _eye(x)
-
-
-@checks.one_element
-def dexp_inv(x: Vector) -> Matrix:
-    """The unit matrix."""
-    return _eye(x)
+    """The unit matrix; so is Ad, for the group is commutative."""
+    return jnp.eye(x.shape[0], dtype=x.dtype)
 
 
 @checks.one_element
 def dcay(x: Vector) -> Matrix:
     """Twice the unit matrix."""
-    return 2.0 * _eye(x)
+    return 2.0 * dexp(x)
 
 
 @checks.one_element
 def dcay_inv(x: Vector) -> Matrix:
     """Half the unit matrix."""
-    return 0.5 * _eye(x)
-
-
-def _zero(x: Vector) -> Matrix:
-    return jnp.zeros((x.shape[0], x.shape[0]), x.dtype)
+    return 0.5 * dexp(x)
 
 
 @checks.one_element
 def ddexp(x: Vector, u: Vector) -> Matrix:
-    """Zero."""
-    return _zero(x)
-
-
-@checks.one_element
-def ddexp_inv(x: Vector, u: Vector) -> Matrix:
-    """Zero."""
-    return _zero(x)
-
-
-@checks.one_element
-def ddcay(x: Vector, u: Vector) -> Matrix:
-    """Zero."""
-    return _zero(x)
-
-
-@checks.one_element
-def ddcay_inv(x: Vector, u: Vector) -> Matrix:
-    """Zero."""
-    return _zero(x)
+    """Zero, as all derivatives of the constant differentials."""
+    return ad(x)
 
 
 @checks.one_element
 def ad(x: Vector) -> Matrix:
     """Zero: the group is commutative."""
-    return _zero(x)
+    return jnp.zeros((x.shape[0], x.shape[0]), x.dtype)
 
 
-@checks.one_element
-def Ad(a: Vector) -> Matrix:
-    """The unit matrix: the group is commutative."""
-    return _eye(a)
+act = compose
+log = exp
+dexp_inv = Ad = dexp
+ddexp_inv = ddcay = ddcay_inv = ddexp

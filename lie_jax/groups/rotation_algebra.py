@@ -1,10 +1,12 @@
 """The algebra so(3) of rotation vectors (3,) and the differentials of the maps from it.
 
-Rotation matrices and unit quaternions have the same algebra, so the right-trivialised differentials
-of `exp`, `cay` and `cay2` are the same for both; `so3` and `quaternion` re-export them. With ψ one
-of the maps and R = ψ(x), (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular velocity of
-R = R₀ ψ(x) is dψ(-x) ẋ.
+`so3` and `quaternion` re-export them: both have this algebra. With ψ = `exp`, `cay` or `cay2`
+and R = ψ(x), the right-trivialised dψ has (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular
+velocity of R = R₀ ψ(x) is dψ(-x) ẋ. `ddexp(x, u)`, `ddexp_inv(x, u)` and so on are the derivatives
+of the matrices dexp(x), dexp_inv(x) and so on along u.
 """
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -14,35 +16,12 @@ from lie_jax import checks
 from lie_jax.groups import series
 from lie_jax.numerics import small
 
-# `so3` and `quaternion` re-export these names.
-__all__ = [
-    "ad",
-    "dcay",
-    "dcay2",
-    "dcay2_apply",
-    "dcay2_inv",
-    "dcay2_inv_apply",
-    "dcay_apply",
-    "dcay_inv",
-    "dcay_inv_apply",
-    "ddcay",
-    "ddcay2",
-    "ddcay2_inv",
-    "ddcay_inv",
-    "ddexp",
-    "ddexp_inv",
-    "dexp",
-    "dexp_apply",
-    "dexp_inv",
-    "dexp_inv_apply",
-]  # fmt: skip
-
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 
 
-def _with_square(x: Vector) -> tuple[Matrix, Matrix, Float[Array, ""]]:
-    # x̃² = x xᵀ - t I; the outer product has no cancellation on the off-diagonal.
+def with_square(x: Vector) -> tuple[Matrix, Matrix, Float[Array, ""]]:
+    """x̃, its square x xᵀ - t I without cancellation on the off-diagonal, and t = |x|²."""
     t = small.dot(x, x)
     return small.hat(x), small.outer(x, x) - t * jnp.eye(3, dtype=x.dtype), t
 
@@ -50,6 +29,19 @@ def _with_square(x: Vector) -> tuple[Matrix, Matrix, Float[Array, ""]]:
 def _cross(x: Vector, y: Vector) -> Vector:
     # The differentials make up the columns of Newton's matrix: see `small.cross`.
     return small.matvec(small.hat(x), y)
+
+
+def directional_derivative(d: Callable[..., Array], note: str = "") -> Callable[..., Array]:
+    """Function dd(x, u) of a differential d(x): derivative of the matrix at x along u."""
+
+    def derivative(x, u):
+        return jax.jvp(d, (x,), (u,))[1]
+
+    types = d.__annotations__
+    derivative.__annotations__ = {"x": types["x"], "u": types["x"], "return": types["return"]}
+    derivative.__name__, derivative.__module__ = f"d{d.__name__}", d.__module__
+    derivative.__doc__ = f"Directional derivative of the matrix {d.__name__} at x along u. {note}"
+    return checks.one_element(derivative)
 
 
 @checks.one_element
@@ -82,7 +74,7 @@ def dexp_inv(x: Vector) -> Matrix:
     At |x| = 2π dexp has no inverse: the result grows without bound towards it, is a large number,
     infinite or NaN at it, and means nothing beyond.
     """
-    skew, square, t = _with_square(x)
+    skew, square, t = with_square(x)
     return jnp.eye(3, dtype=x.dtype) - 0.5 * skew + series.e(t) * square
 
 
@@ -91,18 +83,6 @@ def dexp_inv_apply(x: Vector, y: Vector) -> Vector:
     """dexp_inv(x) y without forming the matrix, for |x| < 2π."""
     xy = small.cross(x, y)
     return y - 0.5 * xy + series.e(small.dot(x, x)) * small.cross(x, xy)
-
-
-@checks.one_element
-def ddexp(x: Vector, u: Vector) -> Matrix:
-    """Directional derivative of the matrix dexp at x along u. [S4] (2.33)"""
-    return jax.jvp(dexp, (x,), (u,))[1]
-
-
-@checks.one_element
-def ddexp_inv(x: Vector, u: Vector) -> Matrix:
-    """Directional derivative of the matrix dexp_inv at x along u, |x| < 2π. [S4] (2.40)"""
-    return jax.jvp(dexp_inv, (x,), (u,))[1]
 
 
 def _sigma(x: Vector) -> Float[Array, ""]:
@@ -134,21 +114,9 @@ def dcay_inv_apply(x: Vector, y: Vector) -> Vector:
 
 
 @checks.one_element
-def ddcay(x: Vector, u: Vector) -> Matrix:
-    """Directional derivative of the matrix dcay at x along u. [S4] (3.20)"""
-    return jax.jvp(dcay, (x,), (u,))[1]
-
-
-@checks.one_element
-def ddcay_inv(x: Vector, u: Vector) -> Matrix:
-    """Directional derivative of the matrix dcay_inv at x along u. [S4] (3.21)"""
-    return jax.jvp(dcay_inv, (x,), (u,))[1]
-
-
-@checks.one_element
 def dcay2(x: Vector) -> Matrix:
     """Right-trivialised differential of cay2: 2 σ cay(x), σ = 2 / (1 + |x|²); dcay2(0) = 4 I."""
-    skew, square, _ = _with_square(x)
+    skew, square, _ = with_square(x)
     sigma = _sigma(x)
     return 2.0 * sigma * (jnp.eye(3, dtype=x.dtype) + sigma * (skew + square))
 
@@ -164,7 +132,7 @@ def dcay2_apply(x: Vector, y: Vector) -> Vector:
 @checks.one_element
 def dcay2_inv(x: Vector) -> Matrix:
     """Inverse of dcay2(x): cay(-x) / (2 σ), for every x."""
-    skew, square, t = _with_square(x)
+    skew, square, t = with_square(x)
     return 0.25 * (1.0 + t) * jnp.eye(3, dtype=x.dtype) + 0.5 * (square - skew)
 
 
@@ -175,13 +143,9 @@ def dcay2_inv_apply(x: Vector, y: Vector) -> Vector:
     return 0.25 * (1.0 + small.dot(x, x)) * y + 0.5 * (_cross(x, xy) - xy)
 
 
-@checks.one_element
-def ddcay2(x: Vector, u: Vector) -> Matrix:
-    """Directional derivative of the matrix dcay2 at x along u."""
-    return jax.jvp(dcay2, (x,), (u,))[1]
-
-
-@checks.one_element
-def ddcay2_inv(x: Vector, u: Vector) -> Matrix:
-    """Directional derivative of the matrix dcay2_inv at x along u."""
-    return jax.jvp(dcay2_inv, (x,), (u,))[1]
+ddexp = directional_derivative(dexp, "[S4] (2.33)")
+ddexp_inv = directional_derivative(dexp_inv, "For |x| < 2π. [S4] (2.40)")
+ddcay = directional_derivative(dcay, "[S4] (3.20)")
+ddcay_inv = directional_derivative(dcay_inv, "[S4] (3.21)")
+ddcay2 = directional_derivative(dcay2)
+ddcay2_inv = directional_derivative(dcay2_inv)

@@ -5,6 +5,8 @@ right-trivialised, as in `so3`; the body twist of C = C₀ exp(X) is dexp(-X) �
 orders twists rotation first: its rows and columns are permuted by [3, 4, 5, 0, 1, 2] here.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,35 +14,32 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.groups import so3
+from lie_jax.groups.rotation_algebra import Matrix, Vector, directional_derivative
 from lie_jax.numerics import small
 
 Twist = Float[Array, "6"]
 Pose = Float[Array, "4 4"]
 Matrix6 = Float[Array, "6 6"]
-Vector = Float[Array, "3"]
-Matrix3 = Float[Array, "3 3"]
 
 
 @checks.one_element
-def pose(r: Matrix3, p: Vector) -> Pose:
+def pose(r: Matrix, p: Vector) -> Pose:
     """Homogeneous matrix (4, 4) of a rotation matrix and a position."""
     top = jnp.concatenate([r, p[:, None]], axis=1)
     return jnp.concatenate([top, jnp.asarray([[0.0, 0.0, 0.0, 1.0]], r.dtype)], axis=0)
 
 
-# Masks of the blocks of a matrix (6, 6) viewed as (2, 3, 2, 3).
-_LOWER_LEFT = np.asarray([[False, False], [True, False]])[:, None, :, None]
-_UPPER_RIGHT = np.asarray([[False, True], [False, False]])[:, None, :, None]
-_LOWER_RIGHT = np.asarray([[False, False], [False, True]])[:, None, :, None]
+# Numbers of the blocks of a matrix (6, 6) viewed as (2, 3, 2, 3).
+_BLOCK = np.asarray([[0, 1], [2, 3]])[:, None, :, None]
 
 
-def upper(a: Matrix3, b: Matrix3, d: Matrix3) -> Matrix6:
+def upper(a: Matrix, b: Matrix, d: Matrix) -> Matrix6:
     """Block matrix (a, b; 0, d)."""
     # Selection instead of concatenation: XLA evaluates the operands of a concatenation anew for
     # every entry of a batch, which costs a factor of two to three.
     a, b, d = (block[None, :, None, :] for block in (a, b, d))
-    blocks = jnp.where(_UPPER_RIGHT, b, jnp.where(_LOWER_RIGHT, d, a))
-    return jnp.where(_LOWER_LEFT, 0.0, blocks).reshape(6, 6)
+    blocks = jnp.where(_BLOCK == 1, b, jnp.where(_BLOCK == 3, d, a))
+    return jnp.where(_BLOCK == 2, 0.0, blocks).reshape(6, 6)
 
 
 def identity(dtype=float) -> Pose:
@@ -108,8 +107,7 @@ def dexp(x: Twist) -> Matrix6:
 @checks.one_element
 def dexp_apply(x: Twist, y: Twist) -> Twist:
     """dexp(x) y without forming the matrix."""
-    rotation, coupling = jax.jvp(lambda w: so3.dexp_apply(w, y[3:]), (x[3:],), (x[:3],))
-    return jnp.concatenate([so3.dexp_apply(x[3:], y[:3]) + coupling, rotation])
+    return _screw_apply(so3.dexp_apply, x, y)
 
 
 @checks.one_element
@@ -125,20 +123,17 @@ def dexp_inv(x: Twist) -> Matrix6:
 @checks.one_element
 def dexp_inv_apply(x: Twist, y: Twist) -> Twist:
     """dexp_inv(x) y without forming the matrix, for a rotation below 2π."""
-    rotation, coupling = jax.jvp(lambda w: so3.dexp_inv_apply(w, y[3:]), (x[3:],), (x[:3],))
-    return jnp.concatenate([so3.dexp_inv_apply(x[3:], y[:3]) + coupling, rotation])
+    return _screw_apply(so3.dexp_inv_apply, x, y)
 
 
-@checks.one_element
-def ddexp(x: Twist, u: Twist) -> Matrix6:
-    """Directional derivative of the matrix dexp at x along u. [S4] (2.47), (2.48)"""
-    return jax.jvp(dexp, (x,), (u,))[1]
+def _screw_apply(of_rotation: Callable[..., Array], x: Twist, y: Twist) -> Twist:
+    # The coupling block is the derivative of that of SO(3) along the translation.
+    rotation, coupling = jax.jvp(lambda w: of_rotation(w, y[3:]), (x[3:],), (x[:3],))
+    return jnp.concatenate([of_rotation(x[3:], y[:3]) + coupling, rotation])
 
 
-@checks.one_element
-def ddexp_inv(x: Twist, u: Twist) -> Matrix6:
-    """Directional derivative of the matrix dexp_inv at x along u. [S4] (2.52), corrected"""
-    return jax.jvp(dexp_inv, (x,), (u,))[1]
+ddexp = directional_derivative(dexp, "[S4] (2.47), (2.48)")
+ddexp_inv = directional_derivative(dexp_inv, "[S4] (2.52), corrected")
 
 
 @checks.one_element
@@ -186,16 +181,8 @@ def dcay_inv_apply(x: Twist, y: Twist) -> Twist:
     return jnp.concatenate([translation, so3.dcay_inv_apply(x[3:], y[3:])])
 
 
-@checks.one_element
-def ddcay(x: Twist, u: Twist) -> Matrix6:
-    """Directional derivative of the matrix dcay at x along u. [S4] (3.22)"""
-    return jax.jvp(dcay, (x,), (u,))[1]
-
-
-@checks.one_element
-def ddcay_inv(x: Twist, u: Twist) -> Matrix6:
-    """Directional derivative of the matrix dcay_inv at x along u. [S4] (3.23)"""
-    return jax.jvp(dcay_inv, (x,), (u,))[1]
+ddcay = directional_derivative(dcay, "[S4] (3.22)")
+ddcay_inv = directional_derivative(dcay_inv, "[S4] (3.23)")
 
 
 @checks.one_element

@@ -1,12 +1,11 @@
 """Even functions of an angle θ, written in t = θ², in the maps of SO(3) and SE(3).
 
-Each is right to a few units in the last place, with its first and second derivatives, for every
-angle in its domain (next to its zeros in absolute terms), also at t = 0, in float32 and float64,
-under any nesting of forward and reverse mode. Near 0 a Taylor polynomial in t is used, above a
-switch the closed form; `e` needs no switch. The switches of c1, c2 and c3 lie far from 0, at θ = 2
-to 4: differentiating a closed form costs a factor of θ⁻² in accuracy for each order, so that the
-usual small thresholds spoil the derivatives. Both branches get an argument that is safe for them,
-so that the branch not taken cannot put a NaN into a derivative.
+Values and two derivatives are right to a few units in the last place for every angle of the domain,
+also at 0 (next to zeros in absolute terms), in float32 and float64, in any nesting of forward and
+reverse mode. Below a switch a Taylor polynomial in t is used, above it the closed form; `e` needs
+none. Switches lie far from 0, at θ = 2 to 4: each differentiation of a closed form loses a factor
+of θ⁻² in accuracy. Both branches get an argument that is safe for them, so that the branch not
+taken puts no NaN into a derivative.
 """
 
 import functools
@@ -42,8 +41,11 @@ def horner(coefficients: Sequence[float], t: Scalar) -> Scalar:
     return result
 
 
-def _taylor(k: int, name: str, t: Scalar) -> Scalar:
-    return horner([(-1.0) ** j / factorial(2 * j + k) for j in range(_degree(name, t) + 1)], t)
+def _taylor(k: int, name: str, t: Scalar, order: int = 0) -> Scalar:
+    # 2^order times the derivative of c_k.
+    orders = range(order, _degree(name, t) + order + 1)
+    factors = [2.0**order * perm(j, order) * (-1.0) ** j for j in orders]
+    return horner([f / factorial(2 * j + k) for j, f in zip(orders, factors, strict=True)], t)
 
 
 def _stumpff(k: int, name: str, t: Scalar, switch: float, closed: Callable[[Scalar], Scalar]):
@@ -58,6 +60,7 @@ def c0(t: Scalar) -> Scalar:
 
 
 _C1_SWITCH = 4.0
+_RATES_SWITCH = 20.0
 
 
 def c1(t: Scalar) -> Scalar:
@@ -107,19 +110,6 @@ def _anywhere() -> Callable:
     return jax_internals.pass_through("anywhere", lambda condition: [condition], batch)
 
 
-def _rate(k: int, order: int, t: Scalar, closed: Scalar) -> Scalar:
-    # 2^order times the derivative of c_k: below the switch its own Taylor polynomial.
-    taylor = [
-        2.0**order * perm(j, order) * (-1.0) ** j / factorial(2 * j + k)
-        for j in range(order, _degree("rates", t) + order + 1)
-    ]
-    small = t < _RATES_SWITCH
-    return jnp.where(small, horner(taylor, jnp.where(small, t, 0.0)), closed)
-
-
-_RATES_SWITCH = 20.0
-
-
 def stumpff_rates(t: Scalar) -> tuple[tuple[Scalar, Scalar], tuple[Scalar, Scalar]]:
     """(2 c₂', 4 c₂'') and (2 c₃', 4 c₃''): derivatives with respect to t, for closed forms.
 
@@ -131,10 +121,16 @@ def stumpff_rates(t: Scalar) -> tuple[tuple[Scalar, Scalar], tuple[Scalar, Scala
     first3 = (c2(large) - 3.0 * c3(large)) / large
     second2 = (c3(large) - c2(large) - 4.0 * first2) / large
     second3 = (first2 - 5.0 * first3) / large
-    return (
-        (_rate(2, 1, t, first2), _rate(2, 2, t, second2)),
-        (_rate(3, 1, t, first3), _rate(3, 2, t, second3)),
-    )
+    small = t < _RATES_SWITCH
+    near = jnp.where(small, t, 0.0)
+
+    def rates(k: int, first: Scalar, second: Scalar) -> tuple[Scalar, Scalar]:
+        return (
+            jnp.where(small, _taylor(k, "rates", near, 1), first),
+            jnp.where(small, _taylor(k, "rates", near, 2), second),
+        )
+
+    return rates(2, first2, second2), rates(3, first3, second3)
 
 
 # E(t) is the sum over n >= 1 of 2 / ((2 π n)² - t). The poles n = 1, 2 are kept; the others are
@@ -166,30 +162,26 @@ _E_POLES = {
 def _to_poles(t: Scalar) -> list[Scalar]:
     # 1 / (pole - t). Adding the remainder to `pole - t` directly would be undone by the compiler,
     # which adds the two constants first.
-    quotients = [1.0 / (pole - t) for pole, _ in _E_POLES[min(64, jnp.finfo(t.dtype).bits)]]
-    remainders = [remainder for _, remainder in _E_POLES[min(64, jnp.finfo(t.dtype).bits)]]
-    return [q * (1.0 - r * q) for q, r in zip(quotients, remainders, strict=True)]
+    pairs = [(1.0 / (pole - t), remainder) for pole, remainder in _E_POLES[jnp.finfo(t.dtype).bits]]
+    return [quotient * (1.0 - remainder * quotient) for quotient, remainder in pairs]
+
+
+def _e_derivative(order: int, t: Scalar) -> Scalar:
+    # 2^order times the derivative of E.
+    tail = enumerate(_E_TAIL[: _degree("e", t) + 1])
+    coefficients = [2.0**order * perm(j, order) * p for j, p in tail][order:]
+    factor = 2.0 ** (order + 1) * factorial(order)
+    return horner(coefficients, t) + sum(factor * q ** (order + 1) for q in _to_poles(t))
 
 
 def e(t: Scalar) -> Scalar:
     """(1 - (θ/2) cot(θ/2)) / θ², the coefficient of x̃² in dexp⁻¹ ([S4] (2.11)), for θ < 2π."""
-    tail = [float(p) for p in _E_TAIL[: _degree("e", t) + 1]]
-    return horner(tail, t) + sum(2.0 * q for q in _to_poles(t))
+    return _e_derivative(0, t)
 
 
 def e_rates(t: Scalar) -> tuple[Scalar, Scalar]:
-    """2 E' and 4 E'', derivatives with respect to t: (1/β + γ - 2)/θ⁴ of [S4] (2.40) and its rate.
-
-    For closed forms of derivatives; differentiating `e` gives the same.
-    """
-    tail = _E_TAIL[: _degree("e", t) + 1]
-    first = [2.0 * j * p for j, p in enumerate(tail)][1:]
-    second = [4.0 * j * (j - 1) * p for j, p in enumerate(tail)][2:]
-    poles = _to_poles(t)
-    return (
-        horner(first, t) + sum(4.0 * q**2 for q in poles),
-        horner(second, t) + sum(16.0 * q**3 for q in poles),
-    )
+    """2 E' and 4 E'', derivatives in t: (1/β + γ - 2)/θ⁴ of [S4] (2.40), and its rate."""
+    return _e_derivative(1, t), _e_derivative(2, t)
 
 
 # arctan(r) / r in r² up to r = 1/4, and the switch that goes with it.

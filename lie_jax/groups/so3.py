@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from lie_jax import checks
 from lie_jax.groups import quaternion, series
 from lie_jax.groups.rotation_algebra import *  # noqa: F403  the differentials of both groups
-from lie_jax.groups.rotation_algebra import Matrix, Vector
+from lie_jax.groups.rotation_algebra import Matrix, Vector, with_square
 from lie_jax.numerics import small
 
 
@@ -64,17 +64,15 @@ def Ad(r: Matrix) -> Matrix:
 @checks.one_element
 def exp(x: Vector) -> Matrix:
     """Rotation by |x| radians about x. [S4] (2.6)"""
-    t = small.dot(x, x)
-    square = small.outer(x, x) - t * jnp.eye(3, dtype=x.dtype)
-    return jnp.eye(3, dtype=x.dtype) + series.c1(t) * small.hat(x) + series.c2(t) * square
+    skew, square, t = with_square(x)
+    return jnp.eye(3, dtype=x.dtype) + series.c1(t) * skew + series.c2(t) * square
 
 
 @checks.one_element
 def log(r: Matrix) -> Vector:
     """Principal rotation vector, |log(r)| <= π up to rounding, of a rotation matrix (3, 3).
 
-    At exactly π both signs are right, and rounding decides between them. The result is meaningless
-    for a matrix that is no rotation: `quaternion.from_matrix` checks.
+    At π rounding decides the sign. `quaternion.from_matrix` checks that a matrix is a rotation.
     """
     return quaternion.log(quaternion.from_rotation(r))
 
@@ -85,9 +83,8 @@ def cay(x: Vector) -> Matrix:
 
     The x are Rodrigues parameters tan(φ/2) n: every rotation by less than π has one.
     """
-    t = small.dot(x, x)
-    square = small.outer(x, x) - t * jnp.eye(3, dtype=x.dtype)
-    return jnp.eye(3, dtype=x.dtype) + 2.0 / (1.0 + t) * (small.hat(x) + square)
+    skew, square, t = with_square(x)
+    return jnp.eye(3, dtype=x.dtype) + 2.0 / (1.0 + t) * (skew + square)
 
 
 @checks.one_element
@@ -100,8 +97,7 @@ def cay_inv(r: Matrix) -> Vector:
 def cay2(x: Vector) -> Matrix:
     """Second-order Cayley map cay(x)²: rotation by 4 arctan|x| about x. [S0] Sect. 7
 
-    The x are modified Rodrigues parameters tan(φ/4) n, a quarter of the Wiener-Milenković
-    parameters: a chart of all rotations by less than 2π.
+    Modified Rodrigues parameters x = tan(φ/4) n chart all rotations by less than 2π.
     """
     return quaternion.to_matrix(quaternion.cay2(x))
 

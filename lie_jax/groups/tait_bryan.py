@@ -10,13 +10,13 @@ from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
+from lie_jax.groups.rotation_algebra import Matrix
 from lie_jax.numerics import small
 
 # At this bound rates of the angles are up to a thousand times the angular velocity.
 _SMALLEST_COS_BETA = 1e-3
 
 Angles = Float[Array, "3"]
-Matrix = Float[Array, "3 3"]
 
 
 def _rows(*rows) -> Matrix:
@@ -39,8 +39,7 @@ def from_matrix(r: Matrix) -> Angles:
     """Angles with |β| <= π/2 of a rotation matrix.
 
     At |β| = π/2 only α ± γ is determined: γ is 0, and there is no derivative. Next to it the angles
-    amplify rounding, but stay consistent with each other. Raises `ValueError` with the defect
-    of a matrix that is no rotation, except where JAX traces and values cannot be looked at.
+    amplify rounding consistently. Raises `ValueError` for a concrete matrix that is no rotation.
     """
     checks.rotation("tait_bryan.from_matrix: r", r)
     cos_beta = jnp.hypot(r[0, 0], r[0, 1])

@@ -1,10 +1,8 @@
 """Configuration spaces: a group law, absolute coordinates and a local chart.
 
 A space defines how a configuration q, a flat array of absolute coordinates, moves along local
-coordinates x, a flat array of as many numbers as there are velocities. Its abstract members are
-those that cannot be derived. With T(x) = dexp(-x), a rate ẋ of local coordinates belongs to the
-velocity T(x) ẋ. Integrators use nothing else of a configuration, so each integrator runs on every
-space.
+coordinates x, one for each velocity. With T(x) = dexp(-x), a rate ẋ of local coordinates belongs to
+the velocity T(x) ẋ. Integrators use nothing else, so each of them runs on every space.
 """
 
 import abc
@@ -18,6 +16,10 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
+
+Configuration = Float[Array, " nq"]
+# Velocities and local coordinates.
+Velocity = Float[Array, " nv"]
 
 
 class AbstractSpace(eqx.Module):
@@ -33,29 +35,23 @@ class AbstractSpace(eqx.Module):
         nv: eqx.AbstractVar[int]
 
     @abc.abstractmethod
-    def retract(self, q: Float[Array, " nq"], x: Float[Array, " nv"]) -> Float[Array, " nq"]:
+    def retract(self, q: Configuration, x: Velocity) -> Configuration:
         """Configuration reached from q along x: the local-global transition map of [S0]."""
 
     @abc.abstractmethod
-    def inverse_retract(
-        self, q0: Float[Array, " nq"], q1: Float[Array, " nq"]
-    ) -> Float[Array, " nv"]:
+    def inverse_retract(self, q0: Configuration, q1: Configuration) -> Velocity:
         """Local coordinates that lead from q0 to q1."""
 
     @abc.abstractmethod
-    def lift(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, " nq"]:
+    def lift(self, q: Configuration, v: Velocity) -> Configuration:
         """Time derivative of the absolute coordinates for a velocity v."""
 
     @abc.abstractmethod
-    def tangent_operator(
-        self, x: Float[Array, " nv"], dx: Float[Array, " nv"]
-    ) -> Float[Array, " nv"]:
+    def tangent_operator(self, x: Velocity, dx: Velocity) -> Velocity:
         """Velocity T(x) dx that belongs to the rate dx of the local coordinates."""
 
     @abc.abstractmethod
-    def tangent_operator_inv(
-        self, x: Float[Array, " nv"], v: Float[Array, " nv"]
-    ) -> Float[Array, " nv"]:
+    def tangent_operator_inv(self, x: Velocity, v: Velocity) -> Velocity:
         """Rate T(x)⁻¹ v of the local coordinates for a velocity v, for angles below 2π."""
 
     @abc.abstractmethod
@@ -63,45 +59,39 @@ class AbstractSpace(eqx.Module):
         """Why the numbers q are no configuration (with the fix), or None when they are one."""
 
     @final
-    def flow(self, q: Float[Array, " nq"], increment: Float[Array, " nv"]) -> Float[Array, " nq"]:
+    def flow(self, q: Configuration, increment: Velocity) -> Configuration:
         """Configuration reached from q by an increment, a velocity times time.
 
-        Local coordinates of a chart are unscaled: those of "cayley" are half of a small increment.
-        The increment is therefore converted before the retraction.
+        Local coordinates are unscaled: those of "cayley" are half of a small increment.
         """
         return self.retract(q, self.rate_at_zero(increment))
 
-    def rate_at_zero(self, v: Float[Array, " nv"]) -> Float[Array, " nv"]:
+    def rate_at_zero(self, v: Velocity) -> Velocity:
         """T(0)⁻¹ v, the rate at the start of a step; an override avoids its cost."""
         return self.tangent_operator_inv(jnp.zeros_like(v), v)
 
-    def tangent_operator_inv_derivative(
-        self, x: Float[Array, " nv"], dx: Float[Array, " nv"], v: Float[Array, " nv"]
-    ) -> Float[Array, " nv"]:
+    def tangent_operator_inv_derivative(self, x: Velocity, dx: Velocity, v: Velocity) -> Velocity:
         """Derivative of `tangent_operator_inv(x, v)` in x along dx."""
         return jax.jvp(lambda x: self.tangent_operator_inv(x, v), (x,), (dx,))[1]
 
     @property
     def canonical(self) -> bool:
-        """Whether a constant velocity moves along a straight line of local coordinates.
+        """Whether a constant velocity v moves along the straight line x = t v, as with exp.
 
-        The exponential map does: x = t v then leads where the velocity v leads in time t. Compares
-        T(x) x with T(0) x at one x.
+        Compares T(x) x with T(0) x at one x.
         """
         with jax.ensure_compile_time_eval():
             x = jnp.linspace(0.1, 0.4, self.nv)
             curved = self.tangent_operator(x, x) - self.tangent_operator(jnp.zeros_like(x), x)
             return bool(jnp.max(jnp.abs(curved)) < jnp.sqrt(jnp.finfo(x.dtype).eps))
 
-    def magnitude(self, q: Float[Array, " nq"]) -> Float[Array, " nv"]:
+    def magnitude(self, q: Configuration) -> Velocity:
         """Size of q along each local coordinate: the largest entry of q."""
         return jnp.full(self.nv, jnp.max(jnp.abs(q)))
 
-    def turn(self, v: Float[Array, " nv"]) -> Float[Array, " nv"] | None:
-        """Square of the angle of each entry of a displacement v (velocity times time), relative to
-        the largest angle that the chart describes; zero for entries that turn nothing.
-
-        None for a space without rotations.
+    def turn(self, v: Velocity) -> Velocity | None:
+        """Squares of the angles of a displacement v (velocity times time), relative to the largest
+        angle of the chart; zero for entries that turn nothing, None without rotations.
         """
         return None
 

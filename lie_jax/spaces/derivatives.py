@@ -10,11 +10,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.spaces.base import AbstractSpace
+from lie_jax.spaces.base import AbstractSpace, Configuration, Velocity
 
 Time = Float[Array, ""]
-Configuration = Float[Array, " nq"]
-Velocity = Float[Array, " nv"]
 
 
 def derivative_along(

@@ -1,6 +1,7 @@
 """Products of spaces: several copies of one space, or spaces of several kinds."""
 
 import abc
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -12,6 +13,10 @@ from typing_extensions import override
 from lie_jax import checks
 from lie_jax.numerics import gather
 from lie_jax.spaces.base import AbstractSpace
+
+
+def _forwarded(method: str, types: str) -> Callable[..., Array]:
+    return lambda space, *arguments: space._apply(method, arguments, types)
 
 
 class AbstractComposedSpace(AbstractSpace):
@@ -26,37 +31,14 @@ class AbstractComposedSpace(AbstractSpace):
         coordinates, one letter for each argument and the last one for the result.
         """
 
-    @override
-    def retract(self, q, x):
-        return self._apply("retract", (q, x), "qvq")
-
-    @override
-    def inverse_retract(self, q0, q1):
-        return self._apply("inverse_retract", (q0, q1), "qqv")
-
-    @override
-    def lift(self, q, v):
-        return self._apply("lift", (q, v), "qvq")
-
-    @override
-    def tangent_operator(self, x, dx):
-        return self._apply("tangent_operator", (x, dx), "vvv")
-
-    @override
-    def tangent_operator_inv(self, x, v):
-        return self._apply("tangent_operator_inv", (x, v), "vvv")
-
-    @override
-    def tangent_operator_inv_derivative(self, x, dx, v):
-        return self._apply("tangent_operator_inv_derivative", (x, dx, v), "vvvv")
-
-    @override
-    def rate_at_zero(self, v):
-        return self._apply("rate_at_zero", (v,), "vv")
-
-    @override
-    def magnitude(self, q):
-        return self._apply("magnitude", (q,), "qv")
+    retract = _forwarded("retract", "qvq")
+    inverse_retract = _forwarded("inverse_retract", "qqv")
+    lift = _forwarded("lift", "qvq")
+    tangent_operator = _forwarded("tangent_operator", "vvv")
+    tangent_operator_inv = _forwarded("tangent_operator_inv", "vvv")
+    tangent_operator_inv_derivative = _forwarded("tangent_operator_inv_derivative", "vvvv")
+    rate_at_zero = _forwarded("rate_at_zero", "vv")
+    magnitude = _forwarded("magnitude", "qv")
 
 
 class Power(AbstractComposedSpace):

@@ -45,12 +45,12 @@ def samples(case, seed=7):
     for start in case.rotations:
         axes = x[:, start : start + 3]
         axes *= (ANGLES / np.linalg.norm(axes, axis=1))[:, None]
-    return jnp.asarray(x)
+    return x
 
 
 def directions(case, count):
     rng = np.random.default_rng(8)
-    return jnp.asarray(rng.normal(size=(count, len(ANGLES), case.dimension)))
+    return rng.normal(size=(count, len(ANGLES), case.dimension))
 
 
 def difference(a, b):

@@ -38,6 +38,7 @@ def test_exact_maps_agree_with_the_golden_values():
         _assert_close(row["SE(3) Ad exp"], expected)
 
 
+@pytest.mark.full
 def test_exact_derivatives_agree_with_the_golden_values():
     zero = truth.vector(np.zeros(3))
     directional = {"dexp": "D_dexp_U", "dexp⁻¹": "D_dexp_inv_U"}
