@@ -55,6 +55,10 @@ class AbstractComposedSpace(AbstractSpace):
         return self._apply("rate_at_zero", (v,), "vv")
 
     @override
+    def turning(self, v, acceleration):
+        return self._apply("turning", (v, acceleration), "vvv")
+
+    @override
     def magnitude(self, q):
         return self._apply("magnitude", (q,), "qv")
 

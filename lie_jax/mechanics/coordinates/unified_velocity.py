@@ -96,6 +96,10 @@ class UnifiedVelocity(SE3):
         return self._unified(super().tangent_operator_inv_derivative(*twists))
 
     @override
+    def turning(self, v, acceleration):
+        return self._unified(super().turning(self._twist(v), self._twist(acceleration)))
+
+    @override
     def magnitude(self, q):
         """|D| times the magnitude of SE(3)."""
         sizes = jnp.asarray(np.abs(self._matrix()), q.dtype)
