@@ -11,7 +11,7 @@ from lie_jax import checks, config, index1
 from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
-from lie_jax.numerics import checkpointing, padding
+from lie_jax.numerics import checkpointing, padding, tracing
 from lie_jax.simulation import (
     adaptive_steps,
     fixed_steps,
@@ -35,6 +35,7 @@ class SimulationError(RuntimeError):
         self.trajectory = trajectory
 
 
+@tracing.rare_collections()
 @sharding.automatic
 def simulate(
     system: AbstractSystem,
