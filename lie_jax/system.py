@@ -92,6 +92,14 @@ class AbstractSystem(eqx.Module):
         """Number of velocity constraints, the last ones among the constraints."""
         return 0
 
+    @property
+    def slow_to_compile(self) -> bool:
+        """Whether accelerations are much code: explicit methods then loop over their stages.
+
+        The loop compiles one stage in place of all; stages written out run faster for one body.
+        """
+        return self.nc > 0
+
     def regular(self, q: Configuration) -> Bool[Array, ""]:
         """Whether q is away from the singularities of the coordinates, if they have any."""
         return jnp.ones((), bool)

@@ -21,6 +21,7 @@ class Chart(NamedTuple):
     - `differential(x, y)`, `differential_inv(x, y)`: dψ(x) y and dψ(x)⁻¹ y;
     - `differential_inv_derivative(x, u)`: derivative of the matrix dψ(x)⁻¹ along u;
     - `slope`: dψ(0) = slope I;
+    - `curvature`: c of slope ψ⁻¹(exp(y)) = y + c/6 |y|² y + ...;
     - `largest`: angle (rad) that turns stay below.
     """
 
@@ -30,20 +31,21 @@ class Chart(NamedTuple):
     differential_inv: Callable
     differential_inv_derivative: Callable
     slope: float
+    curvature: float
     largest: float
 
 
 EXP = Chart(
     quaternion.exp, quaternion.log, so3.dexp_apply, so3.dexp_inv_apply,
-    closed_forms.so3_ddexp_inv, slope=1.0, largest=2.0 * np.pi,
+    closed_forms.so3_ddexp_inv, slope=1.0, curvature=0.0, largest=2.0 * np.pi,
 )  # fmt: skip
 CAYLEY = Chart(
     quaternion.cay, quaternion.cay_inv, so3.dcay_apply, so3.dcay_inv_apply,
-    closed_forms.so3_ddcay_inv, slope=2.0, largest=np.pi,
+    closed_forms.so3_ddcay_inv, slope=2.0, curvature=0.5, largest=np.pi,
 )  # fmt: skip
 CAYLEY2 = Chart(
     quaternion.cay2, quaternion.cay2_inv, so3.dcay2_apply, so3.dcay2_inv_apply,
-    closed_forms.so3_ddcay2_inv, slope=4.0, largest=2.0 * np.pi,
+    closed_forms.so3_ddcay2_inv, slope=4.0, curvature=0.125, largest=2.0 * np.pi,
 )  # fmt: skip
 ROTATION_CHARTS = {"exp": EXP, "cayley": CAYLEY, "cayley2": CAYLEY2}
 

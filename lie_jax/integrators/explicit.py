@@ -10,6 +10,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 from typing_extensions import override
 
@@ -27,6 +28,9 @@ from lie_jax.integrators.tableaux import (
 )
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, Accelerations, State
+
+# Values of all stages, one after the other.
+Values = list[Array] | Array
 
 
 class AbstractExplicit(AbstractIntegrator):
@@ -64,23 +68,23 @@ class AbstractExplicit(AbstractIntegrator):
     @override
     def step(self, system, t, dt, state, carry, u):
         def acceleration(node, q, v):
-            return _acceleration(self.stabilization, system, t + float(node) * dt, State(q, v), u)
+            return _acceleration(self.stabilization, system, t + node * dt, State(q, v), u)
 
-        end, embedded, stages = self.advance(system, dt, state, acceleration)
-        step = Step(end, embedded=embedded, stability=self._stability(stages, dt))
+        end, embedded, *stages = self.advance(system, dt, state, acceleration)
+        step = Step(end, embedded=embedded, stability=self._stability(dt, *stages))
         if not system.nc:
             return step
         end, converged, violation = self.stabilization.after_step(system, t + dt, end)
         end = jax.tree.map(lambda x: jnp.where(converged, x, jnp.nan), end)
         return step._replace(state=end, converged=converged, residuals=violation[None])
 
-    def _stability(self, stages: list[Stage], dt: Array) -> Array | None:
+    def _stability(self, dt: Array, rates: Values, accelerations: Values) -> Array | None:
         """Fourth power of step size times |λ|, relative to the value that the method damps."""
         a, b, nodes = self.weights
         compared = stability.pair(nodes)
         if compared is None:
             return None
-        first, second = (stages[i] for i in compared)
+        first, second = (Stage(dt * _weighted(a[i], rates), accelerations[i]) for i in compared)
         return stability.estimate(first, second, dt) / stability.limit(a, b) ** 4
 
     @property
@@ -91,8 +95,9 @@ class AbstractExplicit(AbstractIntegrator):
     @abc.abstractmethod
     def advance(
         self, system: AbstractSystem, dt: Array, state: State, acceleration: Callable
-    ) -> tuple[State, State | None, list[Stage]]:
-        """States of the method and of its embedded one, and the stages, without projection.
+    ) -> tuple[State, State | None, Values, Values]:
+        """States of the method and of its embedded one, without projection; rates of displacements
+        and accelerations of the stages.
 
         `acceleration(node, q, v)` is that of the system at the time of a node.
         """
@@ -153,22 +158,25 @@ class AbstractTableauMethod(AbstractExplicit):
     @override
     def advance(self, system, dt, state, acceleration):
         tableau, space = tableaux.of(self.tableau), system.space
-        rates, accelerations, stages = [], [], []
-        for row, node in zip(tableau.a, tableau.c, strict=True):
+
+        def stage(row, node, rates, accelerations):
             x, v = None, state.v
-            if any(row):
+            if row is not None:
                 x, v = dt * _weighted(row, rates), v + dt * _weighted(row, accelerations)
             q, rate = self.moved_with_rate(space, state.q, x, v)
-            rates.append(rate)
-            accelerations.append(acceleration(node, q, v))
-            stages.append(Stage(jnp.zeros_like(rate) if x is None else x, accelerations[-1]))
+            return rate, acceleration(node, q, v)
 
         def end(weights):
             q = self.moved(space, state.q, dt * _weighted(weights, rates))
             return State(q, state.v + dt * _weighted(weights, accelerations))
 
+        if system.slow_to_compile:
+            _, rate = self.moved_with_rate(space, state.q, None, state.v)
+            rates, accelerations = _scanned(stage, tableau, (rate, state.v))
+        else:
+            rates, accelerations = _written_out(stage, tableau)
         embedded = end(tableau.embedded) if tableau.embedded else None
-        return end(tableau.b), embedded, stages
+        return end(tableau.b), embedded, rates, accelerations
 
 
 class RKMK(AbstractTableauMethod):
@@ -245,7 +253,7 @@ class AbstractComposition(AbstractExplicit):
     @override
     def advance(self, system, dt, state, acceleration):
         method, space = self.family[self.order], system.space
-        configurations, velocities, accelerations, stages = [], [], [], []
+        configurations, velocities, accelerations = [], [], []
 
         def moved(product: Product):
             q = configurations[product.start] if product.start else state.q
@@ -255,15 +263,12 @@ class AbstractComposition(AbstractExplicit):
 
         for product, row, node in zip(method.stages, method.a, method.c, strict=True):
             q = moved(product)
-            v, x = state.v, jnp.zeros_like(state.v)
-            if any(row):
-                v, x = v + dt * _weighted(row, accelerations), dt * _weighted(row, velocities)
+            v = state.v + dt * _weighted(row, accelerations) if any(row) else state.v
             configurations.append(q)
             velocities.append(v)
-            accelerations.append(acceleration(node, q, v))
-            stages.append(Stage(x, accelerations[-1]))
+            accelerations.append(acceleration(float(node), q, v))
         end = State(moved(method.end), state.v + dt * _weighted(method.b, accelerations))
-        return end, None, stages
+        return end, None, velocities, accelerations
 
 
 class CrouchGrossman(AbstractComposition):
@@ -291,6 +296,40 @@ class CommutatorFree(AbstractComposition):
         return COMMUTATOR_FREE
 
 
+# Rates and accelerations of all stages: `stage(row, node, rates, accelerations)` returns those of
+# one from those before it; the row of the first one is None.
+def _written_out(stage: Callable, tableau: Tableau) -> tuple[list, list]:
+    rates, accelerations = [], []
+    for row, node in zip(tableau.a, tableau.c, strict=True):
+        rate, change = stage(row if any(row) else None, float(node), rates, accelerations)
+        rates.append(rate)
+        accelerations.append(change)
+    return rates, accelerations
+
+
+def _scanned(stage: Callable, tableau: Tableau, alike: tuple[Array, ...]) -> tuple[Array, ...]:
+    size = len(tableau.b)
+    rows = np.zeros((size, size))
+    for i, row in enumerate(tableau.a):
+        rows[i, :i] = [float(x) for x in row]
+    nodes = np.asarray([float(x) for x in tableau.c])
+
+    def add(found, inputs):
+        number, row, node = inputs
+        pairs = zip(found, stage(row, node, *found), strict=True)
+        return tuple(jax.lax.dynamic_update_index_in_dim(x, y, number, 0) for x, y in pairs), None
+
+    none = tuple(jnp.zeros((size, *x.shape), x.dtype) for x in alike)
+    inputs = np.arange(size), *(x.astype(alike[1].dtype) for x in (rows, nodes))
+    return jax.lax.scan(add, none, inputs)[0]
+
+
 def _weighted(weights, values):
-    terms = [float(w) * value for w, value in zip(weights, values, strict=False) if w]
-    return sum(terms[1:], terms[0])
+    if isinstance(values, list):
+        terms = [float(w) * value for w, value in zip(weights, values, strict=False) if w]
+        return sum(terms[1:], terms[0]) if terms else jnp.zeros_like(values[0])
+    if isinstance(weights, tuple):
+        padded = np.zeros(len(values))
+        padded[: len(weights)] = [float(w) for w in weights]
+        weights = jnp.asarray(padded, values.dtype)
+    return jnp.sum(weights[:, None] * values, axis=0)

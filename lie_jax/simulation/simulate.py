@@ -11,7 +11,7 @@ from lie_jax import checks, config, index1
 from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
-from lie_jax.numerics import checkpointing, padding
+from lie_jax.numerics import checkpointing, padding, tracing
 from lie_jax.simulation import adaptive_steps, fixed_steps, jax_guard, march, redundancy, sharding
 from lie_jax.simulation import checks as preflight
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory, succeeded
@@ -26,6 +26,7 @@ class SimulationError(RuntimeError):
         self.trajectory = trajectory
 
 
+@tracing.rare_collections()
 @sharding.automatic
 def simulate(
     system: AbstractSystem,

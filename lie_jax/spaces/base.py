@@ -74,6 +74,25 @@ class AbstractSpace(eqx.Module):
         """Derivative of `tangent_operator_inv(x, v)` in x along dx."""
         return jax.jvp(lambda x: self.tangent_operator_inv(x, v), (x,), (dx,))[1]
 
+    def turning(
+        self, v: Float[Array, " nv"], acceleration: Float[Array, " nv"]
+    ) -> Float[Array, " nv"]:
+        """Third time derivative of the increment of a motion from its start, without v̈.
+
+        1/2 [v, v̇] on a group with the exponential chart. An override with a closed form avoids
+        second derivatives of T(x)⁻¹.
+        """
+        zero = jnp.zeros_like(v)
+
+        def derivative(x, w):
+            return self.tangent_operator_inv_derivative(x, rate, w)
+
+        rate, second = self.rate_at_zero(v), self.rate_at_zero(acceleration)
+        along_v, curved = jax.jvp(lambda x: derivative(x, v), (zero,), (rate,))
+        third = curved + 2.0 * derivative(zero, acceleration)
+        third = third + self.tangent_operator_inv_derivative(zero, second + along_v, v)
+        return self.tangent_operator(zero, third)
+
     @property
     def canonical(self) -> bool:
         """Whether a constant velocity v moves along the straight line x = t v, as with exp.
@@ -123,6 +142,10 @@ class AbstractVectorSpace(AbstractSpace):
     @override
     def tangent_operator_inv(self, x, v):
         return v
+
+    @override
+    def turning(self, v, acceleration):
+        return jnp.zeros_like(v)
 
     @override
     def magnitude(self, q):

@@ -39,6 +39,7 @@ class AbstractComposedSpace(AbstractSpace):
     tangent_operator_inv_derivative = _forwarded("tangent_operator_inv_derivative", "vvvv")
     rate_at_zero = _forwarded("rate_at_zero", "vv")
     magnitude = _forwarded("magnitude", "qv")
+    turning = _forwarded("turning", "vvv")
 
 
 class Power(AbstractComposedSpace):

@@ -6,6 +6,7 @@ from typing_extensions import override
 
 from lie_jax.groups import quaternion
 from lie_jax.groups.charts import EXP, QUATERNION
+from lie_jax.numerics import small
 from lie_jax.spaces.base import AbstractSpace
 
 
@@ -38,6 +39,10 @@ class UnitQuaternions(AbstractSpace):
     @override
     def rate_at_zero(self, v):
         return v
+
+    @override
+    def turning(self, v, acceleration):
+        return 0.5 * small.cross(v, acceleration)
 
     @override
     def magnitude(self, q):

@@ -108,3 +108,17 @@ def test_many_steps_stay_on_the_group(steps):
             norms = jnp.linalg.norm(run.q[:, 3:], axis=1)
             assert float(jnp.max(jnp.abs(norms - 1.0))) < GROUP_ROUNDING
     assert max(worst.values()) < GROUP_ROUNDING, worst
+
+
+@pytest.mark.parametrize("integrator", [lie_jax.RKMK("ode23"), lie_jax.RungeKutta("rk4")])
+def test_stages_in_a_loop_are_those_written_out(integrator, monkeypatch):
+    """Systems that are slow to compile have the loop."""
+    system, state = heavy_top.build(constrained=False)
+    t, dt = jnp.zeros(()), jnp.asarray(1e-3)
+    steps = []
+    for slow in (True, False):
+        monkeypatch.setattr(type(system), "slow_to_compile", slow)
+        step = jax.jit(lambda state: integrator.step(system, t, dt, state, None, None))
+        steps.append(jax.tree.leaves(step(state)))
+    for looped, written in zip(*steps, strict=True):
+        assert_allclose(looped, written, rtol=1e-13, atol=1e-13)

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import lie_jax
+from lie_jax.spaces.base import AbstractSpace
 from models import three_bodies
 from tests import mechanisms
 
@@ -154,6 +155,8 @@ def test_space_of_a_forest_moves_its_bodies_with_their_twists(forest):
             "T inverse": space.tangent_operator_inv(x, rate) - dx,
             "derivative of T inverse": space.tangent_operator_inv_derivative(x, v, dx)
             - jax.jvp(lambda x: space.tangent_operator_inv(x, dx), (x,), (v,))[1],
+            "third derivative of an increment": space.turning(v, dx)
+            - AbstractSpace.turning(space, v, dx),
             "rate at zero": space.rate_at_zero(v) - space.tangent_operator_inv(0.0 * x, v),
         }
 

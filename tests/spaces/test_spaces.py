@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lie_jax import R3SO3, SE3, UnifiedVelocity, quaternion, se3, so3, unified_velocity
-from lie_jax.spaces.base import Rn
+from lie_jax.spaces.base import AbstractSpace, Rn
 from lie_jax.spaces.products import Power
 from tests import golden
 from tests.suites import cases
@@ -77,6 +77,8 @@ def test_the_maps_of_a_space_belong_together(name):
             "T inverse inverts": space.tangent_operator_inv(x, v) - dx,
             "derivative of T inverse": space.tangent_operator_inv_derivative(x, v, dx)
             - jax.jvp(lambda x: space.tangent_operator_inv(x, dx), (x,), (v,))[1],
+            "third derivative of an increment": space.turning(v, dx)
+            - AbstractSpace.turning(space, v, dx),
             "rate at zero": space.tangent_operator(zero, space.rate_at_zero(dx)) - dx,
             "a flow begins with its velocity": jax.jvp(lambda y: space.flow(q, y), (zero,), (dx,))[
                 1

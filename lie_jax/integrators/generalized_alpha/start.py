@@ -15,7 +15,6 @@ from jaxtyping import Array, Float
 
 from lie_jax.index1 import smallest_change
 from lie_jax.spaces import derivatives
-from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, Accelerations, State, accelerations_and_multipliers
 
 
@@ -72,23 +71,8 @@ def optimal(
     if not positions or index == 2:
         return Start(start, auxiliary, jnp.zeros_like(v))
     beta = 0.25 * (1.0 - lag) ** 2
-    turned = dt * dt * _turning(space, v, start.acceleration)
+    turned = dt * dt * space.turning(v, start.acceleration)
     error = turned / 6.0 + dt * (1.0 / 6.0 - 0.5 * lag - beta) * change
     rows = derivatives.derivative_along(space, lambda q: system.constraint(t, q), q, error)
     rows = jnp.concatenate([rows, jnp.zeros(system.velocity_rows, q.dtype)])
     return Start(start, auxiliary, smallest_change(system, t, q, rows))
-
-
-def _turning(space: AbstractSpace, v: Array, acceleration: Array) -> Array:
-    # What the third time derivative of the increment has beside v̈: with exp on a group ½ [v, v̇].
-    zero = jnp.zeros_like(v)
-
-    def derivative(x, w):
-        return space.tangent_operator_inv_derivative(x, rate, w)
-
-    rate, second = space.rate_at_zero(v), space.rate_at_zero(acceleration)
-    along_v, curved = jax.jvp(lambda x: derivative(x, v), (zero,), (rate,))
-    second = second + along_v
-    third = curved + 2.0 * derivative(zero, acceleration)
-    third = third + space.tangent_operator_inv_derivative(zero, second, v)
-    return space.tangent_operator(zero, third)

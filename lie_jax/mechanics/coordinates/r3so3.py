@@ -67,6 +67,13 @@ class R3SO3(AbstractPoseSpace):
         return jnp.concatenate([linear, omega / self._rotation_chart.slope])
 
     @override
+    def turning(self, v, acceleration):
+        """Zero for the translation, 1/2 ω × ω̇ + c |ω|² ω with the curvature c of the chart."""
+        (linear, omega), (_, change) = small.parted(v, 3), small.parted(acceleration, 3)
+        curved = self._rotation_chart.curvature * small.dot(omega, omega) * omega
+        return jnp.concatenate([jnp.zeros_like(linear), 0.5 * small.cross(omega, change) + curved])
+
+    @override
     def hybrid_velocity(self, rotation, q, v):
         return small.parted(v, 3)
 

@@ -68,6 +68,15 @@ class SE3(AbstractPoseSpace):
         return v / self._rotation_chart.slope
 
     @override
+    def turning(self, v, acceleration):
+        """1/2 [v, v̇] - c v³, with the curvature c of the chart and v as a matrix (4, 4)."""
+        (linear, omega), (push, change) = small.parted(v, 3), small.parted(acceleration, 3)
+        c = self._rotation_chart.curvature
+        arc = small.cross(omega, 0.5 * push - c * small.cross(omega, linear))
+        turned = 0.5 * small.cross(omega, change) + c * small.dot(omega, omega) * omega
+        return jnp.concatenate([arc + 0.5 * small.cross(linear, change), turned])
+
+    @override
     def hybrid_velocity(self, rotation, q, v):
         return small.matvec(rotation, v[:3]), v[3:]
 

@@ -91,6 +91,11 @@ class TreeSystem(AbstractMultibodySystem):
     def space(self) -> AbstractSpace:
         return make_space(self.tree.bases, self.coordinates, self.velocities)
 
+    @property
+    @override
+    def slow_to_compile(self):
+        return bool(self.tree.motions)
+
     @override
     def poses(self, q):
         rotation, position, *_ = self._frames(self._kinematics(q))
