@@ -89,10 +89,6 @@ class UnifiedVelocity(AbstractComposedSpace, SE3):
         return v
 
     @override
-    def turning(self, v, acceleration):
-        return self._unified(super().turning(self._twist(v), self._twist(acceleration)))
-
-    @override
     def magnitude(self, q):
         """|D| times the magnitude of SE(3)."""
         sizes = jnp.asarray(np.abs(self._matrix()), q.dtype)

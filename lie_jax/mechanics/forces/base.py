@@ -22,7 +22,7 @@ class AbstractForce(AbstractElement):
     # Whether the force is given: no motion changes it, but for its direction.
     is_load: ClassVar[bool] = False
     # What `remember` returned at the last instant of a run; None outside of runs.
-    last: Any = eqx.field(init=False, repr=False, default_factory=lambda: None)
+    last: Any = eqx.field(init=False, repr=False, default=None)
 
     @abc.abstractmethod
     def wrenches(
