@@ -40,8 +40,8 @@ class AbstractLinearization(eqx.Module):
     ) -> DenseMatrix | BlockTree:
         """[[M + d C + k K T, Bᵀ], [B T, 0]] with the factors k and d.
 
-        T is the tangent operator at the local coordinates x, the identity without. B has the
-        position constraints alone if the system has no others.
+        T = T(x) T(0)⁻¹ is the tangent operator at the local coordinates x, the identity without. B
+        has the position constraints alone if the system has no others.
         """
 
 
@@ -55,7 +55,7 @@ class AbstractDenseLinearization(AbstractLinearization):
     def combined(
         self, along: Float[Array, "nv n"], stiffness: Factor, damping: Factor
     ) -> Float[Array, "nv n"]:
-        """M + d C + k K `along`, n >= nv; M and C have zeros in the columns beyond nv."""
+        """[M + d C, 0] + k K `along`, where `along` may have more columns than nv."""
 
     @override
     def dense(self):

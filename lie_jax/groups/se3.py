@@ -99,7 +99,10 @@ def log(c: Pose) -> Twist:
 
 @checks.one_element
 def dexp(x: Twist) -> Matrix6:
-    """Right-trivialised differential of exp. [S4] (2.29), (2.33)"""
+    """Right-trivialised differential of exp: [[dexp x, (D_x dexp)(y)], [0, dexp x]] for (y, x).
+
+    [S4] (2.29), (2.33)
+    """
     d = so3.dexp(x[3:])
     return upper(d, so3.ddexp(x[3:], x[:3]), d)
 

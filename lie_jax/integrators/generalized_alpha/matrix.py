@@ -5,8 +5,9 @@ Unknowns y = (Δ, μ) give the rows
     [[M + (γ'/β') C + (1/β') K T, Bᵀ],    dynamics / β'
      [B T, 0]]                            positions
 
-from any linearization of the system, in its own storage. Rates of constraints, of index 2 or of
-velocity constraints, add rows and columns to a matrix of full size.
+from any linearization of the system, in its own storage, with β' = (1 - αm) / (h² β (1 - αf)), γ' =
+γ / (h β) and T = T(x) T(0)⁻¹ the tangent operator of the chart. Rates of constraints, of index 2 or
+of velocity constraints, add rows and columns to a matrix of full size.
 """
 
 import equinox as eqx

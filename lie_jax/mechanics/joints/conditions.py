@@ -181,7 +181,7 @@ class HeldDirection(AbstractCondition):
 
 
 class Parallel(HeldDirection):
-    """An axis of the child, which lies along the parent's at the orientation, stays along it."""
+    """The child's axis stays parallel to the parent's; `orientation` gives it in the child."""
 
     axis: Vector
 

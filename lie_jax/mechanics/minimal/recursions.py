@@ -1,10 +1,10 @@
 """Recursions along a tree: kinematics, articulated bodies, Newton-Euler and composite bodies.
 
-Twists (v, ω), their rates and wrenches (force, torque) have inertial components. They refer to the
-origin of the tree's base, or to the point of the joint on the ground that the tree hangs from, as a
-point at rest at the instant. Sums over bodies then need no transformation, and lose no digits far
-from the world's origin. Arrays have bases and links on their last axis, in the order of `Tree`, as
-far as all are treated at once; recursions take them one by one from the first axis.
+Twists (v, ω), their rates and wrenches (force, torque) have inertial components. They refer to one
+fixed point: where the origin of the tree's base, or its joint on the ground, is at the instant.
+Sums over bodies then need no transformation, and lose no digits far from the world's origin. Arrays
+have bases and links on their last axis, in the order of `Tree`, as far as all are treated at once;
+recursions take them one by one from the first axis.
 """
 
 from typing import NamedTuple
@@ -144,7 +144,7 @@ def forward_dynamics(
 ) -> Accelerations:
     """Accelerations by the articulated-body algorithm (Featherstone), with free joints.
 
-    `bias` is the wrench that keeps velocities constant, less that which acts on the body.
+    `bias` is the wrench that zero accelerations need, minus the applied wrench.
     """
     columns = jnp.moveaxis(motion.columns, -1, 0)
     count = columns.shape[1]
