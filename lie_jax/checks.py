@@ -8,6 +8,7 @@ import functools
 import inspect
 import os
 import reprlib
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -134,8 +135,10 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
     expected = {
         name: parameter.annotation.dim_str.split()
         for name, parameter in signature.parameters.items()
-        if hasattr(parameter.annotation, "dim_str")
+        if "*" not in getattr(parameter.annotation, "dim_str", "*")
     }
+    if not expected:
+        return function
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -161,6 +164,13 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
         return function(*bound.args, **bound.kwargs)
 
     return checked
+
+
+def take_one_element(module: dict[str, Any]) -> None:
+    """Make `one_element` of every public function that a module, given by its globals, defines."""
+    for name, value in module.items():
+        if isinstance(value, types.FunctionType) and value.__module__ == module["__name__"]:
+            module[name] = value if name.startswith("_") else one_element(value)
 
 
 def rotation(name: str, value: Any) -> None:

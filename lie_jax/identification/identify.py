@@ -157,7 +157,7 @@ def identify(
       is the start of the next fit: on the whole recording, a poor start of an oscillating or
       turning system is out of phase. Each is a number for all recordings (a shorter one is taken
       whole) or a pytree of numbers that is a prefix of the observations. Default: all at once.
-    - `method`: an Optimistix least-squares solver, default Levenberg-Marquardt, or an Optax
+    - `method`: a Gauss-Newton solver of Optimistix, default Levenberg-Marquardt, or an Optax
       optimiser. `max_iterations`: at most so many on each horizon.
     - `progress`: show a progress bar.
 

@@ -115,19 +115,15 @@ def monte_carlo(
 
     keys = jax.random.split(jax.random.key(seed), runs)
     estimates, errors, converged, deviations, freedom = jax.jit(jax.vmap(fit_one))(keys)
-    coverage = _coverage(deviations, converged, freedom)
-    return MonteCarlo(estimates, errors, converged, sought.names, deviations, *coverage)
-
-
-def _coverage(deviations: Array, converged: Array, freedom: Array) -> tuple[Array, Array, Array]:
     from scipy.special import stdtrit  # slow to import
 
     quantile = jnp.asarray(stdtrit(np.asarray(freedom), 0.975), deviations.dtype)
-    return _shares(deviations, converged, quantile)
+    coverage = _coverage(deviations, converged, quantile)
+    return MonteCarlo(estimates, errors, converged, sought.names, deviations, *coverage)
 
 
 @jax.jit
-def _shares(deviations: Array, converged: Array, quantile: Array) -> tuple[Array, Array, Array]:
+def _coverage(deviations: Array, converged: Array, quantile: Array) -> tuple[Array, Array, Array]:
     inside = (jnp.abs(deviations) <= quantile[:, None]).astype(deviations.dtype)
     inside = jnp.where(jnp.isnan(deviations), jnp.nan, inside)
     kept = jnp.where(converged[:, None], inside, jnp.nan)

@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,9 +15,6 @@ from jaxtyping import Bool, PyTree
 from lie_jax import checks
 from lie_jax.numerics import memory
 from lie_jax.sweeps import batches, storage
-
-if TYPE_CHECKING:
-    import xarray
 
 
 class Sweep(NamedTuple):
@@ -31,30 +28,6 @@ class Sweep(NamedTuple):
     failed: Bool[np.ndarray, " variants"]
 
 
-@overload
-def sweep(
-    fn: Callable[[Any], Any],
-    parameters: PyTree,
-    *,
-    batch: int | None = None,
-    mesh: Mesh | None = None,
-    save_to: None = None,
-    progress: bool = True,
-) -> Sweep: ...
-
-
-@overload
-def sweep(
-    fn: Callable[[Any], Any],
-    parameters: PyTree,
-    *,
-    batch: int | None = None,
-    mesh: Mesh | None = None,
-    save_to: str | os.PathLike,
-    progress: bool = True,
-) -> "xarray.Dataset": ...
-
-
 def sweep(
     fn: Callable[[Any], Any],
     parameters: PyTree,
@@ -63,7 +36,7 @@ def sweep(
     mesh: Mesh | None = None,
     save_to: str | os.PathLike | None = None,
     progress: bool = True,
-) -> "Sweep | xarray.Dataset":
+) -> Any:
     """Evaluate a function of one variant for any number of variants.
 
     The variants are cut into batches; each is evaluated by `jax.vmap` under one `jax.jit`, spread
