@@ -32,10 +32,10 @@ class History(NamedTuple):
 class ResidualStatistics(NamedTuple):
     """Mean, root mean square and lag-1 autocorrelation of the residuals of each observed channel.
 
-    All are pytrees like the residuals without their leading axis, `mean` and `rms` in their units.
-    Missing samples are left out. The autocorrelation is that of residuals divided by the noise,
-    within about 2/√n of zero if they are white. `reduced_chi_squared` is the weighted sum of
-    squares, priors included, by the degrees of freedom: near 1 if model and noise are right.
+    Pytrees like the residuals without their leading axis and without missing samples, `mean` and
+    `rms` in their units, the autocorrelation, over the noise, within about 2/√n of zero if white.
+    `reduced_chi_squared`: weighted sum of squares, priors included, by the degrees of freedom, near
+    1 if model and noise are right.
     """
 
     mean: PyTree
@@ -180,7 +180,7 @@ def identify(
     weights = 1.0 if noise is None else noise
     recorded = recordings.prepare(where, observations, weights, compare)
     recordings.check_prediction(predict, start, recorded.observed)
-    stages = recordings.horizons(where, horizons, recorded.lengths)
+    stages = recordings.horizons(where, horizons, jax.tree.map(len, observations))
     known = priors(where, prior, start, transforms)
     if prior is not None and noise is None:
         raise ValueError(

@@ -109,11 +109,6 @@ class Recordings(NamedTuple):
         stated = [np.asarray(w) for w in jax.tree.leaves(self.weights)]
         return any(bool(np.any((w != 0.0) & (w != 1.0))) for w in stated)
 
-    @property
-    def lengths(self) -> PyTree:
-        """Number of samples of each array."""
-        return jax.tree.map(len, self.observed)
-
 
 def _first(residual: Array, number: Array) -> Array:
     inside = jnp.arange(len(residual)) < number

@@ -151,10 +151,6 @@ class _File(NamedTuple):
         """Word for a joint: free, ball, slide or hinge."""
         return self.mujoco.mjtJoint(self.model.jnt_type[joint]).name[len("mjJNT_") :].lower()
 
-    def moving(self) -> list[int]:
-        """Bodies that have joints; bodies fixed to them are parts of them."""
-        return [int(i) for i in np.flatnonzero(self.model.body_jntnum)]
-
     def parent(self, body: int) -> int:
         """Moving body that a body is joined to, 0 for the ground."""
         parent = int(self.model.body_weldid[self.model.body_parentid[body]])
@@ -225,7 +221,8 @@ class _Mount(NamedTuple):
 
 def _imported(path: Path, file: _File, is_urdf: bool) -> ImportedModel:
     model, bodies, mounts = file.model, [], {}
-    for body in file.moving():
+    # Bodies without joints are parts of those that they are fixed to.
+    for body in np.flatnonzero(model.body_jntnum).tolist():
         bodies += _bodies(file, body)
         mounts |= dict(_mounts(file, body))
     if not bodies:
@@ -241,8 +238,13 @@ def _imported(path: Path, file: _File, is_urdf: bool) -> ImportedModel:
         [*forces, *motors],
         (0.0, 0.0, 0.0) if file.disables("GRAVITY") else model.opt.gravity,
     )
-    joints = tuple(_described(file, joint, mount) for joint, mount in mounts.items())
-    return ImportedModel(mechanism, joints, actuators, unsupported.elements(file, actuators))
+    joints = []
+    for joint, mount in mounts.items():
+        name, zero = file.name("joint", joint), file.zero(joint)
+        limits = _limits(model.jnt_limited[joint], model.jnt_range[joint] - zero)
+        joints.append(ImportedJoint(name, mount.parent, mount.child, limits, zero))
+    ignored = unsupported.elements(file, actuators)
+    return ImportedModel(mechanism, tuple(joints), actuators, ignored)
 
 
 def _bodies(file: _File, body: int) -> list[Body]:
@@ -299,12 +301,6 @@ def _joint(file: _File, joint: int, mount: _Mount) -> AbstractJoint:
         return SphericalJoint(*ends, armature)
     joint_class = RevoluteJoint if kind == "hinge" else PrismaticJoint
     return joint_class(**mount._asdict(), armature=armature)
-
-
-def _described(file: _File, joint: int, mount: _Mount) -> ImportedJoint:
-    model, zero = file.model, file.zero(joint)
-    limits = _limits(model.jnt_limited[joint], model.jnt_range[joint] - zero)
-    return ImportedJoint(file.name("joint", joint), mount.parent, mount.child, limits, zero)
 
 
 def _limits(is_limited: Any, bounds: Iterable[float]) -> tuple[float, float]:

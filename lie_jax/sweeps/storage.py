@@ -1,9 +1,8 @@
 """Sweeps on disk: a zarr store that is written batch by batch and that xarray reads.
 
-A batch is one chunk of every variable along `variant`. Its chunk of `status` is written last: a
-batch is done when that is there. Chunks, and the store itself when it is made, are written under
-another name and renamed, so that a killed process leaves nothing half written that counts. Every
-chunk ends with its checksum.
+A batch is one chunk of every variable along `variant`, with its checksum. The chunk of `status` is
+written last: the batch is done then. Chunks, and a new store, are written under another name and
+renamed, so that a killed process leaves nothing half written that counts.
 """
 
 import contextlib
