@@ -1,9 +1,8 @@
 """The adjoint representation of SE(3): elements are matrices (6, 6), algebra elements twists (6,).
 
-The elements Ad(C) transform twists between frames. Canonical coordinates, and with them `exp`, its
-differentials and `log`, are those of `se3`: exp(ad(X)) = Ad(exp(X)). The Cayley map differs:
-cay(ad(X)) is not Ad of `se3.cay`(X), for its position is `so3.dcay`(x) y instead of (I + R) y, with
-X = (y, x). Source: [S4] Sect. 2(d), 3(d).
+The elements Ad(C) transform twists between frames. Canonical coordinates are those of `se3`:
+exp(ad(X)) = Ad(exp(X)). The Cayley map differs: the position of cay(ad(X)), X = (y, x), is
+`so3.dcay`(x) y, that of `se3.cay`(X) is (I + R) y. Source: [S4] Sect. 2(d), 3(d).
 """
 
 import jax.numpy as jnp

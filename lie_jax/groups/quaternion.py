@@ -131,11 +131,8 @@ def from_matrix(r: Matrix) -> Quaternion:
 
 
 def from_rotation(r: Matrix) -> Quaternion:
-    """`from_matrix` without its check: for matrices that are rotations by construction.
-
-    Normalises the row of 4 q qᵀ with the largest diagonal entry (Shepperd), which divides by no
-    small number.
-    """
+    """`from_matrix` without its check: for matrices that are rotations by construction."""
+    # The row of 4 q qᵀ with the largest diagonal entry (Shepperd): no division by a small number.
     trace = jnp.trace(r)
     axial = -small.axial(r)
     block = r + r.T + (1.0 - trace) * jnp.eye(3, dtype=r.dtype)

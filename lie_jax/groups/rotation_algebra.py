@@ -2,8 +2,7 @@
 
 `so3` and `quaternion` re-export them: both have this algebra. With ψ = `exp`, `cay` or `cay2`
 and R = ψ(x), the right-trivialised dψ has (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular
-velocity of R = R₀ ψ(x) is dψ(-x) ẋ. `ddexp(x, u)`, `ddexp_inv(x, u)` and so on are the derivatives
-of the matrices dexp(x), dexp_inv(x) and so on along u.
+velocity of R = R₀ ψ(x) is dψ(-x) ẋ.
 """
 
 from collections.abc import Callable
@@ -67,8 +66,7 @@ def dexp_apply(x: Vector, y: Vector) -> Vector:
 def dexp_inv(x: Vector) -> Matrix:
     """Inverse of dexp(x), for |x| < 2π. [S4] (2.14)
 
-    At |x| = 2π dexp has no inverse: the result grows without bound towards it, is a large number,
-    infinite or NaN at it, and means nothing beyond.
+    At |x| = 2π, where dexp has no inverse, a large number, infinite or NaN; meaningless beyond.
     """
     skew, square, t = with_square(x)
     return jnp.eye(3, dtype=x.dtype) - 0.5 * skew + series.e(t) * square

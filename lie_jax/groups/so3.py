@@ -1,8 +1,7 @@
 """The rotation group SO(3): elements are matrices (3, 3), algebra elements vectors (3,).
 
-A matrix maps body to inertial components. `dexp`, `dcay` and `dcay2` are right-trivialised: with
-R = exp(x), (D exp)(u) Rᵀ = hat(dexp(x) u). The body-fixed angular velocity of R = R₀ exp(x) is
-therefore dexp(-x) ẋ. All functions take one element; use `jax.vmap` for batches.
+A matrix maps body to inertial components; see `rotation_algebra` for the differentials. All
+functions take one element; use `jax.vmap` for batches.
 """
 
 import jax.numpy as jnp

@@ -118,9 +118,8 @@ def _first(residual: Array, number: Array) -> Array:
 def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) -> Recordings:
     """Check observations, and compute the weights of residuals, 1/noise.
 
-    `where` names the caller in messages. Raises `ValueError` for observations without a leading
-    axis, not finite where noise is, or of the wrong shape for their kind, and for noise that is not
-    positive or does not broadcast.
+    Raises `ValueError` for observations without a leading axis, not finite where noise is, or of
+    the wrong shape for their kind, and for noise that is not positive or does not broadcast.
     """
     leaves = jax.tree.leaves(observations)
     if not leaves or not all(leaf.ndim and len(leaf) for leaf in leaves):
@@ -250,9 +249,8 @@ def rows_at(
 ) -> np.ndarray:
     """Rows of a trajectory of `simulate(dt=, steps=, save_every=)` at the times of a recording.
 
-    `times` (n,) and `dt` are in s. For recordings of different sampling: observe
-    `trajectory.q[rows]`. Raises `ValueError` for times that do not increase, that lie outside of
-    the run or between its instants.
+    `times` (n,) and `dt` in s. To observe: `trajectory.q[rows]`. Raises `ValueError` for times that
+    do not increase, or lie outside of the run or between its instants.
     """
     checks.real("rows_at(times=)", times)
     checks.positive("rows_at(dt=)", dt, "s")

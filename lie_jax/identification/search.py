@@ -40,8 +40,7 @@ Iterate = Callable[[Array, PyTree], Iterator[tuple[Array, Any, bool]]]
 def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int, progress: bool):
     """Run at most so many iterations on each horizon in turn, with a progress bar.
 
-    Returns z, cost and samples of the longest recording of each iteration, and whether the last
-    horizon was finished.
+    Returns z, cost and most samples of each iteration, and whether the last horizon was finished.
     """
     rows = []
     finished = False
@@ -68,10 +67,10 @@ def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int,
 
 
 def iterations(residuals: Callable, linearize: Callable, method: Any) -> Iterate:
-    """Iterations of a method.
+    """Iterations of a method; raises `ValueError` for anything that is no method.
 
     `residuals(z, horizon)` is a pytree, `linearize(z, horizon)` its numbers (m,), their Jacobian
-    (m, p), and the pytree. Raises `ValueError` for anything that is no method.
+    (m, p), and the pytree.
     """
     if method is None:
         method = _DEFAULT

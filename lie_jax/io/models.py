@@ -72,11 +72,10 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
     motor. Parts that the file's flags switch off are absent. Limits are data: nothing stops a joint
     there. Parts without an element in lie_jax are left out: `ignored` and a warning name them.
 
-    `path`: the file. `floating_base`: whether the root of a URDF file is free; otherwise it is
-    fixed to the ground. MJCF files state it. Meshes of URDF files are not needed: inertias come
-    from `<inertial>` alone. Needs MuJoCo: `pip install 'lie-jax[io]'`. Raises
-    `FileNotFoundError`, `ImportError`, and `ValueError` for a file that MuJoCo does not compile or
-    in which nothing moves.
+    `floating_base`: whether the root of a URDF file is free; otherwise it is fixed to the ground.
+    MJCF files state it. Meshes of URDF files are not needed: inertias come from `<inertial>` alone.
+    Needs MuJoCo: `pip install 'lie-jax[io]'`. Raises `FileNotFoundError`, `ImportError`, and
+    `ValueError` for a file that MuJoCo does not compile or in which nothing moves.
     """
     checks.path("import_model(path=)", path)
     path = Path(path)

@@ -43,11 +43,9 @@ def export(
 ) -> None:
     """Write a page with a moving scene, buttons to stop it and a slider for the time.
 
-    **Arguments:** `path`: of the HTML file; `runs`: pairs (system, trajectory), side by side, those
-    of one mechanism to compare, or several; `speed`: seconds of the motion in a second, 0.1 for
-    slow motion; `frames_per_second`: of the page.
-
-    Raises `ValueError` for other values and a path that cannot be written.
+    **Arguments:** `path`: of the HTML file; `runs`: pairs (system, trajectory), drawn side by side;
+    `speed`: seconds of the motion in a second, 0.1 for slow motion; `frames_per_second`: of the
+    page. Raises `ValueError` for other values and a path that cannot be written.
     """
     checks.path("viz.export(path=)", path)
     checks.positive("viz.export(speed=)", speed, "seconds of motion in a second")
