@@ -34,21 +34,16 @@ def configure(
     checks.one_of("configure(fast_loops=)", fast_loops, (True, False))
     if fast_loops:
         configure_cpu()
-        _keep_blas_to_one_thread()
+        # JAX calls the library of SciPy, which is visible once SciPy has loaded it.
+        import scipy.linalg  # noqa: F401
+
+        for library in threadpoolctl.ThreadpoolController().lib_controllers:
+            if library.user_api == "blas" and "scipy" in str(library.filepath).split(os.sep)[-2]:
+                library.set_num_threads(1)
     jax.config.update("jax_enable_x64", x64)
     _warned = _warned or not x64
     if cache is not None:
         cache_compilations(cache)
-
-
-def _keep_blas_to_one_thread() -> None:
-    # JAX calls the library of SciPy, which is visible once SciPy has loaded it.
-    import scipy.linalg  # noqa: F401
-
-    controller = threadpoolctl.ThreadpoolController()
-    for library in controller.lib_controllers:
-        if library.user_api == "blas" and "scipy" in str(library.filepath).split(os.sep)[-2]:
-            library.set_num_threads(1)
 
 
 def enable_x64() -> None:

@@ -110,9 +110,7 @@ def so3_ddcay_inv(x: Vector, u: Vector) -> Matrix:
 
 def so3_ddcay2_inv(x: Vector, u: Vector) -> Matrix:
     """(D_x dcay2⁻¹)(u)."""
-    xu = small.outer(x, u)
-    skew = small.hat(u) + small.dot(x, u) * jnp.eye(3, dtype=x.dtype)
-    return 0.5 * (xu + xu.T - skew)
+    return so3_ddcay_inv(x, u) - 0.5 * small.dot(x, u) * jnp.eye(3, dtype=x.dtype)
 
 
 def se3_ddcay(x: Twist, u: Twist) -> Matrix6:

@@ -54,8 +54,7 @@ class Identification(eqx.Module):
     - `statistics`: `ResidualStatistics`. `history`: `History`.
     - `converged`: whether the method met its tolerance.
     - `coordinates`: the unconstrained coordinates (p,), in which the parameters were sought.
-    - `names`: of the p independent numbers that the parameters hold, such as `"inertia[0, 1]"`: the
-      upper triangle of a symmetric matrix; for an orientation its coordinates.
+    - `names`: of the p independent numbers that the parameters hold, such as `"inertia[0, 1]"`.
     - `information_root`: R with RᵀR = JᵀJ, the recordings' information on the coordinates.
     """
 
@@ -165,10 +164,8 @@ def identify(
     size of the residuals: they hold for independent noise and a model that is linear over their
     size, which `monte_carlo` checks. Warns where parameters are not determined, where residuals
     are more than three times the stated noise, and where the method has not converged. Raises
-    `ValueError`, before anything is fitted, for observations that do not match the prediction, are
-    not finite or no elements of their group, for noise that is not positive, for priors that match
-    no parameter, for horizons that do not increase up to the whole, for values outside of their
-    transform's range, and for start values without a finite prediction.
+    `ValueError`, before anything is fitted, for arguments that break a rule above, observations
+    that do not match the prediction, and start values without a finite prediction.
     """
     where = "identify"
     checks.function(f"{where}(predict=)", predict)

@@ -19,8 +19,7 @@ from lie_jax.numerics.conversion import as_float
 class MonteCarlo(eqx.Module):
     """Fits of `monte_carlo`, and how often their intervals hold the truth.
 
-    - `estimates`, `standard_errors`: pytrees like the truth with a leading axis of runs, in
-      physical units.
+    - `estimates`, `standard_errors`: pytrees like the truth with a leading axis of runs.
     - `converged`: (runs,), whether each fit met its tolerance.
     - `names`: of the p independent numbers that the parameters hold, for example `"inertia[0, 1]"`.
     - `deviations`: (runs, p), (estimate - truth) / standard error of each number: a standard normal
@@ -80,8 +79,7 @@ def monte_carlo(
 
     **Returns** a `MonteCarlo`; `print` shows it as a table. Intervals are those of Student's t in
     the numbers that `MonteCarlo.names` lists: exact for a model that is linear in them. Coverage
-    has a standard error of √(0.95 · 0.05 / runs), 1.5 % for 200. Raises `ValueError` as `identify`
-    does.
+    has a standard error of √(0.95 · 0.05 / runs). Raises `ValueError` as `identify` does.
     """
     where = "monte_carlo"
     checks.positive_integer(f"{where}(runs=)", runs, "the number of recordings")

@@ -89,13 +89,11 @@ class Recordings(NamedTuple):
 
     def weighted_residuals(self, predicted: PyTree, horizon: PyTree | None = None) -> PyTree:
         """Predicted minus observed, times weights; zero beyond a horizon, numbers of samples."""
-        difference = jax.tree.map(
-            lambda word, p, o: COMPARISONS[word].difference(p, o),
-            self.compare,
-            predicted,
-            self.observed,
-        )
-        weighted = jax.tree.map(jnp.multiply, difference, self.weights)
+
+        def residual(word, predicted, observed, weight):
+            return COMPARISONS[word].difference(predicted, observed) * weight
+
+        weighted = jax.tree.map(residual, self.compare, predicted, self.observed, self.weights)
         return weighted if horizon is None else jax.tree.map(_first, weighted, horizon)
 
     @property

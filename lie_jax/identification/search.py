@@ -170,14 +170,7 @@ def search(
     `function(z)` are residuals (m,) with `degrees` of freedom. Returns z, residuals and Jacobian
     there, and whether the next step would be far below the standard errors.
     """
-
-    def linearize(z):
-        def twice(z):
-            value = function(z)
-            return value, value
-
-        return jax.jacfwd(twice, has_aux=True)(z)
-
+    linearize = jax.jacfwd(lambda z: (function(z),) * 2, has_aux=True)
     # The solver's coordinates are y = (z - start) lengths: the columns of the Jacobian at the start
     # have length one in them, and damping does not depend on units.
     size = jnp.asarray(_FIRST_DAMPING**-0.5, start.dtype)

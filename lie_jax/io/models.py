@@ -170,6 +170,12 @@ class _File(NamedTuple):
         """Numbers of the actuators; an actuator may have several controls or none."""
         return range(len(self.model.actuator_trntype))
 
+    def driven(self, actuator: int) -> int | None:
+        """Joint in which an actuator exerts its force; None for other actuators."""
+        kinds, kind = self.mujoco.mjtTrn, self.model.actuator_trntype[actuator]
+        moves_a_joint = kinds(kind) in (kinds.mjTRN_JOINT, kinds.mjTRN_JOINTINPARENT)
+        return int(self.model.actuator_trnid[actuator, 0]) if moves_a_joint else None
+
     def armature(self, joint: int) -> float:
         """Rotor inertia of a joint and of its actuators, which their gears multiply."""
         armature = self.model.dof_armature[self.model.jnt_dofadr[joint]]
@@ -195,11 +201,7 @@ class _File(NamedTuple):
         model = self.model
         if not hasattr(model, field) or self.kind(joint) == "ball":
             return 0.0
-        acting = [
-            i
-            for i in self.actuators()
-            if unsupported.moves_a_joint(self, i) and model.actuator_trnid[i, 0] == joint
-        ]
+        acting = [i for i in self.actuators() if self.driven(i) == joint]
         return float(sum(model.actuator_gear[i, 0] ** 2 * getattr(model, field)[i] for i in acting))
 
     def pose(self, body: int) -> tuple[np.ndarray, np.ndarray]:
@@ -333,15 +335,10 @@ def _motors(
     if every_joint:
         actuators = [_motor_of(file, joint) for joint in driven]
     else:
-        numbers = [
-            i
-            for i in file.actuators()
-            if unsupported.moves_a_joint(file, i)
-            and file.model.actuator_trnid[i, 0] in driven
-            and not unsupported.is_off(file, i)
-        ]
-        driven = [int(file.model.actuator_trnid[i, 0]) for i in numbers]
-        actuators = [_actuator(file, i) for i in numbers]
+        working = [i for i in file.actuators() if not unsupported.is_off(file, i)]
+        drives = [(i, joint) for i in working if (joint := file.driven(i)) in driven]
+        driven = [joint for _, joint in drives]
+        actuators = [_actuator(file, *drive) for drive in drives]
     motors = []
     for i, joint in enumerate(driven):
         mount = mounts[joint]
@@ -360,9 +357,9 @@ def _motor_of(file: _File, joint: int) -> ImportedActuator:
     return ImportedActuator(name, name, 1.0, limits)
 
 
-def _actuator(file: _File, i: int) -> ImportedActuator:
-    model = file.model
-    gear, motor = float(model.actuator_gear[i, 0]), _motor_of(file, int(model.actuator_trnid[i, 0]))
+def _actuator(file: _File, i: int, joint: int) -> ImportedActuator:
+    model, motor = file.model, _motor_of(file, joint)
+    gear = float(model.actuator_gear[i, 0])
     gain = gear * float(model.actuator_gainprm[i, 0])
     controls_force = model.actuator_ctrllimited[i] and not unsupported.is_servo(file, i)
     lower, upper = zip(
