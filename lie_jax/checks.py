@@ -8,17 +8,15 @@ import functools
 import inspect
 import os
 import reprlib
+import types
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from lie_jax.numerics import conversion, jax_internals
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 # Relative slack for rules that hold up to the rounding of the user's input (symmetry, unit norm).
 INPUT_SLACK = 1e-8
@@ -123,7 +121,7 @@ def trailing(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> 
         raise ValueError(f"{name} has shape {shape}; it must have shape ({sizes}): {meaning}.")
 
 
-def one_element(function: Callable[P, T]) -> Callable[P, T]:
+def one_element(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function of single arrays take lists and NumPy arrays too, and refuse wrong shapes.
 
     The shapes are those of the annotations; a size given by a letter must be the same in all
@@ -134,11 +132,13 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
     expected = {
         name: parameter.annotation.dim_str.split()
         for name, parameter in signature.parameters.items()
-        if hasattr(parameter.annotation, "dim_str")
+        if "*" not in getattr(parameter.annotation, "dim_str", "*")
     }
+    if not expected:
+        return function
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+    def checked(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
         values = bound.arguments
         arrays = (values[name] for name in expected if isinstance(values[name], jax.Array))
@@ -161,6 +161,13 @@ def one_element(function: Callable[P, T]) -> Callable[P, T]:
         return function(*bound.args, **bound.kwargs)
 
     return checked
+
+
+def take_one_element(module: dict[str, Any]) -> None:
+    """Make `one_element` of the public functions that a module, given by its globals, defines."""
+    for name, value in module.items():
+        if isinstance(value, types.FunctionType) and value.__module__ == module["__name__"]:
+            module[name] = value if name.startswith("_") else one_element(value)
 
 
 def rotation(name: str, value: Any) -> None:

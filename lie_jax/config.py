@@ -21,8 +21,7 @@ def configure(
 
     **Arguments:**
 
-    - `x64`: double precision as JAX's default (`enable_x64`); with False single precision, of which
-      no simulation warns.
+    - `x64`: double precision (`enable_x64`), or with False single, without a warning of it.
     - `fast_loops`: loops of small systems as one function each (`configure_cpu`), linear algebra on
       one thread: threads that wait for each other cost up to seventy times the step.
     - `cache`: a folder for compiled programs (`cache_compilations`), or None.
@@ -35,21 +34,16 @@ def configure(
     checks.one_of("configure(fast_loops=)", fast_loops, (True, False))
     if fast_loops:
         configure_cpu()
-        _keep_blas_to_one_thread()
+        # JAX calls the library of SciPy, which is visible once SciPy has loaded it.
+        import scipy.linalg  # noqa: F401
+
+        for library in threadpoolctl.ThreadpoolController().lib_controllers:
+            if library.user_api == "blas" and "scipy" in str(library.filepath).split(os.sep)[-2]:
+                library.set_num_threads(1)
     jax.config.update("jax_enable_x64", x64)
     _warned = _warned or not x64
     if cache is not None:
         cache_compilations(cache)
-
-
-def _keep_blas_to_one_thread() -> None:
-    # JAX calls the library of SciPy, which is visible once SciPy has loaded it.
-    import scipy.linalg  # noqa: F401
-
-    controller = threadpoolctl.ThreadpoolController()
-    for library in controller.lib_controllers:
-        if library.user_api == "blas" and "scipy" in str(library.filepath).split(os.sep)[-2]:
-            library.set_num_threads(1)
 
 
 def enable_x64() -> None:
@@ -74,12 +68,11 @@ def cpu_flags(loop_bytes: int) -> list[str]:
 def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
     """Let XLA compile larger loops into one function on the CPU, and faster, for the whole process.
 
-    Call it before anything is computed, or set the environment variable `XLA_FLAGS`. Loops that
-    touch less than `loop_bytes` bytes in each pass (1024 without this call) become one function:
-    runs of small systems are three to six times as fast. With JAX 0.10 the call also chooses XLA's
-    former emitters, which compile programs of equal speed in a tenth to two fifths less time. Flags
-    already set stay. Raises `ValueError` for a number that is no positive integer, `RuntimeError`
-    if JAX has computed something already.
+    Loops that touch less than `loop_bytes` bytes in each pass (1024 without this call) become one
+    function: runs of small systems are three to six times as fast. With JAX 0.10 the call also
+    chooses XLA's former emitters, which compile programs of equal speed in a tenth to two fifths
+    less time. Flags already set in `XLA_FLAGS` stay. Raises `ValueError` for a number that is no
+    positive integer, `RuntimeError` if JAX has computed something already.
     """
     checks.positive_integer("configure_cpu(loop_bytes=)", loop_bytes, "bytes")
     flags = os.environ.get("XLA_FLAGS", "").split()
@@ -104,9 +97,8 @@ def cache_compilations(folder: str | os.PathLike) -> None:
 
     Call it before anything is computed. `~` is the home folder; a missing folder is made, and may
     be deleted at any time. Programs with callbacks, such as `simulate` inside `jax.jit` without
-    `throw=False`, are not kept. The call switches off XLA's lines on the terminal: loading writes
-    harmless ones about features of the processor. Raises `ValueError` for a folder that cannot be
-    written.
+    `throw=False`, are not kept. Switches off XLA's lines on the terminal, harmless ones about the
+    processor. Raises `ValueError` for a folder that cannot be written.
     """
     checks.path("cache_compilations(folder=)", folder)
     if not os.fspath(folder):

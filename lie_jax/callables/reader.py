@@ -136,10 +136,9 @@ _Parts = Iterable[tuple[str, Any]]
 
 
 class Reader:
-    """Copies values into hashable ones, each object once.
+    """Copies values into hashable ones, each object once; `name` is the function's, for messages.
 
-    `name` is the function's, for messages. Raises `Unreadable` for a value whose changes cannot be
-    detected.
+    Raises `Unreadable` for a value whose changes cannot be detected.
     """
 
     def __init__(self, name: str):

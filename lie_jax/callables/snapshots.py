@@ -1,9 +1,8 @@
 """Functions of users as static parts of compiled programs, told apart by everything that they read.
 
 JAX compiles a function once and takes it for the same ever after. A `Function` is a pytree node
-whose static part is a snapshot of the code and of the values that it reads: globals, closures,
-defaults, attributes of objects. A changed value gives another program; a new function with the same
-code and values uses the existing one.
+whose static part is a snapshot of code, globals, closures, defaults and attributes of objects. A
+changed value gives another program, a new function with the same code and values the existing one.
 """
 
 import contextlib
@@ -24,8 +23,7 @@ from lie_jax.callables.reader import Reader, Snapshot, Unreadable, name_of, refu
 def snapshot(function: Callable) -> Snapshot:
     """Code of the function with the values that it reads now.
 
-    Raises `Unreadable`, a `ValueError`, for an iterator, a generator of random numbers and the
-    like.
+    Raises `Unreadable`, a `ValueError`, for iterators, generators of random numbers and the like.
     """
     return Snapshot(Reader(name_of(function)).read(function))
 
@@ -34,8 +32,7 @@ def snapshot(function: Callable) -> Snapshot:
 class Function:
     """Function of a user as modules hold it; equal to one of an equal snapshot.
 
-    JAX takes the snapshot whenever it flattens the node. `frozen` takes it once, for the time of a
-    call.
+    JAX takes the snapshot whenever it flattens the node, `frozen` once, for the time of a call.
     """
 
     def __init__(self, function: Callable, frozen: Snapshot | None = None):

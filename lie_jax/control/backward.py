@@ -43,7 +43,7 @@ def solve(
     """Policy by the backward pass; `bounds` are those of the changes.
 
     `damping` adds that part of the diagonal to the Hessian in the inputs. Inputs that stand at a
-    bound have no feedback. Source: Tassa, Mansard and Todorov, ICRA 2014.
+    bound have no feedback. Source: Tassa et al., see `lie_jax.control.ilqr`.
     """
     n = last[0].shape[0]
 
@@ -88,9 +88,8 @@ def solve_convex(
 ) -> tuple[Policy, Float[Array, ""]]:
     """Policy of a convex problem, and its damping.
 
-    `curvature` holds second derivatives of the steps and of the end values, weighted by what they
-    cost. With them and the given damping if these make the problem convex; else without them, and
-    with the least damping from the given one on that does.
+    With `curvature`, second derivatives of the steps and end values weighted by what they cost, and
+    the given damping if that is convex; else without, and with the least damping that is needed.
     """
 
     def attempt_with(share, damping):
@@ -148,8 +147,8 @@ def _minimize(
     """Minimise ½ xᵀ H x + gᵀ x with lower <= x <= upper, by projected Newton steps.
 
     Returns x, its entries between their bounds, and whether their Hessian is positive definite.
-    Source: Bertsekas, Projected Newton methods, SIAM J. Control Optim. 20 (1982); Tassa, Mansard
-    and Todorov, Control-limited differential dynamic programming, ICRA 2014.
+    Source: Bertsekas, Projected Newton methods, SIAM J. Control Optim. 20 (1982); Tassa et
+    al., see `lie_jax.control.ilqr`.
     """
     eps = jnp.finfo(slope.dtype).eps
     shrink = jnp.asarray(0.5 ** np.arange(_TRIALS), slope.dtype)

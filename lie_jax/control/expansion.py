@@ -38,9 +38,8 @@ class Ending(NamedTuple):
 class Adjoint(NamedTuple):
     """Derivatives of a function of the last state, by the adjoint recursion.
 
-    `costate` (steps, n): with respect to the state after each step; `gradient` (steps, nu): of the
-    whole cost with respect to the inputs; `terms` (steps, nu): the sum of the absolute values of
-    the gradient's two terms, a scale for its size.
+    `costate`: with respect to the state after each step; `gradient`: of the whole cost with respect
+    to the inputs; `terms`: sum of the absolute values of the gradient's two terms, its scale.
     """
 
     costate: Float[Array, "steps n"]

@@ -41,8 +41,7 @@ def ilqr(
     """Find the inputs that minimise Σ dt running(t, q, v, u) + final(q, v), by iLQR.
 
     Each iteration solves the linear-quadratic problem around a trajectory, in local coordinates on
-    the group, and follows its feedback law as far as the cost falls. Pure: `jax.jit` and `jax.vmap`
-    go through it, over initial states for example.
+    the group, and follows its feedback law as far as the cost falls. Works in `jit` and `vmap`.
 
     **Arguments:**
 
@@ -58,15 +57,13 @@ def ilqr(
     - `limits`: (lower, upper), numbers or (nu,); `numpy.inf` for none. They hold at all times.
     - `second_order`: whether second derivatives of the steps enter: quadratic convergence where
       the motion is far from linear, for a few times the work of an iteration.
-    - `penalty`: the first weight of the end values, relative to the estimated cost of meeting them.
-      Smaller for a more cautious start, larger (1e3 to 1e7) for motions that are unstable or far
-      from an equilibrium, whose end values grow otherwise.
+    - `penalty`: the first weight of the end values, relative to the estimated cost of meeting them;
+      1e3 to 1e7 for motions that are unstable or far from an equilibrium.
     - `tolerance`: on `Solution.gradient_norm`; `end_tolerance`: on `Solution.violation`.
 
     **Returns** a `Solution`, and warns if it has not converged. Raises `ValueError` for wrong
-    shapes, limits that cross, a guess outside them, and systems and integrators that it cannot
-    take. Source: Tassa, Mansard and Todorov, Control-limited differential dynamic programming,
-    ICRA 2014.
+    shapes, limits that cross, a guess outside them, and other systems and integrators. Source:
+    Tassa, Mansard and Todorov, Control-limited differential dynamic programming, ICRA 2014.
     """
     system, state, table = as_jax(system, state, inputs)
     options, costs = Options(tolerance, end_tolerance, max_iterations), (running, final, end)
@@ -224,10 +221,7 @@ def _relative_norm(problem: Problem, run: Run, adjoint: expansion.Adjoint) -> Ar
 def _natural_weights(
     problem: Problem, steps: expansion.Dynamics, costs: expansion.Quadratic, last: expansion.Ending
 ) -> Float[Array, " ends"]:
-    """Price of end values: moving one of them by c costs about weight c²/2.
-
-    A first estimate from the running costs alone, against which penalties are large or small.
-    """
+    """Price of end values by the running costs alone: moving one by c costs about weight c²/2."""
     n = last.slope.shape[0]
     price = jnp.diagonal(costs.hessian, axis1=1, axis2=2)[:, n:]
     price = jnp.where(price > 0.0, price, problem.dt)
@@ -248,8 +242,7 @@ def _line_search(
 ) -> tuple[Run, Float[Array, ""]]:
     """Halve the step until cost + multipliers · ends + weights · ends²/2 falls as expected.
 
-    Returns the run, the start if no step was accepted, and the next damping: less after a full
-    step, more after none.
+    Returns the run, `start` if none is accepted, and the next damping: less after a full step.
     """
     multipliers, weights = augmented
 
@@ -263,7 +256,15 @@ def _line_search(
 
     def attempt(carry):
         _, fraction, _, count = carry
-        trial = _follow_policy(problem, start, policy, fraction)
+
+        # All of the feedback, with a fraction of the changes.
+        def control(state, row):
+            before, u, change, gain = row
+            x = difference(problem.system.space, before, state)
+            return jnp.clip(u + fraction * change + matvec(gain, x), problem.lower, problem.upper)
+
+        rows = start.states, start.inputs, policy.change, policy.gains
+        trial = follow(problem, problem.state, rows, control=control)
         expected = fraction * (policy.slope + 0.5 * fraction * policy.curvature)
         accepted = merit(trial) <= first + _SUFFICIENT * expected + rounding
         return trial, jnp.where(accepted, fraction, 0.5 * fraction), accepted, count + 1
@@ -276,17 +277,3 @@ def _line_search(
     more = jnp.maximum(backward.CHANGE * damping, backward.FIRST_DAMPING)
     next_damping = jnp.where(accepted, jnp.where(fraction == 1.0, less, damping), more)
     return jax.tree.map(lambda new, old: jnp.where(accepted, new, old), trial, start), next_damping
-
-
-def _follow_policy(
-    problem: Problem, start: Run, policy: backward.Policy, fraction: Float[Array, ""]
-) -> Run:
-    """Run with a fraction of the changes, with all of the feedback, within the limits."""
-
-    def control(state, row):
-        before, u, change, gain = row
-        x = difference(problem.system.space, before, state)
-        return jnp.clip(u + fraction * change + matvec(gain, x), problem.lower, problem.upper)
-
-    rows = start.states, start.inputs, policy.change, policy.gains
-    return follow(problem, problem.state, rows, control=control)

@@ -107,8 +107,7 @@ def follow(
 ) -> Run:
     """Run of the steps from number `first` on with inputs control(state, row), a row a step.
 
-    The loop of `lie_jax.simulation` has other duties: it keeps no costs, its inputs do not depend
-    on the state, and it starts at time 0 or at the end of an earlier run.
+    The loop of `lie_jax.simulation` keeps no costs, and its inputs do not depend on the state.
     """
 
     def body(state, step):
@@ -137,8 +136,7 @@ def checked_problem(
 ) -> Problem:
     """Problem of checked arguments; `costs` are running, final and end.
 
-    `guess` is what the limits hold for: the inputs, or the coefficients that they are made of.
-    Raises `ValueError` for an argument that breaks a rule.
+    Limits hold for `guess`, the inputs or their coefficients. Raises `ValueError` for wrong ones.
     """
     checks.real(f"{call}(inputs=)", inputs)
     shape = tuple(np.shape(inputs))

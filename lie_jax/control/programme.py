@@ -34,9 +34,8 @@ class Programme(eqx.Module):
 
     - `references`: the states (nodes, nq), (nodes, nv) around which nodes have local coordinates.
     - `basis`: (steps, coefficients), from coefficients to inputs; None where they are the same.
-    - `start`: the guess.
-    - `scale`: units of the unknowns. The scaled unknowns z are one array, in which the cost is
-      curved alike.
+    - `start`: the guess. `scale`: units in which the cost is curved alike; z is the array of the
+      scaled unknowns.
     """
 
     problem: Problem
@@ -64,10 +63,7 @@ class Programme(eqx.Module):
         return jax.vmap(lambda state, x: displace(space, state, x))(self.references, nodes)
 
     def values(self, z: Array) -> Float[Array, " values"]:
-        """Cost, gaps at the nodes in local coordinates, and end values.
-
-        All segments take their steps side by side.
-        """
+        """Cost, gaps at the nodes in local coordinates, and end values; segments run as a batch."""
         problem, unknowns = self.problem, self.unknowns(z)
         space, inputs = problem.system.space, self.inputs(unknowns.coefficients)
         segments = unknowns.nodes.shape[0] + 1
@@ -169,10 +165,7 @@ class Optimum(NamedTuple):
 
 
 class _Functions:
-    """A programme as functions of z (unknowns,) in NumPy's double precision, for SciPy.
-
-    Rows are the gaps, then the end values.
-    """
+    """Cost, and rows (gaps, then end values), of z (unknowns,) in double precision, for SciPy."""
 
     def __init__(self, programme: Programme):
         self.programme = programme

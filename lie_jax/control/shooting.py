@@ -46,9 +46,8 @@ def shoot(
     - `inputs`: (steps, nu), or with a basis (coefficients, nu).
     - `basis`: (steps, coefficients), for example `spline_basis(steps, 12)`; the inputs are
       basis @ coefficients, and limits hold for the coefficients.
-    - `nodes`: the number of segments that are shot side by side. 1: single shooting. More: multiple
-      shooting, with the states between the segments among the unknowns, in local coordinates around
-      reference states that follow the search. It must divide the number of steps.
+    - `nodes`: the number of segments, a divisor of the number of steps. 1: single shooting. More:
+      multiple shooting, with the states between the segments among the unknowns.
 
     **Returns** a `Solution`; with nodes, its `violation` counts the gaps between segments, and the
     end that the inputs reach without them. Warns if it has not converged. Raises `ValueError` as
@@ -119,9 +118,8 @@ def spline_basis(
 
     Knots divide the run evenly, the first and last coefficient are the inputs at its start and
     end, and each step gets the value at its middle. Rows are not negative and sum to 1: inputs stay
-    within the limits of the coefficients. `degree` 1 joins the coefficients by straight lines, 3
-    by a cubic spline. Raises `ValueError` for numbers that are no positive integers, and if there
-    are not more coefficients than the degree, or more of them than steps.
+    within the limits of the coefficients. `degree` 1: straight lines, 3: a cubic spline. Raises
+    `ValueError` for other numbers than degree < coefficients <= steps, or no positive integers.
     """
     checks.positive_integer("spline_basis(steps=)", steps, "the number of steps")
     checks.positive_integer("spline_basis(coefficients=)", coefficients, "their number")

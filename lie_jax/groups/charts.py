@@ -20,8 +20,7 @@ class Chart(NamedTuple):
     - `map`, `inverse`: ψ to unit quaternions, and back;
     - `differential(x, y)`, `differential_inv(x, y)`: dψ(x) y and dψ(x)⁻¹ y;
     - `differential_inv_derivative(x, u)`: derivative of the matrix dψ(x)⁻¹ along u;
-    - `slope`: dψ(0) = slope I;
-    - `curvature`: c of slope ψ⁻¹(exp(y)) = y + c/6 |y|² y + ...;
+    - `slope`, `curvature`: dψ(0) = slope I; c of slope ψ⁻¹(exp(y)) = y + c/6 |y|² y + ...;
     - `largest`: angle (rad) that turns stay below.
     """
 

@@ -13,20 +13,20 @@ from lie_jax.numerics import small
 Parameters = Float[Array, "4"]
 
 
-@checks.one_element
 def velocity_matrix(p: Parameters) -> Float[Array, "3 4"]:
     """H(p) of ω = H ṗ, body components: the vector part of 2 p̄ ṗ."""
     left = p[0] * jnp.eye(3, dtype=p.dtype) - small.hat(p[1:])
     return 2.0 * jnp.concatenate([-p[1:, None], left], axis=1)
 
 
-@checks.one_element
 def velocity_matrix_inv(p: Parameters) -> Float[Array, "4 3"]:
     """Right inverse H⁺ = Hᵀ/4 of H for unit p: ṗ = H⁺ ω keeps the norm."""
     return 0.25 * velocity_matrix(p).T
 
 
-@checks.one_element
 def velocity_matrix_rate(p: Parameters, dp: Parameters) -> Float[Array, "3 4"]:
     """Time derivative of H(p) for the rates ṗ: H(ṗ). For unit p, ω̇ = H p̈, as H(ṗ) ṗ = 0."""
     return velocity_matrix(dp)
+
+
+checks.take_one_element(globals())

@@ -34,8 +34,7 @@ class Group(namedtuple("Group", ["identity", *_TYPES])):
 def direct_product(*factors: tuple[Any, int]) -> Group:
     """Direct product of groups: pairs (group, dimension of its algebra).
 
-    Functions raise `ValueError` for an algebra element of another size, or a tuple with another
-    number of elements.
+    Functions raise `ValueError` for algebra elements and tuples of another size.
     """
     groups = [group for group, _ in factors]
     ends = np.cumsum([dimension for _, dimension in factors]).tolist()
@@ -59,8 +58,7 @@ def direct_product(*factors: tuple[Any, int]) -> Group:
 def power(group: Any, dimension: int, n: int) -> Group:
     """The group of n-tuples of elements of a group whose algebra has the given dimension.
 
-    Functions raise `ValueError` for an algebra element of another size, or another number of
-    elements along the leading axis.
+    Functions raise `ValueError` for algebra elements and leading axes of another size.
     """
 
     def check(function: str, element: Any) -> None:

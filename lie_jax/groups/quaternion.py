@@ -23,19 +23,16 @@ def identity(dtype=float) -> Quaternion:
     return jnp.asarray([1.0, 0.0, 0.0, 0.0], dtype)
 
 
-@checks.one_element
 def multiply(p: Quaternion, q: Quaternion) -> Quaternion:
     """Hamilton product p q: first q, then p, as for matrices."""
     return small.hamilton_product(p, q)
 
 
-@checks.one_element
 def conjugate(q: Quaternion) -> Quaternion:
     """Conjugate; the inverse rotation of a unit quaternion."""
     return q * jnp.asarray([1.0, -1.0, -1.0, -1.0], q.dtype)
 
 
-@checks.one_element
 def rotate(q: Quaternion, y: Vector) -> Vector:
     """The rotated vector R(q) y."""
     qy = small.cross(q[1:], y)
@@ -47,25 +44,21 @@ inverse = conjugate
 act = rotate
 
 
-@checks.one_element
 def hat(x: Vector) -> Quaternion:
     """The pure quaternion (0, x/2) whose quaternion exponential is exp(x)."""
     return jnp.concatenate([jnp.zeros(1, x.dtype), 0.5 * x])
 
 
-@checks.one_element
 def vee(q: Quaternion) -> Vector:
     """Rotation vector of a pure quaternion; inverse of `hat`."""
     return 2.0 * q[1:]
 
 
-@checks.one_element
 def lift(q: Quaternion, omega_body: Vector) -> Quaternion:
     """Time derivative q̇ = ½ q (0, ω) for the body-fixed angular velocity ω (rad/s)."""
     return multiply(q, hat(omega_body))
 
 
-@checks.one_element
 def renormalize(q: Quaternion) -> Quaternion:
     """Unit quaternion of one whose norm is off by rounding.
 
@@ -74,7 +67,6 @@ def renormalize(q: Quaternion) -> Quaternion:
     return q * (0.5 * (3.0 - small.dot(q, q)))
 
 
-@checks.one_element
 def exp(x: Vector) -> Quaternion:
     """Unit quaternion of the rotation by |x| radians about x. [S0] (62), corrected"""
     t = 0.25 * small.dot(x, x)
@@ -82,7 +74,6 @@ def exp(x: Vector) -> Quaternion:
     return jnp.concatenate([scalar[None], 0.5 * ratio * x])
 
 
-@checks.one_element
 def log(q: Quaternion) -> Vector:
     """Principal rotation vector, |log(q)| <= π up to rounding, of a unit quaternion."""
     q = _principal(q)
@@ -93,34 +84,29 @@ def _principal(q: Quaternion) -> Quaternion:
     return jnp.where(q[0] < 0.0, -1.0, 1.0) * q
 
 
-@checks.one_element
 def cay(x: Vector) -> Quaternion:
     """Unit quaternion (1, x) / √(1 + |x|²) of the rotation `so3.cay`(x). [S0] (41), corrected"""
     norm = jnp.sqrt(1.0 + small.dot(x, x))
     return jnp.concatenate([jnp.ones(1, x.dtype), x]) / norm
 
 
-@checks.one_element
 def cay_inv(q: Quaternion) -> Vector:
     """Rodrigues parameters tan(φ/2) n; infinite or NaN for a rotation by exactly π."""
     return q[1:] / q[0]
 
 
-@checks.one_element
 def cay2(x: Vector) -> Quaternion:
     """Unit quaternion cay(x)² = (1 - |x|², 2 x) / (1 + |x|²): stereographic projection."""
     t = small.dot(x, x)
     return jnp.concatenate([(1.0 - t)[None], 2.0 * x]) / (1.0 + t)
 
 
-@checks.one_element
 def cay2_inv(q: Quaternion) -> Vector:
     """Modified Rodrigues parameters tan(φ/4) n with |x| <= 1, for the rotation angle φ <= π."""
     q = _principal(q)
     return q[1:] / (1.0 + q[0])
 
 
-@checks.one_element
 def to_matrix(q: Quaternion) -> Matrix:
     """Rotation matrix (3, 3) of a unit quaternion."""
     w, x, y, z = jax.lax.unstack(q)
@@ -135,7 +121,6 @@ def to_matrix(q: Quaternion) -> Matrix:
 Ad = to_matrix
 
 
-@checks.one_element
 def from_matrix(r: Matrix) -> Quaternion:
     """Unit quaternion of a rotation matrix (3, 3), with a positive largest component.
 
@@ -146,11 +131,8 @@ def from_matrix(r: Matrix) -> Quaternion:
 
 
 def from_rotation(r: Matrix) -> Quaternion:
-    """`from_matrix` without its check: for matrices that are rotations by construction.
-
-    Normalises the row of 4 q qᵀ with the largest diagonal entry (Shepperd), which divides by no
-    small number.
-    """
+    """`from_matrix` without its check: for matrices that are rotations by construction."""
+    # The row of 4 q qᵀ with the largest diagonal entry (Shepperd): no division by a small number.
     trace = jnp.trace(r)
     axial = -small.axial(r)
     block = r + r.T + (1.0 - trace) * jnp.eye(3, dtype=r.dtype)
@@ -158,3 +140,6 @@ def from_rotation(r: Matrix) -> Quaternion:
     largest = jnp.argmax(jnp.diagonal(four_qq)) == jnp.arange(4)
     row = jnp.sum(jnp.where(largest[:, None], four_qq, 0.0), axis=0)
     return row / (2.0 * jnp.sqrt(jnp.sum(jnp.where(largest, row, 0.0))))
+
+
+checks.take_one_element(globals())

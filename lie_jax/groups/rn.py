@@ -18,67 +18,56 @@ def identity(n: int, dtype=float) -> Vector:
     return jnp.zeros(n, dtype)
 
 
-@checks.one_element
 def compose(a: Vector, b: Vector) -> Vector:
     """The sum a + b; as an action the translated point."""
     return a + b
 
 
-@checks.one_element
 def inverse(a: Vector) -> Vector:
     """The negative -a."""
     return -a
 
 
-@checks.one_element
 def lift(a: Vector, v: Vector) -> Vector:
     """Time derivative of an element for the velocity v: v."""
     return v
 
 
-@checks.one_element
 def exp(x: Vector) -> Vector:
     """The vector x itself; so is its logarithm."""
     return x
 
 
-@checks.one_element
 def cay(x: Vector) -> Vector:
     """The vector 2 x."""
     return 2.0 * x
 
 
-@checks.one_element
 def cay_inv(a: Vector) -> Vector:
     """The vector a / 2."""
     return 0.5 * a
 
 
-@checks.one_element
 def dexp(x: Vector) -> Matrix:
     """The unit matrix; so is Ad, for the group is commutative."""
     return jnp.eye(x.shape[0], dtype=x.dtype)
 
 
-@checks.one_element
 def dcay(x: Vector) -> Matrix:
     """Twice the unit matrix."""
     return 2.0 * dexp(x)
 
 
-@checks.one_element
 def dcay_inv(x: Vector) -> Matrix:
     """Half the unit matrix."""
     return 0.5 * dexp(x)
 
 
-@checks.one_element
 def ddexp(x: Vector, u: Vector) -> Matrix:
     """Zero, as all derivatives of the constant differentials."""
     return ad(x)
 
 
-@checks.one_element
 def ad(x: Vector) -> Matrix:
     """Zero: the group is commutative."""
     return jnp.zeros((x.shape[0], x.shape[0]), x.dtype)
@@ -88,3 +77,5 @@ act = compose
 log = exp
 dexp_inv = Ad = dexp
 ddexp_inv = ddcay = ddcay_inv = ddexp
+
+checks.take_one_element(globals())

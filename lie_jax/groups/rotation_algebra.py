@@ -2,8 +2,7 @@
 
 `so3` and `quaternion` re-export them: both have this algebra. With ψ = `exp`, `cay` or `cay2`
 and R = ψ(x), the right-trivialised dψ has (D ψ)(u) R⁻¹ = hat(dψ(x) u); the body-fixed angular
-velocity of R = R₀ ψ(x) is dψ(-x) ẋ. `ddexp(x, u)`, `ddexp_inv(x, u)` and so on are the derivatives
-of the matrices dexp(x), dexp_inv(x) and so on along u.
+velocity of R = R₀ ψ(x) is dψ(-x) ẋ.
 """
 
 from collections.abc import Callable
@@ -41,16 +40,14 @@ def directional_derivative(d: Callable[..., Array], note: str = "") -> Callable[
     derivative.__annotations__ = {"x": types["x"], "u": types["x"], "return": types["return"]}
     derivative.__name__, derivative.__module__ = f"d{d.__name__}", d.__module__
     derivative.__doc__ = f"Directional derivative of the matrix {d.__name__} at x along u. {note}"
-    return checks.one_element(derivative)
+    return derivative
 
 
-@checks.one_element
 def ad(x: Vector) -> Matrix:
     """Adjoint representation of the algebra: ad(x) y = x × y."""
     return small.hat(x)
 
 
-@checks.one_element
 def dexp(x: Vector) -> Matrix:
     """Right-trivialised differential of exp. [S4] (2.11)"""
     # x̃² = x xᵀ - t I is resolved: I - c₃ t I would lose digits where c₃ t is close to one.
@@ -59,7 +56,6 @@ def dexp(x: Vector) -> Matrix:
     return symmetric + series.c2(t) * small.hat(x)
 
 
-@checks.one_element
 def dexp_apply(x: Vector, y: Vector) -> Vector:
     """dexp(x) y without forming the matrix."""
     t = small.dot(x, x)
@@ -67,18 +63,15 @@ def dexp_apply(x: Vector, y: Vector) -> Vector:
     return symmetric + series.c2(t) * _cross(x, y)
 
 
-@checks.one_element
 def dexp_inv(x: Vector) -> Matrix:
     """Inverse of dexp(x), for |x| < 2π. [S4] (2.14)
 
-    At |x| = 2π dexp has no inverse: the result grows without bound towards it, is a large number,
-    infinite or NaN at it, and means nothing beyond.
+    At |x| = 2π, where dexp has no inverse, a large number, infinite or NaN; meaningless beyond.
     """
     skew, square, t = with_square(x)
     return jnp.eye(3, dtype=x.dtype) - 0.5 * skew + series.e(t) * square
 
 
-@checks.one_element
 def dexp_inv_apply(x: Vector, y: Vector) -> Vector:
     """dexp_inv(x) y without forming the matrix, for |x| < 2π."""
     xy = small.cross(x, y)
@@ -89,31 +82,26 @@ def _sigma(x: Vector) -> Float[Array, ""]:
     return 2.0 / (1.0 + small.dot(x, x))
 
 
-@checks.one_element
 def dcay(x: Vector) -> Matrix:
     """Right-trivialised differential of cay; dcay(0) = 2 I. [S4] (3.10)"""
     return _sigma(x) * (jnp.eye(3, dtype=x.dtype) + small.hat(x))
 
 
-@checks.one_element
 def dcay_apply(x: Vector, y: Vector) -> Vector:
     """dcay(x) y without forming the matrix."""
     return _sigma(x) * (y + _cross(x, y))
 
 
-@checks.one_element
 def dcay_inv(x: Vector) -> Matrix:
     """Inverse of dcay(x), for every x. [S4] (3.11)"""
     return 0.5 * (jnp.eye(3, dtype=x.dtype) - small.hat(x) + small.outer(x, x))
 
 
-@checks.one_element
 def dcay_inv_apply(x: Vector, y: Vector) -> Vector:
     """dcay_inv(x) y without forming the matrix."""
     return 0.5 * (y - _cross(x, y) + small.dot(x, y) * x)
 
 
-@checks.one_element
 def dcay2(x: Vector) -> Matrix:
     """Right-trivialised differential of cay2: 2 σ cay(x), σ = 2 / (1 + |x|²); dcay2(0) = 4 I."""
     skew, square, _ = with_square(x)
@@ -121,7 +109,6 @@ def dcay2(x: Vector) -> Matrix:
     return 2.0 * sigma * (jnp.eye(3, dtype=x.dtype) + sigma * (skew + square))
 
 
-@checks.one_element
 def dcay2_apply(x: Vector, y: Vector) -> Vector:
     """dcay2(x) y without forming the matrix."""
     sigma = _sigma(x)
@@ -129,14 +116,12 @@ def dcay2_apply(x: Vector, y: Vector) -> Vector:
     return 2.0 * sigma * (y + sigma * (xy + _cross(x, xy)))
 
 
-@checks.one_element
 def dcay2_inv(x: Vector) -> Matrix:
     """Inverse of dcay2(x): cay(-x) / (2 σ), for every x."""
     skew, square, t = with_square(x)
     return 0.25 * (1.0 + t) * jnp.eye(3, dtype=x.dtype) + 0.5 * (square - skew)
 
 
-@checks.one_element
 def dcay2_inv_apply(x: Vector, y: Vector) -> Vector:
     """dcay2_inv(x) y without forming the matrix."""
     xy = _cross(x, y)
@@ -149,3 +134,5 @@ ddcay = directional_derivative(dcay, "[S4] (3.20)")
 ddcay_inv = directional_derivative(dcay_inv, "[S4] (3.21)")
 ddcay2 = directional_derivative(dcay2)
 ddcay2_inv = directional_derivative(dcay2_inv)
+
+checks.take_one_element(globals())

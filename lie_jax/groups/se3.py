@@ -22,7 +22,6 @@ Pose = Float[Array, "4 4"]
 Matrix6 = Float[Array, "6 6"]
 
 
-@checks.one_element
 def pose(r: Matrix, p: Vector) -> Pose:
     """Homogeneous matrix (4, 4) of a rotation matrix and a position."""
     top = jnp.concatenate([r, p[:, None]], axis=1)
@@ -47,57 +46,48 @@ def identity(dtype=float) -> Pose:
     return jnp.eye(4, dtype=dtype)
 
 
-@checks.one_element
 def compose(a: Pose, b: Pose) -> Pose:
     """Product of two poses."""
     return small.matmul(a, b)
 
 
-@checks.one_element
 def inverse(c: Pose) -> Pose:
     """Inverse pose."""
     return pose(c[:3, :3].T, -small.matvec(c[:3, :3].T, c[:3, 3]))
 
 
-@checks.one_element
 def act(c: Pose, y: Vector) -> Vector:
     """World position of a point given in the body frame."""
     return small.matvec(c[:3, :3], y) + c[:3, 3]
 
 
-@checks.one_element
 def lift(c: Pose, v: Twist) -> Pose:
     """Time derivative Ċ = C hat(V) for the body-fixed twist V."""
     return small.matmul(c, hat(v))
 
 
-@checks.one_element
 def hat(x: Twist) -> Pose:
     """Matrix (4, 4) of a twist."""
     top = jnp.concatenate([so3.hat(x[3:]), x[:3, None]], axis=1)
     return jnp.concatenate([top, jnp.zeros((1, 4), x.dtype)], axis=0)
 
 
-@checks.one_element
 def vee(x: Pose) -> Twist:
     """Twist of a matrix (4, 4); inverse of `hat`."""
     return jnp.concatenate([x[:3, 3], so3.vee(x[:3, :3])])
 
 
-@checks.one_element
 def exp(x: Twist) -> Pose:
     """Screw motion along a twist. [S4] (2.26), corrected"""
     return pose(so3.exp(x[3:]), so3.dexp_apply(x[3:], x[:3]))
 
 
-@checks.one_element
 def log(c: Pose) -> Twist:
     """Twist whose exponential is the pose, with a rotation of at most π."""
     x = so3.log(c[:3, :3])
     return jnp.concatenate([so3.dexp_inv_apply(x, c[:3, 3]), x])
 
 
-@checks.one_element
 def dexp(x: Twist) -> Matrix6:
     """Right-trivialised differential of exp: [[dexp x, (D_x dexp)(y)], [0, dexp x]] for (y, x).
 
@@ -107,13 +97,11 @@ def dexp(x: Twist) -> Matrix6:
     return upper(d, so3.ddexp(x[3:], x[:3]), d)
 
 
-@checks.one_element
 def dexp_apply(x: Twist, y: Twist) -> Twist:
     """dexp(x) y without forming the matrix."""
     return _screw_apply(so3.dexp_apply, x, y)
 
 
-@checks.one_element
 def dexp_inv(x: Twist) -> Matrix6:
     """Inverse of dexp(x), for a rotation below 2π. [S4] (2.39), (2.40)
 
@@ -123,7 +111,6 @@ def dexp_inv(x: Twist) -> Matrix6:
     return upper(d, so3.ddexp_inv(x[3:], x[:3]), d)
 
 
-@checks.one_element
 def dexp_inv_apply(x: Twist, y: Twist) -> Twist:
     """dexp_inv(x) y without forming the matrix, for a rotation below 2π."""
     return _screw_apply(so3.dexp_inv_apply, x, y)
@@ -139,21 +126,18 @@ ddexp = directional_derivative(dexp, "[S4] (2.47), (2.48)")
 ddexp_inv = directional_derivative(dexp_inv, "[S4] (2.52), corrected")
 
 
-@checks.one_element
 def cay(x: Twist) -> Pose:
     """Unscaled Cayley map (I - X̂)⁻¹(I + X̂). [S4] (3.14)"""
     r = so3.cay(x[3:])
     return pose(r, x[:3] + small.matvec(r, x[:3]))
 
 
-@checks.one_element
 def cay_inv(c: Pose) -> Twist:
     """Twist whose Cayley image is the pose, for a rotation by less than π; infinite or NaN at π."""
     x = so3.cay_inv(c[:3, :3])
     return jnp.concatenate([0.5 * (c[:3, 3] - small.cross(x, c[:3, 3])), x])
 
 
-@checks.one_element
 def dcay(x: Twist) -> Matrix6:
     """Right-trivialised differential of cay; dcay(0) = 2 I. [S4] (3.16)"""
     d = so3.dcay(x[3:])
@@ -161,7 +145,6 @@ def dcay(x: Twist) -> Matrix6:
     return upper(jnp.eye(3, dtype=x.dtype) + r, small.matmul(so3.hat(x[:3]), d), d)
 
 
-@checks.one_element
 def dcay_apply(x: Twist, y: Twist) -> Twist:
     """dcay(x) y without forming the matrix."""
     rotation = so3.dcay_apply(x[3:], y[3:])
@@ -169,14 +152,12 @@ def dcay_apply(x: Twist, y: Twist) -> Twist:
     return jnp.concatenate([y[:3] + turned + small.cross(x[:3], rotation), rotation])
 
 
-@checks.one_element
 def dcay_inv(x: Twist) -> Matrix6:
     """Inverse of dcay(x). [S4] (3.17)"""
     half = 0.5 * (jnp.eye(3, dtype=x.dtype) - so3.hat(x[3:]))
     return upper(half, -small.matmul(half, so3.hat(x[:3])), so3.dcay_inv(x[3:]))
 
 
-@checks.one_element
 def dcay_inv_apply(x: Twist, y: Twist) -> Twist:
     """dcay_inv(x) y without forming the matrix."""
     z = y[:3] - small.cross(x[:3], y[3:])
@@ -188,15 +169,16 @@ ddcay = directional_derivative(dcay, "[S4] (3.22)")
 ddcay_inv = directional_derivative(dcay_inv, "[S4] (3.23)")
 
 
-@checks.one_element
 def ad(x: Twist) -> Matrix6:
     """Adjoint representation of the algebra: ad(X) Y is the Lie bracket."""
     w = so3.hat(x[3:])
     return upper(w, so3.hat(x[:3]), w)
 
 
-@checks.one_element
 def Ad(c: Pose) -> Matrix6:
     """Adjoint representation of the group: hat(Ad(C) Y) = C hat(Y) C⁻¹."""
     r = c[:3, :3]
     return upper(r, small.matmul(so3.hat(c[:3, 3]), r), r)
+
+
+checks.take_one_element(globals())

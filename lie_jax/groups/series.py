@@ -2,10 +2,9 @@
 
 Values and two derivatives are right to a few units in the last place for every angle of the domain,
 also at 0 (next to zeros in absolute terms), in float32 and float64, in any nesting of forward and
-reverse mode. Below a switch a Taylor polynomial in t is used, above it the closed form; `e` needs
-none. Switches lie far from 0, at θ = 2 to 4: each differentiation of a closed form loses a factor
-of θ⁻² in accuracy. Both branches get an argument that is safe for them, so that the branch not
-taken puts no NaN into a derivative.
+reverse mode. Below a switch a Taylor polynomial in t is used, above it the closed form. Switches
+lie at θ = 2 to 4: each differentiation of a closed form loses a factor of θ⁻² in accuracy. Both
+branches get safe arguments, so that the branch not taken puts no NaN into a derivative.
 """
 
 import functools
@@ -113,8 +112,7 @@ def _anywhere() -> Callable:
 def stumpff_rates(t: Scalar) -> tuple[tuple[Scalar, Scalar], tuple[Scalar, Scalar]]:
     """(2 c₂', 4 c₂'') and (2 c₃', 4 c₃''): derivatives with respect to t, for closed forms.
 
-    2 c₂' is (α - β)/θ² and 2 c₃' is (β/2 - 3δ)/θ² in [S4] (2.33). Differentiating `c2` and `c3`
-    gives the same.
+    2 c₂' is (α - β)/θ² and 2 c₃' is (β/2 - 3δ)/θ² in [S4] (2.33).
     """
     large = jnp.where(t < _RATES_SWITCH, _RATES_SWITCH, t)
     first2 = (c1(large) - 2.0 * c2(large)) / large

@@ -23,7 +23,6 @@ def _rows(*rows) -> Matrix:
     return jnp.stack([jnp.stack(row) for row in rows])
 
 
-@checks.one_element
 def to_matrix(q: Angles) -> Matrix:
     """Rotation matrix (3, 3), body to inertial."""
     (sa, sb, sc), (ca, cb, cc) = jnp.sin(q), jnp.cos(q)
@@ -34,7 +33,6 @@ def to_matrix(q: Angles) -> Matrix:
     )
 
 
-@checks.one_element
 def from_matrix(r: Matrix) -> Angles:
     """Angles with |β| <= π/2 of a rotation matrix.
 
@@ -57,7 +55,6 @@ def from_matrix(r: Matrix) -> Angles:
     return jnp.stack([alpha, jnp.arctan2(r[0, 2], cos_beta), gamma])
 
 
-@checks.one_element
 def to_quaternion(q: Angles) -> Float[Array, "4"]:
     """Unit quaternion of the rotation."""
     turns = q[:, None] * jnp.eye(3, dtype=q.dtype)
@@ -65,7 +62,6 @@ def to_quaternion(q: Angles) -> Float[Array, "4"]:
     return quaternion.multiply(first, quaternion.exp(turns[2]))
 
 
-@checks.one_element
 def from_quaternion(p: Float[Array, "4"]) -> Angles:
     """Angles with |β| <= π/2 of a unit quaternion; at |β| = π/2 as `from_matrix`."""
     return from_matrix(quaternion.to_matrix(p))
@@ -88,7 +84,6 @@ def invalid(q: np.ndarray) -> str | None:
     )
 
 
-@checks.one_element
 def velocity_matrix(q: Angles) -> Matrix:
     """H(q) of ω = H q̇, body components."""
     (_, sb, sc), (_, cb, cc) = jnp.sin(q), jnp.cos(q)
@@ -96,7 +91,6 @@ def velocity_matrix(q: Angles) -> Matrix:
     return _rows((cb * cc, sc, zero), (-cb * sc, cc, zero), (sb, zero, one))
 
 
-@checks.one_element
 def velocity_matrix_inv(q: Angles) -> Matrix:
     """H(q)⁻¹ of q̇ = H⁻¹ ω; infinite or a large number at β = ±π/2."""
     (_, sb, sc), (_, cb, cc) = jnp.sin(q), jnp.cos(q)
@@ -104,13 +98,14 @@ def velocity_matrix_inv(q: Angles) -> Matrix:
     return _rows((cc / cb, -sc / cb, zero), (sc, cc, zero), (-sb * cc / cb, sb * sc / cb, one))
 
 
-@checks.one_element
 def velocity_matrix_rate(q: Angles, dq: Angles) -> Matrix:
     """Time derivative of H(q) for the rates q̇ (rad/s): ω̇ = H q̈ + Ḣ q̇."""
     return jax.jvp(velocity_matrix, (q,), (dq,))[1]
 
 
-@checks.one_element
 def lift(q: Angles, omega_body: Angles) -> Angles:
     """Rates q̇ = H(q)⁻¹ ω for the body-fixed angular velocity ω (rad/s)."""
     return small.matvec(velocity_matrix_inv(q), omega_body)
+
+
+checks.take_one_element(globals())

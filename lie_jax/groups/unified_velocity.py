@@ -49,7 +49,6 @@ def tetrahedron(length=1.0, scale=1.0) -> tuple[Six, Six]:
     return points, directions
 
 
-@checks.one_element
 def projection(points: Six, directions: Six) -> Matrix6:
     """The projection D (6, 6) with rows (bᵢ, yᵢ × bᵢ) for points y (m) and directions b. [S2] (70)
 
@@ -79,3 +78,6 @@ def _check_independent(points: np.ndarray, directions: np.ndarray, matrix: np.nd
             "do not determine the motion. Choose lines of which no motion is orthogonal to all, "
             "such as those of `hexahedron` or `tetrahedron`."
         )
+
+
+checks.take_one_element(globals())

@@ -32,10 +32,10 @@ class History(NamedTuple):
 class ResidualStatistics(NamedTuple):
     """Mean, root mean square and lag-1 autocorrelation of the residuals of each observed channel.
 
-    All are pytrees like the residuals without their leading axis, `mean` and `rms` in their units.
-    Missing samples are left out. The autocorrelation is that of residuals divided by the noise,
-    within about 2/√n of zero if they are white. `reduced_chi_squared` is the weighted sum of
-    squares, priors included, by the degrees of freedom: near 1 if model and noise are right.
+    Pytrees like the residuals without their leading axis and without missing samples, `mean` and
+    `rms` in their units, the autocorrelation, over the noise, within about 2/√n of zero if white.
+    `reduced_chi_squared`: weighted sum of squares, priors included, by the degrees of freedom, near
+    1 if model and noise are right.
     """
 
     mean: PyTree
@@ -54,8 +54,7 @@ class Identification(eqx.Module):
     - `statistics`: `ResidualStatistics`. `history`: `History`.
     - `converged`: whether the method met its tolerance.
     - `coordinates`: the unconstrained coordinates (p,), in which the parameters were sought.
-    - `names`: of the p independent numbers that the parameters hold, such as `"inertia[0, 1]"`: the
-      upper triangle of a symmetric matrix; for an orientation its coordinates.
+    - `names`: of the p independent numbers that the parameters hold, such as `"inertia[0, 1]"`.
     - `information_root`: R with RᵀR = JᵀJ, the recordings' information on the coordinates.
     """
 
@@ -157,7 +156,7 @@ def identify(
       is the start of the next fit: on the whole recording, a poor start of an oscillating or
       turning system is out of phase. Each is a number for all recordings (a shorter one is taken
       whole) or a pytree of numbers that is a prefix of the observations. Default: all at once.
-    - `method`: an Optimistix least-squares solver, default Levenberg-Marquardt, or an Optax
+    - `method`: a Gauss-Newton solver of Optimistix, default Levenberg-Marquardt, or an Optax
       optimiser. `max_iterations`: at most so many on each horizon.
     - `progress`: show a progress bar.
 
@@ -165,10 +164,8 @@ def identify(
     size of the residuals: they hold for independent noise and a model that is linear over their
     size, which `monte_carlo` checks. Warns where parameters are not determined, where residuals
     are more than three times the stated noise, and where the method has not converged. Raises
-    `ValueError`, before anything is fitted, for observations that do not match the prediction, are
-    not finite or no elements of their group, for noise that is not positive, for priors that match
-    no parameter, for horizons that do not increase up to the whole, for values outside of their
-    transform's range, and for start values without a finite prediction.
+    `ValueError`, before anything is fitted, for arguments that break a rule above, observations
+    that do not match the prediction, and start values without a finite prediction.
     """
     where = "identify"
     checks.function(f"{where}(predict=)", predict)
@@ -180,7 +177,7 @@ def identify(
     weights = 1.0 if noise is None else noise
     recorded = recordings.prepare(where, observations, weights, compare)
     recordings.check_prediction(predict, start, recorded.observed)
-    stages = recordings.horizons(where, horizons, recorded.lengths)
+    stages = recordings.horizons(where, horizons, jax.tree.map(len, observations))
     known = priors(where, prior, start, transforms)
     if prior is not None and noise is None:
         raise ValueError(

@@ -19,8 +19,7 @@ from lie_jax.numerics.conversion import as_float
 class MonteCarlo(eqx.Module):
     """Fits of `monte_carlo`, and how often their intervals hold the truth.
 
-    - `estimates`, `standard_errors`: pytrees like the truth with a leading axis of runs, in
-      physical units.
+    - `estimates`, `standard_errors`: pytrees like the truth with a leading axis of runs.
     - `converged`: (runs,), whether each fit met its tolerance.
     - `names`: of the p independent numbers that the parameters hold, for example `"inertia[0, 1]"`.
     - `deviations`: (runs, p), (estimate - truth) / standard error of each number: a standard normal
@@ -80,8 +79,7 @@ def monte_carlo(
 
     **Returns** a `MonteCarlo`; `print` shows it as a table. Intervals are those of Student's t in
     the numbers that `MonteCarlo.names` lists: exact for a model that is linear in them. Coverage
-    has a standard error of √(0.95 · 0.05 / runs), 1.5 % for 200. Raises `ValueError` as `identify`
-    does.
+    has a standard error of √(0.95 · 0.05 / runs). Raises `ValueError` as `identify` does.
     """
     where = "monte_carlo"
     checks.positive_integer(f"{where}(runs=)", runs, "the number of recordings")
@@ -115,19 +113,15 @@ def monte_carlo(
 
     keys = jax.random.split(jax.random.key(seed), runs)
     estimates, errors, converged, deviations, freedom = jax.jit(jax.vmap(fit_one))(keys)
-    coverage = _coverage(deviations, converged, freedom)
-    return MonteCarlo(estimates, errors, converged, sought.names, deviations, *coverage)
-
-
-def _coverage(deviations: Array, converged: Array, freedom: Array) -> tuple[Array, Array, Array]:
     from scipy.special import stdtrit  # slow to import
 
     quantile = jnp.asarray(stdtrit(np.asarray(freedom), 0.975), deviations.dtype)
-    return _shares(deviations, converged, quantile)
+    coverage = _coverage(deviations, converged, quantile)
+    return MonteCarlo(estimates, errors, converged, sought.names, deviations, *coverage)
 
 
 @jax.jit
-def _shares(deviations: Array, converged: Array, quantile: Array) -> tuple[Array, Array, Array]:
+def _coverage(deviations: Array, converged: Array, quantile: Array) -> tuple[Array, Array, Array]:
     inside = (jnp.abs(deviations) <= quantile[:, None]).astype(deviations.dtype)
     inside = jnp.where(jnp.isnan(deviations), jnp.nan, inside)
     kept = jnp.where(converged[:, None], inside, jnp.nan)

@@ -18,9 +18,8 @@ from lie_jax.numerics.conversion import as_float
 class Parameters(NamedTuple):
     """Coordinates (p,) of a start, functions from them to the pytree and to p named numbers.
 
-    The numbers of a parameter with as many entries as coordinates are its entries, of a symmetric
-    matrix the upper triangle. The numbers of a parameter with more entries, such as a quaternion,
-    are its coordinates.
+    The numbers of a parameter are its entries, of a symmetric matrix the upper triangle; where it
+    has more entries than coordinates, as a quaternion, they are its coordinates.
     """
 
     start: Float[Array, " p"]

@@ -89,13 +89,11 @@ class Recordings(NamedTuple):
 
     def weighted_residuals(self, predicted: PyTree, horizon: PyTree | None = None) -> PyTree:
         """Predicted minus observed, times weights; zero beyond a horizon, numbers of samples."""
-        difference = jax.tree.map(
-            lambda word, p, o: COMPARISONS[word].difference(p, o),
-            self.compare,
-            predicted,
-            self.observed,
-        )
-        weighted = jax.tree.map(jnp.multiply, difference, self.weights)
+
+        def residual(word, predicted, observed, weight):
+            return COMPARISONS[word].difference(predicted, observed) * weight
+
+        weighted = jax.tree.map(residual, self.compare, predicted, self.observed, self.weights)
         return weighted if horizon is None else jax.tree.map(_first, weighted, horizon)
 
     @property
@@ -109,11 +107,6 @@ class Recordings(NamedTuple):
         stated = [np.asarray(w) for w in jax.tree.leaves(self.weights)]
         return any(bool(np.any((w != 0.0) & (w != 1.0))) for w in stated)
 
-    @property
-    def lengths(self) -> PyTree:
-        """Number of samples of each array."""
-        return jax.tree.map(len, self.observed)
-
 
 def _first(residual: Array, number: Array) -> Array:
     inside = jnp.arange(len(residual)) < number
@@ -123,9 +116,8 @@ def _first(residual: Array, number: Array) -> Array:
 def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) -> Recordings:
     """Check observations, and compute the weights of residuals, 1/noise.
 
-    `where` names the caller in messages. Raises `ValueError` for observations without a leading
-    axis, not finite where noise is, or of the wrong shape for their kind, and for noise that is not
-    positive or does not broadcast.
+    Raises `ValueError` for observations without a leading axis, not finite where noise is, or of
+    the wrong shape for their kind, and for noise that is not positive or does not broadcast.
     """
     leaves = jax.tree.leaves(observations)
     if not leaves or not all(leaf.ndim and len(leaf) for leaf in leaves):
@@ -255,9 +247,8 @@ def rows_at(
 ) -> np.ndarray:
     """Rows of a trajectory of `simulate(dt=, steps=, save_every=)` at the times of a recording.
 
-    `times` (n,) and `dt` are in s. For recordings of different sampling: observe
-    `trajectory.q[rows]`. Raises `ValueError` for times that do not increase, that lie outside of
-    the run or between its instants.
+    `times` (n,) and `dt` in s. To observe: `trajectory.q[rows]`. Raises `ValueError` for times that
+    do not increase, or lie outside of the run or between its instants.
     """
     checks.real("rows_at(times=)", times)
     checks.positive("rows_at(dt=)", dt, "s")

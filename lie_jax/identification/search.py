@@ -40,8 +40,7 @@ Iterate = Callable[[Array, PyTree], Iterator[tuple[Array, Any, bool]]]
 def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int, progress: bool):
     """Run at most so many iterations on each horizon in turn, with a progress bar.
 
-    Returns z, cost and samples of the longest recording of each iteration, and whether the last
-    horizon was finished.
+    Returns z, cost and most samples of each iteration, and whether the last horizon was finished.
     """
     rows = []
     finished = False
@@ -68,46 +67,46 @@ def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int,
 
 
 def iterations(residuals: Callable, linearize: Callable, method: Any) -> Iterate:
-    """Iterations of a method.
+    """Iterations of a method; raises `ValueError` for anything that is no method.
 
     `residuals(z, horizon)` is a pytree, `linearize(z, horizon)` its numbers (m,), their Jacobian
     (m, p), and the pytree.
-    Raises `ValueError` for anything that is no method.
     """
     if method is None:
         method = _DEFAULT
-    if isinstance(method, optx.AbstractLeastSquaresSolver):
-        return _least_squares(residuals, linearize, method)
+    if isinstance(method, optx.AbstractGaussNewton):
+        return _least_squares(linearize, method)
     if isinstance(method, optax.GradientTransformation):
         return _descent(residuals, method)
     raise ValueError(
-        f"identify(method=) is {method!r}; it must be None, an Optimistix least-squares solver or "
-        "an Optax optimiser, for example optax.adam(1e-2)."
+        f"identify(method=) is {method!r}; it must be None, a Gauss-Newton solver of Optimistix, "
+        "such as Dogleg, or an Optax optimiser, for example optax.adam(1e-2)."
     )
 
 
 _FORWARD = {"options": {"jac": "fwd"}, "tags": frozenset()}
 
 
-# Compiled once for all fits of the same shapes and method: a tangent plane in place of the model
-# keeps the prediction out of both programs.
+# Solvers of the Gauss-Newton family evaluate the function and its Jacobian at one point a step.
+# These programs are compiled once for all fits of the same shapes and method: a tangent plane there
+# in place of the model keeps the prediction out of them.
 @eqx.filter_jit
-def _init(solver, model, z, args):
-    shapes = jax.eval_shape(model, z, args)[0]
-    state = solver.init(model, z, args, f_struct=shapes, aux_struct=None, **_FORWARD)
+def _init(solver, z, plane):
+    shapes = jax.eval_shape(_tangent_plane, z, plane)[0]
+    state = solver.init(_tangent_plane, z, plane, f_struct=shapes, aux_struct=None, **_FORWARD)
     # The first damping is a number in JAX's default precision, whatever that of z.
     return jax.tree.map(lambda x: x.astype(z.dtype) if eqx.is_inexact_array(x) else x, state)
 
 
 @eqx.filter_jit
-def _advance(solver, model, z, state, args):
-    z, state, _ = solver.step(model, z, args, state=state, **_FORWARD)
-    done, result = solver.terminate(model, z, args, state=state, **_FORWARD)
+def _advance(solver, z, state, plane):
+    z, state, _ = solver.step(_tangent_plane, z, plane, state=state, **_FORWARD)
+    done, result = solver.terminate(_tangent_plane, z, plane, state=state, **_FORWARD)
     return z, state, state.f_info.as_min(), done & (result == optx.RESULTS.successful)
 
 
-def _tangent_plane(z, args):
-    point, value, jacobian, scale = args
+def _tangent_plane(z, plane):
+    point, value, jacobian, scale = plane
     return scale * value + scale * jacobian @ (z - point), None
 
 
@@ -117,32 +116,21 @@ def _scale(jacobian):
     return jnp.where(longest > 0.0, 1.0 / (_FIRST_DAMPING**0.5 * longest), 1.0)
 
 
-def _least_squares(residuals, linearize, solver) -> Iterate:
+def _least_squares(linearize, solver) -> Iterate:
     # The first damping of a solver is 1 and its tolerances are absolute numbers: on each horizon
-    # the residuals are scaled so that neither depends on units. The number of samples and the scale
-    # are traced arguments: one compilation serves all horizons.
-    def function(z, args):
-        horizon, scale = args
-        return jax.tree.map(lambda r: r * scale, residuals(z, horizon)), None
-
-    # Solvers of the Gauss-Newton family evaluate the function and its Jacobian at one point a step.
-    # With both as arguments, they compile the prediction and its derivatives no second time.
-    is_gauss_newton = isinstance(solver, optx.AbstractGaussNewton)
-    model = _tangent_plane if is_gauss_newton else function
-
+    # the residuals are scaled so that neither depends on units.
     def iterate(z, horizon):
         value, jacobian, _ = linearize(z, horizon)
         scale = _scale(jacobian)
-        args = (z, value, jacobian, scale) if is_gauss_newton else (horizon, scale)
-        state = _init(solver, model, z, args)
+        plane = z, value, jacobian, scale
+        state = _init(solver, z, plane)
         previous, idle = np.inf, 0
         while True:
-            z, state, cost, done = _advance(solver, model, z, state, args)
+            z, state, cost, done = _advance(solver, z, state, plane)
             idle = idle + 1 if previous - float(cost) <= _NO_GAIN * previous else 0
             previous = float(cost)
             yield z, np.asarray(cost) / np.asarray(scale) ** 2, bool(done) or idle >= _PATIENCE
-            if is_gauss_newton:
-                args = state.y_eval, *linearize(state.y_eval, horizon)[:2], scale
+            plane = state.y_eval, *linearize(state.y_eval, horizon)[:2], scale
 
     return iterate
 
@@ -182,14 +170,7 @@ def search(
     `function(z)` are residuals (m,) with `degrees` of freedom. Returns z, residuals and Jacobian
     there, and whether the next step would be far below the standard errors.
     """
-
-    def linearize(z):
-        def twice(z):
-            value = function(z)
-            return value, value
-
-        return jax.jacfwd(twice, has_aux=True)(z)
-
+    linearize = jax.jacfwd(lambda z: (function(z),) * 2, has_aux=True)
     # The solver's coordinates are y = (z - start) lengths: the columns of the Jacobian at the start
     # have length one in them, and damping does not depend on units.
     size = jnp.asarray(_FIRST_DAMPING**-0.5, start.dtype)
@@ -202,7 +183,7 @@ def search(
         first = jnp.where(columns > 0.0, columns, 1.0)
         lengths = jnp.where(trials == 0, first, lengths)
         plane = state.y_eval, value, jacobian / lengths[None, :], size
-        y, state, *_ = _advance(_DEFAULT, _tangent_plane, y, state, plane)
+        y, state, *_ = _advance(_DEFAULT, y, state, plane)
         # The decrease that the next step promises, against the variance of the residuals.
         change = state.f_info.jac.mv(state.y_eval - y)
         variance = jnp.sum(state.f_info.residual**2) / degrees
@@ -213,7 +194,7 @@ def search(
     # The first trial is the start itself: the function is compiled once.
     y = jnp.zeros_like(start)
     jacobian, value = (jnp.zeros(x.shape, x.dtype) for x in jax.eval_shape(linearize, start))
-    state = _init(_DEFAULT, _tangent_plane, y, (y, value, jacobian, size))
+    state = _init(_DEFAULT, y, (y, value, jacobian, size))
     arrays, constants = eqx.partition(state, eqx.is_array)
     carry = y, arrays, jnp.ones_like(start), jnp.asarray(False), jnp.asarray(0)
     y, arrays, lengths, done, _ = jax.lax.while_loop(

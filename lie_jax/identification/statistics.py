@@ -39,10 +39,9 @@ class Spread(NamedTuple):
 
 @functools.partial(jax.jit, static_argnums=2)
 def spread(jacobian: Float[Array, "m p"], residuals: Float[Array, " m"], count: int) -> Spread:
-    """`Spread` at an optimum.
+    """`Spread` at an optimum; `count` is the number of residuals that have a weight.
 
-    `count` is the number of residuals that have a weight; directions that J does not determine take
-    no degree of freedom.
+    Directions that the Jacobian does not determine take no degree of freedom.
     """
     scale, singular, right, determined = singular_directions(jacobian)
     degrees = count - jnp.sum(determined)
@@ -106,10 +105,7 @@ def propagate(
 
 @jax.jit
 def covariance(slope: Float[Array, "k p"], spread: Spread) -> Float[Array, "k k"]:
-    """Covariance matrix of functions with this derivative with respect to the coordinates.
-
-    Rows and columns are NaN where `propagate` returns NaN.
-    """
+    """Covariance of functions with this derivative by the coordinates, NaN as in `propagate`."""
     root, unknown = _push_forward(slope, spread)
     at_unit_variance = jnp.where(unknown[:, None] | unknown[None, :], jnp.nan, root @ root.T)
     return spread.variance * at_unit_variance
@@ -138,11 +134,10 @@ def _push_forward(
 
 
 class Identifiability(eqx.Module):
-    """Combinations of parameters that the recordings determine.
+    """Combinations of parameters that the recordings determine; `print`: a table, worst first.
 
-    The Jacobian of the residuals with respect to p numbers, its columns scaled to unit length, has
-    singular values from about √p down to 0. A combination with the singular value σ is 1/σ times
-    less well determined than a number alone whose fellows are known.
+    A combination with the singular value σ, of the Jacobian with columns of unit length, is 1/σ
+    times less well determined than a number alone whose fellows are known.
 
     - `names`: of the numbers, such as `"inertia[0, 1]"`; `values`: (p,), the estimates.
     - `singular_values`: (p,), falling.
@@ -151,8 +146,6 @@ class Identifiability(eqx.Module):
     - `shares`: (p, p), these changes as unit vectors, in units in which numbers alone are equally
       well determined.
     - `determined`: (p,), whether each combination stands above rounding.
-
-    `print` shows them as a table, worst first.
     """
 
     names: tuple[str, ...] = eqx.field(static=True)

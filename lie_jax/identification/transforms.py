@@ -1,8 +1,7 @@
 """Unconstrained coordinates for physical parameters, for `identify`.
 
 A transform takes the start value of a parameter and returns its coordinates z, an array without
-constraints, and the function from coordinates back to the parameter. `identify` accepts every such
-function; these are the usual ones.
+constraints, and the function from coordinates to the parameter. `identify` accepts every such one.
 """
 
 from collections.abc import Callable
@@ -38,8 +37,7 @@ def interval(lower: float, upper: float) -> Callable[[Array], Chart]:
     """Numbers strictly between two bounds; `upper` may be infinite for a bound from below only.
 
     The coordinate is the logarithm of the ratio of the distances to both bounds; with one bound, of
-    the distance to it. Raises `ValueError` for bounds in the wrong order, and for a start value
-    that is not strictly between them.
+    the distance to it. Raises `ValueError` unless lower < start value < upper.
     """
     checks.scalar("interval(lower=)", lower, "the unit of the parameter")
     checks.scalar("interval(upper=)", upper, "the unit of the parameter")
@@ -68,9 +66,8 @@ def inertia(value: Float[Array, "3 3"]) -> Chart:
 
     With the second moments of mass Σ = ½ tr(J) I - J = L Lᵀ: the logarithms of the diagonal of L
     and its three other entries. Every z gives an inertia that is symmetric, positive definite and
-    within the triangle inequality: a distribution of mass has it. Together with a positive mass
-    and a free centre of mass these are coordinates of all physical pseudo-inertias. Raises
-    `ValueError` for a start value that breaks one of these rules, or just meets the inequality.
+    within the triangle inequality: a distribution of mass has it. Raises `ValueError` for a start
+    value that breaks one of these rules, or just meets the inequality.
     """
     checks.inertia("the start value of an inertia", value)
     eye = jnp.eye(3, dtype=value.dtype)

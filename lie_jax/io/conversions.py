@@ -1,8 +1,7 @@
 """Rotations and poses from and to other libraries, eagerly and with any leading batch axes.
 
 Quaternions are scalar first here and in jaxlie, scalar last by default in SciPy; twists are
-translation first here and in jaxlie. Functions raise for values that are no rotations, and import
-the other libraries when they need them.
+translation first here and in jaxlie. Functions raise for values that are no rotations.
 """
 
 from typing import TYPE_CHECKING

@@ -99,9 +99,8 @@ def _system(terms: Any, y: State) -> tuple[AbstractSystem, Array]:
 class ManifoldSolver(diffrax.AbstractSolver):
     """An explicit method as a solver of diffrax, for `equations_of_motion(system)`.
 
-    **Arguments:** `integrator`: for example `lie_jax.RKMK("dopri5")`; adaptive controllers need one
-    with an embedded method. The controller receives errors on the group as rates of the
-    coordinates. Each step evaluates the accelerations once more, for the dense output.
+    `integrator`: for example `lie_jax.RKMK("dopri5")`; adaptive controllers need an embedded method
+    and receive errors as rates of the coordinates. Dense output takes one evaluation a step.
     """
 
     integrator: AbstractTableauMethod | AbstractComposition

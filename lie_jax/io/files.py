@@ -58,11 +58,10 @@ class _Variable(NamedTuple):
 def save(path: str | os.PathLike, what: Any) -> None:
     """Write a trajectory, mechanism, system or state, or a dictionary, list or tuple of such.
 
-    `load` returns an equal object, to the last bit. `path`: name of the file, usually with the
-    ending `.nc`; an existing file is replaced, at once and only when all is written. Raises
-    `ValueError` for what cannot be saved (functions, classes from outside of lie_jax, complex
-    numbers, integers beyond 32 bits, an array of more than 4 GB, two arrays whose names are one
-    when joined by dots), and for a path that cannot be written.
+    `load` returns an equal object, to the last bit. `path`: the file, usually `*.nc`; an existing
+    one is replaced, at once and only when all is written. Raises `ValueError` for functions,
+    classes from outside of lie_jax, complex numbers, integers beyond 32 bits, arrays of more than
+    4 GB, two names that are one when joined by dots, and a path that cannot be written.
     """
     checks.path("io.save(path=)", path)
     variables: dict[str, _Variable] = {}
@@ -82,10 +81,9 @@ def save(path: str | os.PathLike, what: Any) -> None:
 def load(path: str | os.PathLike) -> Any:
     """Object that `save` has written, now or in an earlier version of lie_jax.
 
-    Arrays of JAX have the dtype that they had; 64 bits need `lie_jax.enable_x64()`. Raises
-    `FileNotFoundError`, and `ValueError` for a file that `save` has not written, for a damaged
-    file, for a file of a newer version of lie_jax, and for 64 bits without that setting; every
-    message names the file.
+    Arrays of JAX have the dtype that they had. Raises `FileNotFoundError`, and `ValueError` for a
+    file that `save` has not written, that is damaged or of a newer version of lie_jax, and for 64
+    bits without `lie_jax.enable_x64()`.
     """
     checks.path("io.load(path=)", path)
     name = f"io.load(path=): {str(path)!r}"

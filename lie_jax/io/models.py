@@ -72,11 +72,10 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
     motor. Parts that the file's flags switch off are absent. Limits are data: nothing stops a joint
     there. Parts without an element in lie_jax are left out: `ignored` and a warning name them.
 
-    `path`: the file. `floating_base`: whether the root of a URDF file is free; otherwise it is
-    fixed to the ground. MJCF files state it. Meshes of URDF files are not needed: inertias come
-    from `<inertial>` alone. Needs MuJoCo: `pip install 'lie-jax[io]'`. Raises
-    `FileNotFoundError`, `ImportError`, and `ValueError` for a file that MuJoCo does not compile or
-    in which nothing moves.
+    `floating_base`: whether the root of a URDF file is free; otherwise it is fixed to the ground.
+    MJCF files state it. Meshes of URDF files are not needed: inertias come from `<inertial>` alone.
+    Needs MuJoCo: `pip install 'lie-jax[io]'`. Raises `FileNotFoundError`, `ImportError`, and
+    `ValueError` for a file that MuJoCo does not compile or in which nothing moves.
     """
     checks.path("import_model(path=)", path)
     path = Path(path)
@@ -151,10 +150,6 @@ class _File(NamedTuple):
         """Word for a joint: free, ball, slide or hinge."""
         return self.mujoco.mjtJoint(self.model.jnt_type[joint]).name[len("mjJNT_") :].lower()
 
-    def moving(self) -> list[int]:
-        """Bodies that have joints; bodies fixed to them are parts of them."""
-        return [int(i) for i in np.flatnonzero(self.model.body_jntnum)]
-
     def parent(self, body: int) -> int:
         """Moving body that a body is joined to, 0 for the ground."""
         parent = int(self.model.body_weldid[self.model.body_parentid[body]])
@@ -174,6 +169,12 @@ class _File(NamedTuple):
     def actuators(self) -> range:
         """Numbers of the actuators; an actuator may have several controls or none."""
         return range(len(self.model.actuator_trntype))
+
+    def driven(self, actuator: int) -> int | None:
+        """Joint in which an actuator exerts its force; None for other actuators."""
+        kinds, kind = self.mujoco.mjtTrn, self.model.actuator_trntype[actuator]
+        moves_a_joint = kinds(kind) in (kinds.mjTRN_JOINT, kinds.mjTRN_JOINTINPARENT)
+        return int(self.model.actuator_trnid[actuator, 0]) if moves_a_joint else None
 
     def armature(self, joint: int) -> float:
         """Rotor inertia of a joint and of its actuators, which their gears multiply."""
@@ -200,11 +201,7 @@ class _File(NamedTuple):
         model = self.model
         if not hasattr(model, field) or self.kind(joint) == "ball":
             return 0.0
-        acting = [
-            i
-            for i in self.actuators()
-            if unsupported.moves_a_joint(self, i) and model.actuator_trnid[i, 0] == joint
-        ]
+        acting = [i for i in self.actuators() if self.driven(i) == joint]
         return float(sum(model.actuator_gear[i, 0] ** 2 * getattr(model, field)[i] for i in acting))
 
     def pose(self, body: int) -> tuple[np.ndarray, np.ndarray]:
@@ -225,7 +222,8 @@ class _Mount(NamedTuple):
 
 def _imported(path: Path, file: _File, is_urdf: bool) -> ImportedModel:
     model, bodies, mounts = file.model, [], {}
-    for body in file.moving():
+    # Bodies without joints are parts of those that they are fixed to.
+    for body in np.flatnonzero(model.body_jntnum).tolist():
         bodies += _bodies(file, body)
         mounts |= dict(_mounts(file, body))
     if not bodies:
@@ -241,8 +239,13 @@ def _imported(path: Path, file: _File, is_urdf: bool) -> ImportedModel:
         [*forces, *motors],
         (0.0, 0.0, 0.0) if file.disables("GRAVITY") else model.opt.gravity,
     )
-    joints = tuple(_described(file, joint, mount) for joint, mount in mounts.items())
-    return ImportedModel(mechanism, joints, actuators, unsupported.elements(file, actuators))
+    joints = []
+    for joint, mount in mounts.items():
+        name, zero = file.name("joint", joint), file.zero(joint)
+        limits = _limits(model.jnt_limited[joint], model.jnt_range[joint] - zero)
+        joints.append(ImportedJoint(name, mount.parent, mount.child, limits, zero))
+    ignored = unsupported.elements(file, actuators)
+    return ImportedModel(mechanism, tuple(joints), actuators, ignored)
 
 
 def _bodies(file: _File, body: int) -> list[Body]:
@@ -301,12 +304,6 @@ def _joint(file: _File, joint: int, mount: _Mount) -> AbstractJoint:
     return joint_class(**mount._asdict(), armature=armature)
 
 
-def _described(file: _File, joint: int, mount: _Mount) -> ImportedJoint:
-    model, zero = file.model, file.zero(joint)
-    limits = _limits(model.jnt_limited[joint], model.jnt_range[joint] - zero)
-    return ImportedJoint(file.name("joint", joint), mount.parent, mount.child, limits, zero)
-
-
 def _limits(is_limited: Any, bounds: Iterable[float]) -> tuple[float, float]:
     """Smallest and largest value, infinite where there are no limits."""
     lower, upper = sorted(bounds) if is_limited else (-np.inf, np.inf)
@@ -338,15 +335,10 @@ def _motors(
     if every_joint:
         actuators = [_motor_of(file, joint) for joint in driven]
     else:
-        numbers = [
-            i
-            for i in file.actuators()
-            if unsupported.moves_a_joint(file, i)
-            and file.model.actuator_trnid[i, 0] in driven
-            and not unsupported.is_off(file, i)
-        ]
-        driven = [int(file.model.actuator_trnid[i, 0]) for i in numbers]
-        actuators = [_actuator(file, i) for i in numbers]
+        working = [i for i in file.actuators() if not unsupported.is_off(file, i)]
+        drives = [(i, joint) for i in working if (joint := file.driven(i)) in driven]
+        driven = [joint for _, joint in drives]
+        actuators = [_actuator(file, *drive) for drive in drives]
     motors = []
     for i, joint in enumerate(driven):
         mount = mounts[joint]
@@ -365,9 +357,9 @@ def _motor_of(file: _File, joint: int) -> ImportedActuator:
     return ImportedActuator(name, name, 1.0, limits)
 
 
-def _actuator(file: _File, i: int) -> ImportedActuator:
-    model = file.model
-    gear, motor = float(model.actuator_gear[i, 0]), _motor_of(file, int(model.actuator_trnid[i, 0]))
+def _actuator(file: _File, i: int, joint: int) -> ImportedActuator:
+    model, motor = file.model, _motor_of(file, joint)
+    gear = float(model.actuator_gear[i, 0])
     gain = gear * float(model.actuator_gainprm[i, 0])
     controls_force = model.actuator_ctrllimited[i] and not unsupported.is_servo(file, i)
     lower, upper = zip(

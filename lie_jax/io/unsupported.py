@@ -8,12 +8,6 @@ import numpy as np
 _NAMES = 8
 
 
-def moves_a_joint(file: Any, actuator: int) -> bool:
-    """Whether an actuator exerts its force in a joint."""
-    kind = file.mujoco.mjtTrn(file.model.actuator_trntype[actuator])
-    return kind in (file.mujoco.mjtTrn.mjTRN_JOINT, file.mujoco.mjtTrn.mjTRN_JOINTINPARENT)
-
-
 def is_off(file: Any, actuator: int) -> bool:
     """Whether a file switches an actuator off, by a flag or by its group."""
     options, group = file.model.opt, int(file.model.actuator_group[actuator])

@@ -74,9 +74,7 @@ class AbstractSpace(eqx.Module):
         """Derivative of `tangent_operator_inv(x, v)` in x along dx."""
         return jax.jvp(lambda x: self.tangent_operator_inv(x, v), (x,), (dx,))[1]
 
-    def turning(
-        self, v: Float[Array, " nv"], acceleration: Float[Array, " nv"]
-    ) -> Float[Array, " nv"]:
+    def turning(self, v: Velocity, acceleration: Velocity) -> Velocity:
         """Third time derivative of the increment of a motion from its start, without v̈.
 
         1/2 [v, v̇] on a group with the exponential chart. An override with a closed form avoids
@@ -95,10 +93,7 @@ class AbstractSpace(eqx.Module):
 
     @property
     def canonical(self) -> bool:
-        """Whether a constant velocity v moves along the straight line x = t v, as with exp.
-
-        Compares T(x) x with T(0) x at one x.
-        """
+        """Whether a constant velocity v moves along x = t v, as with exp: T(x) x is T(0) x."""
         with jax.ensure_compile_time_eval():
             x = jnp.linspace(0.1, 0.4, self.nv)
             curved = self.tangent_operator(x, x) - self.tangent_operator(jnp.zeros_like(x), x)

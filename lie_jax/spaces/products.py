@@ -20,10 +20,7 @@ def _forwarded(method: str, types: str) -> Callable[..., Array]:
 
 
 class AbstractComposedSpace(AbstractSpace):
-    """Space whose methods are those of other spaces, applied to parts or images of the arguments.
-
-    `_apply` is the one place that takes arguments apart and joins results.
-    """
+    """Space whose methods are those of other spaces, applied to parts or images of arguments."""
 
     @abc.abstractmethod
     def _apply(self, method: str, arguments: tuple[Array, ...], types: str) -> Array:
@@ -43,10 +40,7 @@ class AbstractComposedSpace(AbstractSpace):
 
 
 class Power(AbstractComposedSpace):
-    """n copies of one space, stored one after the other: the configurations of n bodies.
-
-    `label` is the name of a copy in messages.
-    """
+    """n copies of one space, one after the other; `label` is the name of a copy in messages."""
 
     factor: AbstractSpace
     n: int = eqx.field(static=True)
@@ -91,8 +85,7 @@ class Power(AbstractComposedSpace):
 class Product(AbstractComposedSpace):
     """The product of spaces, coordinates and velocities of its factors in a given order.
 
-    `q_order[i]` is the index of coordinate i among those of the factors one after the other;
-    `v_order` likewise for velocities.
+    `q_order[i]`, `v_order[i]`: index of coordinate or velocity i among those of all factors.
     """
 
     factors: tuple[AbstractSpace, ...]

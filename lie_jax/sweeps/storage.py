@@ -1,9 +1,8 @@
 """Sweeps on disk: a zarr store that is written batch by batch and that xarray reads.
 
-A batch is one chunk of every variable along `variant`. Its chunk of `status` is written last: a
-batch is done when that is there. Chunks, and the store itself when it is made, are written under
-another name and renamed, so that a killed process leaves nothing half written that counts. Every
-chunk ends with its checksum.
+A batch is one chunk of every variable along `variant`, with its checksum. The chunk of `status` is
+written last: the batch is done then. Chunks, and a new store, are written under another name and
+renamed, so that a killed process leaves nothing half written that counts.
 """
 
 import contextlib
@@ -202,6 +201,7 @@ def create(path: Path, wanted: dict, batch: int, variables: list[Variable]) -> N
     `variables` of parameters and results. Raises `OSError` where nothing can be written.
     """
     import zarr
+    from zarr.codecs import Crc32cCodec
 
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -210,7 +210,15 @@ def create(path: Path, wanted: dict, batch: int, variables: list[Variable]) -> N
                 new, zarr_format=3, attributes={_ATTRIBUTE: wanted | {"batch": batch}}
             )
             for variable in (*variables, _STATUS_VARIABLE):
-                _add(group, variable, wanted["variants"], batch)
+                missing = _STATUS["pending"] if variable is _STATUS_VARIABLE else 0
+                missing = np.nan if variable.dtype.kind in "fc" else missing
+                group.create_array(
+                    variable.name,
+                    **_description(variable, wanted["variants"], batch),
+                    fill_value=variable.dtype.type(missing),
+                    # Numbers of a simulation hardly compress, and that takes as long as computing.
+                    compressors=Crc32cCodec(),
+                )
             with warnings.catch_warnings():
                 # Zarr warns that version 3 does not specify what xarray looks for.
                 warnings.simplefilter("ignore")
@@ -221,19 +229,6 @@ def create(path: Path, wanted: dict, batch: int, variables: list[Variable]) -> N
             except OSError:
                 if not path.exists():
                     raise
-
-
-def _add(group: Any, variable: Variable, variants: int, batch: int) -> None:
-    from zarr.codecs import Crc32cCodec
-
-    missing = _STATUS["pending"] if variable is _STATUS_VARIABLE else 0
-    group.create_array(
-        variable.name,
-        **_description(variable, variants, batch),
-        fill_value=variable.dtype.type(np.nan if variable.dtype.kind in "fc" else missing),
-        # Numbers of a simulation hardly compress; compressing takes as long as computing them.
-        compressors=Crc32cCodec(),
-    )
 
 
 def _description(variable: Variable, variants: int, batch: int) -> dict[str, Any]:

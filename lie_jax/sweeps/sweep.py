@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,43 +16,14 @@ from lie_jax import checks
 from lie_jax.numerics import memory
 from lie_jax.sweeps import batches, storage
 
-if TYPE_CHECKING:
-    import xarray
-
 
 class Sweep(NamedTuple):
-    """Results of a sweep in memory.
-
-    `results` is the pytree that `fn` returns, its leaves NumPy arrays with a leading axis of
-    variants; `failed` (variants,): whether each failed.
+    """Results of a sweep in memory: the pytree that `fn` returns, of NumPy arrays with a leading
+    axis of variants, and whether each variant failed.
     """
 
     results: PyTree
     failed: Bool[np.ndarray, " variants"]
-
-
-@overload
-def sweep(
-    fn: Callable[[Any], Any],
-    parameters: PyTree,
-    *,
-    batch: int | None = None,
-    mesh: Mesh | None = None,
-    save_to: None = None,
-    progress: bool = True,
-) -> Sweep: ...
-
-
-@overload
-def sweep(
-    fn: Callable[[Any], Any],
-    parameters: PyTree,
-    *,
-    batch: int | None = None,
-    mesh: Mesh | None = None,
-    save_to: str | os.PathLike,
-    progress: bool = True,
-) -> "xarray.Dataset": ...
 
 
 def sweep(
@@ -63,7 +34,7 @@ def sweep(
     mesh: Mesh | None = None,
     save_to: str | os.PathLike | None = None,
     progress: bool = True,
-) -> "Sweep | xarray.Dataset":
+) -> Any:
     """Evaluate a function of one variant for any number of variants.
 
     The variants are cut into batches; each is evaluated by `jax.vmap` under one `jax.jit`, spread
@@ -79,10 +50,9 @@ def sweep(
       they do not fit half of the free memory, or if their results are more than 256 MiB.
     - `mesh`: a `jax.sharding.Mesh` of devices of this process, over all of which a batch is spread
       evenly. By default all local devices, or as many of them as divide a given `batch`.
-    - `save_to`: a folder. Each batch is saved there when it is computed, as a zarr store of
-      version 3 with the parameters. A sweep of the same parameters, results and batches that is
-      already there is resumed: everything saved is read, and batches that are absent, incomplete or
-      damaged are computed. `fn` cannot be compared: after a change of it take another folder.
+    - `save_to`: a folder, for a zarr store of version 3 with parameters and results, saved batch by
+      batch. A sweep with the same parameters, results and batches is resumed there: batches that
+      are absent, incomplete or damaged are computed. Take another folder after a change of `fn`.
     - `progress`: show a progress bar.
 
     With several processes (`jax.distributed`) each calls `sweep` with the same arguments and with
@@ -95,8 +65,7 @@ def sweep(
     for one that failed, -1 for one that was not computed yet.
 
     A variant failed if any `Result` in what `fn` returns is neither `successful` nor `redundant`,
-    or if any other number is infinite or NaN; those inside of a `Trajectory` do not count, its
-    `result` does.
+    or if any number outside of a `Trajectory` is infinite or NaN.
 
     Raises `ValueError`, before anything is computed, for parameters without a common leading axis,
     a batch or results that do not fit the memory, a mesh that does not divide the batch, and a

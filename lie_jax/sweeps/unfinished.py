@@ -1,8 +1,7 @@
 """Files and folders that get their names when they are whole, and locks of the writing processes.
 
-A file is written in a temporary folder beside its path, with a lock file of the writing process.
-The lock ends with the process. The next process removes temporary folders without a lock: their
-writers were killed.
+A file is written in a temporary folder beside its path, with a lock that ends with the writing
+process. The next process removes temporary folders without a lock: their writers were killed.
 """
 
 import contextlib
@@ -22,10 +21,7 @@ _LOCK = "lock"
 
 
 class Lock:
-    """Shared lock of a file, until it is closed or the process ends.
-
-    On a file system without locks no process is ever `alone`.
-    """
+    """Shared lock of a file; without locks in the file system no process is ever `alone`."""
 
     def __init__(self, file: Path, create: bool = False):
         self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT if create else os.O_RDONLY)
@@ -52,8 +48,7 @@ class Lock:
 def beside(path: Path) -> Iterator[Path]:
     """Temporary path on the disk of `path`, to be renamed to it when all is written.
 
-    Removes its folder at the end, and folders that killed processes have left beside `path`. Raises
-    `OSError` where nothing can be written.
+    Removes its folder at the end, and those of killed processes. Raises `OSError` as writing does.
     """
     for left in path.parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError), contextlib.closing(Lock(left / _LOCK, True)) as lock:

@@ -43,17 +43,20 @@ def export(
 ) -> None:
     """Write a page with a moving scene, buttons to stop it and a slider for the time.
 
-    **Arguments:** `path`: of the HTML file; `runs`: pairs (system, trajectory), side by side, those
-    of one mechanism to compare, or several; `speed`: seconds of the motion in a second, 0.1 for
-    slow motion; `frames_per_second`: of the page.
-
-    Raises `ValueError` for other values and a path that cannot be written.
+    **Arguments:** `path`: of the HTML file; `runs`: pairs (system, trajectory), drawn side by side;
+    `speed`: seconds of the motion in a second, 0.1 for slow motion; `frames_per_second`: of the
+    page. Raises `ValueError` for other values and a path that cannot be written.
     """
     checks.path("viz.export(path=)", path)
     checks.positive("viz.export(speed=)", speed, "seconds of motion in a second")
     checks.positive("viz.export(frames_per_second=)", frames_per_second, "1/s")
     scenes = _prepared("viz.export", runs, speed / frames_per_second)
-    page = _recorded(scenes, frames_per_second)
+    with _served(0, scenes) as (server, moving):
+        recording = server.get_scene_serializer()
+        for frame in range(max(len(scene.t) for scene in scenes)):
+            _move(moving, scenes, [frame] * len(scenes))
+            recording.insert_sleep(1.0 / frames_per_second)
+        page = recording.as_html()
     try:
         Path(path).write_text(page, encoding="utf-8")
     except OSError as error:
@@ -76,15 +79,6 @@ def _served(port: int, scenes: list[_Frames]) -> Iterator[tuple[viser.ViserServe
     finally:
         with contextlib.redirect_stdout(io.StringIO()):
             server.stop()
-
-
-def _recorded(scenes: list[_Frames], frames_per_second: float) -> str:
-    with _served(0, scenes) as (server, moving):
-        recording = server.get_scene_serializer()
-        for frame in range(max(len(scene.t) for scene in scenes)):
-            _move(moving, scenes, [frame] * len(scenes))
-            recording.insert_sleep(1.0 / frames_per_second)
-        return recording.as_html()
 
 
 def show(*runs: Run, speed: float = 1.0, port: int = 8080) -> None:
