@@ -1,5 +1,7 @@
 """Step sizes from an embedded estimate of the error, measured on the group."""
 
+from operator import gt, lt
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -17,10 +19,6 @@ _LARGEST_DECREASE = 0.1
 _INTEGRAL, _PROPORTIONAL = 0.7, 0.4
 # Errors far below the tolerance, as in a motion without forces, do not predict the next error.
 _SMALLEST_MEMORY = 1e-4
-
-
-def _optional(value):
-    return None if value is None else as_float(value)
 
 
 class Adaptive(eqx.Module):
@@ -52,13 +50,13 @@ class Adaptive(eqx.Module):
     exponent 1/(q + 1), q the lower of the two orders.
     """
 
-    end: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
-    times: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
+    end: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
+    times: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
     rtol: Float[Array, "..."] = eqx.field(converter=as_float, default=1e-8)
     atol: Float[Array, "..."] = eqx.field(converter=as_float, default=1e-8)
     controller: str = eqx.field(static=True, default="pi")
-    dt_min: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
-    dt_max: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
+    dt_min: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
+    dt_max: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
     safety: Float[Array, "..."] = eqx.field(converter=as_float, default=0.9)
     max_increase: Float[Array, "..."] = eqx.field(converter=as_float, default=4.0)
 
@@ -68,14 +66,12 @@ class Adaptive(eqx.Module):
                 "Adaptive() needs either end=, the time to end at, or times=, the times to save: "
                 f"end is {self.end}, times is {self.times}."
             )
-        if self.end is not None:
-            checks.positive("Adaptive(end=)", self.end, "s")
         if self.times is not None:
             _increasing(self.times)
         checks.one_of("Adaptive(controller=)", self.controller, ("pi", "integral"))
         for name in ("rtol", "atol", "safety", "max_increase"):
             checks.positive(f"Adaptive({name}=)", getattr(self, name), "without unit")
-        for name in ("dt_min", "dt_max"):
+        for name in ("end", "dt_min", "dt_max"):
             if getattr(self, name) is not None:
                 checks.positive(f"Adaptive({name}=)", getattr(self, name), "s")
         least, most = self.dt_min, self.dt_max
@@ -84,12 +80,10 @@ class Adaptive(eqx.Module):
                 f"Adaptive(dt_min=) is {float(least)!r}, above dt_max={float(most)!r}; it must be "
                 "the smaller one: exchange them."
             )
-        if not checks.traced(self.safety) and not float(self.safety) < 1.0:
-            raise ValueError(f"Adaptive(safety=) is {float(self.safety)!r}; it must be below 1.")
-        if not checks.traced(self.max_increase) and not float(self.max_increase) > 1.0:
-            raise ValueError(
-                f"Adaptive(max_increase=) is {float(self.max_increase)!r}; it must be above 1."
-            )
+        for name, rule, holds in (("safety", "below", lt), ("max_increase", "above", gt)):
+            value = getattr(self, name)
+            if not checks.traced(value) and not holds(float(value), 1.0):
+                raise ValueError(f"Adaptive({name}=) is {float(value)!r}; it must be {rule} 1.")
 
     @property
     def stops(self) -> Float[Array, " n"]:

@@ -103,7 +103,7 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
         y = root.y + correction
         finite = jnp.isfinite(jnp.sum(correction))
         done = converged(correction, value, y, args) & finite
-        return _noted(root, y, done, value, jnp.max(jnp.abs(value))), finite
+        return _noted(root, y, done, value, largest(value, args)), finite
 
     return jax.lax.while_loop(proceed, iterate, (_first_root(guess), jnp.ones((), bool)))[0]
 
@@ -125,43 +125,42 @@ def _noted(root: Root, y: Array, converged: Array, value: Array, size: Array) ->
     )
 
 
-class Sizes(NamedTuple):
-    """Last correction, the residual after it, and the sizes of this residual and of the first."""
+class Search(NamedTuple):
+    """Root so far; the residual there, its size, the size of the first one, and whether it is
+    finite.
+    """
 
-    correction: Float[Array, " n"]
-    value: Float[Array, " n"]
-    residual: Float[Array, ""]
-    first: Float[Array, ""]
-
-
-class _Search(NamedTuple):
     root: Root
-    # Residual at the root's y, its size, the size of the first one, and whether it is finite.
-    value: Array
-    size: Array
-    first: Array
-    finite: Array
+    value: Float[Array, " n"]
+    size: Float[Array, ""]
+    first: Float[Array, ""]
+    finite: Bool[Array, ""]
+
+
+def largest(value: Array, args: Any) -> Array:
+    """Size of a residual: its largest entry."""
+    return jnp.max(jnp.abs(value))
 
 
 class Equations(NamedTuple):
     """Equations of a search whose matrix need not be the exact Jacobian.
 
     `residual(y, args)`: (n,); `matrix(y, args)`: (n, n), an approximation of the Jacobian;
-    `size(value, args)`: size of a residual (n,), one number; `converged(Sizes, y, args)`: whether
-    to stop.
+    `converged(correction, Search, args)`: whether to stop after a correction (n,); `size(value,
+    args)`: size of a residual (n,), one number.
     """
 
     residual: Callable
     matrix: Callable
-    size: Callable
     converged: Callable
+    size: Callable = largest
 
-    def _begin(self, guess: Array, args: Any) -> _Search:
+    def _begin(self, guess: Array, args: Any) -> Search:
         value = self.residual(guess, args)
         size = self.size(value, args)
-        return _Search(_first_root(guess), value, size, size, jnp.ones((), bool))
+        return Search(_first_root(guess), value, size, size, jnp.ones((), bool))
 
-    def _corrected(self, search: _Search, correction: Array, args: Any) -> _Search:
+    def _corrected(self, search: Search, correction: Array, args: Any) -> Search:
         y = search.root.y + correction
         value = self.residual(y, args)
         size = self.size(value, args)
@@ -169,11 +168,13 @@ class Equations(NamedTuple):
         grown = jnp.maximum(search.first, size)
         first = jnp.where(search.root.iterations == 0, grown, search.first)
         finite = jnp.isfinite(size)
-        done = self.converged(Sizes(correction, value, size, first), y, args) & finite
-        return _Search(_noted(search.root, y, done, value, size), value, size, first, finite)
+        root = _noted(search.root, y, search.root.converged, value, size)
+        after = Search(root, value, size, first, finite)
+        done = self.converged(correction, after, args) & finite
+        return after._replace(root=root._replace(converged=done))
 
 
-def _unfinished(search: _Search, bound: int) -> Array:
+def _unfinished(search: Search, bound: int) -> Array:
     return ~search.root.converged & (search.root.iterations < bound) & search.finite
 
 

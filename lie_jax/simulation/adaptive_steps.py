@@ -24,12 +24,6 @@ from lie_jax.system import AbstractSystem, State
 _REACH = 1.01
 
 
-class _Steps(NamedTuple):
-    # Start and size of each accepted step; the size is zero for steps that were not taken.
-    t: Array
-    dt: Array
-
-
 class _Rows(NamedTuple):
     # Saved instants: time, state, number of the accepted step before, memory of the forces.
     t: Array
@@ -57,7 +51,8 @@ class _Loop(NamedTuple):
     saved: Array
     finished: Array
     result: Result
-    steps: _Steps
+    # Starts and sizes of the accepted steps, the size zero for steps that were not taken.
+    steps: tuple[Array, Array]
     rows: _Rows
 
 
@@ -78,25 +73,23 @@ def trajectory(
     saved, loop = _integrate(system, integrator, state, dt, adaptive, steps, blocks)
     reached = jnp.arange(loop.rows.t.shape[0] + 1, dtype=jnp.int32) <= loop.saved
 
-    def column(first, others):
-        return jnp.concatenate([first[None], others])
+    none = jnp.zeros_like(loop.t)
+    t, states, memory = jax.tree.map(
+        lambda first, others: jnp.concatenate([first[None], others]),
+        (none, state, rules.held(system.remember(none, state.q, state.v))),
+        (loop.rows.t, saved, loop.rows.memory),
+    )
 
-    t = column(jnp.zeros_like(loop.t), loop.rows.t)
-    q, v = column(state.q, saved.q), column(state.v, saved.v)
-    first_memory = rules.held(system.remember(jnp.zeros_like(loop.t), state.q, state.v))
-    memory = jax.tree.map(column, first_memory, loop.rows.memory)
+    def accelerations_at(t, state, memory):
+        return integrator.accelerations(system.recalling(memory), t, state, loop.carry, None)
 
-    def accelerations_at(t, q, v, memory):
-        recalling = system.recalling(memory)
-        return integrator.accelerations(recalling, t, State(q, v), loop.carry, None)
-
-    acceleration, multipliers = jax.vmap(accelerations_at)(t, q, v, memory)
+    acceleration, multipliers = jax.vmap(accelerations_at)(t, states, memory)
     residual = jnp.where(loop.result == Result.successful, 0.0, loop.error)
     result, bad = limits.outcome(loop.result, acceleration, multipliers, reached)
     record = Trajectory(
         t=t,
-        q=q,
-        v=v,
+        q=states.q,
+        v=states.v,
         acceleration=acceleration,
         multipliers=multipliers,
         stats=Statistics(
@@ -139,7 +132,7 @@ def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[
 def _replay(system, integrator, state, loop: _Loop, blocks) -> State:
     def step(carry):
         state, memory, number = carry
-        t, dt = loop.steps.t[number], loop.steps.dt[number]
+        t, dt = (x[number] for x in loop.steps)
 
         def move(state, memory):
             recalling = system.recalling(memory)
@@ -152,11 +145,10 @@ def _replay(system, integrator, state, loop: _Loop, blocks) -> State:
         return (state, memory, number + 1), state
 
     recomputed = jax.checkpoint(step, prevent_cse=False)
-    length = loop.steps.dt.shape[0]
     state = rules.alike(state, system)
     memory = rules.held(system.remember(jnp.zeros_like(loop.t), state.q, state.v))
     first = state, memory, jnp.zeros((), jnp.int32)
-    _, states = checkpointing.scan(recomputed, first, length, blocks)
+    _, states = checkpointing.scan(recomputed, first, len(loop.steps[0]), blocks)
     return jax.tree.map(lambda x: x[loop.rows.step], states)
 
 
@@ -182,7 +174,7 @@ def _begin(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
         finished=jnp.zeros((), bool),
         # It stays if nothing else ends the run.
         result=Result.step_bound,
-        steps=_Steps(jnp.zeros(steps, dt.dtype), jnp.zeros(steps, dt.dtype)),
+        steps=(jnp.zeros(steps, dt.dtype), jnp.zeros(steps, dt.dtype)),
         # Rows that stay unused hold a configuration, so that their accelerations are finite.
         rows=jax.tree.map(
             lambda x: jnp.broadcast_to(x, (rows, *x.shape)), _Rows(none, state, zero, memory)
@@ -233,32 +225,26 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
     result = Result.where(too_small, failure, Result.step_bound)
     # A row that does not count yet is written anyway; the next step overwrites it.
     row = _Rows(t, state, loop.accepted, memory)
-    taken = _Steps(loop.t, jnp.where(accepted, dt, 0.0))
-    return _Loop(
+    taken = loop.t, jnp.where(accepted, dt, 0.0)
+
+    def write(rows, x, number):
+        return jax.lax.dynamic_update_index_in_dim(rows, x, number, 0)
+
+    return loop._replace(
         state=state,
-        carry=loop.carry,
         memory=memory,
         stability=stability,
         worst=jnp.where(too_small, verdict.worst, -1),
-        sides=loop.sides,
         t=t,
         dt=_within_bounds(adaptive, planned),
         error=jnp.where((accepted & ~shortened) | too_small | exhausted, error, loop.error),
         after_rejection=~accepted,
         attempts=loop.attempts + 1,
-        accepted=loop.accepted + _count(accepted),
-        stops=loop.stops + _count(accepted & lands & ~at_end),
-        saved=loop.saved + _count(saves),
+        accepted=loop.accepted + accepted,
+        stops=loop.stops + (accepted & lands & ~at_end),
+        saved=loop.saved + saves,
         finished=at_end | too_small | exhausted,
         result=Result.where(at_end, Result.successful, result),
-        steps=jax.tree.map(lambda rows, x: _write(rows, x, loop.accepted), loop.steps, taken),
-        rows=jax.tree.map(lambda rows, x: _write(rows, x, loop.saved), loop.rows, row),
+        steps=jax.tree.map(lambda rows, x: write(rows, x, loop.accepted), loop.steps, taken),
+        rows=jax.tree.map(lambda rows, x: write(rows, x, loop.saved), loop.rows, row),
     )
-
-
-def _count(flag: Array) -> Array:
-    return flag.astype(jnp.int32)
-
-
-def _write(rows: Array, x: Array, row: Array) -> Array:
-    return jax.lax.dynamic_update_index_in_dim(rows, x, row, 0)

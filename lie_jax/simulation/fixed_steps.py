@@ -127,7 +127,7 @@ def _record(
     result, bad = limits.outcome(last.result, acceleration, multipliers, index <= last.completed)
     completed = jnp.append(index, last.completed)[bad]
     return Trajectory(
-        t=index.astype(run.dt.dtype) * run.dt,
+        t=run.time(index),
         q=samples.state.q,
         v=samples.state.v,
         acceleration=acceleration,
@@ -136,7 +136,7 @@ def _record(
             newton_iterations=counts,
             completed_steps=completed - run.first_step,
             rejected_steps=jnp.zeros((), jnp.int32),
-            end_time=completed.astype(run.dt.dtype) * run.dt,
+            end_time=run.time(completed),
             residual=jnp.max(jnp.where(is_last, last.residuals, 0.0)),
             residual_history=jnp.where(last.result == Result.successful, 0.0, history),
             worst_equation=last.worst,

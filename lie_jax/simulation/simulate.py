@@ -1,5 +1,6 @@
 """Simulation of a system by an integrator: the one public entry."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics import checkpointing, padding, tracing
 from lie_jax.simulation import adaptive_steps, fixed_steps, jax_guard, march, redundancy, sharding
 from lie_jax.simulation import checks as preflight
-from lie_jax.simulation.trajectory import Restart, Result, Trajectory, succeeded
+from lie_jax.simulation.trajectory import INSTANTS, Restart, Result, Trajectory, succeeded
 from lie_jax.system import AbstractSystem, State
 
 
@@ -112,9 +113,8 @@ def simulate(
         redundant = index1.redundant(system, t, start.q)
         trajectory = redundancy.minimize_multipliers(system, redundant, trajectory)
     if reached is not None:
-        trajectory = eqx.tree_at(
-            _instants, trajectory, padding.mark_unreached(_instants(trajectory), reached)
-        )
+        rows = {name: getattr(trajectory, name) for name in INSTANTS}
+        trajectory = dataclasses.replace(trajectory, **padding.mark_unreached(rows, reached))
     if not throw:
         return trajectory
     if checks.traced(trajectory):
@@ -127,11 +127,6 @@ def simulate(
         message = _failure(system, integrator, trajectory, dt, steps)
         raise SimulationError(message, trajectory)
     return trajectory
-
-
-def _instants(trajectory):
-    t, q, v = trajectory.t, trajectory.q, trajectory.v
-    return t, q, v, trajectory.acceleration, trajectory.multipliers
 
 
 def _failure(
