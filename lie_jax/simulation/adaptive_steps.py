@@ -83,15 +83,15 @@ def trajectory(
     def accelerations_at(t, state, memory):
         return integrator.accelerations(system.recalling(memory), t, state, loop.carry, None)
 
-    acceleration, multipliers = jax.vmap(accelerations_at)(t, states, memory)
+    accelerations = jax.vmap(accelerations_at)(t, states, memory)
     residual = jnp.where(loop.result == Result.successful, 0.0, loop.error)
-    result, bad = limits.outcome(loop.result, acceleration, multipliers, reached)
+    result, bad = limits.outcome(loop.result, accelerations, reached)
     record = Trajectory(
         t=t,
         q=states.q,
         v=states.v,
-        acceleration=acceleration,
-        multipliers=multipliers,
+        acceleration=accelerations.acceleration,
+        multipliers=accelerations.multipliers,
         stats=Statistics(
             newton_iterations=jnp.zeros(steps, jnp.int32),
             completed_steps=loop.accepted,
@@ -240,9 +240,9 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         error=jnp.where((accepted & ~shortened) | too_small | exhausted, error, loop.error),
         after_rejection=~accepted,
         attempts=loop.attempts + 1,
-        accepted=loop.accepted + accepted,
-        stops=loop.stops + (accepted & lands & ~at_end),
-        saved=loop.saved + saves,
+        accepted=loop.accepted + accepted.astype(jnp.int32),
+        stops=loop.stops + (accepted & lands & ~at_end).astype(jnp.int32),
+        saved=loop.saved + saves.astype(jnp.int32),
         finished=at_end | too_small | exhausted,
         result=Result.where(at_end, Result.successful, result),
         steps=jax.tree.map(lambda rows, x: write(rows, x, loop.accepted), loop.steps, taken),

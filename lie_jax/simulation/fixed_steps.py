@@ -123,15 +123,14 @@ def _record(
     noted = last.residuals != newton.NONE
     is_last = jnp.arange(noted.shape[0]) == jnp.sum(noted) - 1
     history = jnp.where(noted, last.residuals, jnp.nan)
-    acceleration, multipliers = samples.accelerations
-    result, bad = limits.outcome(last.result, acceleration, multipliers, index <= last.completed)
+    result, bad = limits.outcome(last.result, samples.accelerations, index <= last.completed)
     completed = jnp.append(index, last.completed)[bad]
     return Trajectory(
         t=run.time(index),
         q=samples.state.q,
         v=samples.state.v,
-        acceleration=acceleration,
-        multipliers=multipliers,
+        acceleration=samples.accelerations.acceleration,
+        multipliers=samples.accelerations.multipliers,
         stats=Statistics(
             newton_iterations=counts,
             completed_steps=completed - run.first_step,

@@ -118,7 +118,7 @@ class Run(NamedTuple):
             carry=step.carry,
             memory=verdict.memory,
             taken=loop.taken + 1,
-            completed=loop.completed + (healthy & fine),
+            completed=loop.completed + (healthy & fine).astype(jnp.int32),
             result=Result.where(first_failure, reason, loop.result),
             residuals=jnp.where(first_failure, residuals, loop.residuals),
             worst=jnp.where(first_failure, verdict.worst, loop.worst),

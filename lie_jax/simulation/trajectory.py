@@ -57,16 +57,15 @@ class Statistics(eqx.Module):
     `rejected_steps` (): steps of an adaptive run that were taken again with a smaller size.
     `end_time` (): last time before the first failure, s.
     `residual` (): largest entry of the residual of the first step that failed, zero without
-    failure: of Newton's method, scaled as in the method, or of the constraints after the
-    projection; in an adaptive run the estimated error of the last step in units of the tolerance.
+    failure: of Newton's method in its scaling, or of the constraints after the projection; in an
+    adaptive run the estimated error of the last step in units of the tolerance.
     `residual_history` (n,): `residual` after each iteration of that step, NaN beyond the last.
     `worst_equation` (): number of the equation with that residual, or of the velocity that turned
-    furthest, as in the system's `owner`; of the force that left its law, as in its `law`; -1 if it
-    is not known.
-    `stability` (): largest step size times rate of the run (estimated from two stages of each
-    step), relative to the limit of the explicit method: a run whose steps stay beyond 1 is wrong.
-    Zero for implicit methods and those of one stage. The stages of `"heun"` and `"midpoint"` lie at
-    two times: loads that change within a step count, too.
+    furthest, as in the system's `owner`; of the force that left its law, as in its `law`; else -1.
+    `stability` (): largest step size times rate, estimated from two stages of each step, relative
+    to the limit of the explicit method: a run whose steps stay beyond 1 is wrong. Zero for implicit
+    methods and those of one stage. Loads that change within a step of `"heun"` or `"midpoint"`
+    count, too.
     """
 
     newton_iterations: Int[Array, "..."]

@@ -29,13 +29,13 @@ class GeneralizedAlpha(AbstractIntegrator):
     """Lie generalized-α method with Newton iterations, for constrained systems too.
 
     Second order in positions, velocities and multipliers, unconditionally stable for linear
-    systems, with numerical damping of high frequencies set by `rho_inf`. Position constraints hold
-    to rounding, velocity constraints that follow from no position constraint as well. Derivatives
-    of a step come from the implicit function theorem, whatever the options.
+    systems, with numerical damping of high frequencies. Constraints of positions, and of velocities
+    that follow from none of these, hold to rounding. Derivatives of a step come from the implicit
+    function theorem.
 
-    An iteration stops when its correction is below the square root of the machine epsilon relative
-    to the step's increment: the quadratic convergence then leaves an error at the level of
-    rounding. With a matrix that is not the exact Jacobian it stops at the power 3/4 of the epsilon.
+    Iterations stop when a correction is below eps^(1/2) times the step's increment: quadratic
+    convergence then leaves rounding errors. With a matrix that is not the exact Jacobian the bound
+    has eps^(3/4).
 
     **Arguments:**
 
@@ -45,16 +45,15 @@ class GeneralizedAlpha(AbstractIntegrator):
     - `newton`: `"full"`, a new iteration matrix in each iteration, or `"modified"`, one that is
       kept over steps as long as it serves ([S3] 3.4).
     - `jacobian`: `"analytic"`, [S3] (40) from the system's own linearization, or `"autodiff"`,
-      forward-mode derivatives of its residual along the lift. Both are the same matrix; `"auto"`
-      takes the cheaper, the second for one body. Bodies in absolute coordinates have a
-      linearization of their own, by bodies, joints and forces, in blocks along the joints if those
-      close no loop; for other systems the two options are one.
+      forward-mode derivatives of its residual along the lift: the same matrix. `"auto"` takes the
+      cheaper, the second for one body. Bodies in absolute coordinates have a linearization of their
+      own, in blocks along joints that close no loop; for other systems the two options are one.
     - `tangent_operator`: whether the iteration matrix has the tangent operator T(Δq) in it; [S3]
-      leaves it out, which saves its evaluation and costs iterations at large rotations in a step.
-    - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: unscaled
-      residual, its 2-norm below 1e-8 of the first one or 1e-10, starts from v̇ = 0 and λ = 0, a
-      matrix without derivatives of M, Bᵀλ and given loads (so that `jacobian` has no effect), and
-      the exact initial acceleration as the first auxiliary one.
+      leaves it out, which costs iterations at large rotations in a step.
+    - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: 2-norm
+      of the unscaled residual below 1e-8 of the first one or 1e-10, starts from v̇ = 0 and λ = 0, a
+      matrix without derivatives of M, Bᵀλ and given loads whatever `jacobian` is, and the initial
+      acceleration as the first auxiliary one.
     - `index`: 3, position constraints alone, or 2, position constraints and their time derivatives
       (the stabilised form of Gear, Gupta and Leimkuhler).
 
@@ -128,12 +127,9 @@ class GeneralizedAlpha(AbstractIntegrator):
         solution = newton.root(search, equations.residual, linearize, guess, carry.kept, problem)
         end = equations.end(solution.y, problem)
         a = a_bar + share * end.acceleration
-
-        def found(x):
-            return jnp.where(solution.converged, x, jnp.nan)
-
+        q, v = (jnp.where(solution.converged, x, jnp.nan) for x in (end.q, end.v))
         return Step(
-            State(found(end.q), found(end.v)),
+            State(q, v),
             Carry(end.acceleration, a, end.multipliers, jnp.zeros_like(end.v), solution.kept),
             solution.iterations,
             solution.converged,
