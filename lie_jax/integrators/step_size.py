@@ -24,11 +24,10 @@ _SMALLEST_MEMORY = 1e-4
 class Adaptive(eqx.Module):
     """Automatic step sizes of a simulation: `lie_jax.simulate(..., adaptive=Adaptive(end=1.0))`.
 
-    A step is accepted if the estimated error of positions and velocities, each in units of
-    `atol + rtol * size`, has a root mean square of at most 1. The error of a configuration is the
-    difference of the two embedded solutions in local coordinates, by `space.inverse_retract`; the
-    size of a velocity is its magnitude at both ends of the step, that of a configuration
-    `space.magnitude`. Runs end exactly at the given times.
+    A step is accepted if the estimated errors of positions and velocities, each in units of
+    `atol + rtol * size`, have a root mean square of at most 1. The error of a configuration is the
+    difference of both solutions by `space.inverse_retract`. Sizes are the larger ones at both ends
+    of the step, of a configuration by `space.magnitude`. Runs end exactly at the given times.
 
     **Arguments:**
 
@@ -38,16 +37,15 @@ class Adaptive(eqx.Module):
       coordinate and velocity.
     - `controller`: `"pi"`, which also uses the error of the previous step, or `"integral"`.
     - `dt_min`, `dt_max`: bounds on the step size (s), except for steps shortened to hit a stop; by
-      default ten roundings of the end time, and no upper bound. A run in which the smallest step is
-      not accurate enough ends as `Result.minimum_step`.
+      default ten roundings of the end time, and none. A run whose smallest step is not accurate
+      enough ends as `Result.minimum_step`.
     - `safety`: factor below 1 on the step size that would just meet the tolerance.
     - `max_increase`: largest factor from one step size to the next.
 
-    Derivatives with respect to any of these, and to the first step size, are zero: step sizes are
-    constants. The derivative with respect to an end time is the velocity there.
-
-    Raises `ValueError` for values that break these rules. Source: [S3] (B15)-(B21), with the
-    exponent 1/(q + 1), q the lower of the two orders.
+    Derivatives with respect to all of these and to the first step size are zero: step sizes are
+    constants; that with respect to an end time is the velocity there. Raises `ValueError` for
+    values that break these rules. Source: [S3] (B15)-(B21), with the exponent 1/(q + 1), q the
+    lower of the two orders.
     """
 
     end: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)

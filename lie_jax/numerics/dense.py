@@ -75,9 +75,12 @@ def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array,
     left = jnp.abs(product(a, x) - b)
     size = jnp.sum(jnp.abs(a), axis=1, keepdims=True) * jnp.max(jnp.abs(x))
     bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** _ROUGH * size)
-    # A loop and no branch: of a batch it runs only if one member needs it.
+    # A loop and no branch: of a batch it runs only if one member needs it. The loop joins its own
+    # table: another one would have to be stored for it in every step.
     return jax.lax.while_loop(
-        lambda carry: carry[1], lambda carry: (_eliminate(table), jnp.zeros((), bool)), (x, bad)
+        lambda carry: carry[1],
+        lambda carry: (_eliminate(jnp.concatenate([a, b], axis=1)), jnp.zeros((), bool)),
+        (x, bad),
     )[0][:, 0]
 
 
@@ -178,9 +181,8 @@ class DenseMatrix(eqx.Module):
         """
         if not self.rows:
             return self
-        return DenseMatrix(
-            self.entries - jnp.diag(_regularization(self.entries, self.rows)), self.rows
-        )
+        lowered = jnp.diag(_regularization(self.entries, self.rows))
+        return DenseMatrix(self.entries - lowered, self.rows)
 
     def solve_constrained(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution x of the matrix times x = b for constraints that may be redundant.

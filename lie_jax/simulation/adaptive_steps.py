@@ -4,6 +4,7 @@ The loop that finds step sizes is not differentiated. A scan repeats the accepte
 sizes held constant: its derivatives, in either mode and to any order, are those of the run.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -118,18 +119,14 @@ def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[
     )
 
     def change(saved, parameters, tangents):
-        loop = parameters[-1]
-
-        def replay(system, integrator, state):
-            return _replay(system, integrator, state, loop, blocks)
-
+        replay = partial(_replay, parameters[-1], blocks)
         return eqx.filter_jvp(replay, parameters[:-1], tangents[:-1])[1]
 
     # Derivatives do not go through the loop.
     return rules.value_with_rule(loop.rows.state, change, (*differentiable, loop)), loop
 
 
-def _replay(system, integrator, state, loop: _Loop, blocks) -> State:
+def _replay(loop: _Loop, blocks: Blocks, system, integrator, state) -> State:
     def step(carry):
         state, memory, number = carry
         t, dt = (x[number] for x in loop.steps)
@@ -164,7 +161,7 @@ def _begin(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
         worst=zero - 1,
         sides=limits.sides(system, none, state.q),
         t=none,
-        dt=_within_bounds(adaptive, dt),
+        dt=jnp.clip(dt, adaptive.smallest(), adaptive.dt_max),
         error=jnp.ones_like(dt),
         after_rejection=jnp.zeros((), bool),
         attempts=zero,
@@ -180,10 +177,6 @@ def _begin(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
             lambda x: jnp.broadcast_to(x, (rows, *x.shape)), _Rows(none, state, zero, memory)
         ),
     )
-
-
-def _within_bounds(adaptive: Adaptive, dt: Array) -> Array:
-    return jnp.clip(dt, adaptive.smallest(), adaptive.dt_max)
 
 
 def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) -> _Loop:
@@ -236,7 +229,7 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
         stability=stability,
         worst=jnp.where(too_small, verdict.worst, -1),
         t=t,
-        dt=_within_bounds(adaptive, planned),
+        dt=jnp.clip(planned, adaptive.smallest(), adaptive.dt_max),
         error=jnp.where((accepted & ~shortened) | too_small | exhausted, error, loop.error),
         after_rejection=~accepted,
         attempts=loop.attempts + 1,

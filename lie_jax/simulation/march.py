@@ -62,8 +62,8 @@ class Run(NamedTuple):
     inputs: Array | None
     first_step: Int[Array, ""]
 
-    def time(self, step: Int[Array, ""]) -> Float[Array, ""]:
-        """Time at which a step begins, s."""
+    def time(self, step: Int[Array, "..."]) -> Float[Array, "..."]:
+        """Time at which a step begins, counted from time 0, s."""
         return step.astype(self.dt.dtype) * self.dt
 
     def input(self, step: Int[Array, ""]) -> Array | None:

@@ -72,17 +72,18 @@ def _matrix_with_rates(
     def rate_column(velocity):
         return derivatives.derivative_along(system.space, rates, end.q, velocity)
 
+    def row(by_motion, by_multipliers):
+        return jnp.concatenate([by_motion[:, :nv], by_multipliers, by_motion[:, nv:]], axis=1)
+
     by_velocity = constraints[positions if problem.normal is None else 0 :]
     by_velocity = jnp.pad(by_velocity, ((0, 0), (0, along.shape[1] - nv)))
     by_position = jax.vmap(rate_column, in_axes=1, out_axes=1)(along) / problem.gamma
     rows = [by_velocity + by_position, product(constraints[:positions], along)]
     if problem.normal is None:
         rows.reverse()
-    motion = jnp.concatenate([dynamics, *rows])
-    rates_and_positions = motion.shape[0] - nv
-    multipliers = jnp.pad(constraints.T, ((0, rates_and_positions), (0, 0)))
-    entries = jnp.concatenate([motion[:, :nv], multipliers, motion[:, nv:]], axis=1)
-    return DenseMatrix(entries, rates_and_positions)
+    rows = [row(x, jnp.zeros((x.shape[0], system.nc), x.dtype)) for x in rows]
+    entries = jnp.concatenate([row(dynamics, constraints.T), *rows])
+    return DenseMatrix(entries, entries.shape[0] - nv)
 
 
 # Newton's method evaluates it at several places: a jitted function is traced once.
