@@ -82,9 +82,8 @@ class Restart(eqx.Module):
     """End of a run, from which `lie_jax.simulate` continues as if the run had not stopped.
 
     `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` of the integrator,
-    `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last step, None
-    without any; `origin` (n,) are checksums of the parts of the run's integrator and system, 0 for
-    parts that JAX traced: a run continues with equal ones only.
+    `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last step or None;
+    `origin` (n,): checksums of integrator and system part by part, 0 for parts that JAX traced.
     """
 
     state: State
@@ -102,10 +101,9 @@ class Trajectory(eqx.Module):
     `t` (n,) times in s; `q` (n, nq) configurations; `v` (n, nv) velocities; `acceleration` (n, nv)
     their time derivatives; `multipliers` (n, nc); `stats` a `Statistics`; `result` a `Result`.
     `restart` is the end of a run with steps of one size, None of an adaptive run. `memory` (n rows)
-    is the memory of the forces at each instant, such as the turns of hinges in absolute
-    coordinates: `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` has the
-    energies of instant k.
-    n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
+    is that of the forces, such as the turns of hinges in absolute coordinates:
+    `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` has the energies of instant
+    k. n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
     Instants that were not reached are NaN.
     """
 
