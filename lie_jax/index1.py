@@ -1,6 +1,6 @@
 """Index-1 constraints: projection onto them, dependent ones, and multipliers of minimum norm."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -22,20 +22,13 @@ def smallest_change(
     return system.saddle(t, q).solve_constrained(right)[: system.nv]
 
 
-class Projected(NamedTuple):
-    """A `State` on the constraints, and the largest violation of the positions that is left."""
-
-    state: State
-    violation: Float[Array, ""]
-
-
 def project_onto_constraints(
     system: AbstractSystem, t: Array, state: State, iterations: int
-) -> Projected:
-    """Gauss-Newton steps of positions along M⁻¹Bᵀ, then the smallest change of the velocity.
+) -> tuple[State, Float[Array, ""]]:
+    """State on the constraints, and the largest violation of the positions that is left.
 
-    Positions and velocity change least in the kinetic-energy norm. Positions move on the group;
-    each iteration squares their error.
+    Gauss-Newton steps move positions along M⁻¹Bᵀ on the group, each of which squares their error;
+    the velocity then changes least. Least is meant in the kinetic-energy norm.
     """
 
     def correct(q, _):
@@ -46,9 +39,10 @@ def project_onto_constraints(
     q, _ = jax.lax.scan(correct, state.q, length=iterations)
     v = state.v + smallest_change(system, t, q, -system.constraint_rate(t, q, state.v))
     violation = jnp.max(jnp.abs(system.constraint(t, q)), initial=0.0)
-    return Projected(State(q, v), violation)
+    return State(q, v), violation
 
 
+_project = eqx.filter_jit(project_onto_constraints)
 _PROJECTION_ITERATIONS = 20
 
 
@@ -69,22 +63,17 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
         )
     if not system.nc:
         return state
-    projected = _project(system, state, jnp.asarray(t, state.q.dtype))
-    if not checks.traced(projected):
-        violation = float(projected.violation)
+    t = jnp.asarray(t, state.q.dtype)
+    projected, violation = _project(system, t, state, _PROJECTION_ITERATIONS)
+    if not checks.traced(projected, violation):
         eps = float(jnp.finfo(state.q.dtype).eps)
-        if not violation <= eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q)))):
+        if not float(violation) <= eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q)))):
             raise ValueError(
-                f"lie_jax.project leaves a violation of {violation:.3g}; the constraints "
+                f"lie_jax.project leaves a violation of {float(violation):.3g}; the constraints "
                 "must not contradict each other and be within reach: remove a joint, or start from "
                 "poses that nearly fit."
             )
-    return projected.state
-
-
-@eqx.filter_jit
-def _project(system: AbstractSystem, state: State, t: Array) -> Projected:
-    return project_onto_constraints(system, t, state, _PROJECTION_ITERATIONS)
+    return projected
 
 
 def redundant(

@@ -48,8 +48,9 @@ class AbstractLinearization(eqx.Module):
 class AbstractDenseLinearization(AbstractLinearization):
     """Matrices of full size: B (nc, nv), and products with M, K and C."""
 
-    space: eqx.AbstractVar[AbstractSpace]
-    constraints: eqx.AbstractVar[Float[Array, "nc nv"]]
+    space: AbstractSpace
+    residual: Float[Array, " nv"]
+    constraints: Float[Array, "nc nv"]
 
     @abc.abstractmethod
     def combined(
@@ -70,9 +71,6 @@ class AbstractDenseLinearization(AbstractLinearization):
 class MatrixLinearization(AbstractDenseLinearization):
     """Linearization by its matrices M, K and C (nv, nv)."""
 
-    space: AbstractSpace
-    residual: Float[Array, " nv"]
-    constraints: Float[Array, "nc nv"]
     mass: Square
     stiffness: Square
     damping: Square
@@ -91,9 +89,6 @@ class ForwardLinearization(AbstractDenseLinearization):
     derivative serves M, K and C of a column together, and costs a third of three.
     """
 
-    space: AbstractSpace
-    residual: Float[Array, " nv"]
-    constraints: Float[Array, "nc nv"]
     q: Float[Array, " nq"]
     push: Callable
 
@@ -112,9 +107,11 @@ def tangent_columns(
     """Velocities T(x) T(0)⁻¹ d of increments that change along n directions d; d without x."""
     if x is None:
         return directions.T
-    return jax.vmap(lambda d: space.tangent_operator(x, space.rate_at_zero(d)), out_axes=1)(
-        directions
-    )
+
+    def column(direction):
+        return space.tangent_operator(x, space.rate_at_zero(direction))
+
+    return jax.vmap(column, out_axes=1)(directions)
 
 
 def saddle(

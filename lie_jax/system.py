@@ -263,38 +263,30 @@ def accelerations_and_multipliers(
         return Accelerations(solved, jnp.zeros(0, q.dtype))
     args = system, t, q, v, u, stabilization
     # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
-    return rules.value_with_rule(_solved(*rules.held(args)), _change_of_solution, args)
+    return rules.value_with_rule(_solved(rules.held(args)), _change_of_solution, args)
 
 
-def _solved(
-    system: AbstractSystem, t: Array, q: Array, v: Array, u: Inputs, stabilization: float | Array
-) -> Accelerations:
-    drift = _constraint_accelerations(system, t, q, v, jnp.zeros_like(v), stabilization)
+def _solved(args: Any) -> Accelerations:
+    system, t, q, v, u, _ = args
+    drift = _constraint_accelerations(args, jnp.zeros_like(v))
     right = jnp.concatenate([system.force(t, q, v, u), -drift])
     return _solution(system, t, q, right)
 
 
 def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accelerations:
     def defect(args):
-        system, t, q, v, u, stabilization = args
+        system, t, q, v, u, _ = args
         dynamic = system.residual(t, q, v, *found, u)
-        rows = _constraint_accelerations(system, t, q, v, found.acceleration, stabilization)
-        return jnp.concatenate([dynamic, rows])
+        return jnp.concatenate([dynamic, _constraint_accelerations(args, found.acceleration)])
 
     system, t, q, *_ = args
     _, change = eqx.filter_jvp(defect, (args,), (changes,))
     return _solution(system, t, q, -change)
 
 
-def _constraint_accelerations(
-    system: AbstractSystem,
-    t: Array,
-    q: Array,
-    v: Array,
-    acceleration: Array,
-    stabilization: float | Array,
-) -> Array:
+def _constraint_accelerations(args: Any, acceleration: Array) -> Array:
     # Second time derivatives of positions, first ones of velocity constraints, and the feedback.
+    system, t, q, v, _, stabilization = args
     tangents = jnp.ones_like(t), system.space.lift(q, v), acceleration
     rates, result = jax.jvp(system.constraint_rate, (t, q, v), tangents)
     if not checks.traced(stabilization) and not bool(stabilization):

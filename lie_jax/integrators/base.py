@@ -1,13 +1,15 @@
 """Contract of an integrator, and the record of a step."""
 
 import abc
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.numerics import newton
-from lie_jax.system import AbstractSystem, Accelerations, State
+from lie_jax.system import AbstractSystem, Accelerations, Inputs, State
+
+Time = Float[Array, ""]
 
 
 class Step(NamedTuple):
@@ -32,62 +34,33 @@ class Step(NamedTuple):
 
 
 class AbstractIntegrator(eqx.Module):
-    """One-step method: pure functions, with a carry beside the `State`."""
+    """One-step method: pure functions, with a carry beside the `State`.
+
+    `history`: number of residuals that a step records.
+    """
+
+    history: ClassVar[int] = 1
 
     @property
     def embedded_order(self) -> int | None:
         """Lower order of the method and its embedded method; None without an embedded method."""
         return None
 
-    @property
-    def history(self) -> int:
-        """Number of residuals that a step records."""
-        return 1
-
-    @abc.abstractmethod
     def check(self, system: AbstractSystem) -> None:
         """Raise `ValueError` for a system that the method cannot integrate."""
 
     @abc.abstractmethod
-    def init(
-        self,
-        system: AbstractSystem,
-        t: Float[Array, ""],
-        dt: Float[Array, ""],
-        state: State,
-        u: Array | None,
-    ) -> Any:
+    def init(self, system: AbstractSystem, t: Time, dt: Time, state: State, u: Inputs) -> Any:
         """Carry of the first step, of size dt (s) from time t."""
 
     @abc.abstractmethod
     def step(
-        self,
-        system: AbstractSystem,
-        t: Float[Array, ""],
-        dt: Float[Array, ""],
-        state: State,
-        carry: Any,
-        u: Array | None,
+        self, system: AbstractSystem, t: Time, dt: Time, state: State, carry: Any, u: Inputs
     ) -> Step:
         """Step of size dt (s) from time t, with constant inputs u."""
 
     @abc.abstractmethod
     def accelerations(
-        self,
-        system: AbstractSystem,
-        t: Float[Array, ""],
-        state: State,
-        carry: Any,
-        u: Array | None,
+        self, system: AbstractSystem, t: Time, state: State, carry: Any, u: Inputs
     ) -> Accelerations:
         """Accelerations and multipliers at a state, for the trajectory."""
-
-
-def refuse_constraints(integrator: AbstractIntegrator, system: AbstractSystem) -> None:
-    """Raise `ValueError` for a system with constraints."""
-    if system.nc:
-        raise ValueError(
-            f"{type(integrator).__name__} cannot take a system with {system.nc} constraints; use "
-            "lie_jax.GeneralizedAlpha() or an explicit method such as lie_jax.RKMK('rk4'), or a "
-            "formulation without constraints."
-        )

@@ -6,6 +6,7 @@ move the configuration along the velocities of the stages.
 
 import abc
 from collections.abc import Callable
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -17,7 +18,6 @@ from typing_extensions import override
 from lie_jax import checks
 from lie_jax.integrators import stability, tableaux
 from lie_jax.integrators.base import AbstractIntegrator, Step
-from lie_jax.integrators.stability import Stage
 from lie_jax.integrators.stabilization import AbstractStabilization, Projection
 from lie_jax.integrators.tableaux import (
     COMMUTATOR_FREE,
@@ -51,10 +51,6 @@ class AbstractExplicit(AbstractIntegrator):
             )
 
     @override
-    def check(self, system):
-        pass
-
-    @override
     def init(self, system, t, dt, state, u):
         return None
 
@@ -80,17 +76,17 @@ class AbstractExplicit(AbstractIntegrator):
 
     def _stability(self, dt: Array, rates: Values, accelerations: Values) -> Array | None:
         """Fourth power of step size times |λ|, relative to the value that the method damps."""
-        a, b, nodes = self.weights
-        compared = stability.pair(nodes)
+        method = self.method
+        compared = stability.pair(method.c)
         if compared is None:
             return None
-        first, second = (Stage(dt * _weighted(a[i], rates), accelerations[i]) for i in compared)
-        return stability.estimate(first, second, dt) / stability.limit(a, b) ** 4
+        (x, a), (y, b) = ((dt * _weighted(method.a[i], rates), accelerations[i]) for i in compared)
+        return stability.estimate(x - y, a - b, dt) / stability.limit(method.a, method.b) ** 4
 
     @property
     @abc.abstractmethod
-    def weights(self) -> tuple[tuple, tuple, tuple]:
-        """Rows a, weights b and nodes c of the Runge-Kutta method of the velocities."""
+    def method(self) -> Tableau | Composition:
+        """Coefficients; rows a, weights b and nodes c are those of the velocities."""
 
     @abc.abstractmethod
     def advance(
@@ -132,18 +128,18 @@ class AbstractTableauMethod(AbstractExplicit):
     @property
     def order(self) -> int:
         """Order of convergence."""
-        return tableaux.of(self.tableau).order
+        return self.method.order
 
     @property
     @override
     def embedded_order(self):
-        return tableaux.lower_order(self.tableau)
+        return self.method.lower_order
 
     @property
     @override
-    def weights(self):
-        tableau = tableaux.of(self.tableau)
-        return tableau.a, tableau.b, tableau.c
+    def method(self) -> Tableau:
+        given = self.tableau
+        return tableaux.TABLEAUX[given] if isinstance(given, str) else given
 
     @abc.abstractmethod
     def moved(self, space: AbstractSpace, q: Array, x: Array) -> Array:
@@ -157,7 +153,7 @@ class AbstractTableauMethod(AbstractExplicit):
 
     @override
     def advance(self, system, dt, state, acceleration):
-        tableau, space = tableaux.of(self.tableau), system.space
+        tableau, space = self.method, system.space
 
         def stage(row, node, rates, accelerations):
             x, v = None, state.v
@@ -222,24 +218,21 @@ class RungeKutta(AbstractTableauMethod):
 class AbstractComposition(AbstractExplicit):
     """Method that moves the configuration by products of exponentials of velocities.
 
+    `family`: coefficients by order.
+
     **Arguments:** `order`: 2, 3 or 4. Raises `ValueError` for others.
     """
 
+    family: ClassVar[dict[int, Composition]]
     order: int = eqx.field(static=True, default=4)
 
     def __check_init__(self):
         checks.one_of(f"{type(self).__name__}(order=)", self.order, tuple(self.family))
 
     @property
-    @abc.abstractmethod
-    def family(self) -> dict[int, Composition]:
-        """Coefficients by order."""
-
-    @property
     @override
-    def weights(self):
-        method = self.family[self.order]
-        return method.a, method.b, method.c
+    def method(self):
+        return self.family[self.order]
 
     @override
     def check(self, system):
@@ -252,7 +245,7 @@ class AbstractComposition(AbstractExplicit):
 
     @override
     def advance(self, system, dt, state, acceleration):
-        method, space = self.family[self.order], system.space
+        method, space = self.method, system.space
         configurations, velocities, accelerations = [], [], []
 
         def moved(product: Product):
@@ -278,10 +271,7 @@ class CrouchGrossman(AbstractComposition):
     the coefficients of order 4 are refined.
     """
 
-    @property
-    @override
-    def family(self):
-        return CROUCH_GROSSMAN
+    family = CROUCH_GROSSMAN
 
 
 class CommutatorFree(AbstractComposition):
@@ -290,10 +280,7 @@ class CommutatorFree(AbstractComposition):
     **Arguments:** `order`: 2, 3 or 4. Raises `ValueError` for others. Source: [S1] (39), Table II.
     """
 
-    @property
-    @override
-    def family(self):
-        return COMMUTATOR_FREE
+    family = COMMUTATOR_FREE
 
 
 # Rates and accelerations of all stages: `stage(row, node, rates, accelerations)` returns those of
@@ -308,11 +295,8 @@ def _written_out(stage: Callable, tableau: Tableau) -> tuple[list, list]:
 
 
 def _scanned(stage: Callable, tableau: Tableau, alike: tuple[Array, ...]) -> tuple[Array, ...]:
-    size = len(tableau.b)
-    rows = np.zeros((size, size))
-    for i, row in enumerate(tableau.a):
-        rows[i, :i] = [float(x) for x in row]
-    nodes = np.asarray([float(x) for x in tableau.c])
+    size, nodes = len(tableau.b), np.asarray(tableau.c, float)
+    rows = np.stack([tableaux.padded(row, size) for row in tableau.a])
 
     def add(found, inputs):
         number, row, node = inputs
@@ -329,7 +313,5 @@ def _weighted(weights, values):
         terms = [float(w) * value for w, value in zip(weights, values, strict=False) if w]
         return sum(terms[1:], terms[0]) if terms else jnp.zeros_like(values[0])
     if isinstance(weights, tuple):
-        padded = np.zeros(len(values))
-        padded[: len(weights)] = [float(w) for w in weights]
-        weights = jnp.asarray(padded, values.dtype)
+        weights = jnp.asarray(tableaux.padded(weights, len(values)), values.dtype)
     return jnp.sum(weights[:, None] * values, axis=0)

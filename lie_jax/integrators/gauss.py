@@ -11,7 +11,7 @@ from jaxtyping import Array
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.integrators.base import AbstractIntegrator, Step, refuse_constraints
+from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.numerics import newton
 from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -51,6 +51,7 @@ class ImplicitRKMK(AbstractIntegrator):
     Both give the same matrix. Raises `ValueError` for any other word.
     """
 
+    history = newton.HISTORY
     tableau: str = eqx.field(static=True, default="gauss4")
     jacobian: str = eqx.field(static=True, default="autodiff")
 
@@ -63,14 +64,14 @@ class ImplicitRKMK(AbstractIntegrator):
         """Order of convergence."""
         return 2 * len(TABLEAUX[self.tableau][1])
 
-    @property
-    @override
-    def history(self):
-        return newton.HISTORY
-
     @override
     def check(self, system):
-        refuse_constraints(self, system)
+        if system.nc:
+            raise ValueError(
+                f"ImplicitRKMK cannot take a system with {system.nc} constraints; use "
+                "lie_jax.GeneralizedAlpha() or an explicit method such as lie_jax.RKMK('rk4'), or "
+                "a formulation without constraints."
+            )
 
     @override
     def init(self, system, t, dt, state, u):
@@ -115,8 +116,7 @@ class _Equations:
     """Equations of all stages, rate = T(x)⁻¹ v and the equations of motion, and their Jacobian."""
 
     def __init__(self, a: np.ndarray, c: np.ndarray, jacobian: str):
-        self.a, self.c = a, c
-        self.linearize = self._autodiff if jacobian == "autodiff" else self._analytic
+        self.a, self.c, self.jacobian = a, c, jacobian
 
     def _stage(self, i: int, y: Array, problem: _Problem) -> tuple[Array, Array]:
         """Local coordinates and velocity of a stage."""
@@ -125,7 +125,7 @@ class _Equations:
         x = jnp.sum(row * rates, axis=0)
         return x, problem.v + jnp.sum(row * accelerations, axis=0)
 
-    def _motion(self, i: int, q: Array, v: Array, acceleration: Array, problem: _Problem) -> Array:
+    def _motion(self, problem: _Problem, i: int, q: Array, v: Array, acceleration: Array) -> Array:
         time = problem.t + float(self.c[i]) * problem.dt
         none = jnp.zeros(0, q.dtype)
         return problem.system.residual(time, q, v, acceleration, none, problem.u)
@@ -139,39 +139,33 @@ class _Equations:
             x, v = self._stage(i, y, problem)
             kinematic.append(rates[i] - space.tangent_operator_inv(x, v))
             q = space.retract(problem.q, x)
-            dynamic.append(self._motion(i, q, v, accelerations[i], problem))
+            dynamic.append(self._motion(problem, i, q, v, accelerations[i]))
         return jnp.concatenate([*kinematic, *dynamic])
 
-    def _autodiff(self, y: Array, problem: _Problem) -> tuple[Array, DenseMatrix]:
-        value, push = jax.linearize(lambda y: self.residual(y, problem), y)
+    def linearize(self, y: Array, problem: _Problem) -> tuple[Array, DenseMatrix]:
+        """Residual and its Jacobian."""
+        if self.jacobian == "autodiff":
+            value, push = jax.linearize(lambda y: self.residual(y, problem), y)
+        else:
+            value, push = self.residual(y, problem), partial(self._change, problem, y)
         return value, DenseMatrix(jax.vmap(push, out_axes=1)(jnp.eye(y.shape[0], dtype=y.dtype)))
 
-    def _analytic(self, y: Array, problem: _Problem) -> tuple[Array, DenseMatrix]:
-        space, stages = problem.system.space, len(self.c)
-        at_rest = problem._replace(v=jnp.zeros_like(problem.v))
-        accelerations = y.reshape(2, stages, -1)[1]
-
-        def column(direction):
-            changes = direction.reshape(2, stages, -1)
-            kinematic, dynamic = [], []
-            for i in range(stages):
-                x, v = self._stage(i, y, problem)
-                dx, dv = self._stage(i, direction, at_rest)
-                along_x = space.tangent_operator_inv_derivative(x, dx, v)
-                kinematic.append(changes[0, i] - along_x - space.tangent_operator_inv(x, dv))
-                q = space.retract(problem.q, x)
-                dq = space.lift(q, space.tangent_operator(x, dx))
-                dynamic.append(
-                    jax.jvp(
-                        lambda q, v, a, i=i: self._motion(i, q, v, a, problem),
-                        (q, v, accelerations[i]),
-                        (dq, dv, changes[1, i]),
-                    )[1]
-                )
-            return jnp.concatenate([*kinematic, *dynamic])
-
-        basis = jnp.eye(y.shape[0], dtype=y.dtype)
-        return self.residual(y, problem), DenseMatrix(jax.vmap(column, out_axes=1)(basis))
+    def _change(self, problem: _Problem, y: Array, direction: Array) -> Array:
+        """Change of the residual along a direction of y."""
+        space, at_rest = problem.system.space, problem._replace(v=jnp.zeros_like(problem.v))
+        _, accelerations = y.reshape(2, len(self.c), -1)
+        rates, changes = direction.reshape(2, len(self.c), -1)
+        kinematic, dynamic = [], []
+        for i in range(len(self.c)):
+            x, v = self._stage(i, y, problem)
+            dx, dv = self._stage(i, direction, at_rest)
+            along_x = space.tangent_operator_inv_derivative(x, dx, v)
+            kinematic.append(rates[i] - along_x - space.tangent_operator_inv(x, dv))
+            q = space.retract(problem.q, x)
+            tangents = space.lift(q, space.tangent_operator(x, dx)), dv, changes[i]
+            motion = partial(self._motion, problem, i)
+            dynamic.append(jax.jvp(motion, (q, v, accelerations[i]), tangents)[1])
+        return jnp.concatenate([*kinematic, *dynamic])
 
 
 def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:

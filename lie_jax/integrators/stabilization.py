@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.index1 import Projected, project_onto_constraints
+from lie_jax.index1 import project_onto_constraints
 from lie_jax.numerics.conversion import as_float
 from lie_jax.system import AbstractSystem, Accelerations, State, accelerations_and_multipliers
 
@@ -61,11 +61,11 @@ class Projection(AbstractStabilization):
 
     @override
     def after_step(self, system, t, state):
-        projected: Projected = project_onto_constraints(system, t, state, _ITERATIONS)
-        scale = 1.0 + jnp.max(jnp.abs(projected.state.q))
+        projected, violation = project_onto_constraints(system, t, state, _ITERATIONS)
+        scale = 1.0 + jnp.max(jnp.abs(projected.q))
         bound = jnp.finfo(scale.dtype).eps ** 0.5 * scale
         # A violation that is NaN is no failure of the projection: the state is not finite.
-        return projected.state, ~(projected.violation > bound), projected.violation
+        return projected, ~(violation > bound), violation
 
 
 class Baumgarte(AbstractStabilization):

@@ -1,5 +1,7 @@
 """Step sizes from an embedded estimate of the error, measured on the group."""
 
+from operator import gt, lt
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -19,18 +21,13 @@ _INTEGRAL, _PROPORTIONAL = 0.7, 0.4
 _SMALLEST_MEMORY = 1e-4
 
 
-def _optional(value):
-    return None if value is None else as_float(value)
-
-
 class Adaptive(eqx.Module):
     """Automatic step sizes of a simulation: `lie_jax.simulate(..., adaptive=Adaptive(end=1.0))`.
 
-    A step is accepted if the estimated error of positions and velocities, each in units of
-    `atol + rtol * size`, has a root mean square of at most 1. The error of a configuration is the
-    difference of the two embedded solutions in local coordinates, by `space.inverse_retract`; the
-    size of a velocity is its magnitude at both ends of the step, that of a configuration
-    `space.magnitude`. Runs end exactly at the given times.
+    A step is accepted if the estimated errors of positions and velocities, each in units of
+    `atol + rtol * size`, have a root mean square of at most 1. The error of a configuration is the
+    difference of both solutions by `space.inverse_retract`. Sizes are the larger ones at both ends
+    of the step, of a configuration by `space.magnitude`. Runs end exactly at the given times.
 
     **Arguments:**
 
@@ -40,25 +37,24 @@ class Adaptive(eqx.Module):
       coordinate and velocity.
     - `controller`: `"pi"`, which also uses the error of the previous step, or `"integral"`.
     - `dt_min`, `dt_max`: bounds on the step size (s), except for steps shortened to hit a stop; by
-      default ten roundings of the end time, and no upper bound. A run in which the smallest step is
-      not accurate enough ends as `Result.minimum_step`.
+      default ten roundings of the end time, and none. A run whose smallest step is not accurate
+      enough ends as `Result.minimum_step`.
     - `safety`: factor below 1 on the step size that would just meet the tolerance.
     - `max_increase`: largest factor from one step size to the next.
 
-    Derivatives with respect to any of these, and to the first step size, are zero: step sizes are
-    constants. The derivative with respect to an end time is the velocity there.
-
-    Raises `ValueError` for values that break these rules. Source: [S3] (B15)-(B21), with the
-    exponent 1/(q + 1), q the lower of the two orders.
+    Derivatives with respect to all of these and to the first step size are zero: step sizes are
+    constants; that with respect to an end time is the velocity there. Raises `ValueError` for
+    values that break these rules. Source: [S3] (B15)-(B21), with the exponent 1/(q + 1), q the
+    lower of the two orders.
     """
 
-    end: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
-    times: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
+    end: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
+    times: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
     rtol: Float[Array, "..."] = eqx.field(converter=as_float, default=1e-8)
     atol: Float[Array, "..."] = eqx.field(converter=as_float, default=1e-8)
     controller: str = eqx.field(static=True, default="pi")
-    dt_min: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
-    dt_max: Float[Array, "..."] | None = eqx.field(converter=_optional, default=None)
+    dt_min: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
+    dt_max: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
     safety: Float[Array, "..."] = eqx.field(converter=as_float, default=0.9)
     max_increase: Float[Array, "..."] = eqx.field(converter=as_float, default=4.0)
 
@@ -68,14 +64,12 @@ class Adaptive(eqx.Module):
                 "Adaptive() needs either end=, the time to end at, or times=, the times to save: "
                 f"end is {self.end}, times is {self.times}."
             )
-        if self.end is not None:
-            checks.positive("Adaptive(end=)", self.end, "s")
         if self.times is not None:
             _increasing(self.times)
         checks.one_of("Adaptive(controller=)", self.controller, ("pi", "integral"))
         for name in ("rtol", "atol", "safety", "max_increase"):
             checks.positive(f"Adaptive({name}=)", getattr(self, name), "without unit")
-        for name in ("dt_min", "dt_max"):
+        for name in ("end", "dt_min", "dt_max"):
             if getattr(self, name) is not None:
                 checks.positive(f"Adaptive({name}=)", getattr(self, name), "s")
         least, most = self.dt_min, self.dt_max
@@ -84,12 +78,10 @@ class Adaptive(eqx.Module):
                 f"Adaptive(dt_min=) is {float(least)!r}, above dt_max={float(most)!r}; it must be "
                 "the smaller one: exchange them."
             )
-        if not checks.traced(self.safety) and not float(self.safety) < 1.0:
-            raise ValueError(f"Adaptive(safety=) is {float(self.safety)!r}; it must be below 1.")
-        if not checks.traced(self.max_increase) and not float(self.max_increase) > 1.0:
-            raise ValueError(
-                f"Adaptive(max_increase=) is {float(self.max_increase)!r}; it must be above 1."
-            )
+        for name, rule, holds in (("safety", "below", lt), ("max_increase", "above", gt)):
+            value = getattr(self, name)
+            if not checks.traced(value) and not holds(float(value), 1.0):
+                raise ValueError(f"Adaptive({name}=) is {float(value)!r}; it must be {rule} 1.")
 
     @property
     def stops(self) -> Float[Array, " n"]:

@@ -9,6 +9,8 @@ import math
 from fractions import Fraction as F
 from typing import NamedTuple
 
+import numpy as np
+
 from lie_jax import checks
 
 Number = F | float | int
@@ -27,6 +29,18 @@ class Tableau(NamedTuple):
     order: int
     embedded: tuple[Number, ...] | None = None
     embedded_order: int | None = None
+
+    @property
+    def lower_order(self) -> int | None:
+        """Lower order of the method and its embedded method; None without an embedded method."""
+        if self.embedded is None:
+            return None
+        return min(self.order, self.embedded_order or self.order - 1)
+
+
+def padded(row: tuple[Number, ...], size: int) -> np.ndarray:
+    """Coefficients as `size` floats, zeros after the last."""
+    return np.pad(np.asarray(row, float), (0, size - len(row)))
 
 
 def _numbers(text: str) -> tuple[F, ...]:
@@ -143,19 +157,6 @@ def check(name: str, tableau: "str | Tableau") -> None:
             )
 
 
-def of(tableau: "str | Tableau") -> Tableau:
-    """Coefficients of a tableau given by name or as numbers."""
-    return TABLEAUX[tableau] if isinstance(tableau, str) else tableau
-
-
-def lower_order(tableau: "str | Tableau") -> int | None:
-    """Lower order of a method and its embedded method; None without an embedded method."""
-    method = of(tableau)
-    if method.embedded is None:
-        return None
-    return min(method.order, method.embedded_order or method.order - 1)
-
-
 class Product(NamedTuple):
     """Configuration of a stage, moved by exponentials, one after the other.
 
@@ -175,10 +176,9 @@ class Composition(NamedTuple):
     a: tuple[tuple[F, ...], ...]
     b: tuple[F, ...]
     c: tuple[F, ...]
-    order: int
 
 
-def _composition(order: int, *products: tuple[int, tuple[str, ...]]) -> Composition:
+def _composition(*products: tuple[int, tuple[str, ...]]) -> Composition:
     built = [Product(start, tuple(map(_numbers, rows))) for start, rows in products]
     size = len(built) - 1
     summed: list[tuple[F, ...]] = []
@@ -187,23 +187,22 @@ def _composition(order: int, *products: tuple[int, tuple[str, ...]]) -> Composit
         rows = [row + (F(0),) * (size - len(row)) for row in product.exponents]
         summed.append(tuple(sum(column, F(0)) for column in zip(before, *rows, strict=True)))
     nodes = tuple(sum(row, F(0)) for row in summed[:-1])
-    return Composition(tuple(built[:-1]), built[-1], tuple(summed[:-1]), summed[-1], nodes, order)
+    return Composition(tuple(built[:-1]), built[-1], tuple(summed[:-1]), summed[-1], nodes)
 
 
-def _crouch_grossman(order: int, *rows: str) -> Composition:
+def _crouch_grossman(*rows: str) -> Composition:
     def single(row: str) -> tuple[str, ...]:
         return tuple("0 " * j + number for j, number in enumerate(row.split()))
 
-    return _composition(order, (0, ()), *((0, single(row)) for row in rows))
+    return _composition((0, ()), *((0, single(row)) for row in rows))
 
 
 # Celledoni, Marthinsen and Owren (2003), [S1] Table II; stages count from 0, and a start other than
 # 0 uses the exponentials of a stage again. Both families share the method of order 2.
 CROUCH_GROSSMAN = {
-    2: _crouch_grossman(2, "1", "1/2 1/2"),
-    3: _crouch_grossman(3, "3/4", "119/216 17/108", "13/51 -2/3 24/17"),
+    2: _crouch_grossman("1", "1/2 1/2"),
+    3: _crouch_grossman("3/4", "119/216 17/108", "13/51 -2/3 24/17"),
     4: _crouch_grossman(
-        4,
         "0.8177227988124851838643834158477231926607",
         "0.3199876375476426814096092583290347703441 0.06598642635560218735460322866733355427146",
         "0.9214417194464946126029556144479668945508 0.4997857776773572986305806224416389033074"
@@ -217,9 +216,8 @@ CROUCH_GROSSMAN = {
 }
 COMMUTATOR_FREE = {
     2: CROUCH_GROSSMAN[2],
-    3: _composition(3, (0, ()), (0, ("1/3",)), (0, ("0 2/3",)), (1, ("-1/12 0 3/4",))),
+    3: _composition((0, ()), (0, ("1/3",)), (0, ("0 2/3",)), (1, ("-1/12 0 3/4",))),
     4: _composition(
-        4,
         (0, ()),
         (0, ("1/2",)),
         (0, ("0 1/2",)),

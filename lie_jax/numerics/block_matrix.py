@@ -77,9 +77,8 @@ class BlockTree(eqx.Module):
             transpose_solve=lambda _, b: self.transpose().inverse() @ b,
         )
 
-    def solve_roughly(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
-        """Solution without a second attempt, as `solve`."""
-        return self.solve(b)
+    # Elimination without pivots makes no second attempt anyway.
+    solve_roughly = solve
 
     def inverse(self) -> "Factors":
         """The elimination, to be multiplied with vectors; not to be differentiated.

@@ -1,5 +1,6 @@
 """Checkpointed scans: reverse mode stores some states of a loop and recomputes the others."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -29,10 +30,7 @@ def blocks(adjoint: str, checkpoint: int | None, steps: int) -> Blocks:
 
 def _root(n: int, degree: int) -> int:
     # The smallest integer whose power is at least n.
-    root = max(1, round(n ** (1.0 / degree)) - 1)
-    while root**degree < n:
-        root += 1
-    return root
+    return next(root for root in itertools.count(1) if root**degree >= n)
 
 
 def scan(body: Callable, loop: Any, length: int, blocks: Blocks) -> tuple[Any, Any]:
@@ -65,9 +63,7 @@ def _side_by_side(block: Callable, loop: Any, count: int, bound: int | None) -> 
     if bound is None or count <= bound:
         loop, out = jax.lax.scan(_recomputed(block), loop, length=count)
         return loop, _joined(out)
-    levels = 2
-    while bound**levels < count:
-        levels += 1
+    levels = next(levels for levels in itertools.count(2) if bound**levels >= count)
     # Groups have one size at all levels, and blocks beyond the count are skipped: groups of another
     # size would be compiled again.
     width = _root(count, levels)

@@ -54,17 +54,6 @@ def _solve_by_halves(table: Float[Array, "n p"], method: Callable) -> Float[Arra
     return jnp.concatenate([upper[:, rest:] - product(upper[:, :rest], last), last])
 
 
-def _eliminate_by_blocks(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
-    # All of a small matrix; of a larger one the first half, which holds no constraint, and the
-    # rest with pivots, for constraints may be redundant.
-    table = jnp.concatenate([a, b], axis=1)
-    if b.shape[0] <= _ELIMINATION_LIMIT:
-        return _solve_by_blocks(table)
-    return _solve_by_halves(
-        table, lambda rest: _eliminate(*jnp.split(rest, [rest.shape[0]], axis=1))
-    )
-
-
 def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
     """Solution of a x = b up to eps^(4/5); not to be differentiated.
 
@@ -74,24 +63,31 @@ def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array,
     """
     if b.shape[0] > _ROUGH_LIMIT:
         return _solve_by_lapack(a, b[:, None])[:, 0]
-    # By blocks, and anew with pivots where that has not solved the equations. What is left of one
-    # is compared with its coefficients times the largest unknown, not with its own terms: those
-    # may all be rounding errors, as out of the plane of a motion in a plane.
+    # All of a small matrix by blocks; of a larger one the first half, which holds no constraint,
+    # and the rest with pivots, for constraints may be redundant.
     b = b[:, None]
-    x = _eliminate_by_blocks(a, b)
+    table = jnp.concatenate([a, b], axis=1)
+    small_enough = b.shape[0] <= _ELIMINATION_LIMIT
+    x = _solve_by_blocks(table) if small_enough else _solve_by_halves(table, _eliminate)
+    # All anew with pivots where that has not solved the equations. What is left of one is compared
+    # with its coefficients times the largest unknown, not with its own terms: those may all be
+    # rounding errors, as out of the plane of a motion in a plane.
     left = jnp.abs(product(a, x) - b)
     size = jnp.sum(jnp.abs(a), axis=1, keepdims=True) * jnp.max(jnp.abs(x))
     bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** _ROUGH * size)
-    # A loop and no branch: of a batch it runs only if one member needs it.
+    # A loop and no branch: of a batch it runs only if one member needs it. The loop joins its own
+    # table: another one would have to be stored for it in every step.
     return jax.lax.while_loop(
-        lambda carry: carry[1], lambda carry: (_eliminate(a, b), jnp.zeros((), bool)), (x, bad)
+        lambda carry: carry[1],
+        lambda carry: (_eliminate(jnp.concatenate([a, b], axis=1)), jnp.zeros((), bool)),
+        (x, bad),
     )[0][:, 0]
 
 
-def _eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+def _eliminate(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
     # Gauss-Jordan elimination with partial pivoting. Rows stay in place: `pivot_of[k]` notes in
     # which row unknown k was solved for.
-    n = b.shape[0]
+    n = table.shape[0]
     rows = jnp.arange(n)
 
     def column(k, carry):
@@ -106,7 +102,7 @@ def _eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "
         pivot_of = jax.lax.dynamic_update_index_in_dim(pivot_of, pivot, k, 0)
         return table, free & ~is_pivot, pivot_of
 
-    start = (jnp.concatenate([a, b], axis=1), jnp.ones(n, bool), jnp.zeros_like(rows))
+    start = table, jnp.ones(n, bool), jnp.zeros_like(rows)
     table, _, pivot_of = jax.lax.fori_loop(0, n, column, start)
     return table[:, n:][pivot_of]
 
@@ -132,8 +128,10 @@ def _batch(size: int, batched: list[bool], a: Array, b: Array) -> tuple[Array, b
 
 
 def _solve(a: Array, b: Array) -> Array:
-    method = _solve_by_lapack if b.shape[0] > _ELIMINATION_LIMIT else _eliminate
-    return method(a, b.reshape(b.shape[0], -1)).reshape(b.shape)
+    columns = b.reshape(b.shape[0], -1)
+    if b.shape[0] > _ELIMINATION_LIMIT:
+        return _solve_by_lapack(a, columns).reshape(b.shape)
+    return _eliminate(jnp.concatenate([a, columns], axis=1)).reshape(b.shape)
 
 
 def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
@@ -183,9 +181,8 @@ class DenseMatrix(eqx.Module):
         """
         if not self.rows:
             return self
-        return DenseMatrix(
-            self.entries - jnp.diag(_regularization(self.entries, self.rows)), self.rows
-        )
+        lowered = jnp.diag(_regularization(self.entries, self.rows))
+        return DenseMatrix(self.entries - lowered, self.rows)
 
     def solve_constrained(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution x of the matrix times x = b for constraints that may be redundant.

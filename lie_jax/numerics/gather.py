@@ -79,9 +79,7 @@ def _run(indices: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
 
 
 def _zeros(like: Array, n: int, axis: int) -> Array:
-    shape = list(like.shape)
-    shape[axis] = n
-    return jnp.zeros(shape, like.dtype)
+    return jnp.zeros((*like.shape[:axis], n, *like.shape[axis + 1 :]), like.dtype)
 
 
 def _padded(rows: Array, before: int, after: int, axis: int) -> Array:

@@ -63,13 +63,13 @@ def pass_through(
 
     primitive = Primitive(name)
     primitive.multiple_results = True
-    primitive.def_impl(lambda *arguments, **parameters: list(kept(*arguments, **parameters)))
-    primitive.def_abstract_eval(
-        lambda *arguments, **parameters: list(kept(*arguments, **parameters))
-    )
-    mlir.register_lowering(
-        primitive, lambda context, *arguments, **parameters: kept(*arguments, **parameters)
-    )
+
+    def results(*arguments, **parameters):
+        return list(kept(*arguments, **parameters))
+
+    primitive.def_impl(results)
+    primitive.def_abstract_eval(results)
+    mlir.register_lowering(primitive, lambda _, *values, **parameters: kept(*values, **parameters))
     batching.primitive_batchers[primitive] = batch
 
     if jvp is not None:

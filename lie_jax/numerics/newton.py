@@ -92,25 +92,40 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
     as not converged.
     """
 
-    def proceed(carry):
-        root, finite = carry
-        return ~root.converged & (root.iterations < MAX_ITERATIONS) & finite
-
-    def iterate(carry):
-        root, _ = carry
-        value, jacobian = linearize(root.y, args)
+    def iterate(search):
+        value, jacobian = linearize(search.root.y, args)
         correction = -jacobian.solve_roughly(value)
-        y = root.y + correction
+        y = search.root.y + correction
         finite = jnp.isfinite(jnp.sum(correction))
         done = converged(correction, value, y, args) & finite
-        return _noted(root, y, done, value, jnp.max(jnp.abs(value))), finite
+        return Search(_noted(search.root, y, done, value, largest(value, args)), finite)
 
-    return jax.lax.while_loop(proceed, iterate, (_first_root(guess), jnp.ones((), bool)))[0]
+    return jax.lax.while_loop(_unfinished(MAX_ITERATIONS), iterate, _begun(guess)).root
 
 
-def _first_root(guess: Array) -> Root:
-    zero = jnp.zeros((), jnp.int32)
-    return Root(guess, zero, jnp.zeros((), bool), jnp.full(HISTORY, NONE, guess.dtype), zero)
+class Search(NamedTuple):
+    """Root so far, and whether the search may go on from it; the residual there (n,), its size and
+    that of the first one, None in a search that does not need them.
+    """
+
+    root: Root
+    finite: Bool[Array, ""]
+    value: Any = None
+    size: Any = None
+    first: Any = None
+
+
+def _begun(guess: Array, *value_and_sizes: Array) -> Search:
+    zero, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    root = Root(guess, zero, no, jnp.full(HISTORY, NONE, guess.dtype), zero)
+    return Search(root, ~no, *value_and_sizes)
+
+
+def _unfinished(bound: int) -> Callable:
+    def proceed(search):
+        return ~search.root.converged & (search.root.iterations < bound) & search.finite
+
+    return proceed
 
 
 def _noted(root: Root, y: Array, converged: Array, value: Array, size: Array) -> Root:
@@ -125,43 +140,30 @@ def _noted(root: Root, y: Array, converged: Array, value: Array, size: Array) ->
     )
 
 
-class Sizes(NamedTuple):
-    """Last correction, the residual after it, and the sizes of this residual and of the first."""
-
-    correction: Float[Array, " n"]
-    value: Float[Array, " n"]
-    residual: Float[Array, ""]
-    first: Float[Array, ""]
-
-
-class _Search(NamedTuple):
-    root: Root
-    # Residual at the root's y, its size, the size of the first one, and whether it is finite.
-    value: Array
-    size: Array
-    first: Array
-    finite: Array
+def largest(value: Array, args: Any) -> Array:
+    """Size of a residual: its largest entry."""
+    return jnp.max(jnp.abs(value))
 
 
 class Equations(NamedTuple):
     """Equations of a search whose matrix need not be the exact Jacobian.
 
     `residual(y, args)`: (n,); `matrix(y, args)`: (n, n), an approximation of the Jacobian;
-    `size(value, args)`: size of a residual (n,), one number; `converged(Sizes, y, args)`: whether
-    to stop.
+    `converged(correction, Search, args)`: whether to stop after a correction (n,); `size(value,
+    args)`: size of a residual (n,), one number.
     """
 
     residual: Callable
     matrix: Callable
-    size: Callable
     converged: Callable
+    size: Callable = largest
 
-    def _begin(self, guess: Array, args: Any) -> _Search:
+    def _begin(self, guess: Array, args: Any) -> Search:
         value = self.residual(guess, args)
         size = self.size(value, args)
-        return _Search(_first_root(guess), value, size, size, jnp.ones((), bool))
+        return _begun(guess, value, size, size)
 
-    def _corrected(self, search: _Search, correction: Array, args: Any) -> _Search:
+    def _corrected(self, search: Search, correction: Array, args: Any) -> Search:
         y = search.root.y + correction
         value = self.residual(y, args)
         size = self.size(value, args)
@@ -169,12 +171,10 @@ class Equations(NamedTuple):
         grown = jnp.maximum(search.first, size)
         first = jnp.where(search.root.iterations == 0, grown, search.first)
         finite = jnp.isfinite(size)
-        done = self.converged(Sizes(correction, value, size, first), y, args) & finite
-        return _Search(_noted(search.root, y, done, value, size), value, size, first, finite)
-
-
-def _unfinished(search: _Search, bound: int) -> Array:
-    return ~search.root.converged & (search.root.iterations < bound) & search.finite
+        root = _noted(search.root, y, search.root.converged, value, size)
+        after = Search(root, finite, value, size, first)
+        done = self.converged(correction, after, args) & finite
+        return after._replace(root=root._replace(converged=done))
 
 
 def chord(equations: Equations, guess: Array, kept: None, args: Any) -> Root:
@@ -184,10 +184,8 @@ def chord(equations: Equations, guess: Array, kept: None, args: Any) -> Root:
         matrix = equations.matrix(search.root.y, args)
         return equations._corrected(search, -matrix.solve(search.value), args)
 
-    def proceed(search):
-        return _unfinished(search, MAX_ITERATIONS)
-
-    return jax.lax.while_loop(proceed, iterate, equations._begin(guess, args)).root
+    begun = equations._begin(guess, args)
+    return jax.lax.while_loop(_unfinished(MAX_ITERATIONS), iterate, begun).root
 
 
 class _Matrix(NamedTuple):
@@ -239,7 +237,6 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
 
     no = jnp.zeros((), bool)
     first = _Matrix(kept.matrix, jnp.zeros((), jnp.int32), ~kept.there, no, no)
-    search, matrix = jax.lax.while_loop(
-        lambda state: _unfinished(state[0], HISTORY), iterate, (begun, first)
-    )
+    unfinished = _unfinished(HISTORY)
+    search, matrix = jax.lax.while_loop(lambda state: unfinished(state[0]), iterate, (begun, first))
     return search.root._replace(kept=Inverse(matrix.inverse, jnp.ones((), bool)))

@@ -130,9 +130,8 @@ def solve_3(a: Float[Array, "3 3 ..."], b: Float[Array, "3 ..."]) -> Float[Array
 def reciprocal_size(x: Float[Array, "..."]) -> Float[Array, "..."]:
     """The power of two that brings positive numbers to between 2 and 4, a constant for derivatives.
 
-    Squares and determinants of what it scales neither underflow nor overflow, as a product of three
-    inertias below 1e-13 kg m² does in float32; and it changes no digit. To between 1 and 2, the
-    largest numbers would need a factor that is no normal number.
+    It changes no digit, and determinants of scaled matrices neither underflow nor overflow, as that
+    of inertias below 1e-13 kg m² does in float32. A bound of 1 would need subnormal factors.
     """
     _, exponent = jnp.frexp(jax.lax.stop_gradient(x))
     return jnp.ldexp(jnp.ones_like(x), 2 - exponent)

@@ -4,6 +4,7 @@ The loop that finds step sizes is not differentiated. A scan repeats the accepte
 sizes held constant: its derivatives, in either mode and to any order, are those of the run.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,12 +23,6 @@ from lie_jax.system import AbstractSystem, State
 
 # A step that would end this close before a stop, relative to its size, is extended to the stop.
 _REACH = 1.01
-
-
-class _Steps(NamedTuple):
-    # Start and size of each accepted step; the size is zero for steps that were not taken.
-    t: Array
-    dt: Array
 
 
 class _Rows(NamedTuple):
@@ -57,7 +52,8 @@ class _Loop(NamedTuple):
     saved: Array
     finished: Array
     result: Result
-    steps: _Steps
+    # Starts and sizes of the accepted steps, the size zero for steps that were not taken.
+    steps: tuple[Array, Array]
     rows: _Rows
 
 
@@ -78,27 +74,25 @@ def trajectory(
     saved, loop = _integrate(system, integrator, state, dt, adaptive, steps, blocks)
     reached = jnp.arange(loop.rows.t.shape[0] + 1, dtype=jnp.int32) <= loop.saved
 
-    def column(first, others):
-        return jnp.concatenate([first[None], others])
+    none = jnp.zeros_like(loop.t)
+    t, states, memory = jax.tree.map(
+        lambda first, others: jnp.concatenate([first[None], others]),
+        (none, state, rules.held(system.remember(none, state.q, state.v))),
+        (loop.rows.t, saved, loop.rows.memory),
+    )
 
-    t = column(jnp.zeros_like(loop.t), loop.rows.t)
-    q, v = column(state.q, saved.q), column(state.v, saved.v)
-    first_memory = rules.held(system.remember(jnp.zeros_like(loop.t), state.q, state.v))
-    memory = jax.tree.map(column, first_memory, loop.rows.memory)
+    def accelerations_at(t, state, memory):
+        return integrator.accelerations(system.recalling(memory), t, state, loop.carry, None)
 
-    def accelerations_at(t, q, v, memory):
-        recalling = system.recalling(memory)
-        return integrator.accelerations(recalling, t, State(q, v), loop.carry, None)
-
-    acceleration, multipliers = jax.vmap(accelerations_at)(t, q, v, memory)
+    accelerations = jax.vmap(accelerations_at)(t, states, memory)
     residual = jnp.where(loop.result == Result.successful, 0.0, loop.error)
-    result, bad = limits.outcome(loop.result, acceleration, multipliers, reached)
+    result, bad = limits.outcome(loop.result, accelerations, reached)
     record = Trajectory(
         t=t,
-        q=q,
-        v=v,
-        acceleration=acceleration,
-        multipliers=multipliers,
+        q=states.q,
+        v=states.v,
+        acceleration=accelerations.acceleration,
+        multipliers=accelerations.multipliers,
         stats=Statistics(
             newton_iterations=jnp.zeros(steps, jnp.int32),
             completed_steps=loop.accepted,
@@ -125,21 +119,17 @@ def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[
     )
 
     def change(saved, parameters, tangents):
-        loop = parameters[-1]
-
-        def replay(system, integrator, state):
-            return _replay(system, integrator, state, loop, blocks)
-
+        replay = partial(_replay, parameters[-1], blocks)
         return eqx.filter_jvp(replay, parameters[:-1], tangents[:-1])[1]
 
     # Derivatives do not go through the loop.
     return rules.value_with_rule(loop.rows.state, change, (*differentiable, loop)), loop
 
 
-def _replay(system, integrator, state, loop: _Loop, blocks) -> State:
+def _replay(loop: _Loop, blocks: Blocks, system, integrator, state) -> State:
     def step(carry):
         state, memory, number = carry
-        t, dt = loop.steps.t[number], loop.steps.dt[number]
+        t, dt = (x[number] for x in loop.steps)
 
         def move(state, memory):
             recalling = system.recalling(memory)
@@ -152,11 +142,10 @@ def _replay(system, integrator, state, loop: _Loop, blocks) -> State:
         return (state, memory, number + 1), state
 
     recomputed = jax.checkpoint(step, prevent_cse=False)
-    length = loop.steps.dt.shape[0]
     state = rules.alike(state, system)
     memory = rules.held(system.remember(jnp.zeros_like(loop.t), state.q, state.v))
     first = state, memory, jnp.zeros((), jnp.int32)
-    _, states = checkpointing.scan(recomputed, first, length, blocks)
+    _, states = checkpointing.scan(recomputed, first, len(loop.steps[0]), blocks)
     return jax.tree.map(lambda x: x[loop.rows.step], states)
 
 
@@ -172,7 +161,7 @@ def _begin(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
         worst=zero - 1,
         sides=limits.sides(system, none, state.q),
         t=none,
-        dt=_within_bounds(adaptive, dt),
+        dt=jnp.clip(dt, adaptive.smallest(), adaptive.dt_max),
         error=jnp.ones_like(dt),
         after_rejection=jnp.zeros((), bool),
         attempts=zero,
@@ -182,16 +171,12 @@ def _begin(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
         finished=jnp.zeros((), bool),
         # It stays if nothing else ends the run.
         result=Result.step_bound,
-        steps=_Steps(jnp.zeros(steps, dt.dtype), jnp.zeros(steps, dt.dtype)),
+        steps=(jnp.zeros(steps, dt.dtype), jnp.zeros(steps, dt.dtype)),
         # Rows that stay unused hold a configuration, so that their accelerations are finite.
         rows=jax.tree.map(
             lambda x: jnp.broadcast_to(x, (rows, *x.shape)), _Rows(none, state, zero, memory)
         ),
     )
-
-
-def _within_bounds(adaptive: Adaptive, dt: Array) -> Array:
-    return jnp.clip(dt, adaptive.smallest(), adaptive.dt_max)
 
 
 def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) -> _Loop:
@@ -233,32 +218,26 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
     result = Result.where(too_small, failure, Result.step_bound)
     # A row that does not count yet is written anyway; the next step overwrites it.
     row = _Rows(t, state, loop.accepted, memory)
-    taken = _Steps(loop.t, jnp.where(accepted, dt, 0.0))
-    return _Loop(
+    taken = loop.t, jnp.where(accepted, dt, 0.0)
+
+    def write(rows, x, number):
+        return jax.lax.dynamic_update_index_in_dim(rows, x, number, 0)
+
+    return loop._replace(
         state=state,
-        carry=loop.carry,
         memory=memory,
         stability=stability,
         worst=jnp.where(too_small, verdict.worst, -1),
-        sides=loop.sides,
         t=t,
-        dt=_within_bounds(adaptive, planned),
+        dt=jnp.clip(planned, adaptive.smallest(), adaptive.dt_max),
         error=jnp.where((accepted & ~shortened) | too_small | exhausted, error, loop.error),
         after_rejection=~accepted,
         attempts=loop.attempts + 1,
-        accepted=loop.accepted + _count(accepted),
-        stops=loop.stops + _count(accepted & lands & ~at_end),
-        saved=loop.saved + _count(saves),
+        accepted=loop.accepted + accepted.astype(jnp.int32),
+        stops=loop.stops + (accepted & lands & ~at_end).astype(jnp.int32),
+        saved=loop.saved + saves.astype(jnp.int32),
         finished=at_end | too_small | exhausted,
         result=Result.where(at_end, Result.successful, result),
-        steps=jax.tree.map(lambda rows, x: _write(rows, x, loop.accepted), loop.steps, taken),
-        rows=jax.tree.map(lambda rows, x: _write(rows, x, loop.saved), loop.rows, row),
+        steps=jax.tree.map(lambda rows, x: write(rows, x, loop.accepted), loop.steps, taken),
+        rows=jax.tree.map(lambda rows, x: write(rows, x, loop.saved), loop.rows, row),
     )
-
-
-def _count(flag: Array) -> Array:
-    return flag.astype(jnp.int32)
-
-
-def _write(rows: Array, x: Array, row: Array) -> Array:
-    return jax.lax.dynamic_update_index_in_dim(rows, x, row, 0)

@@ -70,7 +70,8 @@ def check(
         _check_adaptive(integrator, adaptive, fixed_only)
     _check_memory(system, state, steps, save_every, adaptive)
     if restart is not None:
-        _check_restart(system, integrator, restart, dt, inputs, adaptive)
+        run = march.Run(system, integrator, restart.dt, inputs, restart.steps)
+        _check_restart(run, restart, dt, adaptive)
     checks.one_precision(
         [("system", system), ("state", start), ("inputs", inputs), ("adaptive", adaptive)]
     )
@@ -186,14 +187,7 @@ def _check_adaptive(
             )
 
 
-def _check_restart(
-    system: AbstractSystem,
-    integrator: AbstractIntegrator,
-    restart: Restart,
-    dt: Any,
-    inputs: Any,
-    adaptive: Adaptive | None,
-) -> None:
+def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive | None) -> None:
     if adaptive is not None:
         raise ValueError(
             "simulate(state=) is a Restart; it is for steps of one size: with adaptive= start from "
@@ -207,7 +201,7 @@ def _check_restart(
         )
     if restart.origin is not None and not checks.traced(restart.origin):
         origin = np.asarray(restart.origin)
-        different = fingerprints.difference(origin, integrator=integrator, system=system)
+        different = fingerprints.difference(origin, integrator=run.integrator, system=run.system)
         if different is not None:
             name, value = different
             raise ValueError(
@@ -217,15 +211,14 @@ def _check_restart(
             )
 
     def carries(start: State | Restart) -> Any:
-        run = march.Run(system, integrator, restart.dt, inputs, restart.steps)
         loop = march.begin(run, start)
         return loop.carry, loop.memory
 
     expected, stored = (eqx.filter_eval_shape(carries, s) for s in (restart.state, restart))
     if not eqx.tree_equal(expected, stored):
         raise ValueError(
-            f"simulate(integrator=) is {integrator!r}, and the run that is continued was made by "
-            "another one, or of another system: take the same, or start anew from the restart's "
+            f"simulate(integrator=) is {run.integrator!r}, and the run that is continued was made "
+            "by another one, or of another system: take the same, or start anew from the restart's "
             "`state`, at time 0."
         )
 

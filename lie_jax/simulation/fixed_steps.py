@@ -123,20 +123,19 @@ def _record(
     noted = last.residuals != newton.NONE
     is_last = jnp.arange(noted.shape[0]) == jnp.sum(noted) - 1
     history = jnp.where(noted, last.residuals, jnp.nan)
-    acceleration, multipliers = samples.accelerations
-    result, bad = limits.outcome(last.result, acceleration, multipliers, index <= last.completed)
+    result, bad = limits.outcome(last.result, samples.accelerations, index <= last.completed)
     completed = jnp.append(index, last.completed)[bad]
     return Trajectory(
-        t=index.astype(run.dt.dtype) * run.dt,
+        t=run.time(index),
         q=samples.state.q,
         v=samples.state.v,
-        acceleration=acceleration,
-        multipliers=multipliers,
+        acceleration=samples.accelerations.acceleration,
+        multipliers=samples.accelerations.multipliers,
         stats=Statistics(
             newton_iterations=counts,
             completed_steps=completed - run.first_step,
             rejected_steps=jnp.zeros((), jnp.int32),
-            end_time=completed.astype(run.dt.dtype) * run.dt,
+            end_time=run.time(completed),
             residual=jnp.max(jnp.where(is_last, last.residuals, 0.0)),
             residual_history=jnp.where(last.result == Result.successful, 0.0, history),
             worst_equation=last.worst,

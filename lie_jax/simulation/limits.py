@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 from lie_jax.integrators.base import Step
 from lie_jax.numerics import rules
 from lie_jax.simulation.trajectory import Result
-from lie_jax.system import AbstractSystem, State
+from lie_jax.system import AbstractSystem, Accelerations, State
 
 
 class Verdict(NamedTuple):
@@ -75,17 +75,14 @@ def sides(
 
 
 def outcome(
-    result: Result,
-    acceleration: Float[Array, "n nv"],
-    multipliers: Float[Array, "n nc"],
-    reached: Array,
+    result: Result, accelerations: Accelerations, reached: Bool[Array, " n"]
 ) -> tuple[Result, Int[Array, ""]]:
     """Result of a run, and the number of the instant at which it fails after all, or n.
 
     A successful run fails at the first instant reached (n,) without finite accelerations and
-    multipliers.
+    multipliers, (n, nv) and (n, nc).
     """
-    numbers = jax.lax.stop_gradient((acceleration, multipliers))
+    numbers = jax.lax.stop_gradient(accelerations)
     finite = jnp.isfinite(sum(jnp.sum(x, axis=1) for x in numbers))
     bad = reached & ~finite & (result == Result.successful)
     instant = jnp.where(jnp.any(bad), jnp.argmax(bad), bad.shape[0]).astype(jnp.int32)

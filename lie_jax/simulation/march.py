@@ -62,9 +62,9 @@ class Run(NamedTuple):
     inputs: Array | None
     first_step: Int[Array, ""]
 
-    def time(self, loop: Loop) -> Float[Array, ""]:
-        """Time of the loop's state, s."""
-        return loop.taken.astype(self.dt.dtype) * self.dt
+    def time(self, step: Int[Array, "..."]) -> Float[Array, "..."]:
+        """Time at which a step begins, counted from time 0, s."""
+        return step.astype(self.dt.dtype) * self.dt
 
     def input(self, step: Int[Array, ""]) -> Array | None:
         """Input vector (nu,) of a step, counted from time 0; None without inputs."""
@@ -94,14 +94,12 @@ class Run(NamedTuple):
             worst=none - 1,
             stability=jnp.zeros((), state.q.dtype),
             beyond=none,
-            sides=limits.sides(
-                self.system, self.first_step.astype(self.dt.dtype) * self.dt, state.q
-            ),
+            sides=limits.sides(self.system, self.time(self.first_step), state.q),
         )
 
     def step(self, loop: Loop) -> tuple[Loop, Int[Array, ""]]:
         """Loop after one step, and the Newton iterations of the step."""
-        t, dt = self.time(loop), self.dt
+        t, dt = self.time(loop.taken), self.dt
         system = self.system.recalling(loop.memory)
         step = self.integrator.step(system, t, dt, loop.state, loop.carry, self.input(loop.taken))
         verdict = limits.verdict(system, t + dt, dt, loop.state, step, loop.sides)
@@ -132,9 +130,8 @@ class Run(NamedTuple):
     def sample(self, loop: Loop, u: Array | None) -> Sample:
         """Sample of the loop's instant, with the inputs u of the step that ended there."""
         system = self.system.recalling(loop.memory)
-        accelerations = self.integrator.accelerations(
-            system, self.time(loop), loop.state, loop.carry, u
-        )
+        at = self.time(loop.taken), loop.state
+        accelerations = self.integrator.accelerations(system, *at, loop.carry, u)
         return Sample(loop.state, accelerations, loop.memory)
 
 

@@ -1,5 +1,7 @@
 """Results of runs whose constraints depend on each other."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -29,11 +31,8 @@ def _changed(system: AbstractSystem, trajectory: Trajectory) -> Trajectory:
     multipliers = jnp.where(reached, trajectory.multipliers, 0.0)
     smallest = jax.vmap(index1.smallest_multipliers, (None, 0, 0, 0))(system, t, q, multipliers)
     result = trajectory.result
-    return eqx.tree_at(
-        lambda trajectory: (trajectory.multipliers, trajectory.result),
+    return dataclasses.replace(
         trajectory,
-        (
-            jnp.where(reached, smallest, jnp.nan),
-            Result.where(result == Result.successful, Result.redundant, result),
-        ),
+        multipliers=jnp.where(reached, smallest, jnp.nan),
+        result=Result.where(result == Result.successful, Result.redundant, result),
     )

@@ -1,5 +1,6 @@
 """Simulation of a system by an integrator: the one public entry."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics import checkpointing, padding, tracing
 from lie_jax.simulation import adaptive_steps, fixed_steps, jax_guard, march, redundancy, sharding
 from lie_jax.simulation import checks as preflight
-from lie_jax.simulation.trajectory import Restart, Result, Trajectory, succeeded
+from lie_jax.simulation.trajectory import INSTANTS, Restart, Result, Trajectory, succeeded
 from lie_jax.system import AbstractSystem, State
 
 
@@ -53,23 +54,21 @@ def simulate(
     - `system`: from `lie_jax.assemble`, or an `AbstractSystem` of your own.
     - `integrator`: for example `lie_jax.RKMK("rk4")` or `lie_jax.GeneralizedAlpha(rho_inf=0.9)`.
     - `state`: the initial `State`, or `trajectory.restart` of a run with this system, integrator
-      and `dt`, which then continues bit by bit as if it had not stopped; `inputs` belong to the
-      further steps. Another system or integrator is refused (functions are compared by name,
-      parts that JAX traces are not compared): start anew from `trajectory.restart.state`.
+      and `dt`, which continues bit by bit; `inputs` belong to the further steps. Another system or
+      integrator is refused (functions are compared by name, parts that JAX traces are not).
     - `dt`: step size in s, positive. `steps`: number of steps.
     - `inputs`: (steps, nu), an array or lists, the input vector u of each step, constant over the
       step: inputs of motors, of loads with an `input`, and of your own forces and systems.
     - `save_every`: number of steps from one saved instant to the next.
     - `adjoint`, `checkpoint`: memory of reverse mode in a run of n steps. `"stored"` stores the
-      state of every step and recomputes the rest of the step; with `checkpoint=k`, n / k states and
-      those of one block of k steps, and each step is recomputed once more. With `"recursive"`
-      blocks lie within blocks, `checkpoint=k` of them side by side (at least 2, by default √n):
-      some k log n / log k states, and each step is recomputed once for each level of blocks. Take
-      `"stored"` as long as memory lasts, `"recursive"` beyond, and `jax.jacfwd` or `jax.jvp`, which
-      store nothing, for derivatives with respect to a few numbers.
-    - `throw`: whether a failure (see `Result`) raises `SimulationError`, which names the step and
-      time and carries the trajectory; inside `jax.jit` or `jax.vmap` a plain `RuntimeError`. With
-      `throw=False`, and for each member of a batch, `Trajectory.result` holds the reason.
+      state of every step; with `checkpoint=k`, n / k states and those of one block of k steps, and
+      each step is recomputed once more. With `"recursive"` blocks lie within blocks, `checkpoint=k`
+      of them side by side (at least 2, by default √n): some k log n / log k states, and each step
+      is recomputed once for each level. Take `"stored"` as long as memory lasts, `"recursive"`
+      beyond, and `jax.jacfwd` or `jax.jvp`, which store nothing, for derivatives by a few numbers.
+    - `throw`: whether a failure (see `Result`) raises `SimulationError`, which names step and time
+      and carries the trajectory; inside `jax.jit` or `jax.vmap` a plain `RuntimeError`. Without,
+      and for each member of a batch, `Trajectory.result` holds the reason.
     - `progress`: show a progress bar; outside of JAX transformations only.
     - `adaptive`: an `Adaptive(...)` chooses the step sizes by the embedded method of an explicit
       integrator. `dt` is then the first step size and `steps` the largest number of steps, rejected
@@ -80,9 +79,9 @@ def simulate(
     an adaptive run with an instant for each given time, or with `steps + 1` instants of which those
     beyond the end are NaN (`trajectory.stats.completed_steps` counts the others).
 
-    Raises `ValueError` for values that break the rules above, for an initial state of the wrong
-    shape, one that is no configuration or that violates the constraints, and for an integrator that
-    cannot take the system.
+    Raises `ValueError` for values that break these rules, for an initial state that has the wrong
+    shape, is no configuration or violates the constraints, and for an integrator that cannot take
+    the system.
     """
     system = snapshots.frozen(system)
     system, state, table = preflight.as_jax(system, state, inputs)
@@ -112,9 +111,8 @@ def simulate(
         redundant = index1.redundant(system, t, start.q)
         trajectory = redundancy.minimize_multipliers(system, redundant, trajectory)
     if reached is not None:
-        trajectory = eqx.tree_at(
-            _instants, trajectory, padding.mark_unreached(_instants(trajectory), reached)
-        )
+        rows = {name: getattr(trajectory, name) for name in INSTANTS}
+        trajectory = dataclasses.replace(trajectory, **padding.mark_unreached(rows, reached))
     if not throw:
         return trajectory
     if checks.traced(trajectory):
@@ -127,11 +125,6 @@ def simulate(
         message = _failure(system, integrator, trajectory, dt, steps)
         raise SimulationError(message, trajectory)
     return trajectory
-
-
-def _instants(trajectory):
-    t, q, v = trajectory.t, trajectory.q, trajectory.v
-    return t, q, v, trajectory.acceleration, trajectory.multipliers
 
 
 def _failure(

@@ -57,16 +57,15 @@ class Statistics(eqx.Module):
     `rejected_steps` (): steps of an adaptive run that were taken again with a smaller size.
     `end_time` (): last time before the first failure, s.
     `residual` (): largest entry of the residual of the first step that failed, zero without
-    failure: of Newton's method, scaled as in the method, or of the constraints after the
-    projection; in an adaptive run the estimated error of the last step in units of the tolerance.
+    failure: of Newton's method in its scaling, or of the constraints after the projection; in an
+    adaptive run the estimated error of the last step in units of the tolerance.
     `residual_history` (n,): `residual` after each iteration of that step, NaN beyond the last.
     `worst_equation` (): number of the equation with that residual, or of the velocity that turned
-    furthest, as in the system's `owner`; of the force that left its law, as in its `law`; -1 if it
-    is not known.
-    `stability` (): largest step size times rate of the run (estimated from two stages of each
-    step), relative to the limit of the explicit method: a run whose steps stay beyond 1 is wrong.
-    Zero for implicit methods and those of one stage. The stages of `"heun"` and `"midpoint"` lie at
-    two times: loads that change within a step count, too.
+    furthest, as in the system's `owner`; of the force that left its law, as in its `law`; else -1.
+    `stability` (): largest step size times rate, estimated from two stages of each step, relative
+    to the limit of the explicit method: a run whose steps stay beyond 1 is wrong. Zero for implicit
+    methods and those of one stage. Loads that change within a step of `"heun"` or `"midpoint"`
+    count, too.
     """
 
     newton_iterations: Int[Array, "..."]
@@ -83,9 +82,8 @@ class Restart(eqx.Module):
     """End of a run, from which `lie_jax.simulate` continues as if the run had not stopped.
 
     `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` of the integrator,
-    `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last step, None
-    without any; `origin` (n,) are checksums of the parts of the run's integrator and system, 0 for
-    parts that JAX traced: a run continues with equal ones only.
+    `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last step or None;
+    `origin` (n,): checksums of integrator and system part by part, 0 for parts that JAX traced.
     """
 
     state: State
@@ -103,10 +101,9 @@ class Trajectory(eqx.Module):
     `t` (n,) times in s; `q` (n, nq) configurations; `v` (n, nv) velocities; `acceleration` (n, nv)
     their time derivatives; `multipliers` (n, nc); `stats` a `Statistics`; `result` a `Result`.
     `restart` is the end of a run with steps of one size, None of an adaptive run. `memory` (n rows)
-    is the memory of the forces at each instant, such as the turns of hinges in absolute
-    coordinates: `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` has the
-    energies of instant k.
-    n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
+    is that of the forces, such as the turns of hinges in absolute coordinates:
+    `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` has the energies of instant
+    k. n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
     Instants that were not reached are NaN.
     """
 

@@ -17,7 +17,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lie_jax.numerics.newton import Sizes
+from lie_jax.numerics.newton import Search
 from lie_jax.system import AbstractSystem
 
 
@@ -49,15 +49,11 @@ class End(NamedTuple):
     multipliers: Array
 
 
-def _positions(system: AbstractSystem) -> int:
-    return system.nc - system.velocity_rows
-
-
 def normal(system: AbstractSystem, t: Array, q: Array, index: int) -> Array | None:
     """Jacobian of the position constraints at the start of a step of the stabilised form."""
     if index == 3:
         return None
-    return system.constraint_jacobian(t, q)[: _positions(system)]
+    return system.constraint_jacobian(t, q)[: system.nc - system.velocity_rows]
 
 
 def guess(problem: Problem, acceleration: Array, multipliers: Array) -> Array:
@@ -118,35 +114,25 @@ def residual(y: Array, problem: Problem) -> Array:
     return equations(problem, at, problem.system.residual(problem.t, *at, problem.u))
 
 
-def _bound(problem: Problem, y: Array, power: float) -> Array:
-    eps = jnp.finfo(y.dtype).eps
-    moved = jnp.max(jnp.abs(problem.increment + y[: problem.system.nv]))
-    # A body at rest moves by rounding errors of its coordinates only.
-    return eps**power * moved + 64.0 * eps * (1.0 + jnp.max(jnp.abs(problem.q)))
+def converged(
+    correction: Array, value: Array, y: Array, problem: Problem, power: float = 0.5
+) -> Array:
+    """Whether a correction by the exact Jacobian leaves an error at the level of rounding.
 
-
-def _held(value: Array, problem: Problem) -> Array:
-    # Constraints that contradict each other have corrections that vanish, too.
-    rows = jnp.abs(value[problem.system.nv :])
+    It must be below eps^power relative to the increment.
+    """
+    nv, eps = problem.system.nv, jnp.finfo(y.dtype).eps
     size = 1.0 + jnp.max(jnp.abs(problem.q))
-    return jnp.max(rows, initial=0.0) <= jnp.finfo(value.dtype).eps ** 0.5 * size
+    moved = jnp.max(jnp.abs(problem.increment + y[:nv]))
+    # A body at rest moves by rounding errors of its coordinates only.
+    small = jnp.max(jnp.abs(correction[:nv])) <= eps**power * moved + 64.0 * eps * size
+    # Constraints that contradict each other have corrections that vanish, too.
+    return small & (jnp.max(jnp.abs(value[nv:]), initial=0.0) <= eps**0.5 * size)
 
 
-def converged(correction: Array, value: Array, y: Array, problem: Problem) -> Array:
-    """Whether a correction by the exact Jacobian leaves an error at the level of rounding."""
-    moved = jnp.max(jnp.abs(correction[: problem.system.nv]))
-    return (moved <= _bound(problem, y, 0.5)) & _held(value, problem)
-
-
-def converged_linearly(sizes: Sizes, y: Array, problem: Problem) -> Array:
+def converged_linearly(correction: Array, search: Search, problem: Problem) -> Array:
     """Whether a search with a constant matrix has converged: its errors shrink by a factor only."""
-    moved = jnp.max(jnp.abs(sizes.correction[: problem.system.nv]))
-    return (moved <= _bound(problem, y, 0.75)) & _held(sizes.value, problem)
-
-
-def size(value: Array, problem: Problem) -> Array:
-    """The largest entry of a residual."""
-    return jnp.max(jnp.abs(value))
+    return converged(correction, search.value, search.root.y, problem, 0.75)
 
 
 # The tolerances behind the tables of [S3].
@@ -159,6 +145,6 @@ def size_of_papers(value: Array, problem: Problem) -> Array:
     return jnp.sqrt(jnp.sum((problem.beta * value[:n]) ** 2) + jnp.sum(value[n:] ** 2))
 
 
-def converged_of_papers(sizes: Sizes, y: Array, problem: Problem) -> Array:
+def converged_of_papers(correction: Array, search: Search, problem: Problem) -> Array:
     """Residual below 1e-8 of the first one, or below 1e-10."""
-    return (sizes.residual <= _RELATIVE * sizes.first) | (sizes.residual <= _ABSOLUTE)
+    return (search.size <= _RELATIVE * search.first) | (search.size <= _ABSOLUTE)

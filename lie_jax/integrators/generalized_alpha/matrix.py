@@ -21,6 +21,7 @@ from lie_jax.linearization import AbstractLinearization, ForwardLinearization, t
 from lie_jax.numerics import small
 from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.dense import DenseMatrix, product
+from lie_jax.spaces import derivatives
 from lie_jax.system import AbstractSystem
 
 Matrix = DenseMatrix | BlockTree
@@ -32,7 +33,7 @@ _FEW_VELOCITIES = 7
 
 def linearization(jacobian: str, problem: Problem, end: End) -> AbstractLinearization:
     """Linearization at the end of a step: by derivatives of the residual, by the closed forms of
-    the system, or of the papers.
+    the system, or of the papers, which leave out those of M, Bᵀλ and given loads.
     """
     system = problem.system
     point = problem.t, end.q, end.v, end.acceleration, end.multipliers, problem.u
@@ -41,13 +42,8 @@ def linearization(jacobian: str, problem: Problem, end: End) -> AbstractLineariz
         return AbstractSystem.linearization(system, *point)
     if jacobian in ("auto", "analytic"):
         return system.linearization(*point)
-    return _paper_linearization(problem, end)
 
-
-def _paper_linearization(problem: Problem, end: End) -> ForwardLinearization:
-    # [S3] (42), (43): no derivatives of M, Bᵀλ and given loads.
-    system = problem.system
-
+    # [S3] (42), (43).
     def force(q, v):
         return -system.internal_force(problem.t, q, v, problem.u)
 
@@ -60,23 +56,6 @@ def _paper_linearization(problem: Problem, end: End) -> ForwardLinearization:
         q=end.q,
         push=lambda dq, dv, acceleration: push(dq, dv) + small.matvec(mass, acceleration),
     )
-
-
-def _iteration_matrix(
-    linearization: AbstractLinearization, y: Array, problem: Problem, end: End, operator: bool
-) -> Matrix:
-    space = problem.system.space
-    x = space.rate_at_zero(equations.increment(y, problem)) if operator else None
-    stiffness, damping = 1.0 / problem.beta, problem.gamma / problem.beta
-    if problem.normal is None and not problem.system.velocity_rows:
-        return linearization.step_matrix(x, stiffness, damping).regularized()
-    directions = jnp.eye(space.nv, dtype=y.dtype)
-    if problem.normal is not None:
-        directions = jnp.concatenate([directions, -problem.normal])
-    along = tangent_columns(space, x, directions)
-    dense = linearization.dense()
-    dynamics = dense.combined(along, stiffness, damping)
-    return _matrix_with_rates(dynamics, dense.constraints, along, problem, end).regularized()
 
 
 def _matrix_with_rates(
@@ -92,35 +71,43 @@ def _matrix_with_rates(
         return system.constraint_rate(problem.t, q, end.v)
 
     def rate_column(velocity):
-        return jax.jvp(rates, (end.q,), (system.space.lift(end.q, velocity),))[1]
+        return derivatives.derivative_along(system.space, rates, end.q, velocity)
 
     def row(by_motion, by_multipliers):
         return jnp.concatenate([by_motion[:, :nv], by_multipliers, by_motion[:, nv:]], axis=1)
 
-    def no_multipliers(rows):
-        return row(rows, jnp.zeros((rows.shape[0], system.nc), rows.dtype))
-
     by_velocity = constraints[positions if problem.normal is None else 0 :]
     by_velocity = jnp.pad(by_velocity, ((0, 0), (0, along.shape[1] - nv)))
     by_position = jax.vmap(rate_column, in_axes=1, out_axes=1)(along) / problem.gamma
-    rate_rows = no_multipliers(by_velocity + by_position)
-    position_rows = no_multipliers(product(constraints[:positions], along))
-    rows = [position_rows, rate_rows] if problem.normal is None else [rate_rows, position_rows]
+    rows = [by_velocity + by_position, product(constraints[:positions], along)]
+    if problem.normal is None:
+        rows.reverse()
+    rows = [row(x, jnp.zeros((x.shape[0], system.nc), x.dtype)) for x in rows]
     entries = jnp.concatenate([row(dynamics, constraints.T), *rows])
     return DenseMatrix(entries, entries.shape[0] - nv)
 
 
 # Newton's method evaluates it at several places: a jitted function is traced once.
 @eqx.filter_jit
-def linearized(jacobian: str, y: Array, problem: Problem) -> tuple[Array, Matrix]:
-    """Residual of the step and its exact Jacobian, by a linearization."""
-    end = equations.end(y, problem)
+def linearized(
+    jacobian: str, y: Array, problem: Problem, operator: bool = True
+) -> tuple[Array, Matrix]:
+    """Residual of the step and its Jacobian, by a linearization.
+
+    The Jacobian is exact with the tangent operator, unless the linearization is that of the papers.
+    """
+    system, end = problem.system, equations.end(y, problem)
     linear = linearization(jacobian, problem, end)
     value = equations.equations(problem, end, linear.residual)
-    return value, _iteration_matrix(linear, y, problem, end, True)
-
-
-def iteration_matrix(jacobian: str, operator: bool, y: Array, problem: Problem) -> Matrix:
-    """Iteration matrix by a linearization, with or without the tangent operator."""
-    end = equations.end(y, problem)
-    return _iteration_matrix(linearization(jacobian, problem, end), y, problem, end, operator)
+    x = system.space.rate_at_zero(equations.increment(y, problem)) if operator else None
+    factors = 1.0 / problem.beta, problem.gamma / problem.beta
+    if problem.normal is None and not system.velocity_rows:
+        return value, linear.step_matrix(x, *factors).regularized()
+    directions = jnp.eye(system.nv, dtype=y.dtype)
+    if problem.normal is not None:
+        directions = jnp.concatenate([directions, -problem.normal])
+    along = tangent_columns(system.space, x, directions)
+    dense = linear.dense()
+    dynamics = dense.combined(along, *factors)
+    matrix = _matrix_with_rates(dynamics, dense.constraints, along, problem, end)
+    return value, matrix.regularized()

@@ -1,46 +1,41 @@
 """The Lie group generalized-α method for constrained and unconstrained systems."""
 
 from functools import partial
-from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.generalized_alpha import equations, matrix
-from lie_jax.integrators.generalized_alpha import start as alpha_start
 from lie_jax.integrators.generalized_alpha.equations import Problem
+from lie_jax.integrators.generalized_alpha.start import Carry, consistent, optimal
 from lie_jax.numerics import newton
 from lie_jax.system import Accelerations, State
 
-
-class Carry(NamedTuple):
-    """Accelerations v̇ (nv,), the method's auxiliary accelerations a (nv,), multipliers (nc,), what
-    the next step adds to the velocity (nv,), zero after the first, and the inverse that modified
-    Newton keeps.
-    """
-
-    acceleration: Array
-    auxiliary: Array
-    multipliers: Array
-    shift: Array
-    kept: newton.Inverse | None
+_OPTIONS = {
+    "newton": ("full", "modified"),
+    "jacobian": ("auto", "autodiff", "analytic"),
+    "tangent_operator": (True, False),
+    "newton_rule": ("default", "holzinger2024"),
+    "index": (3, 2),
+}
 
 
 class GeneralizedAlpha(AbstractIntegrator):
     """Lie generalized-α method with Newton iterations, for constrained systems too.
 
     Second order in positions, velocities and multipliers, unconditionally stable for linear
-    systems, with numerical damping of high frequencies set by `rho_inf`. Position constraints hold
-    to rounding, velocity constraints that follow from no position constraint as well. Derivatives
-    of a step come from the implicit function theorem, whatever the options.
+    systems, with numerical damping of high frequencies. Constraints of positions, and of velocities
+    that follow from none of these, hold to rounding. Derivatives of a step come from the implicit
+    function theorem.
 
-    An iteration stops when its correction is below the square root of the machine epsilon relative
-    to the step's increment: the quadratic convergence then leaves an error at the level of
-    rounding. With a matrix that is not the exact Jacobian it stops at the power 3/4 of the epsilon.
+    Iterations stop when a correction is below eps^(1/2) times the step's increment: quadratic
+    convergence then leaves rounding errors. With a matrix that is not the exact Jacobian the bound
+    has eps^(3/4).
 
     **Arguments:**
 
@@ -50,16 +45,15 @@ class GeneralizedAlpha(AbstractIntegrator):
     - `newton`: `"full"`, a new iteration matrix in each iteration, or `"modified"`, one that is
       kept over steps as long as it serves ([S3] 3.4).
     - `jacobian`: `"analytic"`, [S3] (40) from the system's own linearization, or `"autodiff"`,
-      forward-mode derivatives of its residual along the lift. Both are the same matrix; `"auto"`
-      takes the cheaper, the second for one body. Bodies in absolute coordinates have a
-      linearization of their own, by bodies, joints and forces, in blocks along the joints if those
-      close no loop; for other systems the two options are one.
+      forward-mode derivatives of its residual along the lift: the same matrix. `"auto"` takes the
+      cheaper, the second for one body. Bodies in absolute coordinates have a linearization of their
+      own, in blocks along joints that close no loop; for other systems the two options are one.
     - `tangent_operator`: whether the iteration matrix has the tangent operator T(Δq) in it; [S3]
-      leaves it out, which saves its evaluation and costs iterations at large rotations in a step.
-    - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: unscaled
-      residual, its 2-norm below 1e-8 of the first one or 1e-10, starts from v̇ = 0 and λ = 0, a
-      matrix without derivatives of M, Bᵀλ and given loads (so that `jacobian` has no effect), and
-      the exact initial acceleration as the first auxiliary one.
+      leaves it out, which costs iterations at large rotations in a step.
+    - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: 2-norm
+      of the unscaled residual below 1e-8 of the first one or 1e-10, starts from v̇ = 0 and λ = 0, a
+      matrix without derivatives of M, Bᵀλ and given loads whatever `jacobian` is, and the initial
+      acceleration as the first auxiliary one.
     - `index`: 3, position constraints alone, or 2, position constraints and their time derivatives
       (the stabilised form of Gear, Gupta and Leimkuhler).
 
@@ -67,6 +61,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     (2015) for the start that keeps multipliers of second order.
     """
 
+    history = newton.HISTORY
     rho_inf: float | Float[Array, ""] = 0.9
     newton: str = eqx.field(static=True, default="full")
     jacobian: str = eqx.field(static=True, default="auto")
@@ -81,53 +76,25 @@ class GeneralizedAlpha(AbstractIntegrator):
                 f"GeneralizedAlpha(rho_inf=) is {float(self.rho_inf)!r}; it must lie between 0 "
                 "(strongest numerical damping) and 1 (none)."
             )
-        checks.one_of("GeneralizedAlpha(newton=)", self.newton, ("full", "modified"))
-        checks.one_of(
-            "GeneralizedAlpha(jacobian=)", self.jacobian, ("auto", "autodiff", "analytic")
-        )
-        checks.one_of("GeneralizedAlpha(tangent_operator=)", self.tangent_operator, (True, False))
-        checks.one_of(
-            "GeneralizedAlpha(newton_rule=)", self.newton_rule, ("default", "holzinger2024")
-        )
-        checks.one_of("GeneralizedAlpha(index=)", self.index, (3, 2))
+        for name, allowed in _OPTIONS.items():
+            checks.one_of(f"GeneralizedAlpha({name}=)", getattr(self, name), allowed)
 
-    @property
-    def history(self):
-        """As many as the longest search has iterations."""
-        return newton.HISTORY
-
-    def check(self, system):
-        """Every system will do."""
-
+    @override
     def init(self, system, t, dt, state, u):
-        """Consistent accelerations and multipliers at the initial state."""
         if self.newton_rule == "holzinger2024":
-            start = alpha_start.consistent(system, t, state, u)
+            carry = consistent(system, t, state, u)
         else:
-            start = alpha_start.optimal(
-                system, self._rho(state.q.dtype), self.index, t, dt, state, u
-            )
-        carry = Carry(
-            start.accelerations.acceleration,
-            start.auxiliary,
-            start.accelerations.multipliers,
-            start.shift,
-            None,
-        )
+            carry = optimal(system, self._rho(state.q.dtype), self.index, t, dt, state, u)
         if self.newton == "modified":
-            inverse = self._no_inverse(system, t, dt, state, carry, u)
-            carry = carry._replace(kept=newton.Inverse(inverse, jnp.zeros((), bool)))
+            problem, guess, *_ = self._problem(system, t, dt, state, carry, u)
+            kept = jax.eval_shape(lambda y: self._matrix(y, problem).inverse(), guess)
+            none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
+            carry = carry._replace(kept=newton.Inverse(none, jnp.zeros((), bool)))
         return carry
 
-    def _no_inverse(self, system, t, dt, state, carry, u):
-        problem = self._problem(system, t, dt, state, carry, u)[0]
-        guess = equations.guess(problem, carry.acceleration, carry.multipliers)
-        kept = jax.eval_shape(lambda y: self._matrix()(y, problem).inverse(), guess)
-        return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
-
     def _problem(self, system, t, dt, state, carry, u):
-        """What a step solves, the part of its auxiliary acceleration that is known, and how much
-        of the acceleration at the end comes to it.
+        """Parameters and first guess of a step, the known part of its auxiliary acceleration, and
+        the share of the acceleration at the end in it.
         """
         rho = self._rho(state.q.dtype)
         alpha_m = (2.0 * rho - 1.0) / (rho + 1.0)
@@ -147,30 +114,22 @@ class GeneralizedAlpha(AbstractIntegrator):
             gamma=gamma / (dt * beta),
             normal=equations.normal(system, t, state.q, self.index),
         )
-        return problem, a_bar, (1.0 - alpha_f) / (1.0 - alpha_m)
+        guess = equations.guess(problem, last, carry.multipliers)
+        return problem, guess, a_bar, (1.0 - alpha_f) / (1.0 - alpha_m)
 
+    @override
     def step(self, system, t, dt, state, carry, u):
-        """One step."""
-        problem, a_bar, share = self._problem(system, t, dt, state, carry, u)
-        guess = equations.guess(problem, carry.acceleration, carry.multipliers)
+        problem, guess, a_bar, share = self._problem(system, t, dt, state, carry, u)
+        linearize = partial(matrix.linearized, self.jacobian)
+        search, guess = self._search(linearize), jax.lax.stop_gradient(guess)
         if self.newton_rule == "holzinger2024":
             guess = jnp.zeros_like(guess)
-        solution = newton.root(
-            self._search(),
-            equations.residual,
-            self._linearize(),
-            jax.lax.stop_gradient(guess),
-            carry.kept,
-            problem,
-        )
+        solution = newton.root(search, equations.residual, linearize, guess, carry.kept, problem)
         end = equations.end(solution.y, problem)
         a = a_bar + share * end.acceleration
-
-        def found(x):
-            return jnp.where(solution.converged, x, jnp.nan)
-
+        q, v = (jnp.where(solution.converged, x, jnp.nan) for x in (end.q, end.v))
         return Step(
-            State(found(end.q), found(end.v)),
+            State(q, v),
             Carry(end.acceleration, a, end.multipliers, jnp.zeros_like(end.v), solution.kept),
             solution.iterations,
             solution.converged,
@@ -182,24 +141,20 @@ class GeneralizedAlpha(AbstractIntegrator):
         rho = self.rho_inf
         return rho if isinstance(rho, float | int) else jnp.asarray(rho, dtype)
 
-    def _linearize(self):
-        return partial(matrix.linearized, self.jacobian)
-
-    def _matrix(self):
-        jacobian = "papers" if self.newton_rule == "holzinger2024" else self.jacobian
-        return partial(matrix.iteration_matrix, jacobian, self.tangent_operator)
-
-    def _search(self):
-        modified = self.newton == "modified"
-        if self.newton_rule == "holzinger2024":
-            rule = equations.size_of_papers, equations.converged_of_papers
-        elif modified or not self.tangent_operator:
-            rule = equations.size, equations.converged_linearly
-        else:
-            return partial(newton.full, self._linearize(), equations.converged)
+    def _search(self, linearize):
+        modified, papers = self.newton == "modified", self.newton_rule == "holzinger2024"
+        if self.tangent_operator and not (modified or papers):
+            return partial(newton.full, linearize, equations.converged)
+        rule = (equations.converged_linearly,)
+        if papers:
+            rule = equations.converged_of_papers, equations.size_of_papers
         search = newton.modified if modified else newton.chord
-        return partial(search, newton.Equations(equations.residual, self._matrix(), *rule))
+        return partial(search, newton.Equations(equations.residual, self._matrix, *rule))
 
+    def _matrix(self, y, problem):
+        jacobian = "papers" if self.newton_rule == "holzinger2024" else self.jacobian
+        return matrix.linearized(jacobian, y, problem, self.tangent_operator)[1]
+
+    @override
     def accelerations(self, system, t, state, carry, u):
-        """As the method found them."""
         return Accelerations(carry.acceleration, carry.multipliers)

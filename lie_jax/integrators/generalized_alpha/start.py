@@ -11,27 +11,31 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from lie_jax.index1 import smallest_change
+from lie_jax.numerics import newton
 from lie_jax.spaces import derivatives
-from lie_jax.system import AbstractSystem, Accelerations, State, accelerations_and_multipliers
+from lie_jax.system import AbstractSystem, State, accelerations_and_multipliers
 
 
-class Start(NamedTuple):
-    """Accelerations and multipliers of the initial state, the auxiliary acceleration (nv,), and
-    what the first step adds to the velocity (nv,).
+class Carry(NamedTuple):
+    """Accelerations v̇ (nv,), the method's auxiliary accelerations a (nv,), multipliers (nc,), what
+    the next step adds to the velocity (nv,), zero after the first, and the inverse that modified
+    Newton keeps.
     """
 
-    accelerations: Accelerations
-    auxiliary: Float[Array, " nv"]
-    shift: Float[Array, " nv"]
+    acceleration: Array
+    auxiliary: Array
+    multipliers: Array
+    shift: Array
+    kept: newton.Inverse | None = None
 
 
-def consistent(system: AbstractSystem, t: Array, state: State, u: Array | None) -> Start:
+def consistent(system: AbstractSystem, t: Array, state: State, u: Array | None) -> Carry:
     """The start of [S3]: a is the initial acceleration."""
-    start = accelerations_and_multipliers(system, t, state.q, state.v, u)
-    return Start(start, start.acceleration, jnp.zeros_like(state.v))
+    v_dot, multipliers = accelerations_and_multipliers(system, t, state.q, state.v, u)
+    return Carry(v_dot, v_dot, multipliers, jnp.zeros_like(state.v))
 
 
 def optimal(
@@ -42,7 +46,7 @@ def optimal(
     dt: Array,
     state: State,
     u: Array | None,
-) -> Start:
+) -> Carry:
     """The start of second order, from the acceleration now and after a step of Taylor's series.
 
     It is that of `consistent` where the acceleration changes by more in a step than a motion that
@@ -59,20 +63,20 @@ def optimal(
         return (t + dt, q, v + dt * found.acceleration), found
 
     _, found = jax.lax.scan(evaluate, (t, q, v), length=2)
-    start = jax.tree.map(lambda x: x[0], found)
-    change = found.acceleration[1] - start.acceleration
+    v_dot, multipliers = (x[0] for x in found)
+    change = found.acceleration[1] - v_dot
     # Where steps do not resolve the fastest motion, as with stiff controllers, the extrapolation
     # would kick the system.
-    largest = jnp.max(jnp.abs(start.acceleration)) + jnp.max(jnp.abs(v)) / dt
+    largest = jnp.max(jnp.abs(v_dot)) + jnp.max(jnp.abs(v)) / dt
     change = jnp.where(jnp.max(jnp.abs(change)) <= largest, change, 0.0)
     lag = (rho - 1.0) / (rho + 1.0)  # α_m - α_f
-    auxiliary = start.acceleration + lag * change
+    start = Carry(v_dot, v_dot + lag * change, multipliers, jnp.zeros_like(v))
     positions = system.nc - system.velocity_rows
     if not positions or index == 2:
-        return Start(start, auxiliary, jnp.zeros_like(v))
+        return start
     beta = 0.25 * (1.0 - lag) ** 2
-    turned = dt * dt * space.turning(v, start.acceleration)
+    turned = dt * dt * space.turning(v, v_dot)
     error = turned / 6.0 + dt * (1.0 / 6.0 - 0.5 * lag - beta) * change
     rows = derivatives.derivative_along(space, lambda q: system.constraint(t, q), q, error)
     rows = jnp.concatenate([rows, jnp.zeros(system.velocity_rows, q.dtype)])
-    return Start(start, auxiliary, smallest_change(system, t, q, rows))
+    return start._replace(shift=smallest_change(system, t, q, rows))
