@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
@@ -103,11 +104,11 @@ def test_many_steps_stay_on_the_group(steps):
         run = lie_jax.simulate(
             system, lie_jax.RKMK("heun"), state, dt=1e-4, steps=steps, save_every=steps // 10
         )
-        rotation = system.poses(run.q[-1])[0][0]
-        worst[formulation.coordinates] = float(jnp.max(jnp.abs(rotation @ rotation.T - jnp.eye(3))))
+        rotation = np.asarray(jax.jit(lambda q, system=system: system.poses(q))(run.q[-1])[0][0])
+        worst[formulation.coordinates] = np.max(np.abs(rotation @ rotation.T - np.eye(3)))
         if formulation.coordinates == "quaternion":
-            norms = jnp.linalg.norm(run.q[:, 3:], axis=1)
-            assert float(jnp.max(jnp.abs(norms - 1.0))) < GROUP_ROUNDING
+            norms = np.linalg.norm(run.q[:, 3:], axis=1)
+            assert np.max(np.abs(norms - 1.0)) < GROUP_ROUNDING
     assert max(worst.values()) < GROUP_ROUNDING, worst
 
 

@@ -296,7 +296,8 @@ def test_gradients_agree_with_differences():
     h = 1e-3
 
     steps = h * np.asarray([-2.0, -1.0, 0.0, 1.0, 2.0])
-    moved = {k: v + np.multiply.outer(steps, direction[k]) for k, v in parameters.items()}
+    pairs = zip(parameters.items(), direction.values(), strict=True)
+    moved = {k: np.asarray(v) + np.multiply.outer(steps, d) for (k, v), d in pairs}
     values, gradient = jax.jit(jax.vmap(jax.value_and_grad(objective)))(moved)
     slope = sum(np.sum(gradient[k][2] * direction[k]) for k in parameters)
     difference = (8 * (values[3] - values[1]) - (values[4] - values[0])) / (12 * h)
