@@ -104,6 +104,23 @@ def test_turns_are_counted(name):
     assert_allclose(stored, 0.5 * INERTIA * SPRING_RATE**2 * found[:, 0] ** 2, rtol=1e-6, atol=1e-9)
 
 
+def test_a_step_of_several_radians_counts_its_turns():
+    """The rates tell how far the disc has turned, forwards and backwards."""
+    system, state = discs(lie_jax.R3SO3(), count=1, hinged=False)
+    turns, duration = np.asarray([-20.0, -4.0, 2.5, 4.0, 9.0]), 0.5
+
+    @jax.jit
+    @jax.vmap
+    def counted(turn):
+        along = state.v / START_RATE
+        rate, end = along * (turn / duration), system.space.retract(state.q, along * turn)
+        memory = system.remember(jnp.zeros(()), state.q, rate)
+        return system.recalling(memory).remember(jnp.asarray(duration), end, rate)
+
+    (winding,) = counted(turns)
+    assert_allclose(winding.angle[:, 0], turns, rtol=100 * ROUNDING)
+
+
 METHODS = {"midpoint": lie_jax.RKMK("midpoint"), "generalized-α": lie_jax.GeneralizedAlpha(1.0)}
 
 

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
@@ -31,7 +32,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", cases(METHODS, ["euler", "rk3", "CG3", "CF4", "classical rk4"]))
+@pytest.mark.parametrize("name", cases(METHODS, ["CG3", "CF4", "classical rk4"]))
 def test_observed_order_on_se3(name):
     integrator, n = METHODS[name]
     errors = top_errors(lie_jax.SE3(), integrator, (n, 2 * n))
@@ -54,6 +55,7 @@ def test_a_tableau_of_ones_own_is_the_method():
     assert abs(orders(errors) - 2) < ORDER_SLACK, errors
 
 
+@pytest.mark.full
 def test_second_order_compositions_are_one_method():
     ends = [top_errors(lie_jax.SE3(), f(2), (100,)) for f in (
         lie_jax.CrouchGrossman, lie_jax.CommutatorFree)]  # fmt: skip
@@ -102,15 +104,21 @@ def test_many_steps_stay_on_the_group(steps):
         run = lie_jax.simulate(
             system, lie_jax.RKMK("heun"), state, dt=1e-4, steps=steps, save_every=steps // 10
         )
-        rotation = system.poses(run.q[-1])[0][0]
-        worst[formulation.coordinates] = float(jnp.max(jnp.abs(rotation @ rotation.T - jnp.eye(3))))
+        rotation = np.asarray(jax.jit(lambda q, system=system: system.poses(q))(run.q[-1])[0][0])
+        worst[formulation.coordinates] = np.max(np.abs(rotation @ rotation.T - np.eye(3)))
         if formulation.coordinates == "quaternion":
-            norms = jnp.linalg.norm(run.q[:, 3:], axis=1)
-            assert float(jnp.max(jnp.abs(norms - 1.0))) < GROUP_ROUNDING
+            norms = np.linalg.norm(run.q[:, 3:], axis=1)
+            assert np.max(np.abs(norms - 1.0)) < GROUP_ROUNDING
     assert max(worst.values()) < GROUP_ROUNDING, worst
 
 
-@pytest.mark.parametrize("integrator", [lie_jax.RKMK("ode23"), lie_jax.RungeKutta("rk4")])
+@pytest.mark.parametrize(
+    "integrator",
+    [
+        lie_jax.RKMK("ode23"),
+        pytest.param(lie_jax.RungeKutta("rk4"), marks=pytest.mark.full),
+    ],
+)
 def test_stages_in_a_loop_are_those_written_out(integrator, monkeypatch):
     """Systems that are slow to compile have the loop."""
     system, state = heavy_top.build(constrained=False)

@@ -15,7 +15,7 @@ from tests.runs import ORDER_SLACK, orders, top_errors
 @pytest.mark.parametrize(
     ("tableau", "formulation", "n"),
     [
-        ("gauss2", lie_jax.SE3(), 500),
+        pytest.param("gauss2", lie_jax.SE3(), 500, marks=pytest.mark.full),
         ("gauss4", lie_jax.R3SO3(chart="cayley"), 200),
         # The order of its coefficients is tested below.
         pytest.param("gauss6", lie_jax.SE3(), 50, marks=pytest.mark.full),
@@ -43,7 +43,7 @@ def test_coefficients_are_those_of_collocation(name):
     [
         lie_jax.R3SO3(),
         pytest.param(lie_jax.SE3(coordinates="rotation_vector"), marks=pytest.mark.full),
-        lie_jax.SE3(chart="cayley"),
+        pytest.param(lie_jax.SE3(chart="cayley"), marks=pytest.mark.full),
     ],
 )
 def test_the_two_iteration_matrices_are_one(formulation):
@@ -67,7 +67,7 @@ def test_the_two_iteration_matrices_are_one(formulation):
     )
 
 
-def test_gradients_of_a_step_agree_in_both_modes():
+def test_gradients_of_a_step_agree_with_differences():
     integrator, t, dt = lie_jax.ImplicitRKMK("gauss2"), jnp.zeros(()), jnp.asarray(1e-2)
 
     def height(mass):
@@ -76,12 +76,8 @@ def test_gradients_of_a_step_agree_in_both_modes():
         step = integrator.step(system, t, dt, state, carry, None)
         return heavy_top.center_of_mass(system, step.state.q)[2]
 
-    mass = jnp.asarray(15.0)
-    value_and_slope = jax.jit(jax.value_and_grad(height))
-    _, reverse = value_and_slope(mass)
-    forward = jax.jit(jax.jacfwd(height))(mass)
     step = 1e-3
-    higher, lower = (value_and_slope(mass + k * step)[0] for k in (1, -1))
-    golden.assert_close(reverse, forward, rtol=1e-10)
+    masses = jnp.asarray([15.0 - step, 15.0, 15.0 + step])
+    (lower, _, higher), (_, slope, _) = jax.jit(jax.vmap(jax.value_and_grad(height)))(masses)
     # A central difference of second order.
-    golden.assert_close(reverse, (higher - lower) / (2 * step), rtol=1e-5)
+    golden.assert_close(slope, (higher - lower) / (2 * step), rtol=1e-5)

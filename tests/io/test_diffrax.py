@@ -11,6 +11,7 @@ from scipy.spatial.transform import Rotation
 import lie_jax
 from lie_jax.io.diffrax import GroupInterpolation, ManifoldSolver, equations_of_motion
 from models import heavy_top
+from tests.cart import Cart
 from tests.systems import Spinner
 
 SOLVER = ManifoldSolver(lie_jax.RKMK("dopri5"))
@@ -49,6 +50,28 @@ def test_controllers_and_dense_output_work_on_the_group():
     assert_allclose(solution.ys.q, expected, atol=1e-9)
     assert_allclose(solution.ys.v, turns.inv().apply(momentum) / moments, atol=3e-8)
     assert solution.stats["num_rejected_steps"] >= 0 < solution.stats["num_accepted_steps"] < 512
+
+
+class _Pushed(Cart):
+    def force(self, t, q, v, u):
+        return jnp.full_like(q, t**3)
+
+
+def test_errors_of_velocities_reach_the_controller():
+    """The difference of the two quadratures of Bogacki and Shampine for a force t³."""
+    solver, t, h = ManifoldSolver(lie_jax.RKMK("ode23")), 0.3, 0.2
+
+    @jax.jit
+    def error(t0, t1):
+        none = jnp.zeros(1)
+        state = lie_jax.State(none, none)
+        terms = equations_of_motion(_Pushed())
+        return solver.step(terms, t0, t1, state, None, none, made_jump=False)[1]
+
+    weights = np.asarray([7 / 24 - 2 / 9, 1 / 4 - 1 / 3, 1 / 3 - 4 / 9, 1 / 8])
+    forces = (t + h * np.asarray([0.0, 1 / 2, 3 / 4, 1.0])) ** 3
+    expected = h * weights @ forces / _Pushed().mass
+    assert_allclose(error(t, t + h).v, [expected], rtol=1e-12)
 
 
 @pytest.mark.full

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.spatial.transform import Rotation
 
 import lie_jax
 from lie_jax.mechanics.joints.base import AbstractJoint
@@ -130,6 +131,24 @@ def test_a_hinge_of_ones_own_moves_as_the_built_in_one():
         accelerations.append(eqx.filter_jit(system.acceleration)(T, q, v))
         assert list(system.joint_coordinates(q)) == [("ground", "arm")]
     assert_allclose(*accelerations, rtol=1e-14)
+
+
+def test_coordinates_of_a_joint_listed_backwards_are_those_of_its_child():
+    """The ground turns in the arm and slides along the table, not they on the ground."""
+    axis, angle = np.asarray([0.6, 0.0, 0.8]), 0.7
+    bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in ("arm", "slide")]
+    none, home = jnp.zeros(3), jnp.asarray([1.0, 0.0, 0.0, 0.0])
+    joints = [
+        OwnHinge("arm", "ground", jnp.asarray(axis), none),
+        Table("slide", "ground", NORMAL, none, none, home),
+    ]
+    system, _ = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.Minimal())
+    slides = np.asarray([0.2, -0.5])
+    rotation, position = jax.jit(lambda q: system.poses(q))(jnp.asarray([angle, *slides]))
+    assert_allclose(rotation[0], Rotation.from_rotvec(-angle * axis).as_matrix(), atol=ROUNDING)
+    first, second = np.asarray(perpendicular(NORMAL))
+    expected = -slides[0] * first - slides[1] * (first + second) / np.sqrt(2.0)
+    assert_allclose(position[1], expected, atol=ROUNDING)
 
 
 # Each joint, and each direction of a joint in the tree, once.

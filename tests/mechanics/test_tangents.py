@@ -138,6 +138,7 @@ def test_assembled_matrices_are_derivatives_of_the_residual(name):
         assert np.max(np.abs(matrix[:half, half:])) > 0.1
 
 
+@pytest.mark.full
 def test_matrices_in_single_precision():
     system, state = MODELS["pinned body"]()
     point = _point(system, state)
@@ -151,13 +152,20 @@ def test_matrices_in_single_precision():
         assert_allclose(a, b, rtol=0, atol=SINGLE_ROUNDING * np.max(np.abs(b)))
 
 
+def test_matrices_stay_in_single_precision():
+    system, state = MODELS["pinned body"]()
+    single = jax.tree.map(lambda x: x.astype(jnp.float32), (system, _point(system, state)))
+    matrices = jax.eval_shape(lambda system, point: _assembled(system, *point), *single)
+    assert matrices.dtype == jnp.float32
+
+
 def test_matrices_of_joints_and_forces_of_many_kinds():
     stiffness, damping = _assert_alike(*_many_kinds())
     assert np.all(np.max(np.abs(stiffness), axis=(0, 1)) > 0.1)
     assert np.all(np.max(np.abs(damping), axis=(0, 1)) > 0.1)
 
 
-@pytest.mark.parametrize("name", cases(MODELS, ["pinned body", "double pendulum"]))
+@pytest.mark.parametrize("name", cases(MODELS, ["pinned body"]))
 def test_matrices_of_models(name):
     _assert_alike(*MODELS[name]())
 
