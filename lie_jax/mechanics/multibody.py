@@ -13,13 +13,14 @@ from typing_extensions import override
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
 from lie_jax.system import AbstractSystem, Time
 
 # Time, and rotation, position, ṙ and ω of bodies.
-Instant = tuple[Array, Array, Array, Array, Array]
+Instant = tuple[Array, ...]
 
 
 class AbstractMultibodySystem(AbstractSystem):
@@ -55,7 +56,14 @@ class AbstractMultibodySystem(AbstractSystem):
     def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
         """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
         _, *pose, _, _ = self._instant(0.0, q, jnp.zeros(self.nv, q.dtype))
-        return stacking.potential_energy(self.bodies, self.forces, self.gravity, *pose)
+        center = pose[1] + jax.vmap(small.matvec)(pose[0], self.bodies.center_of_mass)
+        energy = -jnp.sum(self.bodies.mass[:, None] * center * self.gravity[None, :])
+        for group in self.forces:
+            energies = stacking.each(
+                lambda element, poses: element.potential_energy(poses), group, pose
+            )
+            energy = energy + jnp.sum(energies)
+        return energy
 
     def momentum(
         self, q: Float[Array, " nq"], v: Float[Array, " nv"]
@@ -88,7 +96,11 @@ class AbstractMultibodySystem(AbstractSystem):
 
     @override
     def remember(self, t, q, v):
-        return stacking.remember(self.forces, *self._instant(t, q, v))
+        now, *motion = self._instant(t, q, v)
+        return tuple(
+            stacking.each(lambda element, *pair: element.remember(now, *pair), group, motion)
+            for group in self.forces
+        )
 
     @override
     def recalling(self, memory):
@@ -96,7 +108,28 @@ class AbstractMultibodySystem(AbstractSystem):
 
     @override
     def departed(self, t, q, v):
-        return stacking.departed(self.forces, *self._instant(t, q, v))
+        now, *motion = self._instant(t, q, v)
+        flags = [
+            jnp.zeros(group.count, bool)
+            if group.element.last is None
+            else stacking.each(lambda element, *pair: element.departed(now, *pair), group, motion)
+            for group in self.forces
+        ]
+        return jnp.concatenate([jnp.zeros(0, bool), *flags])
+
+    def _applied(self, instant: Instant, u: Float[Array, " nu"] | None) -> Wrench:
+        """Hybrid wrenches of gravity and of all forces on all slots of `bodies`."""
+        t, *motion = instant
+        weight = self.bodies.mass[:, None] * self.gravity[None, :]
+        force = jax.vmap(small.matvec)(motion[0].swapaxes(1, 2), weight)
+        total = Wrench(weight, jax.vmap(small.cross)(self.bodies.center_of_mass, force))
+        for group in self.forces:
+            inputs = stacking.own_inputs(group, u)
+            wrenches = stacking.each(
+                lambda element, *acting: element.wrenches(t, *acting), group, motion, inputs
+            )
+            total = stacking.add_wrenches(total, group, wrenches)
+        return total
 
     @abc.abstractmethod
     def _instant(self, t: Time, q: Array, v: Array) -> Instant:

@@ -17,14 +17,13 @@ from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
-from lie_jax.mechanics.body import Body, MassProperties
+from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.elements import AbstractElement, declared
 from lie_jax.mechanics.forces.base import entry
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, BodyVelocity, Wrench
-from lie_jax.numerics import gather, small
+from lie_jax.numerics import gather
 
 Rotations = Float[Array, "bodies 3 3"]
-Vectors = Float[Array, "bodies 3"]
 
 
 class Connected(eqx.Module):
@@ -150,8 +149,15 @@ def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
     return copy, reads
 
 
-def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[BodyPose, ...]:
-    """Poses at each slot of the elements of a group, stacked, from those of the bodies."""
+def each(
+    function: Callable, group: Connected, motion: Sequence[Array], *args: Any, out_axes: int = 0
+) -> Any:
+    """Results of function(element, poses, velocities, *args) for each element of a group, stacked.
+
+    `motion`: rotation, position, ṙ and ω of the bodies, or rotation and position for functions
+    without velocities; `args` are stacked.
+    """
+    rotation, position, *rates = motion
 
     def rotations(slot: tuple[int, ...]) -> Rotations:
         picked = gather.pick(slot, rotation)
@@ -160,14 +166,18 @@ def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[Bod
         on_ground = jnp.asarray([body < 0 for body in slot], rotation.dtype)
         return picked + on_ground[:, None, None] * jnp.eye(3, dtype=rotation.dtype)[None]
 
-    return tuple(BodyPose(rotations(slot), gather.pick(slot, position)) for slot in group.bodies)
-
-
-def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[BodyVelocity, ...]:
-    """Velocities at each slot of the elements of a group, stacked, from ṙ and ω of the bodies."""
-    return tuple(
-        BodyVelocity(gather.pick(slot, velocity), gather.pick(slot, omega)) for slot in group.bodies
-    )
+    acting: list = [
+        tuple(BodyPose(rotations(slot), gather.pick(slot, position)) for slot in group.bodies)
+    ]
+    if rates:
+        velocity, omega = rates
+        acting.append(
+            tuple(
+                BodyVelocity(gather.pick(slot, velocity), gather.pick(slot, omega))
+                for slot in group.bodies
+            )
+        )
+    return jax.vmap(function, out_axes=out_axes)(group.element, *acting, *args)
 
 
 def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:
@@ -207,46 +217,6 @@ def add_wrenches(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) 
     return total
 
 
-def applied(
-    bodies: MassProperties,
-    forces: tuple[Connected, ...],
-    gravity: Float[Array, "3"],
-    t: Float[Array, ""],
-    rotation: Rotations,
-    position: Vectors,
-    velocity: Vectors,
-    omega: Vectors,
-    u: Float[Array, " nu"] | None,
-) -> Wrench:
-    """Hybrid wrenches of gravity and of all forces on each body, stacked."""
-    weight = bodies.mass[:, None] * gravity[None, :]
-    force = jax.vmap(small.matvec)(rotation.swapaxes(1, 2), weight)
-    total = Wrench(weight, jax.vmap(small.cross)(bodies.center_of_mass, force))
-    for group in forces:
-        wrenches = _each(
-            lambda element, poses, velocities, u: element.wrenches(t, poses, velocities, u),
-            group, (rotation, position, velocity, omega), own_inputs(group, u),
-        )  # fmt: skip
-        total = add_wrenches(total, group, wrenches)
-    return total
-
-
-def _each(function: Callable, group: Connected, motion: tuple[Array, ...], *args: Any) -> Any:
-    """Results of function(element, poses, velocities, *args) for each element of a group, stacked.
-
-    `motion`: rotation, position, ṙ and ω of the bodies; `args` are stacked.
-    """
-    places, rates = poses(group, *motion[:2]), velocities(group, *motion[2:])
-    return jax.vmap(function)(group.element, places, rates, *args)
-
-
-def remember(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> tuple:
-    """Memories of an instant of the elements of each group; `motion` as of `_each`."""
-    return tuple(
-        _each(lambda element, *pair: element.remember(t, *pair), group, motion) for group in forces
-    )
-
-
 def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, ...]:
     """The groups with these memories in the field `last` of their elements."""
     return tuple(
@@ -255,42 +225,3 @@ def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, 
         else eqx.tree_at(lambda group: group.element.last, group, last, is_leaf=lambda x: x is None)
         for group, last in zip(forces, memory, strict=True)
     )
-
-
-def departed(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> Array:
-    """Whether each element has left its law since its last instant (forces,), group by group."""
-    flags = [
-        jnp.zeros(group.count, bool)
-        if group.element.last is None
-        else _each(lambda element, *pair: element.departed(t, *pair), group, motion)
-        for group in forces
-    ]
-    return jnp.concatenate([jnp.zeros(0, bool), *flags])
-
-
-def sides(
-    joints: tuple[Connected, ...], t: Float[Array, ""], rotation: Rotations, position: Vectors
-) -> Float[Array, " joints"]:
-    """`AbstractJoint.side` of each joint, group by group, 1 without; empty if no joint has one."""
-    side = jax.vmap(lambda element, *poses: element.side(t, *poses))
-    by_group = [side(group.element, *poses(group, rotation, position)) for group in joints]
-    if all(sides is None for sides in by_group):
-        return jnp.zeros(0, position.dtype)
-    ones = [jnp.ones(group.count, position.dtype) for group in joints]
-    return jnp.concatenate([b if a is None else a for a, b in zip(by_group, ones, strict=True)])
-
-
-def potential_energy(
-    bodies: MassProperties,
-    forces: tuple[Connected, ...],
-    gravity: Float[Array, "3"],
-    rotation: Rotations,
-    position: Vectors,
-) -> Float[Array, ""]:
-    """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
-    center = position + jax.vmap(small.matvec)(rotation, bodies.center_of_mass)
-    energy = -jnp.sum(bodies.mass[:, None] * center * gravity[None, :])
-    for group in forces:
-        energies = jax.vmap(lambda element, poses: element.potential_energy(poses))
-        energy = energy + jnp.sum(energies(group.element, poses(group, rotation, position)))
-    return energy

@@ -153,8 +153,7 @@ def joint_columns(
 
     groups = []
     for group in joints:
-        poses = stacking.poses(group, *pose)
-        columns = jax.vmap(unit_reactions, out_axes=-1)(group.element, poses)
+        columns = stacking.each(unit_reactions, group, pose, out_axes=-1)
         pulled = map(_pulled_back, (frames, frames), group.bodies, columns)
         groups.append(JointColumns(group.bodies, tuple(pulled), group.element.velocity_rows))
     return groups
@@ -175,12 +174,13 @@ def joint_blocks(
     frames: Matrices | None,
 ) -> list[Blocks]:
     """Stiffness of the joints under their multipliers (count, rows)."""
+
+    def stiffness_of(element, poses, multipliers):
+        return element.stiffness(t, *poses, multipliers)
+
     blocks = []
     for group, joint_multipliers in zip(joints, multipliers, strict=True):
-        stiffness = jax.vmap(
-            lambda element, poses, multipliers: element.stiffness(t, *poses, multipliers),
-            out_axes=-1,
-        )(group.element, stacking.poses(group, *pose), joint_multipliers)
+        stiffness = stacking.each(stiffness_of, group, pose, joint_multipliers, out_axes=-1)
         pairs = itertools.product(group.bodies, repeat=2)
         for (rows, columns), values in zip(pairs, stiffness, strict=True):
             if values is not None and max(rows) >= 0 and max(columns) >= 0:
@@ -202,14 +202,10 @@ def force_blocks(
     stiffness, damping = [], []
     for group in forces:
         free = [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]
-        changes = jax.vmap(
-            lambda *args, free=free: _force_derivatives(free, t, *args), out_axes=-1
-        )(
-            group.element,
-            stacking.own_inputs(group, u),
-            stacking.poses(group, *motion.pose),
-            stacking.velocities(group, *motion.velocity),
-        )
+        changes = stacking.each(
+            lambda *args, free=free: _force_derivatives(free, t, *args),
+            group, (*motion.pose, *motion.velocity), stacking.own_inputs(group, u), out_axes=-1,
+        )  # fmt: skip
         for (i, row), (j, column) in itertools.product(enumerate(free), repeat=2):
             rows, columns = group.bodies[row], group.bodies[column]
             along, rates = (-change[i, j] for change in changes)
@@ -224,7 +220,7 @@ def force_blocks(
     return stiffness, damping
 
 
-def _force_derivatives(free, t, element, u, poses, velocities):
+def _force_derivatives(free, t, element, poses, velocities, u):
     """Derivatives (free, free, 6, 6) of the wrenches on the free slots of an element: along hybrid
     velocities, which stay constant, and by hybrid velocities.
     """

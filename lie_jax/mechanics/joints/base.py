@@ -62,6 +62,17 @@ class Stiffness(NamedTuple):
 class AbstractJoint(AbstractElement):
     """A joint between a parent and a child.
 
+    **Arguments** that joints share: `parent`, `child`: names of bodies, or `"ground"`; `axis`,
+    `normal`: (3,), directions in the parent's frame, `child_axis` in the child's, of any length but
+    zero; `parent_point`, `child_point`: (3,), the joint's place in each body's frame (m);
+    `orientation`: (4,), the unit quaternion that rotates the child's components into the parent's
+    where the joint's angles are zero; `armature`: inertia that is added to the joint's coordinate
+    (kg m² for angles, kg for distances), in joint coordinates only. For a motor behind a gear of
+    ratio n it is n² times the inertia of its rotor; it adds half of it times the rate squared to
+    the kinetic energy; gyroscopic torques and the momentum of the rotor are neglected. Joints raise
+    `ValueError` for other shapes and values, a zero direction, an orientation that is no unit
+    quaternion and a negative inertia.
+
     A joint of one's own gives `rows` and `constraint`, and `velocity_rows` with
     `velocity_constraint` if it has such. Reactions and stiffness follow by differentiation.
     """

@@ -144,6 +144,20 @@ def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
     return jnp.arctan2(sine, 0.5 * (trace - along))
 
 
+def angle_change(axis: Vector, rotation: Matrix) -> Vector:
+    """Gradient of `angle_about` by rotations of the outer frame.
+
+    The angle's rate is the product of this gradient with the ω by which R changes, Ṙ = ω̃ R.
+    """
+    along = small.matvec(rotation, axis)
+    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
+    ahead = -0.5 * small.axial(rotation)
+    sine, cosine = small.dot(axis, ahead), 0.5 * (trace - small.dot(axis, along))
+    of_sine = 0.5 * (trace * axis - small.matvec(rotation.T, axis))
+    of_cosine = -ahead - 0.5 * small.cross(along, axis)
+    return (cosine * of_sine - sine * of_cosine) / (sine * sine + cosine * cosine)
+
+
 class Winding(NamedTuple):
     """An angle (rad) that counts whole turns, and its rate (rad/s), at a time t (s)."""
 

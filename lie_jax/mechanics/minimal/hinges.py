@@ -104,14 +104,3 @@ def hinges_of(
         return Hinges(tuple(starts[number] for number, _ in pairs), jnp.sign(cosine), offset)
 
     return tuple(of_group(group) for group in groups)
-
-
-def following(
-    groups: tuple[Connected, ...],
-    hinges: tuple[Hinges | None, ...],
-    t: Float[Array, ""],
-    q: Float[Array, " nq"],
-) -> tuple[Connected, ...]:
-    """The groups at q, with the turns of the hinges that they follow."""
-    windings = tuple(None if hinge is None else hinge.windings(t, q) for hinge in hinges)
-    return stacking.recalling(groups, windings)

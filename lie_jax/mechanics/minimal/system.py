@@ -159,15 +159,15 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def potential_energy(self, q):
-        forces = hinges.following(self.forces, self.hinges, jnp.zeros((), q.dtype), q)
-        return super(TreeSystem, dataclasses.replace(self, forces=forces)).potential_energy(q)
+        return super(TreeSystem, self._following(jnp.zeros((), q.dtype), q)).potential_energy(q)
 
     @override
     def remember(self, t, q, v):
         """Memory of the forces at an instant, except those that follow a joint's coordinate."""
         pairs = zip(self.forces, self.hinges, strict=True)
-        groups = tuple(group for group, hinge in pairs if hinge is None)
-        kept = iter(stacking.remember(groups, *self._instant(t, q, v)) if groups else ())
+        free = tuple(group for group, hinge in pairs if hinge is None)
+        others = super(TreeSystem, dataclasses.replace(self, forces=free))
+        kept = iter(others.remember(t, q, v) if free else ())
         return tuple(next(kept) if hinge is None else None for hinge in self.hinges)
 
     @override
@@ -235,24 +235,21 @@ class TreeSystem(AbstractMultibodySystem):
     def _instant(self, t, q, v):
         return jnp.asarray(t, q.dtype), *self._frames(self._kinematics(q, v))
 
-    def _applied(
-        self, t, q: Array, motion: Kinematics, u: Array | None
-    ) -> Float[Array, "6 frames"]:
-        """Wrenches of gravity and forces on bases and links, in the form of `recursions`."""
-        t = jnp.asarray(t, q.dtype)
-        forces = hinges.following(self.forces, self.hinges, t, q)
-        applied = stacking.applied(self.bodies, forces, self.gravity, t, *self._frames(motion), u)
-        force = applied.force.T
-        torque = small.matvec(motion.rotation, applied.torque.T)
-        return jnp.concatenate([force, torque + small.cross(motion.arm, force)])
+    def _following(self, t: Array, q: Array) -> "TreeSystem":
+        """The system at q, whose forces have the turns of the hinges that they follow."""
+        windings = tuple(None if hinge is None else hinge.windings(t, q) for hinge in self.hinges)
+        return dataclasses.replace(self, forces=stacking.recalling(self.forces, windings))
 
     def _terms(
         self, t, q: Array, v: Array, u: Array | None
     ) -> tuple[Kinematics, Array, Array, Array]:
         """Kinematics, inertias added to the joints, inertias, and bias less applied wrenches."""
         motion = self._kinematics(q, v)
-        inertia = recursions.inertias(self.bodies, motion)
-        bias = recursions.bias(motion, inertia) - self._applied(t, q, motion, u)
+        inertia, t = recursions.inertias(self.bodies, motion), jnp.asarray(t, q.dtype)
+        applied = self._following(t, q)._applied((t, *self._frames(motion)), u)
+        force = applied.force.T
+        torque = small.matvec(motion.rotation, applied.torque.T) + small.cross(motion.arm, force)
+        bias = recursions.bias(motion, inertia) - jnp.concatenate([force, torque])
         return motion, self.joints.inertia(), inertia, bias
 
     def _rates(self, v: Float[Array, " nv"]) -> Float[Array, "links widest"]:
