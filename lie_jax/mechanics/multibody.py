@@ -26,15 +26,15 @@ Instant = tuple[Array, ...]
 class AbstractMultibodySystem(AbstractSystem):
     """A mechanism in some formulation; made by `lie_jax.assemble`.
 
-    `bodies`, `forces` and `gravity` are physical parameters, stacked; `names` are the bodies' names
-    in the mechanism's order.
+    `bodies`, `joints`, `forces` and `gravity` are physical parameters, stacked by kind; `names` are
+    the bodies' names in the mechanism's order.
     """
 
-    bodies: eqx.AbstractVar[MassProperties]
-    joints: eqx.AbstractVar[Any]
-    forces: eqx.AbstractVar[tuple[Connected, ...]]
-    gravity: eqx.AbstractVar[Float[Array, "..."]]
-    names: eqx.AbstractVar[tuple[str, ...]]
+    bodies: MassProperties
+    joints: Any
+    forces: tuple[Connected, ...]
+    gravity: Float[Array, "..."]
+    names: tuple[str, ...] = eqx.field(static=True)
 
     @abc.abstractmethod
     def poses(
@@ -75,9 +75,13 @@ class AbstractMultibodySystem(AbstractSystem):
 
     @abc.abstractmethod
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
-        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq).
+        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq) in order.
 
-        Keys are (parent, child), for the second joint between them (parent, child, 2), ...
+        One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
+        cylindrical, planar; see their documentation), called by (parent, child); the second joint
+        between the same two by (parent, child, 2), and so on. In absolute coordinates angles lie
+        between -π and π; those of instants are continued from the first one, with less than half a
+        turn between them. In joint coordinates they count whole turns from the initial state on.
         """
 
     @property

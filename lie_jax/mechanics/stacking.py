@@ -7,7 +7,7 @@ with constant matrices.
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -57,20 +57,9 @@ def stack_arrays(arrays: Sequence[ArrayLike]) -> Array:
     return jax.device_put(np.stack([np.asarray(array) for array in arrays]))
 
 
-class InitialMotion(NamedTuple):
-    """Initial poses and velocities, as a `Body` has them, of one body or of many stacked."""
-
-    position: Float[Array, "..."]
-    orientation: Float[Array, "..."]
-    velocity: Float[Array, "..."]
-    omega_body: Float[Array, "..."]
-
-
-def initial_motion(bodies: Sequence[Body]) -> InitialMotion:
-    """Initial motions of bodies, stacked."""
-    return stack(
-        [InitialMotion(b.position, b.orientation, b.velocity, b.omega_body) for b in bodies]
-    )
+def initial_motion(bodies: Sequence[Body]) -> tuple[Array, Array, Array, Array]:
+    """Initial positions, orientations, ṙ and ω of bodies, stacked."""
+    return stack([(b.position, b.orientation, b.velocity, b.omega_body) for b in bodies])
 
 
 def stack_by_kind(

@@ -96,15 +96,6 @@ def masses(bodies: MassProperties, rotation: Array, frames: Matrices | None) -> 
     return small.matmul(small.matmul(frames.swapaxes(0, 1), hybrid), frames)
 
 
-def hybrid_body_matrices(
-    bodies: MassProperties, gravity: Float[Array, "3"], motion: Motion
-) -> MotionMatrices:
-    """M, K and C of bodies under gravity for hybrid velocities, in closed form."""
-    linear, angular = motion.acceleration[:, :3], motion.acceleration[:, 3:]
-    rotation, omega = motion.pose.rotation, motion.velocity.omega_body
-    return rigid.motion_matrices(bodies, rotation, omega, linear - gravity[None], angular)
-
-
 def body_matrices(
     space: AbstractCoordinates,
     bodies: MassProperties,

@@ -6,7 +6,6 @@ does not grow with their number.
 
 import dataclasses
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -16,7 +15,6 @@ from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import readings, stacking
 from lie_jax.mechanics.absolute import elements, elimination, linearization
-from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import Label
@@ -33,16 +31,11 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     q (nq,) holds the bodies' configurations in order, v (nv,) their velocities, in the coordinates
     of the formulation. Constraints are those of joints on positions, then those among coordinates
-    of each body, then those of joints on velocities; joints stand by kind. `bodies`, `joints`,
-    `forces` and `gravity` are the physical parameters, stacked by kind.
+    of each body, then those of joints on velocities; joints stand by kind.
     """
 
-    bodies: MassProperties
     joints: tuple[Connected, ...]
-    forces: tuple[Connected, ...]
-    gravity: Float[Array, "..."]
     formulation: AbstractCoordinates
-    names: tuple[str, ...] = eqx.field(static=True)
 
     @property
     def space(self) -> Power:
@@ -198,7 +191,11 @@ class RigidBodySystem(AbstractMultibodySystem):
         split_q, split_v, split_acceleration = map(self._split, (q, v, acceleration))
         motion = elements.Motion(split_q, split_v, split_acceleration, pose, velocity)
         if space.hybrid:
-            bodies = elements.hybrid_body_matrices(self.bodies, self.gravity, motion)
+            linear, angular = split_acceleration[:, :3], split_acceleration[:, 3:]
+            weightless = linear - self.gravity[None]
+            bodies = rigid.motion_matrices(
+                self.bodies, pose.rotation, velocity.omega_body, weightless, angular
+            )
         else:
             weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
             loads = weightless._applied((t, *pose, *velocity), u)
@@ -289,15 +286,8 @@ class RigidBodySystem(AbstractMultibodySystem):
             for pair in zip(bodies, points, strict=True)
         ]
 
+    @override
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
-        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq) in order.
-
-        One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
-        cylindrical, planar; see their documentation), called by (parent, child); the second joint
-        between the same two by (parent, child, 2), and so on. Angles lie between -π and π; those of
-        instants are continued from the first one, with less than half a turn between them.
-        """
-
         def at(q):
             return readings.coordinates(self.joints, self.names, self.poses(q))
 

@@ -52,8 +52,7 @@ class PointForce(AbstractLoad):
     components, `"body"` for components that turn with the body (a follower force); `input`: number
     of an entry of the inputs u; the force is then u[input] times `force`, as of a propeller. See
     the angle of the `RevoluteDriver` for functions that are not compiled anew. A constant force has
-    the potential -F·p in the world's frame, none in the body's or with an input. Raises
-    `ValueError` for other shapes, words and numbers.
+    the potential -F·p in the world's frame, none in the body's or with an input.
     """
 
     load = "force", "N"
@@ -80,11 +79,8 @@ class PointForce(AbstractLoad):
 class Torque(AbstractLoad):
     """A torque on a body, with a direction fixed in the world or in the body.
 
-    **Arguments:** `body`: its name; `torque`: (3,), a constant (N m), or a function of the time (s)
-    that returns one, as for `PointForce`; `frame`: `"world"` for inertial components, `"body"` for
-    components that turn with the body (a follower torque); `input`: number of an entry of the
-    inputs u; the torque is then u[input] times `torque`. It has no potential. Raises `ValueError`
-    for other shapes, words and numbers.
+    **Arguments:** `torque`: (3,), a constant (N m), or a function of the time (s) that returns one;
+    `body`, `frame` and `input` as for `PointForce`. It has no potential.
     """
 
     load = "torque", "N m"
@@ -103,8 +99,7 @@ class Torque(AbstractLoad):
 class ViscousFriction(AbstractPairForce):
     """Viscous friction in a joint that turns: the torque -d (ω_child - ω_parent) on the child.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `coefficient`: d, N m s/rad,
-    not negative. Raises `ValueError` for other values.
+    **Arguments:** `coefficient`: d, N m s/rad, not negative. Others as for every `AbstractForce`.
     """
 
     coefficient: Parameter = fields.non_negative("N m s/rad")

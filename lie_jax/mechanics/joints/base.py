@@ -48,6 +48,14 @@ class Wrench(NamedTuple):
     torque: Vector
 
 
+# Poses and velocities of the bodies of an element, wrenches on parent and child.
+Poses = tuple[BodyPose, ...]
+Velocities = tuple[BodyVelocity, ...]
+Wrenches = tuple[Wrench, Wrench]
+Time = Float[Array, ""]
+Multipliers = Float[Array, " all_rows"]
+
+
 class Stiffness(NamedTuple):
     """Derivatives (6, 6) of the wrench on parent or child along the hybrid velocities of parent or
     child; None for a block that is zero at all poses.
@@ -106,14 +114,10 @@ class AbstractJoint(AbstractElement):
         return None
 
     @abc.abstractmethod
-    def constraint(
-        self, t: Float[Array, ""], parent: BodyPose, child: BodyPose
-    ) -> Float[Array, " rows"]:
+    def constraint(self, t: Time, parent: BodyPose, child: BodyPose) -> Float[Array, " rows"]:
         """Values that are zero when the joint holds."""
 
-    def side(
-        self, t: Float[Array, ""], parent: BodyPose, child: BodyPose
-    ) -> Float[Array, ""] | None:
+    def side(self, t: Time, parent: BodyPose, child: BodyPose) -> Float[Array, ""] | None:
         """Number whose sign no motion changes; None for a joint without one.
 
         A joint needs it if its constraint holds in several places that no motion connects. A step
@@ -123,7 +127,7 @@ class AbstractJoint(AbstractElement):
 
     def velocity_constraint(
         self,
-        t: Float[Array, ""],
+        t: Time,
         parent: BodyPose,
         child: BodyPose,
         parent_velocity: BodyVelocity,
@@ -133,12 +137,8 @@ class AbstractJoint(AbstractElement):
         return jnp.zeros(0, child.position.dtype)
 
     def reaction(
-        self,
-        t: Float[Array, ""],
-        parent: BodyPose,
-        child: BodyPose,
-        multipliers: Float[Array, " all_rows"],
-    ) -> tuple[Wrench, Wrench]:
+        self, t: Time, parent: BodyPose, child: BodyPose, multipliers: Multipliers
+    ) -> Wrenches:
         """Bᵀλ on parent and child, λ of the position and then of the velocity constraints.
 
         By default the transpose of the constraints' derivatives, by reverse mode.
@@ -159,11 +159,7 @@ class AbstractJoint(AbstractElement):
         return added([(on_parent, on_child), (Wrench(*along_parent), Wrench(*along_child))])
 
     def stiffness(
-        self,
-        t: Float[Array, ""],
-        parent: BodyPose,
-        child: BodyPose,
-        multipliers: Float[Array, " all_rows"],
+        self, t: Time, parent: BodyPose, child: BodyPose, multipliers: Multipliers
     ) -> Stiffness:
         """Derivatives of the reactions on parent and child along their hybrid velocities.
 

@@ -18,7 +18,6 @@ from lie_jax.mechanics.joints.conditions import (
     AbstractCondition,
     HeldPoint,
     SameOrientation,
-    StayOnPlane,
 )
 from lie_jax.mechanics.joints.geometry import (
     angle_about,
@@ -83,7 +82,7 @@ class PrismaticDriver(AbstractComposedJoint):
     @override
     def conditions(self, t):
         wanted = self.parent_point + value_at(self.distance, t) * self.axis
-        return (StayOnPlane(wanted, self.child_point, self.axis),)
+        return (HeldPoint(wanted, self.child_point, self.axis[None]),)
 
 
 COORDINATES = ("x", "y", "z", "rotation_x", "rotation_y", "rotation_z")
@@ -108,9 +107,7 @@ class CoordinateJoint(AbstractComposedJoint):
     """
 
     coordinates: Any = eqx.field(static=True, converter=tuple)
-    values: Any = eqx.field(
-        converter=lambda values: None if values is None else as_signal(values), default=None
-    )
+    values: Any = eqx.field(converter=as_signal, default=None)
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()

@@ -10,12 +10,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Matrix, Vector, Wrench
+from lie_jax.mechanics.joints.base import (
+    BodyPose,
+    Matrix,
+    Poses,
+    Vector,
+    Velocities,
+    Wrench,
+    Wrenches,
+)
 from lie_jax.numerics import small
 
 Quaternion = Float[Array, "4"]
-Poses = tuple[BodyPose, ...]
-Velocities = tuple[BodyVelocity, ...]
 
 
 def point_position(pose: BodyPose, point: Vector) -> Vector:
@@ -38,9 +44,7 @@ def between_points(points: Any, parent: BodyPose, child: BodyPose) -> Vector:
     )
 
 
-def force_between_points(
-    points: Any, force: Vector, parent: BodyPose, child: BodyPose
-) -> tuple[Wrench, Wrench]:
+def force_between_points(points: Any, force: Vector, parent: BodyPose, child: BodyPose) -> Wrenches:
     """Wrenches of an inertial force at the child's point, and of its opposite at the parent's."""
     return (
         force_at(parent, points.parent_point, -force),
@@ -58,9 +62,7 @@ def child_point_in_parent(points: Any, parent: BodyPose, child: BodyPose) -> Vec
     return points.parent_point + between_points_in_parent(points, parent, child)
 
 
-def force_in_parent(
-    points: Any, force: Vector, parent: BodyPose, child: BodyPose
-) -> tuple[Wrench, Wrench]:
+def force_in_parent(points: Any, force: Vector, parent: BodyPose, child: BodyPose) -> Wrenches:
     """Wrenches of a force, parent's components, and of its opposite, both at the child's point."""
     inertial = small.matvec(parent.rotation, force)
     return (
@@ -97,7 +99,7 @@ def slip_in_parent(points: Any, poses: Poses, velocities: Velocities) -> Vector:
     return small.matvec(poses[0].rotation.T, velocity)
 
 
-def torque_in_parent(poses: Poses, torque: Vector) -> tuple[Wrench, Wrench]:
+def torque_in_parent(poses: Poses, torque: Vector) -> Wrenches:
     """Wrenches of a torque on the child (N m), parent's components, and of its opposite."""
     parent, child = poses
     none = jnp.zeros_like(torque)

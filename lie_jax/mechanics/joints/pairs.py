@@ -12,11 +12,10 @@ from lie_jax.mechanics.fields import OptionalParameter, Parameter
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
 from lie_jax.mechanics.joints.conditions import (
     Coincide,
+    HeldDirection,
+    HeldPoint,
     Parallel,
-    Perpendicular,
     SameOrientation,
-    StayAcross,
-    StayOnPlane,
 )
 from lie_jax.mechanics.joints.geometry import (
     angle_about,
@@ -142,7 +141,7 @@ class UniversalJoint(AbstractComposedJoint):
     def conditions(self, t):
         return (
             Coincide(self.parent_point, self.child_point),
-            Perpendicular(self.axis, self.child_axis),
+            HeldDirection(self.child_axis, self.axis[None]),
         )
 
     @override
@@ -204,7 +203,7 @@ class PrismaticJoint(AbstractLowerPair):
     @override
     def conditions(self, t):
         return (
-            StayAcross(self.parent_point, self.child_point, self.axis),
+            HeldPoint(self.parent_point, self.child_point, perpendicular(self.axis)),
             SameOrientation(self.orientation),
         )
 
@@ -235,7 +234,7 @@ class CylindricalJoint(AbstractLowerPair):
     @override
     def conditions(self, t):
         return (
-            StayAcross(self.parent_point, self.child_point, self.axis),
+            HeldPoint(self.parent_point, self.child_point, perpendicular(self.axis)),
             Parallel(self.axis, self.orientation),
         )
 
@@ -269,6 +268,6 @@ class PlanarJoint(AbstractLowerPair):
     @override
     def conditions(self, t):
         return (
-            StayOnPlane(self.parent_point, self.child_point, self.normal),
+            HeldPoint(self.parent_point, self.child_point, self.normal[None]),
             Parallel(self.normal, self.orientation),
         )

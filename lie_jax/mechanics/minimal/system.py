@@ -32,7 +32,6 @@ from lie_jax.mechanics.minimal.recursions import Accelerations, Kinematics
 from lie_jax.mechanics.minimal.state import Start
 from lie_jax.mechanics.minimal.tree import Tree, make_tree
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
-from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import State
@@ -57,22 +56,18 @@ class Minimal(AbstractFormulation):
 class TreeSystem(AbstractMultibodySystem):
     """A mechanism in joint coordinates, without constraints; made by `lie_jax.assemble`.
 
-    `bodies`, `joints`, `forces` and `gravity` are the physical parameters, stacked; bodies and
-    joints stand in the order of the tree: bases, then one link for each elementary motion of a
-    joint. `hinges` are the joint coordinates that forces about an axis follow. `owners` has the
-    number of the joint of every motion, `titles` and `labels` the joints in words and as keys.
+    Bodies and joints stand in the order of the tree: bases, then one link for each elementary
+    motion of a joint. `hinges` are the joint coordinates that forces about an axis follow. `owners`
+    has the number of the joint of every motion, `titles` and `labels` the joints in words and as
+    keys.
     """
 
-    bodies: MassProperties
     joints: TreeJoints
-    forces: tuple[Connected, ...]
-    gravity: Float[Array, "..."]
     hinges: tuple[Hinges | None, ...]
     tree: Tree = eqx.field(static=True)
     owners: tuple[int, ...] = eqx.field(static=True)
     titles: tuple[str, ...] = eqx.field(static=True)
     labels: tuple[Label, ...] = eqx.field(static=True)
-    names: tuple[str, ...] = eqx.field(static=True)
 
     @property
     def coordinates(self) -> Layout:
@@ -176,10 +171,6 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
-        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq).
-
-        Angles count whole turns from the initial state on.
-        """
         values, start = {}, 7 * self.tree.bases
         for owner, count in zip(self.owners, self.coordinates.by_motion, strict=True):
             if count == 1:
@@ -322,7 +313,7 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
         joints=joints,
         forces=forces,
         gravity=mechanism.gravity,
-        hinges=hinges.hinges_of(forces, followed, starts),
+        hinges=tuple(hinges.hinges_of(group, followed, starts) for group in forces),
         tree=tree,
         owners=tuple(owners),
         titles=tuple(named(joint) for joint in mechanism.joints),
