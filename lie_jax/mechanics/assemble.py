@@ -83,19 +83,14 @@ def assemble(
         formulation=formulation,
         names=mechanism.names,
     )
-    q, v = _initial(formulation, *stacking.initial_motion(mechanism.bodies))
+    q, v = _initial(formulation, stacking.initial_motion(mechanism.bodies))
     return system, State(q.reshape(-1), v.reshape(-1))
 
 
 # One program takes less time to compile than its operations one by one.
 @jax.jit
-@partial(jax.vmap, in_axes=(None, 0, 0, 0, 0))
-def _initial(
-    formulation: AbstractCoordinates,
-    position: Array,
-    orientation: Array,
-    linear: Array,
-    omega: Array,
-) -> tuple[Array, Array]:
+@partial(jax.vmap, in_axes=(None, 0))
+def _initial(formulation: AbstractCoordinates, motion: tuple[Array, ...]) -> tuple[Array, Array]:
+    position, orientation, linear, omega = motion
     q = formulation.configuration(position, orientation)
     return q, formulation.velocity(quaternion.to_matrix(orientation), q, linear, omega)

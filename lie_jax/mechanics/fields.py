@@ -110,13 +110,8 @@ def positive(unit: str) -> Any:
 
 
 def non_negative(unit: str, **default: Any) -> Any:
-    """Field with one number, not negative."""
+    """Field with one number, not negative; None if that is the default."""
     return parameter(lambda where, value: checks.non_negative(where, value, unit), **default)
-
-
-def armature(unit: str) -> Any:
-    """Field with an inertia that is added to a joint's coordinate, not negative; None without."""
-    return non_negative(unit, default=None)
 
 
 def signal(unit: str, shape: tuple[int, ...] = ()) -> Any:

@@ -12,12 +12,12 @@ from typing_extensions import override
 
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
-from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
-from lie_jax.system import AbstractSystem, Time
+from lie_jax.system import AbstractSystem, Configuration, Inputs, Time, Velocity
 
 # Time, and rotation, position, ṙ and ω of bodies.
 Instant = tuple[Array, ...]
@@ -37,23 +37,21 @@ class AbstractMultibodySystem(AbstractSystem):
     names: tuple[str, ...] = eqx.field(static=True)
 
     @abc.abstractmethod
-    def poses(
-        self, q: Float[Array, " nq"]
-    ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
+    def poses(self, q: Configuration) -> tuple[Rotations, Vectors]:
         """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
 
-    def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
+    def twists(self, q: Configuration, v: Velocity) -> Float[Array, "bodies 6"]:
         """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components, in every formulation."""
         _, rotation, _, velocity, omega = self._instant(0.0, q, v)
         linear = jax.vmap(small.matvec)(rotation.swapaxes(1, 2), velocity)
         return gather.pick(self.slots, jnp.concatenate([linear, omega], axis=1))
 
-    def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
+    def kinetic_energy(self, q: Configuration, v: Velocity) -> Float[Array, ""]:
         """Kinetic energy (J)."""
         _, rotation, _, velocity, omega = self._instant(0.0, q, v)
         return jnp.sum(jax.vmap(rigid.kinetic_energy)(self.bodies, rotation, velocity, omega))
 
-    def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
+    def potential_energy(self, q: Configuration) -> Float[Array, ""]:
         """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
         _, *pose, _, _ = self._instant(0.0, q, jnp.zeros(self.nv, q.dtype))
         center = pose[1] + jax.vmap(small.matvec)(pose[0], self.bodies.center_of_mass)
@@ -65,9 +63,7 @@ class AbstractMultibodySystem(AbstractSystem):
             energy = energy + jnp.sum(energies)
         return energy
 
-    def momentum(
-        self, q: Float[Array, " nq"], v: Float[Array, " nv"]
-    ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+    def momentum(self, q: Configuration, v: Velocity) -> tuple[Vector, Vector]:
         """Linear and angular momentum about the world origin (3,), inertial, kg m/s, kg m²/s."""
         _, *motion = self._instant(0.0, q, v)
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, *motion)
@@ -121,7 +117,7 @@ class AbstractMultibodySystem(AbstractSystem):
         ]
         return jnp.concatenate([jnp.zeros(0, bool), *flags])
 
-    def _applied(self, instant: Instant, u: Float[Array, " nu"] | None) -> Wrench:
+    def _applied(self, instant: Instant, u: Inputs) -> Wrench:
         """Hybrid wrenches of gravity and of all forces on all slots of `bodies`."""
         t, *motion = instant
         weight = self.bodies.mass[:, None] * self.gravity[None, :]

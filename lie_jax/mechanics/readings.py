@@ -10,8 +10,11 @@ from jaxtyping import Array, Float
 from lie_jax.mechanics import mechanism, stacking
 from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.mechanics.mechanism import Label
-from lie_jax.mechanics.stacking import Connected
+from lie_jax.mechanics.stacking import Groups
 from lie_jax.numerics import small
+
+# Names of the bodies.
+Names = tuple[str, ...]
 
 
 class JointReaction(NamedTuple):
@@ -24,9 +27,7 @@ class JointReaction(NamedTuple):
     torque: Float[Array, "*instants 3"]
 
 
-def coordinates(
-    joints: tuple[Connected, ...], names: tuple[str, ...], pose: tuple[Array, Array]
-) -> dict[Label, Array]:
+def coordinates(joints: Groups, names: Names, pose: tuple[Array, Array]) -> dict[Label, Array]:
     """Coordinates of the joints that have any, at poses of the bodies with these names."""
     values = [
         stacking.each(lambda element, poses: element.coordinates(*poses), group, pose)
@@ -37,9 +38,7 @@ def coordinates(
     return _by_label(joints, names, values)
 
 
-def continued(
-    joints: tuple[Connected, ...], names: tuple[str, ...], values: dict[Label, Array]
-) -> dict[Label, Array]:
+def continued(joints: Groups, names: Names, values: dict[Label, Array]) -> dict[Label, Array]:
     """Coordinates (n, k) at instants in order, with whole turns added where angles jump."""
     units = [[group.element.coordinate_units] * group.count for group in joints]
     return {
@@ -54,11 +53,7 @@ def continued(
 
 
 def reactions(
-    joints: tuple[Connected, ...],
-    names: tuple[str, ...],
-    t: Float[Array, ""],
-    pose: tuple[Array, Array],
-    multipliers: list[Array],
+    joints: Groups, names: Names, t: Array, pose: tuple[Array, Array], multipliers: list[Array]
 ) -> dict[Label, JointReaction]:
     """Reactions of all joints; `multipliers` are those of each group, see `stacking.split`."""
 
@@ -77,9 +72,7 @@ def reactions(
     return _by_label(joints, names, values)
 
 
-def _by_label(
-    joints: tuple[Connected, ...], names: tuple[str, ...], values: Sequence[Iterable]
-) -> dict[Label, Any]:
+def _by_label(joints: Groups, names: Names, values: Sequence[Iterable]) -> dict[Label, Any]:
     """Values of each group of joints by the joints' labels, in the mechanism's order.
 
     A group may have none.

@@ -17,13 +17,11 @@ from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
-from lie_jax.mechanics.body import Body
+from lie_jax.mechanics.body import Body, Rotations
 from lie_jax.mechanics.elements import AbstractElement, declared
 from lie_jax.mechanics.forces.base import entry
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, BodyVelocity, Wrench
 from lie_jax.numerics import gather
-
-Rotations = Float[Array, "bodies 3 3"]
 
 
 class Connected(eqx.Module):
@@ -31,13 +29,15 @@ class Connected(eqx.Module):
 
     `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground;
     `places[k]` is the element's number in the mechanism; `inputs[k]` is the number of the input
-    that it reads, for elements that read a single one.
+    that it reads, for elements that read a single one; `hinges` are the joint coordinates that its
+    elements' angles follow, if they do.
     """
 
     element: Any
     bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     places: tuple[int, ...] = eqx.field(static=True)
     inputs: tuple[int, ...] = eqx.field(static=True)
+    hinges: Any = None
 
     @property
     def count(self) -> int:
@@ -45,16 +45,19 @@ class Connected(eqx.Module):
         return len(self.bodies[0])
 
 
-def stack(members: list[Any]) -> Any:
+Groups = tuple[Connected, ...]
+
+
+def stack(members: Sequence[Any]) -> Any:
     """One element with the leaves of all members stacked along a new first axis."""
-    return jax.tree.map(lambda *leaves: stack_arrays(leaves), *members)
 
+    def stacked(*leaves: ArrayLike) -> Array:
+        if checks.traced(leaves):
+            return jnp.stack(leaves)
+        # Without compilation.
+        return jax.device_put(np.stack([np.asarray(leaf) for leaf in leaves]))
 
-def stack_arrays(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays stacked along a new first axis; concrete arrays without compilation."""
-    if checks.traced(arrays):
-        return jnp.stack(arrays)
-    return jax.device_put(np.stack([np.asarray(array) for array in arrays]))
+    return jax.tree.map(stacked, *members)
 
 
 def initial_motion(bodies: Sequence[Body]) -> tuple[Array, Array, Array, Array]:
@@ -66,7 +69,7 @@ def stack_by_kind(
     elements: Sequence[AbstractElement],
     names: tuple[str, ...],
     apart: Sequence[bool] | None = None,
-) -> tuple[Connected, ...]:
+) -> Groups:
     """Groups of the elements that differ in numbers only, in the order of first appearance.
 
     Elements for which `apart` differs are not stacked together.
@@ -92,9 +95,7 @@ def stack_by_kind(
     )
 
 
-def owner(
-    groups: tuple[Connected, ...], names: tuple[str, ...], row: int, kind: str = "rows"
-) -> str:
+def owner(groups: Groups, names: tuple[str, ...], row: int, kind: str = "rows") -> str:
     """Element of these groups to which a row belongs, in words.
 
     `kind` is `"rows"` or `"velocity_rows"`, the attribute of joints with the number of rows, or
@@ -176,7 +177,7 @@ def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:
     return None if u is None else jnp.broadcast_to(u, (group.count, *u.shape))
 
 
-def split(groups: tuple[Connected, ...], multipliers: Array, last: int) -> list[Array]:
+def split(groups: Groups, multipliers: Array, last: int) -> list[Array]:
     """Multipliers (count, rows + velocity_rows) of each group of joints.
 
     Multipliers of position constraints come first, those of velocity constraints from `last` on.
@@ -206,7 +207,7 @@ def add_wrenches(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) 
     return total
 
 
-def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, ...]:
+def recalling(forces: Groups, memory: tuple) -> Groups:
     """The groups with these memories in the field `last` of their elements."""
     return tuple(
         group

@@ -7,7 +7,6 @@ axis.
 """
 
 import itertools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -19,12 +18,14 @@ from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties, MotionMatrices
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
-from lie_jax.mechanics.stacking import Connected
+from lie_jax.mechanics.stacking import Groups
 from lie_jax.numerics import gather, small
 from lie_jax.spaces import derivatives
 
 # Matrices (rows, columns, count) of bodies or elements.
 Matrices = Float[Array, "_ _ _"]
+# Frames F of bodies; None for hybrid velocities.
+Frames = Matrices | None
 
 
 class Motion(NamedTuple):
@@ -88,7 +89,7 @@ def _hybrid_velocity(space: AbstractCoordinates, q: Array, v: Array) -> Float[Ar
     return jnp.concatenate(space.hybrid_velocity(space.pose(q)[0], q, v))
 
 
-def masses(bodies: MassProperties, rotation: Array, frames: Matrices | None) -> Matrices:
+def masses(bodies: MassProperties, rotation: Array, frames: Frames) -> Matrices:
     """Mass matrices (nv, nv, N) of bodies."""
     hybrid = jax.vmap(rigid.mass_matrix, out_axes=2)(bodies, rotation)
     if frames is None:
@@ -130,9 +131,7 @@ def body_matrices(
     return jax.vmap(matrices, out_axes=-1)(bodies, *motion[:3], wrenches, multipliers)
 
 
-def joint_columns(
-    joints: Sequence[Connected], t: Array, pose: BodyPose, frames: Matrices | None
-) -> list[JointColumns]:
+def joint_columns(joints: Groups, t: Array, pose: BodyPose, frames: Frames) -> list[JointColumns]:
     """Columns of Bᵀ: reactions of joints to unit multipliers, pulled back by frames."""
 
     def unit_reactions(element, poses):
@@ -150,7 +149,7 @@ def joint_columns(
     return groups
 
 
-def _pulled_back(frames: Matrices | None, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:
+def _pulled_back(frames: Frames, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:
     """Fᵀ of bodies times columns of hybrid wrenches."""
     if frames is None:
         return wrenches
@@ -158,11 +157,7 @@ def _pulled_back(frames: Matrices | None, bodies: tuple[int, ...], wrenches: Mat
 
 
 def joint_blocks(
-    joints: Sequence[Connected],
-    multipliers: Sequence[Array],
-    t: Array,
-    pose: BodyPose,
-    frames: Matrices | None,
+    joints: Groups, multipliers: list[Array], t: Array, pose: BodyPose, frames: Frames
 ) -> list[Blocks]:
     """Stiffness of the joints under their multipliers (count, rows)."""
 
@@ -183,7 +178,7 @@ def joint_blocks(
 
 
 def force_blocks(
-    forces: Sequence[Connected],
+    forces: Groups,
     t: Array,
     u: Array | None,
     motion: Motion,

@@ -77,9 +77,8 @@ class RigidBodySystem(AbstractMultibodySystem):
     @override
     def force(self, t, q, v, u=None):
         instant = self._instant(t, q, v)
-        return -self._pull_back(
-            instant[1], q, self._unbalanced(instant, q, v, jnp.zeros_like(v), u)
-        )
+        wrench = self._unbalanced(instant, q, v, jnp.zeros_like(v), u)
+        return -self._pull_back(instant[1], q, wrench)
 
     def constraint(self, t, q):
         """Position constraints Φ of all joints, then among the coordinates."""
@@ -192,9 +191,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         motion = elements.Motion(split_q, split_v, split_acceleration, pose, velocity)
         if space.hybrid:
             linear, angular = split_acceleration[:, :3], split_acceleration[:, 3:]
-            weightless = linear - self.gravity[None]
             bodies = rigid.motion_matrices(
-                self.bodies, pose.rotation, velocity.omega_body, weightless, angular
+                self.bodies, pose.rotation, velocity.omega_body, linear - self.gravity, angular
             )
         else:
             weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))

@@ -13,7 +13,7 @@ from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractForce, AbstractPairForce, entry
 from lie_jax.mechanics.joints.base import Wrench
-from lie_jax.mechanics.joints.geometry import force_at, point_position, torque_in_parent, turning
+from lie_jax.mechanics.joints.geometry import force_at, torque_in_parent, turning
 from lie_jax.mechanics.signals import as_signal, check_signal, value_at
 from lie_jax.numerics import small
 
@@ -73,7 +73,8 @@ class PointForce(AbstractLoad):
         """-F·p for a constant force of constant direction, else zero."""
         if callable(self.force) or self.frame == "body" or self.input is not None:
             return jnp.zeros((), poses[0].position.dtype)
-        return -small.dot(self.force, point_position(poses[0], self.point))
+        point = poses[0].position + small.matvec(poses[0].rotation, self.point)
+        return -small.dot(self.force, point)
 
 
 class Torque(AbstractLoad):

@@ -10,7 +10,7 @@ joint acts on the child with minus that wrench.
 import abc
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -87,12 +87,8 @@ class AbstractJoint(AbstractElement):
 
     parent: str = eqx.field(static=True, metadata=fields.BODY)
     child: str = eqx.field(static=True, metadata=fields.BODY)
-    if TYPE_CHECKING:
-        # A declared type would allow class attributes or properties, but not both.
-        rows = 0
-    else:
-        # Number of position constraints: a class attribute or a property.
-        rows: eqx.AbstractVar[int]
+    # Number of position constraints: a class attribute or a property.
+    rows: eqx.AbstractVar[Any]
     # Inertia that is added to the joint's coordinate: a field of joints that take it.
     armature = None
     # Number of velocity constraints.

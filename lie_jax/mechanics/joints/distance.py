@@ -45,7 +45,7 @@ class DistanceJoint(AbstractJoint):
         """The force F = λ d / L acts as that of coinciding points, and changes by λ ḋ / L."""
         pull = multipliers[0] / self.length
         force = pull * between_points(self, parent, child)
-        coinciding = Coincide(self.parent_point, self.child_point).stiffness(parent, child, force)
+        coinciding = Coincide(*self.points).stiffness(parent, child, force)
         # The wrench of a force is the transpose of the point's velocity.
         by_parent = -_point_velocity(parent, self.parent_point)
         by_child = _point_velocity(child, self.child_point)

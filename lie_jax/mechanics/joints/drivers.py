@@ -24,7 +24,6 @@ from lie_jax.mechanics.joints.geometry import (
     angle_change,
     torque_in_parent,
     turned,
-    turned_about,
 )
 from lie_jax.mechanics.signals import as_signal, check_signal, value_at
 from lie_jax.numerics import small
@@ -49,8 +48,9 @@ class RevoluteDriver(AbstractJoint):
     orientation: Parameter = fields.orientation()
 
     def _ahead(self, t, parent, child):
-        wanted = turned_about(self.axis, value_at(self.angle, t), self.orientation)
-        return turned(parent, child, wanted)
+        half = 0.5 * value_at(self.angle, t)
+        wanted = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * self.axis])
+        return turned(parent, child, quaternion.multiply(wanted, self.orientation))
 
     @override
     def constraint(self, t, parent, child):

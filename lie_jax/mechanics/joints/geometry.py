@@ -24,11 +24,6 @@ from lie_jax.numerics import small
 Quaternion = Float[Array, "4"]
 
 
-def point_position(pose: BodyPose, point: Vector) -> Vector:
-    """Inertial position of a body-fixed point (m)."""
-    return pose.position + small.matvec(pose.rotation, point)
-
-
 def force_at(pose: BodyPose, point: Vector, force: Vector) -> Wrench:
     """Wrench of an inertial force that acts at a body-fixed point."""
     return Wrench(force, small.cross(point, small.matvec(pose.rotation.T, force)))
@@ -124,13 +119,6 @@ def turned(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix
     """Rotation of the child against the parent, from the pose with this orientation."""
     relative = small.matmul(parent.rotation.T, child.rotation)
     return small.matmul(relative, quaternion.to_matrix(orientation).T)
-
-
-def turned_about(axis: Vector, angle: Float[Array, ""], orientation: Quaternion) -> Quaternion:
-    """Orientation of a child turned by an angle (rad) about an axis of the parent."""
-    half = 0.5 * angle
-    about = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * axis])
-    return quaternion.multiply(about, orientation)
 
 
 def angle_between(axis: Vector, start: Vector, end: Vector) -> Float[Array, ""]:

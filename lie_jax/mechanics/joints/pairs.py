@@ -59,16 +59,15 @@ class SphericalJoint(AbstractComposedJoint):
     rows = 3
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
-    armature: OptionalParameter = fields.armature("kg m²")
+    armature: OptionalParameter = fields.non_negative("kg m²", default=None)
 
     @override
     def motions(self):
-        points = self.parent_point, self.child_point
-        return (Motion("swivel", None, *points, armature=self.armature),)
+        return (Motion("swivel", None, *self.points, armature=self.armature),)
 
     @override
     def conditions(self, t):
-        return (Coincide(self.parent_point, self.child_point),)
+        return (Coincide(*self.points),)
 
 
 class RevoluteJoint(AbstractLowerPair):
@@ -86,16 +85,15 @@ class RevoluteJoint(AbstractLowerPair):
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
-    armature: OptionalParameter = fields.armature("kg m²")
+    armature: OptionalParameter = fields.non_negative("kg m²", default=None)
 
     @override
     def motions(self):
-        points = self.parent_point, self.child_point
-        return (Motion("turn", self.axis, *points, self.orientation, self.armature),)
+        return (Motion("turn", self.axis, *self.points, self.orientation, self.armature),)
 
     @override
     def conditions(self, t):
-        return Coincide(self.parent_point, self.child_point), Parallel(self.axis, self.orientation)
+        return Coincide(*self.points), Parallel(self.axis, self.orientation)
 
 
 class UniversalJoint(AbstractComposedJoint):
@@ -139,10 +137,7 @@ class UniversalJoint(AbstractComposedJoint):
 
     @override
     def conditions(self, t):
-        return (
-            Coincide(self.parent_point, self.child_point),
-            HeldDirection(self.child_axis, self.axis[None]),
-        )
+        return Coincide(*self.points), HeldDirection(self.child_axis, self.axis[None])
 
     @override
     def coordinates(self, parent, child):
@@ -170,11 +165,11 @@ class RigidJoint(AbstractComposedJoint):
 
     @override
     def motions(self):
-        return (Motion("weld", None, self.parent_point, self.child_point, self.orientation),)
+        return (Motion("weld", None, *self.points, self.orientation),)
 
     @override
     def conditions(self, t):
-        return Coincide(self.parent_point, self.child_point), SameOrientation(self.orientation)
+        return Coincide(*self.points), SameOrientation(self.orientation)
 
 
 class PrismaticJoint(AbstractLowerPair):
@@ -193,19 +188,15 @@ class PrismaticJoint(AbstractLowerPair):
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
-    armature: OptionalParameter = fields.armature("kg")
+    armature: OptionalParameter = fields.non_negative("kg", default=None)
 
     @override
     def motions(self):
-        points = self.parent_point, self.child_point
-        return (Motion("slide", self.axis, *points, self.orientation, self.armature),)
+        return (Motion("slide", self.axis, *self.points, self.orientation, self.armature),)
 
     @override
     def conditions(self, t):
-        return (
-            HeldPoint(self.parent_point, self.child_point, perpendicular(self.axis)),
-            SameOrientation(self.orientation),
-        )
+        return HeldPoint(*self.points, perpendicular(self.axis)), SameOrientation(self.orientation)
 
 
 class CylindricalJoint(AbstractLowerPair):
@@ -233,9 +224,8 @@ class CylindricalJoint(AbstractLowerPair):
 
     @override
     def conditions(self, t):
-        return (
-            HeldPoint(self.parent_point, self.child_point, perpendicular(self.axis)),
-            Parallel(self.axis, self.orientation),
+        return HeldPoint(*self.points, perpendicular(self.axis)), Parallel(
+            self.axis, self.orientation
         )
 
 
@@ -267,7 +257,4 @@ class PlanarJoint(AbstractLowerPair):
 
     @override
     def conditions(self, t):
-        return (
-            HeldPoint(self.parent_point, self.child_point, self.normal[None]),
-            Parallel(self.normal, self.orientation),
-        )
+        return HeldPoint(*self.points, self.normal[None]), Parallel(self.normal, self.orientation)

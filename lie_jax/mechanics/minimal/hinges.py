@@ -4,6 +4,7 @@ The coordinate of a hinge counts whole turns. An element between the two bodies 
 turns about one axis alone, and about that axis, takes its turns from there, and needs no past.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,15 +85,16 @@ def _cosine_and_offset(
     return small.dot(axis, joint_axis), angle_about(axis, relative)
 
 
-def hinges_of(
+def with_hinges(
     group: Connected, followed: Sequence[Followed | None], starts: dict[int, int]
-) -> Hinges | None:
-    """The hinges that a group of forces follows, None if it follows none.
+) -> Connected:
+    """A group of forces with the hinges that it follows, if it follows any.
 
     `followed`: those of all forces; `starts`: the place in q of the coordinate of each joint.
     """
     found = [hinge for place in group.places if (hinge := followed[place]) is not None]
     if not found:
-        return None
+        return group
     numbers, *angles = zip(*found, strict=True)
-    return Hinges(tuple(starts[number] for number in numbers), *map(stacking.stack_arrays, angles))
+    hinges = Hinges(tuple(starts[number] for number in numbers), *map(stacking.stack, angles))
+    return dataclasses.replace(group, hinges=hinges)

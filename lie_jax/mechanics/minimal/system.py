@@ -25,7 +25,6 @@ from lie_jax.mechanics.joints.motions import COUNTS
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.mechanics.minimal import hinges, recursions, state
 from lie_jax.mechanics.minimal import joints as tree_joints
-from lie_jax.mechanics.minimal.hinges import Hinges
 from lie_jax.mechanics.minimal.joints import TreeJoints
 from lie_jax.mechanics.minimal.layout import Layout, make_space
 from lie_jax.mechanics.minimal.recursions import Accelerations, Kinematics
@@ -57,13 +56,11 @@ class TreeSystem(AbstractMultibodySystem):
     """A mechanism in joint coordinates, without constraints; made by `lie_jax.assemble`.
 
     Bodies and joints stand in the order of the tree: bases, then one link for each elementary
-    motion of a joint. `hinges` are the joint coordinates that forces about an axis follow. `owners`
-    has the number of the joint of every motion, `titles` and `labels` the joints in words and as
-    keys.
+    motion of a joint. `owners` has the number of the joint of every motion, `titles` and `labels`
+    the joints in words and as keys.
     """
 
     joints: TreeJoints
-    hinges: tuple[Hinges | None, ...]
     tree: Tree = eqx.field(static=True)
     owners: tuple[int, ...] = eqx.field(static=True)
     titles: tuple[str, ...] = eqx.field(static=True)
@@ -118,10 +115,7 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def internal_force(self, t, q, v, u=None):
         """The force f (nv,) without gravity, given forces and torques."""
-        pairs = zip(self.forces, self.hinges, strict=True)
-        kept = tuple(hinge for group, hinge in pairs if not group.element.is_load)
-        inner = dataclasses.replace(stacking.without_loads(self), hinges=kept)
-        return inner.force(t, q, v, u)
+        return stacking.without_loads(self).force(t, q, v, u)
 
     @override
     def owner(self, equation):
@@ -159,11 +153,10 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def remember(self, t, q, v):
         """Memory of the forces at an instant, except those that follow a joint's coordinate."""
-        pairs = zip(self.forces, self.hinges, strict=True)
-        free = tuple(group for group, hinge in pairs if hinge is None)
+        free = tuple(group for group in self.forces if group.hinges is None)
         others = super(TreeSystem, dataclasses.replace(self, forces=free))
         kept = iter(others.remember(t, q, v) if free else ())
-        return tuple(next(kept) if hinge is None else None for hinge in self.hinges)
+        return tuple(next(kept) if group.hinges is None else None for group in self.forces)
 
     @override
     def law(self, number):
@@ -228,7 +221,7 @@ class TreeSystem(AbstractMultibodySystem):
 
     def _following(self, t: Array, q: Array) -> "TreeSystem":
         """The system at q, whose forces have the turns of the hinges that they follow."""
-        windings = tuple(None if hinge is None else hinge.windings(t, q) for hinge in self.hinges)
+        windings = tuple(g.hinges and g.hinges.windings(t, q) for g in self.forces)
         return dataclasses.replace(self, forces=stacking.recalling(self.forces, windings))
 
     def _terms(
@@ -311,9 +304,8 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     system = TreeSystem(
         bodies=stacking.stack([bodies[i] if i < len(bodies) else massless for i in tree.bodies]),
         joints=joints,
-        forces=forces,
+        forces=tuple(hinges.with_hinges(group, followed, starts) for group in forces),
         gravity=mechanism.gravity,
-        hinges=tuple(hinges.hinges_of(group, followed, starts) for group in forces),
         tree=tree,
         owners=tuple(owners),
         titles=tuple(named(joint) for joint in mechanism.joints),
