@@ -191,8 +191,9 @@ class RigidBodySystem(AbstractMultibodySystem):
         motion = elements.Motion(split_q, split_v, split_acceleration, pose, velocity)
         if space.hybrid:
             linear, angular = split_acceleration[:, :3], split_acceleration[:, 3:]
+            linear = linear - self.gravity[None]
             bodies = rigid.motion_matrices(
-                self.bodies, pose.rotation, velocity.omega_body, linear - self.gravity, angular
+                self.bodies, pose.rotation, velocity.omega_body, linear, angular
             )
         else:
             weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
