@@ -1,5 +1,6 @@
 """From a mechanism and a formulation to a system and its initial state."""
 
+from functools import partial
 from typing import overload
 
 import jax
@@ -15,7 +16,6 @@ from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal import system as minimal
 from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
-from lie_jax.mechanics.stacking import InitialMotion
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.system import State
 
@@ -83,17 +83,14 @@ def assemble(
         formulation=formulation,
         names=mechanism.names,
     )
-    motion = stacking.initial_motion(mechanism.bodies)
-    return system, State(*_initial(motion, formulation))
+    q, v = _initial(formulation, stacking.initial_motion(mechanism.bodies))
+    return system, State(q.reshape(-1), v.reshape(-1))
 
 
 # One program takes less time to compile than its operations one by one.
 @jax.jit
-def _initial(bodies: InitialMotion, formulation: AbstractCoordinates) -> tuple[Array, Array]:
-    def of_one(body: InitialMotion) -> tuple[Array, Array]:
-        rotation = quaternion.to_matrix(body.orientation)
-        q = formulation.configuration(body.position, body.orientation)
-        return q, formulation.velocity(rotation, q, body.velocity, body.omega_body)
-
-    q, v = jax.vmap(of_one)(bodies)
-    return q.reshape(-1), v.reshape(-1)
+@partial(jax.vmap, in_axes=(None, 0))
+def _initial(formulation: AbstractCoordinates, motion: tuple[Array, ...]) -> tuple[Array, Array]:
+    position, orientation, linear, omega = motion
+    q = formulation.configuration(position, orientation)
+    return q, formulation.velocity(quaternion.to_matrix(orientation), q, linear, omega)

@@ -21,7 +21,8 @@ from lie_jax.numerics.conversion import as_float
 
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
-
+Rotations = Float[Array, "bodies 3 3"]
+Vectors = Float[Array, "bodies 3"]
 
 _INERTIA = "about the centre of mass, kg m², for principal moments numpy.diag of them"
 
@@ -113,10 +114,10 @@ class MotionMatrices(NamedTuple):
 
 def motion_matrices(
     bodies: MassProperties,
-    rotation: Float[Array, "bodies 3 3"],
-    omega: Float[Array, "bodies 3"],
-    acceleration: Float[Array, "bodies 3"],
-    domega: Float[Array, "bodies 3"],
+    rotation: Rotations,
+    omega: Vectors,
+    acceleration: Vectors,
+    domega: Vectors,
 ) -> MotionMatrices:
     """Derivatives of `inverse_dynamics` by (r̈, ω̇), by the pose along hybrid velocities, and by
     hybrid velocities.

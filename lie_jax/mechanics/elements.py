@@ -10,8 +10,10 @@ class AbstractElement(eqx.Module):
 
     def __check_init__(self):
         for field in dataclasses.fields(self):
-            if "check" in field.metadata:
-                field.metadata["check"](f"{named(self)}.{field.name}", getattr(self, field.name))
+            value = getattr(self, field.name)
+            left_out = value is None and field.default is None
+            if "check" in field.metadata and not left_out:
+                field.metadata["check"](f"{named(self)}.{field.name}", value)
 
     @property
     def bodies(self) -> tuple[str, ...]:

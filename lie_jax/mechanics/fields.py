@@ -53,8 +53,6 @@ def input_number(**default: Any) -> Any:
     """
 
     def check(where: str, number: Any) -> None:
-        if number is None and default:
-            return
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise ValueError(
                 f"{where} is {number!r}; it must be the number of an entry of the inputs u, "
@@ -112,18 +110,8 @@ def positive(unit: str) -> Any:
 
 
 def non_negative(unit: str, **default: Any) -> Any:
-    """Field with one number, not negative."""
+    """Field with one number, not negative; None if that is the default."""
     return parameter(lambda where, value: checks.non_negative(where, value, unit), **default)
-
-
-def armature(unit: str) -> Any:
-    """Field with an inertia that is added to a joint's coordinate, not negative; None without."""
-
-    def check(where: str, value: Any) -> None:
-        if value is not None:
-            checks.non_negative(where, value, unit)
-
-    return parameter(check, lambda value: None if value is None else as_float(value), default=None)
 
 
 def signal(unit: str, shape: tuple[int, ...] = ()) -> Any:

@@ -2,6 +2,7 @@
 
 import reprlib
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -22,26 +23,23 @@ _MEMBERS = {
 }
 
 
-def _members(field: str):
-    def convert(values: Iterable[Any]) -> tuple:
-        if not isinstance(values, Iterable):
+def _members(field: str, values: Iterable[Any]) -> tuple:
+    if not isinstance(values, Iterable):
+        raise ValueError(
+            f"Mechanism({field}=) is a {type(values).__name__}; it must be a sequence: put it "
+            "in a list."
+        )
+    members = tuple(values)
+    for member in members:
+        if not isinstance(member, _MEMBERS[field][0]):
+            homes = [home for home, (kind, _) in _MEMBERS.items() if isinstance(member, kind)]
+            what = _called(member) if homes else reprlib.repr(member)
+            maker = f"make them with {_MEMBERS[field][1]}"
+            fix = f"it belongs in {homes[0]}=" if homes else maker
             raise ValueError(
-                f"Mechanism({field}=) is a {type(values).__name__}; it must be a sequence: put it "
-                "in a list."
+                f"Mechanism({field}=) holds {what}; it must hold {field} alone: {fix}."
             )
-        members = tuple(values)
-        for member in members:
-            if not isinstance(member, _MEMBERS[field][0]):
-                homes = [home for home, (kind, _) in _MEMBERS.items() if isinstance(member, kind)]
-                what = _called(member) if homes else reprlib.repr(member)
-                maker = f"make them with {_MEMBERS[field][1]}"
-                fix = f"it belongs in {homes[0]}=" if homes else maker
-                raise ValueError(
-                    f"Mechanism({field}=) holds {what}; it must hold {field} alone: {fix}."
-                )
-        return members
-
-    return convert
+    return members
 
 
 class Mechanism(eqx.Module):
@@ -55,9 +53,9 @@ class Mechanism(eqx.Module):
     or if a joint connects a body with itself.
     """
 
-    bodies: tuple[Body, ...] = eqx.field(converter=_members("bodies"))
-    joints: tuple[AbstractJoint, ...] = eqx.field(converter=_members("joints"), default=())
-    forces: tuple[AbstractForce, ...] = eqx.field(converter=_members("forces"), default=())
+    bodies: tuple[Body, ...] = eqx.field(converter=partial(_members, "bodies"))
+    joints: tuple[AbstractJoint, ...] = eqx.field(converter=partial(_members, "joints"), default=())
+    forces: tuple[AbstractForce, ...] = eqx.field(converter=partial(_members, "forces"), default=())
     gravity: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, -9.81))
 
     def __check_init__(self):

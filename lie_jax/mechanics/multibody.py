@@ -12,54 +12,58 @@ from typing_extensions import override
 
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
-from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
+from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
-from lie_jax.system import AbstractSystem, Time
+from lie_jax.system import AbstractSystem, Configuration, Inputs, Time, Velocity
 
 # Time, and rotation, position, ṙ and ω of bodies.
-Instant = tuple[Array, Array, Array, Array, Array]
+Instant = tuple[Array, ...]
 
 
 class AbstractMultibodySystem(AbstractSystem):
     """A mechanism in some formulation; made by `lie_jax.assemble`.
 
-    `bodies`, `forces` and `gravity` are physical parameters, stacked; `names` are the bodies' names
-    in the mechanism's order.
+    `bodies`, `joints`, `forces` and `gravity` are physical parameters, stacked by kind; `names` are
+    the bodies' names in the mechanism's order.
     """
 
-    bodies: eqx.AbstractVar[MassProperties]
-    joints: eqx.AbstractVar[Any]
-    forces: eqx.AbstractVar[tuple[Connected, ...]]
-    gravity: eqx.AbstractVar[Float[Array, "..."]]
-    names: eqx.AbstractVar[tuple[str, ...]]
+    bodies: MassProperties
+    joints: Any
+    forces: tuple[Connected, ...]
+    gravity: Float[Array, "..."]
+    names: tuple[str, ...] = eqx.field(static=True)
 
     @abc.abstractmethod
-    def poses(
-        self, q: Float[Array, " nq"]
-    ) -> tuple[Float[Array, "bodies 3 3"], Float[Array, "bodies 3"]]:
+    def poses(self, q: Configuration) -> tuple[Rotations, Vectors]:
         """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
 
-    def twists(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, "bodies 6"]:
+    def twists(self, q: Configuration, v: Velocity) -> Float[Array, "bodies 6"]:
         """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components, in every formulation."""
         _, rotation, _, velocity, omega = self._instant(0.0, q, v)
         linear = jax.vmap(small.matvec)(rotation.swapaxes(1, 2), velocity)
         return gather.pick(self.slots, jnp.concatenate([linear, omega], axis=1))
 
-    def kinetic_energy(self, q: Float[Array, " nq"], v: Float[Array, " nv"]) -> Float[Array, ""]:
+    def kinetic_energy(self, q: Configuration, v: Velocity) -> Float[Array, ""]:
         """Kinetic energy (J)."""
         _, rotation, _, velocity, omega = self._instant(0.0, q, v)
         return jnp.sum(jax.vmap(rigid.kinetic_energy)(self.bodies, rotation, velocity, omega))
 
-    def potential_energy(self, q: Float[Array, " nq"]) -> Float[Array, ""]:
+    def potential_energy(self, q: Configuration) -> Float[Array, ""]:
         """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
         _, *pose, _, _ = self._instant(0.0, q, jnp.zeros(self.nv, q.dtype))
-        return stacking.potential_energy(self.bodies, self.forces, self.gravity, *pose)
+        center = pose[1] + jax.vmap(small.matvec)(pose[0], self.bodies.center_of_mass)
+        energy = -jnp.sum(self.bodies.mass[:, None] * center * self.gravity[None, :])
+        for group in self.forces:
+            energies = stacking.each(
+                lambda element, poses: element.potential_energy(poses), group, pose
+            )
+            energy = energy + jnp.sum(energies)
+        return energy
 
-    def momentum(
-        self, q: Float[Array, " nq"], v: Float[Array, " nv"]
-    ) -> tuple[Float[Array, "3"], Float[Array, "3"]]:
+    def momentum(self, q: Configuration, v: Velocity) -> tuple[Vector, Vector]:
         """Linear and angular momentum about the world origin (3,), inertial, kg m/s, kg m²/s."""
         _, *motion = self._instant(0.0, q, v)
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, *motion)
@@ -67,9 +71,13 @@ class AbstractMultibodySystem(AbstractSystem):
 
     @abc.abstractmethod
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
-        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq).
+        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq) in order.
 
-        Keys are (parent, child), for the second joint between them (parent, child, 2), ...
+        One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
+        cylindrical, planar; see their documentation), called by (parent, child); the second joint
+        between the same two by (parent, child, 2), and so on. In absolute coordinates angles lie
+        between -π and π; those of instants are continued from the first one, with less than half a
+        turn between them. In joint coordinates they count whole turns from the initial state on.
         """
 
     @property
@@ -88,7 +96,11 @@ class AbstractMultibodySystem(AbstractSystem):
 
     @override
     def remember(self, t, q, v):
-        return stacking.remember(self.forces, *self._instant(t, q, v))
+        now, *motion = self._instant(t, q, v)
+        return tuple(
+            stacking.each(lambda element, *pair: element.remember(now, *pair), group, motion)
+            for group in self.forces
+        )
 
     @override
     def recalling(self, memory):
@@ -96,7 +108,28 @@ class AbstractMultibodySystem(AbstractSystem):
 
     @override
     def departed(self, t, q, v):
-        return stacking.departed(self.forces, *self._instant(t, q, v))
+        now, *motion = self._instant(t, q, v)
+        flags = [
+            jnp.zeros(group.count, bool)
+            if group.element.last is None
+            else stacking.each(lambda element, *pair: element.departed(now, *pair), group, motion)
+            for group in self.forces
+        ]
+        return jnp.concatenate([jnp.zeros(0, bool), *flags])
+
+    def _applied(self, instant: Instant, u: Inputs) -> Wrench:
+        """Hybrid wrenches of gravity and of all forces on all slots of `bodies`."""
+        t, *motion = instant
+        weight = self.bodies.mass[:, None] * self.gravity[None, :]
+        force = jax.vmap(small.matvec)(motion[0].swapaxes(1, 2), weight)
+        total = Wrench(weight, jax.vmap(small.cross)(self.bodies.center_of_mass, force))
+        for group in self.forces:
+            inputs = stacking.own_inputs(group, u)
+            wrenches = stacking.each(
+                lambda element, *acting: element.wrenches(t, *acting), group, motion, inputs
+            )
+            total = stacking.add_wrenches(total, group, wrenches)
+        return total
 
     @abc.abstractmethod
     def _instant(self, t: Time, q: Array, v: Array) -> Instant:

@@ -1,8 +1,8 @@
 """Readings of joints at the poses of a trajectory: their coordinates and reactions."""
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -10,8 +10,11 @@ from jaxtyping import Array, Float
 from lie_jax.mechanics import mechanism, stacking
 from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.mechanics.mechanism import Label
-from lie_jax.mechanics.stacking import Connected, Rotations, Vectors
+from lie_jax.mechanics.stacking import Groups
 from lie_jax.numerics import small
+
+# Names of the bodies.
+Names = tuple[str, ...]
 
 
 class JointReaction(NamedTuple):
@@ -24,71 +27,61 @@ class JointReaction(NamedTuple):
     torque: Float[Array, "*instants 3"]
 
 
-def coordinates(
-    joints: tuple[Connected, ...], names: tuple[str, ...], rotation: Rotations, position: Vectors
-) -> dict[Label, Array]:
+def coordinates(joints: Groups, names: Names, pose: tuple[Array, Array]) -> dict[Label, Array]:
     """Coordinates of the joints that have any, at poses of the bodies with these names."""
-    values = {}
-    read = jax.vmap(lambda element, *poses: element.coordinates(*poses))
-    for group in joints:
-        if group.element.coordinate_units:
-            of_group = read(group.element, *stacking.poses(group, rotation, position))
-            values |= dict(zip(group.places, of_group, strict=True))
-    labels = _labels(joints, names)
-    return {labels[place]: values[place] for place in sorted(values)}
-
-
-def continued(
-    joints: tuple[Connected, ...], names: tuple[str, ...], values: dict[Label, Array]
-) -> dict[Label, Array]:
-    """Coordinates (n, k) at instants in order, with whole turns added where angles jump."""
-    labels = _labels(joints, names)
-    angular = {
-        labels[place]: np.asarray([unit == "rad" for unit in group.element.coordinate_units])
+    values = [
+        stacking.each(lambda element, poses: element.coordinates(*poses), group, pose)
+        if group.element.coordinate_units
+        else ()
         for group in joints
-        for place in group.places
-    }
+    ]
+    return _by_label(joints, names, values)
+
+
+def continued(joints: Groups, names: Names, values: dict[Label, Array]) -> dict[Label, Array]:
+    """Coordinates (n, k) at instants in order, with whole turns added where angles jump."""
+    units = [[group.element.coordinate_units] * group.count for group in joints]
     return {
-        label: jnp.where(angular[label][None], jnp.unwrap(series, axis=0), series)
-        for label, series in values.items()
+        label: jnp.where(
+            np.asarray([unit == "rad" for unit in of_joint]),
+            jnp.unwrap(values[label], axis=0),
+            values[label],
+        )
+        for label, of_joint in _by_label(joints, names, units).items()
+        if of_joint
     }
 
 
 def reactions(
-    joints: tuple[Connected, ...],
-    names: tuple[str, ...],
-    t: Float[Array, ""],
-    rotation: Rotations,
-    position: Vectors,
-    multipliers: list[Array],
+    joints: Groups, names: Names, t: Array, pose: tuple[Array, Array], multipliers: list[Array]
 ) -> dict[Label, JointReaction]:
     """Reactions of all joints; `multipliers` are those of each group, see `stacking.split`."""
 
-    @jax.vmap
     def on_child(element, poses, multipliers):
         _, wrench = element.reaction(t, *poses, multipliers)
         rotation, point = poses[1].rotation, element.points[1]
         torque = -small.matvec(rotation, wrench.torque)
         if point is not None:
             torque = torque + small.cross(small.matvec(rotation, point), wrench.force)
-        return JointReaction(-wrench.force, torque)
+        return -wrench.force, torque
 
-    values = {}
-    for group, of_group in zip(joints, multipliers, strict=True):
-        poses = stacking.poses(group, rotation, position)
-        force, torque = on_child(group.element, poses, of_group)
-        pairs = map(JointReaction, force, torque)
-        values |= dict(zip(group.places, pairs, strict=True))
-    labels = _labels(joints, names)
-    return {labels[place]: values[place] for place in sorted(values)}
+    values = [
+        map(JointReaction, *stacking.each(on_child, group, pose, of_group))
+        for group, of_group in zip(joints, multipliers, strict=True)
+    ]
+    return _by_label(joints, names, values)
 
 
-def _labels(joints: tuple[Connected, ...], names: tuple[str, ...]) -> tuple[Label, ...]:
-    """Labels of the joints of a mechanism, in its order."""
+def _by_label(joints: Groups, names: Names, values: Sequence[Iterable]) -> dict[Label, Any]:
+    """Values of each group of joints by the joints' labels, in the mechanism's order.
+
+    A group may have none.
+    """
     named = (*names, GROUND)
-    pairs = {
-        place: (named[parent], named[child])
-        for group in joints
-        for place, parent, child in zip(group.places, *group.bodies, strict=True)
-    }
-    return mechanism.labels([pairs[place] for place in sorted(pairs)])
+    ends, found = {}, {}
+    for group, of_group in zip(joints, values, strict=True):
+        for place, parent, child in zip(group.places, *group.bodies, strict=True):
+            ends[place] = named[parent], named[child]
+        found |= dict(zip(group.places, of_group, strict=False))
+    labels = mechanism.labels([ends[place] for place in sorted(ends)])
+    return {labels[place]: found[place] for place in sorted(found)}

@@ -7,7 +7,7 @@ with constant matrices.
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -17,14 +17,11 @@ from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
-from lie_jax.mechanics.body import Body, MassProperties
+from lie_jax.mechanics.body import Body, Rotations
 from lie_jax.mechanics.elements import AbstractElement, declared
 from lie_jax.mechanics.forces.base import entry
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, BodyVelocity, Wrench
-from lie_jax.numerics import gather, small
-
-Rotations = Float[Array, "bodies 3 3"]
-Vectors = Float[Array, "bodies 3"]
+from lie_jax.numerics import gather
 
 
 class Connected(eqx.Module):
@@ -32,13 +29,15 @@ class Connected(eqx.Module):
 
     `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground;
     `places[k]` is the element's number in the mechanism; `inputs[k]` is the number of the input
-    that it reads, for elements that read a single one.
+    that it reads, for elements that read a single one; `hinges` are the joint coordinates that its
+    elements' angles follow, if they do.
     """
 
     element: Any
     bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     places: tuple[int, ...] = eqx.field(static=True)
     inputs: tuple[int, ...] = eqx.field(static=True)
+    hinges: Any = None
 
     @property
     def count(self) -> int:
@@ -46,39 +45,31 @@ class Connected(eqx.Module):
         return len(self.bodies[0])
 
 
-def stack(members: list[Any]) -> Any:
+Groups = tuple[Connected, ...]
+
+
+def stack(members: Sequence[Any]) -> Any:
     """One element with the leaves of all members stacked along a new first axis."""
-    return jax.tree.map(lambda *leaves: stack_arrays(leaves), *members)
+
+    def stacked(*leaves: ArrayLike) -> Array:
+        if checks.traced(leaves):
+            return jnp.stack(leaves)
+        # Without compilation.
+        return jax.device_put(np.stack([np.asarray(leaf) for leaf in leaves]))
+
+    return jax.tree.map(stacked, *members)
 
 
-def stack_arrays(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays stacked along a new first axis; concrete arrays without compilation."""
-    if checks.traced(arrays):
-        return jnp.stack(arrays)
-    return jax.device_put(np.stack([np.asarray(array) for array in arrays]))
-
-
-class InitialMotion(NamedTuple):
-    """Initial poses and velocities, as a `Body` has them, of one body or of many stacked."""
-
-    position: Float[Array, "..."]
-    orientation: Float[Array, "..."]
-    velocity: Float[Array, "..."]
-    omega_body: Float[Array, "..."]
-
-
-def initial_motion(bodies: Sequence[Body]) -> InitialMotion:
-    """Initial motions of bodies, stacked."""
-    return stack(
-        [InitialMotion(b.position, b.orientation, b.velocity, b.omega_body) for b in bodies]
-    )
+def initial_motion(bodies: Sequence[Body]) -> tuple[Array, Array, Array, Array]:
+    """Initial positions, orientations, ṙ and ω of bodies, stacked."""
+    return stack([(b.position, b.orientation, b.velocity, b.omega_body) for b in bodies])
 
 
 def stack_by_kind(
     elements: Sequence[AbstractElement],
     names: tuple[str, ...],
     apart: Sequence[bool] | None = None,
-) -> tuple[Connected, ...]:
+) -> Groups:
     """Groups of the elements that differ in numbers only, in the order of first appearance.
 
     Elements for which `apart` differs are not stacked together.
@@ -104,9 +95,7 @@ def stack_by_kind(
     )
 
 
-def owner(
-    groups: tuple[Connected, ...], names: tuple[str, ...], row: int, kind: str = "rows"
-) -> str:
+def owner(groups: Groups, names: tuple[str, ...], row: int, kind: str = "rows") -> str:
     """Element of these groups to which a row belongs, in words.
 
     `kind` is `"rows"` or `"velocity_rows"`, the attribute of joints with the number of rows, or
@@ -150,8 +139,15 @@ def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
     return copy, reads
 
 
-def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[BodyPose, ...]:
-    """Poses at each slot of the elements of a group, stacked, from those of the bodies."""
+def each(
+    function: Callable, group: Connected, motion: Sequence[Array], *args: Any, out_axes: int = 0
+) -> Any:
+    """Results of function(element, poses, velocities, *args) for each element of a group, stacked.
+
+    `motion`: rotation, position, ṙ and ω of the bodies, or rotation and position for functions
+    without velocities; `args` are stacked.
+    """
+    rotation, position, *rates = motion
 
     def rotations(slot: tuple[int, ...]) -> Rotations:
         picked = gather.pick(slot, rotation)
@@ -160,14 +156,18 @@ def poses(group: Connected, rotation: Rotations, position: Vectors) -> tuple[Bod
         on_ground = jnp.asarray([body < 0 for body in slot], rotation.dtype)
         return picked + on_ground[:, None, None] * jnp.eye(3, dtype=rotation.dtype)[None]
 
-    return tuple(BodyPose(rotations(slot), gather.pick(slot, position)) for slot in group.bodies)
-
-
-def velocities(group: Connected, velocity: Vectors, omega: Vectors) -> tuple[BodyVelocity, ...]:
-    """Velocities at each slot of the elements of a group, stacked, from ṙ and ω of the bodies."""
-    return tuple(
-        BodyVelocity(gather.pick(slot, velocity), gather.pick(slot, omega)) for slot in group.bodies
-    )
+    acting: list = [
+        tuple(BodyPose(rotations(slot), gather.pick(slot, position)) for slot in group.bodies)
+    ]
+    if rates:
+        velocity, omega = rates
+        acting.append(
+            tuple(
+                BodyVelocity(gather.pick(slot, velocity), gather.pick(slot, omega))
+                for slot in group.bodies
+            )
+        )
+    return jax.vmap(function, out_axes=out_axes)(group.element, *acting, *args)
 
 
 def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:
@@ -177,7 +177,7 @@ def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:
     return None if u is None else jnp.broadcast_to(u, (group.count, *u.shape))
 
 
-def split(groups: tuple[Connected, ...], multipliers: Array, last: int) -> list[Array]:
+def split(groups: Groups, multipliers: Array, last: int) -> list[Array]:
     """Multipliers (count, rows + velocity_rows) of each group of joints.
 
     Multipliers of position constraints come first, those of velocity constraints from `last` on.
@@ -207,47 +207,7 @@ def add_wrenches(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) 
     return total
 
 
-def applied(
-    bodies: MassProperties,
-    forces: tuple[Connected, ...],
-    gravity: Float[Array, "3"],
-    t: Float[Array, ""],
-    rotation: Rotations,
-    position: Vectors,
-    velocity: Vectors,
-    omega: Vectors,
-    u: Float[Array, " nu"] | None,
-) -> Wrench:
-    """Hybrid wrenches of gravity and of all forces on each body, stacked."""
-    weight = bodies.mass[:, None] * gravity[None, :]
-    force = jax.vmap(small.matvec)(rotation.swapaxes(1, 2), weight)
-    total = Wrench(weight, jax.vmap(small.cross)(bodies.center_of_mass, force))
-    for group in forces:
-        wrenches = _each(
-            lambda element, poses, velocities, u: element.wrenches(t, poses, velocities, u),
-            group, (rotation, position, velocity, omega), own_inputs(group, u),
-        )  # fmt: skip
-        total = add_wrenches(total, group, wrenches)
-    return total
-
-
-def _each(function: Callable, group: Connected, motion: tuple[Array, ...], *args: Any) -> Any:
-    """Results of function(element, poses, velocities, *args) for each element of a group, stacked.
-
-    `motion`: rotation, position, ṙ and ω of the bodies; `args` are stacked.
-    """
-    places, rates = poses(group, *motion[:2]), velocities(group, *motion[2:])
-    return jax.vmap(function)(group.element, places, rates, *args)
-
-
-def remember(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> tuple:
-    """Memories of an instant of the elements of each group; `motion` as of `_each`."""
-    return tuple(
-        _each(lambda element, *pair: element.remember(t, *pair), group, motion) for group in forces
-    )
-
-
-def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, ...]:
+def recalling(forces: Groups, memory: tuple) -> Groups:
     """The groups with these memories in the field `last` of their elements."""
     return tuple(
         group
@@ -255,42 +215,3 @@ def recalling(forces: tuple[Connected, ...], memory: tuple) -> tuple[Connected, 
         else eqx.tree_at(lambda group: group.element.last, group, last, is_leaf=lambda x: x is None)
         for group, last in zip(forces, memory, strict=True)
     )
-
-
-def departed(forces: tuple[Connected, ...], t: Float[Array, ""], *motion: Array) -> Array:
-    """Whether each element has left its law since its last instant (forces,), group by group."""
-    flags = [
-        jnp.zeros(group.count, bool)
-        if group.element.last is None
-        else _each(lambda element, *pair: element.departed(t, *pair), group, motion)
-        for group in forces
-    ]
-    return jnp.concatenate([jnp.zeros(0, bool), *flags])
-
-
-def sides(
-    joints: tuple[Connected, ...], t: Float[Array, ""], rotation: Rotations, position: Vectors
-) -> Float[Array, " joints"]:
-    """`AbstractJoint.side` of each joint, group by group, 1 without; empty if no joint has one."""
-    side = jax.vmap(lambda element, *poses: element.side(t, *poses))
-    by_group = [side(group.element, *poses(group, rotation, position)) for group in joints]
-    if all(sides is None for sides in by_group):
-        return jnp.zeros(0, position.dtype)
-    ones = [jnp.ones(group.count, position.dtype) for group in joints]
-    return jnp.concatenate([b if a is None else a for a, b in zip(by_group, ones, strict=True)])
-
-
-def potential_energy(
-    bodies: MassProperties,
-    forces: tuple[Connected, ...],
-    gravity: Float[Array, "3"],
-    rotation: Rotations,
-    position: Vectors,
-) -> Float[Array, ""]:
-    """Potential energy (J) of gravity, zero at the world origin, and of conservative forces."""
-    center = position + jax.vmap(small.matvec)(rotation, bodies.center_of_mass)
-    energy = -jnp.sum(bodies.mass[:, None] * center * gravity[None, :])
-    for group in forces:
-        energies = jax.vmap(lambda element, poses: element.potential_energy(poses))
-        energy = energy + jnp.sum(energies(group.element, poses(group, rotation, position)))
-    return energy

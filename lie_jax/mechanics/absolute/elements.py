@@ -7,7 +7,6 @@ axis.
 """
 
 import itertools
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -19,12 +18,14 @@ from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties, MotionMatrices
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
-from lie_jax.mechanics.stacking import Connected
+from lie_jax.mechanics.stacking import Groups
 from lie_jax.numerics import gather, small
 from lie_jax.spaces import derivatives
 
 # Matrices (rows, columns, count) of bodies or elements.
 Matrices = Float[Array, "_ _ _"]
+# Frames F of bodies; None for hybrid velocities.
+Frames = Matrices | None
 
 
 class Motion(NamedTuple):
@@ -88,21 +89,12 @@ def _hybrid_velocity(space: AbstractCoordinates, q: Array, v: Array) -> Float[Ar
     return jnp.concatenate(space.hybrid_velocity(space.pose(q)[0], q, v))
 
 
-def masses(bodies: MassProperties, rotation: Array, frames: Matrices | None) -> Matrices:
+def masses(bodies: MassProperties, rotation: Array, frames: Frames) -> Matrices:
     """Mass matrices (nv, nv, N) of bodies."""
     hybrid = jax.vmap(rigid.mass_matrix, out_axes=2)(bodies, rotation)
     if frames is None:
         return hybrid
     return small.matmul(small.matmul(frames.swapaxes(0, 1), hybrid), frames)
-
-
-def hybrid_body_matrices(
-    bodies: MassProperties, gravity: Float[Array, "3"], motion: Motion
-) -> MotionMatrices:
-    """M, K and C of bodies under gravity for hybrid velocities, in closed form."""
-    linear, angular = motion.acceleration[:, :3], motion.acceleration[:, 3:]
-    rotation, omega = motion.pose.rotation, motion.velocity.omega_body
-    return rigid.motion_matrices(bodies, rotation, omega, linear - gravity[None], angular)
 
 
 def body_matrices(
@@ -139,9 +131,7 @@ def body_matrices(
     return jax.vmap(matrices, out_axes=-1)(bodies, *motion[:3], wrenches, multipliers)
 
 
-def joint_columns(
-    joints: Sequence[Connected], t: Array, pose: BodyPose, frames: Matrices | None
-) -> list[JointColumns]:
+def joint_columns(joints: Groups, t: Array, pose: BodyPose, frames: Frames) -> list[JointColumns]:
     """Columns of Bᵀ: reactions of joints to unit multipliers, pulled back by frames."""
 
     def unit_reactions(element, poses):
@@ -153,14 +143,13 @@ def joint_columns(
 
     groups = []
     for group in joints:
-        poses = stacking.poses(group, *pose)
-        columns = jax.vmap(unit_reactions, out_axes=-1)(group.element, poses)
+        columns = stacking.each(unit_reactions, group, pose, out_axes=-1)
         pulled = map(_pulled_back, (frames, frames), group.bodies, columns)
         groups.append(JointColumns(group.bodies, tuple(pulled), group.element.velocity_rows))
     return groups
 
 
-def _pulled_back(frames: Matrices | None, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:
+def _pulled_back(frames: Frames, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:
     """Fᵀ of bodies times columns of hybrid wrenches."""
     if frames is None:
         return wrenches
@@ -168,19 +157,16 @@ def _pulled_back(frames: Matrices | None, bodies: tuple[int, ...], wrenches: Mat
 
 
 def joint_blocks(
-    joints: Sequence[Connected],
-    multipliers: Sequence[Array],
-    t: Array,
-    pose: BodyPose,
-    frames: Matrices | None,
+    joints: Groups, multipliers: list[Array], t: Array, pose: BodyPose, frames: Frames
 ) -> list[Blocks]:
     """Stiffness of the joints under their multipliers (count, rows)."""
+
+    def stiffness_of(element, poses, multipliers):
+        return element.stiffness(t, *poses, multipliers)
+
     blocks = []
     for group, joint_multipliers in zip(joints, multipliers, strict=True):
-        stiffness = jax.vmap(
-            lambda element, poses, multipliers: element.stiffness(t, *poses, multipliers),
-            out_axes=-1,
-        )(group.element, stacking.poses(group, *pose), joint_multipliers)
+        stiffness = stacking.each(stiffness_of, group, pose, joint_multipliers, out_axes=-1)
         pairs = itertools.product(group.bodies, repeat=2)
         for (rows, columns), values in zip(pairs, stiffness, strict=True):
             if values is not None and max(rows) >= 0 and max(columns) >= 0:
@@ -192,7 +178,7 @@ def joint_blocks(
 
 
 def force_blocks(
-    forces: Sequence[Connected],
+    forces: Groups,
     t: Array,
     u: Array | None,
     motion: Motion,
@@ -202,14 +188,10 @@ def force_blocks(
     stiffness, damping = [], []
     for group in forces:
         free = [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]
-        changes = jax.vmap(
-            lambda *args, free=free: _force_derivatives(free, t, *args), out_axes=-1
-        )(
-            group.element,
-            stacking.own_inputs(group, u),
-            stacking.poses(group, *motion.pose),
-            stacking.velocities(group, *motion.velocity),
-        )
+        changes = stacking.each(
+            lambda *args, free=free: _force_derivatives(free, t, *args),
+            group, (*motion.pose, *motion.velocity), stacking.own_inputs(group, u), out_axes=-1,
+        )  # fmt: skip
         for (i, row), (j, column) in itertools.product(enumerate(free), repeat=2):
             rows, columns = group.bodies[row], group.bodies[column]
             along, rates = (-change[i, j] for change in changes)
@@ -224,7 +206,7 @@ def force_blocks(
     return stiffness, damping
 
 
-def _force_derivatives(free, t, element, u, poses, velocities):
+def _force_derivatives(free, t, element, poses, velocities, u):
     """Derivatives (free, free, 6, 6) of the wrenches on the free slots of an element: along hybrid
     velocities, which stay constant, and by hybrid velocities.
     """

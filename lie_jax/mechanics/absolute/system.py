@@ -5,9 +5,7 @@ does not grow with their number.
 """
 
 import dataclasses
-from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -17,7 +15,6 @@ from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import readings, stacking
 from lie_jax.mechanics.absolute import elements, elimination, linearization
-from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import Label
@@ -34,16 +31,11 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     q (nq,) holds the bodies' configurations in order, v (nv,) their velocities, in the coordinates
     of the formulation. Constraints are those of joints on positions, then those among coordinates
-    of each body, then those of joints on velocities; joints stand by kind. `bodies`, `joints`,
-    `forces` and `gravity` are the physical parameters, stacked by kind.
+    of each body, then those of joints on velocities; joints stand by kind.
     """
 
-    bodies: MassProperties
     joints: tuple[Connected, ...]
-    forces: tuple[Connected, ...]
-    gravity: Float[Array, "..."]
     formulation: AbstractCoordinates
-    names: tuple[str, ...] = eqx.field(static=True)
 
     @property
     def space(self) -> Power:
@@ -85,17 +77,15 @@ class RigidBodySystem(AbstractMultibodySystem):
     @override
     def force(self, t, q, v, u=None):
         instant = self._instant(t, q, v)
-        return -self._pull_back(
-            instant[1], q, self._unbalanced(instant, q, v, jnp.zeros_like(v), u)
-        )
+        wrench = self._unbalanced(instant, q, v, jnp.zeros_like(v), u)
+        return -self._pull_back(instant[1], q, wrench)
 
     def constraint(self, t, q):
         """Position constraints Φ of all joints, then among the coordinates."""
-        t = jnp.asarray(t, q.dtype)
-        rotation, position = self.poses(q)
+        t, pose = jnp.asarray(t, q.dtype), self.poses(q)
         values = [
-            jax.vmap(lambda element, *poses: element.constraint(t, *poses))(
-                group.element, *stacking.poses(group, rotation, position)
+            stacking.each(
+                lambda element, poses: element.constraint(t, *poses), group, pose
             ).reshape(-1)
             for group in self.joints
         ]
@@ -105,15 +95,13 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def velocity_constraint(self, t, q, v):
-        t = jnp.asarray(t, q.dtype)
-        rotation, position = self.poses(q)
-        velocity, omega = self._velocities(rotation, q, v)
+        t, *motion = self._instant(t, q, v)
+
+        def values_of(element, poses, velocities):
+            return element.velocity_constraint(t, *poses, *velocities)
+
         values = [
-            jax.vmap(lambda element, *motions: element.velocity_constraint(t, *motions))(
-                group.element,
-                *stacking.poses(group, rotation, position),
-                *stacking.velocities(group, velocity, omega),
-            ).reshape(-1)
+            stacking.each(values_of, group, motion).reshape(-1)
             for group in self.joints
             if group.element.velocity_rows
         ]
@@ -152,7 +140,7 @@ class RigidBodySystem(AbstractMultibodySystem):
             # Bᵀλ for velocities q̇ without the Jacobian B.
             _, transpose = jax.vjp(lambda v: self.constraint_rate(t, q, v), jnp.zeros_like(v))
             return transpose(multipliers)[0] + self._pull_back(rotation, q, wrench)
-        reaction = self._reactions(t, rotation, position, multipliers)
+        reaction = self._reactions(t, (rotation, position), multipliers)
         result = self._pull_back(rotation, q, Wrench(*map(jnp.add, wrench, reaction)))
         if not self.formulation.rows:
             return result
@@ -171,8 +159,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         held = jax.lax.stop_gradient(q)
         fixed, _ = self.poses(held)
         bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
-        inner = stacking.without_loads(self)
-        wrench = inner._applied(t, rotation, position, *self._velocities(fixed, held, v), u)
+        held_instant = t, rotation, position, *self._velocities(fixed, held, v)
+        wrench = stacking.without_loads(self)._applied(held_instant, u)
         moment = jax.vmap(lambda home, r, x: small.matvec(home.T, small.matvec(r, x)))(
             fixed, rotation, wrench.torque
         )
@@ -202,11 +190,15 @@ class RigidBodySystem(AbstractMultibodySystem):
         split_q, split_v, split_acceleration = map(self._split, (q, v, acceleration))
         motion = elements.Motion(split_q, split_v, split_acceleration, pose, velocity)
         if space.hybrid:
-            bodies = elements.hybrid_body_matrices(self.bodies, self.gravity, motion)
+            linear, angular = split_acceleration[:, :3], split_acceleration[:, 3:]
+            linear = linear - self.gravity[None]
+            bodies = rigid.motion_matrices(
+                self.bodies, pose.rotation, velocity.omega_body, linear, angular
+            )
         else:
             weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
-            loads = weightless._applied(t, *pose, *velocity, u)
-            reactions = self._reactions(t, *pose, multipliers)
+            loads = weightless._applied((t, *pose, *velocity), u)
+            reactions = self._reactions(t, pose, multipliers)
             constant = Wrench(*map(jnp.subtract, reactions, loads))
             coordinate_multipliers = self._coordinate_multipliers(multipliers)
             bodies = elements.body_matrices(
@@ -249,8 +241,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
         if self._joint_rows or self.velocity_rows:
             return super().acceleration(jnp.asarray(t, q.dtype), q, v, u)
-        t, rotation, position, velocity, omega = self._instant(t, q, v)
-        applied = self._applied(t, rotation, position, velocity, omega, u)
+        instant = self._instant(t, q, v)
+        applied, (_, rotation, _, _, omega) = self._applied(instant, u), instant
         linear, angular = jax.vmap(rigid.forward_dynamics)(
             self.bodies, rotation, omega, applied.force, applied.torque
         )
@@ -260,7 +252,15 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def sides(self, t, q):
-        return stacking.sides(self.joints, jnp.asarray(t, q.dtype), *self.poses(q))
+        t, pose = jnp.asarray(t, q.dtype), self.poses(q)
+        by_group = [
+            stacking.each(lambda element, poses: element.side(t, *poses), group, pose)
+            for group in self.joints
+        ]
+        if all(sides is None for sides in by_group):
+            return jnp.zeros(0, q.dtype)
+        ones = [jnp.ones(group.count, q.dtype) for group in self.joints]
+        return jnp.concatenate([b if a is None else a for a, b in zip(by_group, ones, strict=True)])
 
     @override
     def law(self, number):
@@ -285,17 +285,10 @@ class RigidBodySystem(AbstractMultibodySystem):
             for pair in zip(bodies, points, strict=True)
         ]
 
+    @override
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
-        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq) in order.
-
-        One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
-        cylindrical, planar; see their documentation), called by (parent, child); the second joint
-        between the same two by (parent, child, 2), and so on. Angles lie between -π and π; those of
-        instants are continued from the first one, with less than half a turn between them.
-        """
-
         def at(q):
-            return readings.coordinates(self.joints, self.names, *self.poses(q))
+            return readings.coordinates(self.joints, self.names, self.poses(q))
 
         if q.ndim == 1:
             return at(q)
@@ -315,7 +308,7 @@ class RigidBodySystem(AbstractMultibodySystem):
 
         def at(t, q, multipliers):
             by_group = self._joint_multipliers(multipliers)
-            return readings.reactions(self.joints, self.names, t, *self.poses(q), by_group)
+            return readings.reactions(self.joints, self.names, t, self.poses(q), by_group)
 
         t = jnp.asarray(t, q.dtype)
         return (at if q.ndim == 1 else jax.vmap(at))(t, q, multipliers)
@@ -342,7 +335,7 @@ class RigidBodySystem(AbstractMultibodySystem):
     ) -> Wrench:
         """Wrenches that the bodies' motion needs, less those that act on them."""
         inertia = self._inertia_forces(instant[1], q, v, instant[4], acceleration)
-        return Wrench(*map(jnp.subtract, inertia, self._applied(*instant, u)))
+        return Wrench(*map(jnp.subtract, inertia, self._applied(instant, u)))
 
     def _pull_back(self, rotation: Array, q: Array, wrench: Wrench) -> Array:
         return jax.vmap(self.formulation.generalized_force)(
@@ -355,16 +348,13 @@ class RigidBodySystem(AbstractMultibodySystem):
     def _coordinate_multipliers(self, multipliers: Array) -> Float[Array, "bodies rows"]:
         return self._split(multipliers[self._joint_rows : self.nc - self.velocity_rows])
 
-    def _applied(self, t: Array, *motion: Any) -> Wrench:
-        """Wrenches of gravity and forces; `motion` is rotation, position, ṙ, ω, and inputs."""
-        return stacking.applied(self.bodies, self.forces, self.gravity, t, *motion)
+    def _reactions(self, t: Array, pose: tuple[Array, Array], multipliers: Array) -> Wrench:
+        def react(element, poses, multipliers):
+            return element.reaction(t, *poses, multipliers)
 
-    def _reactions(self, t: Array, rotation: Array, position: Array, multipliers: Array) -> Wrench:
-        total = Wrench(jnp.zeros_like(position), jnp.zeros_like(position))
+        total = Wrench(jnp.zeros_like(pose[1]), jnp.zeros_like(pose[1]))
         by_group = self._joint_multipliers(multipliers)
         for group, joint_multipliers in zip(self.joints, by_group, strict=True):
-            poses = stacking.poses(group, rotation, position)
-            react = jax.vmap(lambda element, *acting: element.reaction(t, *acting))
-            wrenches = react(group.element, *poses, joint_multipliers)
+            wrenches = stacking.each(react, group, pose, joint_multipliers)
             total = stacking.add_wrenches(total, group, wrenches)
         return total

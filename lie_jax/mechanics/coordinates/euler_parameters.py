@@ -66,12 +66,10 @@ class EulerParameters(AbstractVectorSpace, AbstractCoordinates):
     def hybrid_acceleration(self, rotation, q, v, dv):
         """(r̈, H p̈ / |p|² - 2 (p·ṗ / |p|²) ω)."""
         p, dp, ddp = q[3:], v[3:], dv[3:]
-        h = euler_parameters.velocity_matrix(p)
-        if not self.normalized:
-            return dv[:3], small.matvec(h, ddp)
-        square = small.dot(p, p)
-        growth = 2.0 * small.dot(p, dp) / square
-        return dv[:3], small.matvec(h, ddp - growth * dp) / square
+        square = self._square(p)
+        if self.normalized:
+            ddp = ddp - 2.0 * small.dot(p, dp) / square * dp
+        return dv[:3], small.matvec(euler_parameters.velocity_matrix(p), ddp) / square
 
     @override
     def generalized_force(self, rotation, q, force, torque):

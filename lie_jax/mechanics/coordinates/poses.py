@@ -5,7 +5,8 @@ local coordinates of a step to the group. Local coordinates of the chart "cayley
 parameters tan(φ/2) n: unscaled as in the paper, half the rotation of a small step.
 """
 
-import abc
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -35,18 +36,15 @@ class AbstractPoseSpace(AbstractCoordinates):
     """
 
     nv = 6
+    # The charts of the group by name.
+    charts: ClassVar[Mapping[str, Any]]
     coordinates: eqx.AbstractVar[str]
     chart: eqx.AbstractVar[str]
 
     def __check_init__(self):
         name = type(self).__name__
         checks.one_of(f"{name}(coordinates=)", self.coordinates, tuple(STORAGES))
-        checks.one_of(f"{name}(chart=)", self.chart, self.charts())
-
-    @classmethod
-    @abc.abstractmethod
-    def charts(cls) -> tuple[str, ...]:
-        """The charts of the group by name."""
+        checks.one_of(f"{name}(chart=)", self.chart, tuple(self.charts))
 
     @property
     def _storage(self) -> Storage:

@@ -26,11 +26,7 @@ class R3SO3(AbstractPoseSpace):
     chart: str = eqx.field(static=True, default="exp")
 
     hybrid = True
-
-    @classmethod
-    @override
-    def charts(cls):
-        return tuple(ROTATION_CHARTS)
+    charts = ROTATION_CHARTS
 
     @override
     def retract(self, q, x):

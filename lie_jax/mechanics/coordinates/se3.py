@@ -25,10 +25,7 @@ class SE3(AbstractPoseSpace):
     coordinates: str = eqx.field(static=True, default="quaternion")
     chart: str = eqx.field(static=True, default="exp")
 
-    @classmethod
-    @override
-    def charts(cls):
-        return tuple(SCREW_CHARTS)
+    charts = SCREW_CHARTS
 
     @property
     def _screw_chart(self) -> ScrewChart:

@@ -13,11 +13,16 @@ from jaxtyping import Array, Bool, Float
 
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.elements import AbstractElement
-from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
+from lie_jax.mechanics.joints.base import Poses, Time, Velocities, Wrench
 
 
 class AbstractForce(AbstractElement):
-    """A force element; its wrenches act on `bodies`, in order."""
+    """A force element; its wrenches act on `bodies`, in order.
+
+    **Arguments** that forces share: `parent`, `child`, `axis`, `orientation`, `parent_point` and
+    `child_point` are those of every `AbstractJoint`; the joint in which a force acts is another
+    element. Forces raise `ValueError` for other shapes and values.
+    """
 
     # Whether the force is given: no motion changes it, but for its direction.
     is_load: ClassVar[bool] = False
@@ -26,36 +31,22 @@ class AbstractForce(AbstractElement):
 
     @abc.abstractmethod
     def wrenches(
-        self,
-        t: Float[Array, ""],
-        poses: tuple[BodyPose, ...],
-        velocities: tuple[BodyVelocity, ...],
-        u: Float[Array, " nu"] | None,
+        self, t: Time, poses: Poses, velocities: Velocities, u: Float[Array, " nu"] | None
     ) -> tuple[Wrench, ...]:
         """One wrench for each body; u is the one entry of an element with an `input_number`."""
 
-    def potential_energy(self, poses: tuple[BodyPose, ...]) -> Float[Array, ""]:
+    def potential_energy(self, poses: Poses) -> Float[Array, ""]:
         """Potential energy (J) of a conservative force; zero for any other."""
         return jnp.zeros((), poses[0].position.dtype)
 
-    def remember(
-        self,
-        t: Float[Array, ""],
-        poses: tuple[BodyPose, ...],
-        velocities: tuple[BodyVelocity, ...],
-    ) -> Any:
+    def remember(self, t: Time, poses: Poses, velocities: Velocities) -> Any:
         """Memory of an instant of a run, the field `last` in the next step: a pytree of arrays.
 
         None for a force without memory.
         """
         return None
 
-    def departed(
-        self,
-        t: Float[Array, ""],
-        poses: tuple[BodyPose, ...],
-        velocities: tuple[BodyVelocity, ...],
-    ) -> Bool[Array, ""]:
+    def departed(self, t: Time, poses: Poses, velocities: Velocities) -> Bool[Array, ""]:
         """Whether no motion that the law describes leads from the instant in `last` to this one."""
         return jnp.zeros((), bool)
 

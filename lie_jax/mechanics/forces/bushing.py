@@ -49,12 +49,10 @@ class Bushing(AbstractPairForce):
     The parent gets the opposite of both at the same place. θ jumps where its length is π: the child
     must not be turned that far.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `stiffness`: K, N/m;
-    `rotational_stiffness`: C, N m/rad; `damping`: D, N s/m; `rotational_damping`: B, N m s/rad;
-    each (3,) along the parent's axes, or a symmetric positive semidefinite matrix (3, 3);
-    `parent_point`, `child_point`: (3,), in each body's frame (m); `orientation`: (4,), the unit
-    quaternion that rotates the child's components into the parent's at rest. Raises `ValueError`
-    for other shapes and values.
+    **Arguments:** `stiffness`: K, N/m; `rotational_stiffness`: C, N m/rad; `damping`: D, N s/m;
+    `rotational_damping`: B, N m s/rad; each (3,) along the parent's axes, or a symmetric positive
+    semidefinite matrix (3, 3). The `orientation` is that at rest; others as for every
+    `AbstractForce`.
     """
 
     stiffness: Parameter = _matrix("N/m")

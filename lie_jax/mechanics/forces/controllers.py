@@ -32,10 +32,9 @@ class PDController(AbstractWinding):
     `TorsionalSpringDamper`, but is taken within half a turn of φ_d at first. The controller has no
     potential energy.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
-    the `RevoluteJoint`; `reference`: φ_d, rad, a constant or a differentiable function of the time
-    (s) as the angle of the `RevoluteDriver`; `proportional`: P, N m/rad; `derivative`: D, N m
-    s/rad, neither negative. Raises `ValueError` for other shapes and values. Source: [S3] 4.4.
+    **Arguments:** `reference`: φ_d, rad, a constant or a differentiable function of the time (s) as
+    the angle of the `RevoluteDriver`; `proportional`: P, N m/rad; `derivative`: D, N m s/rad,
+    neither negative. Others as for every `AbstractForce`. Source: [S3] 4.4.
     """
 
     axis: Parameter = fields.direction()
@@ -64,9 +63,8 @@ class PrismaticPDController(AbstractPairForce):
     P (s_d - s) + D (ṡ_d - ṡ), and the parent gets its opposite in the same place. It has no
     potential energy.
 
-    **Arguments:** `parent`, `child`, `axis`, `parent_point`, `child_point`: as in the
-    `PrismaticJoint`; `reference`: s_d, m, as for `PDController`; `proportional`: P, N/m;
-    `derivative`: D, N s/m, neither negative. Raises `ValueError` for other shapes and values.
+    **Arguments:** `reference`: s_d, m, as for `PDController`; `proportional`: P, N/m; `derivative`:
+    D, N s/m, neither negative. Others as for every `AbstractForce`.
     """
 
     axis: Parameter = fields.direction()

@@ -13,7 +13,7 @@ from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractForce, AbstractPairForce, entry
 from lie_jax.mechanics.joints.base import Wrench
-from lie_jax.mechanics.joints.geometry import force_at, point_position, torque_in_parent, turning
+from lie_jax.mechanics.joints.geometry import force_at, torque_in_parent, turning
 from lie_jax.mechanics.signals import as_signal, check_signal, value_at
 from lie_jax.numerics import small
 
@@ -52,8 +52,7 @@ class PointForce(AbstractLoad):
     components, `"body"` for components that turn with the body (a follower force); `input`: number
     of an entry of the inputs u; the force is then u[input] times `force`, as of a propeller. See
     the angle of the `RevoluteDriver` for functions that are not compiled anew. A constant force has
-    the potential -F·p in the world's frame, none in the body's or with an input. Raises
-    `ValueError` for other shapes, words and numbers.
+    the potential -F·p in the world's frame, none in the body's or with an input.
     """
 
     load = "force", "N"
@@ -74,17 +73,15 @@ class PointForce(AbstractLoad):
         """-F·p for a constant force of constant direction, else zero."""
         if callable(self.force) or self.frame == "body" or self.input is not None:
             return jnp.zeros((), poses[0].position.dtype)
-        return -small.dot(self.force, point_position(poses[0], self.point))
+        point = poses[0].position + small.matvec(poses[0].rotation, self.point)
+        return -small.dot(self.force, point)
 
 
 class Torque(AbstractLoad):
     """A torque on a body, with a direction fixed in the world or in the body.
 
-    **Arguments:** `body`: its name; `torque`: (3,), a constant (N m), or a function of the time (s)
-    that returns one, as for `PointForce`; `frame`: `"world"` for inertial components, `"body"` for
-    components that turn with the body (a follower torque); `input`: number of an entry of the
-    inputs u; the torque is then u[input] times `torque`. It has no potential. Raises `ValueError`
-    for other shapes, words and numbers.
+    **Arguments:** `torque`: (3,), a constant (N m), or a function of the time (s) that returns one;
+    `body`, `frame` and `input` as for `PointForce`. It has no potential.
     """
 
     load = "torque", "N m"
@@ -103,8 +100,7 @@ class Torque(AbstractLoad):
 class ViscousFriction(AbstractPairForce):
     """Viscous friction in a joint that turns: the torque -d (ω_child - ω_parent) on the child.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `coefficient`: d, N m s/rad,
-    not negative. Raises `ValueError` for other values.
+    **Arguments:** `coefficient`: d, N m s/rad, not negative. Others as for every `AbstractForce`.
     """
 
     coefficient: Parameter = fields.non_negative("N m s/rad")

@@ -12,10 +12,8 @@ class RevoluteMotor(AbstractPairForce):
     """A motor in a hinge: the torque u[input] (N m) on the child about the axis, its opposite on
     the parent.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`: (3,), in the parent's
-    frame, any length, as in the `RevoluteJoint`, which is another element; `input`: number of an
-    entry of the inputs u. It has no potential energy. Raises `ValueError` for other shapes, a zero
-    axis and a number that is no index.
+    **Arguments:** `input`: number of an entry of the inputs u. Others as for every
+    `AbstractForce`. It has no potential energy.
     """
 
     is_load = True
@@ -31,10 +29,8 @@ class PrismaticMotor(AbstractPairForce):
     """A motor in a slider: the force u[input] (N) on the child's point along the axis, its
     opposite on the parent in the same place.
 
-    **Arguments:** `parent`, `child`, `axis`, `parent_point`, `child_point`: as in the
-    `PrismaticJoint`, which is another element; `input`: number of an entry of the inputs u. It has
-    no potential energy. Raises `ValueError` for other shapes, a zero axis and a number that is no
-    index.
+    **Arguments:** `input`: number of an entry of the inputs u. Others as for every
+    `AbstractForce`. It has no potential energy.
     """
 
     is_load = True

@@ -43,10 +43,9 @@ class CartesianSpringDamper(AbstractPairForce):
     Between two bodies whose points are apart this pair has a moment; against the ground it stands
     for a support.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `parent_point`, `child_point`:
-    (3,), in each body's frame (m); `stiffness`: k (3,), N/m; `damping`: d (3,), N s/m, neither
-    negative; `offset`: (3,), e at rest, inertial components (m). Raises `ValueError` for other
-    shapes and values. Source: [S3] 4.2, Table 6.
+    **Arguments:** `stiffness`: k (3,), N/m; `damping`: d (3,), N s/m, neither negative; `offset`:
+    (3,), e at rest, inertial components (m). Others as for every `AbstractForce`.
+    Source: [S3] 4.2, Table 6.
     """
 
     stiffness: Parameter = _along_axes("N/m")
@@ -76,10 +75,8 @@ class LinearSpringDamper(AbstractPairForce):
     meet: the line has no direction there and the force is NaN. A run in which one point passes
     through the other in a step ends with `Result.departed`.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `stiffness`: k, N/m;
-    `damping`: d, N s/m, neither negative; `length`: the relaxed distance, positive, m;
-    `parent_point`, `child_point`: (3,), in each body's frame (m). Raises `ValueError` for other
-    shapes and values.
+    **Arguments:** `stiffness`: k, N/m; `damping`: d, N s/m, neither negative; `length`: the relaxed
+    distance, positive, m. Others as for every `AbstractForce`.
     """
 
     stiffness: Parameter = fields.non_negative("N/m")
@@ -130,9 +127,8 @@ class TorsionalSpringDamper(AbstractWinding):
     where φ lies between -π and π, as it does outside of runs. The spring has a potential energy
     where the axes of parent and child are parallel.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `orientation`: as in
-    the `RevoluteJoint`; `stiffness`: k, N m/rad; `damping`: d, N m s/rad, neither negative;
-    `angle`: φ at rest, rad. Raises `ValueError` for other shapes and values.
+    **Arguments:** `stiffness`: k, N m/rad; `damping`: d, N m s/rad, neither negative; `angle`: φ at
+    rest, rad. Others as for every `AbstractForce`.
     """
 
     axis: Parameter = fields.direction()

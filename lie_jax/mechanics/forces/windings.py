@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce
-from lie_jax.mechanics.joints.base import BodyPose
+from lie_jax.mechanics.joints.base import Poses
 from lie_jax.mechanics.joints.geometry import (
     Winding,
     angle_about,
@@ -38,7 +38,7 @@ class AbstractWinding(AbstractPairForce):
         """Angle (rad) within half a turn of which φ is taken without a past."""
         return jnp.zeros_like(t)
 
-    def principal(self, poses: tuple[BodyPose, ...]) -> Float[Array, ""]:
+    def principal(self, poses: Poses) -> Float[Array, ""]:
         """Angle φ between -π and π (rad): the part about the axis of any rotation."""
         parent, child = poses
         return angle_about(self.axis, turned(parent, child, self.orientation))

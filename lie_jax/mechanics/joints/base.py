@@ -10,7 +10,7 @@ joint acts on the child with minus that wrench.
 import abc
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -48,6 +48,14 @@ class Wrench(NamedTuple):
     torque: Vector
 
 
+# Poses and velocities of the bodies of an element, wrenches on parent and child.
+Poses = tuple[BodyPose, ...]
+Velocities = tuple[BodyVelocity, ...]
+Wrenches = tuple[Wrench, Wrench]
+Time = Float[Array, ""]
+Multipliers = Float[Array, " all_rows"]
+
+
 class Stiffness(NamedTuple):
     """Derivatives (6, 6) of the wrench on parent or child along the hybrid velocities of parent or
     child; None for a block that is zero at all poses.
@@ -62,18 +70,25 @@ class Stiffness(NamedTuple):
 class AbstractJoint(AbstractElement):
     """A joint between a parent and a child.
 
+    **Arguments** that joints share: `parent`, `child`: names of bodies, or `"ground"`; `axis`,
+    `normal`: (3,), directions in the parent's frame, `child_axis` in the child's, of any length but
+    zero; `parent_point`, `child_point`: (3,), the joint's place in each body's frame (m);
+    `orientation`: (4,), the unit quaternion that rotates the child's components into the parent's
+    where the joint's angles are zero; `armature`: inertia that is added to the joint's coordinate
+    (kg m² for angles, kg for distances), in joint coordinates only. For a motor behind a gear of
+    ratio n it is n² times the inertia of its rotor; it adds half of it times the rate squared to
+    the kinetic energy; gyroscopic torques and the momentum of the rotor are neglected. Joints raise
+    `ValueError` for other shapes and values, a zero direction, an orientation that is no unit
+    quaternion and a negative inertia.
+
     A joint of one's own gives `rows` and `constraint`, and `velocity_rows` with
     `velocity_constraint` if it has such. Reactions and stiffness follow by differentiation.
     """
 
     parent: str = eqx.field(static=True, metadata=fields.BODY)
     child: str = eqx.field(static=True, metadata=fields.BODY)
-    if TYPE_CHECKING:
-        # A declared type would allow class attributes or properties, but not both.
-        rows = 0
-    else:
-        # Number of position constraints: a class attribute or a property.
-        rows: eqx.AbstractVar[int]
+    # Number of position constraints: a class attribute or a property.
+    rows: eqx.AbstractVar[Any]
     # Inertia that is added to the joint's coordinate: a field of joints that take it.
     armature = None
     # Number of velocity constraints.
@@ -95,14 +110,10 @@ class AbstractJoint(AbstractElement):
         return None
 
     @abc.abstractmethod
-    def constraint(
-        self, t: Float[Array, ""], parent: BodyPose, child: BodyPose
-    ) -> Float[Array, " rows"]:
+    def constraint(self, t: Time, parent: BodyPose, child: BodyPose) -> Float[Array, " rows"]:
         """Values that are zero when the joint holds."""
 
-    def side(
-        self, t: Float[Array, ""], parent: BodyPose, child: BodyPose
-    ) -> Float[Array, ""] | None:
+    def side(self, t: Time, parent: BodyPose, child: BodyPose) -> Float[Array, ""] | None:
         """Number whose sign no motion changes; None for a joint without one.
 
         A joint needs it if its constraint holds in several places that no motion connects. A step
@@ -112,7 +123,7 @@ class AbstractJoint(AbstractElement):
 
     def velocity_constraint(
         self,
-        t: Float[Array, ""],
+        t: Time,
         parent: BodyPose,
         child: BodyPose,
         parent_velocity: BodyVelocity,
@@ -122,12 +133,8 @@ class AbstractJoint(AbstractElement):
         return jnp.zeros(0, child.position.dtype)
 
     def reaction(
-        self,
-        t: Float[Array, ""],
-        parent: BodyPose,
-        child: BodyPose,
-        multipliers: Float[Array, " all_rows"],
-    ) -> tuple[Wrench, Wrench]:
+        self, t: Time, parent: BodyPose, child: BodyPose, multipliers: Multipliers
+    ) -> Wrenches:
         """Bᵀλ on parent and child, λ of the position and then of the velocity constraints.
 
         By default the transpose of the constraints' derivatives, by reverse mode.
@@ -148,11 +155,7 @@ class AbstractJoint(AbstractElement):
         return added([(on_parent, on_child), (Wrench(*along_parent), Wrench(*along_child))])
 
     def stiffness(
-        self,
-        t: Float[Array, ""],
-        parent: BodyPose,
-        child: BodyPose,
-        multipliers: Float[Array, " all_rows"],
+        self, t: Time, parent: BodyPose, child: BodyPose, multipliers: Multipliers
     ) -> Stiffness:
         """Derivatives of the reactions on parent and child along their hybrid velocities.
 

@@ -1,4 +1,4 @@
-"""Six conditions between two bodies, of which joints are composed.
+"""Conditions between two bodies, of which joints are composed.
 
 A condition is a few equations between the poses of a parent and a child. Each has its reaction, the
 transpose of its derivative times multipliers, and its stiffness, the derivative of the reaction
@@ -16,7 +16,15 @@ from typing_extensions import override
 
 from lie_jax.groups import quaternion
 from lie_jax.mechanics.fields import Parameter
-from lie_jax.mechanics.joints.base import BodyPose, Matrix, Stiffness, Vector, Wrench
+from lie_jax.mechanics.joints.base import (
+    BodyPose,
+    Matrix,
+    Multipliers,
+    Stiffness,
+    Vector,
+    Wrench,
+    Wrenches,
+)
 from lie_jax.mechanics.joints.geometry import (
     Quaternion,
     between_points,
@@ -31,7 +39,6 @@ from lie_jax.mechanics.joints.geometry import (
 from lie_jax.numerics import small
 
 Directions = Float[Array, "rows 3"]
-Multipliers = Float[Array, " rows"]
 
 
 class AbstractCondition(eqx.Module):
@@ -50,9 +57,7 @@ class AbstractCondition(eqx.Module):
         """Values that are zero when the condition holds."""
 
     @abc.abstractmethod
-    def reaction(
-        self, parent: BodyPose, child: BodyPose, multipliers: Multipliers
-    ) -> tuple[Wrench, Wrench]:
+    def reaction(self, parent: BodyPose, child: BodyPose, multipliers: Multipliers) -> Wrenches:
         """Wrenches Bᵀλ on parent and child."""
 
     @abc.abstractmethod
@@ -91,7 +96,11 @@ class Coincide(AbstractCondition):
 
 
 class HeldPoint(AbstractCondition):
-    """Components of the vector between two points along directions of the parent (m, N)."""
+    """The vector between two points has no components along directions of the parent (m, N).
+
+    With the two that are perpendicular to an axis the child's point stays on a line, with the
+    normal alone it stays on a plane.
+    """
 
     parent_point: Parameter
     child_point: Parameter
@@ -129,22 +138,8 @@ class HeldPoint(AbstractCondition):
         )
 
 
-class StayAcross(HeldPoint):
-    """A point of the child stays on the line through the parent's point along an axis."""
-
-    def __init__(self, parent_point: Vector, child_point: Vector, axis: Vector):
-        super().__init__(parent_point, child_point, perpendicular(axis))
-
-
-class StayOnPlane(HeldPoint):
-    """A point of the child stays on the plane through the parent's point across a normal."""
-
-    def __init__(self, parent_point: Vector, child_point: Vector, normal: Vector):
-        super().__init__(parent_point, child_point, normal[None])
-
-
 class HeldDirection(AbstractCondition):
-    """Components of a direction of the child along directions of the parent (1, N m)."""
+    """A direction of the child stays perpendicular to directions of the parent (1, N m)."""
 
     child_direction: Vector
     directions: Directions
@@ -194,13 +189,6 @@ class Parallel(HeldDirection):
     def side(self, parent, child):
         """Cosine of the angle between the axes, which are parallel in opposite directions, too."""
         return small.dot(self.axis, in_parent(parent, child, self.child_direction))
-
-
-class Perpendicular(HeldDirection):
-    """An axis of the child stays perpendicular to an axis of the parent."""
-
-    def __init__(self, axis: Vector, child_axis: Vector):
-        super().__init__(child_axis, axis[None])
 
 
 class SameOrientation(AbstractCondition):

@@ -17,12 +17,12 @@ from lie_jax.numerics import small
 class DistanceJoint(AbstractJoint):
     """Massless rod: a point of the parent and a point of the child keep their distance.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `length`: L, positive, m;
-    `parent_point`, `child_point`: (3,), the rod's ends in each body's frame (m).
+    **Arguments:** `length`: L, positive, m; points: the rod's ends. Others as for every
+    `AbstractJoint`.
 
     With d the vector between the points, the constraint is (d² - L²) / (2 L), for small errors
     that of the distance (m). Its multiplier is the force in the rod (N), positive if it pulls the
-    points together. Raises `ValueError` for other shapes and values.
+    points together.
     """
 
     rows = 1
@@ -45,7 +45,7 @@ class DistanceJoint(AbstractJoint):
         """The force F = λ d / L acts as that of coinciding points, and changes by λ ḋ / L."""
         pull = multipliers[0] / self.length
         force = pull * between_points(self, parent, child)
-        coinciding = Coincide(self.parent_point, self.child_point).stiffness(parent, child, force)
+        coinciding = Coincide(*self.points).stiffness(parent, child, force)
         # The wrench of a force is the transpose of the point's velocity.
         by_parent = -_point_velocity(parent, self.parent_point)
         by_child = _point_velocity(child, self.child_point)

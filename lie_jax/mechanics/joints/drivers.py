@@ -18,12 +18,12 @@ from lie_jax.mechanics.joints.conditions import (
     AbstractCondition,
     HeldPoint,
     SameOrientation,
-    StayOnPlane,
 )
 from lie_jax.mechanics.joints.geometry import (
     angle_about,
+    angle_change,
+    torque_in_parent,
     turned,
-    turned_about,
 )
 from lie_jax.mechanics.signals import as_signal, check_signal, value_at
 from lie_jax.numerics import small
@@ -32,15 +32,14 @@ from lie_jax.numerics import small
 class RevoluteDriver(AbstractJoint):
     """Turns the child about an axis of the parent by a given angle; the hinge is another joint.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis` (or normal) and
-    `orientation`: those of the revolute, cylindrical or planar joint that it drives; `angle`: that
-    joint's angle (rad), a function of the time (s) that returns one number, twice differentiable,
-    or a constant that locks it. A function that is an `equinox.Module` with `__call__`, or a
-    `jax.tree_util.Partial`, is not compiled anew when its parameters change.
+    **Arguments:** `axis` (or normal) and `orientation`: those of the revolute, cylindrical or
+    planar joint that it drives; `angle`: that joint's angle (rad), a function of the time (s) that
+    returns one number, twice differentiable, or a constant that locks it. A function that is an
+    `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`, is not compiled anew when its
+    parameters change. Others as for every `AbstractJoint`.
 
     The constraint is the error in the angle (rad), between -π and π. The driver's torque on the
-    child about the axis is minus the multiplier (N m). Raises `ValueError` for other shapes, a zero
-    axis and an orientation that is no unit quaternion.
+    child about the axis is minus the multiplier (N m).
     """
 
     rows = 1
@@ -48,22 +47,30 @@ class RevoluteDriver(AbstractJoint):
     angle: Signal = fields.signal("rad")
     orientation: Parameter = fields.orientation()
 
+    def _ahead(self, t, parent, child):
+        half = 0.5 * value_at(self.angle, t)
+        wanted = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * self.axis])
+        return turned(parent, child, quaternion.multiply(wanted, self.orientation))
+
     @override
     def constraint(self, t, parent, child):
-        wanted = turned_about(self.axis, value_at(self.angle, t), self.orientation)
-        return angle_about(self.axis, turned(parent, child, wanted))[None]
+        return angle_about(self.axis, self._ahead(t, parent, child))[None]
+
+    @override
+    def reaction(self, t, parent, child, multipliers):
+        gradient = angle_change(self.axis, self._ahead(t, parent, child))
+        return torque_in_parent((parent, child), multipliers[0] * gradient)
 
 
 class PrismaticDriver(AbstractComposedJoint):
     """Moves the child along an axis of the parent by a given distance; the slider is another joint.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`, `parent_point`,
-    `child_point`: those of the prismatic or cylindrical joint that it drives; `distance`: of the
-    child's point from the parent's along the axis (m), a function of the time (s) or a constant, as
-    the angle of the `RevoluteDriver`.
+    **Arguments:** `axis` and points: those of the prismatic or cylindrical joint that it drives;
+    `distance`: of the child's point from the parent's along the axis (m), a function of the time
+    (s) or a constant, as the angle of the `RevoluteDriver`. Others as for every `AbstractJoint`.
 
     The constraint is the error in the distance (m). The driver's force on the child along the axis
-    is minus the multiplier (N). Raises `ValueError` for other shapes and a zero axis.
+    is minus the multiplier (N).
     """
 
     rows = 1
@@ -75,7 +82,7 @@ class PrismaticDriver(AbstractComposedJoint):
     @override
     def conditions(self, t):
         wanted = self.parent_point + value_at(self.distance, t) * self.axis
-        return (StayOnPlane(wanted, self.child_point, self.axis),)
+        return (HeldPoint(wanted, self.child_point, self.axis[None]),)
 
 
 COORDINATES = ("x", "y", "z", "rotation_x", "rotation_y", "rotation_z")
@@ -86,25 +93,21 @@ class CoordinateJoint(AbstractComposedJoint):
 
     Against the ground these are absolute coordinates of a point of the body and of its orientation.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `coordinates`: some of `"x"`,
-    `"y"`, `"z"`, the components of the vector from the parent's to the child's point along the
-    parent's axes, and `"rotation_x"`, `"rotation_y"`, `"rotation_z"`, the turn about these axes
-    from where the child has the `orientation`, in this order; `values`: one for each of them (m or
-    rad), constants or a function of the time (s) that returns them, twice differentiable; zeros
-    without; `parent_point`, `child_point`, `orientation`: as for the `RevoluteJoint`.
+    **Arguments:** `coordinates`: some of `"x"`, `"y"`, `"z"`, the components of the vector from the
+    parent's to the child's point along the parent's axes, and `"rotation_x"`, `"rotation_y"`,
+    `"rotation_z"`, the turn about these axes from where the child has the `orientation`, in this
+    order; `values`: one for each of them (m or rad), constants or a function of the time (s) that
+    returns them, twice differentiable; zeros without. Others as for every `AbstractJoint`.
 
     The values of rotations are the components of a rotation vector, of which those that are not
     held count as zero. Their constraints are the components of the turn by which the child is ahead
     of it (sin φ n for a turn by φ about n, which also vanishes half a turn away), those of "x", "y"
     and "z" the errors (m). The multipliers are the force (N), at the child's point, and torque (N
-    m) by which the child acts on the parent along those axes. Raises `ValueError` for other words
-    and shapes and an orientation that is no unit quaternion.
+    m) by which the child acts on the parent along those axes.
     """
 
     coordinates: Any = eqx.field(static=True, converter=tuple)
-    values: Any = eqx.field(
-        converter=lambda values: None if values is None else as_signal(values), default=None
-    )
+    values: Any = eqx.field(converter=as_signal, default=None)
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()

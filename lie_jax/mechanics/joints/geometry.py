@@ -10,17 +10,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.groups import quaternion
-from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Matrix, Vector, Wrench
+from lie_jax.mechanics.joints.base import (
+    BodyPose,
+    Matrix,
+    Poses,
+    Vector,
+    Velocities,
+    Wrench,
+    Wrenches,
+)
 from lie_jax.numerics import small
 
 Quaternion = Float[Array, "4"]
-Poses = tuple[BodyPose, ...]
-Velocities = tuple[BodyVelocity, ...]
-
-
-def point_position(pose: BodyPose, point: Vector) -> Vector:
-    """Inertial position of a body-fixed point (m)."""
-    return pose.position + small.matvec(pose.rotation, point)
 
 
 def force_at(pose: BodyPose, point: Vector, force: Vector) -> Wrench:
@@ -38,9 +39,7 @@ def between_points(points: Any, parent: BodyPose, child: BodyPose) -> Vector:
     )
 
 
-def force_between_points(
-    points: Any, force: Vector, parent: BodyPose, child: BodyPose
-) -> tuple[Wrench, Wrench]:
+def force_between_points(points: Any, force: Vector, parent: BodyPose, child: BodyPose) -> Wrenches:
     """Wrenches of an inertial force at the child's point, and of its opposite at the parent's."""
     return (
         force_at(parent, points.parent_point, -force),
@@ -58,9 +57,7 @@ def child_point_in_parent(points: Any, parent: BodyPose, child: BodyPose) -> Vec
     return points.parent_point + between_points_in_parent(points, parent, child)
 
 
-def force_in_parent(
-    points: Any, force: Vector, parent: BodyPose, child: BodyPose
-) -> tuple[Wrench, Wrench]:
+def force_in_parent(points: Any, force: Vector, parent: BodyPose, child: BodyPose) -> Wrenches:
     """Wrenches of a force, parent's components, and of its opposite, both at the child's point."""
     inertial = small.matvec(parent.rotation, force)
     return (
@@ -97,7 +94,7 @@ def slip_in_parent(points: Any, poses: Poses, velocities: Velocities) -> Vector:
     return small.matvec(poses[0].rotation.T, velocity)
 
 
-def torque_in_parent(poses: Poses, torque: Vector) -> tuple[Wrench, Wrench]:
+def torque_in_parent(poses: Poses, torque: Vector) -> Wrenches:
     """Wrenches of a torque on the child (N m), parent's components, and of its opposite."""
     parent, child = poses
     none = jnp.zeros_like(torque)
@@ -124,13 +121,6 @@ def turned(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix
     return small.matmul(relative, quaternion.to_matrix(orientation).T)
 
 
-def turned_about(axis: Vector, angle: Float[Array, ""], orientation: Quaternion) -> Quaternion:
-    """Orientation of a child turned by an angle (rad) about an axis of the parent."""
-    half = 0.5 * angle
-    about = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * axis])
-    return quaternion.multiply(about, orientation)
-
-
 def angle_between(axis: Vector, start: Vector, end: Vector) -> Float[Array, ""]:
     """Angle about an axis between two directions across the axis, between -π and π (rad)."""
     return jnp.arctan2(small.dot(axis, small.cross(start, end)), small.dot(start, end))
@@ -142,6 +132,20 @@ def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:
     along = small.dot(axis, small.matvec(rotation, axis))
     trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
     return jnp.arctan2(sine, 0.5 * (trace - along))
+
+
+def angle_change(axis: Vector, rotation: Matrix) -> Vector:
+    """Gradient of `angle_about` by rotations of the outer frame.
+
+    The angle's rate is the product of this gradient with the ω by which R changes, Ṙ = ω̃ R.
+    """
+    along = small.matvec(rotation, axis)
+    trace = jnp.sum(rotation * jnp.eye(3, dtype=rotation.dtype))
+    ahead = -0.5 * small.axial(rotation)
+    sine, cosine = small.dot(axis, ahead), 0.5 * (trace - small.dot(axis, along))
+    of_sine = 0.5 * (trace * axis - small.matvec(rotation.T, axis))
+    of_cosine = -ahead - 0.5 * small.cross(along, axis)
+    return (cosine * of_sine - sine * of_cosine) / (sine * sine + cosine * cosine)
 
 
 class Winding(NamedTuple):

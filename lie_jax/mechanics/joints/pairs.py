@@ -1,5 +1,6 @@
 """Joints that are pairs of conditions: the definition of each is its `conditions`."""
 
+import equinox as eqx
 import jax.numpy as jnp
 from typing_extensions import override
 
@@ -11,11 +12,10 @@ from lie_jax.mechanics.fields import OptionalParameter, Parameter
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
 from lie_jax.mechanics.joints.conditions import (
     Coincide,
+    HeldDirection,
+    HeldPoint,
     Parallel,
-    Perpendicular,
     SameOrientation,
-    StayAcross,
-    StayOnPlane,
 )
 from lie_jax.mechanics.joints.geometry import (
     angle_about,
@@ -29,48 +29,54 @@ from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
 
 
+class AbstractLowerPair(AbstractComposedJoint):
+    """A joint whose coordinates are angles about and distances along the axes of its motions."""
+
+    parent_point: eqx.AbstractVar[Parameter]
+    child_point: eqx.AbstractVar[Parameter]
+    orientation: eqx.AbstractVar[Parameter]
+
+    @override
+    def coordinates(self, parent, child):
+        rotation = turned(parent, child, self.orientation)
+        between = between_points_in_parent(self, parent, child)
+        return jnp.stack(
+            [
+                angle_about(axis, rotation) if kind == "turn" else small.dot(axis, between)
+                for kind, axis in ((motion.kind, motion.axis) for motion in self.motions() or ())
+            ]
+        )
+
+
 class SphericalJoint(AbstractComposedJoint):
     """Ball joint: a point of the parent and a point of the child coincide.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `parent_point`, `child_point`:
-    (3,), the joint's place in each body's frame (m); `armature`: as for `RevoluteJoint`, about
-    every axis. The constraint is the inertial vector from the parent's to the child's point; its
-    multipliers are the force (N, inertial) by which the child pulls at the parent. Raises
-    `ValueError` for points of another shape and a negative inertia.
+    **Arguments:** as for every `AbstractJoint`, the armature about every axis. The constraint is
+    the inertial vector from the parent's to the child's point; its multipliers are the force (N,
+    inertial) by which the child pulls at the parent.
     """
 
     rows = 3
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
-    armature: OptionalParameter = fields.armature("kg m²")
+    armature: OptionalParameter = fields.non_negative("kg m²", default=None)
 
     @override
     def motions(self):
-        points = self.parent_point, self.child_point
-        return (Motion("swivel", None, *points, armature=self.armature),)
+        return (Motion("swivel", None, *self.points, armature=self.armature),)
 
     @override
     def conditions(self, t):
-        return (Coincide(self.parent_point, self.child_point),)
+        return (Coincide(*self.points),)
 
 
-class RevoluteJoint(AbstractComposedJoint):
+class RevoluteJoint(AbstractLowerPair):
     """Hinge: a point and an axis of the parent coincide with a point and an axis of the child.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`: (3,), a direction in
-    the parent's frame, of any length but zero; `parent_point`, `child_point`: (3,), a point of the
-    axis in each body's frame (m); `orientation`: (4,), the unit quaternion that rotates the child's
-    components into the parent's when the joint's coordinate is zero; `armature`: inertia that is
-    added to the joint's coordinate (kg m²), for a motor behind a gear of ratio n n² times the
-    inertia of its rotor, in joint coordinates only. It adds half of it times the rate squared to
-    the kinetic energy; gyroscopic torques and the momentum of the rotor are neglected.
-
-    The coordinate is the angle (rad) by which the child is turned about the axis from `orientation`
-    on.
-
-    The five constraints are the inertial vector between the points (m) and the two components of
-    the child's axis across the parent's; multipliers are in N and N m. Raises `ValueError` for
-    other shapes, a zero axis, an orientation that is no unit quaternion and a negative inertia.
+    **Arguments:** as for every `AbstractJoint`. The coordinate is the angle (rad) by which the
+    child is turned about the axis from `orientation` on. The five constraints are the inertial
+    vector between the points (m) and the two components of the child's axis across the parent's;
+    multipliers are in N and N m.
     """
 
     rows = 5
@@ -79,20 +85,15 @@ class RevoluteJoint(AbstractComposedJoint):
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
-    armature: OptionalParameter = fields.armature("kg m²")
+    armature: OptionalParameter = fields.non_negative("kg m²", default=None)
 
     @override
     def motions(self):
-        points = self.parent_point, self.child_point
-        return (Motion("turn", self.axis, *points, self.orientation, self.armature),)
+        return (Motion("turn", self.axis, *self.points, self.orientation, self.armature),)
 
     @override
     def conditions(self, t):
-        return Coincide(self.parent_point, self.child_point), Parallel(self.axis, self.orientation)
-
-    @override
-    def coordinates(self, parent, child):
-        return angle_about(self.axis, turned(parent, child, self.orientation))[None]
+        return Coincide(*self.points), Parallel(self.axis, self.orientation)
 
 
 class UniversalJoint(AbstractComposedJoint):
@@ -100,18 +101,11 @@ class UniversalJoint(AbstractComposedJoint):
 
     The two axes are the arms of the joint's cross; the child turns about both.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `axis`: (3,), a direction in
-    the parent's frame; `child_axis`: (3,), a direction in the child's frame, both of any length but
-    zero; `parent_point`, `child_point`: (3,), the joint's place in each body's frame (m);
-    `orientation`: (4,), the unit quaternion that rotates the child's components into the parent's
-    when both coordinates are zero, where the axes are perpendicular; only coordinates need it. They
-    are the angles (rad) by which the cross is turned about the parent's axis, and by which the
-    child is turned about its own.
-
-    The four constraints are the inertial vector between the points (m) and the cosine of the angle
-    between the axes; multipliers are a force (N) and a torque about the third direction of the
-    cross (N m). Raises `ValueError` for other shapes, a zero axis and an orientation that is no
-    unit quaternion.
+    **Arguments:** as for every `AbstractJoint`; only coordinates need the orientation, where the
+    axes are perpendicular. They are the angles (rad) by which the cross is turned about the
+    parent's axis, and by which the child is turned about its own. The four constraints are the
+    inertial vector between the points (m) and the cosine of the angle between the axes; multipliers
+    are a force (N) and a torque about the third direction of the cross (N m).
     """
 
     rows = 4
@@ -143,10 +137,7 @@ class UniversalJoint(AbstractComposedJoint):
 
     @override
     def conditions(self, t):
-        return (
-            Coincide(self.parent_point, self.child_point),
-            Perpendicular(self.axis, self.child_axis),
-        )
+        return Coincide(*self.points), HeldDirection(self.child_axis, self.axis[None])
 
     @override
     def coordinates(self, parent, child):
@@ -162,10 +153,9 @@ class UniversalJoint(AbstractComposedJoint):
 class RigidJoint(AbstractComposedJoint):
     """Weld: the child is fixed to the parent.
 
-    **Arguments:** as for `RevoluteJoint`, without axis and armature; there is no coordinate. The
-    six constraints are the inertial vector between the points (m) and the turn of the child against
-    the parent, parent's components (rad if small); multipliers are in N and N m. Raises
-    `ValueError` for other shapes and an orientation that is no unit quaternion.
+    **Arguments:** as for every `AbstractJoint`; there is no coordinate. The six constraints are the
+    inertial vector between the points (m) and the turn of the child against the parent, parent's
+    components (rad if small); multipliers are in N and N m.
     """
 
     rows = 6
@@ -175,23 +165,21 @@ class RigidJoint(AbstractComposedJoint):
 
     @override
     def motions(self):
-        return (Motion("weld", None, self.parent_point, self.child_point, self.orientation),)
+        return (Motion("weld", None, *self.points, self.orientation),)
 
     @override
     def conditions(self, t):
-        return Coincide(self.parent_point, self.child_point), SameOrientation(self.orientation)
+        return Coincide(*self.points), SameOrientation(self.orientation)
 
 
-class PrismaticJoint(AbstractComposedJoint):
+class PrismaticJoint(AbstractLowerPair):
     """Slider: the child moves along an axis of the parent without turning.
 
-    **Arguments:** as for `RevoluteJoint`; the axis runs through the parent's point, and the
-    armature is in kg. The coordinate is the distance (m) of the child's point from the parent's
-    along the axis.
-
-    The five constraints are the two components of the vector between the points across the axis
-    (m), and the turn of the child against the parent, parent's components (its rotation vector if
-    small, rad); multipliers are in N and N m. Raises `ValueError` as `RevoluteJoint`.
+    **Arguments:** as for every `AbstractJoint`; the axis runs through the parent's point. The
+    coordinate is the distance (m) of the child's point from the parent's along the axis. The five
+    constraints are the two components of the vector between the points across the axis (m), and the
+    turn of the child against the parent, parent's components (its rotation vector if small, rad);
+    multipliers are in N and N m.
     """
 
     rows = 5
@@ -200,34 +188,24 @@ class PrismaticJoint(AbstractComposedJoint):
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
-    armature: OptionalParameter = fields.armature("kg")
+    armature: OptionalParameter = fields.non_negative("kg", default=None)
 
     @override
     def motions(self):
-        points = self.parent_point, self.child_point
-        return (Motion("slide", self.axis, *points, self.orientation, self.armature),)
+        return (Motion("slide", self.axis, *self.points, self.orientation, self.armature),)
 
     @override
     def conditions(self, t):
-        return (
-            StayAcross(self.parent_point, self.child_point, self.axis),
-            SameOrientation(self.orientation),
-        )
-
-    @override
-    def coordinates(self, parent, child):
-        return small.dot(self.axis, between_points_in_parent(self, parent, child))[None]
+        return HeldPoint(*self.points, perpendicular(self.axis)), SameOrientation(self.orientation)
 
 
-class CylindricalJoint(AbstractComposedJoint):
+class CylindricalJoint(AbstractLowerPair):
     """Shaft in a sleeve: the child turns about an axis of the parent and slides along it.
 
-    **Arguments:** as for `RevoluteJoint` but for the armature; the axis runs through both points.
-    The coordinates are the angle (rad) by which the child is turned about the axis and the distance
-    (m) of the child's point from the parent's along it.
-
-    The four constraints are the components across the axis of the vector between the points (m) and
-    of the child's axis; multipliers are in N and N m. Raises `ValueError` as `RevoluteJoint`.
+    **Arguments:** as for every `AbstractJoint`; the axis runs through both points. The coordinates
+    are the angle (rad) by which the child is turned about the axis and the distance (m) of the
+    child's point from the parent's along it. The four constraints are the components across the
+    axis of the vector between the points (m) and of the child's axis; multipliers are in N and N m.
     """
 
     rows = 4
@@ -246,30 +224,19 @@ class CylindricalJoint(AbstractComposedJoint):
 
     @override
     def conditions(self, t):
-        return (
-            StayAcross(self.parent_point, self.child_point, self.axis),
-            Parallel(self.axis, self.orientation),
+        return HeldPoint(*self.points, perpendicular(self.axis)), Parallel(
+            self.axis, self.orientation
         )
 
-    @override
-    def coordinates(self, parent, child):
-        angle = angle_about(self.axis, turned(parent, child, self.orientation))
-        distance = small.dot(self.axis, between_points_in_parent(self, parent, child))
-        return jnp.stack([angle, distance])
 
-
-class PlanarJoint(AbstractComposedJoint):
+class PlanarJoint(AbstractLowerPair):
     """A plane of the child slides and turns on a plane of the parent.
 
-    **Arguments:** `normal`: (3,), the planes' normal in the parent's frame, of any length but zero;
-    the planes run through `parent_point` and `child_point`. Others as for `RevoluteJoint`, but
-    for the armature. The coordinates are the two components of the vector between the points along
-    the plane (m), in the directions x and y if the normal is z, and the angle (rad) by which the
-    child is turned about the normal.
-
-    The three constraints are the vector between the points along the normal (m) and the two
-    components of the child's normal across the parent's; multipliers are in N and N m. Raises
-    `ValueError` for other shapes, a zero normal and an orientation that is no unit quaternion.
+    **Arguments:** as for every `AbstractJoint`; the planes run through the points. The coordinates
+    are the two components of the vector between the points along the plane (m), in the directions x
+    and y if the normal is z, and the angle (rad) by which the child is turned about the normal. The
+    three constraints are the vector between the points along the normal (m) and the two components
+    of the child's normal across the parent's; multipliers are in N and N m.
     """
 
     rows = 3
@@ -290,14 +257,4 @@ class PlanarJoint(AbstractComposedJoint):
 
     @override
     def conditions(self, t):
-        return (
-            StayOnPlane(self.parent_point, self.child_point, self.normal),
-            Parallel(self.normal, self.orientation),
-        )
-
-    @override
-    def coordinates(self, parent, child):
-        between = between_points_in_parent(self, parent, child)
-        angle = angle_about(self.normal, turned(parent, child, self.orientation))
-        along = small.matvec(perpendicular(self.normal), between)
-        return jnp.concatenate([along, angle[None]])
+        return HeldPoint(*self.points, self.normal[None]), Parallel(self.normal, self.orientation)

@@ -22,18 +22,16 @@ from lie_jax.numerics import small
 class RollingDisc(AbstractJoint):
     """A thin disc, fixed to the child, rolls without slip on a plane that is fixed to the parent.
 
-    **Arguments:** `parent`, `child`: names of bodies, or `"ground"`; `radius`: of the disc,
-    positive, m; `child_axis`: (3,), normal to the disc, in the child's frame; `normal`: (3,),
-    normal to the plane, in the parent's frame, towards the side where the disc is; both of any
-    length but zero; `parent_point`: (3,), a point of the plane in the parent's frame;
-    `child_point`: (3,), the disc's centre in the child's frame (m).
+    **Arguments:** `radius`: of the disc, positive, m; `child_axis`: normal to the disc; `normal`:
+    normal to the plane, towards the side where the disc is; `parent_point`: a point of the plane;
+    `child_point`: the disc's centre. Others as for every `AbstractJoint`.
 
     The position constraint is the height of the disc's lowest point over the plane (m). The two
     velocity constraints are the velocities (m/s) of the disc's material there relative to the
     plane's, along two directions in the plane. The multipliers are the contact force (N) by which
     the disc acts on the plane, along the normal and those directions; the joint pulls as well as it
-    pushes. A disc that lies in the plane touches it in no single point: everything is NaN. Raises
-    `ValueError` for other shapes and values. Source: [S0] (3).
+    pushes. A disc that lies in the plane touches it in no single point: everything is NaN.
+    Source: [S0] (3).
     """
 
     rows = 1
@@ -95,14 +93,12 @@ class GearJoint(AbstractJoint):
     frame. It holds the rates and not the angles, for angles have no value beyond a full turn; an
     integrator therefore lets their relation drift by its error.
 
-    **Arguments:** `parent`, `child`: names of bodies; `axis`: (3,), that of the parent's hinge in
-    the parent's frame; `child_axis`: (3,), that of the child's in the child's frame, both of any
-    length but zero; `ratio`: rate of the child over that of the parent: minus the parent's number
-    of teeth over the child's, if outer gears turn about axes of one direction.
+    **Arguments:** `axis`, `child_axis`: those of the hinges of parent and child; `ratio`: rate of
+    the child over that of the parent, not zero: minus the parent's number of teeth over the
+    child's, if outer gears turn about axes of one direction. Others as for every `AbstractJoint`.
 
     The multiplier is a torque (N m): the gear acts on the child with minus the multiplier about its
-    axis, on the parent with `ratio` times the multiplier. Raises `ValueError` for other shapes, a
-    zero axis and a zero ratio. Source: [S0] (3).
+    axis, on the parent with `ratio` times the multiplier. Source: [S0] (3).
     """
 
     rows = 0

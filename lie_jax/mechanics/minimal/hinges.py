@@ -4,6 +4,7 @@ The coordinate of a hinge counts whole turns. An element between the two bodies 
 turns about one axis alone, and about that axis, takes its turns from there, and needs no past.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,6 @@ from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.forces.windings import AbstractWinding
-from lie_jax.mechanics.joints.base import AbstractJoint
 from lie_jax.mechanics.joints.geometry import Winding, angle_about
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Mechanism
@@ -41,12 +41,8 @@ class Hinges(eqx.Module):
         return Winding(jnp.broadcast_to(t, angle.shape), angle, jnp.zeros_like(angle))
 
 
-# Axis and orientation of an element and of a joint, and whether they name the bodies in turn.
-_Pair = tuple[Any, Any, Any, Any, Any]
-
-
-# Number of the joint that an element follows, and the two.
-Followed = tuple[int, _Pair]
+# Number of the joint that an element follows, and the sign and offset of its angle.
+Followed = tuple[int, Array, Array]
 
 
 def followed_hinge(
@@ -58,60 +54,47 @@ def followed_hinge(
     for number, joint in enumerate(mechanism.joints):
         is_hinge = [motion.kind for motion in motions[number]] == ["turn"]
         if is_hinge and {joint.parent, joint.child} == set(force.bodies):
-            pair = _pair(force, joint, *motions[number])
+            swapped = np.asarray(force.parent != joint.parent)
+            pair = force.axis, force.orientation, motions[number][0], swapped
             if checks.traced(pair):
-                return number, pair
+                cosine, offset = _cosine_and_offset(*pair)
+                return number, jnp.sign(cosine), offset
             # Inside `jax.jit`, too, where these values are constants.
             with jax.ensure_compile_time_eval():
-                cosine, _ = _cosine_and_offset(pair)
-            if abs(float(cosine)) > _PARALLEL:
-                return number, pair
+                cosine, offset = _cosine_and_offset(*pair)
+                if abs(float(cosine)) > _PARALLEL:
+                    return number, jnp.sign(cosine), offset
     return None
 
 
-def _pair(force: Any, joint: AbstractJoint, hinge: Motion) -> _Pair:
-    swapped = np.asarray(force.parent != joint.parent)
-    orientation = hinge.orientation
-    if orientation is None:
-        orientation = np.asarray([1.0, 0.0, 0.0, 0.0], force.axis.dtype)
-    return force.axis, force.orientation, hinge.axis, orientation, swapped
-
-
 @jax.jit
-def _cosine_and_offset(pair: _Pair) -> tuple[Array, Array]:
-    """Cosine between the axes, and the element's angle where the joint's is zero (rad)."""
-    axis, orientation, joint_axis, joint_orientation, swapped = pair
-    home, element_home = map(quaternion.to_matrix, (joint_orientation, orientation))
+def _cosine_and_offset(
+    axis: Array, orientation: Array, hinge: Motion, swapped: Array
+) -> tuple[Array, Array]:
+    """Cosine between the axes, and the element's angle where the joint's is zero (rad).
+
+    `swapped`: whether element and joint name their bodies in turn.
+    """
+    element_home = quaternion.to_matrix(orientation)
+    home = jnp.eye(3, dtype=axis.dtype)
+    if hinge.orientation is not None:
+        home = quaternion.to_matrix(hinge.orientation)
     # The joint seen from its child turns backwards, about the axis in the child's components.
-    joint_axis = jnp.where(swapped, -small.matvec(home.T, joint_axis), joint_axis)
+    joint_axis = jnp.where(swapped, -small.matvec(home.T, hinge.axis), hinge.axis)
     relative = small.matmul(jnp.where(swapped, home.T, home), element_home.T)
     return small.dot(axis, joint_axis), angle_about(axis, relative)
 
 
-def hinges_of(
-    groups: tuple[Connected, ...], followed: Sequence[Followed | None], starts: dict[int, int]
-) -> tuple[Hinges | None, ...]:
-    """The hinges that each group of forces follows, None for a group that follows none.
+def with_hinges(
+    group: Connected, followed: Sequence[Followed | None], starts: dict[int, int]
+) -> Connected:
+    """A group of forces with the hinges that it follows, if it follows any.
 
     `followed`: those of all forces; `starts`: the place in q of the coordinate of each joint.
     """
-
-    def of_group(group: Connected) -> Hinges | None:
-        pairs = [pair for place in group.places if (pair := followed[place]) is not None]
-        if not pairs:
-            return None
-        cosine, offset = jax.vmap(_cosine_and_offset)(stacking.stack([pair for _, pair in pairs]))
-        return Hinges(tuple(starts[number] for number, _ in pairs), jnp.sign(cosine), offset)
-
-    return tuple(of_group(group) for group in groups)
-
-
-def following(
-    groups: tuple[Connected, ...],
-    hinges: tuple[Hinges | None, ...],
-    t: Float[Array, ""],
-    q: Float[Array, " nq"],
-) -> tuple[Connected, ...]:
-    """The groups at q, with the turns of the hinges that they follow."""
-    windings = tuple(None if hinge is None else hinge.windings(t, q) for hinge in hinges)
-    return stacking.recalling(groups, windings)
+    found = [hinge for place in group.places if (hinge := followed[place]) is not None]
+    if not found:
+        return group
+    numbers, *angles = zip(*found, strict=True)
+    hinges = Hinges(tuple(starts[number] for number in numbers), *map(stacking.stack, angles))
+    return dataclasses.replace(group, hinges=hinges)

@@ -15,12 +15,9 @@ from jaxtyping import Array, Float
 
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
-from lie_jax.mechanics.joints.base import BodyPose
+from lie_jax.mechanics.joints.base import BodyPose, Matrix, Vector
 from lie_jax.mechanics.joints.motions import COUNTS, Kind, Motion
 from lie_jax.numerics import small
-
-Vector = Float[Array, "3"]
-Matrix = Float[Array, "3 3"]
 
 
 class TreeJoints(eqx.Module):

@@ -20,6 +20,11 @@ from lie_jax.mechanics.minimal.tree import Tree
 from lie_jax.numerics import gather, small
 from lie_jax.numerics.forest import scan_down, scan_up, total
 
+# Twists or wrenches of all frames, their inertia matrices, and inertias added to coordinates.
+SpatialVectors = Float[Array, "6 frames"]
+SpatialInertias = Float[Array, "6 6 frames"]
+JointInertias = Float[Array, "nv links"]
+
 
 class Kinematics(NamedTuple):
     """Rotations and world positions (m) of bases and links, and their twists.
@@ -31,8 +36,8 @@ class Kinematics(NamedTuple):
     rotation: Float[Array, "3 3 frames"]
     position: Float[Array, "3 frames"]
     arm: Float[Array, "3 frames"]
-    twist: Float[Array, "6 frames"]
-    drift: Float[Array, "6 frames"]
+    twist: SpatialVectors
+    drift: SpatialVectors
     columns: Float[Array, "nv 6 links"]
 
 
@@ -105,7 +110,7 @@ def _join(
     return jnp.concatenate([bases, links], axis=-1) if bases.shape[-1] else links
 
 
-def inertias(bodies: MassProperties, motion: Kinematics) -> Float[Array, "6 6 frames"]:
+def inertias(bodies: MassProperties, motion: Kinematics) -> SpatialInertias:
     """Inertia matrices of bases and links for their twists."""
     rotation, mass = motion.rotation, bodies.mass
     center = motion.arm + small.matvec(rotation, bodies.center_of_mass.T)
@@ -119,7 +124,7 @@ def inertias(bodies: MassProperties, motion: Kinematics) -> Float[Array, "6 6 fr
     )
 
 
-def bias(motion: Kinematics, inertia: Float[Array, "6 6 frames"]) -> Float[Array, "6 frames"]:
+def bias(motion: Kinematics, inertia: SpatialInertias) -> SpatialVectors:
     """Wrenches that keep all joint velocities and the bases' twists constant. [S1] (34)"""
     momentum, (v, omega) = small.matvec(inertia, motion.twist), motion.twist.reshape(2, 3, -1)
     linear, angular = momentum.reshape(2, 3, -1)
@@ -138,9 +143,9 @@ class Accelerations(NamedTuple):
 def forward_dynamics(
     tree: Tree,
     motion: Kinematics,
-    joint_inertia: Float[Array, "nv links"],
-    inertia: Float[Array, "6 6 frames"],
-    bias: Float[Array, "6 frames"],
+    joint_inertia: JointInertias,
+    inertia: SpatialInertias,
+    bias: SpatialVectors,
 ) -> Accelerations:
     """Accelerations by the articulated-body algorithm (Featherstone), with free joints.
 
@@ -192,9 +197,9 @@ def forward_dynamics(
 def inverse_dynamics(
     tree: Tree,
     motion: Kinematics,
-    joint_inertia: Float[Array, "nv links"],
-    inertia: Float[Array, "6 6 frames"],
-    bias: Float[Array, "6 frames"],
+    joint_inertia: JointInertias,
+    inertia: SpatialInertias,
+    bias: SpatialVectors,
     accelerations: Accelerations | None,
 ) -> tuple[Float[Array, "bases 6"], Float[Array, "links nv"]]:
     """Wrenches on the bases, base's components, and joint forces that accelerations need.
@@ -227,7 +232,7 @@ Factor = tuple[Float[Array, "bases 6 6"], Float[Array, "links nv 6"]]
 
 
 def mass_matrix_factors(
-    tree: Tree, motion: Kinematics, inertia: Float[Array, "6 6 frames"]
+    tree: Tree, motion: Kinematics, inertia: SpatialInertias
 ) -> tuple[Factor, Factor]:
     """Twists for unit velocities, and momenta of everything that then moves as one body; each of
     bases (bases, 6, 6) and of links (links, nv, 6).

@@ -20,7 +20,6 @@ from lie_jax.mechanics.joints.motions import Kind, Motion
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.joints import TreeJoints
 from lie_jax.mechanics.minimal.tree import Tree
-from lie_jax.mechanics.stacking import InitialMotion
 from lie_jax.numerics import small
 
 # Sweeps over the motions of a joint, which one sweep finds where each can be read off alone, and
@@ -54,8 +53,9 @@ def initial(
         rows.append((tuple(links), ends))
     start, misfit = _fit(tree, tuple(rows), joints, motion)
     if not checks.traced(misfit):
-        scale = 1.0 + float(np.max(np.abs(motion.position)) + np.max(np.abs(motion.velocity)))
-        slack = scale * float(jnp.finfo(motion.position.dtype).eps) ** 0.5
+        position, _, velocity, _ = motion
+        scale = 1.0 + float(np.max(np.abs(position)) + np.max(np.abs(velocity)))
+        slack = scale * float(jnp.finfo(position.dtype).eps) ** 0.5
         _refuse_misfit(mechanism, misfit, slack)
     return start
 
@@ -80,13 +80,14 @@ def _refuse_misfit(mechanism: Mechanism, misfit: Array, slack: float) -> None:
 
 @eqx.filter_jit
 def _fit(
-    tree: Tree, rows: tuple[_Row, ...], joints: TreeJoints, motion: InitialMotion
+    tree: Tree, rows: tuple[_Row, ...], joints: TreeJoints, motion: tuple[Array, ...]
 ) -> tuple[Start, Float[Array, "joints 4"]]:
     bases = np.asarray(tree.bodies[: tree.bases], int)
-    pose = jax.vmap(se3.pose)(jax.vmap(quaternion.to_matrix)(motion.orientation), motion.position)
-    linear = jax.vmap(lambda pose, v: small.matvec(pose[:3, :3].T, v))(pose, motion.velocity)
-    twist = jnp.concatenate([linear, motion.omega_body], axis=1)
-    base_poses = jax.vmap(SE3().configuration)(motion.position[bases], motion.orientation[bases])
+    position, orientation, velocity, omega = motion
+    pose = jax.vmap(se3.pose)(jax.vmap(quaternion.to_matrix)(orientation), position)
+    linear = jax.vmap(lambda pose, v: small.matvec(pose[:3, :3].T, v))(pose, velocity)
+    twist = jnp.concatenate([linear, omega], axis=1)
+    base_poses = jax.vmap(SE3().configuration)(position[bases], orientation[bases])
     base_twists = twist[bases]
     coordinates, rates = (
         jnp.zeros((len(joints.kinds), size), twist.dtype) for size in joints.widest

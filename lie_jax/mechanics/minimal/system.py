@@ -25,14 +25,12 @@ from lie_jax.mechanics.joints.motions import COUNTS
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.mechanics.minimal import hinges, recursions, state
 from lie_jax.mechanics.minimal import joints as tree_joints
-from lie_jax.mechanics.minimal.hinges import Hinges
 from lie_jax.mechanics.minimal.joints import TreeJoints
 from lie_jax.mechanics.minimal.layout import Layout, make_space
 from lie_jax.mechanics.minimal.recursions import Accelerations, Kinematics
 from lie_jax.mechanics.minimal.state import Start
 from lie_jax.mechanics.minimal.tree import Tree, make_tree
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
-from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import State
@@ -57,22 +55,16 @@ class Minimal(AbstractFormulation):
 class TreeSystem(AbstractMultibodySystem):
     """A mechanism in joint coordinates, without constraints; made by `lie_jax.assemble`.
 
-    `bodies`, `joints`, `forces` and `gravity` are the physical parameters, stacked; bodies and
-    joints stand in the order of the tree: bases, then one link for each elementary motion of a
-    joint. `hinges` are the joint coordinates that forces about an axis follow. `owners` has the
-    number of the joint of every motion, `titles` and `labels` the joints in words and as keys.
+    Bodies and joints stand in the order of the tree: bases, then one link for each elementary
+    motion of a joint. `owners` has the number of the joint of every motion, `titles` and `labels`
+    the joints in words and as keys.
     """
 
-    bodies: MassProperties
     joints: TreeJoints
-    forces: tuple[Connected, ...]
-    gravity: Float[Array, "..."]
-    hinges: tuple[Hinges | None, ...]
     tree: Tree = eqx.field(static=True)
     owners: tuple[int, ...] = eqx.field(static=True)
     titles: tuple[str, ...] = eqx.field(static=True)
     labels: tuple[Label, ...] = eqx.field(static=True)
-    names: tuple[str, ...] = eqx.field(static=True)
 
     @property
     def coordinates(self) -> Layout:
@@ -123,10 +115,7 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def internal_force(self, t, q, v, u=None):
         """The force f (nv,) without gravity, given forces and torques."""
-        pairs = zip(self.forces, self.hinges, strict=True)
-        kept = tuple(hinge for group, hinge in pairs if not group.element.is_load)
-        inner = dataclasses.replace(stacking.without_loads(self), hinges=kept)
-        return inner.force(t, q, v, u)
+        return stacking.without_loads(self).force(t, q, v, u)
 
     @override
     def owner(self, equation):
@@ -159,16 +148,15 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def potential_energy(self, q):
-        forces = hinges.following(self.forces, self.hinges, jnp.zeros((), q.dtype), q)
-        return super(TreeSystem, dataclasses.replace(self, forces=forces)).potential_energy(q)
+        return super(TreeSystem, self._following(jnp.zeros((), q.dtype), q)).potential_energy(q)
 
     @override
     def remember(self, t, q, v):
         """Memory of the forces at an instant, except those that follow a joint's coordinate."""
-        pairs = zip(self.forces, self.hinges, strict=True)
-        groups = tuple(group for group, hinge in pairs if hinge is None)
-        kept = iter(stacking.remember(groups, *self._instant(t, q, v)) if groups else ())
-        return tuple(next(kept) if hinge is None else None for hinge in self.hinges)
+        free = tuple(group for group in self.forces if group.hinges is None)
+        others = super(TreeSystem, dataclasses.replace(self, forces=free))
+        kept = iter(others.remember(t, q, v) if free else ())
+        return tuple(next(kept) if group.hinges is None else None for group in self.forces)
 
     @override
     def law(self, number):
@@ -176,10 +164,6 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
-        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq).
-
-        Angles count whole turns from the initial state on.
-        """
         values, start = {}, 7 * self.tree.bases
         for owner, count in zip(self.owners, self.coordinates.by_motion, strict=True):
             if count == 1:
@@ -235,24 +219,21 @@ class TreeSystem(AbstractMultibodySystem):
     def _instant(self, t, q, v):
         return jnp.asarray(t, q.dtype), *self._frames(self._kinematics(q, v))
 
-    def _applied(
-        self, t, q: Array, motion: Kinematics, u: Array | None
-    ) -> Float[Array, "6 frames"]:
-        """Wrenches of gravity and forces on bases and links, in the form of `recursions`."""
-        t = jnp.asarray(t, q.dtype)
-        forces = hinges.following(self.forces, self.hinges, t, q)
-        applied = stacking.applied(self.bodies, forces, self.gravity, t, *self._frames(motion), u)
-        force = applied.force.T
-        torque = small.matvec(motion.rotation, applied.torque.T)
-        return jnp.concatenate([force, torque + small.cross(motion.arm, force)])
+    def _following(self, t: Array, q: Array) -> "TreeSystem":
+        """The system at q, whose forces have the turns of the hinges that they follow."""
+        windings = tuple(g.hinges and g.hinges.windings(t, q) for g in self.forces)
+        return dataclasses.replace(self, forces=stacking.recalling(self.forces, windings))
 
     def _terms(
         self, t, q: Array, v: Array, u: Array | None
     ) -> tuple[Kinematics, Array, Array, Array]:
         """Kinematics, inertias added to the joints, inertias, and bias less applied wrenches."""
         motion = self._kinematics(q, v)
-        inertia = recursions.inertias(self.bodies, motion)
-        bias = recursions.bias(motion, inertia) - self._applied(t, q, motion, u)
+        inertia, t = recursions.inertias(self.bodies, motion), jnp.asarray(t, q.dtype)
+        applied = self._following(t, q)._applied((t, *self._frames(motion)), u)
+        force = applied.force.T
+        torque = small.matvec(motion.rotation, applied.torque.T) + small.cross(motion.arm, force)
+        bias = recursions.bias(motion, inertia) - jnp.concatenate([force, torque])
         return motion, self.joints.inertia(), inertia, bias
 
     def _rates(self, v: Float[Array, " nv"]) -> Float[Array, "links widest"]:
@@ -323,9 +304,8 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
     system = TreeSystem(
         bodies=stacking.stack([bodies[i] if i < len(bodies) else massless for i in tree.bodies]),
         joints=joints,
-        forces=forces,
+        forces=tuple(hinges.with_hinges(group, followed, starts) for group in forces),
         gravity=mechanism.gravity,
-        hinges=hinges.hinges_of(forces, followed, starts),
         tree=tree,
         owners=tuple(owners),
         titles=tuple(named(joint) for joint in mechanism.joints),
