@@ -10,7 +10,7 @@ joint acts on the child with minus that wrench.
 import abc
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -87,8 +87,12 @@ class AbstractJoint(AbstractElement):
 
     parent: str = eqx.field(static=True, metadata=fields.BODY)
     child: str = eqx.field(static=True, metadata=fields.BODY)
-    # Number of position constraints: a class attribute or a property.
-    rows: eqx.AbstractVar[Any]
+    if TYPE_CHECKING:
+        # A declared type would allow class attributes or properties, but not both.
+        rows = 0
+    else:
+        # Number of position constraints: a class attribute or a property.
+        rows: eqx.AbstractVar[int]
     # Inertia that is added to the joint's coordinate: a field of joints that take it.
     armature = None
     # Number of velocity constraints.
