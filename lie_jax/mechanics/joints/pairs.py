@@ -1,6 +1,7 @@
-"""Joints that are pairs of conditions: the definition of each is its `conditions`."""
+"""Joints between two bodies: each lists the conditions of which it is made."""
 
-import equinox as eqx
+from typing import Any
+
 import jax.numpy as jnp
 from typing_extensions import override
 
@@ -32,13 +33,11 @@ from lie_jax.numerics import small
 class AbstractLowerPair(AbstractComposedJoint):
     """A joint whose coordinates are angles about and distances along the axes of its motions."""
 
-    parent_point: eqx.AbstractVar[Parameter]
-    child_point: eqx.AbstractVar[Parameter]
-    orientation: eqx.AbstractVar[Parameter]
-
     @override
     def coordinates(self, parent, child):
-        rotation = turned(parent, child, self.orientation)
+        # Subclasses declare the fields, in the order of their arguments.
+        joint: Any = self
+        rotation = turned(parent, child, joint.orientation)
         between = between_points_in_parent(self, parent, child)
         return jnp.stack(
             [
