@@ -29,6 +29,12 @@ class AbstractForce(AbstractElement):
     # What `remember` returned at the last instant of a run; None outside of runs.
     last: Any = eqx.field(init=False, repr=False, default=None)
 
+    def __new__(cls, *args, **kwargs):
+        """Instance with its field `last`, of which constructors of users' classes know nothing."""
+        force = super().__new__(cls)
+        object.__setattr__(force, "last", None)
+        return force
+
     @abc.abstractmethod
     def wrenches(
         self, t: Time, poses: Poses, velocities: Velocities, u: Float[Array, " nu"] | None
