@@ -12,7 +12,11 @@ class Signatures(griffe.Extension):
 
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
         """Called by griffe once it has read the members of a class."""
-        found = griffe.dynamic_import(cls.path)
+        try:
+            found = griffe.dynamic_import(cls.path)
+        except ImportError:
+            # A class for type checkers alone.
+            return
         if not dataclasses.is_dataclass(found) or "__init__" in cls.members:
             return
         at_run_time = inspect.signature(found).parameters

@@ -192,3 +192,21 @@ def test_motions_that_cannot_be_are_refused():
     ]:
         with pytest.raises(ValueError, match=message):
             Motion(*arguments)
+
+
+class Locked(OwnHinge):
+    """A hinge whose rate is held as well."""
+
+    velocity_rows = 1
+
+    def velocity_constraint(self, t, parent, child, parent_velocity, child_velocity):
+        """Rate about the pin."""
+        return small.dot(self.pin, child_velocity.omega_body - parent_velocity.omega_body)[None]
+
+
+def test_velocity_constraints_are_refused_in_joint_coordinates():
+    body = lie_jax.Body("b", 1.0, np.eye(3))
+    joint = Locked("ground", "b", jnp.asarray([0.0, 0.0, 1.0]), jnp.zeros(3))
+    lie_jax.assemble(lie_jax.Mechanism([body], [joint]), lie_jax.SE3())
+    with pytest.raises(ValueError, match=r"Locked\('ground', 'b'\).velocity_rows is 1.*SE3"):
+        lie_jax.assemble(lie_jax.Mechanism([body], [joint]), lie_jax.Minimal())

@@ -282,6 +282,11 @@ def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
                 "CylindricalJoint, UniversalJoint and PlanarJoint: use lie_jax.R3SO3() or "
                 "lie_jax.SE3(), where joints are constraints."
             )
+        if joint.velocity_rows:
+            raise ValueError(
+                f"{named(joint)}.velocity_rows is {joint.velocity_rows}; it must be 0 in "
+                "lie_jax.Minimal, which has no constraints: use lie_jax.R3SO3() or lie_jax.SE3()."
+            )
     names, dtype = mechanism.names, mechanism.gravity.dtype
     steps = [motion for of_joint in motions for motion in of_joint]
     owners = [number for number, of_joint in enumerate(motions) for _ in of_joint]
