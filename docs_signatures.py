@@ -13,13 +13,13 @@ class Signatures(griffe.Extension):
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
         """Called by griffe once it has read the members of a class."""
         try:
-            found = griffe.dynamic_import(cls.path)
+            loaded = griffe.dynamic_import(cls.path)
         except ImportError:
             # A class for type checkers alone.
             return
-        if not dataclasses.is_dataclass(found) or "__init__" in cls.members:
+        if not dataclasses.is_dataclass(loaded) or "__init__" in cls.members:
             return
-        at_run_time = inspect.signature(found).parameters
+        at_run_time = inspect.signature(loaded).parameters
         if any(name.startswith("_") for name in at_run_time):
             # Users do not make these.
             return

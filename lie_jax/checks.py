@@ -255,6 +255,17 @@ def direction(name: str, value: Any, frame: str) -> None:
         )
 
 
+def unit_vector(name: str, value: Any, frame: str) -> None:
+    """Raise unless an array (3,) is finite and, if it is concrete, of length 1."""
+    shape(name, value, (3,), f"a unit vector, components of the {frame} frame")
+    finite(name, value)
+    if traced(value):
+        return
+    length = float(np.linalg.norm(value))
+    if not abs(length - 1.0) <= _rounding(np.asarray(value)):
+        raise ValueError(f"{name} has length {length:.6g}; it must be 1: divide it by its length.")
+
+
 def inertia(name: str, value: Any, triangle: bool = True) -> None:
     """Raise unless a concrete matrix (3, 3) is the inertia of some distribution of mass.
 
@@ -304,6 +315,11 @@ def semidefinite(name: str, value: Any, unit: str) -> None:
         )
 
 
+def _rounding(value: Any) -> float:
+    """Largest error of a length of 1 that rounding of inputs explains."""
+    return max(INPUT_SLACK, 8 * float(np.finfo(np.result_type(value, np.float32)).eps))
+
+
 def unit_quaternion(name: str, value: Any) -> None:
     """Raise unless a concrete array (4,) is a unit quaternion."""
     shape(name, value, (4,), "a unit quaternion, scalar first")
@@ -318,8 +334,7 @@ def unit_quaternions(name: str, value: Any) -> None:
         return
     arrays = np.asarray(value).reshape(-1, 4)
     norms = np.linalg.norm(arrays, axis=1)
-    slack = max(INPUT_SLACK, 8 * float(np.finfo(np.result_type(arrays, np.float32)).eps))
-    wrong = np.abs(norms - 1.0) > slack
+    wrong = np.abs(norms - 1.0) > _rounding(arrays)
     if wrong.any():
         array, norm = arrays[np.argmax(wrong)], norms[np.argmax(wrong)]
         raise ValueError(

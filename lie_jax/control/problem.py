@@ -66,9 +66,14 @@ class Problem(eqx.Module):
     def trajectory(self, inputs: Inputs) -> Trajectory:
         """`Trajectory` that the inputs give, with the reason in it where a step failed."""
         return simulate(
-            self.system, self.integrator, self.state, dt=self.dt, steps=inputs.shape[0],
-            inputs=inputs, throw=False,
-        )  # fmt: skip
+            self.system,
+            self.integrator,
+            self.state,
+            dt=self.dt,
+            steps=inputs.shape[0],
+            inputs=inputs,
+            throw=False,
+        )
 
 
 class Options(NamedTuple):

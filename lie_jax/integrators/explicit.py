@@ -298,9 +298,9 @@ def _scanned(stage: Callable, tableau: Tableau, alike: tuple[Array, ...]) -> tup
     size, nodes = len(tableau.b), np.asarray(tableau.c, float)
     rows = np.stack([tableaux.padded(row, size) for row in tableau.a])
 
-    def add(found, inputs):
+    def add(table, inputs):
         number, row, node = inputs
-        pairs = zip(found, stage(row, node, *found), strict=True)
+        pairs = zip(table, stage(row, node, *table), strict=True)
         return tuple(jax.lax.dynamic_update_index_in_dim(x, y, number, 0) for x, y in pairs), None
 
     none = tuple(jnp.zeros((size, *x.shape), x.dtype) for x in alike)

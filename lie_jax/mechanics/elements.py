@@ -1,12 +1,26 @@
 """Parts of a mechanism: their declared fields, checks and names."""
 
 import dataclasses
+import inspect
 
 import equinox as eqx
 
 
 class AbstractElement(eqx.Module):
     """A body, joint or force; construction runs the checks that its fields declare."""
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        bases = cls.__mro__[1:]
+        for name in inspect.get_annotations(cls):
+            if name in vars(cls) or any(name in inspect.get_annotations(base) for base in bases):
+                continue
+            # It would be the default of the field, and the argument could be left out.
+            if owner := next((base for base in bases if name in vars(base)), None):
+                raise TypeError(
+                    f"the field {name!r} of {cls.__name__} has the name of a member of "
+                    f"{owner.__name__}: give the field another name."
+                )
 
     def __check_init__(self):
         for field in dataclasses.fields(self):

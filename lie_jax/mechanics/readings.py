@@ -78,10 +78,10 @@ def _by_label(joints: Groups, names: Names, values: Sequence[Iterable]) -> dict[
     A group may have none.
     """
     named = (*names, GROUND)
-    ends, found = {}, {}
+    ends, by_place = {}, {}
     for group, of_group in zip(joints, values, strict=True):
         for place, parent, child in zip(group.places, *group.bodies, strict=True):
             ends[place] = named[parent], named[child]
-        found |= dict(zip(group.places, of_group, strict=False))
+        by_place |= dict(zip(group.places, of_group, strict=False))
     labels = mechanism.labels([ends[place] for place in sorted(ends)])
-    return {labels[place]: found[place] for place in sorted(found)}
+    return {labels[place]: by_place[place] for place in sorted(by_place)}

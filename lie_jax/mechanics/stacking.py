@@ -95,14 +95,14 @@ def stack_by_kind(
     )
 
 
-def owner(groups: Groups, names: tuple[str, ...], row: int, kind: str = "rows") -> str:
+def owner(groups: Groups, names: tuple[str, ...], row: int, kind: str | None = None) -> str:
     """Element of these groups to which a row belongs, in words.
 
-    `kind` is `"rows"` or `"velocity_rows"`, the attribute of joints with the number of rows, or
-    `"each"` for one row of each element.
+    `kind` is `"rows"` or `"velocity_rows"`, the attribute of joints with the number of rows; None
+    for one row of each element.
     """
     for group in groups:
-        rows = getattr(group.element, kind, 1)
+        rows = getattr(group.element, kind) if kind else 1
         k = row // rows if rows else group.count
         if k < group.count:
             ends = ", ".join(

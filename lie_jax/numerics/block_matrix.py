@@ -83,8 +83,9 @@ class BlockTree(eqx.Module):
     def inverse(self) -> "Factors":
         """The elimination, to be multiplied with vectors; not to be differentiated.
 
-        Where no node has two children and none feels its parent's velocities, all velocities are
-        eliminated at once: what is left to do in order are blocks of the size of the multipliers.
+        Where no node has two children and none is coupled to its parent's velocities, all
+        velocities are eliminated at once: what is left to do in order are blocks of the size of the
+        multipliers.
         """
         k, parent_of, nodes = len(self.rows), self.parent_of, self.nodes
         corner = jnp.eye(len(self.corner), dtype=nodes.dtype)[:, :, None] * self.corner[None]

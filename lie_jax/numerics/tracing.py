@@ -12,9 +12,9 @@ from collections.abc import Iterator
 # New objects from one collection to the next.
 _PAUSE = 50_000
 
-# Thresholds that the blocks have found. They belong to the process: the last block restores those
+# Thresholds as each open block met them. They belong to the process: the last block restores those
 # of the first.
-_found: list[tuple[int, ...]] = []
+_thresholds: list[tuple[int, ...]] = []
 _lock = threading.RLock()
 
 
@@ -22,14 +22,14 @@ _lock = threading.RLock()
 def rare_collections() -> Iterator[None]:
     """Block within which Python collects garbage rarely; nested and in several threads, too."""
     with _lock:
-        _found.append(gc.get_threshold())
-        first, *others = _found[0]
+        _thresholds.append(gc.get_threshold())
+        first, *others = _thresholds[0]
         # Zero turns collections off.
         gc.set_threshold(max(first, _PAUSE) if first else 0, *others)
     try:
         yield
     finally:
         with _lock:
-            thresholds = _found.pop()
-            if not _found:
-                gc.set_threshold(*thresholds)
+            before = _thresholds.pop()
+            if not _thresholds:
+                gc.set_threshold(*before)

@@ -15,7 +15,14 @@ from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics import checkpointing, padding, tracing
 from lie_jax.simulation import adaptive_steps, fixed_steps, jax_guard, march, redundancy, sharding
 from lie_jax.simulation import checks as preflight
-from lie_jax.simulation.trajectory import INSTANTS, Restart, Result, Trajectory, succeeded
+from lie_jax.simulation.trajectory import (
+    INSTANTS,
+    Restart,
+    Result,
+    Trajectory,
+    items_by_name,
+    succeeded,
+)
 from lie_jax.system import AbstractSystem, State
 
 
@@ -143,7 +150,7 @@ def _failure(
     where = f"in step {completed + 1} of {steps}, from {end}"
     shorter = f"Take a smaller dt (it is {float(dt):.6g} s)"
     advice = f"{shorter} or look at what drives the system there"
-    match next(n for n, item in Result._name_to_item.items() if trajectory.result == item):
+    match next(name for name, item in items_by_name(Result).items() if trajectory.result == item):
         case "newton_failed" if not count:
             what = f"the projection left a violation of the constraints of {residual:.3g}"
         case "newton_failed":

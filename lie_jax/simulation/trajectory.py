@@ -124,9 +124,14 @@ INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
 EnumerationItem: Any = type(Result.successful)
 
 
+def items_by_name(enumeration: Any) -> dict[str, Any]:
+    """Items of an enumeration by their names, which Equinox does not export."""
+    return enumeration._name_to_item
+
+
 def flag_attributes(enumeration: Any) -> dict[str, Any]:
     """Values, names and messages of an enumeration, by the CF conventions for flags."""
-    items = enumeration._name_to_item
+    items = items_by_name(enumeration)
     return {
         "flag_values": [int(item._value) for item in items.values()],
         "flag_meanings": " ".join(items),

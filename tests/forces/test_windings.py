@@ -93,15 +93,15 @@ def test_turns_are_counted(name):
     angles, stored = readings(*trajectory)
     t, _, memory = trajectory
     if hinged:
-        found = np.concatenate([angles["ground", "wound"], angles["ground", "led"]], axis=1)
+        angle = np.concatenate([angles["ground", "wound"], angles["ground", "led"]], axis=1)
     else:
-        found = np.concatenate([winding.angle for winding in memory], axis=1)
+        angle = np.concatenate([winding.angle for winding in memory], axis=1)
     wanted = exact(t)
     assert np.ptp(wanted[:, 0]) > 4 * np.pi
     lag = WANTED_RATE * t - wanted[:, 1]
     assert np.max(lag) > 1.2 * np.pi
-    assert_allclose(found, wanted, atol=ERRORS[name])
-    assert_allclose(stored, 0.5 * INERTIA * SPRING_RATE**2 * found[:, 0] ** 2, rtol=1e-6, atol=1e-9)
+    assert_allclose(angle, wanted, atol=ERRORS[name])
+    assert_allclose(stored, 0.5 * INERTIA * SPRING_RATE**2 * angle[:, 0] ** 2, rtol=1e-6, atol=1e-9)
 
 
 def test_a_step_of_several_radians_counts_its_turns():

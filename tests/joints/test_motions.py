@@ -188,10 +188,27 @@ def test_motions_that_cannot_be_are_refused():
     for arguments, message in [
         (("turn",), "needs an axis"),
         (("weld", (0.0, 0.0, 1.0)), "has no axis"),
+        (("turn", (0.0, 0.0, 2.0)), "axis has length 2"),
+        (("slide", (0.0, 1.0)), "must have shape"),
         (("swivel", None, None, None, (1.0, 0.0, 0.0, 0.0)), "leave orientation= out"),
     ]:
         with pytest.raises(ValueError, match=message):
             Motion(*arguments)
+
+
+def test_members_of_joints_are_no_names_of_fields():
+    with pytest.raises(TypeError, match="field 'side' of Leaning has the name of a member"):
+
+        class Leaning(OwnHinge):
+            side: jax.Array
+
+
+def test_units_of_coordinates_are_listed_one_by_one():
+    class Measured(OwnHinge):
+        coordinate_units = "rad"
+
+    with pytest.raises(ValueError, match="tuple with 'rad' or 'm' for each coordinate"):
+        Measured("ground", "body", jnp.eye(3)[2], jnp.zeros(3))
 
 
 class Locked(OwnHinge):

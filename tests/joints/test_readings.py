@@ -41,8 +41,8 @@ def test_coordinates_are_the_same_in_all_formulations():
         order.extend(coordinates)
         return q, coordinates, system.joint_coordinates(own)
 
-    q, given, found = both(away)
-    assert {name: values.shape[1] for name, values in given.items()} == {
+    q, of_tree, of_poses = both(away)
+    assert {name: values.shape[1] for name, values in of_tree.items()} == {
         ("ground", "mast"): 2,
         ("boom", "mast"): 2,
         ("plate", "boom"): 3,
@@ -52,10 +52,10 @@ def test_coordinates_are_the_same_in_all_formulations():
         ("ground", "sledge"): 3,
     }
     assert order == [kind[1:] for kind in mechanisms.COMPOUND]
-    assert_allclose(np.concatenate([given[name] for name in order], axis=1), q, atol=0.0)
-    for name, values in given.items():
+    assert_allclose(np.concatenate([of_tree[name] for name in order], axis=1), q, atol=0.0)
+    for name, values in of_tree.items():
         # Poses do not tell whole turns; a distance is not off by as much by chance.
-        apart = np.asarray(found[name] - values)
+        apart = np.asarray(of_poses[name] - values)
         turns = 2.0 * np.pi * np.round(apart / (2.0 * np.pi))
         assert_allclose(apart, turns, atol=10 * ROUNDING, err_msg=str(name))
 

@@ -99,7 +99,7 @@ def _of_steps(case):
 
 
 def _of_spins(flat):
-    """The same number of a free body's steps, of its moments of inertia and its spin."""
+    """Number made of a free body's steps, from its moments of inertia and its spin."""
     state = lie_jax.State(jnp.eye(4)[0], flat[3:])
     q, v, _ = _steps(Spinner(flat[:3]), state, lie_jax.GeneralizedAlpha(0.9))
     return jnp.sum(jnp.sin(3.0 * q)) + 1e-3 * jnp.sum(v**2)

@@ -190,8 +190,11 @@ def force_blocks(
         free = [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]
         changes = stacking.each(
             lambda *args, free=free: _force_derivatives(free, t, *args),
-            group, (*motion.pose, *motion.velocity), stacking.own_inputs(group, u), out_axes=-1,
-        )  # fmt: skip
+            group,
+            (*motion.pose, *motion.velocity),
+            stacking.own_inputs(group, u),
+            out_axes=-1,
+        )
         for (i, row), (j, column) in itertools.product(enumerate(free), repeat=2):
             rows, columns = group.bodies[row], group.bodies[column]
             along, rates = (-change[i, j] for change in changes)

@@ -152,8 +152,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         """The force f (nv,) without gravity, given forces and torques.
 
         Its derivatives by q are those of an iteration matrix, not of f: springs, dampers and
-        controllers feel how poses change, at constant velocities ṙ and ω, and their forces and
-        moments, inertial components, are pulled back as at q. This gives the counts of [S3].
+        controllers are differentiated by the poses at constant velocities ṙ and ω, and their forces
+        and moments, inertial components, are pulled back as at q. This gives the counts of [S3].
         """
         t, rotation, position, _, omega = self._instant(t, q, v)
         held = jax.lax.stop_gradient(q)
@@ -173,7 +173,7 @@ class RigidBodySystem(AbstractMultibodySystem):
             return f"body {self.names[equation // self.formulation.nv]!r}"
         row = equation - self.nv
         if row < self._joint_rows:
-            return stacking.owner(self.joints, self.names, row)
+            return stacking.owner(self.joints, self.names, row, "rows")
         of_velocities = row - self.nc + self.velocity_rows
         if of_velocities >= 0:
             return stacking.owner(self.joints, self.names, of_velocities, "velocity_rows")
@@ -264,11 +264,11 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def law(self, number):
-        return stacking.owner(self.forces, self.names, number, kind="each")
+        return stacking.owner(self.forces, self.names, number)
 
     @override
     def joint(self, number):
-        return stacking.owner(self.joints, self.names, number, kind="each")
+        return stacking.owner(self.joints, self.names, number)
 
     @override
     def _instant(self, t, q, v):

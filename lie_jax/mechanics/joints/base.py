@@ -100,6 +100,14 @@ class AbstractJoint(AbstractElement):
     # `"rad"` or `"m"` for each angle or distance that `coordinates` returns.
     coordinate_units: ClassVar[tuple[str, ...]] = ()
 
+    def __check_init__(self):
+        units = self.coordinate_units
+        if isinstance(units, str) or not all(unit in ("rad", "m") for unit in units):
+            raise ValueError(
+                f"{type(self).__name__}.coordinate_units is {units!r}; it must be a tuple with "
+                "'rad' or 'm' for each coordinate."
+            )
+
     @property
     def points(self) -> tuple[Float[Array, "..."] | None, Float[Array, "..."] | None]:
         """Points of the joint in the frames of parent and child (m): by default the fields

@@ -117,8 +117,8 @@ class HeldPoint(AbstractCondition):
 
     @override
     def stiffness(self, parent, child, multipliers):
-        """The force turns with the parent. Both bodies feel it at the child's point: its arm on the
-        parent changes as the point moves, its arm on the child does not.
+        """The force turns with the parent. It acts on both bodies at the child's point: its arm on
+        the parent changes as the point moves, its arm on the child does not.
         """
         force = small.matvec(self.directions.T, multipliers)
         relative = small.matmul(parent.rotation.T, child.rotation)

@@ -4,6 +4,9 @@ from typing import Any, Literal
 
 import equinox as eqx
 
+from lie_jax import checks
+from lie_jax.numerics.conversion import as_float
+
 Kind = Literal["turn", "slide", "swivel", "weld"]
 # Numbers of coordinates and of velocities.
 COUNTS: dict[Kind, tuple[int, int]] = {
@@ -27,11 +30,11 @@ class Motion(eqx.Module):
     """
 
     kind: Kind = eqx.field(static=True)
-    axis: Any = None
-    parent_point: Any = None
-    child_point: Any = None
-    orientation: Any = None
-    armature: Any = None
+    axis: Any = eqx.field(converter=as_float, default=None)
+    parent_point: Any = eqx.field(converter=as_float, default=None)
+    child_point: Any = eqx.field(converter=as_float, default=None)
+    orientation: Any = eqx.field(converter=as_float, default=None)
+    armature: Any = eqx.field(converter=as_float, default=None)
 
     def __check_init__(self):
         if self.kind not in COUNTS:
@@ -41,6 +44,8 @@ class Motion(eqx.Module):
         if (self.axis is None) == (self.kind in ("turn", "slide")):
             need = "needs an axis" if self.axis is None else "has no axis: leave it out"
             raise ValueError(f"Motion({self.kind!r}) {need}.")
+        if self.axis is not None:
+            checks.unit_vector(f"Motion({self.kind!r}).axis", self.axis, "parent's")
         if self.kind == "swivel" and self.orientation is not None:
             raise ValueError(
                 "Motion('swivel') has every orientation as a coordinate: leave orientation= out."

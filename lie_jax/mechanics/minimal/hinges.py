@@ -92,9 +92,9 @@ def with_hinges(
 
     `followed`: those of all forces; `starts`: the place in q of the coordinate of each joint.
     """
-    found = [hinge for place in group.places if (hinge := followed[place]) is not None]
-    if not found:
+    followed_here = [hinge for place in group.places if (hinge := followed[place]) is not None]
+    if not followed_here:
         return group
-    numbers, *angles = zip(*found, strict=True)
+    numbers, *angles = zip(*followed_here, strict=True)
     hinges = Hinges(tuple(starts[number] for number in numbers), *map(stacking.stack, angles))
     return dataclasses.replace(group, hinges=hinges)
