@@ -142,6 +142,11 @@ def adjugate(a: Array) -> tuple[Array, Array]:
     if a.shape[0] == 2:
         (p, q), (r, s) = a
         return jnp.stack([jnp.stack([s, -q]), jnp.stack([-r, p])]), p * s - q * r
-    # The rows' vector products are the columns of the adjugate.
-    columns = cross(a[1], a[2]), cross(a[2], a[0]), cross(a[0], a[1])
-    return jnp.stack(columns, axis=1), dot(a[0], columns[0])
+    # All cofactors at once: by components each user of them would compute its own anew.
+    tiled = jnp.tile(a, (2, 2) + (1,) * (a.ndim - 2))
+
+    def shifted(i, j):
+        return tiled[i : i + 3, j : j + 3]
+
+    cofactors = shifted(1, 1) * shifted(2, 2) - shifted(1, 2) * shifted(2, 1)
+    return transpose(cofactors), dot(a[0], cofactors[0])
