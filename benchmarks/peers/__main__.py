@@ -23,7 +23,10 @@ ROUNDS, QUICK_ROUNDS = 7, 3
 COMPILE_ROUNDS = 3
 QUICK_SIZES = CHAIN_SIZES[:2]
 # These compile long.
-NOT_QUICK = ("gradient of slider-crank", "gradient of chain-16", "links batch")
+NOT_QUICK = (
+    *("gradient of slider-crank", "gradient of chain-16", "gradient of two arms"),
+    *("links batch", "arm with gripper batch", "quadruped batch"),
+)
 # A chain is left out if one run of it would take longer, s.
 LONGEST_RUN, QUICK_LONGEST_RUN = 15.0, 3.0
 

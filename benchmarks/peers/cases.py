@@ -40,6 +40,10 @@ class Run(NamedTuple):
 
 
 BATCH = 4096
+TREES = (
+    *("7 hinges", "7 hinges and a leaf", "arm with gripper", "quadruped", "humanoid", "hand"),
+    "two arms",
+)
 # Full and quick. The number of steps makes a run of some milliseconds at least.
 RUNS = {
     "top": (Run(10_000, 1e-4), Run(10_000, 1e-4)),
@@ -50,6 +54,8 @@ RUNS = {
     "top batch": (Run(100, 1e-4, BATCH), Run(20, 1e-4, BATCH)),
     "links": (Run(500, 1e-3), Run(500, 1e-3)),
     "links batch": (Run(25, 1e-3, BATCH), Run(5, 1e-3, BATCH)),
+    **dict.fromkeys(TREES, (Run(500, 1e-3), Run(200, 1e-3))),
+    **{f"{name} batch": (Run(5, 1e-3, BATCH), Run(1, 1e-3, BATCH)) for name in TREES},
     # Until 1 s, in steps of automatic size.
     "top adaptive": (Run(1, 1.0), Run(1, 1.0)),
     "chain-4": (Run(2_000, 2e-4), Run(500, 2e-4)),

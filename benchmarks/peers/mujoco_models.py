@@ -9,6 +9,7 @@ import mujoco
 import numpy as np
 from mujoco import rollout
 
+from benchmarks.peers import trees
 from benchmarks.peers.cases import Missing, Program, run_of, spread
 from models import chain, heavy_top
 
@@ -73,6 +74,10 @@ def case_of(name: str) -> Case:
         ),
     }
     single = name.removesuffix(" batch")
+    if single in trees.SHAPES:
+        shape = trees.SHAPES[single]
+        velocity = tuple(trees.velocities(shape.coordinates))
+        return trees.mjcf(single), velocity, len(shape.parents), trees.POINT
     if single not in cases:
         raise Missing(f"no model of {name} in MuJoCo")
     return cases[single]()

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import lie_jax
+from benchmarks.peers import trees
 from benchmarks.peers.cases import (
     PUMA_COMMAND,
     RHO_INF,
@@ -45,6 +46,8 @@ def observed(case: str, system: Any, q: jax.Array) -> jax.Array:
         return slider_crank.slider_position(system, q)[None]
     if case == "puma":
         return system.poses(q)[1][-1]
+    if case.removesuffix(" batch") in trees.SHAPES:
+        return trees.observed(system, q)
     return chain.tip(system, q)
 
 
@@ -63,6 +66,8 @@ def model(case: str) -> tuple[Any, lie_jax.State, Any]:
         return *built, ALPHA
     if case == "top adaptive":
         return *heavy_top.build(), lie_jax.RKMK("dopri5")
+    if case.removesuffix(" batch") in trees.SHAPES:
+        return *trees.model(case.removesuffix(" batch")), RK4
     builds = {
         "top": (heavy_top.build, {}, RK4),
         "top batch": (heavy_top.build, {}, RK4),

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from benchmarks.peers.cases import CHAIN_SIZES
+from benchmarks.peers.cases import CHAIN_SIZES, TREES
 
 # Distances of end points, m. The same method, and methods of order 4 in steps that resolve the
 # motion: rounding over 10 000 steps.
@@ -49,6 +49,11 @@ ROWS = (
     ),
     Row("links", "6 links on ball joints, RKMK4", "MuJoCo C", "MuJoCo C, RK4", SAME, 1.0),
     Row("links", "6 links on ball joints, RKMK4", "Pinocchio", "Pinocchio, 4 × ABA", SAME),
+    *(Row(n, f"{n}, RKMK4", "MuJoCo C", "MuJoCo C, RK4", SAME, 1.5) for n in TREES),
+    *(
+        Row(f"{n} batch", f"{n}, 4096 of them", "MuJoCo C", "MuJoCo C, RK4", SAME, 1.0)
+        for n in ("arm with gripper", "quadruped")
+    ),
     Row("links batch", "the same, 4096 of them", "MuJoCo C", "MuJoCo C, RK4", SAME, 0.5),
     Row("top adaptive", "heavy top, DOPRI5, 1 s", "diffrax", "diffrax, own ODE", AUTOMATIC, 0.5),
     *(
@@ -65,6 +70,7 @@ GRADIENTS = {
     "gradient of top": "heavy top, RKMK4",
     "gradient of slider-crank": "slider-crank, generalized-α",
     "gradient of chain-16": "chain of 16, generalized-α",
+    "gradient of two arms": "two arms, RKMK4",
 }
 GRADIENT_TARGET = 6.0
 GRADIENT_AGREES = 1e-5
