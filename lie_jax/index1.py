@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
-from lie_jax.numerics import rules
+from lie_jax.numerics import programs, rules
 from lie_jax.numerics.block_matrix import unit
 from lie_jax.system import AbstractSystem, Configuration, Multipliers, State, Time, Velocity
 
@@ -96,7 +96,7 @@ def redundant(
     return saddle.smallest_row() < _dependent(q.dtype)
 
 
-@eqx.filter_jit
+@programs.run_once
 def _has_dependent_rows(system: AbstractSystem, t: Array, q: Array) -> Array:
     return system.saddle(t, q).smallest_row() < _dependent(q.dtype)
 
