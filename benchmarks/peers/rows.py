@@ -55,7 +55,7 @@ ROWS = (
         for n in ("arm with gripper", "quadruped")
     ),
     Row("links batch", "the same, 4096 of them", "MuJoCo C", "MuJoCo C, RK4", SAME, 0.5),
-    Row("top adaptive", "heavy top, DOPRI5, 1 s", "diffrax", "diffrax, own ODE", AUTOMATIC, 0.5),
+    Row("top adaptive", "heavy top, DOPRI5, 1 s", "diffrax", "diffrax, own ODE", AUTOMATIC, 1.0),
     *(
         Row(
             *(f"chain-{n}", f"chain of {n}, generalized-α", "Exudyn"),

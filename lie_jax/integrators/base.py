@@ -12,15 +12,22 @@ from lie_jax.system import AbstractSystem, Accelerations, Inputs, State
 Time = Float[Array, ""]
 
 
+class Difference(NamedTuple):
+    """Small difference of two states: velocity times time (nv,) and velocity (nv,)."""
+
+    displacement: Array
+    velocity: Array
+
+
 class Step(NamedTuple):
     """End of a step. A method without iterations writes `Step(State(q, v), carry)`.
 
     `carry`: values that the integrator passes to its next step. `newton_iterations`; `converged`:
     success of the iterations or of the projection. `residuals`: largest entry of the residual after
     each iteration, as many as the integrator's `history`, `newton.NONE` without an iteration.
-    `worst`: number of the equation with the largest residual, -1 if unknown. `embedded`: state of
-    the embedded method, if there is one. `stability`: fourth power of h |λ| relative to the limit
-    of stability (see `stability`), None for methods without an estimate.
+    `worst`: number of the equation with the largest residual, -1 if unknown. `error`: embedded
+    method's end minus the method's, if there is an embedded one. `stability`: fourth power of h |λ|
+    relative to the limit of stability (see `stability`), None for methods without an estimate.
     """
 
     state: State
@@ -29,7 +36,7 @@ class Step(NamedTuple):
     converged: Bool[Array, ""] | bool = True
     residuals: Float[Array, " history"] | float = newton.NONE
     worst: Int[Array, ""] | int = -1
-    embedded: State | None = None
+    error: Difference | None = None
     stability: Float[Array, ""] | None = None
 
 

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.integrators import stability, tableaux
-from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.integrators.base import AbstractIntegrator, Difference, Step
 from lie_jax.integrators.stabilization import AbstractStabilization, Projection
 from lie_jax.integrators.tableaux import (
     COMMUTATOR_FREE,
@@ -66,10 +66,10 @@ class AbstractExplicit(AbstractIntegrator):
         def acceleration(node, q, v):
             return _acceleration(self.stabilization, system, t + node * dt, State(q, v), u)
 
-        end, embedded, *stages = self.advance(system, dt, state, acceleration)
-        step = Step(end, embedded=embedded, stability=self._stability(dt, *stages))
+        end, error, *stages = self.advance(system, dt, state, carry, acceleration)
+        step = Step(end, error=error, stability=self._stability(dt, *stages))
         if not system.nc:
-            return step
+            return step if carry is None else step._replace(carry=stages[1][-1])
         end, converged, violation = self.stabilization.after_step(system, t + dt, end)
         end = jax.tree.map(lambda x: jnp.where(converged, x, jnp.nan), end)
         return step._replace(state=end, converged=converged, residuals=violation[None])
@@ -90,12 +90,18 @@ class AbstractExplicit(AbstractIntegrator):
 
     @abc.abstractmethod
     def advance(
-        self, system: AbstractSystem, dt: Array, state: State, acceleration: Callable
-    ) -> tuple[State, State | None, Values, Values]:
-        """States of the method and of its embedded one, without projection; rates of displacements
-        and accelerations of the stages.
+        self,
+        system: AbstractSystem,
+        dt: Array,
+        state: State,
+        first: Array | None,
+        acceleration: Callable,
+    ) -> tuple[State, Difference | None, Values, Values]:
+        """End without projection, its estimated error, rates of displacements and accelerations of
+        the stages.
 
-        `acceleration(node, q, v)` is that of the system at the time of a node.
+        `acceleration(node, q, v)` is that of the system at the time of a node, `first` that of the
+        first stage if it is known.
         """
 
 
@@ -141,9 +147,23 @@ class AbstractTableauMethod(AbstractExplicit):
         given = self.tableau
         return tableaux.TABLEAUX[given] if isinstance(given, str) else given
 
+    @override
+    def init(self, system, t, dt, state, u):
+        """Acceleration of the first stage if the last stage of each step is the first of the next.
+
+        A projection moves the end of a step, and inputs change with the step.
+        """
+        if system.nc or u is not None or not self.method.first_same_as_last:
+            return None
+        return _acceleration(self.stabilization, system, t, state, u)
+
     @abc.abstractmethod
     def moved(self, space: AbstractSpace, q: Array, x: Array) -> Array:
         """Configuration at the coordinates x from q."""
+
+    @abc.abstractmethod
+    def displacement(self, space: AbstractSpace, q: Array, x: Array, change: Array) -> Array:
+        """Velocity times time (nv,) that belongs to a small change of the coordinates x from q."""
 
     @abc.abstractmethod
     def moved_with_rate(
@@ -152,7 +172,7 @@ class AbstractTableauMethod(AbstractExplicit):
         """Configuration at the coordinates x from q, None for zero, and the rates there."""
 
     @override
-    def advance(self, system, dt, state, acceleration):
+    def advance(self, system, dt, state, first, acceleration):
         tableau, space = self.method, system.space
 
         def stage(row, node, rates, accelerations):
@@ -162,17 +182,20 @@ class AbstractTableauMethod(AbstractExplicit):
             q, rate = self.moved_with_rate(space, state.q, x, v)
             return rate, acceleration(node, q, v)
 
-        def end(weights):
-            q = self.moved(space, state.q, dt * _weighted(weights, rates))
-            return State(q, state.v + dt * _weighted(weights, accelerations))
-
+        _, rate = self.moved_with_rate(space, state.q, None, state.v)
+        known = () if first is None else (rate, first)
         if system.slow_to_compile:
-            _, rate = self.moved_with_rate(space, state.q, None, state.v)
-            rates, accelerations = _scanned(stage, tableau, (rate, state.v))
+            rates, accelerations = _scanned(stage, tableau, known, (rate, state.v))
         else:
-            rates, accelerations = _written_out(stage, tableau)
-        embedded = end(tableau.embedded) if tableau.embedded else None
-        return end(tableau.b), embedded, rates, accelerations
+            rates, accelerations = _written_out(stage, tableau, known)
+        x, v = (dt * _weighted(tableau.b, values) for values in (rates, accelerations))
+        end = State(self.moved(space, state.q, x), state.v + v)
+        if tableau.embedded is None:
+            return end, None, rates, accelerations
+        weights = tuple(b - other for b, other in zip(tableau.embedded, tableau.b, strict=True))
+        x_error, v_error = (dt * _weighted(weights, values) for values in (rates, accelerations))
+        x_error = self.displacement(space, state.q, x, x_error)
+        return end, Difference(x_error, v_error), rates, accelerations
 
 
 class RKMK(AbstractTableauMethod):
@@ -192,6 +215,10 @@ class RKMK(AbstractTableauMethod):
         return space.retract(q, x)
 
     @override
+    def displacement(self, space, q, x, change):
+        return space.tangent_operator(x, change)
+
+    @override
     def moved_with_rate(self, space, q, x, v):
         return (q, space.rate_at_zero(v)) if x is None else _retracted(space, q, x, v)
 
@@ -208,6 +235,12 @@ class RungeKutta(AbstractTableauMethod):
     @override
     def moved(self, space, q, x):
         return q + x
+
+    @override
+    def displacement(self, space, q, x, change):
+        difference = space.inverse_retract(q + x, q + x + change)
+        # Local coordinates need not have the units of velocities; T(0) x has them.
+        return space.tangent_operator(jnp.zeros_like(difference), difference)
 
     @override
     def moved_with_rate(self, space, q, x, v):
@@ -244,7 +277,7 @@ class AbstractComposition(AbstractExplicit):
             )
 
     @override
-    def advance(self, system, dt, state, acceleration):
+    def advance(self, system, dt, state, first, acceleration):
         method, space = self.method, system.space
         configurations, velocities, accelerations = [], [], []
 
@@ -284,17 +317,20 @@ class CommutatorFree(AbstractComposition):
 
 
 # Rates and accelerations of all stages: `stage(row, node, rates, accelerations)` returns those of
-# one from those before it; the row of the first one is None.
-def _written_out(stage: Callable, tableau: Tableau) -> tuple[list, list]:
-    rates, accelerations = [], []
-    for row, node in zip(tableau.a, tableau.c, strict=True):
+# one from those before it; the row of the first one is None. `known` are those of the first stage,
+# or nothing.
+def _written_out(stage: Callable, tableau: Tableau, known: tuple[Array, ...]) -> tuple[list, list]:
+    rates, accelerations = ([x] for x in known) if known else ([], [])
+    for row, node in list(zip(tableau.a, tableau.c, strict=True))[len(rates) :]:
         rate, change = stage(row if any(row) else None, float(node), rates, accelerations)
         rates.append(rate)
         accelerations.append(change)
     return rates, accelerations
 
 
-def _scanned(stage: Callable, tableau: Tableau, alike: tuple[Array, ...]) -> tuple[Array, ...]:
+def _scanned(
+    stage: Callable, tableau: Tableau, known: tuple[Array, ...], alike: tuple[Array, ...]
+) -> tuple[Array, ...]:
     size, nodes = len(tableau.b), np.asarray(tableau.c, float)
     rows = np.stack([tableaux.padded(row, size) for row in tableau.a])
 
@@ -303,9 +339,11 @@ def _scanned(stage: Callable, tableau: Tableau, alike: tuple[Array, ...]) -> tup
         pairs = zip(table, stage(row, node, *table), strict=True)
         return tuple(jax.lax.dynamic_update_index_in_dim(x, y, number, 0) for x, y in pairs), None
 
-    none = tuple(jnp.zeros((size, *x.shape), x.dtype) for x in alike)
+    tables = tuple(jnp.zeros((size, *x.shape), x.dtype) for x in alike)
+    if known:
+        tables = tuple(x.at[0].set(y) for x, y in zip(tables, known, strict=True))
     inputs = np.arange(size), *(x.astype(alike[1].dtype) for x in (rows, nodes))
-    return jax.lax.scan(add, none, inputs)[0]
+    return jax.lax.scan(add, tables, jax.tree.map(lambda x: x[1 if known else 0 :], inputs))[0]
 
 
 def _weighted(weights, values):

@@ -8,15 +8,16 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
+from lie_jax.integrators.base import Difference
 from lie_jax.numerics.conversion import as_float
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import State
 
 # A rejected step shrinks by a factor of ten at most.
 _LARGEST_DECREASE = 0.1
-# Exponents of the proportional-integral controller in units of 1/(q + 1), as usual for pairs of
-# order 5(4).
-_INTEGRAL, _PROPORTIONAL = 0.7, 0.4
+# Exponents of the proportional-integral controller in units of 1/(q + 1), those of Hairer's DOPRI5:
+# a larger proportional part makes smaller steps than the tolerance asks for.
+_INTEGRAL, _PROPORTIONAL = 0.85, 0.2
 # Errors far below the tolerance, as in a motion without forces, do not predict the next error.
 _SMALLEST_MEMORY = 1e-4
 
@@ -26,8 +27,8 @@ class Adaptive(eqx.Module):
 
     A step is accepted if the estimated errors of positions and velocities, each in units of
     `atol + rtol * size`, have a root mean square of at most 1. The error of a configuration is the
-    difference of both solutions by `space.inverse_retract`. Sizes are the larger ones at both ends
-    of the step, of a configuration by `space.magnitude`. Runs end exactly at the given times.
+    increment from one solution to the other. Sizes are the larger ones at both ends of the step, of
+    a configuration by `space.magnitude`. Runs end exactly at the given times.
 
     **Arguments:**
 
@@ -45,7 +46,7 @@ class Adaptive(eqx.Module):
     Derivatives with respect to all of these and to the first step size are zero: step sizes are
     constants; that with respect to an end time is the velocity there. Raises `ValueError` for
     values that break these rules. Source: [S3] (B15)-(B21), with the exponent 1/(q + 1), q the
-    lower of the two orders.
+    lower of the two orders; `"pi"` of Hairer, Nørsett and Wanner's DOPRI5.
     """
 
     end: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
@@ -115,20 +116,13 @@ def _increasing(times: Array) -> None:
 
 
 def error(
-    adaptive: Adaptive, space: AbstractSpace, start: State, end: State, embedded: State
+    adaptive: Adaptive, space: AbstractSpace, start: State, end: State, difference: Difference
 ) -> Float[Array, ""]:
     """Estimated error of a step in units of the tolerance. [S3] (B16)-(B18), on the group."""
-    x = space.inverse_retract(end.q, embedded.q)
-    # Local coordinates need not have the units of velocities; T(0) x has them.
-    x = space.tangent_operator(jnp.zeros_like(x), x)
-    difference = jnp.concatenate([x, embedded.v - end.v])
-    size = jnp.concatenate(
-        [
-            jnp.maximum(space.magnitude(start.q), space.magnitude(end.q)),
-            jnp.maximum(jnp.abs(start.v), jnp.abs(end.v)),
-        ]
-    )
-    return jnp.sqrt(jnp.mean((difference / (adaptive.atol + adaptive.rtol * size)) ** 2))
+    q = jnp.maximum(space.magnitude(start.q), space.magnitude(end.q))
+    v = jnp.maximum(jnp.abs(start.v), jnp.abs(end.v))
+    tolerance = adaptive.atol + adaptive.rtol * jnp.concatenate([q, v])
+    return jnp.sqrt(jnp.mean((jnp.concatenate(difference) / tolerance) ** 2))
 
 
 def factor(
@@ -137,11 +131,14 @@ def factor(
     """Ratio of the next step size to this one; `order` is the lower one of the pair."""
     # An error of zero would give an infinite step; one that is not finite gives the smallest ratio.
     tiny = jnp.finfo(error.dtype).tiny ** 0.5
-    error, last_error = jnp.maximum(error, tiny), jnp.maximum(last_error, _SMALLEST_MEMORY)
-    proposed = error ** (-1.0 / (order + 1))
+    # Logarithms, for one power costs as much as all of them together.
+    now = jnp.log(jnp.maximum(error, tiny))
+    exponent = -now
     if adaptive.controller == "pi":
-        smoothed = error ** (-_INTEGRAL / (order + 1)) * last_error ** (_PROPORTIONAL / (order + 1))
-        proposed = jnp.where(error <= 1.0, smoothed, proposed)
+        last = jnp.log(jnp.maximum(last_error, _SMALLEST_MEMORY))
+        smoothed = _PROPORTIONAL * last - _INTEGRAL * now
+        exponent = jnp.where(error <= 1.0, smoothed, exponent)
+    proposed = jnp.exp(exponent / (order + 1))
     proposed = jnp.where(jnp.isfinite(error), adaptive.safety * proposed, 0.0)
     upper = jnp.where(after_rejection | ~(error <= 1.0), 1.0, adaptive.max_increase)
     return jnp.clip(proposed, _LARGEST_DECREASE, upper)

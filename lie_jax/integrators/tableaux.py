@@ -31,6 +31,11 @@ class Tableau(NamedTuple):
     embedded_order: int | None = None
 
     @property
+    def first_same_as_last(self) -> bool:
+        """Whether the last stage is evaluated at the end of the step, where the next one starts."""
+        return self.b[-1] == 0 and tuple(self.b[:-1]) == tuple(self.a[-1])
+
+    @property
     def lower_order(self) -> int | None:
         """Lower order of the method and its embedded method; None without an embedded method."""
         if self.embedded is None:

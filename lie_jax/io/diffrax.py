@@ -129,9 +129,9 @@ class ManifoldSolver(diffrax.AbstractSolver):
         t0, t1 = direction * t0, direction * t1
         step = self.integrator.step(system, t0, t1 - t0, y0, None, args)
         y1, error = step.state, None
-        if step.embedded is not None:
-            difference = system.space.inverse_retract(y1.q, step.embedded.q)
-            error = State(system.space.lift(y1.q, difference), step.embedded.v - y1.v)
+        if step.error is not None:
+            displacement, velocity = step.error
+            error = State(system.space.lift(y1.q, displacement), velocity)
         acceleration = system.acceleration(t1, y1.q, y1.v, args)
         first = solver_state
         if made_jump is not False:

@@ -19,6 +19,14 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
+def traces_nothing() -> bool:
+    """Whether no transformation of JAX is under way; False where a release does not say."""
+    try:
+        return importlib.import_module("jax._src.core").trace_state_clean()
+    except (ImportError, AttributeError):
+        return False
+
+
 def has_computed() -> bool:
     """Whether JAX has started a backend, after which XLA no longer reads `XLA_FLAGS`."""
     from jax._src import xla_bridge

@@ -128,23 +128,23 @@ def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[
 
 def _replay(loop: _Loop, blocks: Blocks, system, integrator, state) -> State:
     def step(carry):
-        state, memory, number = carry
+        now, number = carry
         t, dt = (x[number] for x in loop.steps)
 
-        def move(state, memory):
+        def move(state, carry, memory):
             recalling = system.recalling(memory)
-            state = integrator.step(recalling, t, dt, state, loop.carry, None).state
-            return state, rules.held(recalling.remember(t + dt, state.q, state.v))
+            state, carry, *_ = integrator.step(recalling, t, dt, state, carry, None)
+            return state, carry, rules.held(recalling.remember(t + dt, state.q, state.v))
 
-        state, memory = jax.lax.cond(
-            dt > 0.0, move, lambda state, memory: (state, memory), state, memory
-        )
-        return (state, memory, number + 1), state
+        now = jax.lax.cond(dt > 0.0, move, lambda *now: now, *now)
+        return (now, number + 1), now[0]
 
     recomputed = jax.checkpoint(step, prevent_cse=False)
     state = rules.alike(state, system)
-    memory = rules.held(system.remember(jnp.zeros_like(loop.t), state.q, state.v))
-    first = state, memory, jnp.zeros((), jnp.int32)
+    none = jnp.zeros_like(loop.t)
+    memory = rules.held(system.remember(none, state.q, state.v))
+    carry = integrator.init(system.recalling(memory), none, loop.dt, state, None)
+    first = (state, carry, memory), jnp.zeros((), jnp.int32)
     _, states = checkpointing.scan(recomputed, first, len(loop.steps[0]), blocks)
     return jax.tree.map(lambda x: x[loop.rows.step], states)
 
@@ -187,7 +187,7 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
     system = system.recalling(loop.memory)
     step = integrator.step(system, loop.t, dt, loop.state, loop.carry, None)
     verdict = limits.verdict(system, loop.t + dt, dt, loop.state, step, loop.sides)
-    error = step_size.error(adaptive, system.space, loop.state, step.state, step.embedded)
+    error = step_size.error(adaptive, system.space, loop.state, step.state, step.error)
     error = jnp.where(jnp.isnan(error), jnp.inf, error)
 
     accepted = verdict.valid & (error <= 1.0)
@@ -206,7 +206,9 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
     def if_accepted(new, old):
         return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
 
-    state, memory = if_accepted((step.state, verdict.memory), (loop.state, loop.memory))
+    state, carry, memory = if_accepted(
+        (step.state, step.carry, verdict.memory), (loop.state, loop.carry, loop.memory)
+    )
     stability = loop.stability
     if step.stability is not None:
         larger = accepted & (step.stability > stability)
@@ -225,6 +227,7 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
 
     return loop._replace(
         state=state,
+        carry=carry,
         memory=memory,
         stability=stability,
         worst=jnp.where(too_small, verdict.worst, -1),

@@ -12,7 +12,7 @@ from jaxtyping import Array
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
-from lie_jax.numerics import conversion, memory
+from lie_jax.numerics import conversion, memory, programs
 from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, march
 from lie_jax.simulation.trajectory import Restart
@@ -251,7 +251,7 @@ def _check_consistency(system: AbstractSystem, state: State) -> None:
             )
 
 
-@eqx.filter_jit
+@programs.run_once
 def _violations(system: AbstractSystem, state: State) -> tuple[Array, Array]:
     t = jnp.zeros((), state.q.dtype)
     return system.constraint(t, state.q), system.constraint_rate(t, state.q, state.v)

@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics import checkpointing, newton, rules
+from lie_jax.numerics import checkpointing, newton, programs, rules
 from lie_jax.numerics.checkpointing import Blocks
 from lie_jax.simulation import fingerprints, limits, march
 from lie_jax.simulation.march import Loop, Run, Sample
@@ -96,7 +96,7 @@ def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Array
     return loop, samples, counts
 
 
-@eqx.filter_jit
+@programs.run_once
 def _record(
     run: Run,
     first: Loop,

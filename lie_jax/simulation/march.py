@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics import newton, rules
+from lie_jax.numerics import newton, programs, rules
 from lie_jax.simulation import limits
 from lie_jax.simulation.trajectory import Restart, Result
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -135,7 +135,7 @@ class Run(NamedTuple):
         return Sample(loop.state, accelerations, loop.memory)
 
 
-begin = eqx.filter_jit(Run.begin)
+begin = programs.run_once(Run.begin)
 
 
 def march(

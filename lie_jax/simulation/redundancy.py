@@ -17,22 +17,32 @@ def minimize_multipliers(
     system: AbstractSystem, redundant: Bool[Array, ""] | np.ndarray, trajectory: Trajectory
 ) -> Trajectory:
     """The trajectory with multipliers of minimum norm and a result that says so, if redundant."""
-    if not checks.traced(redundant):
-        return _changed(system, trajectory) if bool(redundant) else trajectory
-    return jax.lax.cond(redundant, lambda run: _changed(system, run), lambda run: run, trajectory)
+    multipliers, result = trajectory.multipliers, trajectory.result
+
+    def smallest():
+        return _smallest(system, trajectory.t, trajectory.q, multipliers)
+
+    if checks.traced(redundant):
+        # XLA removes this branch from programs that do not read the multipliers.
+        multipliers = jax.lax.cond(redundant, smallest, lambda: multipliers)
+    elif bool(redundant):
+        # Nothing waits for this program but who reads the multipliers.
+        multipliers = smallest()
+    else:
+        return trajectory
+    renamed = Result.where(redundant & (result == Result.successful), Result.redundant, result)
+    return dataclasses.replace(trajectory, multipliers=multipliers, result=renamed)
 
 
 @eqx.filter_jit
-def _changed(system: AbstractSystem, trajectory: Trajectory) -> Trajectory:
+def _smallest(system: AbstractSystem, t: Array, q: Array, multipliers: Array) -> Array:
     # Instants that were not reached are NaN, and would be in derivatives of the others.
-    reached = ~jnp.isnan(jnp.sum(trajectory.q, axis=1) + trajectory.t)[:, None]
-    q = jnp.where(reached, trajectory.q, trajectory.q[:1])
-    t = jnp.where(reached[:, 0], trajectory.t, 0.0)
-    multipliers = jnp.where(reached, trajectory.multipliers, 0.0)
-    smallest = jax.vmap(index1.smallest_multipliers, (None, 0, 0, 0))(system, t, q, multipliers)
-    result = trajectory.result
-    return dataclasses.replace(
-        trajectory,
-        multipliers=jnp.where(reached, smallest, jnp.nan),
-        result=Result.where(result == Result.successful, Result.redundant, result),
+    reached = ~jnp.isnan(jnp.sum(q, axis=1) + t)
+    rows = reached[:, None]
+    smallest = jax.vmap(index1.smallest_multipliers, (None, 0, 0, 0))(
+        system,
+        jnp.where(reached, t, 0.0),
+        jnp.where(rows, q, q[:1]),
+        jnp.where(rows, multipliers, 0.0),
     )
+    return jnp.where(rows, smallest, jnp.nan)

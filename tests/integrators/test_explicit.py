@@ -126,7 +126,54 @@ def test_stages_in_a_loop_are_those_written_out(integrator, monkeypatch):
     steps = []
     for slow in (True, False):
         monkeypatch.setattr(type(system), "slow_to_compile", slow)
-        step = jax.jit(lambda state: integrator.step(system, t, dt, state, None, None))
-        steps.append(jax.tree.leaves(step(state)))
+        first = integrator.init(system, t, dt, state, None)
+        step = jax.jit(lambda state, first: integrator.step(system, t, dt, state, first, None))
+        steps.append(jax.tree.leaves(step(state, first)))
     for looped, written in zip(*steps, strict=True):
         assert_allclose(looped, written, rtol=1e-13, atol=1e-13)
+
+
+def test_a_last_stage_at_the_end_of_a_step_is_the_first_of_the_next():
+    integrator = lie_jax.RKMK("ode23")
+    embedded = integrator.method._replace(b=integrator.method.embedded)
+    system, state = heavy_top.build(lie_jax.R3SO3(chart="cayley"))
+    # The top turns by half a radian.
+    t, dt = jnp.zeros(()), jnp.asarray(3e-3)
+
+    def step(first):
+        return integrator.step(system, t, dt, state, first, None)
+
+    @jax.jit
+    def steps(state):
+        first = integrator.init(system, t, dt, state, None)
+        # The step with another acceleration shows that the first stage is not evaluated.
+        known = jax.vmap(step)(jnp.stack([first, 2.0 * first]))
+        end = jax.tree.map(lambda x: x[0], known.state)
+        other = lie_jax.RKMK(embedded).step(system, t, dt, state, None, None).state
+        x = system.space.inverse_retract(end.q, other.q)
+        apart = system.space.tangent_operator(jnp.zeros_like(x), x), other.v - end.v
+        return known, step(None), system.acceleration(t + dt, end.q, end.v), apart
+
+    known, anew, end, apart = steps(state)
+    assert np.max(np.abs(known.state.v[1] - known.state.v[0])) > 1e-3
+    known = jax.tree.map(lambda x: x[0], known)
+    assert_allclose(known.carry, end, rtol=1e-12, atol=1e-10)
+    without = known._replace(carry=None)
+    for reused, new in zip(*map(jax.tree.leaves, (without, anew)), strict=True):
+        assert_allclose(reused, new, rtol=1e-12, atol=1e-14)
+    # The estimate is exact to first order in itself.
+    assert 1e-7 < np.max(np.abs(known.error.displacement)) < 1e-3
+    for estimate, difference in zip(known.error, apart, strict=True):
+        assert_allclose(estimate, difference, rtol=1e-3, atol=1e-9)
+
+
+def test_stages_are_evaluated_anew_after_projections_and_for_inputs():
+    t, dt = jnp.zeros(()), jnp.asarray(1e-3)
+    inputs = jnp.zeros(1)
+    for constrained, name, u in (
+        (True, "dopri5", None),
+        (False, "rk4", None),
+        (False, "ode23", inputs),
+    ):
+        system, state = heavy_top.build(constrained=constrained)
+        assert lie_jax.RKMK(name).init(system, t, dt, state, u) is None

@@ -88,8 +88,19 @@ def test_constraints_that_come_to_contradict_each_other_end_the_run():
     assert "PrismaticDriver('ground', 'slide')" in system.owner(int(run.stats.worst_equation))
 
 
+@pytest.mark.full
+def test_multipliers_that_are_not_read_are_not_computed():
+    def program(read):
+        return jax.jit(lambda scale: read(_swung(2, 3)(scale))).lower(1.0).compile().as_text()
+
+    assert "potrf" in program(lambda run: (run.q, run.multipliers))
+    assert "potrf" not in program(lambda run: (run.q, run.result._value))
+
+
 def test_smallest_multipliers_of_a_millimetre_mechanism():
-    """A four-bar linkage of hinges in space, against least squares."""
+    """A four-bar linkage of hinges in space, with their derivative as it moves, against least
+    squares.
+    """
     size = 1e-3
     corners = size * np.asarray([[0, 0, 0], [0, 1, 0], [1.5, 1, 0], [1.5, 0, 0]], float)
     ends = list(itertools.pairwise(corners))
@@ -107,12 +118,24 @@ def test_smallest_multipliers_of_a_millimetre_mechanism():
     system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
     t = jnp.zeros(())
     multipliers = jnp.asarray(np.random.default_rng(5).normal(size=system.nc))
-    found, b = jax.jit(
-        lambda q, m: (
-            index1.smallest_multipliers(system, t, q, m),
-            system.constraint_jacobian(t, q),
-        )
-    )(state.q, multipliers)
-    b = np.asarray(b)
-    expected = np.linalg.lstsq(b.T, b.T @ np.asarray(multipliers), rcond=1e-12)[0]
-    assert_allclose(found, expected, atol=1e-9)
+    rate = np.random.default_rng(6).normal(size=system.nc)
+    # The outer bars turn alike.
+    turning = np.asarray([-0.5 * size, 0.0, 0.0, 0.0, 0.0, 1.0])
+    motion = jnp.asarray(np.concatenate([turning, [-size, *np.zeros(5)], turning]))
+    jacobian = jax.jit(lambda q: system.constraint_jacobian(t, q))
+
+    def at(h):
+        q, m = system.space.flow(state.q, h * motion), multipliers + h * rate
+        return index1.smallest_multipliers(system, t, q, m), q
+
+    (found, _), (change, _) = jax.jit(lambda h: jax.jvp(at, (h,), (jnp.ones(()),)))(t)
+
+    def expected(h):
+        forces = np.asarray(jacobian(at(h)[1])).T
+        m = np.asarray(multipliers) + h * rate
+        return np.linalg.lstsq(forces, forces @ m, rcond=1e-12)[0]
+
+    assert_allclose(found, expected(0.0), atol=1e-9)
+    h = 1e-3
+    difference = (expected(h) - expected(-h)) / (2.0 * h)
+    assert_allclose(change, difference, atol=1e-4 * np.max(np.abs(difference)))

@@ -97,6 +97,8 @@ def test_first_second_of_the_demo():
 def test_what_is_used_of_jax_without_promise_is_there():
     assert jax_internals.has_computed() in (True, False)
     assert not jax_internals.is_traced(jnp.ones(1))
+    assert jax_internals.traces_nothing()
+    assert jax.jit(lambda x: 3.0 * x if jax_internals.traces_nothing() else x)(1.0) == 1.0
     assert jax.jit(lambda x: 2.0 * x if jax_internals.is_traced(x) else x)(1.0) == 2.0
 
     def batch(arguments, axes, *, factor):
