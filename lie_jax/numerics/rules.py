@@ -72,6 +72,8 @@ def value_with_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameter
     numbers, array_structure = jax.tree.flatten(arrays)
 
     def flat_rule(values, numbers, tangents):
+        # Constants of a program arrive as NumPy's arrays.
+        numbers = [jnp.asarray(x) for x in numbers]
         arrays = jax.tree.unflatten(array_structure, numbers)
         changes = jax.tree.unflatten(array_structure, tangents)
         return jax.tree.leaves(

@@ -9,15 +9,17 @@ recursions take them one by one from the first axis.
 
 from typing import NamedTuple
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.mechanics.minimal.joints import TreeJoints
 from lie_jax.mechanics.minimal.tree import Tree
-from lie_jax.numerics import gather, small
+from lie_jax.numerics import gather, rules, small
 from lie_jax.numerics.forest import scan_down, scan_up, total
 
 # Twists or wrenches of all frames, their inertia matrices, and inertias added to coordinates.
@@ -140,6 +142,18 @@ class Accelerations(NamedTuple):
     rates: Float[Array, "links nv"]
 
 
+class Articulated(NamedTuple):
+    """Factors of the mass matrix: the inertia I that each base and link shows with free joints.
+
+    `rows` (links, nv, 6): Sᵀ I / (Sᵀ I S + a) for each column S and inertia a of a joint;
+    `inverses` (links, nv): 1 / (Sᵀ I S + a); `bases`: I⁻¹.
+    """
+
+    rows: Float[Array, "links nv 6"]
+    inverses: Float[Array, "links nv"]
+    bases: Float[Array, "6 6 bases"]
+
+
 def forward_dynamics(
     tree: Tree,
     motion: Kinematics,
@@ -149,8 +163,46 @@ def forward_dynamics(
 ) -> Accelerations:
     """Accelerations by the articulated-body algorithm (Featherstone), with free joints.
 
-    `bias` is the wrench that zero accelerations need, minus the applied wrench.
+    `bias` is the wrench that zero accelerations need, minus the applied wrench. Derivatives are
+    those of the solution of `inverse_dynamics` = 0.
     """
+    terms = motion, joint_inertia, inertia, bias
+    found, factors = _articulated(tree, *rules.held(terms))
+
+    # Newton's and Euler's equations are cheaper to differentiate than their solution.
+    def change(found, parameters, changes):
+        (motion, joint_inertia, inertia, bias), factors = parameters
+        changes, _ = changes
+
+        def forces(*terms):
+            return inverse_dynamics(tree, *terms, found)
+
+        def product(accelerations):
+            none = jnp.zeros_like(bias)
+            return Accelerations(
+                *inverse_dynamics(tree, motion, joint_inertia, inertia, none, accelerations)
+            )
+
+        def solve(_, forces):
+            return _solve(tree, motion, factors, forces)
+
+        _, rates = eqx.filter_jvp(forces, parameters[0], changes)
+        # None stands for no change.
+        pairs = zip(found, rates, strict=True)
+        needed = Accelerations(*(jnp.zeros_like(x) if dx is None else -dx for x, dx in pairs))
+        return lax.custom_linear_solve(product, needed, solve, symmetric=True)
+
+    return rules.value_with_rule(found, change, (terms, factors))
+
+
+def _articulated(
+    tree: Tree,
+    motion: Kinematics,
+    joint_inertia: JointInertias,
+    inertia: SpatialInertias,
+    bias: SpatialVectors,
+) -> tuple[Accelerations, Articulated]:
+    """Accelerations of free joints, and the factors of the mass matrix."""
     columns = jnp.moveaxis(motion.columns, -1, 0)
     count = columns.shape[1]
 
@@ -160,13 +212,14 @@ def forward_dynamics(
     # articulated inertia has to be complete before its joint is eliminated.
     def eliminate(articulated, link):
         columns, joint_inertia = link
-        kept = []
+        rows, inverses = [], []
         for k in reversed(range(count)):
             row = jnp.sum(columns[k][:, None] * articulated, axis=0)
             push = row[:6]
-            kept.append(row / (small.dot(columns[k], push) + joint_inertia[k]))
-            articulated = articulated - push[:, None] * kept[-1][None]
-        return articulated, jnp.stack(kept[::-1])
+            inverses.append(1.0 / (small.dot(columns[k], push) + joint_inertia[k]))
+            rows.append(row * inverses[-1])
+            articulated = articulated - push[:, None] * rows[-1][None]
+        return articulated, (jnp.stack(rows[::-1]), jnp.stack(inverses[::-1]))
 
     whole, kept = scan_up(
         tree.forest,
@@ -174,24 +227,66 @@ def forward_dynamics(
         _slot_values(tree, jnp.concatenate([inertia, bias[:, None]], axis=1)),
         (columns, joint_inertia.T),
     )
+    blank = jnp.zeros((0, count, 7), bias.dtype)
+    rows, inverses = (blank, blank[..., 0]) if kept is None else kept
     articulated = jnp.moveaxis(whole[: tree.bases], 0, -1)
-    bases = -small.matvec(small.inverse(articulated[:, :6]), articulated[:, 6])
+    factors = Articulated(rows[..., :6], inverses, small.inverse(articulated[:, :6]))
+    bases = -small.matvec(factors.bases, articulated[:, 6])
+    return _followed(tree, motion, factors.rows, -rows[..., 6], bases), factors
+
+
+def _followed(
+    tree: Tree,
+    motion: Kinematics,
+    rows: Float[Array, "links nv 6"],
+    rates: Float[Array, "links nv"],
+    bases: Float[Array, "6 bases"],
+) -> Accelerations:
+    """Accelerations of free joints from those of the bases, inertial components, and from the
+    `rates` that joint velocities would have on nearer frames without acceleration.
+    """
+    columns = jnp.moveaxis(motion.columns, -1, 0)
+    count = columns.shape[1]
 
     # Passed outwards: acceleration of a frame beyond its drift. Each velocity of the joint takes
     # the rate that balances its row for the acceleration of the frame before it, and adds S times
     # that rate. Outwards, because the nearer frame's acceleration has to be known.
     def follow(acceleration, link):
-        columns, kept = link
-        rates = []
+        columns, rows, rates = link
+        balanced = []
         for k in range(count):
-            rates.append(-kept[k, 6] - small.dot(kept[k, :6], acceleration))
-            acceleration = total(acceleration, columns[k] * rates[-1])
-        return acceleration, jnp.stack(rates)
+            balanced.append(rates[k] - small.dot(rows[k], acceleration))
+            acceleration = total(acceleration, columns[k] * balanced[-1])
+        return acceleration, jnp.stack(balanced)
 
-    _, rates = scan_down(tree.forest, follow, _roots(tree, bases.T), (columns, kept))
-    blank = jnp.zeros((0, count), bias.dtype)
+    _, found = scan_down(tree.forest, follow, _roots(tree, bases.T), (columns, rows, rates))
     back = small.transpose(motion.rotation[..., : tree.bases])
-    return Accelerations(_turned(back, bases).T, blank if rates is None else rates)
+    return Accelerations(_turned(back, bases).T, rates if found is None else found)
+
+
+def _solve(
+    tree: Tree, motion: Kinematics, factors: Articulated, forces: Accelerations
+) -> Accelerations:
+    """Accelerations that forces on bases and joints give to the tree at rest, from its factors."""
+    count = motion.columns.shape[0]
+
+    # Passed inwards: wrench that a link hands to its parent, as in `_articulated`.
+    def eliminate(wrench, link):
+        columns, rows, inverses, forces = link
+        rates = []
+        for k in reversed(range(count)):
+            push = forces[k] - small.dot(columns[k], wrench)
+            rates.append(inverses[k] * push)
+            wrench = total(wrench, rows[k] * push)
+        return wrench, jnp.stack(rates[::-1])
+
+    none = jnp.zeros((tree.forest.roots + len(tree.forest.parents), 6), forces.bases.dtype)
+    columns = jnp.moveaxis(motion.columns, -1, 0)
+    links = columns, factors.rows, factors.inverses, forces.rates
+    whole, rates = scan_up(tree.forest, eliminate, none, links)
+    pushes = _turned(motion.rotation[..., : tree.bases], forces.bases.T) - whole[: tree.bases].T
+    bases = small.matvec(factors.bases, pushes)
+    return _followed(tree, motion, factors.rows, forces.rates if rates is None else rates, bases)
 
 
 def inverse_dynamics(
