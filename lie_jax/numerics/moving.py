@@ -95,10 +95,10 @@ def _iota(graph, equation, values):
     return [graph.constants(np.broadcast_to(numbers.reshape(own), params["shape"]))]
 
 
-def _in_front(array: np.ndarray, axes) -> np.ndarray:
+def _in_front(array: np.ndarray, axes) -> list[np.ndarray]:
     moved = np.moveaxis(array, axes, range(len(axes)))
     count = math.prod(array.shape[axis] for axis in axes)
-    return moved.reshape(count, *moved.shape[len(axes) :])
+    return list(map(np.asarray, moved.reshape(count, *moved.shape[len(axes) :])))
 
 
 def _zeros(graph: Graph, equation) -> np.ndarray:
@@ -114,7 +114,7 @@ def _reduced(primitive: Any) -> Callable:
         found = rows[0]
         for row in rows[1:]:
             found = graph.apply(primitive, {}, equation.outvars[0].aval.dtype, found, row)
-        return [np.asarray(found)]
+        return [found]
 
     return rule
 
@@ -144,7 +144,7 @@ def _extreme(better: Any) -> Callable:
 
 def _cumulative_sum(graph, equation, values):
     params, dtype = equation.params, equation.outvars[0].aval.dtype
-    rows = list(np.moveaxis(values[0], params["axis"], 0))
+    rows = _in_front(values[0], (params["axis"],))
     rows = rows[::-1] if params["reverse"] else rows
     for i in range(1, len(rows)):
         rows[i] = graph.apply(lax.add_p, {}, dtype, rows[i - 1], rows[i])

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from lie_jax import checks
 from lie_jax.numerics import batch_last, jax_internals
@@ -43,11 +44,16 @@ def batched(fn: Callable, in_axes: Any = 0) -> Callable:
     checks.function("batched(fn=)", fn)
 
     def call(*arguments: Any) -> Any:
+        arguments = jax.tree.map(_as_jax, arguments)
         if checks.traced(arguments):
             return _called(fn, in_axes, arguments)
         return _compiled(fn, in_axes, arguments)
 
     return call
+
+
+def _as_jax(x: Any) -> Any:
+    return jnp.asarray(x) if isinstance(x, np.ndarray) else x
 
 
 @eqx.filter_jit
@@ -149,9 +155,10 @@ def _axes(in_axes: Any, arguments: tuple) -> list[int | None]:
             f"batched(in_axes=) is {in_axes!r}, which does not fit the {len(arguments)} arguments; "
             "it must be an integer, None, or a tuple with one of them or a pytree for each."
         ) from error
-    axes = jax.tree.leaves(full, is_leaf=lambda x: x is None)
-    leaves = jax.tree.leaves(arguments)
-    for axis, leaf in zip(axes, leaves, strict=True):
+    # None is an axis, and nothing among the arguments.
+    own, given = (jax.tree.leaves(x, is_leaf=lambda x: x is None) for x in (full, arguments))
+    pairs = [(axis, leaf) for axis, leaf in zip(own, given, strict=True) if leaf is not None]
+    for axis, leaf in pairs:
         whole = isinstance(axis, int) and not isinstance(axis, bool)
         if axis is not None and not whole:
             raise ValueError(
@@ -163,9 +170,7 @@ def _axes(in_axes: Any, arguments: tuple) -> list[int | None]:
                 f"batched(in_axes=) holds {axis} for an array of shape {leaf.shape}; it must be "
                 "an axis of the array, or None where all members share it."
             )
-    return [
-        None if not eqx.is_array(leaf) else axis for axis, leaf in zip(axes, leaves, strict=True)
-    ]
+    return [axis if eqx.is_array(leaf) else None for axis, leaf in pairs]
 
 
 def _size(members: list) -> int:
