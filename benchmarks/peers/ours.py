@@ -117,7 +117,7 @@ def program(case: str, quick: bool) -> Program:
         state = lie_jax.State(
             jnp.broadcast_to(state.q, (run.batch, system.nq)), state.v * jnp.asarray(change)
         )
-        forward = eqx.filter_jit(eqx.filter_vmap(function, in_axes=(None, 0)))
+        forward = eqx.filter_jit(lie_jax.batched(function, in_axes=(None, 0)))
     else:
         forward = eqx.filter_jit(function)
     point, count = jax.block_until_ready(forward(system, state))

@@ -181,6 +181,7 @@ def _spread(state, members):
     return lie_jax.State(q, factors * state.v[None])
 
 
+@pytest.mark.full
 def test_batch_of_heavy_tops(kernel_count):
     system, state = heavy_top.build()
     # Masses and states of their own; all else is shared.
