@@ -47,7 +47,9 @@ def kernel_count(monkeypatch):
 TABLE = np.asarray([[0.0, 1.0, -1.0, 0.3, 0.0, 2.0]] * 2)
 PARTS = {
     "arithmetic": lambda x, a: x / (2.0 + x**2) - jnp.sqrt(jnp.abs(x)) * 3.0 + (-x) ** 3,
-    "zeros and ones": lambda x, a: jnp.sum(jnp.asarray(TABLE, x.dtype) * x[None] + 0.0 * x[None], axis=0),
+    "zeros and ones": lambda x, a: jnp.sum(
+        jnp.asarray(TABLE, x.dtype) * x[None] + 0.0 * x[None], axis=0
+    ),
     "choices": lambda x, a: jnp.where(x > x[::-1], jnp.clip(x, -0.5, 0.5), jnp.minimum(x, 0.1)),
     "functions": lambda x, a: jnp.sin(x) + jnp.arctan2(x, 2.0 + x) + jnp.exp(x) + jnp.tanh(x),
     "products": lambda x, a: jnp.concatenate([a @ x[:3], jnp.einsum("ij,jk->ki", a, a)[1]]),
