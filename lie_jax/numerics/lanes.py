@@ -15,12 +15,13 @@ import numpy as np
 from lie_jax.numerics import batch_last, jax_internals
 from lie_jax.numerics.batch_last import Value
 from lie_jax.numerics.kernels import Evaluation, bytes_touched, joined
-from lie_jax.numerics.numbers import Graph, TooLarge
+from lie_jax.numerics.numbers import Graph, Unfit
 from lie_jax.numerics.programs import Scan, weight
 from lie_jax.numerics.taking_apart import trace
 
-# Numbers of a loop's body. Compilation takes some 2 ms for each.
-_LIMIT = 5000
+# Numbers of a loop's body, of which each takes some 2 ms of compilation, and entries of its arrays,
+# before equal ones and zeros are left out.
+_LIMIT, _ENTRIES = 5000, 50_000
 # Part of all numbers of a program from which on a loop is worth its compilation.
 _SHARE = 0.5
 # Arrays of more numbers are no part of a small system.
@@ -45,7 +46,8 @@ class Lanes:
     def __init__(self, program: Any, arguments: list[Value]):
         self._worthwhile = _worthwhile(program)
         self._graphs: dict[Any, TakenApart | None] = {}
-        # Evaluated for shapes only: every loop is taken apart, and none is compiled.
+        # Evaluated for shapes only: loops are taken apart, and none is computed. Arrays of members
+        # are those of one member here.
         size = _LEAST
 
         def shapes(arrays):
@@ -92,7 +94,7 @@ class Lanes:
         if key not in self._graphs:
             try:
                 self._graphs[key] = _taken_apart(equation, values)
-            except TooLarge:
+            except Unfit:
                 self._graphs[key] = None
         return self._graphs[key]
 
@@ -121,6 +123,8 @@ def _shape(x: Value) -> tuple[int, ...]:
 
 def _taken_apart(equation: Any, values: list[Value]) -> TakenApart:
     parts = Scan.of(equation)
+    if weight(parts.body) > _ENTRIES:
+        raise Unfit
     constants, carry, inputs = parts.split(values)
     flags, _ = parts.varying([x.batched for x in values])
     graph = Graph(_LIMIT)
@@ -134,7 +138,7 @@ def _taken_apart(equation: Any, values: list[Value]) -> TakenApart:
     for x, flag in zip(carry, flags, strict=True):
         count = math.prod(_shape(x))
         if count > _LARGEST:
-            raise TooLarge
+            raise Unfit
         dtype = next(dtypes)
         numbers = [graph.entries(graph.held((), dtype, flag)) for _ in range(count)]
         arguments.append(np.asarray(numbers, int).reshape(_shape(x)))

@@ -9,12 +9,21 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
 
-class TooLarge(Exception):
-    """More numbers than are worth taking apart."""
+class Unfit(Exception):
+    """A program of too many numbers, or of arrays that are not made of numbers."""
+
+
+def as_numpy(dtype: Any) -> np.dtype:
+    """Dtype of numbers. Raises `Unfit` for that of random keys, for example."""
+    if jnp.issubdtype(dtype, jax.dtypes.extended):
+        raise Unfit
+    return np.dtype(dtype)
 
 
 class Input(NamedTuple):
@@ -78,7 +87,7 @@ class Graph:
     def held(self, shape: Sequence[int], dtype: Any, varies: bool) -> Held:
         """The next array that is given."""
         self._arrays += 1
-        return Held(self._arrays - 1, tuple(shape), np.dtype(dtype), varies)
+        return Held(self._arrays - 1, tuple(shape), as_numpy(dtype), varies)
 
     def entries(self, held: Held) -> np.ndarray:
         """Numbers of an array that is given."""
@@ -119,7 +128,7 @@ class Graph:
         self.blocks.append(block)
         own = len(self.blocks) - 1
         pairs = enumerate(zip(dtypes, varies, strict=True))
-        return [self._add(Part(own, i, np.dtype(dtype), each)) for i, (dtype, each) in pairs]
+        return [self._add(Part(own, i, as_numpy(dtype), each)) for i, (dtype, each) in pairs]
 
     def _result(self, primitive, params, dtype, numbers: tuple[int, ...]) -> int:
         simple = self._simplified(primitive.name, dtype, numbers)
@@ -139,7 +148,7 @@ class Graph:
         if not isinstance(node, Constant):
             self.left -= 1
         if self.left < 0:
-            raise TooLarge
+            raise Unfit
         self.nodes.append(node)
         return len(self.nodes) - 1
 

@@ -15,7 +15,7 @@ from jax import lax
 from lie_jax.numerics import jax_internals, programs
 from lie_jax.numerics.batch_last import ELEMENTWISE
 from lie_jax.numerics.moving import MOVES
-from lie_jax.numerics.numbers import Graph, Held, TooLarge
+from lie_jax.numerics.numbers import Graph, Held, Unfit
 
 # Loops that are written out have at most so many passes and so many numbers in all of them.
 _PASSES, _WRITTEN = 16, 5000
@@ -67,7 +67,7 @@ class Whole(NamedTuple):
 
 
 def trace(graph: Graph, program: Any, arguments: Sequence[Array]) -> list[np.ndarray]:
-    """Numbers of a program's results. Raises `TooLarge`."""
+    """Numbers of a program's results. Raises `Unfit`."""
     return [_numbers(graph, x) for x in _traced(graph, program, arguments)]
 
 
@@ -221,7 +221,7 @@ def _written_out(graph, equation, values):
     params, parts = equation.params, programs.Scan.of(equation)
     length = params["length"]
     if length > _PASSES or length * programs.weight(parts.body) > _WRITTEN:
-        raise TooLarge
+        raise Unfit
     constants, carry, inputs = parts.split(values)
     order = range(length)[::-1] if params["reverse"] else range(length)
     outputs = {}
@@ -247,10 +247,10 @@ def _while(graph, equation, values):
     left = graph.left
     try:
         return _repeat(graph, equation, of_test, of_body, carry, flags)
-    except TooLarge:
+    except Unfit:
         graph.left = left
     if programs.weight(params["body_jaxpr"]) > _SELDOM:
-        raise TooLarge
+        raise Unfit
     (entered,) = trace(graph, params["cond_jaxpr"], [*of_test, *carry])
     return _whole(graph, equation, values, int(entered), _flat(carry))
 

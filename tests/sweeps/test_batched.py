@@ -153,6 +153,32 @@ def test_functions_without_loops_and_unknown_operations():
     _compare(run, *_samples(20))
 
 
+def test_random_keys_are_carried():
+    def walk(key, x):
+        def step(carry, _):
+            key, x = carry
+            key, own = jax.random.split(key)
+            return (key, 0.5 * x + jax.random.normal(own, x.shape)), x
+
+        return lax.scan(step, (key, x), None, length=30)[1]
+
+    _compare(walk, jax.random.split(jax.random.key(0), 20), jnp.ones((20, 3)))
+
+
+def test_a_batch_of_batches():
+    def inner(a, x):
+        return lax.scan(lambda c, _: (jnp.sin(a @ c) + 0.1, None), x, length=30)[0]
+
+    def outer(form, x, a):
+        return jnp.sum(form(lambda x: inner(a, x))(x), axis=0)
+
+    _, a = _samples(10)
+    x = jnp.asarray(np.random.default_rng(1).normal(size=(10, 12, 3)))
+    got = jax.jit(lie_jax.batched(functools.partial(outer, lie_jax.batched)))(x, a)
+    expected = jax.jit(jax.vmap(functools.partial(outer, jax.vmap)))(x, a)
+    np.testing.assert_allclose(got, expected, rtol=ROUNDING, atol=ROUNDING)
+
+
 def test_derivatives_are_those_of_vmap():
     x, a = _samples(9)
     run = _program(("arithmetic", "products", "common branch"), 4)
@@ -214,6 +240,27 @@ def test_batch_of_tops_with_joint(dtype, kernel_count):
 
     _compare(one, forces, tolerance=1e-10 if dtype == jnp.float64 else 1e-4)
     assert kernel_count
+
+
+@pytest.mark.full
+def test_gradients_of_runs_are_those_of_vmap():
+    system, state = heavy_top.build(constrained=True)
+
+    def end(form, force):
+        def one(force):
+            gravity = jnp.zeros(3).at[2].set(force)
+            given = eqx.tree_at(lambda s: s.gravity, system, gravity)
+            return _run(lie_jax.GeneralizedAlpha(0.9), 10, given, state)
+
+        return jnp.sum(form(one)(force).q[:, -1])
+
+    forces = jnp.linspace(-9.0, -10.0, 16)
+    got, expected = (
+        jax.jit(jax.grad(functools.partial(end, form)))(forces)
+        for form in (lie_jax.batched, jax.vmap)
+    )
+    assert np.all(np.abs(expected) > 1e-7)
+    np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
 @pytest.mark.full
