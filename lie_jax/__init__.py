@@ -64,6 +64,7 @@ from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory
 from lie_jax.spaces.base import AbstractSpace, AbstractVectorSpace, Rn
+from lie_jax.sweeps.batched import batched
 from lie_jax.sweeps.sweep import Sweep, sweep
 from lie_jax.system import AbstractSystem, Accelerations, State
 
@@ -137,6 +138,7 @@ __all__ = [
     "Wrench",
     "adjoint",
     "assemble",
+    "batched",
     "cache_compilations",
     "configure",
     "configure_cpu",

@@ -51,8 +51,10 @@ def enable_x64() -> None:
     jax.config.update("jax_enable_x64", True)
 
 
-# A version of XLA that does not know a flag ends the process: these versions know the emitters.
+# A version of XLA that does not know a flag ends the process: these versions know the emitters, and
+# these the width of vectors.
 _KNOW_EMITTERS = "0.10."
+_KNOW_WIDTH = ("0.10.", "0.12.")
 
 
 def cpu_flags(loop_bytes: int) -> list[str]:
@@ -62,6 +64,10 @@ def cpu_flags(loop_bytes: int) -> list[str]:
     if jax.__version__.startswith(_KNOW_EMITTERS):
         # The newer emitters compile longer, and programs with small arrays run no faster.
         words.append("--xla_cpu_use_fusion_emitters=false")
+    if jax.__version__.startswith(_KNOW_WIDTH):
+        # Batches of small systems run a third faster where the processor has such vectors; single
+        # runs and other processors do not notice.
+        words.append("--xla_cpu_prefer_vector_width=512")
     return words
 
 
@@ -71,8 +77,9 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
     Loops that touch less than `loop_bytes` bytes in each pass (1024 without this call) become one
     function: runs of small systems are three to six times as fast. With JAX 0.10 the call also
     chooses XLA's former emitters, which compile programs of equal speed in a tenth to two fifths
-    less time. Flags already set in `XLA_FLAGS` stay. Raises `ValueError` for a number that is no
-    positive integer, `RuntimeError` if JAX has computed something already.
+    less time. With JAX 0.10 and 0.12 it lets batches use vectors of 512 bits. Flags already set in
+    `XLA_FLAGS` stay. Raises `ValueError` for a number that is no positive integer, `RuntimeError`
+    if JAX has computed something already.
     """
     checks.positive_integer("configure_cpu(loop_bytes=)", loop_bytes, "bytes")
     flags = os.environ.get("XLA_FLAGS", "").split()

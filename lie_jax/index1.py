@@ -121,7 +121,7 @@ def smallest_multipliers(
 
 # Each pass divides the error of λ by the square of the smallest singular value of the independent
 # rows, relative to the largest, over the rounding of the squares.
-_PASSES = 4
+_PASSES = 12
 
 
 def _smallest(forces: Float[Array, "nv nc"], multipliers: Multipliers) -> Multipliers:

@@ -92,3 +92,27 @@ def pass_through(
 
         ad.primitive_jvps[primitive] = with_zeros
     return primitive.bind
+
+
+def opened(program: Any) -> tuple[Any, Sequence]:
+    """Equations of a program and its constants; since JAX 0.12 they are one object."""
+    if hasattr(program, "consts"):
+        return program.jaxpr, program.consts
+    return program, ()
+
+
+def applied(equation: Any, values: Sequence) -> list[jax.Array]:
+    """Results of one equation of a program for other values."""
+    primitive = equation.primitive
+    found = primitive.bind(*values, **primitive.get_bind_params(equation.params))
+    return list(found) if primitive.multiple_results else [found]
+
+
+def inside(equation: Any) -> list[Any]:
+    """Programs inside of an equation: bodies of loops, branches and calls."""
+    found = []
+    for value in equation.params.values():
+        for each in value if isinstance(value, tuple) else (value,):
+            if hasattr(each, "eqns") or hasattr(each, "jaxpr"):
+                found.append(each)
+    return found

@@ -16,6 +16,7 @@ from tqdm import tqdm
 from lie_jax.callables import snapshots
 from lie_jax.numerics import memory
 from lie_jax.simulation.trajectory import Result, Statistics, Trajectory, succeeded
+from lie_jax.sweeps.batched import batched
 
 # Default variants in a batch on each device. On a CPU more variants are no faster, and a killed
 # sweep loses more; other devices need more to be busy.
@@ -156,7 +157,7 @@ def _compile(
     # Each device runs its own program. Left to the compiler, the loops of Newton's method would
     # synchronise all devices after every iteration.
     spread = jax.shard_map(
-        jax.vmap(functools.partial(evaluate_one, fn)),
+        batched(functools.partial(evaluate_one, fn)),
         mesh=sharding.mesh,
         in_specs=(sharding.spec,),
         out_specs=sharding.spec,

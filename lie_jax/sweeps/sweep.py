@@ -37,8 +37,8 @@ def sweep(
 ) -> Any:
     """Evaluate a function of one variant for any number of variants.
 
-    The variants are cut into batches; each is evaluated by `jax.vmap` under one `jax.jit`, spread
-    over devices. A failed variant is marked and does not disturb the others.
+    The variants are cut into batches; each is evaluated by `lie_jax.batched` under one `jax.jit`,
+    spread over devices. A failed variant is marked and does not disturb the others.
 
     **Arguments:**
 

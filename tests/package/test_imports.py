@@ -18,7 +18,7 @@ PACKAGE = Path(lie_jax.__file__).parent
 # each other.
 FLOORS = [
     {"numerics"},
-    {"callables"},
+    {"batching", "callables"},
     {"checks"},
     {"config", "groups"},
     {"spaces"},
@@ -110,7 +110,7 @@ PUBLIC = {
     "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
-    "monte_carlo MonteCarlo Identifiability rows_at sweep Sweep "
+    "monte_carlo MonteCarlo Identifiability rows_at batched sweep Sweep "
     "configure cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result "
     "SimulationError Identification transforms io Restart",
 }

@@ -76,8 +76,9 @@ def test_configure_cpu_leaves_flags_of_the_user():
         check=True,
         env=os.environ | {"XLA_FLAGS": "--xla_cpu_use_fusion_emitters=true"},
     )
-    own, loop = done.stdout.split()
+    own, loop, *others = done.stdout.split()
     assert own.endswith("=true") and loop.endswith("threshold=1000000")
+    assert len(others) == len({x.split("=")[0] for x in (own, *others)}) - 1
 
 
 _TO_A_CACHE = """

@@ -1,0 +1,1 @@
+"""Programs of one member evaluated for a batch of members."""
