@@ -389,6 +389,7 @@ def test_armatures_slow_joints_down():
         assert_allclose(found, (force / total, -force / total**2), rtol=1e-13)
 
 
+@pytest.mark.full
 def test_derivatives_of_accelerations_are_those_of_a_dense_solution(forest):
     """First and second ones, in both modes, of a base, ball joints, sliders and springs."""
     system, state = forest[0]
