@@ -25,6 +25,18 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 # 700th, Python's default, costs a quarter of its time.
 gc.set_threshold(50_000, 20, 100)
 
+# Each compiled program holds several mappings of memory, of which Linux gives a process 65 530: a
+# process that compiles beyond them ends.
+_MOST_MAPPINGS = 30_000
+_MAPPINGS = Path("/proc/self/maps")
+
+
+def pytest_runtest_teardown(item) -> None:
+    """Forget compiled programs before there are too many; the quick tests have few."""
+    if "full" in item.keywords and _MAPPINGS.exists():
+        if len(_MAPPINGS.read_bytes().splitlines()) > _MOST_MAPPINGS:
+            jax.clear_caches()
+
 
 def pytest_sessionstart() -> None:
     """Switch the cache on, when types of `lie_jax` are being checked already."""

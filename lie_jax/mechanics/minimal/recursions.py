@@ -174,8 +174,8 @@ def forward_dynamics(
         (motion, joint_inertia, inertia, bias), factors = parameters
         changes, _ = changes
 
-        def forces(*terms):
-            return inverse_dynamics(tree, *terms, found)
+        def forces(motion, joint_inertia, inertia, bias):
+            return inverse_dynamics(tree, motion, joint_inertia, inertia, bias, found)
 
         def product(accelerations):
             none = jnp.zeros_like(bias)
