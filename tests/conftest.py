@@ -33,9 +33,9 @@ _MAPPINGS = Path("/proc/self/maps")
 
 def pytest_runtest_teardown(item) -> None:
     """Forget compiled programs before there are too many; the quick tests have few."""
-    if "full" in item.keywords and _MAPPINGS.exists():
-        if len(_MAPPINGS.read_bytes().splitlines()) > _MOST_MAPPINGS:
-            jax.clear_caches()
+    counts = "full" in item.keywords and _MAPPINGS.exists()
+    if counts and len(_MAPPINGS.read_bytes().splitlines()) > _MOST_MAPPINGS:
+        jax.clear_caches()
 
 
 def pytest_sessionstart() -> None:
