@@ -125,7 +125,7 @@ _PASSES = 12
 
 
 def _smallest(forces: Float[Array, "nv nc"], multipliers: Multipliers) -> Multipliers:
-    # λ = Fᵀy with F Fᵀ y = F λ, y by a shifted matrix and corrections: an eighth of an SVD's cost.
+    # λ = Fᵀy with F Fᵀ y = F λ, y by a shifted matrix and corrections: half of an SVD's cost.
     # The shift lies above the rounding of the zero eigenvalues. What it leaves of their
     # eigenvectors in y vanishes in λ.
     size = forces.shape[0]
