@@ -115,8 +115,8 @@ def smallest_multipliers(
     """Multipliers λ of minimum 2-norm among those with the same reactions Bᵀλ."""
     # Scaled velocities change neither the solutions nor their norm.
     forces = unit(system.constraint_jacobian(t, q).T, 1)
-    found = _smallest(*rules.held((forces, multipliers)))
-    return rules.value_with_rule(found, _change_of_smallest, (forces, multipliers))
+    smallest = _smallest(*rules.held((forces, multipliers)))
+    return rules.value_with_rule(smallest, _change_of_smallest, (forces, multipliers))
 
 
 # Each pass divides the error of λ by the square of the smallest singular value of the independent

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from lie_jax.batching.programs import Scan, depends, inlined
+from lie_jax.batching.programs import Scan, depends, inlined, varying
 from lie_jax.numerics import jax_internals
 
 # Operations that act on each entry by itself.
@@ -60,16 +60,16 @@ def evaluate(
         return Value(x.val, False) if hasattr(x, "val") else known[x]
 
     for equation in jaxpr.eqns:
-        found = results(equation, [read(x) for x in equation.invars], size, loop)
-        known.update(zip(equation.outvars, found, strict=True))
+        computed = results(equation, [read(x) for x in equation.invars], size, loop)
+        known.update(zip(equation.outvars, computed, strict=True))
     return [read(x) for x in jaxpr.outvars]
 
 
 def inside(program: Any, arguments: Sequence[Value], size: int, loop: Loop | None) -> list[Value]:
     """Results of a program inside of another one, with its own constants."""
     _, constants = jax_internals.opened(program)
-    own = [Value(x, False) for x in constants]
-    return evaluate(program, [*own, *arguments], size, loop)
+    shared = [Value(x, False) for x in constants]
+    return evaluate(program, [*shared, *arguments], size, loop)
 
 
 def results(equation: Any, values: list[Value], size: int, loop: Loop | None = None) -> list[Value]:
@@ -82,9 +82,9 @@ def results(equation: Any, values: list[Value], size: int, loop: Loop | None = N
         arrays = jax_internals.applied(equation, [x.array for x in values])
         return [Value(x, False) for x in arrays]
     if name in ("scan", "while"):
-        found = None if loop is None else loop(equation, values, size)
-        if found is not None:
-            return found
+        computed = None if loop is None else loop(equation, values, size)
+        if computed is not None:
+            return computed
         return (_scan if name == "scan" else _while)(equation, values, size, loop)
     if name == "cond":
         return _cond(equation, values, size, loop)
@@ -115,8 +115,8 @@ def _elementwise(equation, values: list[Value], size: int) -> list[Value]:
     target = (*equation.outvars[0].aval.shape, size)
 
     def whole(x):
-        own = jnp.ndim(x.array) - x.batched
-        axes = (*range(own), len(target) - 1) if x.batched else tuple(range(own))
+        dimensions = jnp.ndim(x.array) - x.batched
+        axes = (*range(dimensions), len(target) - 1) if x.batched else tuple(range(dimensions))
         same = jnp.shape(x.array) == target
         return x.array if same else lax.broadcast_in_dim(x.array, target, axes)
 
@@ -213,19 +213,18 @@ def _scan(equation, values: list[Value], size: int, loop: Loop | None) -> list[V
     constants, carry, inputs = parts.split(values)
     flags, out_flags = parts.varying([x.batched for x in values])
 
-    def body(carry, inputs):
-        own = [
+    def body(carry, rows):
+        arguments = [
             *constants,
             *map(Value, carry, flags),
-            *(Value(x, y.batched) for x, y in zip(inputs, spare, strict=True)),
+            *(Value(x, y.batched) for x, y in zip(rows, inputs, strict=True)),
         ]
-        results = inside(parts.body, own, size, loop)
+        results = inside(parts.body, arguments, size, loop)
         carry = [
             batched(x, size) if flag else x.array for x, flag in zip(results, flags, strict=False)
         ]
         return carry, [x.array for x in results[len(flags) :]]
 
-    spare = inputs
     start = [batched(x, size) if flag else x.array for x, flag in zip(carry, flags, strict=True)]
     end, outputs = lax.scan(
         body,
@@ -243,32 +242,24 @@ def _while(equation, values: list[Value], size: int, loop: Loop | None) -> list[
     first = params["cond_nconsts"]
     second = first + params["body_nconsts"]
     of_test, of_body, carry = values[:first], values[first:second], values[second:]
-    flags = [x.batched for x in carry]
-    while True:
-        (each,) = depends(params["cond_jaxpr"], [*(x.batched for x in of_test), *flags])
-        given = [*(x.batched for x in of_body), *flags]
-        after = [
-            each or a or b for a, b in zip(flags, depends(params["body_jaxpr"], given), strict=True)
-        ]
-        if after == flags:
-            break
-        flags = after
+    flags = varying(equation, [x.batched for x in values])
+    (each,) = depends(params["cond_jaxpr"], [*(x.batched for x in of_test), *flags])
 
     def test(arrays):
-        own = [*of_test, *map(Value, arrays, flags)]
-        return inside(params["cond_jaxpr"], own, size, loop)[0].array
+        arguments = [*of_test, *map(Value, arrays, flags)]
+        return inside(params["cond_jaxpr"], arguments, size, loop)[0].array
 
     def body(arrays):
-        own = [*of_body, *map(Value, arrays, flags)]
-        results = inside(params["body_jaxpr"], own, size, loop)
-        found = [
+        arguments = [*of_body, *map(Value, arrays, flags)]
+        results = inside(params["body_jaxpr"], arguments, size, loop)
+        after = [
             batched(x, size) if flag else x.array for x, flag in zip(results, flags, strict=True)
         ]
         if not each:
-            return found
+            return after
         # Members that have finished keep what they have.
         going = test(arrays)
-        return [jnp.where(going, x, y) for x, y in zip(found, arrays, strict=True)]
+        return [jnp.where(going, x, y) for x, y in zip(after, arrays, strict=True)]
 
     start = [batched(x, size) if flag else x.array for x, flag in zip(carry, flags, strict=True)]
     end = lax.while_loop(lambda x: jnp.any(test(x)), body, start)
@@ -287,8 +278,8 @@ def _cond(equation, values: list[Value], size: int, loop: Loop | None) -> list[V
 
     def taken(branch):
         def run(*arrays):
-            own = [Value(x, flag) for x, flag in zip(arrays, given, strict=True)]
-            results = inside(branch, own, size, loop)
+            arguments = [Value(x, flag) for x, flag in zip(arrays, given, strict=True)]
+            results = inside(branch, arguments, size, loop)
             return [
                 batched(x, size) if flag else x.array
                 for x, flag in zip(results, flags, strict=True)
@@ -296,8 +287,8 @@ def _cond(equation, values: list[Value], size: int, loop: Loop | None) -> list[V
 
         return run
 
-    found = lax.switch(index.array, [taken(x) for x in branches], *(x.array for x in operands))
-    return list(map(Value, found, flags))
+    arrays = lax.switch(index.array, [taken(x) for x in branches], *(x.array for x in operands))
+    return list(map(Value, arrays, flags))
 
 
 def _chosen(index, results: tuple[Value, ...], size: int):

@@ -73,8 +73,10 @@ def _called(fn: Callable, in_axes: Any, arguments: tuple) -> Any:
     size = _size(members)
 
     def one(*rows):
-        own = iter(rows)
-        filled = [x if axis is None else next(own) for x, axis in zip(leaves, axes, strict=True)]
+        of_member = iter(rows)
+        filled = [
+            x if axis is None else next(of_member) for x, axis in zip(leaves, axes, strict=True)
+        ]
         return jax.tree.map(jnp.asarray, fn(*structure.unflatten(filled)))
 
     if jax.default_backend() != "cpu" or size < _SMALLEST:
@@ -91,10 +93,10 @@ def _evaluated(program: Any, size: int, members: list) -> list:
     places = [i for i, x in enumerate(constants) if jax_internals.is_traced(x)]
 
     def filled(traced):
-        found = list(constants)
+        complete = list(constants)
         for place, x in zip(places, traced, strict=True):
-            found[place] = x
-        return found
+            complete[place] = x
+        return complete
 
     @jax.custom_jvp
     def run(traced, members):
@@ -103,8 +105,10 @@ def _evaluated(program: Any, size: int, members: list) -> list:
     @run.defjvp
     def _(primals, tangents):
         def mapped(traced, members):
-            own = filled(traced)
-            return jax.vmap(lambda *rows: jax_internals.evaluated(program, own, *rows))(*members)
+            complete = filled(traced)
+            return jax.vmap(lambda *rows: jax_internals.evaluated(program, complete, *rows))(
+                *members
+            )
 
         return jax.jvp(mapped, primals, tangents)
 
@@ -118,13 +122,13 @@ def _in_chunks(program: Any, constants: list, size: int, members: list) -> list:
 
     def evaluate(rows):
         arguments = [*shared, *(Value(jnp.moveaxis(x, 0, -1), True) for x in rows)]
-        found = batch_last.evaluate(program, arguments, chunk, lanes.loop)
-        return [jnp.moveaxis(batch_last.batched(x, chunk), -1, 0) for x in found]
+        results = batch_last.evaluate(program, arguments, chunk, lanes.loop)
+        return [jnp.moveaxis(batch_last.batched(x, chunk), -1, 0) for x in results]
 
     if count == 1:
         return evaluate(members)
-    found = jax.lax.map(evaluate, [_rows(x, count, chunk) for x in members])
-    return [x.reshape(chunk * count, *x.shape[2:])[:size] for x in found]
+    chunks = jax.lax.map(evaluate, [_rows(x, count, chunk) for x in members])
+    return [x.reshape(chunk * count, *x.shape[2:])[:size] for x in chunks]
 
 
 def _rows(x: Any, count: int, chunk: int) -> Any:
