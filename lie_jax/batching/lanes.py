@@ -52,12 +52,12 @@ class Lanes:
         size = _LEAST
 
         def shapes(arrays):
-            own = [
+            values = [
                 x if array is None else Value(array, x.batched)
                 for x, array in zip(arguments, arrays, strict=True)
             ]
-            found = batch_last.evaluate(program, own, size, self._sketch)
-            return [x.array for x in found]
+            results = batch_last.evaluate(program, values, size, self._sketch)
+            return [x.array for x in results]
 
         traced = [
             jax.ShapeDtypeStruct((*x.array.shape, size), x.array.dtype) if x.batched else None
@@ -82,11 +82,11 @@ class Lanes:
         if self._taken(equation, values) is None:
             return None
         flags, out_flags = Scan.of(equation).varying([x.batched for x in values])
-        found = []
+        zeros = []
         for variable, flag in zip(equation.outvars, [*flags, *out_flags], strict=True):
             shape = (*variable.aval.shape, size) if flag else variable.aval.shape
-            found.append(Value(jnp.zeros(shape, variable.aval.dtype), flag))
-        return found
+            zeros.append(Value(jnp.zeros(shape, variable.aval.dtype), flag))
+        return zeros
 
     def _taken(self, equation, values):
         if id(equation) not in self._worthwhile:
@@ -102,19 +102,19 @@ class Lanes:
 
 def _worthwhile(program: Any) -> dict[int, int]:
     """Scans in which a program computes most of what it computes, and the numbers of a pass."""
-    total, found = weight(program), {}
+    total, numbers = weight(program), {}
 
     def visit(program, times):
         jaxpr, _ = jax_internals.opened(program)
         for equation in jaxpr.eqns:
-            own = times * equation.params.get("length", 1)
+            runs = times * equation.params.get("length", 1)
             for inner in jax_internals.inside(equation):
-                if equation.primitive.name == "scan" and own * weight(inner) > _SHARE * total:
-                    found[id(equation)] = weight(inner)
-                visit(inner, own)
+                if equation.primitive.name == "scan" and runs * weight(inner) > _SHARE * total:
+                    numbers[id(equation)] = weight(inner)
+                visit(inner, runs)
 
     visit(program, 1)
-    return found
+    return numbers
 
 
 def _shape(x: Value) -> tuple[int, ...]:
@@ -157,9 +157,9 @@ def _run(taken: TakenApart, equation: Any, values: list[Value], size: int) -> li
 
     def body(state, sliced):
         evaluation = Evaluation(taken.graph, [*given, *state, *sliced], size)
-        found = evaluation.arrays(taken.results, [*flags, *out_flags])
-        after = [x for rows in found[: parts.carried] for x in rows]
-        saved = zip(found[parts.carried :], outputs, out_flags, strict=True)
+        results = evaluation.arrays(taken.results, [*flags, *out_flags])
+        after = [x for rows in results[: parts.carried] for x in rows]
+        saved = zip(results[parts.carried :], outputs, out_flags, strict=True)
         return after, [
             joined(rows, x.aval.shape[1:], x.aval.dtype, size if flag else None)
             for rows, x, flag in saved
