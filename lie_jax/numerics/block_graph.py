@@ -329,14 +329,10 @@ def _picked(nodes: tuple[int, ...], values: Float[Array, "m n"]) -> Float[Array,
 def block_graph(graph: Graph, blocks: Sequence[Blocks]) -> BlockGraph:
     """Matrix of blocks at different places, which may be smaller than the graph is wide."""
     m = graph.width
-    padded = [
-        b._replace(
-            values=jnp.pad(
-                b.values, ((0, m - b.values.shape[0]), (0, m - b.values.shape[1]), (0, 0))
-            )
-        )
-        for b in blocks
-    ]
+    padded = []
+    for b in blocks:
+        more = [(0, m - k) for k in b.values.shape[:2]]
+        padded.append(b._replace(values=jnp.pad(b.values, (*more, (0, 0)))))
     every = joined(padded)
     corner = jnp.asarray(graph.missing[:, graph.bodies :], every.values.dtype)
     return BlockGraph(every.values, corner, every.places, graph)
