@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
 from lie_jax.numerics import programs, rules
-from lie_jax.numerics.block_matrix import unit
+from lie_jax.numerics.block_matrix import BlockTree, unit
 from lie_jax.system import AbstractSystem, Configuration, Multipliers, State, Time, Velocity
 
 
@@ -91,7 +91,7 @@ def redundant(
     if not checks.traced(system, t, q):
         return _has_dependent_rows(system, t, q)
     saddle = system.saddle(t, q)
-    if not saddle.is_full:
+    if isinstance(saddle, BlockTree):
         return np.zeros((), bool)
     return saddle.smallest_row() < _dependent(q.dtype)
 

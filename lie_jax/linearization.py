@@ -5,7 +5,8 @@ velocity δq. An implicit step whose q moves along T x needs
 
     [[M + d C + k K T, Bᵀ], [B T, 0]]
 
-with two factors k and d of the method.
+with two factors k and d of the method. Velocity constraints add rows B + (k/d) R T, where R are the
+derivatives of the constraints' rates along velocities.
 """
 
 import abc
@@ -17,8 +18,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.dense import DenseMatrix, product
+from lie_jax.numerics.matrices import Matrix
 from lie_jax.spaces.base import AbstractSpace
 
 Square = Float[Array, "nv nv"]
@@ -37,20 +38,26 @@ class AbstractLinearization(eqx.Module):
     @abc.abstractmethod
     def step_matrix(
         self, x: Float[Array, " nv"] | None, stiffness: Factor, damping: Factor
-    ) -> DenseMatrix | BlockTree:
-        """[[M + d C + k K T, Bᵀ], [B T, 0]] with the factors k and d.
+    ) -> Matrix:
+        """[[M + d C + k K T, Bᵀ], [B T, 0]] with the factors k and d, and rows of velocity
+        constraints.
 
-        T = T(x) T(0)⁻¹ is the tangent operator at the local coordinates x, the identity without. B
-        has the position constraints alone if the system has no others.
+        T = T(x) T(0)⁻¹ is the tangent operator at the local coordinates x, the identity without.
         """
 
 
 class AbstractDenseLinearization(AbstractLinearization):
-    """Matrices of full size: B (nc, nv), and products with M, K and C."""
+    """Matrices of full size: B (nc, nv), and products with M, K, C and R.
+
+    `rates(dq)` is the change (nc,) of the constraints' rates along a velocity dq; the last
+    `velocity_rows` are those of velocity constraints.
+    """
 
     space: AbstractSpace
     residual: Float[Array, " nv"]
     constraints: Float[Array, "nc nv"]
+    rates: Callable
+    velocity_rows: int = eqx.field(static=True)
 
     @abc.abstractmethod
     def combined(
@@ -65,7 +72,19 @@ class AbstractDenseLinearization(AbstractLinearization):
     @override
     def step_matrix(self, x, stiffness, damping):
         along = tangent_columns(self.space, x, jnp.eye(self.space.nv, dtype=self.residual.dtype))
-        return saddle(self.combined(along, stiffness, damping), self.constraints, along)
+        dynamic = self.combined(along, stiffness, damping)
+        if not self.velocity_rows:
+            return saddle(dynamic, self.constraints, along)
+        positions = self.constraints.shape[0] - self.velocity_rows
+        rows = [product(self.constraints[:positions], along)]
+        rows.append(
+            self.constraints[positions:] + self.rate_columns(along, stiffness / damping)[positions:]
+        )
+        return bordered(dynamic, self.constraints, jnp.concatenate(rows))
+
+    def rate_columns(self, along: Float[Array, "nv n"], factor: Factor) -> Float[Array, "nc n"]:
+        """Changes of the constraints' rates along these velocities, times a factor."""
+        return factor * jax.vmap(self.rates, in_axes=1, out_axes=1)(along)
 
 
 class MatrixLinearization(AbstractDenseLinearization):
@@ -118,9 +137,16 @@ def saddle(
     dynamic: Square, constraints: Float[Array, "nc nv"], along: Square | None = None
 ) -> DenseMatrix:
     """The matrix [[dynamic, Bᵀ], [B `along`, 0]]; `along` is the identity by default."""
-    rows = constraints.shape[0]
-    if not rows:
-        return DenseMatrix(dynamic, 0)
-    none = jnp.zeros((rows, rows), dynamic.dtype)
     moved = constraints if along is None else product(constraints, along)
-    return DenseMatrix(jnp.block([[dynamic, constraints.T], [moved, none]]), rows)
+    return bordered(dynamic, constraints, moved)
+
+
+def bordered(
+    dynamic: Square, constraints: Float[Array, "nc nv"], rows: Float[Array, "nc nv"]
+) -> DenseMatrix:
+    """The matrix [[dynamic, Bᵀ], [rows, 0]]."""
+    count = rows.shape[0]
+    if not count:
+        return DenseMatrix(dynamic, 0)
+    none = jnp.zeros((count, count), dynamic.dtype)
+    return DenseMatrix(jnp.block([[dynamic, constraints.T], [rows, none]]), count)

@@ -10,6 +10,7 @@ of both along velocities and λ the multipliers. u is the vector of inputs, or N
 """
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,9 +22,8 @@ from jaxtyping import Array, Bool, Float
 from lie_jax import checks, linearization
 from lie_jax.linearization import AbstractLinearization, ForwardLinearization
 from lie_jax.numerics import rules
-from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.conversion import as_float
-from lie_jax.numerics.dense import DenseMatrix
+from lie_jax.numerics.matrices import Matrix
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
 
@@ -217,11 +217,23 @@ class AbstractSystem(eqx.Module):
             space=self.space,
             residual=value,
             constraints=self.constraint_jacobian(t, q),
+            rates=self.change_of_rates(t, q, v),
+            velocity_rows=self.velocity_rows,
             q=q,
             push=push,
         )
 
-    def saddle(self, t: Time, q: Configuration) -> DenseMatrix | BlockTree:
+    def change_of_rates(self, t: Time, q: Configuration, v: Velocity) -> Callable:
+        """The function of a velocity that returns the change of `constraint_rate` along it."""
+
+        def change(along):
+            return derivatives.derivative_along(
+                self.space, lambda q: self.constraint_rate(t, q, v), q, along
+            )
+
+        return change
+
+    def saddle(self, t: Time, q: Configuration) -> Matrix:
         """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints."""
         return linearization.saddle(self.mass_matrix(q), self.constraint_jacobian(t, q))
 

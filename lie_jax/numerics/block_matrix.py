@@ -12,7 +12,6 @@ Arrays have the nodes on their last axis, where the processor takes several at o
 """
 
 import dataclasses
-from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -51,9 +50,6 @@ class BlockTree(eqx.Module):
     is_coupled: bool = eqx.field(static=True)
     parent_of: tuple[int, ...] = eqx.field(static=True)
     multipliers: tuple[int, ...] = eqx.field(static=True)
-
-    # Whether every entry is stored.
-    is_full: ClassVar[bool] = False
 
     def transpose(self) -> "BlockTree":
         """The transposed matrix."""

@@ -1,7 +1,6 @@
 """Solution of small dense linear systems inside a compiled time loop."""
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -156,9 +155,6 @@ class DenseMatrix(eqx.Module):
 
     entries: Float[Array, "n n"]
     rows: int = eqx.field(static=True, default=0)
-
-    # Whether every entry is stored.
-    is_full: ClassVar[bool] = True
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution x of the regular matrix times x = b; differentiable to any order."""

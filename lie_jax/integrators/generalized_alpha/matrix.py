@@ -6,8 +6,8 @@ Unknowns y = (Δ, μ) give the rows
      [B T, 0]]                            positions
 
 from any linearization of the system, in its own storage, with β' = (1 - αm) / (h² β (1 - αf)), γ' =
-γ / (h β) and T = T(x) T(0)⁻¹ the tangent operator of the chart. Rates of constraints, of index 2 or
-of velocity constraints, add rows and columns to a matrix of full size.
+γ / (h β) and T = T(x) T(0)⁻¹ the tangent operator of the chart. Index 2 adds rows of the rates of
+constraints, and columns of η, to a matrix of full size.
 """
 
 import equinox as eqx
@@ -17,15 +17,16 @@ from jaxtyping import Array
 
 from lie_jax.integrators.generalized_alpha import equations
 from lie_jax.integrators.generalized_alpha.equations import End, Problem
-from lie_jax.linearization import AbstractLinearization, ForwardLinearization, tangent_columns
+from lie_jax.linearization import (
+    AbstractDenseLinearization,
+    AbstractLinearization,
+    ForwardLinearization,
+    tangent_columns,
+)
 from lie_jax.numerics import small
-from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.dense import DenseMatrix, product
-from lie_jax.spaces import derivatives
+from lie_jax.numerics.matrices import Matrix
 from lie_jax.system import AbstractSystem
-
-Matrix = DenseMatrix | BlockTree
-
 
 # Up to so many velocities, those of one body, derivatives of the whole residual are cheaper.
 _FEW_VELOCITIES = 7
@@ -53,37 +54,28 @@ def linearization(jacobian: str, problem: Problem, end: End) -> AbstractLineariz
         space=system.space,
         residual=system.residual(problem.t, *end, problem.u),
         constraints=system.constraint_jacobian(problem.t, end.q),
+        rates=system.change_of_rates(problem.t, end.q, end.v),
+        velocity_rows=system.velocity_rows,
         q=end.q,
         push=lambda dq, dv, acceleration: push(dq, dv) + small.matvec(mass, acceleration),
     )
 
 
-def _matrix_with_rates(
-    dynamics: Array, constraints: Array, along: Array, problem: Problem, end: End
+def _stabilized(
+    linear: AbstractDenseLinearization, dynamics: Array, along: Array, problem: Problem
 ) -> DenseMatrix:
-    """Matrix with the rows of the rates; columns of `dynamics` and `along` are those of Δ and η."""
+    """Matrix of index 2; columns of `dynamics` and `along` are those of Δ and η."""
     system = problem.system
     positions, nv = system.nc - system.velocity_rows, system.nv
-
-    def rates(q):
-        if problem.normal is None:
-            return system.velocity_constraint(problem.t, q, end.v)
-        return system.constraint_rate(problem.t, q, end.v)
-
-    def rate_column(velocity):
-        return derivatives.derivative_along(system.space, rates, end.q, velocity)
 
     def row(by_motion, by_multipliers):
         return jnp.concatenate([by_motion[:, :nv], by_multipliers, by_motion[:, nv:]], axis=1)
 
-    by_velocity = constraints[positions if problem.normal is None else 0 :]
-    by_velocity = jnp.pad(by_velocity, ((0, 0), (0, along.shape[1] - nv)))
-    by_position = jax.vmap(rate_column, in_axes=1, out_axes=1)(along) / problem.gamma
-    rows = [by_velocity + by_position, product(constraints[:positions], along)]
-    if problem.normal is None:
-        rows.reverse()
+    by_velocity = jnp.pad(linear.constraints, ((0, 0), (0, along.shape[1] - nv)))
+    rates = by_velocity + linear.rate_columns(along, 1.0 / problem.gamma)
+    rows = [rates, product(linear.constraints[:positions], along)]
     rows = [row(x, jnp.zeros((x.shape[0], system.nc), x.dtype)) for x in rows]
-    entries = jnp.concatenate([row(dynamics, constraints.T), *rows])
+    entries = jnp.concatenate([row(dynamics, linear.constraints.T), *rows])
     return DenseMatrix(entries, entries.shape[0] - nv)
 
 
@@ -101,13 +93,10 @@ def linearized(
     value = equations.equations(problem, end, linear.residual)
     x = system.space.rate_at_zero(equations.increment(y, problem)) if operator else None
     factors = 1.0 / problem.beta, problem.gamma / problem.beta
-    if problem.normal is None and not system.velocity_rows:
+    if problem.normal is None:
         return value, linear.step_matrix(x, *factors).regularized()
-    directions = jnp.eye(system.nv, dtype=y.dtype)
-    if problem.normal is not None:
-        directions = jnp.concatenate([directions, -problem.normal])
+    directions = jnp.concatenate([jnp.eye(system.nv, dtype=y.dtype), -problem.normal])
     along = tangent_columns(system.space, x, directions)
     dense = linear.dense()
     dynamics = dense.combined(along, *factors)
-    matrix = _matrix_with_rates(dynamics, dense.constraints, along, problem, end)
-    return value, matrix.regularized()
+    return value, _stabilized(dense, dynamics, along, problem).regularized()

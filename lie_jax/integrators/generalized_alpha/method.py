@@ -47,7 +47,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     - `jacobian`: `"analytic"`, [S3] (40) from the system's own linearization, or `"autodiff"`,
       forward-mode derivatives of its residual along the lift: the same matrix. `"auto"` takes the
       cheaper, the second for one body. Bodies in absolute coordinates have a linearization of their
-      own, in blocks along joints that close no loop; for other systems the two options are one.
+      own, in blocks along bodies and joints; for other systems the two options are one.
     - `tangent_operator`: whether the iteration matrix has the tangent operator T(Δq) in it; [S3]
       leaves it out, which costs iterations at large rotations in a step.
     - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: 2-norm

@@ -6,6 +6,7 @@ the frames F of its bodies: hybrid velocities are F v. Arrays have bodies or ele
 axis.
 """
 
+import functools
 import itertools
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.stacking import Groups
 from lie_jax.numerics import gather, small
+from lie_jax.numerics.block_graph import Blocks
 from lie_jax.spaces import derivatives
 
 # Matrices (rows, columns, count) of bodies or elements.
@@ -40,17 +42,6 @@ class Motion(NamedTuple):
     velocity: BodyVelocity
 
 
-class Blocks(NamedTuple):
-    """Blocks (nv, nv, count) of a matrix of bodies, and the bodies of their rows and columns.
-
-    Blocks of the same two bodies add up; -1 stands for the ground, whose blocks do not count.
-    """
-
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
-    values: Matrices
-
-
 class JointColumns(NamedTuple):
     """Columns (nv, rows, count) of Bᵀ of a group of joints, for the bodies at each slot.
 
@@ -60,6 +51,11 @@ class JointColumns(NamedTuple):
     bodies: tuple[tuple[int, ...], ...]
     values: tuple[Matrices, ...]
     velocity_rows: int
+
+    @property
+    def number(self) -> int:
+        """Number of joints."""
+        return len(self.bodies[0])
 
 
 def diagonal(values: Matrices) -> Blocks:
@@ -147,6 +143,58 @@ def joint_columns(joints: Groups, t: Array, pose: BodyPose, frames: Frames) -> l
         pulled = map(_pulled_back, (frames, frames), group.bodies, columns)
         groups.append(JointColumns(group.bodies, tuple(pulled), group.element.velocity_rows))
     return groups
+
+
+def joint_rates(
+    joints: Groups, t: Array, motion: Motion, frames: tuple[Matrices, Matrices] | None
+) -> list[tuple[Matrices, ...]]:
+    """Transposed derivatives (nv, rows, count) of the constraints' rates along the velocities of
+    the bodies at each slot; `frames` with their derivatives.
+    """
+    groups = []
+    for group in joints:
+        changes = stacking.each(
+            lambda *args: _rate_derivatives(t, *args),
+            group,
+            (*motion.pose, *motion.velocity),
+            out_axes=-1,
+        )
+        slots = []
+        for slot, bodies in enumerate(group.bodies):
+            along, by_velocity = (change[slot] for change in changes)
+            if frames is not None:
+                # Hybrid velocities change with q, too, while v is constant.
+                parts = map(_pulled_back, frames, (bodies, bodies), (along, by_velocity))
+                along = functools.reduce(jnp.add, parts)
+            slots.append(along)
+        groups.append(tuple(slots))
+    return groups
+
+
+def _rate_derivatives(t, element, poses, velocities):
+    """Derivatives (slots, 6, rows) of the rates of an element's constraints: along hybrid
+    velocities, which stay constant, and by hybrid velocities.
+    """
+
+    def rates(directions, changes):
+        moved, faster = [], []
+        for pose, velocity, (shift, turn), (linear, omega) in zip(
+            poses, velocities, directions, changes, strict=True
+        ):
+            turned = small.matmul(pose.rotation, small.hat(turn))
+            moved.append(BodyPose(pose.rotation + turned, pose.position + shift))
+            faster.append(BodyVelocity(velocity.linear + linear, velocity.omega_body + omega))
+        along = [
+            BodyPose(small.matmul(pose.rotation, small.hat(velocity.omega_body)), velocity.linear)
+            for pose, velocity in zip(moved, faster, strict=True)
+        ]
+        tangents = jnp.ones_like(t), *along
+        _, positions = jax.jvp(element.constraint, (t, *moved), tangents)
+        return jnp.concatenate([positions, element.velocity_constraint(t, *moved, *faster)])
+
+    none = jnp.zeros((len(poses), 2, 3), poses[0].position.dtype)
+    changes = jax.jacfwd(rates, (0, 1))(none, none)
+    return tuple(x.reshape(-1, len(poses), 6).transpose(1, 2, 0) for x in changes)
 
 
 def _pulled_back(frames: Frames, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:

@@ -2,7 +2,8 @@
 
 Joints that connect bodies and the ground without a loop make a forest; forces between bodies that a
 joint connects, or that nothing else connects, stay within it. The equations of a step then have
-their blocks along this forest, see `lie_jax.numerics.block_matrix`.
+their blocks along this forest, see `lie_jax.numerics.block_matrix`. Those of other mechanisms have
+them along the graph of bodies and joints, see `lie_jax.numerics.block_graph`.
 """
 
 from collections.abc import Sequence
@@ -13,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from lie_jax.mechanics.stacking import Connected
+from lie_jax.numerics.block_graph import Graph
 from lie_jax.numerics.forest import DisjointSets, closing_edge, traverse
 
-# From so many bodies on the blocks along the forest are solved faster than the full matrix.
+# From so many bodies on blocks are solved faster than the full matrix.
 MANY_BODIES = 2
 
 Ends = tuple[tuple[int, ...], ...]
@@ -39,18 +41,21 @@ class Order(NamedTuple):
     multipliers: tuple[int, ...]
 
 
-def order_of(n: int, joints: Sequence[Connected], forces: Sequence[Connected]) -> Order | None:
-    """Order for n bodies, or None if the full matrix is to be solved.
+def order_of(
+    n: int, size: int, joints: Sequence[Connected], forces: Sequence[Connected]
+) -> Order | Graph | None:
+    """Order for n bodies with `size` velocities each, or None if the full matrix is to be solved.
 
-    None for few bodies, for velocity constraints, and where joints or forces close a loop.
+    None for few bodies; a graph for velocity constraints, and where joints or forces close a loop.
     """
-    if n < MANY_BODIES or any(group.element.velocity_rows for group in joints):
+    if n < MANY_BODIES:
         return None
-    return _order(
-        n,
-        tuple((group.bodies, group.element.rows) for group in joints),
-        tuple(group.bodies for group in forces),
-    )
+    kinds = tuple((g.bodies, g.element.rows, g.element.velocity_rows) for g in joints)
+    order = None
+    if not any(velocity_rows for *_, velocity_rows in kinds):
+        of_joints = tuple((bodies, rows) for bodies, rows, _ in kinds)
+        order = _order(n, of_joints, tuple(group.bodies for group in forces))
+    return _graph(n, size, kinds) if order is None else order
 
 
 @lru_cache(maxsize=64)
@@ -95,3 +100,37 @@ def _parents(n: int, edges: set[Edge], bases: list[int]) -> tuple[int, ...]:
     for _, nearer, farther in traverse(n, sorted(edges), roots):
         parent_of[farther] = nearer
     return tuple(parent_of)
+
+
+@lru_cache(maxsize=64)
+def _graph(n: int, size: int, joints: tuple[tuple[Ends, int, int], ...]) -> Graph:
+    # The unknowns are counted as by `RigidBodySystem`.
+    numbers = [tuple(range(size * body, size * (body + 1))) for body in range(n)]
+    position = n * size
+    rate = position + sum(rows * len(bodies[0]) for bodies, rows, _ in joints)
+    ends = []
+    for bodies, rows, velocity_rows in joints:
+        # The ground is vertex n.
+        for a, b in zip(*bodies, strict=True):
+            ends.append((a % (n + 1), b % (n + 1)))
+            own = range(position, position + rows), range(rate, rate + velocity_rows)
+            numbers.append((*own[0], *own[1]))
+            position, rate = position + rows, rate + velocity_rows
+    after = (*[()] * n, *_bodies_before(n, ends))
+    return Graph(tuple(numbers), after, bodies=n, size=rate)
+
+
+def _bodies_before(n: int, ends: list[Edge]) -> list[tuple[int, ...]]:
+    """Bodies that are eliminated before each joint.
+
+    Without a loop it is the farther one from the root, which the rest of the tree leaves free. In a
+    loop it is both: a joint that follows one alone may find no compliance there.
+    """
+    if closing_edge(n + 1, ends) is not None:
+        return [tuple(body for body in pair if body < n) for pair in ends]
+    sets = DisjointSets(n + 1)
+    for pair in ends:
+        sets.join(*pair)
+    roots = [n, *(body for body in range(n) if sets.join(body, n))]
+    farther = {number: body for number, _, body in traverse(n + 1, ends, roots)}
+    return [(farther[number],) for number in range(len(ends))]

@@ -1,12 +1,12 @@
-"""Linearised equations of motion of bodies, placed in a full matrix or along a forest.
+"""Linearised equations of motion of bodies, placed in a full matrix, along a forest or a graph.
 
 The blocks of bodies, joints and forces (see `elements`) are summed where they stand: anywhere in a
-matrix of full size, or, along the forest of bodies and joints, at a body and between a body and its
-parent. Arrays have bodies or elements on their last axis.
+matrix of full size or of blocks along a graph, or, along the forest of bodies and joints, at a body
+and between a body and its parent. Arrays have bodies or elements on their last axis.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -17,10 +17,11 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax.linearization import AbstractLinearization, MatrixLinearization, tangent_columns
-from lie_jax.mechanics.absolute.elements import Blocks, JointColumns, Matrices, diagonal
+from lie_jax.mechanics.absolute.elements import JointColumns, Matrices, diagonal
 from lie_jax.mechanics.absolute.elimination import Order
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.numerics import gather, small
+from lie_jax.numerics.block_graph import BlockGraph, Blocks, Graph, block_graph, summed
 from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.spaces.products import Power
@@ -32,18 +33,22 @@ Operators = Matrices | None
 class ElementLinearization(AbstractLinearization):
     """Linearization in blocks: M (nv, nv, N), parts of K and C, and the columns of Bᵀ.
 
-    `coordinate_columns` (nv, rows, N) are those of the constraints among coordinates. With an
-    `order` of elimination the step's matrix follows the forest of bodies and joints.
+    `coordinate_columns` (nv, rows, N) are those of the constraints among coordinates. `joint_rates`
+    returns the derivatives of the constraints' rates as `elements.joint_rates`, `rates` is the same
+    for a velocity as in `AbstractDenseLinearization`. With an `order` of elimination the step's
+    matrix has blocks along the forest or the graph of bodies and joints.
     """
 
     formulation: AbstractCoordinates
-    order: Order | None = eqx.field(static=True)
+    order: Order | Graph | None = eqx.field(static=True)
     residual: Float[Array, " nv"]
     mass: Matrices
     stiffness: Sequence[Blocks]
     damping: Sequence[Blocks]
     joints: Sequence[JointColumns]
     coordinate_columns: Matrices
+    joint_rates: Callable
+    rates: Callable
 
     @override
     def dense(self):
@@ -51,6 +56,8 @@ class ElementLinearization(AbstractLinearization):
             space=Power(self.formulation, self.mass.shape[2]),
             residual=self.residual,
             constraints=self._constraints(None),
+            rates=self.rates,
+            velocity_rows=self._velocity_rows,
             mass=full([diagonal(self.mass)], self.mass),
             stiffness=full(self.stiffness, self.mass),
             damping=full(self.damping, self.mass),
@@ -58,16 +65,25 @@ class ElementLinearization(AbstractLinearization):
 
     @override
     def step_matrix(self, x, stiffness, damping):
+        if self.order is None and self._velocity_rows:
+            return self.dense().step_matrix(x, stiffness, damping)
         operators = None if x is None else tangent_operators(self.formulation, x)
         direct = [
             diagonal(self.mass),
             *(blocks._replace(values=damping * blocks.values) for blocks in self.damping),
         ]
-        if self.order is not None:
+        if isinstance(self.order, Order):
             dynamic = _sums(self.order, direct, self.mass)
             by_position = _sums(self.order, self.stiffness, self.mass, operators)
             dynamic = dynamic.plus(by_position, stiffness)
             return block_tree(self.order, dynamic, self.joints, operators)
+        if self.order is not None:
+            by_position = summed(self.stiffness)
+            moved = _times(by_position.values, _pick_bodies(by_position.columns, operators))
+            dynamic = summed([*direct, by_position._replace(values=stiffness * moved)])
+            rates = self.joint_rates() if self._velocity_rows else None
+            columns = joint_blocks(self.order, self.joints, operators, rates, stiffness / damping)
+            return block_graph(self.order, [dynamic, *columns])
         dynamic = full(direct, self.mass)
         dynamic = dynamic + stiffness * full(self.stiffness, self.mass, operators)
         columns = self._constraints(None).T
@@ -75,8 +91,55 @@ class ElementLinearization(AbstractLinearization):
         none = jnp.zeros((rows.shape[0], rows.shape[0]), rows.dtype)
         return DenseMatrix(jnp.block([[dynamic, columns], [rows, none]]), rows.shape[0])
 
+    @property
+    def _velocity_rows(self) -> int:
+        return sum(group.velocity_rows * group.number for group in self.joints)
+
     def _constraints(self, operators: Operators) -> Float[Array, "nc nv"]:
         return constraint_rows(self.joints, self.coordinate_columns, operators)
+
+
+def joint_blocks(
+    graph: Graph,
+    joints: Sequence[JointColumns],
+    operators: Operators,
+    rates: Sequence[tuple[Matrices, ...]] | None = None,
+    factor: Array | float = 0.0,
+) -> list[Blocks]:
+    """Blocks Bᵀ and B T of joints in a graph; velocity constraints have B + `factor` R T."""
+    bodies, nodes, columns, moved, unmoved = [], [], [], [], []
+    first, width = graph.bodies, graph.width
+
+    def padded(values):
+        return jnp.pad(values, ((0, 0), (0, width - values.shape[1]), (0, 0)))
+
+    for number, group in enumerate(joints):
+        for slot, values in enumerate(group.values):
+            if max(group.bodies[slot]) < 0:
+                continue
+            bodies += group.bodies[slot]
+            nodes += range(first, first + group.number)
+            columns.append(padded(values))
+            if rates is None:
+                continue
+            last = values.shape[1] - group.velocity_rows
+            positions, velocities = values[:, :last], values[:, last:]
+            changes = factor * rates[number][slot][:, last:]
+            moved.append(padded(jnp.concatenate([positions, changes], axis=1)))
+            none = jnp.zeros_like(positions)
+            unmoved.append(padded(jnp.concatenate([none, velocities], axis=1)))
+        first += group.number
+    if not bodies:
+        return []
+    both = jnp.concatenate(columns, axis=2)
+    turned = small.transpose(both if rates is None else jnp.concatenate(moved, axis=2))
+    rows = _times(turned, _pick_bodies(tuple(bodies), operators))
+    if rates is not None:
+        rows = rows + small.transpose(jnp.concatenate(unmoved, axis=2))
+    return [
+        Blocks(tuple(bodies), tuple(nodes), both),
+        Blocks(tuple(nodes), tuple(bodies), rows),
+    ]
 
 
 def full(
@@ -198,6 +261,15 @@ def block_tree(
         parent_of=order.parent_of,
         multipliers=order.multipliers,
     )
+
+
+def saddle(
+    order: Order | Graph, masses: Matrices, joints: Sequence[JointColumns]
+) -> BlockTree | BlockGraph:
+    """The matrix [[M, Bᵀ], [B, 0]] from masses (nv, nv, N) along the forest or the graph."""
+    if isinstance(order, Order):
+        return block_tree(order, Sums(masses), joints, None)
+    return block_graph(order, [diagonal(masses), *joint_blocks(order, joints, None)])
 
 
 def constraint_rows(

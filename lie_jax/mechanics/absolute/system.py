@@ -22,6 +22,7 @@ from lie_jax.mechanics.multibody import AbstractMultibodySystem, Instant
 from lie_jax.mechanics.readings import JointReaction
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import small
+from lie_jax.numerics.block_graph import Graph
 from lie_jax.spaces.products import Power
 from lie_jax.system import Time
 
@@ -219,23 +220,25 @@ class RigidBodySystem(AbstractMultibodySystem):
             damping=[elements.diagonal(bodies.damping), *damping],
             joints=columns,
             coordinate_columns=coordinate_columns,
+            joint_rates=lambda: elements.joint_rates(self.joints, t, motion, pair),
+            rates=self.change_of_rates(t, q, v),
         )
 
     @property
-    def _order(self) -> elimination.Order | None:
+    def _order(self) -> elimination.Order | Graph | None:
         if self.formulation.rows or not self.formulation.keeps_rotations:
             return None
-        return elimination.order_of(len(self.names), self.joints, self.forces)
+        return elimination.order_of(len(self.names), self.formulation.nv, self.joints, self.forces)
 
     def saddle(self, t, q):
-        """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies without a loop."""
+        """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies."""
         order = self._order
         if order is None:
             return super().saddle(t, q)
         pose, frames = self._frames(q)
-        masses = linearization.Sums(elements.masses(self.bodies, pose.rotation, frames))
+        masses = elements.masses(self.bodies, pose.rotation, frames)
         joints, _ = self._columns(t, q, pose, frames)
-        return linearization.block_tree(order, masses, joints, None)
+        return linearization.saddle(order, masses, joints)
 
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""

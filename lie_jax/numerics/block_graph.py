@@ -1,0 +1,399 @@
+"""Matrices whose blocks follow any graph, and linear equations with them.
+
+A node of the graph has the velocities of a body or the multipliers of a joint. Joints couple their
+multipliers with the velocities of their bodies, forces the velocities of bodies. The order of
+elimination, and the blocks that it fills in, follow from the graph alone and are found once, in
+Python. The numbers then run as one scan through a list of operations on single blocks: the compiled
+program depends on neither the size nor the shape of the graph.
+
+Nothing is pivoted: multipliers are eliminated after bodies, which leave their compliance on the
+diagonal. Blocks are on the last axis of an array, where the processor takes several at once.
+"""
+
+import dataclasses
+import heapq
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby, product
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax.numerics import gather, rules, small
+from lie_jax.numerics.block_matrix import LIGHTEST
+from lie_jax.numerics.dense import DenseMatrix
+from lie_jax.numerics.forest import total
+
+Place = tuple[int, int]
+
+# Operations of an elimination beyond which it is refused: one factorisation then takes a tenth of a
+# second, and their list, a constant of the compiled program, 8 MB.
+MOST_OPERATIONS = 500_000
+
+
+class Blocks(NamedTuple):
+    """Blocks (rows, columns, count) of a matrix, and the nodes of their rows and columns.
+
+    Blocks at one place add up. A node of -1 stands for the ground, whose blocks do not count.
+    """
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    values: Float[Array, "_ _ count"]
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Nodes of rows and columns of each block."""
+        return tuple(zip(self.rows, self.columns, strict=True))
+
+
+def joined(blocks: Sequence[Blocks]) -> Blocks:
+    """Blocks of all these together, of one shape."""
+    rows, columns = (sum(nodes, ()) for nodes in zip(*(b[:2] for b in blocks), strict=True))
+    return Blocks(rows, columns, jnp.concatenate([b.values for b in blocks], axis=2))
+
+
+def summed(blocks: Sequence[Blocks]) -> Blocks:
+    """The sums of blocks at one place, in the order in which places appear first."""
+    every = joined(blocks)
+    numbers = {place: k for k, place in enumerate(dict.fromkeys(_present(every.places)))}
+    if tuple(numbers) == every.places:
+        return every
+    indices = tuple(numbers.get(place, -1) for place in every.places)
+    values = gather.add_up_by_table(indices, every.values, len(numbers), axis=2)
+    rows, columns = zip(*numbers, strict=True)
+    return Blocks(rows, columns, values)
+
+
+def _present(places: Sequence[Place]) -> list[Place]:
+    return [place for place in places if min(place) >= 0]
+
+
+class Graph(NamedTuple):
+    """Nodes of a matrix: the places of their unknowns in a vector, and the order among them.
+
+    `numbers[k]` are the places of the unknowns of node k, which is eliminated after the nodes
+    `after[k]`. The first nodes are those of velocities, `bodies` many, the others those of
+    multipliers. Vectors have `size` entries; unknowns with higher numbers are auxiliary ones, whose
+    equations have zeros on the right-hand side.
+    """
+
+    numbers: tuple[tuple[int, ...], ...]
+    after: tuple[tuple[int, ...], ...]
+    bodies: int
+    size: int
+
+    @property
+    def joints(self) -> range:
+        """Nodes of multipliers."""
+        return range(self.bodies, len(self.after))
+
+    @property
+    def auxiliary(self) -> np.ndarray:
+        """Whether each node has auxiliary unknowns."""
+        return np.asarray([max(numbers, default=0) >= self.size for numbers in self.numbers])
+
+    @property
+    def width(self) -> int:
+        """Number of unknowns of the largest node."""
+        return max(map(len, self.numbers))
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Places of all unknowns in a vector, node after node."""
+        return tuple(number for numbers in self.numbers for number in numbers)
+
+    @property
+    def kinds(self) -> list[tuple[int, int]]:
+        """Numbers of consecutive nodes with as many unknowns, and these."""
+        return [(len(list(nodes)), k) for k, nodes in groupby(map(len, self.numbers))]
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Matrix (width, nodes): 1 where a node has no unknown, 0 elsewhere."""
+        lengths = np.asarray([len(numbers) for numbers in self.numbers])
+        return (np.arange(self.width)[:, None] >= lengths[None, :]).astype(float)
+
+    def split(self, x: Float[Array, " size"]) -> Float[Array, "m nodes"]:
+        """The unknowns of each node, zeros where a node has fewer."""
+        order = self.order
+        x = gather.pick(order, jnp.pad(x, (0, len(order) - self.size)))
+        parts = jnp.split(x, np.cumsum([count * k for count, k in self.kinds[:-1]]))
+        nodes = [
+            jnp.pad(part.reshape(count, k).T, ((0, self.width - k), (0, 0)))
+            for part, (count, k) in zip(parts, self.kinds, strict=True)
+        ]
+        return jnp.concatenate(nodes, axis=1)
+
+    def joined(self, values: Float[Array, "m nodes"]) -> Float[Array, " size"]:
+        """The vector of these unknowns: the inverse of `split`."""
+        parts = jnp.split(values, np.cumsum([count for count, _ in self.kinds[:-1]]), axis=1)
+        flat = [part[:k].T.reshape(-1) for part, (_, k) in zip(parts, self.kinds, strict=True)]
+        slots = np.argsort(self.order)[: self.size]
+        return gather.pick(tuple(slots.tolist()), jnp.concatenate(flat))
+
+
+# Kinds of operations: invert a pivot, multiply a block by it, subtract a product.
+_INVERT, _MULTIPLY, _SUBTRACT = range(3)
+
+
+class Plan(NamedTuple):
+    """Operations of an elimination, on a table of blocks of which the last ones are `filled` in.
+
+    `factor` lists kind, target and two operands, numbers of blocks. `solve` lists target, block and
+    source of y[target] -= block y[source], or of y = block y for a node that is its own source.
+    """
+
+    filled: int
+    factor: np.ndarray
+    solve: np.ndarray
+
+
+def _minimum_degree(graph: Graph, places: Sequence[Place]) -> list[tuple[int, list[int]]]:
+    """Nodes in the order of their elimination, and the neighbours that each then has.
+
+    Of all nodes that may follow, the one with the fewest neighbours does. Source: Tinney and
+    Walker, "Direct solutions of sparse network equations" (1967).
+    """
+    near: list[set[int]] = [set() for _ in graph.numbers]
+    for i, j in places:
+        if i != j:
+            near[i].add(j)
+            near[j].add(i)
+    waits = [set(nodes) for nodes in graph.after]
+    frees: list[list[int]] = [[] for _ in near]
+    for node, before in enumerate(waits):
+        for other in before:
+            frees[other].append(node)
+    ready = [(len(near[k]), k) for k, before in enumerate(waits) if not before]
+    heapq.heapify(ready)
+    done, order, count = set(), [], 0
+    while ready:
+        degree, node = heapq.heappop(ready)
+        if node in done or degree != len(near[node]):
+            continue
+        done.add(node)
+        order.append((node, sorted(near[node])))
+        count += 1 + degree + degree**2
+        if count > MOST_OPERATIONS:
+            raise ValueError(
+                f"The equations of {graph.bodies} bodies and {len(graph.joints)} joints take more "
+                f"than {MOST_OPERATIONS} operations with blocks, so closely do loops and forces "
+                "connect them; these must be fewer: leave out bodies, joints or forces."
+            )
+        for other in near[node]:
+            near[other] = (near[other] | near[node]) - {other, node}
+        for other in frees[node]:
+            waits[other].discard(node)
+        for other in {*near[node], *frees[node]}:
+            if not waits[other]:
+                heapq.heappush(ready, (len(near[other]), other))
+    return order
+
+
+@lru_cache(maxsize=64)
+def plan_of(graph: Graph, places: tuple[Place, ...]) -> Plan:
+    """Plan for a matrix with blocks at these places, then diagonal ones of all joints."""
+    at = {place: k for k, place in enumerate(places) if min(place) >= 0}
+    at |= {(node, node): k for k, node in enumerate(graph.joints, len(places))}
+    stored, given = len(places) + len(graph.joints), len(at)
+    factor, forward, backward = [], [], []
+    order = _minimum_degree(graph, list(at))
+    for k, ahead in order:
+        for place in [(i, k) for i in ahead] + [(k, i) for i in ahead] + [*product(ahead, ahead)]:
+            at.setdefault(place, stored + len(at) - given)
+        factor.append((_INVERT, at[k, k], at[k, k], at[k, k]))
+        factor += [(_MULTIPLY, at[i, k], at[i, k], at[k, k]) for i in ahead]
+        factor += [(_SUBTRACT, at[i, j], at[i, k], at[k, j]) for i in ahead for j in ahead]
+        forward += [(i, at[i, k], k) for i in ahead]
+    for k, ahead in reversed(order):
+        backward += [*((k, at[k, j], j) for j in ahead), (k, at[k, k], k)]
+    operations = (np.asarray(rows, np.int32) for rows in (factor, [*forward, *backward]))
+    return Plan(len(at) - given, *operations)
+
+
+class BlockGraph(eqx.Module):
+    """A matrix [[S, Bᵀ], [B', C]] of velocities and multipliers in blocks along a graph.
+
+    `values` (m, m, blocks) are its blocks at `places`, each place but those of the ground at most
+    once, padded by zeros; bodies have a diagonal one. `corner` (m, joints) are the diagonals of the
+    joints' own blocks, one where a joint has fewer multipliers.
+    """
+
+    values: Float[Array, "m m blocks"]
+    corner: Float[Array, "m joints"]
+    places: tuple[Place, ...] = eqx.field(static=True)
+    graph: Graph = eqx.field(static=True)
+
+    def transpose(self) -> "BlockGraph":
+        """The transposed matrix."""
+        places = tuple((j, i) for i, j in self.places)
+        return dataclasses.replace(self, values=small.transpose(self.values), places=places)
+
+    def matvec(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
+        """The product with a vector."""
+        rows, columns = zip(*self.places, strict=True)
+        nodes = self.graph.split(x)
+        products = small.matvec(self.values, gather.pick(columns, nodes, axis=1))
+        y = gather.add_up(rows, products, nodes.shape[1], axis=1)
+        own = self.corner * nodes[:, self.graph.bodies :]
+        return self.graph.joined(y + jnp.pad(own, ((0, 0), (self.graph.bodies, 0))))
+
+    def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
+        """The vector whose product is b; differentiable to any order in both modes."""
+        return self._solved(b, rules.held(self).inverse(), 0)
+
+    # Elimination without pivots makes no second attempt anyway.
+    solve_roughly = solve
+
+    def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
+        """As `DenseMatrix.solve_constrained`."""
+        return self._solved(b, rules.held(self).regularized().inverse(), 1)
+
+    def _solved(self, b: Array, factors: "Factors", corrections: int) -> Array:
+        def solution(factors, matvec, b):
+            x = factors @ b
+            for _ in range(corrections):
+                x = x + factors @ (b - matvec(x))
+            return x
+
+        # Derivatives are solutions with the same factors.
+        return jax.lax.custom_linear_solve(
+            self.matvec,
+            b,
+            solve=lambda matvec, b: solution(factors, matvec, b),
+            transpose_solve=lambda matvec, b: solution(factors.transpose(), matvec, b),
+        )
+
+    def inverse(self) -> "Factors":
+        """The elimination, to be multiplied with vectors; not to be differentiated."""
+        m, dtype = len(self.corner), self.values.dtype
+        plan = plan_of(self.graph, self.places)
+        corner = jnp.eye(m, dtype=dtype)[:, :, None] * self.corner[None]
+        filled = jnp.zeros((m, m, plan.filled), dtype)
+        table = jnp.concatenate([self.values, corner, filled], axis=2)
+        return Factors(_factorized(plan, jnp.moveaxis(table, 2, 0)), self.places, self.graph)
+
+    def regularized(self) -> "BlockGraph":
+        """The matrix with its diagonal lowered as by `DenseMatrix.regularized`."""
+        graph, joints = self.graph, self.graph.joints
+        if not joints:
+            return self
+        at = {place: k for k, place in enumerate(self.places)}
+        pairs = [(i, j) for i, j in self.places if 0 <= i < graph.bodies <= j and (j, i) in at]
+        bodies, nodes = zip(*pairs, strict=True)
+        columns, rows = (
+            gather.pick(tuple(at[place] for place in places), self.values, axis=2)
+            for places in (pairs, [(j, i) for i, j in pairs])
+        )
+        bodies_at = tuple(at[body, body] for body in range(graph.bodies))
+        diagonal = jnp.stack([gather.pick(bodies_at, row[i]) for i, row in enumerate(self.values)])
+        there = jnp.asarray(1.0 - graph.missing, diagonal.dtype)
+        diagonal = jnp.abs(diagonal) * there[:, : graph.bodies]
+        # Auxiliary unknowns have units of their own.
+        own = jnp.asarray(~graph.auxiliary[: graph.bodies], diagonal.dtype)
+        ease = 1.0 / jnp.maximum(diagonal, LIGHTEST * jnp.max(diagonal * own[None]))
+        sizes = small.matvec(jnp.abs(rows * small.transpose(columns)), _picked(bodies, ease))
+        size = gather.add_up(tuple(j - graph.bodies for j in nodes), sizes, len(joints), axis=1)
+        lowered = jnp.finfo(size.dtype).eps ** 0.75 * size * there[:, graph.bodies :]
+        return dataclasses.replace(self, corner=self.corner - lowered)
+
+    def full(self) -> DenseMatrix:
+        """The matrix of full size."""
+        n, m = len(self.graph.numbers), len(self.corner)
+        at = np.asarray([(n if min(place) < 0 else place[0], place[1]) for place in self.places])
+        table = jnp.zeros((n + 1, n, m, m), self.values.dtype)
+        table = table.at[at[:, 0], at[:, 1]].add(jnp.moveaxis(self.values, 2, 0))[:n]
+        own = np.asarray(self.graph.joints)
+        corner = jnp.eye(m, dtype=table.dtype)[None] * self.corner.T[:, :, None]
+        flat = table.at[own, own].add(corner).swapaxes(1, 2).reshape(n * m, n * m)
+        there = np.flatnonzero(self.graph.missing.T.reshape(-1) == 0.0)
+        # Slots of the unknowns in the order of a vector, auxiliary ones last.
+        slots = there[np.argsort(self.graph.order)]
+        rows = sum(len(self.graph.numbers[joint]) for joint in self.graph.joints)
+        return DenseMatrix(flat[slots[:, None], slots], rows)
+
+    def smallest_row(self) -> Float[Array, ""]:
+        """As `DenseMatrix.smallest_row`."""
+        return self.full().smallest_row()
+
+
+def _picked(nodes: tuple[int, ...], values: Float[Array, "m n"]) -> Float[Array, "m nodes"]:
+    return gather.pick(nodes, values, axis=1)
+
+
+def block_graph(graph: Graph, blocks: Sequence[Blocks]) -> BlockGraph:
+    """Matrix of blocks at different places, which may be smaller than the graph is wide."""
+    m = graph.width
+    padded = []
+    for b in blocks:
+        more = [(0, m - k) for k in b.values.shape[:2]]
+        padded.append(b._replace(values=jnp.pad(b.values, (*more, (0, 0)))))
+    every = joined(padded)
+    corner = jnp.asarray(graph.missing[:, graph.bodies :], every.values.dtype)
+    return BlockGraph(every.values, corner, every.places, graph)
+
+
+class Factors(eqx.Module):
+    """The elimination of a `BlockGraph`: inverse pivots, left factors and the rows of pivots."""
+
+    table: Float[Array, "blocks m m"]
+    places: tuple[Place, ...] = eqx.field(static=True)
+    graph: Graph = eqx.field(static=True)
+    is_transposed: bool = eqx.field(static=True, default=False)
+
+    def transpose(self) -> "Factors":
+        """The elimination of the transposed matrix."""
+        return dataclasses.replace(self, is_transposed=not self.is_transposed)
+
+    def __matmul__(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
+        """The solution for a right-hand side: the product with the inverse."""
+        operations = plan_of(self.graph, self.places).solve
+        if self.is_transposed:
+            # The transposed product runs through the operations backwards.
+            operations = operations[::-1, ::-1]
+
+        # Forward, a node passes on what its unknowns change in the equations of nodes after it.
+        # Backward, it takes up what those turned out to be, and its inverse pivot comes last.
+        def operate(y, operation):
+            target, block, source = operation
+            block, other, old = _at(self.table, block), _at(y, source), _at(y, target)
+            change = small.matvec(small.transpose(block) if self.is_transposed else block, other)
+            is_own = source == target
+            new = total(jnp.where(is_own, 0.0, old), jnp.where(is_own, change, -change))
+            return _put(y, new, target), None
+
+        y = self.graph.split(b).T
+        y, _ = jax.lax.scan(operate, y, tuple(jnp.asarray(operations.T)))
+        return self.graph.joined(y.T)
+
+
+def _factorized(plan: Plan, table: Float[Array, "blocks m m"]) -> Float[Array, "blocks m m"]:
+    # Each operation replaces one block of the table. A pivot is complete when it is inverted, for
+    # the nodes before it have been eliminated. The branch keeps XLA from copying the table.
+    def operate(table, operation):
+        kind, target, a, b = operation
+
+        def multiply(left, right, old):
+            change = small.matmul(left, right)
+            return jnp.where(kind == _SUBTRACT, old - change, change)
+
+        def invert(left, right, old):
+            return small.inverse(left)
+
+        operands = _at(table, a), _at(table, b), _at(table, target)
+        return _put(table, jax.lax.cond(kind == _INVERT, invert, multiply, *operands), target), None
+
+    return jax.lax.scan(operate, table, tuple(jnp.asarray(plan.factor.T)))[0]
+
+
+def _at(table: Array, number: Array) -> Array:
+    return jax.lax.dynamic_index_in_dim(table, number, keepdims=False)
+
+
+def _put(table: Array, value: Array, number: Array) -> Array:
+    return jax.lax.dynamic_update_index_in_dim(table, value, number, 0)

@@ -1,0 +1,11 @@
+"""Matrices of linear equations, with one interface.
+
+All are [[S, Bᵀ], [B', C]] of velocities and multipliers, or S alone: `matvec`, `solve`,
+`solve_roughly`, `solve_constrained`, `inverse`, `regularized` and `smallest_row`.
+"""
+
+from lie_jax.numerics.block_graph import BlockGraph
+from lie_jax.numerics.block_matrix import BlockTree
+from lie_jax.numerics.dense import DenseMatrix
+
+Matrix = DenseMatrix | BlockTree | BlockGraph
