@@ -252,14 +252,17 @@ class BlockGraph(eqx.Module):
 
     def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """As `DenseMatrix.solve_constrained`."""
-        return self._solved(b, rules.held(self).regularized().inverse(), 1)
+        return self._solved(b, rules.held(self).regularized().inverse(), 2)
 
     def _solved(self, b: Array, factors: "Factors", corrections: int) -> Array:
         def solution(factors, matvec, b):
-            x = factors @ b
-            for _ in range(corrections):
-                x = x + factors @ (b - matvec(x))
-            return x
+            if not corrections:
+                return factors @ b
+            # A loop that starts from nothing holds the operations once.
+            steps = corrections + 1
+            return jax.lax.fori_loop(
+                0, steps, lambda _, x: x + factors @ (b - matvec(x)), jnp.zeros_like(b)
+            )
 
         # Derivatives are solutions with the same factors.
         return jax.lax.custom_linear_solve(
@@ -279,7 +282,12 @@ class BlockGraph(eqx.Module):
         return Factors(_factorized(plan, jnp.moveaxis(table, 2, 0)), self.places, self.graph)
 
     def regularized(self) -> "BlockGraph":
-        """The matrix with its diagonal lowered as by `DenseMatrix.regularized`."""
+        """The matrix with its diagonal lowered as by `DenseMatrix.regularized`, but by more.
+
+        Pivots of dependent rows have the lowering as their smallest part. A smaller one would leave
+        less of it in a solution, and more rounding, which no pivoting bounds: eps^(2/3) makes both
+        small enough that two corrections remove them.
+        """
         graph, joints = self.graph, self.graph.joints
         if not joints:
             return self
@@ -299,7 +307,7 @@ class BlockGraph(eqx.Module):
         ease = 1.0 / jnp.maximum(diagonal, LIGHTEST * jnp.max(diagonal * own[None]))
         sizes = small.matvec(jnp.abs(rows * small.transpose(columns)), _picked(bodies, ease))
         size = gather.add_up(tuple(j - graph.bodies for j in nodes), sizes, len(joints), axis=1)
-        lowered = jnp.finfo(size.dtype).eps ** 0.75 * size * there[:, graph.bodies :]
+        lowered = jnp.finfo(size.dtype).eps ** (2 / 3) * size * there[:, graph.bodies :]
         return dataclasses.replace(self, corner=self.corner - lowered)
 
     def full(self) -> DenseMatrix:
