@@ -56,6 +56,10 @@ RUNS = {
     "links batch": (Run(25, 1e-3, BATCH), Run(5, 1e-3, BATCH)),
     **dict.fromkeys(TREES, (Run(500, 1e-3), Run(200, 1e-3))),
     **{f"{name} batch": (Run(5, 1e-3, BATCH), Run(1, 1e-3, BATCH)) for name in TREES},
+    "squeezer": (Run(3_000, 1e-5), Run(300, 1e-5)),
+    "stewart": (Run(500, 1e-3), Run(50, 1e-3)),
+    "four-bars-10": (Run(300, 1e-3), Run(30, 1e-3)),
+    "four-bars-40": (Run(100, 1e-3), Run(10, 1e-3)),
     # Until 1 s, in steps of automatic size.
     "top adaptive": (Run(1, 1.0), Run(1, 1.0)),
     "chain-4": (Run(2_000, 2e-4), Run(500, 2e-4)),

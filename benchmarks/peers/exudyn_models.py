@@ -16,7 +16,7 @@ from exudyn import itemInterface as items
 from exudyn.rigidBodyUtilities import RigidBodyInertia
 
 import lie_jax
-from benchmarks.peers import ours
+from benchmarks.peers import loops, ours
 from benchmarks.peers.cases import RHO_INF, Missing, Program, Run, link_length, run_of
 from models import chain, heavy_top, puma560, rotor, slider_crank
 
@@ -26,6 +26,7 @@ MOST_DENSE = 6
 # Which of six axes joints hold: three translations, three rotations of the first body's frame.
 BALL, ABOUT_X, ABOUT_Z = (1, 1, 1, 0, 0, 0), (1, 1, 1, 0, 1, 1), (1, 1, 1, 1, 1, 0)
 ALONG_X = (0, 1, 1, 1, 1, 1)
+IN_PLANE = (0, 1, 1, 0, 0, 0)
 # The first body's x stays normal to the second's y.
 UNIVERSAL = (1, 1, 1, 0, 0, 1)
 
@@ -186,6 +187,49 @@ def _chain(model: Model, links: int) -> Callable:
     return lambda: _position(model, links - 1, half)
 
 
+def _loops(model: Model, name: str) -> Callable:
+    """Joints that close a plane loop hold its plane's two translations alone: its solvers take no
+    redundant constraints.
+    """
+    given = loops.SHAPES[name]()
+    for link in given.links:
+        twist = (*(link.rotation.T @ link.velocity), *link.omega_body)
+        model.body(
+            link.mass, np.diag(link.inertia), link.position, link.rotation, twist, given.gravity
+        )
+    numbers = {"ground": -1} | {link.name: i for i, link in enumerate(given.links)}
+
+    def at(body, point):
+        return loops.local(given, body, point)
+
+    for tie in given.ties:
+        ends = tie.parent, tie.child
+        bodies, points = [numbers[b] for b in ends], [at(b, tie.point) for b in ends]
+        if tie.kind == "ball":
+            model.ball(*bodies, points)
+            continue
+        # Columns: the axis, and two normal to it.
+        other = tie.second if tie.kind == "universal" else np.eye(3)[np.argmin(np.abs(tie.axis))]
+        first = other - (other @ tie.axis) * tie.axis
+        first = first / np.linalg.norm(first)
+        frame = np.stack([tie.axis, first, np.cross(tie.axis, first)], axis=1)
+        frames = [np.stack([loops.turned(given, b, c) for c in frame.T], axis=1) for b in ends]
+        axes = {"hinge": ABOUT_X, "slide": ALONG_X, "universal": UNIVERSAL}[tie.kind]
+        model.joint(*bodies, points, IN_PLANE if tie.closes else axes, frames)
+    for spring in given.springs:
+        ends = zip((spring.parent, spring.child), spring.points, strict=True)
+        markers = [model.marker(numbers[b], at(b, point)) for b, point in ends]
+        model.system.AddObject(
+            items.SpringDamper(
+                markerNumbers=markers, stiffness=spring.stiffness, damping=0.0,
+                referenceLength=spring.length,
+            )
+        )  # fmt: skip
+    moment = list(given.moment * Z)
+    model.system.AddLoad(items.LoadTorqueVector(markerNumber=model.marker(0), loadVector=moment))
+    return lambda: _position(model, len(given.links) - 1)
+
+
 def _position(model: Model, body: int, point=(0.0, 0.0, 0.0)) -> list[float]:
     position = model.system.GetObjectOutputBody(
         model.bodies[body], exu.OutputVariableType.Position, np.asarray(point)
@@ -229,6 +273,8 @@ def program(case: str, quick: bool) -> Program:
     model, run = Model(), run_of(case, quick)
     if case.startswith("chain-"):
         end = _chain(model, int(case.removeprefix("chain-")))
+    elif case in loops.SHAPES:
+        end = _loops(model, case)
     elif case in MODELS:
         end = MODELS[case](model)
     else:

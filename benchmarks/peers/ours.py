@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import lie_jax
-from benchmarks.peers import trees
+from benchmarks.peers import loops, trees
 from benchmarks.peers.cases import (
     PUMA_COMMAND,
     RHO_INF,
@@ -46,6 +46,8 @@ def observed(case: str, system: Any, q: jax.Array) -> jax.Array:
         return slider_crank.slider_position(system, q)[None]
     if case == "puma":
         return system.poses(q)[1][-1]
+    if case in loops.SHAPES:
+        return system.poses(q)[1][-1]
     if case.removesuffix(" batch") in trees.SHAPES:
         return trees.observed(system, q)
     return chain.tip(system, q)
@@ -64,6 +66,8 @@ def model(case: str) -> tuple[Any, lie_jax.State, Any]:
         omega = 6 / links * chain.relative_omega(links)
         built = chain.build(n=links, omega_relative=omega, length=link_length(links))
         return *built, ALPHA
+    if case in loops.SHAPES:
+        return *loops.model(case), ALPHA
     if case == "top adaptive":
         return *heavy_top.build(), lie_jax.RKMK("dopri5")
     if case.removesuffix(" batch") in trees.SHAPES:

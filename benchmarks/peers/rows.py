@@ -40,6 +40,15 @@ ROWS = (
     ),
     Row("rotor", "rotor, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.5),
     Row("slider-crank", "slider-crank, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.5),
+    Row("squeezer", "Andrews' squeezer, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.7),
+    Row("stewart", "Stewart platform, generalized-α", "Exudyn", "Exudyn, sparse", SECOND_ORDER),
+    *(
+        Row(
+            *(f"four-bars-{n}", f"{n} four-bar linkages in a row, generalized-α", "Exudyn"),
+            *("Exudyn, sparse", SECOND_ORDER),
+        )
+        for n in (10, 40)
+    ),
     Row("puma", "Puma 560, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.5),
     Row("top batch", "4096 heavy tops, RKMK4", "MJX", "MJX, RK4", MJX_STEPS, 0.02),
     Row("top batch", "4096 heavy tops, RKMK4", "own C", "own C with SIMD", SAME, 4.0),
