@@ -204,9 +204,9 @@ def _loops(model: Model, name: str) -> Callable:
 
     for tie in given.ties:
         ends = tie.parent, tie.child
-        bodies, points = [numbers[b] for b in ends], [at(b, tie.point) for b in ends]
+        (a, b), points = (numbers[b] for b in ends), [at(b, tie.point) for b in ends]
         if tie.kind == "ball":
-            model.ball(*bodies, points)
+            model.ball(a, b, points)
             continue
         # Columns: the axis, and two normal to it.
         other = tie.second if tie.kind == "universal" else np.eye(3)[np.argmin(np.abs(tie.axis))]
@@ -215,7 +215,7 @@ def _loops(model: Model, name: str) -> Callable:
         frame = np.stack([tie.axis, first, np.cross(tie.axis, first)], axis=1)
         frames = [np.stack([loops.turned(given, b, c) for c in frame.T], axis=1) for b in ends]
         axes = {"hinge": ABOUT_X, "slide": ALONG_X, "universal": UNIVERSAL}[tie.kind]
-        model.joint(*bodies, points, IN_PLANE if tie.closes else axes, frames)
+        model.joint(a, b, points, IN_PLANE if tie.closes else axes, frames)
     for spring in given.springs:
         ends = zip((spring.parent, spring.child), spring.points, strict=True)
         markers = [model.marker(numbers[b], at(b, point)) for b, point in ends]

@@ -7,6 +7,7 @@ hinges; ours are bodies in space, so that nine of the hinges' fifty conditions a
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 
 import lie_jax
@@ -63,12 +64,12 @@ class Loops(NamedTuple):
 
 
 def _turn(angle: float, axis: np.ndarray = Z) -> np.ndarray:
-    return np.asarray(lie_jax.so3.exp(angle * axis))
+    return np.asarray(lie_jax.so3.exp(jnp.asarray(angle * axis)))
 
 
-def _plane(name: str, mass: float, moment: float, x: float, y: float, angle: float) -> Link:
+def _plane(name: str, mass: float, moment: float, place: np.ndarray, angle: float) -> Link:
     none = np.zeros(3)
-    return Link(name, mass, (moment,) * 3, np.array([x, y, 0.0]), _turn(angle), none, none)
+    return Link(name, mass, (moment, moment, moment), place, _turn(angle), none, none)
 
 
 def squeezer() -> Loops:
@@ -79,7 +80,7 @@ def squeezer() -> Loops:
     a, b = np.array([-0.06934, -0.00227, 0.0]), np.array([-0.03635, 0.03273, 0.0])
     c = np.array([0.014, 0.072, 0.0])
     d, da, e, ea, rr, ra = 0.028, 0.0115, 0.02, 0.01421, 0.007, 0.00092
-    ss, sa, sb, sc, sd = 0.035, 0.01874, 0.01043, 0.018, 0.02
+    sa, sb, sc, sd = 0.01874, 0.01043, 0.018, 0.02
     ta, tb, u, ua, ub, zf, zt, fa = 0.02308, 0.00916, 0.04, 0.01228, 0.00449, 0.02, 0.04, 0.01421
 
     def along(length, angle):
@@ -100,12 +101,17 @@ def squeezer() -> Loops:
         ("6", 0.00706, 5.667e-7, elbows[1] + along(zf - fa, omega + epsilon), omega + epsilon),
         ("7", 0.05498, 1.912e-5, a - across(ua, epsilon) - along(ub, epsilon), epsilon),
     )
-    links = [_plane(name, mass, i, *at[:2], angle) for name, mass, i, at, angle in rows]
-    hinges = (
-        ("ground", "1", np.zeros(3)), ("1", "2", crank), ("ground", "3", b), ("ground", "5", a),
-        ("5", "4", elbows[0]), ("ground", "7", a), ("7", "6", elbows[1]),
-    )  # fmt: skip
-    ties = [Tie("hinge", *hinge) for hinge in hinges]
+    links = [_plane(name, mass, i, at, angle) for name, mass, i, at, angle in rows]
+    origin = np.zeros(3)
+    ties = [
+        Tie("hinge", "ground", "1", origin),
+        Tie("hinge", "1", "2", crank),
+        Tie("hinge", "ground", "3", b),
+        Tie("hinge", "ground", "5", a),
+        Tie("hinge", "5", "4", elbows[0]),
+        Tie("hinge", "ground", "7", a),
+        Tie("hinge", "7", "6", elbows[1]),
+    ]
     ties += [Tie("hinge", "2", other, knee, closes=True) for other in "346"]
     end = b + along(sd, gamma) - across(sc, gamma)
     spring = Spring("ground", "3", (c, end), 4530.0, 0.07785)
@@ -124,7 +130,9 @@ def four_bars(loops: int) -> Loops:
         ties.append(Tie("hinge", "ground", name, x * X))
         if i:
             beam = f"beam {i}"
-            links.append(Link(beam, 1.0, inertia, np.array([x - 0.5, 1.0, 0.0]), np.eye(3), X, none))
+            links.append(
+                Link(beam, 1.0, inertia, np.array([x - 0.5, 1.0, 0.0]), np.eye(3), X, none)
+            )
             ties.append(Tie("hinge", f"post {i - 1}", beam, np.array([x - 1.0, 1.0, 0.0])))
             ties.append(Tie("hinge", beam, name, np.array([x, 1.0, 0.0]), closes=True))
     return Loops(links, ties, [], 0.0, -9.81 * Y)
@@ -133,7 +141,10 @@ def four_bars(loops: int) -> Loops:
 def stewart() -> Loops:
     """A platform that falls onto the springs of six legs: universal, sliding and ball joints."""
     none, heights = np.zeros(3), (0.0, 0.8)
-    feet = [1.0 * _turn(angle) @ X for angle in np.pi / 3.0 * np.arange(6) + 0.15 * (-1.0) ** np.arange(6)]
+    feet = [
+        1.0 * _turn(angle) @ X
+        for angle in np.pi / 3.0 * np.arange(6) + 0.15 * (-1.0) ** np.arange(6)
+    ]
     tops = [
         0.5 * _turn(angle) @ X + heights[1] * Z
         for angle in np.pi / 3.0 * np.arange(6) - 0.25 * (-1.0) ** np.arange(6)
@@ -185,8 +196,8 @@ def model(name: str) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     bodies = [
         lie_jax.Body(
             link.name, link.mass, np.diag(link.inertia), position=link.position,
-            orientation=lie_jax.quaternion.from_matrix(link.rotation), velocity=link.velocity,
-            omega_body=link.omega_body,
+            orientation=lie_jax.quaternion.from_matrix(jnp.asarray(link.rotation)),
+            velocity=link.velocity, omega_body=link.omega_body,
         )
         for link in loops.links
     ]  # fmt: skip
