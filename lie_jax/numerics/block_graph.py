@@ -1,9 +1,8 @@
 """Matrices whose blocks follow any graph, and linear equations with them.
 
-A node of the graph has the velocities of a body or the multipliers of a joint. Joints couple their
-multipliers with the velocities of their bodies, forces the velocities of bodies. The order of
-elimination, and the blocks that it fills in, follow from the graph alone and are found once, in
-Python. The numbers then run as one scan through a list of operations on single blocks: the compiled
+A node (see `graphs`) has the velocities of a body or the multipliers of a joint. Joints
+couple their multipliers with the velocities of their bodies, forces the velocities of bodies. The
+numbers run as one scan through a list of operations on single blocks, found once: the compiled
 program depends on neither the size nor the shape of the graph.
 
 Nothing is pivoted: multipliers are eliminated after bodies, which leave their compliance on the
@@ -11,10 +10,7 @@ diagonal. Blocks are on the last axis of an array, where the processor takes sev
 """
 
 import dataclasses
-import heapq
 from collections.abc import Sequence
-from functools import lru_cache
-from itertools import groupby, product
 from typing import NamedTuple
 
 import equinox as eqx
@@ -27,12 +23,7 @@ from lie_jax.numerics import gather, rules, small
 from lie_jax.numerics.block_matrix import LIGHTEST
 from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.numerics.forest import total
-
-Place = tuple[int, int]
-
-# Operations of an elimination beyond which it is refused: one factorisation then takes a tenth of a
-# second, and their list, a constant of the compiled program, 8 MB.
-MOST_OPERATIONS = 500_000
+from lie_jax.numerics.graphs import INVERT, SUBTRACT, Graph, Place, Plan, plan_of
 
 
 class Blocks(NamedTuple):
@@ -71,149 +62,6 @@ def summed(blocks: Sequence[Blocks]) -> Blocks:
 
 def _present(places: Sequence[Place]) -> list[Place]:
     return [place for place in places if min(place) >= 0]
-
-
-class Graph(NamedTuple):
-    """Nodes of a matrix: the places of their unknowns in a vector, and the order among them.
-
-    `numbers[k]` are the places of the unknowns of node k, which is eliminated after the nodes
-    `after[k]`. The first nodes are those of velocities, `bodies` many, the others those of
-    multipliers. Vectors have `size` entries; unknowns with higher numbers are auxiliary ones, whose
-    equations have zeros on the right-hand side.
-    """
-
-    numbers: tuple[tuple[int, ...], ...]
-    after: tuple[tuple[int, ...], ...]
-    bodies: int
-    size: int
-
-    @property
-    def joints(self) -> range:
-        """Nodes of multipliers."""
-        return range(self.bodies, len(self.after))
-
-    @property
-    def auxiliary(self) -> np.ndarray:
-        """Whether each node has auxiliary unknowns."""
-        return np.asarray([max(numbers, default=0) >= self.size for numbers in self.numbers])
-
-    @property
-    def width(self) -> int:
-        """Number of unknowns of the largest node."""
-        return max(map(len, self.numbers))
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """Places of all unknowns in a vector, node after node."""
-        return tuple(number for numbers in self.numbers for number in numbers)
-
-    @property
-    def kinds(self) -> list[tuple[int, int]]:
-        """Numbers of consecutive nodes with as many unknowns, and these."""
-        return [(len(list(nodes)), k) for k, nodes in groupby(map(len, self.numbers))]
-
-    @property
-    def missing(self) -> np.ndarray:
-        """Matrix (width, nodes): 1 where a node has no unknown, 0 elsewhere."""
-        lengths = np.asarray([len(numbers) for numbers in self.numbers])
-        return (np.arange(self.width)[:, None] >= lengths[None, :]).astype(float)
-
-    def split(self, x: Float[Array, " size"]) -> Float[Array, "m nodes"]:
-        """The unknowns of each node, zeros where a node has fewer."""
-        order = self.order
-        x = gather.pick(order, jnp.pad(x, (0, len(order) - self.size)))
-        parts = jnp.split(x, np.cumsum([count * k for count, k in self.kinds[:-1]]))
-        nodes = [
-            jnp.pad(part.reshape(count, k).T, ((0, self.width - k), (0, 0)))
-            for part, (count, k) in zip(parts, self.kinds, strict=True)
-        ]
-        return jnp.concatenate(nodes, axis=1)
-
-    def joined(self, values: Float[Array, "m nodes"]) -> Float[Array, " size"]:
-        """The vector of these unknowns: the inverse of `split`."""
-        parts = jnp.split(values, np.cumsum([count for count, _ in self.kinds[:-1]]), axis=1)
-        flat = [part[:k].T.reshape(-1) for part, (_, k) in zip(parts, self.kinds, strict=True)]
-        slots = np.argsort(self.order)[: self.size]
-        return gather.pick(tuple(slots.tolist()), jnp.concatenate(flat))
-
-
-# Kinds of operations: invert a pivot, multiply a block by it, subtract a product.
-_INVERT, _MULTIPLY, _SUBTRACT = range(3)
-
-
-class Plan(NamedTuple):
-    """Operations of an elimination, on a table of blocks of which the last ones are `filled` in.
-
-    `factor` lists kind, target and two operands, numbers of blocks. `solve` lists target, block and
-    source of y[target] -= block y[source], or of y = block y for a node that is its own source.
-    """
-
-    filled: int
-    factor: np.ndarray
-    solve: np.ndarray
-
-
-def _minimum_degree(graph: Graph, places: Sequence[Place]) -> list[tuple[int, list[int]]]:
-    """Nodes in the order of their elimination, and the neighbours that each then has.
-
-    Of all nodes that may follow, the one with the fewest neighbours does. Source: Tinney and
-    Walker, "Direct solutions of sparse network equations" (1967).
-    """
-    near: list[set[int]] = [set() for _ in graph.numbers]
-    for i, j in places:
-        if i != j:
-            near[i].add(j)
-            near[j].add(i)
-    waits = [set(nodes) for nodes in graph.after]
-    frees: list[list[int]] = [[] for _ in near]
-    for node, before in enumerate(waits):
-        for other in before:
-            frees[other].append(node)
-    ready = [(len(near[k]), k) for k, before in enumerate(waits) if not before]
-    heapq.heapify(ready)
-    done, order, count = set(), [], 0
-    while ready:
-        degree, node = heapq.heappop(ready)
-        if node in done or degree != len(near[node]):
-            continue
-        done.add(node)
-        order.append((node, sorted(near[node])))
-        count += 1 + degree + degree**2
-        if count > MOST_OPERATIONS:
-            raise ValueError(
-                f"The equations of {graph.bodies} bodies and {len(graph.joints)} joints take more "
-                f"than {MOST_OPERATIONS} operations with blocks, so closely do loops and forces "
-                "connect them; these must be fewer: leave out bodies, joints or forces."
-            )
-        for other in near[node]:
-            near[other] = (near[other] | near[node]) - {other, node}
-        for other in frees[node]:
-            waits[other].discard(node)
-        for other in {*near[node], *frees[node]}:
-            if not waits[other]:
-                heapq.heappush(ready, (len(near[other]), other))
-    return order
-
-
-@lru_cache(maxsize=64)
-def plan_of(graph: Graph, places: tuple[Place, ...]) -> Plan:
-    """Plan for a matrix with blocks at these places, then diagonal ones of all joints."""
-    at = {place: k for k, place in enumerate(places) if min(place) >= 0}
-    at |= {(node, node): k for k, node in enumerate(graph.joints, len(places))}
-    stored, given = len(places) + len(graph.joints), len(at)
-    factor, forward, backward = [], [], []
-    order = _minimum_degree(graph, list(at))
-    for k, ahead in order:
-        for place in [(i, k) for i in ahead] + [(k, i) for i in ahead] + [*product(ahead, ahead)]:
-            at.setdefault(place, stored + len(at) - given)
-        factor.append((_INVERT, at[k, k], at[k, k], at[k, k]))
-        factor += [(_MULTIPLY, at[i, k], at[i, k], at[k, k]) for i in ahead]
-        factor += [(_SUBTRACT, at[i, j], at[i, k], at[k, j]) for i in ahead for j in ahead]
-        forward += [(i, at[i, k], k) for i in ahead]
-    for k, ahead in reversed(order):
-        backward += [*((k, at[k, j], j) for j in ahead), (k, at[k, k], k)]
-    operations = (np.asarray(rows, np.int32) for rows in (factor, [*forward, *backward]))
-    return Plan(len(at) - given, *operations)
 
 
 class BlockGraph(eqx.Module):
@@ -388,13 +236,13 @@ def _factorized(plan: Plan, table: Float[Array, "blocks m m"]) -> Float[Array, "
 
         def multiply(left, right, old):
             change = small.matmul(left, right)
-            return jnp.where(kind == _SUBTRACT, old - change, change)
+            return jnp.where(kind == SUBTRACT, old - change, change)
 
         def invert(left, right, old):
             return small.inverse(left)
 
         operands = _at(table, a), _at(table, b), _at(table, target)
-        return _put(table, jax.lax.cond(kind == _INVERT, invert, multiply, *operands), target), None
+        return _put(table, jax.lax.cond(kind == INVERT, invert, multiply, *operands), target), None
 
     return jax.lax.scan(operate, table, tuple(jnp.asarray(plan.factor.T)))[0]
 

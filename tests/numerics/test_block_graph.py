@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lie_jax.numerics import block_graph
-from lie_jax.numerics.block_graph import BlockGraph, Blocks, Graph
+from lie_jax.numerics import block_graph, graphs
+from lie_jax.numerics.block_graph import BlockGraph, Blocks
 from lie_jax.numerics.dense import DenseMatrix
+from lie_jax.numerics.graphs import Graph
 from tests.suites import cases
 
 # Rounding in solutions of some hundred equations without pivots, relative to the largest entry.
@@ -162,8 +163,8 @@ def test_a_singular_block_gives_no_finite_numbers():
 
 def test_a_plan_that_does_not_fit_is_refused(monkeypatch):
     matrix, _ = _matrix("one loop")
-    monkeypatch.setattr(block_graph, "MOST_OPERATIONS", 20)
-    block_graph.plan_of.cache_clear()
+    monkeypatch.setattr(graphs, "MOST_OPERATIONS", 20)
+    graphs.plan_of.cache_clear()
     with pytest.raises(ValueError, match="3 bodies and 4 joints take more than 20 operations"):
         matrix.inverse()
-    block_graph.plan_of.cache_clear()
+    graphs.plan_of.cache_clear()

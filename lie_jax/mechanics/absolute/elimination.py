@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lie_jax.mechanics.stacking import Connected
-from lie_jax.numerics.block_graph import Graph
 from lie_jax.numerics.forest import DisjointSets, closing_edge, traverse
+from lie_jax.numerics.graphs import Graph
 
 # From so many bodies on blocks are solved faster than the full matrix.
 MANY_BODIES = 2

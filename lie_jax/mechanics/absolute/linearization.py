@@ -21,9 +21,10 @@ from lie_jax.mechanics.absolute.elements import JointColumns, Matrices, diagonal
 from lie_jax.mechanics.absolute.elimination import Order
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.numerics import gather, small
-from lie_jax.numerics.block_graph import BlockGraph, Blocks, Graph, block_graph, summed
+from lie_jax.numerics.block_graph import BlockGraph, Blocks, block_graph, summed
 from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.dense import DenseMatrix
+from lie_jax.numerics.graphs import Graph
 from lie_jax.spaces.products import Power
 
 # Tangent operators (nv, nv, N) of bodies, (3, 3, N) for those that keep translations, or None.

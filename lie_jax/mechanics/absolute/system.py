@@ -22,7 +22,7 @@ from lie_jax.mechanics.multibody import AbstractMultibodySystem, Instant
 from lie_jax.mechanics.readings import JointReaction
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import small
-from lie_jax.numerics.block_graph import Graph
+from lie_jax.numerics.graphs import Graph
 from lie_jax.spaces.products import Power
 from lie_jax.system import Time
 
