@@ -38,8 +38,11 @@ def pytest_runtest_teardown(item) -> None:
         jax.clear_caches()
 
 
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session) -> None:
     """Switch the cache on, when types of `lie_jax` are being checked already."""
+    # A process whose workers run the tests has no use for it.
+    if session.config.getoption("numprocesses"):
+        return
     import lie_jax
 
     lie_jax.cache_compilations(Path(__file__).parent.parent / ".jax_cache")
