@@ -26,6 +26,9 @@ class AbstractForce(AbstractElement):
 
     # Whether the force is given: no motion changes it, but for its direction.
     is_load: ClassVar[bool] = False
+    # Whether the wrenches balance each other, and depend on the motion of the bodies against each
+    # other alone: what moves all bodies as one then turns the wrenches and changes nothing else.
+    is_relative: ClassVar[bool] = False
     # What `remember` returned at the last instant of a run; None outside of runs.
     last: Any = eqx.field(init=False, repr=False, default=None)
 

@@ -55,6 +55,7 @@ class Bushing(AbstractPairForce):
     `AbstractForce`.
     """
 
+    is_relative = True
     stiffness: Parameter = _matrix("N/m")
     rotational_stiffness: Parameter = _matrix("N m/rad")
     damping: Parameter = _matrix("N s/m", default=(0.0, 0.0, 0.0))

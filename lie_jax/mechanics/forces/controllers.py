@@ -37,6 +37,7 @@ class PDController(AbstractWinding):
     neither negative. Others as for every `AbstractForce`. Source: [S3] 4.4.
     """
 
+    is_relative = True
     axis: Parameter = fields.direction()
     reference: Signal = fields.signal("rad")
     proportional: Parameter = fields.non_negative("N m/rad")
@@ -67,6 +68,7 @@ class PrismaticPDController(AbstractPairForce):
     D, N s/m, neither negative. Others as for every `AbstractForce`.
     """
 
+    is_relative = True
     axis: Parameter = fields.direction()
     reference: Signal = fields.signal("m")
     proportional: Parameter = fields.non_negative("N/m")

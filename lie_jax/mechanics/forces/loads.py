@@ -103,6 +103,7 @@ class ViscousFriction(AbstractPairForce):
     **Arguments:** `coefficient`: d, N m s/rad, not negative. Others as for every `AbstractForce`.
     """
 
+    is_relative = True
     coefficient: Parameter = fields.non_negative("N m s/rad")
 
     @override

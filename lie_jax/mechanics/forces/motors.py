@@ -16,6 +16,7 @@ class RevoluteMotor(AbstractPairForce):
     `AbstractForce`. It has no potential energy.
     """
 
+    is_relative = True
     is_load = True
     axis: Parameter = fields.direction()
     input: int = fields.input_number()
@@ -33,6 +34,7 @@ class PrismaticMotor(AbstractPairForce):
     `AbstractForce`. It has no potential energy.
     """
 
+    is_relative = True
     is_load = True
     axis: Parameter = fields.direction()
     input: int = fields.input_number()

@@ -79,6 +79,7 @@ class LinearSpringDamper(AbstractPairForce):
     distance, positive, m. Others as for every `AbstractForce`.
     """
 
+    is_relative = True
     stiffness: Parameter = fields.non_negative("N/m")
     damping: Parameter = fields.non_negative("N s/m")
     length: Parameter = fields.positive("m")
@@ -131,6 +132,7 @@ class TorsionalSpringDamper(AbstractWinding):
     rest, rad. Others as for every `AbstractForce`.
     """
 
+    is_relative = True
     axis: Parameter = fields.direction()
     stiffness: Parameter = fields.non_negative("N m/rad")
     damping: Parameter = fields.non_negative("N m s/rad", default=0.0)

@@ -289,6 +289,21 @@ def _solve(
     return _followed(tree, motion, factors.rows, forces.rates if rates is None else rates, bases)
 
 
+def frame_accelerations(
+    tree: Tree, motion: Kinematics, accelerations: Accelerations
+) -> SpatialVectors:
+    """Accelerations of all frames beyond their drift."""
+    bases = _turned(motion.rotation[..., : tree.bases], accelerations.bases.T)
+    grown = jnp.sum(motion.columns * accelerations.rates.T[:, None], axis=0).T
+    links, _ = scan_down(
+        tree.forest,
+        lambda nearer, grown: (total(nearer, grown), None),
+        _roots(tree, bases.T),
+        grown,
+    )
+    return _join(bases, links.T)
+
+
 def inverse_dynamics(
     tree: Tree,
     motion: Kinematics,
@@ -304,16 +319,8 @@ def inverse_dynamics(
     """
     wrench, rotation = bias, motion.rotation[..., : tree.bases]
     if accelerations is not None:
-        bases = _turned(rotation, accelerations.bases.T)
-        grown = jnp.sum(motion.columns * accelerations.rates.T[:, None], axis=0).T
-        # Passed outwards: acceleration of a frame beyond its drift.
-        links, _ = scan_down(
-            tree.forest,
-            lambda nearer, grown: (total(nearer, grown), None),
-            _roots(tree, bases.T),
-            grown,
-        )
-        wrench = wrench + small.matvec(inertia, _join(bases, links.T))
+        beyond_drift = frame_accelerations(tree, motion, accelerations)
+        wrench = wrench + small.matvec(inertia, beyond_drift)
     # Passed inwards: the wrench that a link and everything beyond it needs, of which each joint has
     # to supply the part along its columns.
     whole = _sums(tree, wrench)

@@ -27,6 +27,13 @@ from lie_jax.mechanics.minimal import hinges, recursions, state
 from lie_jax.mechanics.minimal import joints as tree_joints
 from lie_jax.mechanics.minimal.joints import TreeJoints
 from lie_jax.mechanics.minimal.layout import Layout, make_space
+from lie_jax.mechanics.minimal.linearization import (
+    Branches,
+    Forces,
+    TreeLinearization,
+    sums_beyond,
+    velocity_matrices,
+)
 from lie_jax.mechanics.minimal.recursions import Accelerations, Kinematics
 from lie_jax.mechanics.minimal.state import Start
 from lie_jax.mechanics.minimal.tree import Tree, make_tree
@@ -101,10 +108,10 @@ class TreeSystem(AbstractMultibodySystem):
         factors = recursions.mass_matrix_factors(self.tree, motion, inertia)
         twists, momenta = (self.velocities.flat(*factor) for factor in factors)
         products = momenta @ twists.T
-        same, beyond = (jnp.asarray(part, q.dtype) for part in self._branches())
+        branches = self._branches()
         no_motors = jnp.zeros((self.tree.bases, 6), q.dtype)
         armature = self.velocities.flat(no_motors, self.joints.inertia().T)
-        return (same + beyond) * products + (beyond * products).T + jnp.diag(armature)
+        return branches.within * products + (branches.beyond * products).T + jnp.diag(armature)
 
     @override
     def force(self, t, q, v, u=None):
@@ -129,9 +136,7 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def residual(self, t, q, v, acceleration, multipliers, u=None):
         """M v̇ - f (nv,), by the recursive Newton-Euler algorithm."""
-        bases = acceleration[: 6 * self.tree.bases].reshape(-1, 6)
-        accelerations = Accelerations(bases, self._rates(acceleration))
-        terms = self._terms(t, q, v, u)
+        accelerations, terms = self._split(acceleration), self._terms(t, q, v, u)
         return self.velocities.flat(*recursions.inverse_dynamics(self.tree, *terms, accelerations))
 
     @override
@@ -246,18 +251,71 @@ class TreeSystem(AbstractMultibodySystem):
         poses, twists, coordinates, rates = start
         return State(self.coordinates.flat(poses, coordinates), self.velocities.flat(twists, rates))
 
-    def _branches(self) -> tuple[np.ndarray, np.ndarray]:
-        """For two velocities (nv, nv): whether they belong to one link or base, and whether the
-        first one's link hangs, over others, from the base or link that the second one moves.
-        """
+    @property
+    def _owners(self) -> tuple[int, ...]:
+        """Base or link that each velocity moves, links counted after the bases."""
         tree = self.tree
-        links = (tree.forest.roots + link for link in tree.links)
-        owner = np.repeat(
-            np.asarray([*range(tree.bases), *links], int),
-            [6] * tree.bases + [*self.velocities.by_motion],
+        links = zip(tree.links, self.velocities.by_motion, strict=True)
+        bases = [base for base in range(tree.bases) for _ in range(6)]
+        return (*bases, *(tree.bases + link for link, count in links for _ in range(count)))
+
+    def _branches(self) -> Branches:
+        tree, owners = self.tree, self._owners
+        nearer = (*[-1] * tree.bases, *tree.nearer)
+        links = range(tree.forest.roots, tree.forest.roots + len(tree.links))
+        slots = np.asarray([*range(tree.bases), *links], int)[np.asarray(owners, int)]
+        beyond = tree.forest.ancestors[np.ix_(slots, slots)]
+        within = (slots[:, None] == slots) + beyond
+        dtype = self.gravity.dtype
+        return Branches(
+            owners,
+            tuple(nearer[frame] for frame in owners),
+            jnp.asarray(beyond, dtype),
+            jnp.asarray(within, dtype),
         )
-        same = owner[:, None] == owner
-        return same.astype(float), tree.forest.ancestors[np.ix_(owner, owner)]
+
+    @override
+    def linearization(self, t, q, v, acceleration, multipliers, u=None):
+        """Residual and its derivatives, by composite bodies."""
+        system = dataclasses.replace(
+            self._following(jnp.asarray(t, q.dtype), q), gravity=jnp.zeros_like(self.gravity)
+        )
+        motion, joint_inertia, inertia, bias = system._terms(t, q, v, u)
+        tree, branches, bases = self.tree, self._branches(), self.tree.bases
+        accelerations = recursions.frame_accelerations(tree, motion, self._split(acceleration))
+        # Gravity acts as if everything were accelerated against it.
+        weight = jnp.concatenate([self.gravity, jnp.zeros_like(self.gravity)])[:, None]
+        wrench = bias + small.matvec(inertia, accelerations - weight)
+        terms = [inertia, velocity_matrices(inertia, motion.twist), wrench[:, None]]
+        sums = sums_beyond(tree, jnp.moveaxis(jnp.concatenate(terms, axis=1), -1, 0))
+        sums = gather.pick(branches.owners, jnp.moveaxis(sums, 0, -1), axis=2)
+        rotation = motion.rotation[..., :bases]
+        none = jnp.zeros_like(rotation)
+        of_bases = small.block_2x2(rotation, none, none, rotation)
+        columns = self.velocities.flat(of_bases.T, jnp.moveaxis(motion.columns, -1, 0)).T
+        armature = self.velocities.flat(jnp.zeros((bases, 6), q.dtype), joint_inertia.T)
+        total = accelerations + motion.drift
+        return TreeLinearization(
+            space=self.space,
+            residual=small.dot(columns, sums[:, 12]) + armature * acceleration,
+            branches=branches,
+            columns=columns,
+            nearer=gather.pick(branches.nearer, motion.twist, axis=1),
+            own=gather.pick(branches.owners, motion.twist, axis=1),
+            acceleration=gather.pick(branches.nearer, total, axis=1) - weight,
+            inertia=sums[:, :6],
+            rates=sums[:, 6:12],
+            wrench=sums[:, 12],
+            armature=armature,
+            forces=Forces(
+                tree, branches, system.forces, jnp.asarray(t, q.dtype), u,
+                self._frames(motion), motion.arm.T,
+            ),
+        )  # fmt: skip
+
+    def _split(self, acceleration: Float[Array, " nv"]) -> Accelerations:
+        bases = acceleration[: 6 * self.tree.bases].reshape(-1, 6)
+        return Accelerations(bases, self._rates(acceleration))
 
 
 def _names_by_slot(tree: Tree, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,0 +1,262 @@
+"""Derivatives of inverse dynamics along a tree, by composite bodies.
+
+A velocity k with the column S moves everything beyond its joint as one rigid body. In the frame of
+what moves, its coordinate changes twists by Ψ̇ = V × S and accelerations by Ψ̈ = A × S + V × Ψ̇ alone,
+V and A those of the nearer frame: sums of inertias I, of the matrices B of velocity-dependent
+wrenches and of wrenches over all bodies beyond a joint give every entry. Source: Carpentier and
+Mansard (2018), "Analytical derivatives of rigid body dynamics algorithms", in world axes.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from lie_jax.linearization import (
+    AbstractLinearization,
+    Factor,
+    MatrixLinearization,
+    tangent_columns,
+)
+from lie_jax.mechanics import stacking
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
+from lie_jax.mechanics.stacking import Connected
+from lie_jax.numerics import gather, small
+from lie_jax.numerics.dense import DenseMatrix, product
+from lie_jax.numerics.forest import scan_up
+from lie_jax.spaces.base import AbstractSpace
+
+# Twists or wrenches, one for each velocity.
+Columns = Float[Array, "6 nv"]
+
+
+class Branches(eqx.Module):
+    """Velocities along the tree.
+
+    `owners` and `nearer`: frame that each velocity moves, and the frame before it, -1 for the
+    ground; `beyond` (nv, nv): whether the first velocity's frame hangs, over others, from that of
+    the second; `within`: the same, or both move one frame.
+    """
+
+    owners: tuple[int, ...] = eqx.field(static=True)
+    nearer: tuple[int, ...] = eqx.field(static=True)
+    beyond: Float[Array, "nv nv"]
+    within: Float[Array, "nv nv"]
+
+
+class TreeLinearization(AbstractLinearization):
+    """Linearization of a tree by its composite bodies.
+
+    `columns`, and `nearer` and `own`: twist of each velocity, twists of the frames before it and of
+    its own; `acceleration`: of the frame before it, less gravity; `inertia`, `rates` and `wrench`:
+    sums of I, B and wrenches beyond each velocity's joint; `armature` (nv,). `pull` returns the
+    part of forces that change, see `Forces`.
+    """
+
+    space: AbstractSpace
+    residual: Float[Array, " nv"]
+    branches: Branches
+    columns: Columns
+    nearer: Columns
+    own: Columns
+    acceleration: Columns
+    inertia: Float[Array, "6 6 nv"]
+    rates: Float[Array, "6 6 nv"]
+    wrench: Columns
+    armature: Float[Array, " nv"]
+    forces: "Forces"
+
+    @override
+    def dense(self):
+        none = jnp.zeros((0, self.space.nv), self.residual.dtype)
+        mass, stiffness, damping = (self._sum(self.columns, *x) for x in np.eye(3).tolist())
+        return MatrixLinearization(self.space, self.residual, none, mass, stiffness, damping)
+
+    @override
+    def step_matrix(self, x, stiffness, damping):
+        moved = self.columns
+        if x is not None:
+            # The operator joins velocities of one frame alone.
+            identity = jnp.eye(self.space.nv, dtype=x.dtype)
+            moved = product(moved, tangent_columns(self.space, x, identity))
+        return DenseMatrix(self._sum(moved, 1.0, stiffness, damping))
+
+    def _sum(
+        self, moved: Columns, mass: Factor, stiffness: Factor, damping: Factor
+    ) -> Float[Array, "nv nv"]:
+        """M M + d C + k K with factors m, k and d, where coordinates move along `moved`."""
+        columns, moved = self.columns, stiffness * moved
+        turned = _cross(self.nearer, moved)
+        accelerations = mass * columns + damping * _cross(self.nearer + self.own, columns)
+        accelerations += _cross(self.acceleration, moved) + _cross(self.nearer, turned)
+        velocities = damping * columns + turned
+        needed = small.matvec(self.inertia, accelerations) + small.matvec(self.rates, velocities)
+        needed += _dual_cross(moved, self.wrench)
+        left = jnp.concatenate(
+            [
+                small.matvec(self.inertia, columns),
+                small.matvec(small.transpose(self.rates), columns),
+            ]
+        )
+        right = jnp.concatenate([accelerations, velocities])
+        matrix = self.branches.within * product(left.T, right)
+        matrix += self.branches.beyond.T * product(columns.T, needed)
+        matrix += mass * jnp.diag(self.armature)
+        change = self.forces.change(moved, velocities)
+        if change is None:
+            return matrix
+        owned = gather.pick(self.branches.owners, change)
+        return matrix - jnp.sum(columns.T[:, :, None] * owned, axis=1)
+
+
+class Forces(eqx.Module):
+    """Groups of forces on frames in motion.
+
+    `motion`: rotation, position, ṙ and ω of all frames, stacked; `arm` (frames, 3): from the
+    reference point to their origins.
+    """
+
+    tree: eqx.Module | tuple = eqx.field(static=True)
+    branches: Branches
+    groups: tuple[Connected, ...]
+    t: Float[Array, ""]
+    u: Array | None
+    motion: tuple[Array, Array, Array, Array]
+    arm: Float[Array, "frames 3"]
+
+    def change(self, moved: Columns, velocities: Columns) -> Float[Array, "frames 6 nv"] | None:
+        """Change of the wrenches on each frame and all beyond it, in their own frames.
+
+        Frames are `moved`, and change their twists by `velocities` seen from themselves.
+        """
+        frames, nv = self.arm.shape[0], moved.shape[1]
+        places, values = [], []
+        for group in self.groups:
+            pairs = self._pairs(group)
+            if pairs:
+                for slot, wrenches in enumerate(self._changes(group, pairs, moved, velocities)):
+                    bodies = (group.bodies[slot][element] for element, _ in pairs)
+                    columns = (column for _, column in pairs)
+                    places += (
+                        body * nv + column if body >= 0 else -1
+                        for body, column in zip(bodies, columns, strict=True)
+                    )
+                    values.append(wrenches)
+        if not any(place >= 0 for place in places):
+            return None
+        summed = gather.add_up_by_table(tuple(places), jnp.concatenate(values), frames * nv)
+        table = summed.reshape(frames, nv, 6).swapaxes(1, 2)
+        return sums_beyond(self.tree, table)
+
+    def _moves(self, body: int, column: int) -> bool:
+        """Whether a velocity moves a frame."""
+        if body < 0:
+            return False
+        owner = self.branches.owners[column]
+        return owner == body or owner in _before(self.tree, body)
+
+    def _pairs(self, group: Connected) -> list[tuple[int, int]]:
+        """Numbers of elements and of the velocities that change their wrenches."""
+        pairs = []
+        for element in range(group.count):
+            bodies = [slot[element] for slot in group.bodies]
+            for column in range(len(self.branches.owners)):
+                moves = [self._moves(body, column) for body in bodies]
+                # What moves with all its bodies keeps forces between them alone.
+                if any(moves) and not (group.element.is_relative and all(moves)):
+                    pairs.append((element, column))
+        return pairs
+
+    def _changes(
+        self,
+        group: Connected,
+        pairs: list[tuple[int, int]],
+        moved: Columns,
+        velocities: Columns,
+    ) -> list[Float[Array, "pairs 6"]]:
+        """Changes of the wrenches on each slot, for elements and velocities in pairs."""
+        elements, columns = (tuple(numbers) for numbers in zip(*pairs, strict=True))
+        rows = np.asarray(elements)
+        chosen = Connected(
+            jax.tree.map(lambda x: x[rows], group.element),
+            tuple(tuple(slot[k] for k in elements) for slot in group.bodies),
+            group.places,
+            (),
+        )
+        inputs = stacking.own_inputs(group, self.u)
+        inputs = None if inputs is None else inputs[rows]
+        dtype = moved.dtype
+        masks = jnp.asarray(
+            [[float(self._moves(b[e], c)) for b in group.bodies] for e, c in pairs], dtype
+        )
+        arms = jnp.stack([gather.pick(slot, self.arm) for slot in chosen.bodies], axis=1)
+        index = np.asarray(columns)
+
+        def derivative(element, poses, rates, u, arms, masks, moved, faster):
+            def wrenches(poses, rates):
+                return element.wrenches(self.t, poses, rates, u)
+
+            shifts, changes = [], []
+            for pose, rate, arm, mask in zip(poses, rates, arms, masks, strict=True):
+                linear, angular = mask * moved[:3], mask * moved[3:]
+                turn = small.matmul(small.hat(angular), pose.rotation)
+                shifts.append(BodyPose(turn, linear + small.cross(angular, arm)))
+                push, spin = mask * faster[:3], mask * faster[3:]
+                carried = small.cross(angular, rate.linear) + push + small.cross(spin, arm)
+                changes.append(BodyVelocity(carried, small.matvec(pose.rotation.T, spin)))
+            tangents = tuple(shifts), tuple(changes)
+            found, rates_of_change = jax.jvp(wrenches, (poses, rates), tangents)
+            results = []
+            for pose, arm, mask, wrench, change in zip(
+                poses, arms, masks, found, rates_of_change, strict=True
+            ):
+                force = change.force - small.cross(mask * moved[3:], wrench.force)
+                torque = small.matvec(pose.rotation, change.torque) + small.cross(arm, force)
+                results.append(jnp.concatenate([force, torque]))
+            return results
+
+        return stacking.each(
+            derivative, chosen, self.motion, inputs, arms, masks,
+            moved.T[index], velocities.T[index],
+        )  # fmt: skip
+
+
+def velocity_matrices(inertia: Float[Array, "6 6 n"], twist: Float[Array, "6 n"]) -> Array:
+    """Matrices B (6, 6, n): B x = V ×* I x - I (V × x) + x ×* I V."""
+    v, omega = twist.reshape(2, 3, -1)
+    spin, none = small.hat(omega), jnp.zeros((3, 3, twist.shape[1]), twist.dtype)
+    turned = small.matmul(inertia, small.block_2x2(spin, small.hat(v), none, spin))
+    force, moment = map(small.hat, small.matvec(inertia, twist).reshape(2, 3, -1))
+    return -small.transpose(turned) - turned - small.block_2x2(none, force, force, moment)
+
+
+def sums_beyond(tree, values: Float[Array, "frames ..."]) -> Float[Array, "frames ..."]:
+    """Sums of the values of each frame and of everything beyond it."""
+    grounds = jnp.zeros((tree.forest.roots - tree.bases, *values.shape[1:]), values.dtype)
+    slots = jnp.concatenate([values[: tree.bases], grounds, values[tree.bases :]])
+    roots, links = scan_up(tree.forest, lambda whole, _: (whole, whole), slots, None)
+    return roots[: tree.bases] if links is None else jnp.concatenate([roots[: tree.bases], links])
+
+
+def _before(tree, body: int) -> set[int]:
+    before = set()
+    while body >= tree.bases and body >= 0:
+        body = tree.nearer[body - tree.bases]
+        before.add(body)
+    return before
+
+
+def _cross(a: Columns, b: Columns) -> Columns:
+    """Twists a × b."""
+    (v, omega), (linear, angular) = a.reshape(2, 3, -1), b.reshape(2, 3, -1)
+    first = small.cross(omega, linear) + small.cross(v, angular)
+    return jnp.concatenate([first, small.cross(omega, angular)])
+
+
+def _dual_cross(a: Columns, wrench: Columns) -> Columns:
+    """Wrenches a ×* w."""
+    (v, omega), (force, torque) = a.reshape(2, 3, -1), wrench.reshape(2, 3, -1)
+    second = small.cross(omega, torque) + small.cross(v, force)
+    return jnp.concatenate([small.cross(omega, force), second])
