@@ -71,7 +71,8 @@ def model(case: str) -> tuple[Any, lie_jax.State, Any]:
     if case == "top adaptive":
         return *heavy_top.build(), lie_jax.RKMK("dopri5")
     if case.removesuffix(" batch") in trees.SHAPES:
-        return *trees.model(case.removesuffix(" batch")), RK4
+        shape = case.removesuffix(" batch")
+        return *trees.model(shape), ALPHA if trees.SHAPES[shape].held else RK4
     builds = {
         "top": (heavy_top.build, {}, RK4),
         "top batch": (heavy_top.build, {}, RK4),

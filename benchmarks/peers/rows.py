@@ -14,6 +14,8 @@ SECOND_ORDER = 1e-6
 MJX_STEPS = 1e-4
 # Automatic steps with tolerances of 1e-8 over some 1500 steps.
 AUTOMATIC = 1e-5
+# MuJoCo's implicit method is of first order.
+FIRST_ORDER = 1e-2
 
 
 class Row(NamedTuple):
@@ -59,6 +61,10 @@ ROWS = (
     Row("links", "6 links on ball joints, RKMK4", "MuJoCo C", "MuJoCo C, RK4", SAME, 1.0),
     Row("links", "6 links on ball joints, RKMK4", "Pinocchio", "Pinocchio, 4 × ABA", SAME),
     *(Row(n, f"{n}, RKMK4", "MuJoCo C", "MuJoCo C, RK4", SAME, 1.5) for n in TREES),
+    Row(
+        *("held humanoid", "humanoid, springs and dampers in its joints, generalized-α"),
+        *("MuJoCo C", "MuJoCo C, implicit", FIRST_ORDER, 5.0),
+    ),
     *(
         Row(f"{n} batch", f"{n}, 4096 of them", "MuJoCo C", "MuJoCo C, RK4", SAME, 1.0)
         for n in ("arm with gripper", "quadruped")

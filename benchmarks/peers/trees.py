@@ -14,12 +14,14 @@ import lie_jax
 class Shape(NamedTuple):
     """Number of the parent of each body, -1 for the ground, and the joints that slide.
 
-    The first body of a `floating` tree moves freely, all others turn about hinges.
+    The first body of a `floating` tree moves freely, all others turn about hinges. Springs and
+    dampers act in the joints of a `held` tree.
     """
 
     parents: tuple[int, ...]
     slides: tuple[int, ...] = ()
     floating: bool = False
+    held: bool = False
 
     @property
     def coordinates(self) -> int:
@@ -36,33 +38,37 @@ def _limbs(root: tuple[int, ...], *limbs: tuple[int, int]) -> tuple[int, ...]:
 
 
 _CHAIN = (-1, 0, 1, 2, 3, 4, 5)
+_HUMANOID = _limbs((-1,), (0, 6), (0, 6), (0, 3), (15, 7), (15, 7))
 SHAPES = {
     "7 hinges": Shape(_CHAIN),
     "7 hinges and a leaf": Shape((*_CHAIN, 3)),
     # As Panda with its gripper, ANYmal C, G1 and the Shadow hand have them.
     "arm with gripper": Shape((*_CHAIN, 6, 6), slides=(7, 8)),
     "quadruped": Shape(_limbs((-1,), *[(0, 3)] * 4), floating=True),
-    "humanoid": Shape(
-        _limbs((-1,), (0, 6), (0, 6), (0, 3), (15, 7), (15, 7)), floating=True
-    ),
+    "humanoid": Shape(_HUMANOID, floating=True),
+    "held humanoid": Shape(_HUMANOID, floating=True, held=True),
     "hand": Shape(_limbs((-1, 0), (1, 4), (1, 4), (1, 4), (1, 5), (1, 5))),
     "two arms": Shape(_limbs((-1,), (0, 7), (0, 7), (7, 2), (14, 2))),
 }  # fmt: skip
 LENGTH, MASS, INERTIA, CENTRE = 0.3, 1.0, (0.02, 0.02, 0.01), (0.0, 0.0, -0.2)
 GRAVITY = (0.0, 0.0, -9.81)
+# In the joints of held trees, N m/rad and N m s/rad.
+STIFFNESS, DAMPING = 60.0, 3.0
 # The point whose motion is compared, on the last body.
 POINT = (0.0, 0.0, -LENGTH)
 
 
-def mjcf(name: str, integrator: str = "RK4") -> str:
-    """The tree of a shape as MJCF."""
+def mjcf(name: str) -> str:
+    """The tree of a shape as MJCF, for the implicit integrator if it is held, RK4 otherwise."""
     shape = SHAPES[name]
+    integrator = "implicit" if shape.held else "RK4"
+    held = f' stiffness="{STIFFNESS}" damping="{DAMPING}"' if shape.held else ""
 
     def body(i: int) -> str:
         parent = shape.parents[i]
         axis = "1 0 0" if i % 2 else "0 1 0"
         kind = "slide" if i in shape.slides else "hinge"
-        joint = f'<joint type="{kind}" axis="{axis}"/>'
+        joint = f'<joint type="{kind}" axis="{axis}"{held}/>'
         if shape.floating and parent < 0:
             joint = "<freejoint/>"
         place = f"{0.05 * (i - parent - 1)} 0 {-LENGTH if parent >= 0 else 0.0}"

@@ -34,7 +34,9 @@ def _forces(near, far):
         axis, orientation = rng.normal(size=3), mechanisms.quaternion(rng.normal(size=3))
         forces += [
             lie_jax.LinearSpringDamper(parent, child, 9.0, 0.4, 0.7, **points),
-            lie_jax.CartesianSpringDamper(parent, child, (3.0, 4.0, 5.0), (1.0, 2.0, 3.0), **points),
+            lie_jax.CartesianSpringDamper(
+                parent, child, (3.0, 4.0, 5.0), (1.0, 2.0, 3.0), **points
+            ),
             lie_jax.TorsionalSpringDamper(parent, child, axis, 3.0, 0.2, 0.3),
             lie_jax.PDController(parent, child, axis, 0.2, 6.0, 0.8, orientation),
             lie_jax.PrismaticPDController(parent, child, axis, 0.2, 6.0, 0.8, **points),
@@ -54,12 +56,16 @@ def _forces(near, far):
     ]
 
 
+def _fields(joint):
+    return {field.name for field in dataclasses.fields(joint) if field.init}
+
+
 def _assembled(name):
     """The system with armatures and forces, and its state."""
     build, near, far = MECHANISMS[name]
     mechanism = build()
     joints = [
-        dataclasses.replace(joint, armature=0.3) if hasattr(joint, "armature") else joint
+        dataclasses.replace(joint, armature=0.3) if "armature" in _fields(joint) else joint
         for joint in mechanism.joints
     ]
     whole = dataclasses.replace(

@@ -70,9 +70,18 @@ class TreeLinearization(AbstractLinearization):
 
     @override
     def dense(self):
-        none = jnp.zeros((0, self.space.nv), self.residual.dtype)
+        dtype = self.residual.dtype
         mass, stiffness, damping = (self._sum(self.columns, *x) for x in np.eye(3).tolist())
-        return MatrixLinearization(self.space, self.residual, none, mass, stiffness, damping)
+        return MatrixLinearization(
+            space=self.space,
+            residual=self.residual,
+            constraints=jnp.zeros((0, self.space.nv), dtype),
+            rates=lambda along: jnp.zeros(0, dtype),
+            velocity_rows=0,
+            mass=mass,
+            stiffness=stiffness,
+            damping=damping,
+        )
 
     @override
     def step_matrix(self, x, stiffness, damping):
