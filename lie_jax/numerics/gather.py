@@ -4,6 +4,8 @@ An index of -1 stands for no row. Consecutive rows are sliced. Others come from 
 constant 0/1 matrix, whose reverse mode needs no scatter, or by indexing where that matrix is large.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,8 @@ from jaxtyping import Array, Float
 
 # Entries of a 0/1 matrix beyond which a product with it costs more than indexing.
 _LARGE = 1024
+# Rows that XLA adds up in one go on a CPU.
+_WINDOW = 32
 
 
 def pick(
@@ -64,10 +68,17 @@ def add_up_by_table(
     return jnp.sum(rows, axis=axis)
 
 
-# A dot in a time loop may become a call that keeps XLA from compiling the loop into one function.
+# A dot in a time loop may become a call that keeps XLA from compiling the loop into one function,
+# and a sum over more rows than it adds up in one go does.
 def _product(selection: np.ndarray, rows: Array) -> Array:
     weights = selection.reshape(*selection.shape, *(1,) * (rows.ndim - 1))
-    return jnp.sum(jnp.asarray(weights, rows.dtype) * rows[None], axis=1)
+    parts = [
+        jnp.sum(
+            jnp.asarray(weights[:, k : k + _WINDOW], rows.dtype) * rows[None, k : k + _WINDOW], 1
+        )
+        for k in range(0, rows.shape[0], _WINDOW)
+    ]
+    return functools.reduce(jnp.add, parts)
 
 
 def _run(indices: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
