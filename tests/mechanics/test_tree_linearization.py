@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax.system import AbstractSystem
 from tests import mechanisms
-from tests.suites import cases
 
 # Rounding in sums of some hundred products, relative to the largest entry.
 ROUNDING = 1e-13
@@ -19,6 +18,7 @@ SINGLE_ROUNDING = 1e-4
 T = 0.4
 # Factors of K and C in a step's matrix.
 STIFFNESS, DAMPING = 0.3, 0.7
+# Two neighbours, and two bodies far apart: forces act between each two.
 MECHANISMS = {
     "single joints": (mechanisms.forest, ("upper arm", "hand"), ("toe", "mast")),
     "joints of several numbers": (mechanisms.compound_forest, ("mast", "plate"), ("wheel", "mast")),
@@ -91,7 +91,25 @@ def _points(system, state):
     return tuple(map(jnp.asarray, (q, v, accelerations, 0.4 * x)))
 
 
-@pytest.mark.parametrize("name", cases(MECHANISMS, ["single joints"]))
+def test_a_step_has_the_matrix_of_derivatives_of_the_residual():
+    """On a branch with several joints, in motion."""
+    system, state = lie_jax.assemble(mechanisms.forest(), lie_jax.Minimal())
+    rng = np.random.default_rng(3)
+    v, acceleration, x = map(jnp.asarray, rng.normal(size=(3, system.nv)))
+    q = system.space.retract(state.q, 0.3 * v)
+
+    @jax.jit
+    def both(q, v, acceleration, x):
+        point = jnp.asarray(T), q, v, acceleration, jnp.zeros(0), None
+        ways = system.linearization(*point), AbstractSystem.linearization(system, *point)
+        return [way.step_matrix(x, STIFFNESS, DAMPING).entries for way in ways]
+
+    got, expected = both(q, v, acceleration, 0.4 * x)
+    assert_allclose(got, expected, rtol=0, atol=ROUNDING * np.max(np.abs(expected)))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", MECHANISMS)
 def test_matrices_are_derivatives_of_the_residual(name):
     system, state = _assembled(name)
     u = jnp.asarray([0.7, -0.4])
