@@ -6,7 +6,12 @@ velocity δq. An implicit step whose q moves along T x needs
     [[M + d C + k K T, Bᵀ], [B T, 0]]
 
 with two factors k and d of the method. Velocity constraints add rows B + (k/d) R T, where R are the
-derivatives of the constraints' rates along velocities.
+derivatives of the constraints' rates along velocities. A stabilised step, whose q moves along T z
+with z = x - Nᵀη and the reactions N of positions at its start, needs
+
+    [[M + d C + k K T, Bᵀ, -k K T Nᵀ], [B + (k/d) R T, 0, -(k/d) R T Nᵀ], [B T, 0, -B T Nᵀ]],
+
+the last rows those of positions alone.
 """
 
 import abc
@@ -18,12 +23,41 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from lie_jax.numerics import small
 from lie_jax.numerics.dense import DenseMatrix, product
 from lie_jax.numerics.matrices import Matrix
 from lie_jax.spaces.base import AbstractSpace
 
 Square = Float[Array, "nv nv"]
 Factor = float | Float[Array, ""]
+
+
+class AbstractReactions(eqx.Module):
+    """Jacobian N (positions, nv) of the position constraints at one instant."""
+
+    @property
+    @abc.abstractmethod
+    def rows(self) -> Float[Array, "positions nv"]:
+        """The matrix N of full size."""
+
+    @abc.abstractmethod
+    def of(self, multipliers: Float[Array, " positions"]) -> Float[Array, " nv"]:
+        """Nᵀη for these multipliers η."""
+
+
+class DenseReactions(AbstractReactions):
+    """Reactions by the matrix of full size."""
+
+    jacobian: Float[Array, "positions nv"]
+
+    @property
+    @override
+    def rows(self):
+        return self.jacobian
+
+    @override
+    def of(self, multipliers):
+        return small.matvec(self.jacobian.T, multipliers)
 
 
 class AbstractLinearization(eqx.Module):
@@ -44,6 +78,16 @@ class AbstractLinearization(eqx.Module):
 
         T = T(x) T(0)⁻¹ is the tangent operator at the local coordinates x, the identity without.
         """
+
+    def stabilized_matrix(
+        self,
+        x: Float[Array, " nv"] | None,
+        stiffness: Factor,
+        damping: Factor,
+        reactions: AbstractReactions,
+    ) -> Matrix:
+        """Matrix of a stabilised step with the factors k and d, and the reactions at its start."""
+        return self.dense().stabilized_matrix(x, stiffness, damping, reactions)
 
 
 class AbstractDenseLinearization(AbstractLinearization):
@@ -81,6 +125,24 @@ class AbstractDenseLinearization(AbstractLinearization):
             self.constraints[positions:] + self.rate_columns(along, stiffness / damping)[positions:]
         )
         return bordered(dynamic, self.constraints, jnp.concatenate(rows))
+
+    @override
+    def stabilized_matrix(self, x, stiffness, damping, reactions):
+        nv, normals = self.space.nv, reactions.rows
+        directions = jnp.concatenate([jnp.eye(nv, dtype=self.residual.dtype), -normals])
+        along = tangent_columns(self.space, x, directions)
+        dynamic = self.combined(along, stiffness, damping)
+
+        def row(by_motion, by_multipliers):
+            return jnp.concatenate([by_motion[:, :nv], by_multipliers, by_motion[:, nv:]], axis=1)
+
+        by_velocity = jnp.pad(self.constraints, ((0, 0), (0, along.shape[1] - nv)))
+        rates = by_velocity + self.rate_columns(along, stiffness / damping)
+        positions = product(self.constraints[: normals.shape[0]], along)
+        constraints = jnp.concatenate([rates, positions])
+        none = jnp.zeros((constraints.shape[0], self.constraints.shape[0]), dynamic.dtype)
+        entries = [row(dynamic, self.constraints.T), row(constraints, none)]
+        return DenseMatrix(jnp.concatenate(entries), constraints.shape[0])
 
     def rate_columns(self, along: Float[Array, "nv n"], factor: Factor) -> Float[Array, "nc n"]:
         """Changes of the constraints' rates along these velocities, times a factor."""

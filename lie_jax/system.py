@@ -20,8 +20,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks, linearization
-from lie_jax.linearization import AbstractLinearization, ForwardLinearization
-from lie_jax.numerics import rules
+from lie_jax.linearization import (
+    AbstractLinearization,
+    AbstractReactions,
+    DenseReactions,
+    ForwardLinearization,
+)
+from lie_jax.numerics import rules, small
 from lie_jax.numerics.conversion import as_float
 from lie_jax.numerics.matrices import Matrix
 from lie_jax.spaces import derivatives
@@ -222,6 +227,41 @@ class AbstractSystem(eqx.Module):
             q=q,
             push=push,
         )
+
+    def internal_linearization(
+        self,
+        t: Time,
+        q: Configuration,
+        v: Velocity,
+        acceleration: Velocity,
+        multipliers: Multipliers,
+        u: Inputs,
+    ) -> AbstractLinearization:
+        """Residual with the derivatives of the papers: those of M, Bᵀλ and given loads are left
+        out.
+
+        K and C are those of `internal_force`. Source: [S3] (42), (43).
+        """
+
+        def force(q, v):
+            return -self.internal_force(t, q, v, u)
+
+        _, push = jax.linearize(force, q, v)
+        mass = self.mass_matrix(q)
+        return ForwardLinearization(
+            space=self.space,
+            residual=self.residual(t, q, v, acceleration, multipliers, u),
+            constraints=self.constraint_jacobian(t, q),
+            rates=self.change_of_rates(t, q, v),
+            velocity_rows=self.velocity_rows,
+            q=q,
+            push=lambda dq, dv, acceleration: push(dq, dv) + small.matvec(mass, acceleration),
+        )
+
+    def position_reactions(self, t: Time, q: Configuration) -> AbstractReactions:
+        """Reactions of the position constraints at an instant."""
+        positions = self.nc - self.velocity_rows
+        return DenseReactions(self.constraint_jacobian(t, q)[:positions])
 
     def change_of_rates(self, t: Time, q: Configuration, v: Velocity) -> Callable:
         """The function of a velocity that returns the change of `constraint_rate` along it."""

@@ -1,15 +1,16 @@
 """Matrices whose blocks follow any graph, and linear equations with them.
 
-A node (see `graphs`) has the velocities of a body or the multipliers of a joint. Joints
-couple their multipliers with the velocities of their bodies, forces the velocities of bodies. The
-numbers run as one scan through a list of operations on single blocks, found once: the compiled
-program depends on neither the size nor the shape of the graph.
+A node (see `graphs`) has the velocities of a body, with the multipliers of constraints of its own,
+or the multipliers of a joint. Joints couple their multipliers with the velocities of their bodies,
+forces the velocities of bodies. The numbers run as one scan through a list of operations on single
+blocks, found once: the compiled program depends on neither the size nor the shape of the graph.
 
 Nothing is pivoted: multipliers are eliminated after bodies, which leave their compliance on the
 diagonal. Blocks are on the last axis of an array, where the processor takes several at once.
 """
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ from jaxtyping import Array, Float
 
 from lie_jax.numerics import gather, rules, small
 from lie_jax.numerics.block_matrix import LIGHTEST
-from lie_jax.numerics.dense import DenseMatrix
+from lie_jax.numerics.bordered import bordered_inverse
+from lie_jax.numerics.dense import LARGEST_SUM, DenseMatrix
 from lie_jax.numerics.forest import total
 from lie_jax.numerics.graphs import INVERT, SUBTRACT, Graph, Place, Plan, plan_of
 
@@ -83,13 +85,20 @@ class BlockGraph(eqx.Module):
         return dataclasses.replace(self, values=small.transpose(self.values), places=places)
 
     def matvec(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
-        """The product with a vector."""
-        rows, columns = zip(*self.places, strict=True)
+        """The product with a vector, whose auxiliary unknowns follow from their equations."""
         nodes = self.graph.split(x)
+        product = self._product(nodes)
+        if self.graph.auxiliary.any():
+            auxiliary = jnp.asarray(self.graph.auxiliary, product.dtype)
+            product = self._product(nodes - auxiliary * product)
+        return self.graph.joined(product)
+
+    def _product(self, nodes: Float[Array, "m nodes"]) -> Float[Array, "m nodes"]:
+        rows, columns = zip(*self.places, strict=True)
         products = small.matvec(self.values, gather.pick(columns, nodes, axis=1))
         y = gather.add_up(rows, products, nodes.shape[1], axis=1)
         own = self.corner * nodes[:, self.graph.bodies :]
-        return self.graph.joined(y + jnp.pad(own, ((0, 0), (self.graph.bodies, 0))))
+        return y + jnp.pad(own, ((0, 0), (self.graph.bodies, 0)))
 
     def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """The vector whose product is b; differentiable to any order in both modes."""
@@ -127,7 +136,8 @@ class BlockGraph(eqx.Module):
         corner = jnp.eye(m, dtype=dtype)[:, :, None] * self.corner[None]
         filled = jnp.zeros((m, m, plan.filled), dtype)
         table = jnp.concatenate([self.values, corner, filled], axis=2)
-        return Factors(_factorized(plan, jnp.moveaxis(table, 2, 0)), self.places, self.graph)
+        factors = _factorized(plan, jnp.moveaxis(table, 2, 0), self.graph.bordered)
+        return Factors(factors, self.places, self.graph)
 
     def regularized(self) -> "BlockGraph":
         """The matrix with its diagonal lowered as by `DenseMatrix.regularized`, but by more.
@@ -151,8 +161,9 @@ class BlockGraph(eqx.Module):
         there = jnp.asarray(1.0 - graph.missing, diagonal.dtype)
         diagonal = jnp.abs(diagonal) * there[:, : graph.bodies]
         # Auxiliary unknowns have units of their own.
-        own = jnp.asarray(~graph.auxiliary[: graph.bodies], diagonal.dtype)
-        ease = 1.0 / jnp.maximum(diagonal, LIGHTEST * jnp.max(diagonal * own[None]))
+        own = jnp.asarray(~graph.auxiliary[:, : graph.bodies], diagonal.dtype)
+        floor = LIGHTEST * jnp.max(diagonal * own)
+        ease = 1.0 / jnp.where(own == 0.0, diagonal, jnp.maximum(diagonal, floor))
         sizes = small.matvec(jnp.abs(rows * small.transpose(columns)), _picked(bodies, ease))
         size = gather.add_up(tuple(j - graph.bodies for j in nodes), sizes, len(joints), axis=1)
         lowered = jnp.finfo(size.dtype).eps ** (2 / 3) * size * there[:, graph.bodies :]
@@ -171,6 +182,8 @@ class BlockGraph(eqx.Module):
         # Slots of the unknowns in the order of a vector, auxiliary ones last.
         slots = there[np.argsort(self.graph.order)]
         rows = sum(len(self.graph.numbers[joint]) for joint in self.graph.joints)
+        if self.graph.bordered:
+            rows += self.graph.bodies * self.graph.bordered[1]
         return DenseMatrix(flat[slots[:, None], slots], rows)
 
     def smallest_row(self) -> Float[Array, ""]:
@@ -228,23 +241,40 @@ class Factors(eqx.Module):
         return self.graph.joined(y.T)
 
 
-def _factorized(plan: Plan, table: Float[Array, "blocks m m"]) -> Float[Array, "blocks m m"]:
+def _factorized(
+    plan: Plan, table: Float[Array, "blocks m m"], bordered: tuple[int, int] | None
+) -> Float[Array, "blocks m m"]:
     # Each operation replaces one block of the table. A pivot is complete when it is inverted, for
     # the nodes before it have been eliminated. The branch keeps XLA from copying the table.
     def operate(table, operation):
         kind, target, a, b = operation
 
-        def multiply(left, right, old):
-            change = small.matmul(left, right)
-            return jnp.where(kind == SUBTRACT, old - change, change)
-
         def invert(left, right, old):
             return small.inverse(left)
 
+        def multiply(left, right, old):
+            change = _matmul(left, right)
+            return jnp.where(kind == SUBTRACT, old - change, change)
+
+        def invert_bordered(left, right, old):
+            return bordered_inverse(left, *bordered)
+
         operands = _at(table, a), _at(table, b), _at(table, target)
-        return _put(table, jax.lax.cond(kind == INVERT, invert, multiply, *operands), target), None
+        if bordered:
+            kinds = [invert, multiply, multiply, invert_bordered]
+            value = jax.lax.switch(kind, kinds, *operands)
+        else:
+            value = jax.lax.cond(kind == INVERT, invert, multiply, *operands)
+        return _put(table, value, target), None
 
     return jax.lax.scan(operate, table, tuple(jnp.asarray(plan.factor.T)))[0]
+
+
+def _matmul(a: Float[Array, "m m"], b: Float[Array, "m m"]) -> Float[Array, "m m"]:
+    # A sum over more products than this goes to a library, which keeps loops from being compiled.
+    parts = -(-a.shape[0] * b.size // LARGEST_SUM)
+    cuts = [k * a.shape[0] // parts for k in range(parts + 1)]
+    return jnp.concatenate([small.matmul(a[i:j], b) for i, j in itertools.pairwise(cuts)])
 
 
 def _at(table: Array, number: Array) -> Array:

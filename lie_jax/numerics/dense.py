@@ -19,12 +19,12 @@ _ROUGH_LIMIT = 48
 # smallest multipliers, is found too, and derivatives depend on it.
 _ROUGH = 4 / 5
 # Sums over products of so many numbers go to a library.
-_LARGEST_SUM = 4000
+LARGEST_SUM = 4000
 
 
 def product(a: Float[Array, "m n"], b: Float[Array, "n p"]) -> Float[Array, "m p"]:
     """Product of two matrices without a call of a library."""
-    rows = max(1, _LARGEST_SUM // b.size)
+    rows = max(1, LARGEST_SUM // b.size)
     if a.shape[0] <= rows:
         return jnp.sum(a[:, :, None] * b[None, :, :], axis=1)
     return jax.lax.map(lambda row: jnp.sum(row[:, None] * b, axis=0), a, batch_size=rows)

@@ -1,7 +1,8 @@
 """Order of an elimination along a graph, and its list of operations on blocks, found in Python.
 
-A node of the graph has the velocities of a body or the multipliers of a joint. The order, and the
-blocks that the elimination fills in, follow from the graph alone.
+A node of the graph has the velocities of a body, with the multipliers of constraints of its own, or
+the multipliers of a joint. The order, and the blocks that the elimination fills in, follow from the
+graph alone.
 """
 
 import heapq
@@ -28,14 +29,17 @@ class Graph(NamedTuple):
 
     `numbers[k]` are the places of the unknowns of node k, which is eliminated after the nodes
     `after[k]`. The first nodes are those of velocities, `bodies` many, the others those of
-    multipliers. Vectors have `size` entries; unknowns with higher numbers are auxiliary ones, whose
-    equations have zeros on the right-hand side.
+    multipliers. Vectors have `size` entries; unknowns with higher numbers are auxiliary ones: their
+    equations have zeros on the right-hand side, and the identity among themselves. `bordered` says
+    with how many velocities, and multipliers of constraints on these, the unknowns of a body begin,
+    if it has such constraints.
     """
 
     numbers: tuple[tuple[int, ...], ...]
     after: tuple[tuple[int, ...], ...]
     bodies: int
     size: int
+    bordered: tuple[int, int] | None = None
 
     @property
     def joints(self) -> range:
@@ -44,8 +48,11 @@ class Graph(NamedTuple):
 
     @property
     def auxiliary(self) -> np.ndarray:
-        """Whether each node has auxiliary unknowns."""
-        return np.asarray([max(numbers, default=0) >= self.size for numbers in self.numbers])
+        """Matrix (width, nodes): whether an unknown is an auxiliary one."""
+        at = np.zeros((self.width, len(self.numbers)), bool)
+        for node, numbers in enumerate(self.numbers):
+            at[: len(numbers), node] = np.asarray(numbers) >= self.size
+        return at
 
     @property
     def width(self) -> int:
@@ -87,8 +94,9 @@ class Graph(NamedTuple):
         return gather.pick(tuple(slots.tolist()), jnp.concatenate(flat))
 
 
-# Kinds of operations: invert a pivot, multiply a block by it, subtract a product.
-INVERT, MULTIPLY, SUBTRACT = range(3)
+# Kinds of operations: invert a pivot, multiply a block by it, subtract a product, invert the pivot
+# of a body with constraints of its own.
+INVERT, MULTIPLY, SUBTRACT, INVERT_BORDERED = range(4)
 
 
 class Plan(NamedTuple):
@@ -156,7 +164,8 @@ def plan_of(graph: Graph, places: tuple[Place, ...]) -> Plan:
     for k, ahead in order:
         for place in [(i, k) for i in ahead] + [(k, i) for i in ahead] + [*product(ahead, ahead)]:
             at.setdefault(place, stored + len(at) - given)
-        factor.append((INVERT, at[k, k], at[k, k], at[k, k]))
+        invert = INVERT_BORDERED if graph.bordered and k < graph.bodies else INVERT
+        factor.append((invert, at[k, k], at[k, k], at[k, k]))
         factor += [(MULTIPLY, at[i, k], at[i, k], at[k, k]) for i in ahead]
         factor += [(SUBTRACT, at[i, j], at[i, k], at[k, j]) for i in ahead for j in ahead]
         forward += [(i, at[i, k], k) for i in ahead]

@@ -6,9 +6,9 @@ divided by γ' this is Bottasso's scaling: the condition of the Jacobian does no
 of the step. The residual's entries are those of Φ, and inertia times an increment of position or
 angle.
 
-The stabilised form of index 2 has the unknowns y = (Δ, μ, η): the increment is corrected by -Bᵀη,
-with B at the start of the step, and the velocities obey Φ̇ = 0, too. Its equations stand in the
-order dynamics, velocities, positions.
+The stabilised form of index 2 has the unknowns y = (Δ, μ, η): the increment is corrected by -Nᵀη,
+with the Jacobian N of positions at the start of the step, and the velocities obey Φ̇ = 0, too. Its
+equations stand in the order dynamics, velocities, positions.
 """
 
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from lie_jax.linearization import AbstractReactions
 from lie_jax.numerics.newton import Search
 from lie_jax.system import AbstractSystem
 
@@ -25,8 +26,8 @@ class Problem(NamedTuple):
     """Parameters of the equations of a step.
 
     System, time and inputs at the end of the step; q, where the retraction starts; the predicted
-    increment and velocity; the factors β' and γ' of the method; in the stabilised form the Jacobian
-    `normal` (positions, nv) of the position constraints at the start.
+    increment and velocity; the factors β' and γ' of the method; in the stabilised form the
+    `reactions` of position constraints at the start.
     """
 
     system: AbstractSystem
@@ -37,7 +38,7 @@ class Problem(NamedTuple):
     velocity: Array
     beta: Array
     gamma: Array
-    normal: Array | None
+    reactions: AbstractReactions | None
 
 
 class End(NamedTuple):
@@ -49,28 +50,30 @@ class End(NamedTuple):
     multipliers: Array
 
 
-def normal(system: AbstractSystem, t: Array, q: Array, index: int) -> Array | None:
-    """Jacobian of the position constraints at the start of a step of the stabilised form."""
-    if index == 3:
+def reactions(system: AbstractSystem, t: Array, q: Array, index: int) -> AbstractReactions | None:
+    """Reactions of position constraints at the start of a step of the stabilised form."""
+    # Without position constraints both forms are one.
+    if index == 3 or system.nc == system.velocity_rows:
         return None
-    return system.constraint_jacobian(t, q)[: system.nc - system.velocity_rows]
+    return system.position_reactions(t, q)
 
 
 def guess(problem: Problem, acceleration: Array, multipliers: Array) -> Array:
     """Unknowns of a step whose end has these accelerations and multipliers."""
     y = jnp.concatenate([acceleration, multipliers]) / problem.beta
-    if problem.normal is None:
+    if problem.reactions is None:
         return y
-    return jnp.concatenate([y, jnp.zeros(problem.normal.shape[0], y.dtype)])
+    positions = problem.system.nc - problem.system.velocity_rows
+    return jnp.concatenate([y, jnp.zeros(positions, y.dtype)])
 
 
 def increment(y: Array, problem: Problem) -> Array:
     """Increment (nv,) of the step for these unknowns."""
     nv = problem.increment.shape[0]
     x = problem.increment + y[:nv]
-    if problem.normal is None:
+    if problem.reactions is None:
         return x
-    return x - y[nv + problem.system.nc :] @ problem.normal
+    return x - problem.reactions.of(y[nv + problem.system.nc :])
 
 
 def end(y: Array, problem: Problem) -> End:
@@ -91,7 +94,7 @@ def equations(problem: Problem, end: End, dynamic: Array) -> Array:
     parts = [dynamic / problem.beta]
     if system.nc:
         parts.append(system.constraint(t, end.q))
-    if problem.normal is not None:
+    if problem.reactions is not None:
         parts.insert(1, system.constraint_rate(t, end.q, end.v) / problem.gamma)
     elif system.velocity_rows:
         parts.append(system.velocity_constraint(t, end.q, end.v) / problem.gamma)
@@ -100,7 +103,7 @@ def equations(problem: Problem, end: End, dynamic: Array) -> Array:
 
 def numbered(equation: Array, problem: Problem) -> Array:
     """Number of an equation of the step in the system's own order."""
-    if problem.normal is None:
+    if problem.reactions is None:
         return equation
     last = problem.system.nv + problem.system.nc
     return jnp.where(equation >= last, equation - problem.system.nc, equation)

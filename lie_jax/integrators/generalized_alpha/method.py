@@ -112,7 +112,7 @@ class GeneralizedAlpha(AbstractIntegrator):
             velocity=v + dt * ((1.0 - gamma) * a + gamma * a_bar),
             beta=(1.0 - alpha_m) / (dt * dt * beta * (1.0 - alpha_f)),
             gamma=gamma / (dt * beta),
-            normal=equations.normal(system, t, state.q, self.index),
+            reactions=equations.reactions(system, t, state.q, self.index),
         )
         guess = equations.guess(problem, last, carry.multipliers)
         return problem, guess, a_bar, (1.0 - alpha_f) / (1.0 - alpha_m)

@@ -10,6 +10,7 @@ import functools
 import itertools
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -42,15 +43,15 @@ class Motion(NamedTuple):
     velocity: BodyVelocity
 
 
-class JointColumns(NamedTuple):
+class JointColumns(eqx.Module):
     """Columns (nv, rows, count) of Bᵀ of a group of joints, for the bodies at each slot.
 
     The last `velocity_rows` columns are those of velocity constraints.
     """
 
-    bodies: tuple[tuple[int, ...], ...]
+    bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     values: tuple[Matrices, ...]
-    velocity_rows: int
+    velocity_rows: int = eqx.field(static=True)
 
     @property
     def number(self) -> int:
@@ -171,6 +172,20 @@ def joint_rates(
     return groups
 
 
+def coordinate_rates(space: AbstractCoordinates, motion: Motion) -> Matrices:
+    """Transposed derivatives (nv, rows, N) of the rates of constraints among coordinates along
+    velocities.
+    """
+
+    def derivative(q, v):
+        def rates(q):
+            return derivatives.derivative_along(space, space.constraint, q, v)
+
+        return derivatives.jacobian_along(space, rates, q).T
+
+    return jax.vmap(derivative, out_axes=2)(motion.q, motion.v)
+
+
 def _rate_derivatives(t, element, poses, velocities):
     """Derivatives (slots, 6, rows) of the rates of an element's constraints: along hybrid
     velocities, which stay constant, and by hybrid velocities.
@@ -231,13 +246,18 @@ def force_blocks(
     u: Array | None,
     motion: Motion,
     frames: tuple[Matrices, Matrices] | None,
+    is_held: bool = False,
 ) -> tuple[list[Blocks], list[Blocks]]:
-    """Stiffness and damping of minus the forces; `frames` with their derivatives."""
+    """Stiffness and damping of minus the forces; `frames` with their derivatives.
+
+    Where forces are held, hybrid velocities stay constant in the first, and torques change by their
+    inertial components, as those of `internal_force`.
+    """
     stiffness, damping = [], []
     for group in forces:
         free = [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]
         changes = stacking.each(
-            lambda *args, free=free: _force_derivatives(free, t, *args),
+            lambda *args, free=free: _force_derivatives(free, is_held, t, *args),
             group,
             (*motion.pose, *motion.velocity),
             stacking.own_inputs(group, u),
@@ -248,16 +268,19 @@ def force_blocks(
             along, rates = (-change[i, j] for change in changes)
             if frames is not None:
                 along, rates = (_pulled_back(frames[0], rows, x) for x in (along, rates))
-                frame, change = (gather.pick(columns, x, axis=2) for x in frames)
-                # Hybrid velocities change with q, too, while v is constant.
-                along = small.matmul(along, frame) + small.matmul(rates, change)
+                frame = gather.pick(columns, frames[0], axis=2)
+                along = small.matmul(along, frame)
+                if not is_held:
+                    # Hybrid velocities change with q, too, while v is constant.
+                    change = gather.pick(columns, frames[1], axis=2)
+                    along = along + small.matmul(rates, change)
                 rates = small.matmul(rates, frame)
             stiffness.append(Blocks(rows, columns, along))
             damping.append(Blocks(rows, columns, rates))
     return stiffness, damping
 
 
-def _force_derivatives(free, t, element, poses, velocities, u):
+def _force_derivatives(free, is_held, t, element, poses, velocities, u):
     """Derivatives (free, free, 6, 6) of the wrenches on the free slots of an element: along hybrid
     velocities, which stay constant, and by hybrid velocities.
     """
@@ -269,7 +292,11 @@ def _force_derivatives(free, t, element, poses, velocities, u):
             moved[slot] = BodyPose(poses[slot].rotation + turned, poses[slot].position + shift)
             velocity = velocities[slot]
             faster[slot] = BodyVelocity(velocity.linear + linear, velocity.omega_body + omega)
-        acting = element.wrenches(t, tuple(moved), tuple(faster), u)
+        acting = list(element.wrenches(t, tuple(moved), tuple(faster), u))
+        if is_held:
+            for slot, (_, turn) in zip(free, directions, strict=True):
+                force, torque = acting[slot]
+                acting[slot] = Wrench(force, torque + small.matvec(small.hat(turn), torque))
         return jnp.stack([jnp.concatenate(acting[slot]) for slot in free])
 
     size = len(free)

@@ -6,13 +6,14 @@ their blocks along this forest, see `lie_jax.numerics.block_matrix`. Those of ot
 them along the graph of bodies and joints, see `lie_jax.numerics.block_graph`.
 """
 
+import itertools
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
+from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics.forest import DisjointSets, closing_edge, traverse
 from lie_jax.numerics.graphs import Graph
@@ -42,20 +43,39 @@ class Order(NamedTuple):
 
 
 def order_of(
-    n: int, size: int, joints: Sequence[Connected], forces: Sequence[Connected]
+    n: int,
+    space: AbstractCoordinates,
+    joints: Sequence[Connected],
+    forces: Sequence[Connected],
 ) -> Order | Graph | None:
-    """Order for n bodies with `size` velocities each, or None if the full matrix is to be solved.
+    """Order for n bodies with coordinates of this space, or None if the full matrix is to be
+    solved.
 
-    None for few bodies; a graph for velocity constraints, and where joints or forces close a loop.
+    None for few bodies; a graph for velocity constraints, constraints among coordinates, and where
+    joints or forces close a loop.
     """
     if n < MANY_BODIES:
         return None
-    kinds = tuple((g.bodies, g.element.rows, g.element.velocity_rows) for g in joints)
+    kinds = _kinds(joints)
     order = None
-    if not any(velocity_rows for *_, velocity_rows in kinds):
+    if not space.rows and not any(velocity_rows for *_, velocity_rows in kinds):
         of_joints = tuple((bodies, rows) for bodies, rows, _ in kinds)
         order = _order(n, of_joints, tuple(group.bodies for group in forces))
-    return _graph(n, size, kinds) if order is None else order
+    return _graph(n, space.nv, space.rows, kinds, False) if order is None else order
+
+
+def stabilized_graph(n: int, space: AbstractCoordinates, joints: Sequence[Connected]) -> Graph:
+    """Graph of a stabilised step of n bodies.
+
+    A body has its velocities x, the multipliers of its own constraints, its auxiliary unknowns
+    z = x - Nᵀη and the η of its own constraints; a joint has its multipliers and its η. With z no
+    derivative of a force by positions couples a body with the η of other bodies' joints.
+    """
+    return _graph(n, space.nv, space.rows, _kinds(joints), True)
+
+
+def _kinds(joints: Sequence[Connected]) -> tuple[tuple[Ends, int, int], ...]:
+    return tuple((g.bodies, g.element.rows, g.element.velocity_rows) for g in joints)
 
 
 @lru_cache(maxsize=64)
@@ -66,7 +86,7 @@ def _order(n: int, joints: tuple[tuple[Ends, int], ...], forces: tuple[Ends, ...
     edges = {(min(pair), max(pair)) for pair in ends if max(pair) < n}
     for bodies in forces:
         for acting in zip(*bodies, strict=True):
-            edges.update(combinations(sorted({body for body in acting if body >= 0}), 2))
+            edges.update(itertools.combinations(sorted({body for body in acting if body >= 0}), 2))
     loops = closing_edge(n + 1, ends), closing_edge(n, sorted(edges))
     if loops != (None, None):
         return None
@@ -103,21 +123,35 @@ def _parents(n: int, edges: set[Edge], bases: list[int]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=64)
-def _graph(n: int, size: int, joints: tuple[tuple[Ends, int, int], ...]) -> Graph:
-    # The unknowns are counted as by `RigidBodySystem`.
-    numbers = [tuple(range(size * body, size * (body + 1))) for body in range(n)]
-    position = n * size
-    rate = position + sum(rows * len(bodies[0]) for bodies, rows, _ in joints)
-    ends = []
-    for bodies, rows, velocity_rows in joints:
+def _graph(
+    n: int, size: int, own: int, joints: tuple[tuple[Ends, int, int], ...], stabilized: bool
+) -> Graph:
+    # The unknowns are counted as by `RigidBodySystem`, then η, then auxiliary ones.
+    bodies, connections, ends = [], [], []
+    velocity, position = itertools.count(), itertools.count(n * size)
+    rows = sum(rows * len(bodies[0]) for bodies, rows, _ in joints)
+    of_coordinates = itertools.count(n * size + rows)
+    rate = itertools.count(n * size + rows + n * own)
+    total = n * size + rows + n * own + sum(r * len(b[0]) for b, _, r in joints)
+    eta = total - n * size
+    last = total + rows + n * own if stabilized else total
+    auxiliary = itertools.count(last)
+    for _ in range(n):
+        numbers = [*itertools.islice(velocity, size), *itertools.islice(of_coordinates, own)]
+        if stabilized:
+            numbers += [*itertools.islice(auxiliary, size), *(k + eta for k in numbers[size:])]
+        bodies.append(tuple(numbers))
+    for pairs, rows, velocity_rows in joints:
         # The ground is vertex n.
-        for a, b in zip(*bodies, strict=True):
+        for a, b in zip(*pairs, strict=True):
             ends.append((a % (n + 1), b % (n + 1)))
-            own = range(position, position + rows), range(rate, rate + velocity_rows)
-            numbers.append((*own[0], *own[1]))
-            position, rate = position + rows, rate + velocity_rows
+            numbers = [*itertools.islice(position, rows), *itertools.islice(rate, velocity_rows)]
+            if stabilized:
+                numbers += [k + eta for k in numbers[:rows]]
+            connections.append(tuple(numbers))
     after = (*[()] * n, *_bodies_before(n, ends))
-    return Graph(tuple(numbers), after, bodies=n, size=rate)
+    bordered = (size, own) if own else None
+    return Graph((*bodies, *connections), after, n, last, bordered)
 
 
 def _bodies_before(n: int, ends: list[Edge]) -> list[tuple[int, ...]]:

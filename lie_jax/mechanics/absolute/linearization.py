@@ -16,7 +16,15 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.linearization import AbstractLinearization, MatrixLinearization, tangent_columns
+from lie_jax.linearization import (
+    AbstractLinearization,
+    AbstractReactions,
+    Factor,
+    MatrixLinearization,
+    tangent_columns,
+)
+from lie_jax.mechanics.absolute import along_graph
+from lie_jax.mechanics.absolute.along_graph import Operators, pick_bodies, times
 from lie_jax.mechanics.absolute.elements import JointColumns, Matrices, diagonal
 from lie_jax.mechanics.absolute.elimination import Order
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
@@ -25,23 +33,23 @@ from lie_jax.numerics.block_graph import BlockGraph, Blocks, block_graph, summed
 from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.numerics.graphs import Graph
+from lie_jax.spaces.base import AbstractVectorSpace
 from lie_jax.spaces.products import Power
-
-# Tangent operators (nv, nv, N) of bodies, (3, 3, N) for those that keep translations, or None.
-Operators = Matrices | None
 
 
 class ElementLinearization(AbstractLinearization):
     """Linearization in blocks: M (nv, nv, N), parts of K and C, and the columns of Bᵀ.
 
     `coordinate_columns` (nv, rows, N) are those of the constraints among coordinates. `joint_rates`
-    returns the derivatives of the constraints' rates as `elements.joint_rates`, `rates` is the same
-    for a velocity as in `AbstractDenseLinearization`. With an `order` of elimination the step's
-    matrix has blocks along the forest or the graph of bodies and joints.
+    and `coordinate_rates` return the derivatives of the constraints' rates as in `elements`,
+    `rates` is the same for a velocity as in `AbstractDenseLinearization`. With an `order` of
+    elimination the step's matrix has blocks along the forest or the graph of bodies and joints,
+    that of a stabilised step along the graph `stabilized`.
     """
 
     formulation: AbstractCoordinates
     order: Order | Graph | None = eqx.field(static=True)
+    stabilized: Graph | None = eqx.field(static=True)
     residual: Float[Array, " nv"]
     mass: Matrices
     stiffness: Sequence[Blocks]
@@ -49,6 +57,7 @@ class ElementLinearization(AbstractLinearization):
     joints: Sequence[JointColumns]
     coordinate_columns: Matrices
     joint_rates: Callable
+    coordinate_rates: Callable
     rates: Callable
 
     @override
@@ -68,23 +77,21 @@ class ElementLinearization(AbstractLinearization):
     def step_matrix(self, x, stiffness, damping):
         if self.order is None and self._velocity_rows:
             return self.dense().step_matrix(x, stiffness, damping)
-        operators = None if x is None else tangent_operators(self.formulation, x)
-        direct = [
-            diagonal(self.mass),
-            *(blocks._replace(values=damping * blocks.values) for blocks in self.damping),
-        ]
+        operators = tangent_operators(self.formulation, x)
+        direct = self._direct(damping)
         if isinstance(self.order, Order):
             dynamic = _sums(self.order, direct, self.mass)
             by_position = _sums(self.order, self.stiffness, self.mass, operators)
             dynamic = dynamic.plus(by_position, stiffness)
             return block_tree(self.order, dynamic, self.joints, operators)
         if self.order is not None:
-            by_position = summed(self.stiffness)
-            moved = _times(by_position.values, _pick_bodies(by_position.columns, operators))
-            dynamic = summed([*direct, by_position._replace(values=stiffness * moved)])
             rates = self.joint_rates() if self._velocity_rows else None
-            columns = joint_blocks(self.order, self.joints, operators, rates, stiffness / damping)
-            return block_graph(self.order, [dynamic, *columns])
+            dynamic = summed([*direct, self._moved(stiffness, operators)])
+            bodies = along_graph.body_blocks(dynamic, self.coordinate_columns, operators)
+            joints = along_graph.joint_blocks(
+                self.order, self.joints, operators, rates, stiffness / damping
+            )
+            return block_graph(self.order, [bodies, *joints])
         dynamic = full(direct, self.mass)
         dynamic = dynamic + stiffness * full(self.stiffness, self.mass, operators)
         columns = self._constraints(None).T
@@ -92,55 +99,41 @@ class ElementLinearization(AbstractLinearization):
         none = jnp.zeros((rows.shape[0], rows.shape[0]), rows.dtype)
         return DenseMatrix(jnp.block([[dynamic, columns], [rows, none]]), rows.shape[0])
 
+    @override
+    def stabilized_matrix(self, x, stiffness, damping, reactions):
+        if self.stabilized is None or not isinstance(reactions, ElementReactions):
+            return super().stabilized_matrix(x, stiffness, damping, reactions)
+        operators, factor = tangent_operators(self.formulation, x), stiffness / damping
+        own = self.coordinate_columns, self.coordinate_rates(), reactions.coordinate_columns
+        bodies = along_graph.stabilized_body_blocks(
+            summed(self._direct(damping)),
+            self._moved(stiffness, operators),
+            *own,
+            operators,
+            factor,
+        )
+        joints = along_graph.stabilized_joint_blocks(
+            self.stabilized, self.joints, reactions.joints, operators, self.joint_rates(), factor
+        )
+        return block_graph(self.stabilized, [bodies, *joints])
+
+    def _direct(self, damping: Factor) -> list[Blocks]:
+        """Blocks of M and d C."""
+        scaled = (blocks._replace(values=damping * blocks.values) for blocks in self.damping)
+        return [diagonal(self.mass), *scaled]
+
+    def _moved(self, stiffness: Factor, operators: Operators) -> Blocks:
+        """Blocks of k K T."""
+        sums = summed(self.stiffness)
+        moved = times(sums.values, pick_bodies(sums.columns, operators))
+        return sums._replace(values=stiffness * moved)
+
     @property
     def _velocity_rows(self) -> int:
         return sum(group.velocity_rows * group.number for group in self.joints)
 
     def _constraints(self, operators: Operators) -> Float[Array, "nc nv"]:
         return constraint_rows(self.joints, self.coordinate_columns, operators)
-
-
-def joint_blocks(
-    graph: Graph,
-    joints: Sequence[JointColumns],
-    operators: Operators,
-    rates: Sequence[tuple[Matrices, ...]] | None = None,
-    factor: Array | float = 0.0,
-) -> list[Blocks]:
-    """Blocks Bᵀ and B T of joints in a graph; velocity constraints have B + `factor` R T."""
-    bodies, nodes, columns, moved, unmoved = [], [], [], [], []
-    first, width = graph.bodies, graph.width
-
-    def padded(values):
-        return jnp.pad(values, ((0, 0), (0, width - values.shape[1]), (0, 0)))
-
-    for number, group in enumerate(joints):
-        for slot, values in enumerate(group.values):
-            if max(group.bodies[slot]) < 0:
-                continue
-            bodies += group.bodies[slot]
-            nodes += range(first, first + group.number)
-            columns.append(padded(values))
-            if rates is None:
-                continue
-            last = values.shape[1] - group.velocity_rows
-            positions, velocities = values[:, :last], values[:, last:]
-            changes = factor * rates[number][slot][:, last:]
-            moved.append(padded(jnp.concatenate([positions, changes], axis=1)))
-            none = jnp.zeros_like(positions)
-            unmoved.append(padded(jnp.concatenate([none, velocities], axis=1)))
-        first += group.number
-    if not bodies:
-        return []
-    both = jnp.concatenate(columns, axis=2)
-    turned = small.transpose(both if rates is None else jnp.concatenate(moved, axis=2))
-    rows = _times(turned, _pick_bodies(tuple(bodies), operators))
-    if rates is not None:
-        rows = rows + small.transpose(jnp.concatenate(unmoved, axis=2))
-    return [
-        Blocks(tuple(bodies), tuple(nodes), both),
-        Blocks(tuple(nodes), tuple(bodies), rows),
-    ]
 
 
 def full(
@@ -164,17 +157,42 @@ def full(
         summed = gather.add_up_by_table(places, values, n * n, axis=2)
     summed = summed.reshape(size, size, n, n)
     if operators is not None:
-        summed = _times(summed, operators[:, :, None, :])
+        summed = times(summed, operators[:, :, None, :])
     return summed.transpose(2, 0, 3, 1).reshape(n * size, n * size)
 
 
-def _times(blocks: Float[Array, "..."], operators: Float[Array, "..."] | None) -> Array:
-    """Columns of blocks times operators."""
-    if operators is None:
-        return blocks
-    if operators.shape[0] == blocks.shape[1]:
-        return small.matmul(blocks, operators)
-    return jnp.concatenate([blocks[:, :3], small.matmul(blocks[:, 3:], operators)], axis=1)
+class ElementReactions(AbstractReactions):
+    """Reactions of position constraints by the columns of Bᵀ of joints, and of coordinates (nv,
+    rows, N).
+    """
+
+    joints: Sequence[JointColumns]
+    coordinate_columns: Matrices
+
+    @property
+    @override
+    def rows(self):
+        rows = constraint_rows(self.joints, self.coordinate_columns, None)
+        velocities = sum(group.velocity_rows * group.number for group in self.joints)
+        return rows[: rows.shape[0] - velocities]
+
+    @override
+    def of(self, multipliers):
+        _, own, n = self.coordinate_columns.shape
+        total, first = None, 0
+        for group in self.joints:
+            rows = group.values[0].shape[1] - group.velocity_rows
+            part = multipliers[first : first + rows * group.number].reshape(-1, rows).T
+            first += rows * group.number
+            for bodies, columns in zip(group.bodies, group.values, strict=True):
+                if rows and max(bodies) >= 0:
+                    forces = gather.add_up(bodies, small.matvec(columns[:, :rows], part), n, axis=1)
+                    total = forces if total is None else total + forces
+        if own:
+            part = multipliers[first:].reshape(n, own).T
+            forces = small.matvec(self.coordinate_columns, part)
+            total = forces if total is None else total + forces
+        return total.T.reshape(-1)
 
 
 class Sums(NamedTuple):
@@ -195,11 +213,6 @@ class Sums(NamedTuple):
         return Sums(*sums)
 
 
-def _pick_bodies(bodies: tuple[int, ...], values: Operators) -> Operators:
-    """Entries of the last axis at these bodies, zeros for the ground; None for None."""
-    return None if values is None else gather.pick(bodies, values, axis=values.ndim - 1)
-
-
 def _sums(
     order: Order, blocks: Sequence[Blocks], like: Matrices, operators: Operators = None
 ) -> Sums:
@@ -217,9 +230,9 @@ def _sums(
             if max(bodies, default=-1) >= 0:
                 added = gather.add_up(bodies, values, n, axis=2)
                 sums[k] = added if sums[k] is None else sums[k] + added
-    by_columns = operators, _pick_bodies(parent_of, operators), operators
+    by_columns = operators, pick_bodies(parent_of, operators), operators
     of_bodies, by_parent, by_child = (
-        None if blocks is None else _times(blocks, operator)
+        None if blocks is None else times(blocks, operator)
         for blocks, operator in zip(sums, by_columns, strict=True)
     )
     return Sums(jnp.zeros_like(like) if of_bodies is None else of_bodies, by_parent, by_child)
@@ -245,9 +258,9 @@ def block_tree(
         stacked = jnp.concatenate(slots, axis=2)
         reactions = gather.pick(order.columns, stacked, axis=2)
         parent_reactions = gather.pick(order.parent_columns, stacked, axis=2)
-    rows = _times(small.transpose(reactions), operators)
-    parent_operators = _pick_bodies(order.parent_of, operators)
-    parent_rows = _times(small.transpose(parent_reactions), parent_operators)
+    rows = times(small.transpose(reactions), operators)
+    parent_operators = pick_bodies(order.parent_of, operators)
+    parent_rows = times(small.transpose(parent_reactions), parent_operators)
     by_parent, by_child = (
         jnp.zeros_like(dynamic.bodies) if blocks is None else blocks for blocks in dynamic[1:]
     )
@@ -265,12 +278,16 @@ def block_tree(
 
 
 def saddle(
-    order: Order | Graph, masses: Matrices, joints: Sequence[JointColumns]
+    order: Order | Graph,
+    masses: Matrices,
+    joints: Sequence[JointColumns],
+    coordinate_columns: Matrices,
 ) -> BlockTree | BlockGraph:
     """The matrix [[M, Bᵀ], [B, 0]] from masses (nv, nv, N) along the forest or the graph."""
     if isinstance(order, Order):
         return block_tree(order, Sums(masses), joints, None)
-    return block_graph(order, [diagonal(masses), *joint_blocks(order, joints, None)])
+    bodies = along_graph.body_blocks(diagonal(masses), coordinate_columns, None)
+    return block_graph(order, [bodies, *along_graph.joint_blocks(order, joints, None)])
 
 
 def constraint_rows(
@@ -287,13 +304,13 @@ def constraint_rows(
 
     def placed(bodies, values, operators):
         # A product with 0 and 1, whose reverse needs no scatter.
-        rows = _times(values.swapaxes(0, 1), operators).transpose(2, 0, 1)
+        rows = times(values.swapaxes(0, 1), operators).transpose(2, 0, 1)
         at = jnp.asarray(np.asarray(bodies)[:, None] == np.arange(n), dtype)
         return rows[:, :, None, :] * at[:, None, :, None]
 
     for group in joints:
         parts = [
-            placed(bodies, values, _pick_bodies(bodies, operators))
+            placed(bodies, values, pick_bodies(bodies, operators))
             for bodies, values in zip(group.bodies, group.values, strict=True)
             if max(bodies) >= 0
         ]
@@ -306,8 +323,10 @@ def constraint_rows(
     return jnp.concatenate([*positions, flat, *velocities])
 
 
-def tangent_operators(space: AbstractCoordinates, x: Float[Array, " nv"]) -> Matrices:
-    """Tangent operators of all bodies at their local coordinates."""
+def tangent_operators(space: AbstractCoordinates, x: Float[Array, " nv"] | None) -> Operators:
+    """Tangent operators of all bodies at their local coordinates; None for the identity."""
+    if x is None or isinstance(space, AbstractVectorSpace):
+        return None
     first = 3 if space.hybrid else 0
     basis = jnp.eye(space.nv, dtype=x.dtype)[first:]
     return jax.vmap(lambda x: tangent_columns(space, x, basis)[first:], out_axes=2)(

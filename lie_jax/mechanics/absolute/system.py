@@ -15,6 +15,7 @@ from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import readings, stacking
 from lie_jax.mechanics.absolute import elements, elimination, linearization
+from lie_jax.mechanics.absolute.linearization import ElementLinearization, ElementReactions
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import Label
@@ -185,6 +186,22 @@ class RigidBodySystem(AbstractMultibodySystem):
         """Residual and its derivatives, by bodies, joints and forces."""
         if not self.formulation.keeps_rotations:
             return super().linearization(t, q, v, acceleration, multipliers, u)
+        residual = self.residual(t, q, v, acceleration, multipliers, u)
+        return self._linearization(residual, t, q, v, acceleration, multipliers, u)
+
+    @override
+    def internal_linearization(self, t, q, v, acceleration, multipliers, u=None):
+        if self._order is None:
+            return super().internal_linearization(t, q, v, acceleration, multipliers, u)
+        # Without accelerations and multipliers, derivatives of M and Bᵀλ vanish.
+        residual = self.residual(t, q, v, acceleration, multipliers, u)
+        rest, none = jnp.zeros_like(v), jnp.zeros_like(multipliers)
+        inner = stacking.without_loads(self)
+        return inner._linearization(residual, t, q, v, rest, none, u, is_internal=True)
+
+    def _linearization(
+        self, residual, t, q, v, acceleration, multipliers, u, *, is_internal=False
+    ) -> ElementLinearization:
         t, space = jnp.asarray(t, q.dtype), self.formulation
         pose, frames = self._frames(q)
         velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
@@ -197,38 +214,57 @@ class RigidBodySystem(AbstractMultibodySystem):
                 self.bodies, pose.rotation, velocity.omega_body, linear, angular
             )
         else:
-            weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
-            loads = weightless._applied((t, *pose, *velocity), u)
-            reactions = self._reactions(t, pose, multipliers)
-            constant = Wrench(*map(jnp.subtract, reactions, loads))
+            if is_internal:
+                constant = Wrench(*map(jnp.zeros_like, (pose.position, pose.position)))
+            else:
+                weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
+                loads = weightless._applied((t, *pose, *velocity), u)
+                reactions = self._reactions(t, pose, multipliers)
+                constant = Wrench(*map(jnp.subtract, reactions, loads))
             coordinate_multipliers = self._coordinate_multipliers(multipliers)
             bodies = elements.body_matrices(
                 space, self.bodies, self.gravity, constant, coordinate_multipliers, motion
             )
-        joints = elements.joint_blocks(
-            self.joints, self._joint_multipliers(multipliers), t, pose, frames
-        )
+        joints = []
+        if not is_internal:
+            by_group = self._joint_multipliers(multipliers)
+            joints = elements.joint_blocks(self.joints, by_group, t, pose, frames)
         pair = None if frames is None else (frames, elements.frame_derivatives(space, motion))
-        stiffness, damping = elements.force_blocks(self.forces, t, u, motion, pair)
+        stiffness, damping = elements.force_blocks(self.forces, t, u, motion, pair, is_internal)
         columns, coordinate_columns = self._columns(t, q, pose, frames)
-        return linearization.ElementLinearization(
+        return ElementLinearization(
             formulation=space,
             order=self._order,
-            residual=self.residual(t, q, v, acceleration, multipliers, u),
+            stabilized=self._stabilized,
+            residual=residual,
             mass=bodies.mass,
             stiffness=[elements.diagonal(bodies.stiffness), *joints, *stiffness],
             damping=[elements.diagonal(bodies.damping), *damping],
             joints=columns,
             coordinate_columns=coordinate_columns,
             joint_rates=lambda: elements.joint_rates(self.joints, t, motion, pair),
+            coordinate_rates=lambda: elements.coordinate_rates(space, motion),
             rates=self.change_of_rates(t, q, v),
         )
 
+    @override
+    def position_reactions(self, t, q):
+        if self._stabilized is None:
+            return super().position_reactions(t, q)
+        return ElementReactions(*self._columns(t, q, *self._frames(q)))
+
     @property
     def _order(self) -> elimination.Order | Graph | None:
-        if self.formulation.rows or not self.formulation.keeps_rotations:
+        if not self.formulation.keeps_rotations:
             return None
-        return elimination.order_of(len(self.names), self.formulation.nv, self.joints, self.forces)
+        return elimination.order_of(len(self.names), self.formulation, self.joints, self.forces)
+
+    @property
+    def _stabilized(self) -> Graph | None:
+        """Graph of a stabilised step, None if the full matrix is to be solved."""
+        if self._order is None:
+            return None
+        return elimination.stabilized_graph(len(self.names), self.formulation, self.joints)
 
     def saddle(self, t, q):
         """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies."""
@@ -237,8 +273,7 @@ class RigidBodySystem(AbstractMultibodySystem):
             return super().saddle(t, q)
         pose, frames = self._frames(q)
         masses = elements.masses(self.bodies, pose.rotation, frames)
-        joints, _ = self._columns(t, q, pose, frames)
-        return linearization.saddle(order, masses, joints)
+        return linearization.saddle(order, masses, *self._columns(t, q, pose, frames))
 
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
