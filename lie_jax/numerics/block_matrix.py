@@ -1,6 +1,7 @@
 """Matrices whose blocks follow a forest, and linear equations with them in O(n) operations.
 
-A node of the forest has the unknowns of one body, its `velocities`, and the multipliers of the
+A node of the forest has the unknowns of one body, its `velocities` and the multipliers of its own
+constraints, and the multipliers of the
 constraints that tie it to its parent or to the ground. It is coupled with its parent and its
 children only, so that elimination from the leaves to the roots, each node with its multipliers at
 once, fills in no other block. The velocities of a node are eliminated before its multipliers and
@@ -12,6 +13,7 @@ Arrays have the nodes on their last axis, where the processor takes several at o
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -20,6 +22,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.numerics import gather, small
+from lie_jax.numerics.bordered import bordered_inverse
 from lie_jax.numerics.forest import forest_of, scan_down, scan_up, total
 
 # Diagonal entries below this part of the largest do not tell how easily a velocity changes:
@@ -30,17 +33,17 @@ LIGHTEST = 1e-6
 class BlockTree(eqx.Module):
     """A matrix [[S, Bᵀ], [B', C]] of velocities and multipliers in blocks along a forest.
 
-    Of n nodes with k velocities, then at most r multipliers, m = k + r unknowns each:
+    Of n nodes with k unknowns of a body, then at most r multipliers, m = k + r unknowns each:
 
     - `nodes` (m, m, n): rows and columns of a node, but for its diagonal of the multipliers;
     - `corner` (r, n): this diagonal, one where a node has fewer than r multipliers;
-    - `columns` (m, k, n): rows of a node, columns of its parent's velocities;
-    - `rows` (k, m, n): rows of its parent's velocities, columns of a node.
+    - `columns` (m, k, n): rows of a node, columns of its parent's body;
+    - `rows` (k, m, n): rows of its parent's body, columns of a node.
 
-    Without `is_coupled` no velocity of a node meets one of its parent. `parent_of` is the parent of
-    each node, -1 for none; `multipliers` has the number of each node's multipliers among all of
-    them, n r in all, -1 for none. As a vector the velocities of all nodes come first, then the
-    multipliers.
+    Without `is_coupled` no unknown of a body meets one of its parent. `parent_of` is the parent of
+    each node, -1 for none. `bodies` has the places in a vector of each body's unknowns, n k in all,
+    -1 for auxiliary ones (see `graphs.Graph`); `multipliers` those of each node's multipliers, n r
+    in all, -1 for none. `bordered` is that of a `Graph`.
     """
 
     nodes: Float[Array, "m m n"]
@@ -49,7 +52,9 @@ class BlockTree(eqx.Module):
     rows: Float[Array, "k m n"]
     is_coupled: bool = eqx.field(static=True)
     parent_of: tuple[int, ...] = eqx.field(static=True)
+    bodies: tuple[int, ...] = eqx.field(static=True)
     multipliers: tuple[int, ...] = eqx.field(static=True)
+    bordered: tuple[int, int] | None = eqx.field(static=True, default=None)
 
     def transpose(self) -> "BlockTree":
         """The transposed matrix."""
@@ -57,12 +62,26 @@ class BlockTree(eqx.Module):
         return dataclasses.replace(self, nodes=nodes, columns=columns, rows=rows)
 
     def matvec(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
-        """The product with a vector."""
-        values, k = self.split(x), len(self.rows)
+        """The product with a vector, whose auxiliary unknowns follow from their equations."""
+        values = self.split(x)
+        product = self._product(values)
+        if -1 in self.bodies:
+            auxiliary = jnp.asarray(self._auxiliary, product.dtype)
+            auxiliary = jnp.pad(auxiliary, ((0, len(values) - len(auxiliary)), (0, 0)))
+            product = self._product(values - auxiliary * product)
+        return self.joined(product)
+
+    @property
+    def _auxiliary(self) -> np.ndarray:
+        """Matrix (k, n): whether an unknown of a body is an auxiliary one."""
+        return np.asarray(self.bodies).reshape(-1, len(self.rows)).T < 0
+
+    def _product(self, values: Float[Array, "m n"]) -> Float[Array, "m n"]:
+        k = len(self.rows)
         parents = self.parent_values(values[:k])
         product = small.matvec(self.nodes, values) + small.matvec(self.columns, parents)
         onto_parents = self.child_sums(small.matvec(self.rows, values))
-        return self.joined(product + jnp.concatenate([onto_parents, self.corner * values[k:]]))
+        return product + jnp.concatenate([onto_parents, self.corner * values[k:]])
 
     def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """The vector whose product is b; differentiable to any order in both modes."""
@@ -89,9 +108,10 @@ class BlockTree(eqx.Module):
         is_paths = len(parents) == len(set(parents))
         if self.is_coupled or not self.multipliers or not is_paths:
             nodes = nodes + jnp.pad(corner, ((k, 0), (k, 0), (0, 0)))
-            return Factors(self, eliminate(parent_of, nodes, self.columns, self.rows), None)
+            eliminated = eliminate(parent_of, nodes, self.columns, self.rows, self.bordered)
+            return Factors(self, eliminated, None)
         reactions, rows, parent_rows = nodes[:k, k:], nodes[k:, :k], self.columns[k:]
-        inverses = small.inverse(nodes[:k, :k])
+        inverses = inverse_of(self.bordered)(nodes[:k, :k])
         moved = small.matmul(inverses, reactions)
         parent_moved = small.matmul(self.parent_values(inverses), self.rows[:, k:])
         nodes = corner - small.matmul(rows, moved) - small.matmul(parent_rows, parent_moved)
@@ -109,7 +129,9 @@ class BlockTree(eqx.Module):
         """The matrix with its diagonal lowered as by `DenseMatrix.regularized`."""
         k = len(self.rows)
         diagonal = jnp.abs(jnp.stack([self.nodes[i, i] for i in range(k)]))
-        ease = 1.0 / jnp.maximum(diagonal, LIGHTEST * jnp.max(diagonal))
+        # Auxiliary unknowns have units of their own.
+        floor = LIGHTEST * jnp.max(jnp.where(self._auxiliary, 0.0, diagonal))
+        ease = 1.0 / jnp.where(self._auxiliary, diagonal, jnp.maximum(diagonal, floor))
         sizes = jnp.abs(self.nodes[k:, :k] * small.transpose(self.nodes[:k, k:]))
         parent_sizes = jnp.abs(self.columns[k:] * small.transpose(self.rows[:, k:]))
         size = small.matvec(sizes, ease) + small.matvec(parent_sizes, self.parent_values(ease))
@@ -128,18 +150,19 @@ class BlockTree(eqx.Module):
         return jnp.min(jnp.linalg.svd(rows, compute_uv=False), initial=1.0)
 
     def split(self, x: Float[Array, " size"]) -> Float[Array, "m n"]:
-        """The velocities and the multipliers of each node."""
+        """The unknowns of the body and the multipliers of each node."""
         k, _, n = self.rows.shape
-        velocities, multipliers = small.parted(x, n * k)
-        multipliers = gather.pick(self.multipliers, multipliers).reshape(n, -1)
-        return jnp.concatenate([velocities.reshape(n, k).T, multipliers.T])
+        bodies = gather.pick(self.bodies, x).reshape(n, k)
+        multipliers = gather.pick(self.multipliers, x).reshape(n, -1)
+        return jnp.concatenate([bodies.T, multipliers.T])
 
     def joined(self, values: Float[Array, "m n"]) -> Float[Array, " size"]:
-        """The vector of these velocities and multipliers: the inverse of `split`."""
-        velocities, multipliers = small.parted(values, len(self.rows))
-        size = sum(number >= 0 for number in self.multipliers)
-        multipliers = gather.add_up(self.multipliers, multipliers.T.reshape(-1), size)
-        return jnp.concatenate([velocities.T.reshape(-1), multipliers])
+        """The vector of these unknowns: the inverse of `split`."""
+        bodies, multipliers = small.parted(values, len(self.rows))
+        flat = jnp.concatenate([bodies.T.reshape(-1), multipliers.T.reshape(-1)])
+        numbers = [*self.bodies, *self.multipliers]
+        slots = {number: slot for slot, number in enumerate(numbers) if number >= 0}
+        return gather.pick(tuple(slots[number] for number in range(len(slots))), flat)
 
     def parent_values(self, values: Float[Array, "... n"]) -> Float[Array, "... n"]:
         """Values of the parent of each node, zero without a parent."""
@@ -155,6 +178,13 @@ def unit(x: Array, axis: int) -> Array:
     """Vectors along an axis scaled to length one; zero vectors stay zero."""
     square = jnp.sum(x * x, axis=axis, keepdims=True)
     return x / jnp.sqrt(jnp.where(square > 0.0, square, 1.0))
+
+
+def inverse_of(bordered: tuple[int, int] | None) -> Callable:
+    """Inverse of blocks that begin with a body, which has constraints of its own if `bordered`."""
+    if bordered is None:
+        return small.inverse
+    return lambda block: bordered_inverse(block, *bordered)
 
 
 class Elimination(eqx.Module):
@@ -201,6 +231,7 @@ def eliminate(
     nodes: Float[Array, "m m n"],
     columns: Float[Array, "m p n"],
     rows: Float[Array, "p m n"],
+    bordered: tuple[int, int] | None = None,
 ) -> Elimination:
     """Elimination of a matrix of nodes: blocks of nodes, their columns of the parent, and the
     parent's rows of them.
@@ -218,7 +249,7 @@ def eliminate(
 
     def towards_roots(block, node):
         columns, rows = node
-        inverted = small.inverse(block)
+        inverted = inverse_of(bordered)(block)
         change = small.matmul(rows, small.matmul(inverted, columns))
         return jnp.pad(-change, (0, more)), inverted
 

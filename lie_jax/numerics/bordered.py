@@ -14,8 +14,8 @@ from lie_jax.numerics import small
 
 
 def bordered_inverse(
-    a: Float[Array, "n n"], velocities: int, constraints: int
-) -> Float[Array, "n n"]:
+    a: Float[Array, "n n ..."], velocities: int, constraints: int
+) -> Float[Array, "n n ..."]:
     """Inverse of a matrix that begins with a block [[S, Bᵀ], [B', C]] of one body.
 
     S (velocities, velocities) may be singular along the columns of Bᵀ, as many as `constraints`.
@@ -34,7 +34,7 @@ def bordered_inverse(
     )
 
 
-def _inverse(a: Float[Array, "n n"], velocities: int) -> Float[Array, "n n"]:
+def _inverse(a: Float[Array, "n n ..."], velocities: int) -> Float[Array, "n n ..."]:
     size = a.shape[0]
     constraints = size - velocities
     reflections = []
@@ -43,12 +43,13 @@ def _inverse(a: Float[Array, "n n"], velocities: int) -> Float[Array, "n n"]:
     for k in range(constraints):
         last = velocities - k
         column = a[:last, size - 1 - k]
-        length = jnp.sqrt(jnp.sum(column * column))
-        onto = jnp.pad(jnp.where(column[-1:] < 0.0, -length, length), (last - 1, 0))
-        reflected = jnp.pad(column + onto, (0, size - last))
-        reflected = reflected / jnp.sqrt(0.5 * jnp.sum(reflected * reflected))
+        length = jnp.sqrt(small.dot(column, column))[None]
+        own = column[-1:] + jnp.where(column[-1:] < 0.0, -length, length)
+        rest = jnp.zeros((size - last, *own.shape[1:]), own.dtype)
+        reflected = jnp.concatenate([column[:-1], own, rest])
+        reflected = reflected / jnp.sqrt(0.5 * small.dot(reflected, reflected))[None]
         reflections.append(reflected)
-        a = a - small.outer(reflected, small.matvec(a.T, reflected))
+        a = a - small.outer(reflected, small.matvec(small.transpose(a), reflected))
         a = a - small.outer(small.matvec(a, reflected), reflected)
     # Multipliers first, then forbidden velocities: pivots in order are regular.
     free = velocities - constraints
@@ -57,6 +58,8 @@ def _inverse(a: Float[Array, "n n"], velocities: int) -> Float[Array, "n n"]:
     inner, multipliers, forbidden = jnp.split(inverse, (free, velocities))
     inverse = jnp.concatenate([inner, forbidden, multipliers])
     for reflected in reversed(reflections):
-        inverse = inverse - small.outer(reflected, small.matvec(inverse.T, reflected))
+        inverse = inverse - small.outer(
+            reflected, small.matvec(small.transpose(inverse), reflected)
+        )
         inverse = inverse - small.outer(small.matvec(inverse, reflected), reflected)
     return inverse

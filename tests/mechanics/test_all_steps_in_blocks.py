@@ -16,11 +16,10 @@ from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.numerics.block_graph import BlockGraph
 from lie_jax.system import AbstractSystem
 from models import chain
-from tests.suites import cases
 
 # Rounding in sums of some ten products.
 ROUNDING = 1e-13
-# Rounding in solutions of some hundred equations, relative to the largest entry.
+# Rounding in solutions of some hundred equations without pivots, relative to their terms.
 SOLVED = 1e-10
 # Two searches of one root, whose last corrections differ by rounding.
 STEP = 1e-11
@@ -89,10 +88,10 @@ FORMULATIONS = {
 }
 MECHANISMS = {"tree": (False, False), "loops": (True, False), "loops, rolling": (True, True)}
 CASES = list(itertools.product(FORMULATIONS, MECHANISMS))
-QUICK = [("Euler parameters", "loops, rolling"), ("SE3", "tree")]
 
 
-@pytest.mark.parametrize(("formulation", "mechanism"), cases(CASES, QUICK))
+@pytest.mark.full
+@pytest.mark.parametrize(("formulation", "mechanism"), CASES)
 def test_matrices_are_those_of_full_size(formulation, mechanism):
     """Of stabilised and other steps, of the papers and of the equations of motion."""
     mechanism = _mechanism(*MECHANISMS[mechanism])
@@ -126,22 +125,20 @@ def test_matrices_are_those_of_full_size(formulation, mechanism):
         results = []
         for ours, theirs in pairs:
             part = b[: theirs.entries.shape[0]]
-            transposed = ours.transpose()
-            products = ours.matvec(part), transposed.matvec(part)
-            solved = ours.solve(part), transposed.solve(part)
-            results.append((theirs.entries, part, products, solved))
+            products = ours.matvec(part), ours.transpose().matvec(part)
+            results.append((theirs.entries, part, products))
         same = reactions.of(b[:positions]), jacobian.of(b[:positions]), reactions.rows
-        return results, same, jacobian.rows
+        return results, same, jacobian.rows, pairs[0][0].solve(b)
 
-    results, (pulled, expected, rows), all_rows = all_of(b)
+    results, (pulled, expected, rows), all_rows, solution = all_of(b)
     assert_allclose(pulled, expected, rtol=0, atol=ROUNDING * np.max(np.abs(expected)))
     assert_allclose(rows, all_rows, rtol=0, atol=ROUNDING)
-    for entries, part, products, solved in results:
-        for a, product, solution in zip((entries, entries.T), products, solved, strict=True):
+    for entries, part, products in results:
+        for a, product in zip((entries, entries.T), products, strict=True):
             expected = a @ part
             assert_allclose(product, expected, rtol=0, atol=ROUNDING * np.max(np.abs(expected)))
-            expected = np.linalg.solve(a, part)
-            assert_allclose(solution, expected, rtol=0, atol=SOLVED * np.max(np.abs(expected)))
+    left, entries = results[0][0] @ solution - b, np.abs(results[0][0])
+    assert np.max(np.abs(left) / (entries @ np.abs(solution))) < SOLVED
 
 
 WAYS = {

@@ -6,15 +6,16 @@ multipliers η, and the η of joints: see `elimination.stabilized_graph`. Arrays
 elements on their last axis.
 """
 
+import functools
 from collections.abc import Sequence
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.linearization import Factor
-from lie_jax.mechanics.absolute.elements import JointColumns, Matrices, diagonal
+from lie_jax.mechanics.absolute.elements import JointColumns, Matrices
 from lie_jax.numerics import gather, small
-from lie_jax.numerics.block_graph import Blocks, summed
+from lie_jax.numerics.block_graph import Blocks
 from lie_jax.numerics.graphs import Graph
 
 # Tangent operators (nv, nv, N) of bodies, (3, 3, N) for those that keep translations, or None.
@@ -36,39 +37,33 @@ def pick_bodies(bodies: tuple[int, ...], values: Operators) -> Operators:
     return None if values is None else gather.pick(bodies, values, axis=values.ndim - 1)
 
 
-def _placed(values: Matrices, row: int, column: int, size: int) -> Matrices:
+def placed(values: Matrices, row: int, column: int, size: int) -> Matrices:
     """Matrices (size, size, count) with these values from a row and a column on."""
     rows, columns, _ = values.shape
     widths = (row, size - row - rows), (column, size - column - columns), (0, 0)
     return jnp.pad(values, widths)
 
 
-def body_blocks(dynamic: Blocks, coordinate_columns: Matrices, operators: Operators) -> Blocks:
-    """Dynamic blocks, in which each body has the columns and rows of its own constraints."""
+def border(coordinate_columns: Matrices, operators: Operators) -> Matrices | None:
+    """Columns and rows of each body's own constraints in a block of its unknowns; None without."""
     nv, own, _ = coordinate_columns.shape
     if not own:
-        return dynamic
-    size = nv + own
-    border = _placed(coordinate_columns, 0, nv, size)
+        return None
     rows = times(small.transpose(coordinate_columns), operators)
-    border = border + _placed(rows, nv, 0, size)
-    dynamic = dynamic._replace(values=_placed(dynamic.values, 0, 0, size))
-    return summed([dynamic, diagonal(border)])
+    return placed(coordinate_columns, 0, nv, nv + own) + placed(rows, nv, 0, nv + own)
 
 
-def stabilized_body_blocks(
-    direct: Blocks,
-    moved: Blocks,
+def stabilized_border(
     coordinate_columns: Matrices,
     coordinate_rates: Matrices,
     start_columns: Matrices,
     operators: Operators,
     factor: Factor,
-) -> Blocks:
-    """Blocks of bodies in a stabilised step: dynamics by x and by z, and z = x - Nᵀη.
+) -> Matrices:
+    """Equations z = x - Nᵀη of each body, and its own constraints in a stabilised step.
 
-    Columns of the bodies' own constraints at the end and at the start of the step, and their rates,
-    are (nv, rows, N).
+    Columns of the constraints at the end and at the start of the step, and their rates, are (nv,
+    rows, N).
     """
     nv, own, n = coordinate_columns.shape
     half = nv + own
@@ -85,10 +80,7 @@ def stabilized_body_blocks(
             (start_columns, half, half + nv),
             (times(rows, operators), half + nv, half),
         ]
-    of_bodies = sum(_placed(*part, 2 * half) for part in parts)
-    direct = direct._replace(values=_placed(direct.values, 0, 0, 2 * half))
-    moved = moved._replace(values=_placed(moved.values, 0, half, 2 * half))
-    return summed([direct, moved, diagonal(of_bodies)])
+    return functools.reduce(jnp.add, (placed(*part, 2 * half) for part in parts))
 
 
 def joint_blocks(

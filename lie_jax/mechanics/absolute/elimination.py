@@ -28,18 +28,34 @@ Edge = tuple[int, int]
 class Order(NamedTuple):
     """A forest of the bodies, and the joint that ties each body to its parent or to the ground.
 
-    `parent_of` is the parent of each body, -1 for none.
-    `columns` and `parent_columns` are places among the joints' first bodies and then their second
-    ones: of the body in its joint, and of the other body; -1 for none and for the ground. A parent
-    may be one by a force alone. `rows` is the largest number of constraints of a joint;
-    `multipliers` are the numbers of the multipliers of each body's joint, -1 where it has fewer.
+    `parent_of` is the parent of each body, `joint_of` its joint, -1 for none. A parent may be one
+    by a force alone. `graph` has the unknowns of bodies and joints.
     """
 
     parent_of: tuple[int, ...]
-    columns: tuple[int, ...]
-    parent_columns: tuple[int, ...]
-    rows: int
-    multipliers: tuple[int, ...]
+    joint_of: tuple[int, ...]
+    graph: Graph
+
+    @property
+    def bodies(self) -> tuple[int, ...]:
+        """Places of the unknowns of all bodies in a vector, -1 for auxiliary ones."""
+        numbers = (k for body in self.graph.numbers[: self.graph.bodies] for k in body)
+        return tuple(k if k < self.graph.size else -1 for k in numbers)
+
+    @property
+    def rows(self) -> int:
+        """Largest number of multipliers of a joint."""
+        return max((len(self.graph.numbers[joint]) for joint in self.graph.joints), default=0)
+
+    @property
+    def multipliers(self) -> tuple[int, ...]:
+        """Places of the multipliers of each body's joint in a vector, -1 where it has fewer."""
+        table = np.full((self.graph.bodies, self.rows), -1)
+        for body, joint in enumerate(self.joint_of):
+            if joint >= 0:
+                numbers = self.graph.numbers[self.graph.bodies + joint]
+                table[body, : len(numbers)] = numbers
+        return tuple(table.ravel().tolist())
 
 
 def order_of(
@@ -51,27 +67,34 @@ def order_of(
     """Order for n bodies with coordinates of this space, or None if the full matrix is to be
     solved.
 
-    None for few bodies; a graph for velocity constraints, constraints among coordinates, and where
-    joints or forces close a loop.
+    None for few bodies; a graph for velocity constraints, and where joints or forces close a loop.
     """
     if n < MANY_BODIES:
         return None
-    kinds = _kinds(joints)
-    order = None
-    if not space.rows and not any(velocity_rows for *_, velocity_rows in kinds):
-        of_joints = tuple((bodies, rows) for bodies, rows, _ in kinds)
-        order = _order(n, of_joints, tuple(group.bodies for group in forces))
-    return _graph(n, space.nv, space.rows, kinds, False) if order is None else order
+    return _ordered(n, space, joints, forces, False)
 
 
-def stabilized_graph(n: int, space: AbstractCoordinates, joints: Sequence[Connected]) -> Graph:
-    """Graph of a stabilised step of n bodies.
+def stabilized_order_of(
+    n: int, space: AbstractCoordinates, joints: Sequence[Connected], forces: Sequence[Connected]
+) -> Order | Graph | None:
+    """Order of a stabilised step, as `order_of`.
 
     A body has its velocities x, the multipliers of its own constraints, its auxiliary unknowns
     z = x - Nᵀη and the η of its own constraints; a joint has its multipliers and its η. With z no
     derivative of a force by positions couples a body with the η of other bodies' joints.
     """
-    return _graph(n, space.nv, space.rows, _kinds(joints), True)
+    if n < MANY_BODIES:
+        return None
+    return _ordered(n, space, joints, forces, True)
+
+
+def _ordered(n, space, joints, forces, is_stabilized) -> Order | Graph:
+    kinds = _kinds(joints)
+    graph = _graph(n, space.nv, space.rows, kinds, is_stabilized)
+    if any(velocity_rows for *_, velocity_rows in kinds):
+        return graph
+    forest = _forest(n, tuple(pairs for pairs, *_ in kinds), tuple(g.bodies for g in forces))
+    return graph if forest is None else Order(*forest, graph)
 
 
 def _kinds(joints: Sequence[Connected]) -> tuple[tuple[Ends, int, int], ...]:
@@ -79,10 +102,12 @@ def _kinds(joints: Sequence[Connected]) -> tuple[tuple[Ends, int, int], ...]:
 
 
 @lru_cache(maxsize=64)
-def _order(n: int, joints: tuple[tuple[Ends, int], ...], forces: tuple[Ends, ...]) -> Order | None:
+def _forest(
+    n: int, joints: tuple[Ends, ...], forces: tuple[Ends, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Parents and joints of all bodies, None where joints or forces close a loop."""
     # The ground is vertex n.
-    ends = [(a % (n + 1), b % (n + 1)) for pairs, _ in joints for a, b in zip(*pairs, strict=True)]
-    rows = [rows for pairs, rows in joints for _ in pairs[0]]
+    ends = [(a % (n + 1), b % (n + 1)) for pairs in joints for a, b in zip(*pairs, strict=True)]
     edges = {(min(pair), max(pair)) for pair in ends if max(pair) < n}
     for bodies in forces:
         for acting in zip(*bodies, strict=True):
@@ -91,23 +116,15 @@ def _order(n: int, joints: tuple[tuple[Ends, int], ...], forces: tuple[Ends, ...
     if loops != (None, None):
         return None
     parent_of = _parents(n, edges, [min(pair) for pair in ends if max(pair) == n])
-    count, most = len(ends), max(rows, default=0)
-    columns, parents = [-1] * n, [-1] * n
-    multipliers, first = np.full((n, most), -1), 0
+    joint_of = [-1] * n
     for joint, pair in enumerate(ends):
         # The joint belongs to its body that is farther from the root.
         slot = int(pair[0] == n or (pair[1] < n and parent_of[pair[1]] == pair[0]))
-        body, other = pair[slot], pair[1 - slot]
-        if columns[body] >= 0:
+        if joint_of[pair[slot]] >= 0:
             # The body has two joints: one to its parent, one to the ground behind a force.
             return None
-        columns[body] = slot * count + joint
-        if other < n:
-            parents[body] = (1 - slot) * count + joint
-        multipliers[body, : rows[joint]] = range(first, first + rows[joint])
-        first += rows[joint]
-    numbers = tuple(multipliers.ravel().tolist())
-    return Order(parent_of, tuple(columns), tuple(parents), most, numbers)
+        joint_of[pair[slot]] = joint
+    return parent_of, tuple(joint_of)
 
 
 def _parents(n: int, edges: set[Edge], bases: list[int]) -> tuple[int, ...]:

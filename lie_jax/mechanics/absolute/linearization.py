@@ -44,12 +44,12 @@ class ElementLinearization(AbstractLinearization):
     and `coordinate_rates` return the derivatives of the constraints' rates as in `elements`,
     `rates` is the same for a velocity as in `AbstractDenseLinearization`. With an `order` of
     elimination the step's matrix has blocks along the forest or the graph of bodies and joints,
-    that of a stabilised step along the graph `stabilized`.
+    that of a stabilised step in the order `stabilized`.
     """
 
     formulation: AbstractCoordinates
     order: Order | Graph | None = eqx.field(static=True)
-    stabilized: Graph | None = eqx.field(static=True)
+    stabilized: Order | Graph | None = eqx.field(static=True)
     residual: Float[Array, " nv"]
     mass: Matrices
     stiffness: Sequence[Blocks]
@@ -79,19 +79,15 @@ class ElementLinearization(AbstractLinearization):
             return self.dense().step_matrix(x, stiffness, damping)
         operators = tangent_operators(self.formulation, x)
         direct = self._direct(damping)
-        if isinstance(self.order, Order):
-            dynamic = _sums(self.order, direct, self.mass)
-            by_position = _sums(self.order, self.stiffness, self.mass, operators)
-            dynamic = dynamic.plus(by_position, stiffness)
-            return block_tree(self.order, dynamic, self.joints, operators)
         if self.order is not None:
             rates = self.joint_rates() if self._velocity_rows else None
-            dynamic = summed([*direct, self._moved(stiffness, operators)])
-            bodies = along_graph.body_blocks(dynamic, self.coordinate_columns, operators)
+            graph = graph_of(self.order)
             joints = along_graph.joint_blocks(
-                self.order, self.joints, operators, rates, stiffness / damping
+                graph, self.joints, operators, rates, stiffness / damping
             )
-            return block_graph(self.order, [bodies, *joints])
+            border = along_graph.border(self.coordinate_columns, operators)
+            parts = (direct, 1.0, None, 0), (self.stiffness, stiffness, operators, 0)
+            return along(self.order, parts, border, joints)
         dynamic = full(direct, self.mass)
         dynamic = dynamic + stiffness * full(self.stiffness, self.mass, operators)
         columns = self._constraints(None).T
@@ -105,28 +101,19 @@ class ElementLinearization(AbstractLinearization):
             return super().stabilized_matrix(x, stiffness, damping, reactions)
         operators, factor = tangent_operators(self.formulation, x), stiffness / damping
         own = self.coordinate_columns, self.coordinate_rates(), reactions.coordinate_columns
-        bodies = along_graph.stabilized_body_blocks(
-            summed(self._direct(damping)),
-            self._moved(stiffness, operators),
-            *own,
-            operators,
-            factor,
-        )
+        border = along_graph.stabilized_border(*own, operators, factor)
+        graph, half = graph_of(self.stabilized), len(border) // 2
         joints = along_graph.stabilized_joint_blocks(
-            self.stabilized, self.joints, reactions.joints, operators, self.joint_rates(), factor
+            graph, self.joints, reactions.joints, operators, self.joint_rates(), factor
         )
-        return block_graph(self.stabilized, [bodies, *joints])
+        direct = self._direct(damping), 1.0, None, 0
+        parts = direct, (self.stiffness, stiffness, operators, half)
+        return along(self.stabilized, parts, border, joints)
 
     def _direct(self, damping: Factor) -> list[Blocks]:
         """Blocks of M and d C."""
         scaled = (blocks._replace(values=damping * blocks.values) for blocks in self.damping)
         return [diagonal(self.mass), *scaled]
-
-    def _moved(self, stiffness: Factor, operators: Operators) -> Blocks:
-        """Blocks of k K T."""
-        sums = summed(self.stiffness)
-        moved = times(sums.values, pick_bodies(sums.columns, operators))
-        return sums._replace(values=stiffness * moved)
 
     @property
     def _velocity_rows(self) -> int:
@@ -195,6 +182,39 @@ class ElementReactions(AbstractReactions):
         return total.T.reshape(-1)
 
 
+# Blocks, a factor, the operators of their columns, and the column where they begin.
+Part = tuple[Sequence[Blocks], Factor, Operators, int]
+
+
+def graph_of(order: Order | Graph) -> Graph:
+    """Graph with the unknowns of bodies and joints."""
+    return order.graph if isinstance(order, Order) else order
+
+
+def along(
+    order: Order | Graph, parts: Sequence[Part], border: Matrices | None, joints: Sequence[Blocks]
+) -> BlockTree | BlockGraph:
+    """Matrix of sums of blocks between bodies, with the `border` of each body, and of joints."""
+    n, size = graph_of(order).bodies, None if border is None else len(border)
+
+    def grown(values, column):
+        return values if size is None else along_graph.placed(values, 0, column, size)
+
+    if isinstance(order, Order):
+        total = None if border is None else Sums(border)
+        for blocks, factor, operators, column in parts:
+            sums = _sums(order, blocks, n, operators)
+            sums = Sums(*(None if x is None else factor * grown(x, column) for x in sums))
+            total = sums if total is None else total.plus(sums)
+        return block_tree(order, total, joints)
+    total = [] if border is None else [diagonal(border)]
+    for blocks, factor, operators, column in parts:
+        sums = summed(blocks)
+        values = factor * times(sums.values, pick_bodies(sums.columns, operators))
+        total.append(sums._replace(values=grown(values, column)))
+    return block_graph(order, [summed(total), *joints])
+
+
 class Sums(NamedTuple):
     """Blocks (nv, nv, N) along a forest: of each body, of its rows by its parent's columns, and of
     its parent's rows by its columns; None where all are zero.
@@ -204,20 +224,17 @@ class Sums(NamedTuple):
     by_parent: Matrices | None = None
     by_child: Matrices | None = None
 
-    def plus(self, other: "Sums", factor: Array | float) -> "Sums":
-        """Sum with the blocks of another one, times a factor."""
+    def plus(self, other: "Sums") -> "Sums":
+        """Sum with the blocks of another one."""
         sums: list = [
-            a if b is None else factor * b if a is None else a + factor * b
-            for a, b in zip(self, other, strict=True)
+            b if a is None else a if b is None else a + b for a, b in zip(self, other, strict=True)
         ]
         return Sums(*sums)
 
 
-def _sums(
-    order: Order, blocks: Sequence[Blocks], like: Matrices, operators: Operators = None
-) -> Sums:
+def _sums(order: Order, blocks: Sequence[Blocks], n: int, operators: Operators = None) -> Sums:
     """Sums of blocks along the forest, their columns times the operators of their bodies."""
-    n, parent_of = like.shape[2], order.parent_of
+    parent_of = order.parent_of
     sums: list = [None, None, None]
     for rows, columns, values in blocks:
         pairs = list(zip(rows, columns, strict=True))
@@ -231,36 +248,40 @@ def _sums(
                 added = gather.add_up(bodies, values, n, axis=2)
                 sums[k] = added if sums[k] is None else sums[k] + added
     by_columns = operators, pick_bodies(parent_of, operators), operators
-    of_bodies, by_parent, by_child = (
-        None if blocks is None else times(blocks, operator)
-        for blocks, operator in zip(sums, by_columns, strict=True)
+    return Sums(
+        *(
+            None if blocks is None else times(blocks, operator)
+            for blocks, operator in zip(sums, by_columns, strict=True)
+        )
     )
-    return Sums(jnp.zeros_like(like) if of_bodies is None else of_bodies, by_parent, by_child)
 
 
-def block_tree(
-    order: Order, dynamic: Sums, joints: Sequence[JointColumns], operators: Operators
-) -> BlockTree:
+def block_tree(order: Order, dynamic: Sums, joints: Sequence[Blocks]) -> BlockTree:
     """The matrix [[dynamic, Bᵀ], [B T, 0]] along the forest.
 
     A joint belongs to its body that is farther from the root; its other body is the parent.
     """
     size, _, n = dynamic.bodies.shape
-    count = order.rows
+    count, bodies, parents = order.rows, range(n), order.parent_of
     reactions = parent_reactions = jnp.zeros((size, count, n), dynamic.bodies.dtype)
-    if count:
-        # First bodies of all joints, then second ones.
-        slots = [
-            jnp.pad(columns, ((0, 0), (0, count - columns.shape[1]), (0, 0)))
-            for slot in range(2)
-            for columns in (group.values[slot] for group in joints)
-        ]
-        stacked = jnp.concatenate(slots, axis=2)
-        reactions = gather.pick(order.columns, stacked, axis=2)
-        parent_reactions = gather.pick(order.parent_columns, stacked, axis=2)
-    rows = times(small.transpose(reactions), operators)
-    parent_operators = pick_bodies(order.parent_of, operators)
-    parent_rows = times(small.transpose(parent_reactions), parent_operators)
+    rows, parent_rows = map(small.transpose, (reactions, parent_reactions))
+    if joints:
+        columns, of_joints = joints
+        at = {place: k for k, place in enumerate(columns.places)}
+        nodes = [-1 if joint < 0 else n + joint for joint in order.joint_of]
+        own, other = (
+            tuple(at.get(place, -1) for place in zip(ends, nodes, strict=True))
+            for ends in (bodies, parents)
+        )
+        more = size - columns.values.shape[0]
+        reactions, parent_reactions = (
+            jnp.pad(gather.pick(k, columns.values, axis=2), ((0, more), (0, 0), (0, 0)))
+            for k in (own, other)
+        )
+        rows, parent_rows = (
+            jnp.pad(gather.pick(k, of_joints.values, axis=2), ((0, 0), (0, more), (0, 0)))
+            for k in (own, other)
+        )
     by_parent, by_child = (
         jnp.zeros_like(dynamic.bodies) if blocks is None else blocks for blocks in dynamic[1:]
     )
@@ -273,7 +294,9 @@ def block_tree(
         rows=jnp.concatenate([by_child, parent_reactions], axis=1),
         is_coupled=dynamic.by_parent is not None or dynamic.by_child is not None,
         parent_of=order.parent_of,
+        bodies=order.bodies,
         multipliers=order.multipliers,
+        bordered=order.graph.bordered,
     )
 
 
@@ -284,10 +307,9 @@ def saddle(
     coordinate_columns: Matrices,
 ) -> BlockTree | BlockGraph:
     """The matrix [[M, Bᵀ], [B, 0]] from masses (nv, nv, N) along the forest or the graph."""
-    if isinstance(order, Order):
-        return block_tree(order, Sums(masses), joints, None)
-    bodies = along_graph.body_blocks(diagonal(masses), coordinate_columns, None)
-    return block_graph(order, [bodies, *along_graph.joint_blocks(order, joints, None)])
+    border = along_graph.border(coordinate_columns, None)
+    of_joints = along_graph.joint_blocks(graph_of(order), joints, None)
+    return along(order, [([diagonal(masses)], 1.0, None, 0)], border, of_joints)
 
 
 def constraint_rows(

@@ -260,11 +260,12 @@ class RigidBodySystem(AbstractMultibodySystem):
         return elimination.order_of(len(self.names), self.formulation, self.joints, self.forces)
 
     @property
-    def _stabilized(self) -> Graph | None:
-        """Graph of a stabilised step, None if the full matrix is to be solved."""
+    def _stabilized(self) -> elimination.Order | Graph | None:
+        """Order of a stabilised step, None if the full matrix is to be solved."""
         if self._order is None:
             return None
-        return elimination.stabilized_graph(len(self.names), self.formulation, self.joints)
+        elements = self.formulation, self.joints, self.forces
+        return elimination.stabilized_order_of(len(self.names), *elements)
 
     def saddle(self, t, q):
         """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies."""
