@@ -29,7 +29,6 @@ def lengthened(array: Array, size: int) -> Array:
 
 def shortened(rows: T, size: int) -> T:
     """The first rows of a pytree of arrays (n, ...), by NumPy: nothing is compiled."""
-
     leaves, structure = jax.tree.flatten(rows)
     if all(x.shape[0] == size for x in leaves):
         return rows

@@ -76,29 +76,20 @@ def trajectory(
         run = Run(system, integrator, dt, inputs, first_step)
         if not restarts and not checks.traced(system, start):
             preflight.check_violations(system, start)
-        return _begun_and_run(run, start, schedule, previous_input, origin), None
-    room = _room(dt, schedule)
+        return _compiled_as_one(run, start, schedule, previous_input, origin), None
+    room = _room(start.state if restarts else start, schedule)
     if room and inputs is not None:
         inputs = padding.lengthened(inputs, room.steps)
     run = Run(system, integrator, dt, inputs, first_step)
-    first, violations, redundant = _begin(run, start)
+    first, sample, violations, redundant = _begin(run, start, previous_input)
     if not restarts:
         preflight.check_violations(system, start, violations)
-    if not progress:
-        found = _run(run, first, _traced(schedule, room), room, previous_input, origin)
-        return found, redundant
-    steps, save_every, blocks = schedule
-    piece = max(1, -(-schedule.rows // _PROGRESS_UPDATES)) * save_every
-    last, parts = first, []
-    with tqdm(total=steps, unit="step", desc="simulate") as bar:
-        for done in range(0, steps, piece):
-            part = Schedule(min(piece, steps - done), save_every, blocks)
-            room = _room(dt, part)
-            last, *found = _saved(run, last, _traced(part, room), room, previous_input)
-            parts.append(_used(*jax.block_until_ready(found), part, first=not done))
-            bar.update(part.steps)
-    samples, counts = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
-    return _record(run, last, samples, counts, save_every, origin), redundant
+    if progress:
+        last, samples, counts = _with_bar(run, first, sample, schedule)
+    else:
+        last, samples, counts = _saved(run, first, sample, _traced(schedule, room), room)
+    every = np.asarray(schedule.save_every, np.int32)
+    return _record(run, last, samples, counts, every, origin), redundant
 
 
 def cut(trajectory: Trajectory, schedule: Schedule) -> Trajectory:
@@ -110,9 +101,9 @@ def cut(trajectory: Trajectory, schedule: Schedule) -> Trajectory:
     return dataclasses.replace(trajectory, stats=stats, **instants)
 
 
-def _room(dt: Array, schedule: Schedule) -> Room | None:
+def _room(state: State, schedule: Schedule) -> Room | None:
     """Room of a run; None where shortening its arrays would copy them between devices."""
-    devices = dt.devices()
+    devices = state.q.devices()
     if len(devices) > 1 or any(device.platform != "cpu" for device in devices):
         return None
     steps, save_every, _ = schedule
@@ -128,44 +119,60 @@ def _traced(schedule: Schedule, room: Room | None) -> Schedule:
     return Schedule(steps, save_every, Blocks(None, None))
 
 
-def _used(samples: Sample, counts: Array, schedule: Schedule, first: bool) -> tuple:
-    rows = padding.shortened(samples, schedule.rows + 1)
-    if not first:
-        rows = jax.tree.map(lambda x: x[1:], rows)
-    return rows, padding.shortened(counts, schedule.steps)
+def _with_bar(
+    run: Run, loop: Loop, sample: Sample, schedule: Schedule
+) -> tuple[Loop, Sample, Array]:
+    """`_saved` in pieces, with a progress bar and without rows beyond the end."""
+    steps, save_every, blocks = schedule
+    piece = max(1, -(-schedule.rows // _PROGRESS_UPDATES)) * save_every
+    parts = []
+    with tqdm(total=steps, unit="step", desc="simulate") as bar:
+        for done in range(0, steps, piece):
+            part = Schedule(min(piece, steps - done), save_every, blocks)
+            room = _room(loop.state, part)
+            loop, rows, counts = _saved(run, loop, sample, _traced(part, room), room)
+            counts = padding.shortened(counts, part.steps)
+            rows = padding.shortened(jax.block_until_ready(rows), part.rows + 1)
+            if parts:
+                # The first row is the last one of the piece before.
+                rows = jax.tree.map(lambda x: x[1:], rows)
+            parts.append((rows, counts))
+            bar.update(part.steps)
+    return loop, *jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 
 
 @programs.run_once
-def _begin(run: Run, start: State | Restart) -> tuple[Loop, Any, Any]:
-    """Loop before the first step, violations of the start, dependence of the constraints."""
-    loop, system = run.begin(start), run.system
+def _begin(
+    run: Run, start: State | Restart, previous_input: Array | None
+) -> tuple[Loop, Sample, Any, Any]:
+    """Loop and sample before the first step, violations of the start, dependence of constraints."""
+    loop, sample = _first(run, start, previous_input)
+    t, system = run.time(run.first_step), run.system
     violations = preflight.violations(system, loop.state) if system.nc else None
-    t = run.time(run.first_step)
-    return loop, violations, index1.has_dependent_rows(system, t, loop.state.q)
+    return loop, sample, violations, index1.has_dependent_rows(system, t, loop.state.q)
+
+
+def _first(run: Run, start: State | Restart, previous_input: Array | None) -> tuple[Loop, Sample]:
+    """Loop and sample before the first step.
+
+    `previous_input` belongs to the step before the first, if there was one.
+    """
+    loop = run.begin(start)
+    u = run.input(run.first_step) if previous_input is None else previous_input
+    return loop, run.sample(loop, u)
 
 
 @eqx.filter_jit
-def _begun_and_run(run, start, schedule, previous_input, origin) -> Trajectory:
-    return _run(run, run.begin(start), schedule, None, previous_input, origin)
-
-
-@eqx.filter_jit
-def _run(run, first, schedule, room, previous_input, origin) -> Trajectory:
-    last, samples, counts = _saved(run, first, schedule, room, previous_input)
-    return _record(run, last, samples, counts, schedule.save_every, origin)
+def _compiled_as_one(run, start, schedule, previous_input, origin) -> Trajectory:
+    saved = _saved(run, *_first(run, start, previous_input), schedule, None)
+    return _record(run, *saved, schedule.save_every, origin)
 
 
 @eqx.filter_jit
 def _saved(
-    run: Run, first: Loop, schedule: Schedule, room: Room | None, previous_input: Array | None
+    run: Run, first: Loop, start: Sample, schedule: Schedule, room: Room | None
 ) -> tuple[Loop, Sample, Array]:
-    """Last loop, all saved instants, and the Newton iterations of each step.
-
-    `previous_input` belongs to the step before the first, if there was one.
-    """
-    if previous_input is None:
-        previous_input = run.input(run.first_step)
-    start = run.sample(first, previous_input)
+    """Last loop, all saved instants, and the Newton iterations of each step."""
     if room is not None:
         return _counted(run, first, start, schedule, room)
     last, samples, counts = _scan(run, first, schedule)
@@ -199,11 +206,12 @@ def _counted(
         rows = jax.tree.map(lambda rows, x: written(rows, x, row), rows, sample)
         return loop, rows, row + 1, counts
 
-    # Rows that stay unused hold the start, whose smallest multipliers are finite.
+    # Unused rows hold the start: whatever is computed of them is finite.
     rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (room.instants, *x.shape)), start)
     carry = loop, rows, jnp.ones((), jnp.int32), jnp.zeros(room.steps, jnp.int32)
-    unfinished = lambda carry: carry[0].taken < end  # noqa: E731
-    loop, rows, _, counts = jax.lax.while_loop(unfinished, until_sample, carry)
+    loop, rows, _, counts = jax.lax.while_loop(
+        lambda carry: carry[0].taken < end, until_sample, carry
+    )
     return loop, rows, counts
 
 
@@ -236,7 +244,7 @@ def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Array
     return loop, samples, counts
 
 
-@eqx.filter_jit
+@programs.run_once
 def _record(
     run: Run,
     last: Loop,

@@ -55,8 +55,8 @@ def optimal(
     """
     space, q, v = system.space, state.q, state.v
 
-    # Two evaluations in a loop compile as one. What the loop saves for reverse mode is copied to and
-    # from arrays, which takes more code than evaluating it again.
+    # Two evaluations in a loop compile as one. Reverse mode evaluates them again: to copy what it
+    # would save to and from arrays takes more code.
     @functools.partial(
         jax.checkpoint,
         prevent_cse=False,
