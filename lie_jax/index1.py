@@ -96,9 +96,16 @@ def redundant(
     return saddle.smallest_row() < _dependent(q.dtype)
 
 
-@programs.run_once
-def _has_dependent_rows(system: AbstractSystem, t: Array, q: Array) -> Array:
+def has_dependent_rows(
+    system: AbstractSystem, t: Float[Array, ""], q: Float[Array, " nq"]
+) -> Bool[Array, ""]:
+    """Whether the rows of the constraint Jacobian depend on each other at q."""
+    if not system.nc or system.nc > system.nv:
+        return jnp.full((), system.nc > system.nv)
     return system.saddle(t, q).smallest_row() < _dependent(q.dtype)
+
+
+_has_dependent_rows = programs.run_once(has_dependent_rows)
 
 
 def _dependent(dtype) -> Any:

@@ -17,6 +17,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks, linearization
@@ -37,6 +38,9 @@ Configuration = Float[Array, " nq"]
 Velocity = Float[Array, " nv"]
 Multipliers = Float[Array, " nc"]
 Inputs = Float[Array, " nu"] | None
+
+# Name of solutions that reverse mode may save, so that the backward pass does not solve again.
+SOLVED = "solved for accelerations and multipliers"
 
 
 class State(eqx.Module):
@@ -314,8 +318,9 @@ def accelerations_and_multipliers(
         solved = system.saddle(t, q).solve(system.force(t, q, v, u))
         return Accelerations(solved, jnp.zeros(0, q.dtype))
     args = system, t, q, v, u, stabilization
+    found = checkpoint_name(_solved(rules.held(args)), SOLVED)
     # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
-    return rules.value_with_rule(_solved(rules.held(args)), _change_of_solution, args)
+    return rules.value_with_rule(found, _change_of_solution, args)
 
 
 def _solved(args: Any) -> Accelerations:

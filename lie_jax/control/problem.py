@@ -157,6 +157,8 @@ def checked_problem(
             f"shape ({shape[0]}, {nu}): give a column for each input."
         )
     simulation.check(system, integrator, state, dt, shape[0], inputs)
+    if not checks.traced(system, state):
+        simulation.check_violations(system, state)
     _check_classes(call, system, integrator)
     dtype = state.q.dtype
     # `_check_costs` refuses values that are no functions.

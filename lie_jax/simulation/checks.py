@@ -12,7 +12,7 @@ from jaxtyping import Array
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
-from lie_jax.numerics import conversion, memory, programs
+from lie_jax.numerics import conversion, memory, padding, programs
 from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, march
 from lie_jax.simulation.trajectory import Restart
@@ -77,7 +77,9 @@ def check(
     )
     # The velocities of a restart violate the constraints by what the integrator leaves.
     if restart is None and not checks.traced(system, start):
-        _check_consistency(system, state)
+        reason = system.space.invalid(np.asarray(state.q))
+        if reason is not None:
+            raise ValueError(f"the initial state's q is not a valid configuration: {reason}.")
 
 
 def _check_types(system: Any, integrator: Any, start: Any) -> None:
@@ -148,8 +150,8 @@ def _check_memory(
     if adaptive and adaptive.times is not None:
         instants = len(adaptive.times) + 1
     numbers = system.nq + 2 * system.nv + system.nc
-    # The initial instant is joined to the others: there are two copies at a time.
-    needed = 2 * instants * numbers * state.q.dtype.itemsize + 8 * steps
+    # Arrays with unused rows are copied to some without: there are two copies at a time.
+    needed = (padding.roomy(instants + 1) + instants) * numbers * state.q.dtype.itemsize + 8 * steps
     if needed < _SMALL:
         return
     free = memory.free_device_bytes(jax.devices()[0])
@@ -211,7 +213,7 @@ def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive
             )
 
     def carries(start: State | Restart) -> Any:
-        loop = march.begin(run, start)
+        loop = run.begin(start)
         return loop.carry, loop.memory
 
     expected, stored = (eqx.filter_eval_shape(carries, s) for s in (restart.state, restart))
@@ -223,16 +225,14 @@ def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive
         )
 
 
-def _check_consistency(system: AbstractSystem, state: State) -> None:
-    reason = system.space.invalid(np.asarray(state.q))
-    if reason is not None:
-        raise ValueError(f"the initial state's q is not a valid configuration: {reason}.")
+def check_violations(system: AbstractSystem, state: State, found: Any = None) -> None:
+    """Raise `ValueError` for a concrete state that violates the constraints by what was `found`."""
     if not system.nc:
         return
-    violations = _violations(system, state)
-    if checks.traced(violations):
+    found = found or _violations(system, state)
+    if checks.traced(found):
         return
-    position, velocity = (np.asarray(x) for x in violations)
+    position, velocity = (np.asarray(x) for x in found)
     # Lengths and speeds that the constraints are made of, to judge the rounding in them.
     scale = 1.0 + sum(float(np.abs(np.asarray(x)).max(initial=0.0)) for x in (state.q, state.v))
     slack = np.sqrt(np.finfo(position.dtype).eps) * scale
@@ -251,7 +251,10 @@ def _check_consistency(system: AbstractSystem, state: State) -> None:
             )
 
 
-@programs.run_once
-def _violations(system: AbstractSystem, state: State) -> tuple[Array, Array]:
+def violations(system: AbstractSystem, state: State) -> tuple[Array, Array]:
+    """Violations of the constraints of positions and of velocities at time 0."""
     t = jnp.zeros((), state.q.dtype)
     return system.constraint(t, state.q), system.constraint_rate(t, state.q, state.v)
+
+
+_violations = programs.run_once(violations)

@@ -1,7 +1,13 @@
-"""Saved runs with steps of one size: a scan over steps, in blocks that reverse mode recomputes."""
+"""Saved runs with steps of one size.
 
+Reverse mode needs a scan over a fixed number of steps, in blocks that it recomputes. A run that
+nothing differentiates loops over a traced number of steps, in arrays with room for more: one
+program serves many lengths.
+"""
+
+import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,22 +16,38 @@ import numpy as np
 from jaxtyping import Array
 from tqdm import tqdm
 
-from lie_jax import checks
+from lie_jax import checks, index1
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics import checkpointing, newton, programs, rules
+from lie_jax.numerics import checkpointing, jax_internals, newton, padding, programs, rules
 from lie_jax.numerics.checkpointing import Blocks
-from lie_jax.simulation import fingerprints, limits, march
+from lie_jax.simulation import checks as preflight
+from lie_jax.simulation import fingerprints, limits
 from lie_jax.simulation.march import Loop, Run, Sample
-from lie_jax.simulation.trajectory import Restart, Result, Statistics, Trajectory
+from lie_jax.simulation.trajectory import INSTANTS, Restart, Result, Statistics, Trajectory
 from lie_jax.system import AbstractSystem, State
 
 
 class Schedule(NamedTuple):
     """Number of steps, steps from one saved instant to the next, and checkpoint blocks."""
 
-    steps: int
-    save_every: int
+    steps: Any
+    save_every: Any
     blocks: Blocks
+
+    @property
+    def rows(self) -> Any:
+        """Number of saved instants after the first."""
+        return self.steps // self.save_every
+
+
+class Room(NamedTuple):
+    """Numbers of instants and of steps that the arrays of a run have room for, and whether each
+    step is saved.
+    """
+
+    instants: int
+    steps: int
+    saves_each: bool
 
 
 # Number of pieces into which a run with a progress bar is cut.
@@ -40,33 +62,159 @@ def trajectory(
     inputs: Array | None,
     schedule: Schedule,
     progress: bool,
-) -> Trajectory:
-    """Trajectory of `schedule.steps` steps of size dt from time 0, or from the end of a run."""
+) -> tuple[Trajectory, Any]:
+    """Trajectory of `schedule.steps` steps of size dt from time 0, or from the end of a run.
+
+    Returns it with unused rows beyond the end, for `cut`, and whether constraints depend on each
+    other, None if it is unknown. Raises `ValueError` for a start that violates constraints.
+    """
     restarts = isinstance(start, Restart)
-    first_step = start.steps if restarts else jnp.zeros((), jnp.int32)
-    run = Run(system, integrator, dt, inputs, first_step)
-    first = march.begin(run, start)
-    shown = progress and not checks.traced(first, dt, inputs)
-    steps, save_every, blocks = schedule
-    piece = steps
-    if shown:
-        piece = max(1, -(-(steps // save_every) // _PROGRESS_UPDATES)) * save_every
-    last, parts = first, []
-    with tqdm(total=steps, unit="step", desc="simulate", disable=not shown) as bar:
-        for done in range(0, steps, piece):
-            size = min(piece, steps - done)
-            last, *part = _scan(run, last, Schedule(size, save_every, blocks))
-            parts.append(jax.block_until_ready(part) if shown else part)
-            bar.update(size)
-    samples, counts = parts[0]
-    if len(parts) > 1:
-        samples, counts = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+    first_step = start.steps if restarts else np.zeros((), np.int32)
     previous_input = start.inputs if restarts else None
     origin = fingerprints.checksums(integrator=integrator, system=system)
-    return _record(run, first, last, samples, counts, schedule, previous_input, origin)
+    if not jax_internals.traces_nothing():
+        run = Run(system, integrator, dt, inputs, first_step)
+        if not restarts and not checks.traced(system, start):
+            preflight.check_violations(system, start)
+        return _compiled_as_one(run, start, schedule, previous_input, origin), None
+    room = _room(start.state if restarts else start, schedule)
+    if room and inputs is not None:
+        inputs = padding.lengthened(inputs, room.steps)
+    run = Run(system, integrator, dt, inputs, first_step)
+    first, sample, violations, redundant = _begin(run, start, previous_input)
+    if not restarts:
+        preflight.check_violations(system, start, violations)
+    if progress:
+        last, samples, counts = _with_bar(run, first, sample, schedule)
+    else:
+        last, samples, counts = _saved(run, first, sample, _traced(schedule, room), room)
+    every = np.asarray(schedule.save_every, np.int32)
+    return _record(run, last, samples, counts, every, origin), redundant
+
+
+def cut(trajectory: Trajectory, schedule: Schedule) -> Trajectory:
+    """The trajectory without the rows beyond its end."""
+    instants = {name: getattr(trajectory, name) for name in (*INSTANTS, "memory")}
+    counts = padding.shortened(trajectory.stats.newton_iterations, schedule.steps)
+    stats = dataclasses.replace(trajectory.stats, newton_iterations=counts)
+    instants = padding.shortened(instants, schedule.rows + 1)
+    return dataclasses.replace(trajectory, stats=stats, **instants)
+
+
+def _room(state: State, schedule: Schedule) -> Room | None:
+    """Room of a run; None where shortening its arrays would copy them between devices."""
+    devices = state.q.devices()
+    if len(devices) > 1 or any(device.platform != "cpu" for device in devices):
+        return None
+    steps, save_every, _ = schedule
+    # A row for the first instant, one for steps after the last saved instant.
+    instants = padding.roomy(schedule.rows + 2)
+    return Room(instants, padding.roomy(steps), save_every == 1)
+
+
+def _traced(schedule: Schedule, room: Room | None) -> Schedule:
+    if room is None:
+        return schedule
+    steps, save_every = (np.asarray(x, np.int32) for x in schedule[:2])
+    return Schedule(steps, save_every, Blocks(None, None))
+
+
+def _with_bar(
+    run: Run, loop: Loop, sample: Sample, schedule: Schedule
+) -> tuple[Loop, Sample, Array]:
+    """`_saved` in pieces, with a progress bar and without rows beyond the end."""
+    steps, save_every, blocks = schedule
+    piece = max(1, -(-schedule.rows // _PROGRESS_UPDATES)) * save_every
+    parts = []
+    with tqdm(total=steps, unit="step", desc="simulate") as bar:
+        for done in range(0, steps, piece):
+            part = Schedule(min(piece, steps - done), save_every, blocks)
+            room = _room(loop.state, part)
+            loop, rows, counts = _saved(run, loop, sample, _traced(part, room), room)
+            counts = padding.shortened(counts, part.steps)
+            rows = padding.shortened(jax.block_until_ready(rows), part.rows + 1)
+            if parts:
+                # The first row is the last one of the piece before.
+                rows = jax.tree.map(lambda x: x[1:], rows)
+            parts.append((rows, counts))
+            bar.update(part.steps)
+    return loop, *jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+
+
+@programs.run_once
+def _begin(
+    run: Run, start: State | Restart, previous_input: Array | None
+) -> tuple[Loop, Sample, Any, Any]:
+    """Loop and sample before the first step, violations of the start, dependence of constraints."""
+    loop, sample = _first(run, start, previous_input)
+    t, system = run.time(run.first_step), run.system
+    violations = preflight.violations(system, loop.state) if system.nc else None
+    return loop, sample, violations, index1.has_dependent_rows(system, t, loop.state.q)
+
+
+def _first(run: Run, start: State | Restart, previous_input: Array | None) -> tuple[Loop, Sample]:
+    """Loop and sample before the first step.
+
+    `previous_input` belongs to the step before the first, if there was one.
+    """
+    loop = run.begin(start)
+    u = run.input(run.first_step) if previous_input is None else previous_input
+    return loop, run.sample(loop, u)
 
 
 @eqx.filter_jit
+def _compiled_as_one(run, start, schedule, previous_input, origin) -> Trajectory:
+    saved = _saved(run, *_first(run, start, previous_input), schedule, None)
+    return _record(run, *saved, schedule.save_every, origin)
+
+
+@eqx.filter_jit
+def _saved(
+    run: Run, first: Loop, start: Sample, schedule: Schedule, room: Room | None
+) -> tuple[Loop, Sample, Array]:
+    """Last loop, all saved instants, and the Newton iterations of each step."""
+    if room is not None:
+        return _counted(run, first, start, schedule, room)
+    last, samples, counts = _scan(run, first, schedule)
+    samples = jax.tree.map(lambda x, others: jnp.concatenate([x[None], others]), start, samples)
+    return last, samples, counts
+
+
+def _counted(
+    run: Run, loop: Loop, start: Sample, schedule: Schedule, room: Room
+) -> tuple[Loop, Sample, Array]:
+    """`_saved` for traced numbers of steps and of steps from one saved instant to the next."""
+    begin, end = loop.taken, loop.taken + schedule.steps
+
+    def written(rows, x, number):
+        return jax.lax.dynamic_update_index_in_dim(rows, x, number, 0)
+
+    def step(carry):
+        loop, counts = carry
+        after, iterations = run.step(loop)
+        return after, written(counts, iterations, loop.taken - begin)
+
+    def until_sample(carry):
+        loop, rows, row, counts = carry
+        now = loop, counts
+        if room.saves_each:
+            loop, counts = step(now)
+        else:
+            some = jnp.minimum(schedule.save_every, end - loop.taken)
+            loop, counts = jax.lax.fori_loop(0, some, lambda _, now: step(now), now)
+        sample = run.sample(loop, run.input(loop.taken - 1))
+        rows = jax.tree.map(lambda rows, x: written(rows, x, row), rows, sample)
+        return loop, rows, row + 1, counts
+
+    # Unused rows hold the start: whatever is computed of them is finite.
+    rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (room.instants, *x.shape)), start)
+    carry = loop, rows, jnp.ones((), jnp.int32), jnp.zeros(room.steps, jnp.int32)
+    loop, rows, _, counts = jax.lax.while_loop(
+        lambda carry: carry[0].taken < end, until_sample, carry
+    )
+    return loop, rows, counts
+
+
 def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Array]:
     """Last loop, all saved instants after the first, and the Newton iterations of each step."""
     steps, save_every, blocks = schedule
@@ -99,27 +247,15 @@ def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Array
 @programs.run_once
 def _record(
     run: Run,
-    first: Loop,
     last: Loop,
     samples: Sample,
     counts: Array,
-    schedule: Schedule,
-    previous_input: Array | None,
+    save_every: Any,
     origin: Array | np.ndarray,
 ) -> Trajectory:
-    """Trajectory of a run from its first and last loop and the samples after the first.
-
-    `previous_input` belongs to the step before the first, if there was one; `origin` are checksums.
-    """
-    if previous_input is None:
-        previous_input = run.input(run.first_step)
-    samples = jax.tree.map(
-        lambda start, others: jnp.concatenate([start[None], others]),
-        run.sample(first, previous_input),
-        samples,
-    )
-    index = jnp.arange(schedule.steps // schedule.save_every + 1, dtype=jnp.int32)
-    index = run.first_step + index * schedule.save_every
+    """Trajectory of a run from its last loop and its samples; `origin` are checksums."""
+    index = jnp.arange(samples.state.q.shape[0], dtype=jnp.int32)
+    index = run.first_step + index * save_every
     noted = last.residuals != newton.NONE
     is_last = jnp.arange(noted.shape[0]) == jnp.sum(noted) - 1
     history = jnp.where(noted, last.residuals, jnp.nan)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics import newton, programs, rules
+from lie_jax.numerics import newton, rules
 from lie_jax.simulation import limits
 from lie_jax.simulation.trajectory import Restart, Result
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -133,9 +133,6 @@ class Run(NamedTuple):
         at = self.time(loop.taken), loop.state
         accelerations = self.integrator.accelerations(system, *at, loop.carry, u)
         return Sample(loop.state, accelerations, loop.memory)
-
-
-begin = programs.run_once(Run.begin)
 
 
 def march(

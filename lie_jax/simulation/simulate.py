@@ -5,14 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks, config, index1
 from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
-from lie_jax.numerics import checkpointing, padding, tracing
+from lie_jax.numerics import checkpointing, padding, rules, tracing
 from lie_jax.simulation import adaptive_steps, fixed_steps, jax_guard, march, redundancy, sharding
 from lie_jax.simulation import checks as preflight
 from lie_jax.simulation.trajectory import (
@@ -102,35 +104,42 @@ def simulate(
     start = state.state if isinstance(state, Restart) else state
     dt = jnp.asarray(dt, start.q.dtype)
     blocks = checkpointing.blocks(adjoint, checkpoint, steps)
-    reached = None
+    schedule = fixed_steps.Schedule(steps, save_every, blocks)
+    reached = redundant = None
     if adaptive is None:
-        schedule = fixed_steps.Schedule(steps, save_every, blocks)
-        trajectory = fixed_steps.trajectory(
+        trajectory, redundant = fixed_steps.trajectory(
             system, integrator, state, dt, table, schedule, progress
         )
     else:
+        if not checks.traced(system, start):
+            preflight.check_violations(system, start)
         trajectory, reached = adaptive_steps.trajectory(
             system, integrator, start, dt, adaptive, steps, blocks
         )
     if system.nc:
         restarted = isinstance(state, Restart)
         t = state.steps.astype(dt.dtype) * dt if restarted else jnp.zeros_like(dt)
-        redundant = index1.redundant(system, t, start.q)
+        if redundant is None:
+            redundant = index1.redundant(system, t, start.q)
         trajectory = redundancy.minimize_multipliers(system, redundant, trajectory)
+    if adaptive is None:
+        trajectory = fixed_steps.cut(trajectory, schedule)
     if reached is not None:
         rows = {name: getattr(trajectory, name) for name in INSTANTS}
         trajectory = dataclasses.replace(trajectory, **padding.mark_unreached(rows, reached))
     if not throw:
         return trajectory
-    if checks.traced(trajectory):
+    if checks.traced(trajectory.result):
         message = (
             "lie_jax.simulate failed inside a JAX transformation. Call it with throw=False and "
             "look at trajectory.result, which says why, and trajectory.stats.end_time."
         )
         return eqx.error_if(trajectory, ~succeeded(trajectory.result), message)
-    if not succeeded(trajectory.result):
-        message = _failure(system, integrator, trajectory, dt, steps)
-        raise SimulationError(message, trajectory)
+    # Numbers are known where JAX differentiates outside of a compiled function, too; NumPy compares
+    # them without compiling.
+    if jax.tree.map(np.asarray, trajectory.result) not in (Result.successful, Result.redundant):
+        values = rules.held(trajectory)
+        raise SimulationError(_failure(system, integrator, values, rules.held(dt), steps), values)
     return trajectory
 
 

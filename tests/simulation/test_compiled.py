@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import jax
+import numpy as np
 import pytest
 
 import lie_jax
@@ -117,27 +118,39 @@ def test_cache_refuses_what_is_no_folder_to_write_to(folder):
         lie_jax.cache_compilations(folder)
 
 
-def test_other_parameters_are_not_compiled_again():
+def test_other_parameters_and_numbers_of_steps_are_not_compiled_again():
     count = []
 
     def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
             count.append(event)
 
-    def run(mass, steps=7):
+    def run(mass, steps=7, save_every=1):
         system, state = heavy_top.build(mass=mass)
-        integrator = lie_jax.RKMK("rk4")
-        return lie_jax.simulate(system, integrator, state, dt=1e-4 * mass, steps=steps).q[-1]
+        return lie_jax.simulate(
+            system, lie_jax.RKMK("rk4"), state, dt=1e-4 * mass, steps=steps, save_every=save_every
+        )
 
-    run(15.0)
+    first = run(15.0)
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
         run(14.0)
+        other = run(15.0, steps=12)
         assert not count
-        run(14.0, steps=8)
+        every_third = run(15.0, steps=11, save_every=3)
         assert count
+        count.clear()
+        every_fifth = run(15.0, steps=12, save_every=5)
+        assert not count
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
+    # Shapes and rows are those of the steps asked for, bit by bit.
+    assert other.q.shape[0] == 13 and other.stats.newton_iterations.shape == (12,)
+    assert np.array_equal(other.q[:8], first.q)
+    assert np.array_equal(every_third.q, other.q[:12:3])
+    assert np.array_equal(every_fifth.q, other.q[::5])
+    assert np.array_equal(every_fifth.restart.state.q, other.q[12])
+    assert np.array_equal(every_third.t, other.t[:12:3])
 
 
 # How often the forces may be written down for a gradient: explicit methods do it once for all

@@ -7,6 +7,7 @@ Source: Arnold, Brüls and Cardona, "Error analysis of generalized-α Lie group 
 methods for constrained mechanical systems" (2015).
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -16,7 +17,7 @@ from jaxtyping import Array
 from lie_jax.index1 import smallest_change
 from lie_jax.numerics import newton
 from lie_jax.spaces import derivatives
-from lie_jax.system import AbstractSystem, State, accelerations_and_multipliers
+from lie_jax.system import SOLVED, AbstractSystem, State, accelerations_and_multipliers
 
 
 class Carry(NamedTuple):
@@ -54,7 +55,13 @@ def optimal(
     """
     space, q, v = system.space, state.q, state.v
 
-    # Two evaluations in a loop compile as one.
+    # Two evaluations in a loop compile as one. Reverse mode evaluates them again: to copy what it
+    # would save to and from arrays takes more code.
+    @functools.partial(
+        jax.checkpoint,
+        prevent_cse=False,
+        policy=jax.checkpoint_policies.save_only_these_names(SOLVED),
+    )
     def evaluate(now, _):
         t, q, v = now
         found = accelerations_and_multipliers(system, t, q, v, u)
