@@ -188,6 +188,12 @@ class AbstractSystem(eqx.Module):
             return f"the equation of motion of velocity {equation}"
         return f"constraint {equation - self.nv}"
 
+    def singular(self, t: Time, q: Configuration) -> str | None:
+        """Sentence on a part of the equations of motion that is singular by itself at q, with the
+        fix, for messages; None without one.
+        """
+        return None
+
     def residual(
         self,
         t: Time,

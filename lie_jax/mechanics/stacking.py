@@ -105,12 +105,15 @@ def owner(groups: Groups, names: tuple[str, ...], row: int, kind: str | None = N
         rows = getattr(group.element, kind) if kind else 1
         k = row // rows if rows else group.count
         if k < group.count:
-            ends = ", ".join(
-                repr(names[slot[k]] if slot[k] >= 0 else GROUND) for slot in group.bodies
-            )
-            return f"{type(group.element).__name__}({ends})"
+            return title(group, names, k)
         row -= group.count * rows
     raise IndexError(f"{row} rows beyond the last one")
+
+
+def title(group: Connected, names: tuple[str, ...], k: int) -> str:
+    """Element k of a group, in words."""
+    ends = ", ".join(repr(names[slot[k]] if slot[k] >= 0 else GROUND) for slot in group.bodies)
+    return f"{type(group.element).__name__}({ends})"
 
 
 def without_loads(system: Any) -> Any:

@@ -199,10 +199,22 @@ def _failure(
             advice, where = "Look at the forces that act there at that time", f"at {end}"
         case _:
             what = "the state became infinite or NaN"
+    advice = _singular_part(system, trajectory) or advice
     return (
         f"{what} {where}. {advice}: the trajectory before the failure is in the error's "
         "`trajectory`, and throw=False returns it."
     )
+
+
+def _singular_part(system: AbstractSystem, trajectory: Trajectory) -> str | None:
+    """Sentence on a singular part of the equations at the last instant that was reached."""
+    by_solution = Result.newton_failed, Result.acceleration_not_finite, Result.non_finite
+    if not any(bool(trajectory.result == result) for result in by_solution):
+        return None
+    reached = np.flatnonzero(np.all(np.isfinite(np.asarray(trajectory.q)), axis=1))
+    if not len(reached):
+        return None
+    return system.singular(trajectory.t[reached[-1]], trajectory.q[reached[-1]])
 
 
 # Number of residuals that a message lists, at the beginning and at the end.

@@ -296,8 +296,8 @@ def test_a_failure_of_newton_names_step_history_owner_and_advice():
 def test_equations_of_the_step_are_numbered_as_the_system_does():
     system, state = heavy_top.build(constrained=True)
     none = jnp.zeros(())
-    normal = equations.normal(system, none, state.q, 2)
-    problem = equations.Problem(system, none, None, none, none, none, none, none, normal)
+    reactions = equations.reactions(system, none, state.q, 2)
+    problem = equations.Problem(system, none, None, none, none, none, none, none, reactions)
     assert [int(equations.numbered(jnp.asarray(i), problem)) for i in (5, 6, 9, 11)] == [
         5,
         6,

@@ -1,5 +1,6 @@
 """A massless body may stand between joints in joint coordinates, and nowhere else."""
 
+import equinox as eqx
 import jax.numpy as jnp
 import pytest
 
@@ -29,3 +30,27 @@ def test_a_massless_body_stands_between_joints_in_joint_coordinates():
     floating = lie_jax.Mechanism(_gimbal().bodies, _gimbal().joints[1:])
     with pytest.raises(ValueError, match="no joint holds it"):
         lie_jax.assemble(floating, lie_jax.Minimal())
+
+
+@pytest.mark.parametrize("part", ["body", "joint"])
+def test_a_run_that_meets_a_singular_block_names_it(part):
+    """A body that has lost its mass after `assemble`; a joint whose constraints vanish."""
+
+    class Idle(lie_jax.AbstractJoint):
+        rows = 1
+
+        def constraint(self, t, parent, child):
+            return 0.0 * child.position[:1]
+
+    bodies = [lie_jax.Body(name, 1.0, jnp.eye(3)) for name in "ab"]
+    joints = [lie_jax.SphericalJoint("ground", "a"), lie_jax.SphericalJoint("a", "b")]
+    if part == "joint":
+        joints[1] = Idle("a", "b")
+    system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
+    expected = r"Constraints of Idle\('a', 'b'\) depend on each other.*other axes"
+    if part == "body":
+        lost = (system.bodies.mass * jnp.asarray([1.0, 0.0]), system.bodies.inertia.at[1].set(0.0))
+        system = eqx.tree_at(lambda s: (s.bodies.mass, s.bodies.inertia), system, lost)
+        expected = r"Body 'b' has no mass or no inertia.*Minimal\(\)"
+    with pytest.raises(lie_jax.SimulationError, match=expected):
+        lie_jax.simulate(system, lie_jax.GeneralizedAlpha(0.8), state, dt=1e-3, steps=1)

@@ -94,6 +94,17 @@ def masses(bodies: MassProperties, rotation: Array, frames: Frames) -> Matrices:
     return small.matmul(small.matmul(frames.swapaxes(0, 1), hybrid), frames)
 
 
+def hybrid_matrices(
+    bodies: MassProperties, gravity: Float[Array, "3"], motion: Motion
+) -> MotionMatrices:
+    """M, K and C of bodies with hybrid velocities under gravity."""
+    linear, angular = motion.acceleration[:, :3], motion.acceleration[:, 3:]
+    omega = motion.velocity.omega_body
+    return rigid.motion_matrices(
+        bodies, motion.pose.rotation, omega, linear - gravity[None], angular
+    )
+
+
 def body_matrices(
     space: AbstractCoordinates,
     bodies: MassProperties,

@@ -169,7 +169,7 @@ class ElementReactions(AbstractReactions):
         total, first = None, 0
         for group in self.joints:
             rows = group.values[0].shape[1] - group.velocity_rows
-            part = multipliers[first : first + rows * group.number].reshape(-1, rows).T
+            part = multipliers[first : first + rows * group.number].reshape(group.number, rows).T
             first += rows * group.number
             for bodies, columns in zip(group.bodies, group.values, strict=True):
                 if rows and max(bodies) >= 0:

@@ -16,6 +16,7 @@ from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import readings, stacking
 from lie_jax.mechanics.absolute import elements, elimination, linearization
 from lie_jax.mechanics.absolute.linearization import ElementLinearization, ElementReactions
+from lie_jax.mechanics.absolute.singular import first_singular
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import Label
@@ -208,11 +209,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         split_q, split_v, split_acceleration = map(self._split, (q, v, acceleration))
         motion = elements.Motion(split_q, split_v, split_acceleration, pose, velocity)
         if space.hybrid:
-            linear, angular = split_acceleration[:, :3], split_acceleration[:, 3:]
-            linear = linear - self.gravity[None]
-            bodies = rigid.motion_matrices(
-                self.bodies, pose.rotation, velocity.omega_body, linear, angular
-            )
+            bodies = elements.hybrid_matrices(self.bodies, self.gravity, motion)
         else:
             if is_internal:
                 constant = Wrench(*map(jnp.zeros_like, (pose.position, pose.position)))
@@ -308,6 +305,10 @@ class RigidBodySystem(AbstractMultibodySystem):
     @override
     def joint(self, number):
         return stacking.owner(self.joints, self.names, number)
+
+    @override
+    def singular(self, t, q):
+        return first_singular(self.bodies, self.joints, self.names, t, BodyPose(*self.poses(q)))
 
     @override
     def _instant(self, t, q, v):
