@@ -195,6 +195,18 @@ def tangent_columns(
     return jax.vmap(column, out_axes=1)(directions)
 
 
+def tangent_rows(
+    space: AbstractSpace, x: Float[Array, " nv"], rows: Float[Array, "n nv"]
+) -> Float[Array, "n nv"]:
+    """Products of rows with T(x) T(0)⁻¹, by the transposed operator."""
+
+    def column(direction):
+        return space.tangent_operator(x, space.rate_at_zero(direction))
+
+    transposed = jax.linear_transpose(column, x)
+    return jax.vmap(lambda row: transposed(row)[0])(rows)
+
+
 def saddle(
     dynamic: Square, constraints: Float[Array, "nc nv"], along: Square | None = None
 ) -> DenseMatrix:

@@ -183,6 +183,21 @@ def scan_up(
     return table[: forest.roots], kept
 
 
+def totals(forest: Forest, values: Float[Array, "slots ..."]) -> Float[Array, "slots ..."]:
+    """Sums of the values of each slot and of all nodes that hang from it."""
+    if forest.is_path:
+        roots, nodes = scan_up(forest, lambda whole, _: (whole, whole), values, None)
+        return roots if nodes is None else jnp.concatenate([roots, nodes])
+
+    # A total that is written a second time, as something to keep, would be copied with its table.
+    def into_table(table, inputs):
+        slot, parent = inputs
+        whole = total(_row(table, parent), _row(table, slot))
+        return lax.dynamic_update_index_in_dim(table, whole, parent, 0), None
+
+    return lax.scan(into_table, values, _slots(forest), reverse=True)[0]
+
+
 def _row(table: Array, slot: Array) -> Array:
     return lax.dynamic_index_in_dim(table, slot, 0, keepdims=False)
 

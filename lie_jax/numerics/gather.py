@@ -1,16 +1,20 @@
 """Gather of rows at constant indices, and its transpose: sums of rows at constant indices.
 
-An index of -1 stands for no row. Consecutive rows are sliced. Others come from a product with a
-constant 0/1 matrix, whose reverse mode needs no scatter, or by indexing where that matrix is large.
+An index of -1 stands for no row. Consecutive rows are sliced, and a few runs of them joined. Others
+come from a product with a constant 0/1 matrix, whose reverse mode needs no scatter, or by indexing
+where that matrix is large.
 """
 
 import functools
+from itertools import groupby
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+# Entries of a 0/1 matrix beyond which joining so many slices costs less than a product with it.
+_SMALL, _FEW = 256, 8
 # Entries of a 0/1 matrix beyond which a product with it costs more than indexing.
 _LARGE = 1024
 # Rows that XLA adds up in one go on a CPU.
@@ -27,6 +31,9 @@ def pick(
     if run:
         rows = jax.lax.slice_in_dim(values, run[0], run[-1] + 1, axis=axis)
         return _padded(rows, missing, 0, axis) if missing else rows
+    runs = _few_runs(indices, values.shape[axis])
+    if runs:
+        return jnp.concatenate([_rows(values, *run, axis) for run in runs], axis=axis)
     rows = jnp.moveaxis(values, axis, 0)
     n = rows.shape[0]
     if len(indices) * n > _LARGE:
@@ -46,6 +53,15 @@ def add_up(
     if run:
         rows = jax.lax.slice_in_dim(values, missing, len(indices), axis=axis)
         return rows if len(run) == n else _padded(rows, run[0], n - run[-1] - 1, axis)
+    runs = _few_runs(indices, n)
+    if runs:
+        ends = np.cumsum([count for _, count in runs])
+        parts = [
+            _padded(_rows(values, end - count, count, axis), first, n - first - count, axis)
+            for (first, count), end in zip(runs, ends.tolist(), strict=True)
+            if first >= 0
+        ]
+        return functools.reduce(jnp.add, parts)
     if len(indices) * n > _LARGE:
         return add_up_by_table(indices, values, n, axis)
     sums = _product(_selection(indices, n).T, jnp.moveaxis(values, axis, 0))
@@ -87,6 +103,22 @@ def _run(indices: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
     run = indices[missing:]
     consecutive = run and run[0] >= 0 and run == tuple(range(run[0], run[0] + len(run)))
     return missing, run if consecutive else ()
+
+
+def _few_runs(indices: tuple[int, ...], n: int) -> list[tuple[int, int]]:
+    # First index and number of rows of each run of consecutive ones, -1 for a run without rows;
+    # none if a product with a 0/1 matrix costs less.
+    if len(indices) * n <= _SMALL:
+        return []
+    apart = (index - place if index >= 0 else -np.inf for place, index in enumerate(indices))
+    grouped = [list(run) for _, run in groupby(zip(apart, indices, strict=True), lambda x: x[0])]
+    return [(run[0][1], len(run)) for run in grouped] if len(grouped) <= _FEW else []
+
+
+def _rows(values: Array, first: int, count: int, axis: int) -> Array:
+    if first < 0:
+        return _zeros(values, count, axis)
+    return jax.lax.slice_in_dim(values, first, first + count, axis=axis)
 
 
 def _zeros(like: Array, n: int, axis: int) -> Array:

@@ -18,14 +18,14 @@ from lie_jax.linearization import (
     AbstractLinearization,
     Factor,
     MatrixLinearization,
-    tangent_columns,
+    tangent_rows,
 )
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
+from lie_jax.mechanics.minimal import recursions
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
 from lie_jax.numerics.dense import DenseMatrix, product
-from lie_jax.numerics.forest import scan_up
 from lie_jax.spaces.base import AbstractSpace
 
 # Twists or wrenches, one for each velocity.
@@ -88,8 +88,7 @@ class TreeLinearization(AbstractLinearization):
         moved = self.columns
         if x is not None:
             # The operator joins velocities of one frame alone.
-            identity = jnp.eye(self.space.nv, dtype=x.dtype)
-            moved = product(moved, tangent_columns(self.space, x, identity))
+            moved = tangent_rows(self.space, x, moved)
         return DenseMatrix(self._sum(moved, 1.0, stiffness, damping))
 
     def _sum(
@@ -113,11 +112,8 @@ class TreeLinearization(AbstractLinearization):
         matrix = self.branches.within * product(left.T, right)
         matrix += self.branches.beyond.T * product(columns.T, needed)
         matrix += mass * jnp.diag(self.armature)
-        change = self.forces.change(moved, velocities)
-        if change is None:
-            return matrix
-        owned = gather.pick(self.branches.owners, change)
-        return matrix - jnp.sum(columns.T[:, :, None] * owned, axis=1)
+        supplied = self.forces.matrix(columns, moved, velocities)
+        return matrix if supplied is None else matrix - supplied
 
 
 class Forces(eqx.Module):
@@ -135,29 +131,45 @@ class Forces(eqx.Module):
     motion: tuple[Array, Array, Array, Array]
     arm: Float[Array, "frames 3"]
 
-    def change(self, moved: Columns, velocities: Columns) -> Float[Array, "frames 6 nv"] | None:
-        """Change of the wrenches on each frame and all beyond it, in their own frames.
+    def matrix(
+        self, columns: Columns, moved: Columns, velocities: Columns
+    ) -> Float[Array, "nv nv"] | None:
+        """Change of what forces supply along each velocity of `columns`, in its own frame.
 
         Frames are `moved`, and change their twists by `velocities` seen from themselves.
         """
-        frames, nv = self.arm.shape[0], moved.shape[1]
-        places, values = [], []
+        frames, nv = self.arm.shape[0], columns.shape[1]
+        acting, values = [], []
         for group in self.groups:
             pairs = self._pairs(group)
             if pairs:
                 for slot, wrenches in enumerate(self._changes(group, pairs, moved, velocities)):
-                    bodies = (group.bodies[slot][element] for element, _ in pairs)
-                    columns = (column for _, column in pairs)
-                    places += (
-                        body * nv + column if body >= 0 else -1
-                        for body, column in zip(bodies, columns, strict=True)
-                    )
+                    acting += ((group.bodies[slot][element], column) for element, column in pairs)
                     values.append(wrenches)
-        if not any(place >= 0 for place in places):
+        movers = {body: self._movers(body) for body, _ in acting}
+        if not any(movers.values()):
             return None
-        summed = gather.add_up_by_table(tuple(places), jnp.concatenate(values), frames * nv)
-        table = summed.reshape(frames, nv, 6).swapaxes(1, 2)
-        return sums_beyond(self.tree, table)
+        changes = jnp.concatenate(values)
+        entries = [
+            (row, column, number)
+            for number, (body, column) in enumerate(acting)
+            for row in movers[body]
+        ]
+        # Springs in joints have few entries. Forces everywhere are added up along the tree.
+        if len(entries) <= frames * nv:
+            rows, _, numbers = map(np.asarray, zip(*entries, strict=True))
+            supplied = jnp.sum(columns.T[rows] * changes[numbers], axis=1)
+            places = tuple(row * nv + column for row, column, _ in entries)
+            return gather.add_up_by_table(places, supplied, nv * nv).reshape(nv, nv)
+        places = tuple(body * nv + column if body >= 0 else -1 for body, column in acting)
+        table = gather.add_up_by_table(places, changes, frames * nv).reshape(frames, nv, 6)
+        beyond = recursions.sums_beyond(self.tree, table.swapaxes(1, 2))
+        owned = gather.pick(self.branches.owners, beyond)
+        return jnp.sum(columns.T[:, :, None] * owned, axis=1)
+
+    def _movers(self, body: int) -> list[int]:
+        """Velocities that move a frame."""
+        return [column for column in range(len(self.branches.owners)) if self._moves(body, column)]
 
     def _moves(self, body: int, column: int) -> bool:
         """Whether a velocity moves a frame."""
@@ -239,14 +251,6 @@ def velocity_matrices(inertia: Float[Array, "6 6 n"], twist: Float[Array, "6 n"]
     turned = small.matmul(inertia, small.block_2x2(spin, small.hat(v), none, spin))
     force, moment = map(small.hat, small.matvec(inertia, twist).reshape(2, 3, -1))
     return -small.transpose(turned) - turned - small.block_2x2(none, force, force, moment)
-
-
-def sums_beyond(tree, values: Float[Array, "frames ..."]) -> Float[Array, "frames ..."]:
-    """Sums of the values of each frame and of everything beyond it."""
-    grounds = jnp.zeros((tree.forest.roots - tree.bases, *values.shape[1:]), values.dtype)
-    slots = jnp.concatenate([values[: tree.bases], grounds, values[tree.bases :]])
-    roots, links = scan_up(tree.forest, lambda whole, _: (whole, whole), slots, None)
-    return roots[: tree.bases] if links is None else jnp.concatenate([roots[: tree.bases], links])
 
 
 def _before(tree, body: int) -> set[int]:

@@ -20,7 +20,7 @@ from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.mechanics.minimal.joints import TreeJoints
 from lie_jax.mechanics.minimal.tree import Tree
 from lie_jax.numerics import gather, rules, small
-from lie_jax.numerics.forest import scan_down, scan_up, total
+from lie_jax.numerics.forest import scan_down, scan_up, total, totals
 
 # Twists or wrenches of all frames, their inertia matrices, and inertias added to coordinates.
 SpatialVectors = Float[Array, "6 frames"]
@@ -224,7 +224,7 @@ def _articulated(
     whole, kept = scan_up(
         tree.forest,
         eliminate,
-        _slot_values(tree, jnp.concatenate([inertia, bias[:, None]], axis=1)),
+        _with_grounds(tree, jnp.moveaxis(jnp.concatenate([inertia, bias[:, None]], axis=1), -1, 0)),
         (columns, joint_inertia.T),
     )
     blank = jnp.zeros((0, count, 7), bias.dtype)
@@ -352,17 +352,20 @@ def mass_matrix_factors(
     )
 
 
-def _sums(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "*size frames"]:
+def sums_beyond(tree: Tree, values: Float[Array, "frames ..."]) -> Float[Array, "frames ..."]:
     """Sums of the values of each base and link and of everything beyond it."""
-    roots, links = scan_up(
-        tree.forest, lambda whole, _: (whole, whole), _slot_values(tree, values), None
-    )
-    bases = jnp.moveaxis(roots[: tree.bases], 0, -1)
-    return bases if links is None else _join(bases, jnp.moveaxis(links, 0, -1))
+    whole = totals(tree.forest, _with_grounds(tree, values))
+    grounds = tree.forest.roots - tree.bases
+    if not grounds:
+        return whole
+    return jnp.concatenate([whole[: tree.bases], whole[tree.forest.roots :]])
 
 
-def _slot_values(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "slots *size"]:
-    values = jnp.moveaxis(values, -1, 0)
+def _sums(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "*size frames"]:
+    return jnp.moveaxis(sums_beyond(tree, jnp.moveaxis(values, -1, 0)), 0, -1)
+
+
+def _with_grounds(tree: Tree, values: Float[Array, "frames ..."]) -> Float[Array, "slots ..."]:
     grounds = jnp.zeros((tree.forest.roots - tree.bases, *values.shape[1:]), values.dtype)
     return jnp.concatenate([values[: tree.bases], grounds, values[tree.bases :]])
 

@@ -31,7 +31,6 @@ from lie_jax.mechanics.minimal.linearization import (
     Branches,
     Forces,
     TreeLinearization,
-    sums_beyond,
     velocity_matrices,
 )
 from lie_jax.mechanics.minimal.recursions import Accelerations, Kinematics
@@ -287,7 +286,7 @@ class TreeSystem(AbstractMultibodySystem):
         weight = jnp.concatenate([self.gravity, jnp.zeros_like(self.gravity)])[:, None]
         wrench = bias + small.matvec(inertia, accelerations - weight)
         terms = [inertia, velocity_matrices(inertia, motion.twist), wrench[:, None]]
-        sums = sums_beyond(tree, jnp.moveaxis(jnp.concatenate(terms, axis=1), -1, 0))
+        sums = recursions.sums_beyond(tree, jnp.moveaxis(jnp.concatenate(terms, axis=1), -1, 0))
         sums = gather.pick(branches.owners, jnp.moveaxis(sums, 0, -1), axis=2)
         rotation = motion.rotation[..., :bases]
         none = jnp.zeros_like(rotation)
