@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import index1
 from lie_jax.integrators.generalized_alpha import equations, matrix
-from lie_jax.integrators.generalized_alpha.method import Carry
+from lie_jax.integrators.generalized_alpha.start import begun
 from lie_jax.mechanics.absolute.elimination import MANY_BODIES
 from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.numerics import gather
@@ -168,7 +168,7 @@ def _end(system, state, gravity):
     """Configuration and velocity after a step from accelerations and multipliers of zero."""
     system = dataclasses.replace(system, gravity=gravity)
     rest = jnp.zeros(system.nv)
-    carry = Carry(rest, rest, jnp.zeros(system.nc), rest, None)
+    carry = begun(rest, rest, jnp.zeros(system.nc))
     end = lie_jax.GeneralizedAlpha(0.8).step(system, rest[0], rest[0] + 2e-3, state, carry, None)
     return jnp.concatenate([end.state.q, end.state.v])
 

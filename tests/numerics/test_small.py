@@ -66,16 +66,23 @@ def test_inverse_of_definite_matrices(n):
     assert_allclose(np.moveaxis(inverse, -1, 0), np.linalg.inv(a), atol=INVERSE)
 
 
-@pytest.mark.parametrize("indices", [(1, 2), (-1, 0, 1), (2, 0, -1, 2), (-1,), (3, 2, 1, 0)])
-def test_rows_are_picked_and_added_up(indices):
+@pytest.mark.parametrize(
+    ("indices", "n"),
+    [
+        *(((1, 2), 4), ((-1, 0, 1), 4), ((2, 0, -1, 2), 4), ((-1,), 4), ((3, 2, 1, 0), 4)),
+        # Runs of many rows are joined; two of them overlap.
+        ((*range(5, 12), -1, -1, *range(8, 20), 0, 1), 20),
+    ],
+)
+def test_rows_are_picked_and_added_up(indices, n):
     rng = np.random.default_rng(2)
-    rows, picked = rng.normal(size=(2, 4)), rng.normal(size=(2, len(indices)))
-    selection = np.asarray(indices)[:, None] == np.arange(4)
+    rows, picked = rng.normal(size=(2, n)), rng.normal(size=(2, len(indices)))
+    selection = np.asarray(indices)[:, None] == np.arange(n)
     got, *sums = jax.jit(
         lambda rows, picked: (
             gather.pick(indices, rows, axis=1),
-            gather.add_up(indices, picked, 4, axis=1),
-            gather.add_up_by_table(indices, picked, 4, axis=1),
+            gather.add_up(indices, picked, n, axis=1),
+            gather.add_up_by_table(indices, picked, n, axis=1),
         )
     )(rows, picked)
     assert_allclose(got, rows @ selection.T, atol=ROUNDING)

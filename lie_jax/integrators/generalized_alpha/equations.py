@@ -58,13 +58,25 @@ def reactions(system: AbstractSystem, t: Array, q: Array, index: int) -> Abstrac
     return system.position_reactions(t, q)
 
 
-def guess(problem: Problem, acceleration: Array, multipliers: Array) -> Array:
-    """Unknowns of a step whose end has these accelerations and multipliers."""
-    y = jnp.concatenate([acceleration, multipliers]) / problem.beta
+def guess(problem: Problem, end: Array) -> Array:
+    """Unknowns of a step whose end has these accelerations and multipliers, (nv + nc,)."""
+    y = end / problem.beta
     if problem.reactions is None:
         return y
     positions = problem.system.nc - problem.system.velocity_rows
     return jnp.concatenate([y, jnp.zeros(positions, y.dtype)])
+
+
+def expected(change: Array, before: Array, nv: int) -> Array:
+    """Change of accelerations and multipliers (nv + nc,) that a step is expected to make, from the
+    changes in the two steps before it.
+
+    Extrapolation by a parabola, where the changes of the nv accelerations are smooth, else zero: a
+    jump would be repeated.
+    """
+    bend = change - before
+    smooth = jnp.max(jnp.abs(bend[:nv])) <= 0.5 * jnp.max(jnp.abs(change[:nv]))
+    return jnp.where(smooth, change + bend, 0.0)
 
 
 def increment(y: Array, problem: Problem) -> Array:

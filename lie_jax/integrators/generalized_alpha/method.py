@@ -33,7 +33,8 @@ class GeneralizedAlpha(AbstractIntegrator):
     that follow from none of these, hold to rounding. Derivatives of a step come from the implicit
     function theorem.
 
-    Iterations stop when a correction is below eps^(1/2) times the step's increment: quadratic
+    Iterations start from accelerations and multipliers of a parabola through those of the last
+    steps. They stop when a correction is below eps^(1/2) times the step's increment: quadratic
     convergence then leaves rounding errors. With a matrix that is not the exact Jacobian the bound
     has eps^(3/4).
 
@@ -51,7 +52,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     - `tangent_operator`: whether the iteration matrix has the tangent operator T(Δq) in it; [S3]
       leaves it out, which costs iterations at large rotations in a step.
     - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: 2-norm
-      of the unscaled residual below 1e-8 of the first one or 1e-10, starts from v̇ = 0 and λ = 0, a
+      of the unscaled residual below 1e-8 of the first one or 1e-10, guesses v̇ = 0 and λ = 0, a
       matrix without derivatives of M, Bᵀλ and given loads whatever `jacobian` is, and the initial
       acceleration as the first auxiliary one.
     - `index`: 3, position constraints alone, or 2, position constraints and their time derivatives
@@ -114,7 +115,8 @@ class GeneralizedAlpha(AbstractIntegrator):
             gamma=gamma / (dt * beta),
             reactions=equations.reactions(system, t, state.q, self.index),
         )
-        guess = equations.guess(problem, last, carry.multipliers)
+        expected = jnp.concatenate([last, carry.multipliers]) + carry.expected
+        guess = equations.guess(problem, expected)
         return problem, guess, a_bar, (1.0 - alpha_f) / (1.0 - alpha_m)
 
     @override
@@ -128,9 +130,14 @@ class GeneralizedAlpha(AbstractIntegrator):
         end = equations.end(solution.y, problem)
         a = a_bar + share * end.acceleration
         q, v = (jnp.where(solution.converged, x, jnp.nan) for x in (end.q, end.v))
+        changes = end.acceleration - carry.acceleration, end.multipliers - carry.multipliers
+        change = jax.lax.stop_gradient(jnp.concatenate(changes))
+        expected = equations.expected(change, carry.change, system.nv)
+        none = jnp.zeros_like(end.v)
+        after = end.acceleration, a, end.multipliers, none, change, expected, solution.kept
         return Step(
             State(q, v),
-            Carry(end.acceleration, a, end.multipliers, jnp.zeros_like(end.v), solution.kept),
+            Carry(*after),
             solution.iterations,
             solution.converged,
             solution.history,

@@ -22,21 +22,31 @@ from lie_jax.system import SOLVED, AbstractSystem, State, accelerations_and_mult
 
 class Carry(NamedTuple):
     """Accelerations v̇ (nv,), the method's auxiliary accelerations a (nv,), multipliers (nc,), what
-    the next step adds to the velocity (nv,), zero after the first, and the inverse that modified
-    Newton keeps.
+    the next step adds to the velocity (nv,), zero after the first, the change of accelerations and
+    multipliers (nv + nc,) in the last step and the one expected in the next, and the inverse that
+    modified Newton keeps.
     """
 
     acceleration: Array
     auxiliary: Array
     multipliers: Array
     shift: Array
+    change: Array
+    expected: Array
     kept: newton.Inverse | None = None
 
 
 def consistent(system: AbstractSystem, t: Array, state: State, u: Array | None) -> Carry:
     """The start of [S3]: a is the initial acceleration."""
     v_dot, multipliers = accelerations_and_multipliers(system, t, state.q, state.v, u)
-    return Carry(v_dot, v_dot, multipliers, jnp.zeros_like(state.v))
+    return begun(v_dot, v_dot, multipliers)
+
+
+def begun(acceleration: Array, auxiliary: Array, multipliers: Array) -> Carry:
+    """Carry before the first step, without past changes."""
+    unknown = jnp.zeros(acceleration.size + multipliers.size, acceleration.dtype)
+    none = jnp.zeros_like(acceleration)
+    return Carry(acceleration, auxiliary, multipliers, none, unknown, unknown)
 
 
 def optimal(
@@ -77,7 +87,7 @@ def optimal(
     largest = jnp.max(jnp.abs(v_dot)) + jnp.max(jnp.abs(v)) / dt
     change = jnp.where(jnp.max(jnp.abs(change)) <= largest, change, 0.0)
     lag = (rho - 1.0) / (rho + 1.0)  # α_m - α_f
-    start = Carry(v_dot, v_dot + lag * change, multipliers, jnp.zeros_like(v))
+    start = begun(v_dot, v_dot + lag * change, multipliers)
     positions = system.nc - system.velocity_rows
     if not positions or index == 2:
         return start
