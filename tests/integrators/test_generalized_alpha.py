@@ -295,7 +295,7 @@ def test_a_failure_of_newton_names_step_history_owner_and_advice():
 
 def test_smooth_accelerations_are_extrapolated_and_jumps_are_not():
     t = jnp.arange(4.0)[:, None]
-    parabola = 1.0 + 0.1 * t + 0.02 * t * t * jnp.asarray([1.0, -2.0])
+    parabola = 1.0 + 0.1 * t + 0.02 * t * t * jnp.asarray([[1.0, -2.0]])
     first, second, third = parabola[1:] - parabola[:-1]
     assert_allclose(equations.expected(second, first, 1), third, rtol=1e-12)
     jump = second + jnp.asarray([5.0, 0.0])

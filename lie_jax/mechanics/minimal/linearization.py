@@ -23,6 +23,7 @@ from lie_jax.linearization import (
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
 from lie_jax.mechanics.minimal import recursions
+from lie_jax.mechanics.minimal.tree import Tree
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
 from lie_jax.numerics.dense import DenseMatrix, product
@@ -123,7 +124,7 @@ class Forces(eqx.Module):
     reference point to their origins.
     """
 
-    tree: eqx.Module | tuple = eqx.field(static=True)
+    tree: Tree = eqx.field(static=True)
     branches: Branches
     groups: tuple[Connected, ...]
     t: Float[Array, ""]
@@ -253,7 +254,7 @@ def velocity_matrices(inertia: Float[Array, "6 6 n"], twist: Float[Array, "6 n"]
     return -small.transpose(turned) - turned - small.block_2x2(none, force, force, moment)
 
 
-def _before(tree, body: int) -> set[int]:
+def _before(tree: Tree, body: int) -> set[int]:
     before = set()
     while body >= tree.bases and body >= 0:
         body = tree.nearer[body - tree.bases]
