@@ -21,8 +21,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.numerics import gather, rules, small
-from lie_jax.numerics.block_matrix import LIGHTEST
-from lie_jax.numerics.bordered import bordered_inverse
+from lie_jax.numerics.block_matrix import LIGHTEST, inverse_of
 from lie_jax.numerics.dense import LARGEST_SUM, DenseMatrix
 from lie_jax.numerics.forest import total
 from lie_jax.numerics.graphs import INVERT, SUBTRACT, Graph, Place, Plan, plan_of
@@ -257,7 +256,7 @@ def _factorized(
             return jnp.where(kind == SUBTRACT, old - change, change)
 
         def invert_bordered(left, right, old):
-            return bordered_inverse(left, *bordered)
+            return inverse_of(bordered)(left)
 
         operands = _at(table, a), _at(table, b), _at(table, target)
         if bordered:

@@ -164,7 +164,7 @@ def _ends(formulation, options):
         carry = integrator.init(system, zero, dt, state, None)
         assert isinstance(carry, Carry)
         step = integrator.step(system, zero, dt, state, carry, None)
-        return jnp.concatenate([step.state.q, step.state.v]), step.iterations
+        return jnp.concatenate([step.state.q, step.state.v]), step.newton_iterations
 
     return system, end
 

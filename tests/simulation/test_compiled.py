@@ -1,5 +1,6 @@
 """A time loop compiles to one function, and no program compiles twice."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import lie_jax
-from models import heavy_top
+from models import chain, heavy_top, slider_crank
 from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 MARK = "xla_cpu_small_call"
@@ -58,6 +59,54 @@ def test_configure_sets_up_the_process():
         [sys.executable, "-c", _WITH_THE_FLAG], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["True"] * (len(RUNS) + 2)
+
+
+# Runs of mechanisms in absolute coordinates, and whether loops are small enough to be one function.
+MECHANISMS = {
+    f"{model}, {name}": (model, formulation, options, small or model == "crank")
+    for model in ("crank", "chain")
+    for name, formulation, options, small in (
+        ("index 2", lie_jax.R3SO3(), {"index": 2}, False),
+        ("Euler parameters", lie_jax.EulerParameters(), {}, False),
+        ("papers", lie_jax.R3SO3(), {"newton_rule": "holzinger2024"}, True),
+    )
+}
+
+
+def _mechanism(name):
+    model, formulation, options, _ = MECHANISMS[name]
+    system, state = slider_crank.build(formulation)
+    if model == "chain":
+        system, state = chain.build(formulation, n=16)
+    integrator = lie_jax.GeneralizedAlpha(0.8, **options)
+
+    def end(gravity):
+        moved = dataclasses.replace(system, gravity=gravity)
+        options = {"dt": 1e-3, "steps": 10, "save_every": 10, "throw": False}
+        return lie_jax.simulate(moved, integrator, state, **options).q[-1]
+
+    return end, system.gravity
+
+
+_LOOPS = """
+import lie_jax
+lie_jax.configure()
+from tests.simulation import test_compiled
+for name, (*_, small) in test_compiled.MECHANISMS.items():
+    text = test_compiled._compiled(*test_compiled._mechanism(name)).as_text()
+    assert "lapack" not in text, name
+    assert "ynn_fusion" not in text, name
+    assert not small or text.count(test_compiled.MARK) == text.count(" while("), name
+    print(name)
+"""
+
+
+@pytest.mark.full
+def test_time_loops_of_mechanisms_call_no_library():
+    """No LAPACK and no fusion of a library; loops of small mechanisms become one function each."""
+    done = subprocess.run([sys.executable, "-c", _LOOPS], capture_output=True, text=True)
+    assert not done.returncode, done.stderr
+    assert len(done.stdout.splitlines()) == len(MECHANISMS)
 
 
 def test_configure_cpu_refuses_what_is_too_late_or_no_number():

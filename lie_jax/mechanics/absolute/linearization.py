@@ -166,7 +166,8 @@ class ElementReactions(AbstractReactions):
     @override
     def of(self, multipliers):
         _, own, n = self.coordinate_columns.shape
-        total, first = None, 0
+        dtype = multipliers.dtype
+        total, first = jnp.zeros((len(self.coordinate_columns), n), dtype), 0
         for group in self.joints:
             rows = group.values[0].shape[1] - group.velocity_rows
             part = multipliers[first : first + rows * group.number].reshape(group.number, rows).T
@@ -174,11 +175,11 @@ class ElementReactions(AbstractReactions):
             for bodies, columns in zip(group.bodies, group.values, strict=True):
                 if rows and max(bodies) >= 0:
                     forces = gather.add_up(bodies, small.matvec(columns[:, :rows], part), n, axis=1)
-                    total = forces if total is None else total + forces
+                    total = total + forces
         if own:
             part = multipliers[first:].reshape(n, own).T
             forces = small.matvec(self.coordinate_columns, part)
-            total = forces if total is None else total + forces
+            total = total + forces
         return total.T.reshape(-1)
 
 
@@ -201,11 +202,11 @@ def along(
         return values if size is None else along_graph.placed(values, 0, column, size)
 
     if isinstance(order, Order):
-        total = None if border is None else Sums(border)
+        total = Sums() if border is None else Sums(border)
         for blocks, factor, operators, column in parts:
             sums = _sums(order, blocks, n, operators)
             sums = Sums(*(None if x is None else factor * grown(x, column) for x in sums))
-            total = sums if total is None else total.plus(sums)
+            total = total.plus(sums)
         return block_tree(order, total, joints)
     total = [] if border is None else [diagonal(border)]
     for blocks, factor, operators, column in parts:
@@ -220,7 +221,7 @@ class Sums(NamedTuple):
     its parent's rows by its columns; None where all are zero.
     """
 
-    bodies: Matrices
+    bodies: Matrices | None = None
     by_parent: Matrices | None = None
     by_child: Matrices | None = None
 
@@ -261,9 +262,12 @@ def block_tree(order: Order, dynamic: Sums, joints: Sequence[Blocks]) -> BlockTr
 
     A joint belongs to its body that is farther from the root; its other body is the parent.
     """
-    size, _, n = dynamic.bodies.shape
+    of_bodies, *between = dynamic
+    # Each body has a mass.
+    assert of_bodies is not None
+    size, _, n = of_bodies.shape
     count, bodies, parents = order.rows, range(n), order.parent_of
-    reactions = parent_reactions = jnp.zeros((size, count, n), dynamic.bodies.dtype)
+    reactions = parent_reactions = jnp.zeros((size, count, n), of_bodies.dtype)
     rows, parent_rows = map(small.transpose, (reactions, parent_reactions))
     if joints:
         columns, of_joints = joints
@@ -283,16 +287,16 @@ def block_tree(order: Order, dynamic: Sums, joints: Sequence[Blocks]) -> BlockTr
             for k in (own, other)
         )
     by_parent, by_child = (
-        jnp.zeros_like(dynamic.bodies) if blocks is None else blocks for blocks in dynamic[1:]
+        jnp.zeros_like(of_bodies) if blocks is None else blocks for blocks in between
     )
     none = jnp.zeros((count, count, n), rows.dtype)
     missing = np.asarray(order.multipliers, int).reshape(n, count).T < 0
     return BlockTree(
-        nodes=small.block_2x2(dynamic.bodies, reactions, rows, none),
+        nodes=small.block_2x2(of_bodies, reactions, rows, none),
         corner=jnp.asarray(missing, rows.dtype),
         columns=jnp.concatenate([by_parent, parent_rows]),
         rows=jnp.concatenate([by_child, parent_reactions], axis=1),
-        is_coupled=dynamic.by_parent is not None or dynamic.by_child is not None,
+        is_coupled=any(blocks is not None for blocks in between),
         parent_of=order.parent_of,
         bodies=order.bodies,
         multipliers=order.multipliers,
