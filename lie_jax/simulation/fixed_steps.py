@@ -69,7 +69,8 @@ def trajectory(
     other, None if it is unknown. Raises `ValueError` for a start that violates constraints.
     """
     restarts = isinstance(start, Restart)
-    first_step = start.steps if restarts else np.zeros((), np.int32)
+    # NumPy's number compiles nothing.
+    first_step: Any = start.steps if restarts else np.zeros((), np.int32)
     previous_input = start.inputs if restarts else None
     origin = fingerprints.checksums(integrator=integrator, system=system)
     if not jax_internals.traces_nothing():
