@@ -81,6 +81,7 @@ class BDF(AbstractIntegrator):
 
     def __check_init__(self):
         checks.one_of("BDF(order=)", self.order, tuple(_LARGEST_GROWTH))
+        checks.positive_integer("BDF(order=)", self.order, "1 to 5")
 
     @property
     @override
@@ -109,14 +110,14 @@ class BDF(AbstractIntegrator):
             return (state, resolved), state
 
         start = state, jnp.ones((), bool)
-        numbers = jnp.arange(self.order).astype(t.dtype)
+        numbers = jnp.arange(self.order, dtype=t.dtype)
         (_, resolved), points = jax.lax.scan(move, start, numbers)
         q, v = (
             jnp.concatenate([first[None], others])[::-1]
             for first, others in ((state.q, points.q), (state.v, points.v))
         )
         at = accelerations_and_multipliers(system, t, state.q, state.v, u)
-        age = -size * jnp.arange(self.order, -1, -1).astype(t.dtype)
+        age = -size * jnp.arange(self.order, -1, -1, dtype=t.dtype)
         carry = _Carry(q, v, age, jnp.full((), self.order + 1, jnp.int32), *at)
         return _where(resolved, carry, self._from_first_order(system, dt, state, carry))
 
@@ -131,7 +132,7 @@ class BDF(AbstractIntegrator):
             jnp.stack([now, *[past] * (size - 1)])
             for now, past in ((state.q, before.q), (state.v, before.v))
         )
-        age = dt * jnp.arange(size).astype(state.q.dtype)
+        age = dt * jnp.arange(size, dtype=dt.dtype)
         return carry._replace(q=q, v=v, age=age, count=jnp.full((), 2, jnp.int32))
 
     @override
@@ -144,7 +145,7 @@ class BDF(AbstractIntegrator):
         span, reached = carry.age + dt, carry.count - 1
         if space.turn(state.v) is not None:
             turns = jax.vmap(lambda s: jnp.max(space.turn(s * state.v)))(span[: self.order])
-            reached = jnp.minimum(reached, jnp.sum(turns < _REACH).astype(jnp.int32))
+            reached = jnp.minimum(reached, jnp.sum(turns < _REACH, dtype=jnp.int32))
         order = jnp.maximum(reached, 1)
         weights = _extrapolation(span, order + 1)
         past = jax.vmap(lambda q: space.inverse_retract(carry.q[0], q))(carry.q)
@@ -175,7 +176,7 @@ class BDF(AbstractIntegrator):
         end = equations.end(solution.y, problem)
         converged = solution.converged & (reached > 0)
         q, v = (jnp.where(converged, x, jnp.nan) for x in (end.q, end.v))
-        last = jnp.sum(jnp.where(jnp.arange(self.order + 1) == order, span, 0.0))
+        last = jnp.sum(jnp.where(_numbers(span) == order, span, 0.0))
         share = 1.0 / (of_end * last)
         increment = equations.increment(solution.y, problem)
         return Step(
@@ -204,6 +205,10 @@ def _where(condition: Array, one: Any, other: Any) -> Any:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), one, other)
 
 
+def _numbers(span: Array) -> Array:
+    return jnp.arange(span.shape[0], dtype=jnp.int32)
+
+
 def _combined(weights: Array, values: Array) -> Array:
     return jnp.sum(weights[:, None] * values, axis=0)
 
@@ -213,9 +218,9 @@ def _extrapolation(span: Array, count: Array) -> Array:
 
     The others count as instants in a remote past: their weights vanish to rounding.
     """
-    number = jnp.arange(span.shape[0])
+    number = _numbers(span)
     remote = jax.lax.stop_gradient(span[0]) / jnp.finfo(span.dtype).eps ** 2
-    span = jnp.where(number < count, span, remote * (1 + number))
+    span = jnp.where(number < count, span, remote * (number + 1).astype(span.dtype))
     weights = jnp.ones_like(span)
     for j in range(span.shape[0]):
         apart = jnp.where(number == j, 1.0, span[j] - span)
@@ -227,7 +232,7 @@ def _slopes(span: Array, count: Array) -> tuple[Array, Array]:
     """Weights (n,) of past instants and of the end, 1/s, in the derivative at the end of the
     polynomial through the end and `count` instants, which lie `span` (n,) s before it.
     """
-    inverse = jnp.where(jnp.arange(span.shape[0]) < count, 1.0 / span, 0.0)
+    inverse = jnp.where(_numbers(span) < count, 1.0 / span, 0.0)
     return -_extrapolation(span, count) * inverse, jnp.sum(inverse)
 
 
