@@ -68,8 +68,8 @@ class BDF(AbstractIntegrator):
     steps also lower the order.
 
     With `adaptive=` the errors of positions and velocities, not of multipliers, are estimated from
-    the difference between prediction and end. The ratio of a step to the one before is at most
-    2.41, 1.53, 1.28, 1.12 for orders 2 to 5, whatever `max_increase` is.
+    the difference between prediction and end. Planned steps grow at most by factors of 2.41, 1.53,
+    1.28, 1.12 for orders 2 to 5, whatever `max_increase` is.
 
     **Arguments:** `order`: 1 to 5. Raises `ValueError` for others. Source: Faltinsen, Marthinsen
     and Munthe-Kaas, "Multistep methods integrating ordinary differential equations on manifolds"
