@@ -19,6 +19,7 @@ from lie_jax.identification.recordings import rows_at
 from lie_jax.identification.statistics import Identifiability
 from lie_jax.index1 import project
 from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.integrators.bdf import BDF
 from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
 from lie_jax.integrators.gauss import ImplicitRKMK
 from lie_jax.integrators.generalized_alpha.method import GeneralizedAlpha
@@ -70,6 +71,7 @@ from lie_jax.system import AbstractSystem, Accelerations, State
 
 __version__ = "0.1.0"
 __all__ = [
+    "BDF",
     "R3SO3",
     "RKMK",
     "SE3",

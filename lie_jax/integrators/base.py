@@ -1,6 +1,7 @@
 """Contract of an integrator, and the record of a step."""
 
 import abc
+import math
 from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
@@ -41,7 +42,7 @@ class Step(NamedTuple):
 
 
 class AbstractIntegrator(eqx.Module):
-    """One-step method: pure functions, with a carry beside the `State`.
+    """Method of steps: pure functions, with a carry beside the `State`.
 
     `history`: number of residuals that a step records.
     """
@@ -52,6 +53,11 @@ class AbstractIntegrator(eqx.Module):
     def embedded_order(self) -> int | None:
         """Lower order of the method and its embedded method; None without an embedded method."""
         return None
+
+    @property
+    def largest_growth(self) -> float:
+        """Largest ratio of an automatic step to the one before that the method accepts."""
+        return math.inf
 
     def check(self, system: AbstractSystem) -> None:
         """Raise `ValueError` for a system that the method cannot integrate."""

@@ -4,6 +4,7 @@ The loop that finds step sizes is not differentiated. A scan repeats the accepte
 sizes held constant: its derivatives, in either mode and to any order, are those of the run.
 """
 
+import dataclasses
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,6 +38,8 @@ class _Loop(NamedTuple):
     state: State
     carry: Any
     memory: Any
+    # Size that the first step was to have.
+    first: Array
     # Largest fourth power of h |λ| relative to the limit of stability, number of the velocity,
     # force or joint that left the model, sides of the joints when the run began.
     stability: Array
@@ -112,6 +115,8 @@ def trajectory(
 def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[State, _Loop]:
     differentiable = system, integrator, state
     system, integrator, state, dt, adaptive = rules.held((system, integrator, state, dt, adaptive))
+    growth = jnp.minimum(adaptive.max_increase, integrator.largest_growth)
+    adaptive = dataclasses.replace(adaptive, max_increase=growth)
     loop = jax.lax.while_loop(
         lambda loop: ~loop.finished,
         lambda loop: _attempt(system, integrator, adaptive, steps, loop),
@@ -143,7 +148,7 @@ def _replay(loop: _Loop, blocks: Blocks, system, integrator, state) -> State:
     state = rules.alike(state, system)
     none = jnp.zeros_like(loop.t)
     memory = rules.held(system.remember(none, state.q, state.v))
-    carry = integrator.init(system.recalling(memory), none, loop.dt, state, None)
+    carry = integrator.init(system.recalling(memory), none, loop.first, state, None)
     first = (state, carry, memory), jnp.zeros((), jnp.int32)
     _, states = checkpointing.scan(recomputed, first, len(loop.steps[0]), blocks)
     return jax.tree.map(lambda x: x[loop.rows.step], states)
@@ -151,17 +156,19 @@ def _replay(loop: _Loop, blocks: Blocks, system, integrator, state) -> State:
 
 def _begin(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
     zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(dt)
+    dt = jnp.clip(dt, adaptive.smallest(), adaptive.dt_max)
     rows = steps if adaptive.times is None else adaptive.stops.shape[0]
     memory = system.remember(none, state.q, state.v)
     return _Loop(
         state=state,
         carry=integrator.init(system.recalling(memory), none, dt, state, None),
         memory=memory,
+        first=dt,
         stability=none,
         worst=zero - 1,
         sides=limits.sides(system, none, state.q),
         t=none,
-        dt=jnp.clip(dt, adaptive.smallest(), adaptive.dt_max),
+        dt=dt,
         error=jnp.ones_like(dt),
         after_rejection=jnp.zeros((), bool),
         attempts=zero,

@@ -48,6 +48,7 @@ CASES = {
     "generalized-α": (lambda: heavy_top.build(constrained=True), lie_jax.GeneralizedAlpha(0.8)),
     "modified Newton": (double_pendulum.build, lie_jax.GeneralizedAlpha(0.8, newton="modified")),
     "driven": (_driven, lie_jax.GeneralizedAlpha(0.8)),
+    "BDF": (_driven, lie_jax.BDF(3)),
 }
 
 
