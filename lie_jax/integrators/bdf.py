@@ -168,7 +168,8 @@ class BDF(AbstractIntegrator):
             gamma=of_end,
             reactions=equations.reactions(system, t + dt, base, 2),
         )
-        guess = equations.guess(problem, problem.beta * -problem.increment, carry.multipliers)
+        start = jnp.concatenate([problem.beta * -problem.increment, carry.multipliers])
+        guess = equations.guess(problem, start)
         linearize = partial(matrix.linearized, "auto")
         search = partial(newton.full, linearize, _converged)
         guess = jax.lax.stop_gradient(guess)
