@@ -168,8 +168,8 @@ class BDF(AbstractIntegrator):
             gamma=of_end,
             reactions=equations.reactions(system, t + dt, base, 2),
         )
-        start = jnp.concatenate([problem.beta * -problem.increment, carry.multipliers])
-        guess = equations.guess(problem, start)
+        predicted = -problem.beta * problem.increment
+        guess = equations.guess(problem, jnp.concatenate([predicted, carry.multipliers]))
         linearize = partial(matrix.linearized, "auto")
         search = partial(newton.full, linearize, _converged)
         guess = jax.lax.stop_gradient(guess)

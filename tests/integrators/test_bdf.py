@@ -180,7 +180,9 @@ def test_a_loop_follows_its_digits():
         q, v = run.q[steps // 500], run.v[steps // 500]
         turn = np.asarray(slider_crank.crank_angle(system, q)) - angle
         errors.append([np.sin(turn), system.twists(q, v)[0, 3] - speed])
-    assert_allclose(np.log2(np.divide(*np.abs(errors))), 4, atol=2 * ORDER_SLACK)
+    # Terms of fifth order dominate down to steps of 0.25 ms.
+    assert np.all(np.log2(np.divide(*np.abs(errors))) > 4 - ORDER_SLACK)
+    assert_allclose(errors[1], 0.0, atol=1e-4)
 
 
 def test_automatic_steps_meet_the_tolerance_along_a_line():
@@ -344,7 +346,7 @@ def test_failures_of_newton_end_a_run_and_shorten_automatic_steps():
 
 @pytest.mark.full
 def test_a_disc_rolls_and_a_door_hangs_on_two_hinges():
-    """Velocity constraints, and redundant ones; constant accelerations leave no error."""
+    """Velocity constraints, and redundant ones; a constant acceleration leaves no error."""
     mass, radius, slope = 2.0, 0.3, 0.4
     moment = 0.6 * mass * radius**2
     body = lie_jax.Body(
@@ -369,7 +371,8 @@ def test_a_disc_rolls_and_a_door_hangs_on_two_hinges():
     run = lie_jax.simulate(system, lie_jax.BDF(3), state, dt=1e-2, steps=100)
     assert bool(run.result == lie_jax.Result.redundant)
     angle = system.joint_coordinates(run.q)["ground", "door"]
-    assert_allclose(angle[-1], 0.5 * 0.5 / (0.2 + 3.0 * 0.16), rtol=1e-9)
+    # The centre of mass moves on a circle: errors of third order, at steps of 0.01 s.
+    assert_allclose(angle[-1], 0.5 * 0.5 / (0.2 + 3.0 * 0.16), rtol=1e-6)
 
 
 @pytest.mark.parametrize("order", [0, 6])
