@@ -60,7 +60,7 @@ from lie_jax.mechanics.joints.pairs import (
 )
 from lie_jax.mechanics.joints.rolling_and_gears import GearJoint, RollingDisc
 from lie_jax.mechanics.mechanism import Mechanism
-from lie_jax.mechanics.minimal.system import Minimal
+from lie_jax.mechanics.minimal.formulation import Minimal
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory

@@ -24,7 +24,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax.numerics import small
-from lie_jax.numerics.dense import DenseMatrix, product
+from lie_jax.numerics.dense import DenseMatrix, inertias, product
 from lie_jax.numerics.matrices import Matrix
 from lie_jax.spaces.base import AbstractSpace
 
@@ -94,12 +94,14 @@ class AbstractDenseLinearization(AbstractLinearization):
     """Matrices of full size: B (nc, nv), and products with M, K, C and R.
 
     `rates(dq)` is the change (nc,) of the constraints' rates along a velocity dq; the last
-    `velocity_rows` are those of velocity constraints.
+    `velocity_rows` are those of velocity constraints. `bounds` (nc, nv): those of the system's
+    `constraint_bounds`.
     """
 
     space: AbstractSpace
     residual: Float[Array, " nv"]
     constraints: Float[Array, "nc nv"]
+    bounds: Float[Array, "nc nv"] | None
     rates: Callable
     velocity_rows: int = eqx.field(static=True)
 
@@ -118,13 +120,13 @@ class AbstractDenseLinearization(AbstractLinearization):
         along = tangent_columns(self.space, x, jnp.eye(self.space.nv, dtype=self.residual.dtype))
         dynamic = self.combined(along, stiffness, damping)
         if not self.velocity_rows:
-            return saddle(dynamic, self.constraints, along)
+            return saddle(dynamic, self.constraints, along, self.bounds)
         positions = self.constraints.shape[0] - self.velocity_rows
         rows = [product(self.constraints[:positions], along)]
         rows.append(
             self.constraints[positions:] + self.rate_columns(along, stiffness / damping)[positions:]
         )
-        return bordered(dynamic, self.constraints, jnp.concatenate(rows))
+        return bordered(dynamic, self.constraints, jnp.concatenate(rows), self.bounds)
 
     @override
     def stabilized_matrix(self, x, stiffness, damping, reactions):
@@ -142,7 +144,13 @@ class AbstractDenseLinearization(AbstractLinearization):
         constraints = jnp.concatenate([rates, positions])
         none = jnp.zeros((constraints.shape[0], self.constraints.shape[0]), dynamic.dtype)
         entries = [row(dynamic, self.constraints.T), row(constraints, none)]
-        return DenseMatrix(jnp.concatenate(entries), constraints.shape[0])
+        sizes = None
+        if self.bounds is not None:
+            # The multipliers of positions correct the increment by Nᵀη, without an inertia.
+            of_rates = row_sizes(self.bounds, inertias(dynamic[:, :nv]))
+            of_positions = row_sizes(self.bounds[: normals.shape[0]], jnp.ones(nv, dynamic.dtype))
+            sizes = jnp.concatenate([of_rates, of_positions])
+        return DenseMatrix(jnp.concatenate(entries), constraints.shape[0], sizes)
 
     def rate_columns(self, along: Float[Array, "nv n"], factor: Factor) -> Float[Array, "nc n"]:
         """Changes of the constraints' rates along these velocities, times a factor."""
@@ -208,19 +216,33 @@ def tangent_rows(
 
 
 def saddle(
-    dynamic: Square, constraints: Float[Array, "nc nv"], along: Square | None = None
+    dynamic: Square,
+    constraints: Float[Array, "nc nv"],
+    along: Square | None = None,
+    bounds: Float[Array, "nc nv"] | None = None,
 ) -> DenseMatrix:
     """The matrix [[dynamic, Bᵀ], [B `along`, 0]]; `along` is the identity by default."""
     moved = constraints if along is None else product(constraints, along)
-    return bordered(dynamic, constraints, moved)
+    return bordered(dynamic, constraints, moved, bounds)
 
 
 def bordered(
-    dynamic: Square, constraints: Float[Array, "nc nv"], rows: Float[Array, "nc nv"]
+    dynamic: Square,
+    constraints: Float[Array, "nc nv"],
+    rows: Float[Array, "nc nv"],
+    bounds: Float[Array, "nc nv"] | None = None,
 ) -> DenseMatrix:
-    """The matrix [[dynamic, Bᵀ], [rows, 0]]."""
+    """The matrix [[dynamic, Bᵀ], [rows, 0]]; `bounds` are those of the entries of B, if known."""
     count = rows.shape[0]
     if not count:
         return DenseMatrix(dynamic, 0)
     none = jnp.zeros((count, count), dynamic.dtype)
-    return DenseMatrix(jnp.block([[dynamic, constraints.T], [rows, none]]), count)
+    entries = jnp.block([[dynamic, constraints.T], [rows, none]])
+    sizes = None if bounds is None else row_sizes(bounds, inertias(dynamic))
+    return DenseMatrix(entries, count, sizes)
+
+
+def row_sizes(bounds: Float[Array, "nc nv"], inertia: Float[Array, " nv"]) -> Float[Array, " nc"]:
+    """Bounds of the diagonal of B M⁻¹ Bᵀ, one for rows that are zero."""
+    sizes = jnp.sum(bounds * bounds / inertia[None], axis=1)
+    return jnp.where(sizes > 0.0, sizes, 1.0)

@@ -29,7 +29,7 @@ from lie_jax.linearization import (
 )
 from lie_jax.numerics import rules, small
 from lie_jax.numerics.conversion import as_float
-from lie_jax.numerics.matrices import Matrix
+from lie_jax.numerics.matrices import Saddle
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
 
@@ -143,6 +143,21 @@ class AbstractSystem(eqx.Module):
             return rate
         return jnp.concatenate([rate, self.velocity_constraint(t, q, v)])
 
+    def constraint_bounds(self, t: Time, q: Configuration) -> Float[Array, "nc nv"] | None:
+        """Sizes that entries of B have where their terms do not cancel; None for those of B.
+
+        Constraints that no velocity changes, as those of a plane loop across its plane, have rows
+        of rounding errors. They are redundant, which their size relative to these bounds shows.
+        """
+        return None
+
+    def constraint_acceleration(
+        self, t: Time, q: Configuration, v: Velocity, acceleration: Velocity
+    ) -> Multipliers:
+        """Rate of `constraint_rate` on a motion with velocity v and this acceleration: (nc,)."""
+        tangents = jnp.ones_like(t), self.space.lift(q, v), acceleration
+        return jax.jvp(self.constraint_rate, (t, q, v), tangents)[1]
+
     def internal_force(self, t: Time, q: Configuration, v: Velocity, u: Inputs) -> Velocity:
         """The force f without given loads: what an iteration matrix may be made of.
 
@@ -232,6 +247,7 @@ class AbstractSystem(eqx.Module):
             space=self.space,
             residual=value,
             constraints=self.constraint_jacobian(t, q),
+            bounds=self.constraint_bounds(t, q),
             rates=self.change_of_rates(t, q, v),
             velocity_rows=self.velocity_rows,
             q=q,
@@ -262,6 +278,7 @@ class AbstractSystem(eqx.Module):
             space=self.space,
             residual=self.residual(t, q, v, acceleration, multipliers, u),
             constraints=self.constraint_jacobian(t, q),
+            bounds=self.constraint_bounds(t, q),
             rates=self.change_of_rates(t, q, v),
             velocity_rows=self.velocity_rows,
             q=q,
@@ -283,7 +300,7 @@ class AbstractSystem(eqx.Module):
 
         return change
 
-    def saddle(self, t: Time, q: Configuration) -> Matrix:
+    def saddle(self, t: Time, q: Configuration) -> Saddle:
         """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints."""
         return linearization.saddle(self.mass_matrix(q), self.constraint_jacobian(t, q))
 
@@ -350,12 +367,12 @@ def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accele
 def _constraint_accelerations(args: Any, acceleration: Array) -> Array:
     # Second time derivatives of positions, first ones of velocity constraints, and the feedback.
     system, t, q, v, _, stabilization = args
-    tangents = jnp.ones_like(t), system.space.lift(q, v), acceleration
-    rates, result = jax.jvp(system.constraint_rate, (t, q, v), tangents)
+    result = system.constraint_acceleration(t, q, v, acceleration)
     if not checks.traced(stabilization) and not bool(stabilization):
         return result
     double = np.ones(system.nc, q.dtype)
     double[: system.nc - system.velocity_rows] = 2.0
     none = jnp.zeros(system.velocity_rows, q.dtype)
     position = jnp.concatenate([system.constraint(t, q), none])
+    rates = system.constraint_rate(t, q, v)
     return result + stabilization * (double * rates + stabilization * position)

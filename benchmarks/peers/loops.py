@@ -192,6 +192,11 @@ def turned(loops: Loops, body: str, axis: np.ndarray) -> np.ndarray:
 
 def model(name: str) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The mechanism in absolute coordinates, and its initial state."""
+    return lie_jax.assemble(mechanism(name), lie_jax.R3SO3())
+
+
+def mechanism(name: str) -> lie_jax.Mechanism:
+    """The bodies, joints and forces of a shape."""
     loops = SHAPES[name]()
     bodies = [
         lie_jax.Body(
@@ -210,8 +215,7 @@ def model(name: str) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
         for spring in loops.springs
     ]  # fmt: skip
     forces.append(lie_jax.Torque(loops.links[0].name, loops.moment * Z))
-    mechanism = lie_jax.Mechanism(bodies, joints, forces, loops.gravity)
-    return lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    return lie_jax.Mechanism(bodies, joints, forces, loops.gravity)
 
 
 def _joint(loops: Loops, tie: Tie) -> lie_jax.AbstractJoint:

@@ -13,8 +13,9 @@ from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates, AbstractFormulation
 from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.mechanism import Mechanism
-from lie_jax.mechanics.minimal import system as minimal
-from lie_jax.mechanics.minimal.system import Minimal, TreeSystem
+from lie_jax.mechanics.minimal import assembly as minimal
+from lie_jax.mechanics.minimal.formulation import Minimal
+from lie_jax.mechanics.minimal.system import TreeSystem
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.system import State
@@ -55,7 +56,7 @@ def assemble(
     # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
     mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
     if isinstance(formulation, Minimal):
-        return minimal.system_of(mechanism)
+        return minimal.system_of(mechanism, formulation.cut)
     if not isinstance(formulation, AbstractCoordinates):
         raise ValueError(
             f"assemble(formulation=) is {formulation!r}; it must be a formulation, for example "

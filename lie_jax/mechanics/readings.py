@@ -13,8 +13,8 @@ from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.stacking import Groups
 from lie_jax.numerics import small
 
-# Names of the bodies.
-Names = tuple[str, ...]
+# Labels of joints by their places.
+Labels = tuple[Label, ...]
 
 
 class JointReaction(NamedTuple):
@@ -27,18 +27,18 @@ class JointReaction(NamedTuple):
     torque: Float[Array, "*instants 3"]
 
 
-def coordinates(joints: Groups, names: Names, pose: tuple[Array, Array]) -> dict[Label, Array]:
-    """Coordinates of the joints that have any, at poses of the bodies with these names."""
+def coordinates(joints: Groups, labels: Labels, pose: tuple[Array, Array]) -> dict[Label, Array]:
+    """Coordinates of the joints that have any, at poses of all bodies."""
     values = [
         stacking.each(lambda element, poses: element.coordinates(*poses), group, pose)
         if group.element.coordinate_units
         else ()
         for group in joints
     ]
-    return _by_label(joints, names, values)
+    return _by_label(joints, labels, values)
 
 
-def continued(joints: Groups, names: Names, values: dict[Label, Array]) -> dict[Label, Array]:
+def continued(joints: Groups, labels: Labels, values: dict[Label, Array]) -> dict[Label, Array]:
     """Coordinates (n, k) at instants in order, with whole turns added where angles jump."""
     units = [[group.element.coordinate_units] * group.count for group in joints]
     return {
@@ -47,13 +47,13 @@ def continued(joints: Groups, names: Names, values: dict[Label, Array]) -> dict[
             jnp.unwrap(values[label], axis=0),
             values[label],
         )
-        for label, of_joint in _by_label(joints, names, units).items()
+        for label, of_joint in _by_label(joints, labels, units).items()
         if of_joint
     }
 
 
 def reactions(
-    joints: Groups, names: Names, t: Array, pose: tuple[Array, Array], multipliers: list[Array]
+    joints: Groups, labels: Labels, t: Array, pose: tuple[Array, Array], multipliers: list[Array]
 ) -> dict[Label, JointReaction]:
     """Reactions of all joints; `multipliers` are those of each group, see `stacking.split`."""
 
@@ -69,19 +69,26 @@ def reactions(
         map(JointReaction, *stacking.each(on_child, group, pose, of_group))
         for group, of_group in zip(joints, multipliers, strict=True)
     ]
-    return _by_label(joints, names, values)
+    return _by_label(joints, labels, values)
 
 
-def _by_label(joints: Groups, names: Names, values: Sequence[Iterable]) -> dict[Label, Any]:
-    """Values of each group of joints by the joints' labels, in the mechanism's order.
+def labels(joints: Groups, names: tuple[str, ...]) -> Labels:
+    """Labels of the joints of all groups, in the mechanism's order; `names` are the bodies'."""
+    named = (*names, GROUND)
+    ends = {
+        place: (named[parent], named[child])
+        for group in joints
+        for place, parent, child in zip(group.places, *group.bodies, strict=True)
+    }
+    return mechanism.labels([ends[place] for place in sorted(ends)])
+
+
+def _by_label(joints: Groups, labels: Labels, values: Sequence[Iterable]) -> dict[Label, Any]:
+    """Values of each group of joints by the joints' labels, in the order of these.
 
     A group may have none.
     """
-    named = (*names, GROUND)
-    ends, by_place = {}, {}
+    by_place = {}
     for group, of_group in zip(joints, values, strict=True):
-        for place, parent, child in zip(group.places, *group.bodies, strict=True):
-            ends[place] = named[parent], named[child]
         by_place |= dict(zip(group.places, of_group, strict=False))
-    labels = mechanism.labels([ends[place] for place in sorted(ends)])
     return {labels[place]: by_place[place] for place in sorted(by_place)}

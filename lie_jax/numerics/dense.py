@@ -133,6 +133,13 @@ def _solve(a: Array, b: Array) -> Array:
     return _eliminate(jnp.concatenate([a, columns], axis=1)).reshape(b.shape)
 
 
+def eliminated(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    """Solutions of a x = b by elimination with pivots up to 48 rows; not to be differentiated."""
+    if a.shape[0] > _ROUGH_LIMIT:
+        return _solve_by_lapack(a, b)
+    return _eliminate(jnp.concatenate([a, b], axis=1))
+
+
 def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
     """Solution x (n,) or (n, m) of a x = b for a regular matrix (n, n).
 
@@ -150,11 +157,13 @@ def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m
 class DenseMatrix(eqx.Module):
     """A square matrix of full size, [[S, Bᵀ], [B', C]] with `rows` constraints last if there are.
 
-    It offers what a `BlockTree` offers.
+    It offers what a `BlockTree` offers. `sizes` (rows,) are those of B S⁻¹ Bᵀ that regularise, by
+    default its diagonal.
     """
 
     entries: Float[Array, "n n"]
     rows: int = eqx.field(static=True, default=0)
+    sizes: Float[Array, " rows"] | None = None
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution x of the regular matrix times x = b; differentiable to any order."""
@@ -177,8 +186,8 @@ class DenseMatrix(eqx.Module):
         """
         if not self.rows:
             return self
-        lowered = jnp.diag(_regularization(self.entries, self.rows))
-        return DenseMatrix(self.entries - lowered, self.rows)
+        lowered = jnp.diag(_regularization(self.entries, self.rows, self.sizes))
+        return DenseMatrix(self.entries - lowered, self.rows, self.sizes)
 
     def solve_constrained(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution x of the matrix times x = b for constraints that may be redundant.
@@ -189,8 +198,10 @@ class DenseMatrix(eqx.Module):
         return jax.lax.custom_linear_solve(
             lambda x: self.entries @ x,
             b,
-            solve=lambda _, b: _solve_constrained(self.entries, b, self.rows),
-            transpose_solve=lambda _, b: _solve_constrained(self.entries.T, b, self.rows),
+            solve=lambda _, b: _solve_constrained(self.entries, b, self.rows, self.sizes),
+            transpose_solve=lambda _, b: _solve_constrained(
+                self.entries.T, b, self.rows, self.sizes
+            ),
         )
 
     def smallest_row(self) -> Float[Array, ""]:
@@ -203,16 +214,22 @@ class DenseMatrix(eqx.Module):
         return jnp.linalg.svd(scaled, compute_uv=False)[-1]
 
 
-def _regularization(a: Array, rows: int) -> Array:
+def _regularization(a: Array, rows: int, sizes: Array | None) -> Array:
     n = a.shape[0] - rows
-    diagonal = jnp.abs(jnp.diagonal(a))
-    inertia = jnp.maximum(diagonal[:n], LIGHTEST * jnp.max(diagonal[:n]))
-    size = jnp.sum(jnp.abs(a[n:, :n] * a[:n, n:].T) / inertia[None, :], axis=1) + diagonal[n:]
-    return jnp.concatenate([jnp.zeros(n, a.dtype), jnp.finfo(a.dtype).eps ** 0.75 * size])
+    if sizes is None:
+        along = jnp.abs(a[n:, :n] * a[:n, n:].T) / inertias(a[:n, :n])[None, :]
+        sizes = jnp.sum(along, axis=1) + jnp.abs(jnp.diagonal(a)[n:])
+    return jnp.concatenate([jnp.zeros(n, a.dtype), jnp.finfo(a.dtype).eps ** 0.75 * sizes])
 
 
-def _solve_constrained(a: Array, b: Array, rows: int) -> Array:
-    n, change = a.shape[0] - rows, _regularization(a, rows)
+def inertias(square: Float[Array, "n n"]) -> Float[Array, " n"]:
+    """Sizes of the diagonal entries, those of the lightest ones raised."""
+    diagonal = jnp.abs(jnp.diagonal(square))
+    return jnp.maximum(diagonal, LIGHTEST * jnp.max(diagonal))
+
+
+def _solve_constrained(a: Array, b: Array, rows: int, sizes: Array | None) -> Array:
+    n, change = a.shape[0] - rows, _regularization(a, rows, sizes)
     columns = jnp.eye(a.shape[0], dtype=a.dtype)[:, n:]
     solutions = _solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))
     return solutions[:, 0] - solutions[:, 1:] @ (change * solutions[:, 0])[n:]

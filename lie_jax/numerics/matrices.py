@@ -7,5 +7,8 @@ All are [[S, Bᵀ], [B', C]] of velocities and multipliers, or S alone: `matvec`
 from lie_jax.numerics.block_graph import BlockGraph
 from lie_jax.numerics.block_matrix import BlockTree
 from lie_jax.numerics.dense import DenseMatrix
+from lie_jax.numerics.schur import SchurMatrix
 
 Matrix = DenseMatrix | BlockTree | BlockGraph
+# Of equations of motion, which are solved alone.
+Saddle = Matrix | SchurMatrix

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.mechanics import body as rigid
-from lie_jax.mechanics import stacking
+from lie_jax.mechanics import constraints, stacking
 from lie_jax.mechanics.body import MassProperties, MotionMatrices
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
@@ -141,17 +141,8 @@ def body_matrices(
 
 def joint_columns(joints: Groups, t: Array, pose: BodyPose, frames: Frames) -> list[JointColumns]:
     """Columns of Bᵀ: reactions of joints to unit multipliers, pulled back by frames."""
-
-    def unit_reactions(element, poses):
-        def wrenches(multipliers):
-            return [jnp.concatenate(w) for w in element.reaction(t, *poses, multipliers)]
-
-        units = jnp.eye(element.rows + element.velocity_rows, dtype=pose.position.dtype)
-        return jax.vmap(wrenches, out_axes=1)(units)
-
-    groups = []
-    for group in joints:
-        columns = stacking.each(unit_reactions, group, pose, out_axes=-1)
+    groups, all_columns = [], constraints.unit_reactions(joints, t, pose)
+    for group, columns in zip(joints, all_columns, strict=True):
         pulled = map(_pulled_back, (frames, frames), group.bodies, columns)
         groups.append(JointColumns(group.bodies, tuple(pulled), group.element.velocity_rows))
     return groups
@@ -210,13 +201,7 @@ def _rate_derivatives(t, element, poses, velocities):
             turned = small.matmul(pose.rotation, small.hat(turn))
             moved.append(BodyPose(pose.rotation + turned, pose.position + shift))
             faster.append(BodyVelocity(velocity.linear + linear, velocity.omega_body + omega))
-        along = [
-            BodyPose(small.matmul(pose.rotation, small.hat(velocity.omega_body)), velocity.linear)
-            for pose, velocity in zip(moved, faster, strict=True)
-        ]
-        tangents = jnp.ones_like(t), *along
-        _, positions = jax.jvp(element.constraint, (t, *moved), tangents)
-        return jnp.concatenate([positions, element.velocity_constraint(t, *moved, *faster)])
+        return constraints.joint_rates(element, t, tuple(moved), tuple(faster))
 
     none = jnp.zeros((len(poses), 2, 3), poses[0].position.dtype)
     changes = jax.jacfwd(rates, (0, 1))(none, none)

@@ -66,6 +66,7 @@ class ElementLinearization(AbstractLinearization):
             space=Power(self.formulation, self.mass.shape[2]),
             residual=self.residual,
             constraints=self._constraints(None),
+            bounds=None,
             rates=self.rates,
             velocity_rows=self._velocity_rows,
             mass=full([diagonal(self.mass)], self.mass),

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.mechanics import body as rigid
-from lie_jax.mechanics import readings, stacking
+from lie_jax.mechanics import constraints, readings, stacking
 from lie_jax.mechanics.absolute import elements, elimination, linearization
 from lie_jax.mechanics.absolute.linearization import ElementLinearization, ElementReactions
 from lie_jax.mechanics.absolute.singular import first_singular
@@ -53,11 +53,11 @@ class RigidBodySystem(AbstractMultibodySystem):
     @property
     def velocity_rows(self) -> int:
         """Number of velocity constraints of all joints."""
-        return sum(group.count * group.element.velocity_rows for group in self.joints)
+        return constraints.count(self.joints, "velocity_rows")
 
     @property
     def _joint_rows(self) -> int:
-        return sum(group.count * group.element.rows for group in self.joints)
+        return constraints.count(self.joints, "rows")
 
     @override
     def regular(self, q):
@@ -86,29 +86,14 @@ class RigidBodySystem(AbstractMultibodySystem):
     def constraint(self, t, q):
         """Position constraints Φ of all joints, then among the coordinates."""
         t, pose = jnp.asarray(t, q.dtype), self.poses(q)
-        values = [
-            stacking.each(
-                lambda element, poses: element.constraint(t, *poses), group, pose
-            ).reshape(-1)
-            for group in self.joints
-        ]
+        values = [constraints.positions(self.joints, t, pose)]
         if self.formulation.rows:
             values.append(jax.vmap(self.formulation.constraint)(self._split(q)).reshape(-1))
-        return jnp.concatenate([jnp.zeros(0, q.dtype), *values])
+        return jnp.concatenate(values)
 
     @override
     def velocity_constraint(self, t, q, v):
-        t, *motion = self._instant(t, q, v)
-
-        def values_of(element, poses, velocities):
-            return element.velocity_constraint(t, *poses, *velocities)
-
-        values = [
-            stacking.each(values_of, group, motion).reshape(-1)
-            for group in self.joints
-            if group.element.velocity_rows
-        ]
-        return jnp.concatenate([jnp.zeros(0, q.dtype), *values])
+        return constraints.velocities(self.joints, self._instant(t, q, v))
 
     def constraint_jacobian(self, t, q):
         """Jacobian B (nc, nv) of the constraints along velocities, from the joints' reactions."""
@@ -288,15 +273,7 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def sides(self, t, q):
-        t, pose = jnp.asarray(t, q.dtype), self.poses(q)
-        by_group = [
-            stacking.each(lambda element, poses: element.side(t, *poses), group, pose)
-            for group in self.joints
-        ]
-        if all(sides is None for sides in by_group):
-            return jnp.zeros(0, q.dtype)
-        ones = [jnp.ones(group.count, q.dtype) for group in self.joints]
-        return jnp.concatenate([b if a is None else a for a, b in zip(by_group, ones, strict=True)])
+        return constraints.sides(self.joints, jnp.asarray(t, q.dtype), self.poses(q))
 
     @override
     def law(self, number):
@@ -327,12 +304,14 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
+        labels = readings.labels(self.joints, self.names)
+
         def at(q):
-            return readings.coordinates(self.joints, self.names, self.poses(q))
+            return readings.coordinates(self.joints, labels, self.poses(q))
 
         if q.ndim == 1:
             return at(q)
-        return readings.continued(self.joints, self.names, jax.vmap(at)(q))
+        return readings.continued(self.joints, labels, jax.vmap(at)(q))
 
     def reactions(
         self,
@@ -345,10 +324,11 @@ class RigidBodySystem(AbstractMultibodySystem):
         At an instant, or at those of a trajectory: t (n,), q (n, nq), multipliers (n, nc). The
         torque is about the joint's `child_point`. Joints are called as by `joint_coordinates`.
         """
+        labels = readings.labels(self.joints, self.names)
 
         def at(t, q, multipliers):
             by_group = self._joint_multipliers(multipliers)
-            return readings.reactions(self.joints, self.names, t, self.poses(q), by_group)
+            return readings.reactions(self.joints, labels, t, self.poses(q), by_group)
 
         t = jnp.asarray(t, q.dtype)
         return (at if q.ndim == 1 else jax.vmap(at))(t, q, multipliers)

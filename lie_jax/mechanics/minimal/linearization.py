@@ -77,6 +77,7 @@ class TreeLinearization(AbstractLinearization):
             space=self.space,
             residual=self.residual,
             constraints=jnp.zeros((0, self.space.nv), dtype),
+            bounds=None,
             rates=lambda along: jnp.zeros(0, dtype),
             velocity_rows=0,
             mass=mass,

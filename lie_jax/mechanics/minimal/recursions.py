@@ -167,7 +167,7 @@ def forward_dynamics(
     those of the solution of `inverse_dynamics` = 0.
     """
     terms = motion, joint_inertia, inertia, bias
-    found, factors = _articulated(tree, *rules.held(terms))
+    found, factors = articulated(tree, *rules.held(terms))
 
     # Newton's and Euler's equations are cheaper to differentiate than their solution.
     def change(found, parameters, changes):
@@ -184,7 +184,7 @@ def forward_dynamics(
             )
 
         def solve(_, forces):
-            return _solve(tree, motion, factors, forces)
+            return free_accelerations(tree, motion, factors, forces)
 
         _, rates = eqx.filter_jvp(forces, parameters[0], changes)
         # None stands for no change.
@@ -195,7 +195,7 @@ def forward_dynamics(
     return rules.value_with_rule(found, change, (terms, factors))
 
 
-def _articulated(
+def articulated(
     tree: Tree,
     motion: Kinematics,
     joint_inertia: JointInertias,
@@ -264,13 +264,13 @@ def _followed(
     return Accelerations(_turned(back, bases).T, rates if found is None else found)
 
 
-def _solve(
+def free_accelerations(
     tree: Tree, motion: Kinematics, factors: Articulated, forces: Accelerations
 ) -> Accelerations:
     """Accelerations that forces on bases and joints give to the tree at rest, from its factors."""
     count = motion.columns.shape[0]
 
-    # Passed inwards: wrench that a link hands to its parent, as in `_articulated`.
+    # Passed inwards: wrench that a link hands to its parent, as in `articulated`.
     def eliminate(wrench, link):
         columns, rows, inverses, forces = link
         rates = []

@@ -14,48 +14,28 @@ import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax import checks
+from lie_jax import checks, linearization
 from lie_jax.mechanics import stacking
-from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.coordinates.base import AbstractFormulation
 from lie_jax.mechanics.coordinates.se3 import SE3
-from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.joints.base import GROUND, BodyPose
-from lie_jax.mechanics.joints.motions import COUNTS
-from lie_jax.mechanics.mechanism import Label, Mechanism, labels
-from lie_jax.mechanics.minimal import hinges, recursions, state
-from lie_jax.mechanics.minimal import joints as tree_joints
+from lie_jax.mechanics.mechanism import Label
+from lie_jax.mechanics.minimal import recursions
 from lie_jax.mechanics.minimal.joints import TreeJoints
 from lie_jax.mechanics.minimal.layout import Layout, make_space
 from lie_jax.mechanics.minimal.linearization import (
     Branches,
+    Columns,
     Forces,
     TreeLinearization,
     velocity_matrices,
 )
 from lie_jax.mechanics.minimal.recursions import Accelerations, Kinematics
 from lie_jax.mechanics.minimal.state import Start
-from lie_jax.mechanics.minimal.tree import Tree, make_tree
+from lie_jax.mechanics.minimal.tree import Tree
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.numerics import gather, small
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import State
-
-
-class Minimal(AbstractFormulation):
-    """Joint coordinates of trees of bodies, with floating bases or on the ground. [S1] Section V
-
-    Takes revolute, prismatic, cylindrical, universal, planar, spherical and rigid joints, and
-    joints of one's own with `motions`, that close no loop. The body of a tree that is no joint's
-    child is its base, unless the tree hangs on the ground. q holds position and quaternion (7) of
-    each base in the mechanism's order of bodies, then the coordinates of the joints in their order:
-    angles (rad) and distances (m) as the joints define them, or for a spherical joint the unit
-    quaternion (4) of the body farther from the base in the nearer one's frame. v holds the bases'
-    body-fixed twists (6), then the rates of angles and distances, and for a spherical joint the
-    angular velocity (3) relative to the nearer body, components of the farther one. A joint with
-    several numbers is a row of hinges and sliders with massless frames between them, and costs as
-    much.
-    """
 
 
 class TreeSystem(AbstractMultibodySystem):
@@ -164,7 +144,7 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def law(self, number):
-        return stacking.owner(self.forces, _names_by_slot(self.tree, self.names), number)
+        return stacking.owner(self.forces, self.names_by_slot, number)
 
     @override
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
@@ -190,6 +170,11 @@ class TreeSystem(AbstractMultibodySystem):
             )
             if body < len(self.names)
         ]
+
+    @property
+    def names_by_slot(self) -> tuple[str, ...]:
+        """Names of the bodies by their places in `bodies`, of the ground for frames in joints."""
+        return names_by_slot(self.tree, self.names)
 
     @property
     @override
@@ -258,13 +243,21 @@ class TreeSystem(AbstractMultibodySystem):
         bases = [base for base in range(tree.bases) for _ in range(6)]
         return (*bases, *(tree.bases + link for link, count in links for _ in range(count)))
 
+    @property
+    def _moved(self) -> Float[np.ndarray, "frames nv"]:
+        """1 where a velocity moves a base or link."""
+        tree, owners = self.tree, np.asarray(self._owners, int)
+        links = range(tree.forest.roots, tree.forest.roots + len(tree.links))
+        slots = np.asarray([*range(tree.bases), *links], int)
+        beyond = tree.forest.ancestors[np.ix_(slots, slots[owners])]
+        return beyond + (np.arange(len(slots))[:, None] == owners)
+
     def _branches(self) -> Branches:
         tree, owners = self.tree, self._owners
         nearer = (*[-1] * tree.bases, *tree.nearer)
-        links = range(tree.forest.roots, tree.forest.roots + len(tree.links))
-        slots = np.asarray([*range(tree.bases), *links], int)[np.asarray(owners, int)]
-        beyond = tree.forest.ancestors[np.ix_(slots, slots)]
-        within = (slots[:, None] == slots) + beyond
+        numbers = np.asarray(owners, int)
+        within = self._moved[numbers]
+        beyond = within - (numbers[:, None] == numbers)
         dtype = self.gravity.dtype
         return Branches(
             owners,
@@ -274,8 +267,13 @@ class TreeSystem(AbstractMultibodySystem):
         )
 
     @override
-    def linearization(self, t, q, v, acceleration, multipliers, u=None):
-        """Residual and its derivatives, by composite bodies."""
+    def linearization(
+        self, t, q, v, acceleration, multipliers, u=None
+    ) -> linearization.AbstractLinearization:
+        return self.tree_linearization(t, q, v, acceleration, u)
+
+    def tree_linearization(self, t, q, v, acceleration, u=None) -> TreeLinearization:
+        """Residual and its derivatives without constraints, by composite bodies."""
         system = dataclasses.replace(
             self._following(jnp.asarray(t, q.dtype), q), gravity=jnp.zeros_like(self.gravity)
         )
@@ -288,10 +286,7 @@ class TreeSystem(AbstractMultibodySystem):
         terms = [inertia, velocity_matrices(inertia, motion.twist), wrench[:, None]]
         sums = recursions.sums_beyond(tree, jnp.moveaxis(jnp.concatenate(terms, axis=1), -1, 0))
         sums = gather.pick(branches.owners, jnp.moveaxis(sums, 0, -1), axis=2)
-        rotation = motion.rotation[..., :bases]
-        none = jnp.zeros_like(rotation)
-        of_bases = small.block_2x2(rotation, none, none, rotation)
-        columns = self.velocities.flat(of_bases.T, jnp.moveaxis(motion.columns, -1, 0)).T
+        columns = self._columns(motion)
         armature = self.velocities.flat(jnp.zeros((bases, 6), q.dtype), joint_inertia.T)
         total = accelerations + motion.drift
         return TreeLinearization(
@@ -312,87 +307,19 @@ class TreeSystem(AbstractMultibodySystem):
             ),
         )  # fmt: skip
 
+    def _columns(self, motion: Kinematics) -> Columns:
+        """Twist that each unit velocity gives to the frame that it moves."""
+        rotation = motion.rotation[..., : self.tree.bases]
+        none = jnp.zeros_like(rotation)
+        of_bases = small.block_2x2(rotation, none, none, rotation)
+        return self.velocities.flat(of_bases.T, jnp.moveaxis(motion.columns, -1, 0)).T
+
     def _split(self, acceleration: Float[Array, " nv"]) -> Accelerations:
         bases = acceleration[: 6 * self.tree.bases].reshape(-1, 6)
         return Accelerations(bases, self._rates(acceleration))
 
 
-def _names_by_slot(tree: Tree, names: tuple[str, ...]) -> tuple[str, ...]:
+def names_by_slot(tree: Tree, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names of the bodies by their places among bases and links."""
     # No force acts on a frame inside a joint.
     return tuple(names[i] if i < len(names) else GROUND for i in tree.bodies)
-
-
-def system_of(mechanism: Mechanism) -> tuple[TreeSystem, State]:
-    """The mechanism in joint coordinates, and the state of its bodies' initial motion.
-
-    Raises `ValueError` for a joint without coordinates, for joints that close a loop or leave
-    nothing to move, for massless bodies that carry no mass, and for initial poses or velocities
-    that do not fit the joints.
-    """
-    motions = []
-    for joint in mechanism.joints:
-        motions.append(joint.motions())
-        if not motions[-1]:
-            raise ValueError(
-                f"lie_jax.Minimal has no coordinates for {named(joint)}; it takes joints with "
-                "`motions`, such as RevoluteJoint, PrismaticJoint, SphericalJoint, RigidJoint, "
-                "CylindricalJoint, UniversalJoint and PlanarJoint: use lie_jax.R3SO3() or "
-                "lie_jax.SE3(), where joints are constraints."
-            )
-        if joint.velocity_rows:
-            raise ValueError(
-                f"{named(joint)}.velocity_rows is {joint.velocity_rows}; it must be 0 in "
-                "lie_jax.Minimal, which has no constraints: use lie_jax.R3SO3() or lie_jax.SE3()."
-            )
-    names, dtype = mechanism.names, mechanism.gravity.dtype
-    steps = [motion for of_joint in motions for motion in of_joint]
-    owners = [number for number, of_joint in enumerate(motions) for _ in of_joint]
-    tree = make_tree(names, mechanism.joints, motions)
-    if not tree.bases and all(motion.kind == "weld" for motion in steps):
-        raise ValueError(
-            "the mechanism has no joint coordinates: rigid joints hold every body to the ground. "
-            "Replace one by a joint that moves."
-        )
-    _refuse_idle_massless(mechanism, tree)
-    joints = tree_joints.stack([steps[k] for k in tree.motions], tree.reversed, dtype)
-    bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
-    massless = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
-    followed = [hinges.followed_hinge(mechanism, motions, force) for force in mechanism.forces]
-    forces = stacking.stack_by_kind(
-        mechanism.forces, _names_by_slot(tree, names), [pair is None for pair in followed]
-    )
-    places = accumulate((COUNTS[motion.kind][0] for motion in steps), initial=7 * tree.bases)
-    starts = dict(zip(owners, places, strict=False))
-    system = TreeSystem(
-        bodies=stacking.stack([bodies[i] if i < len(bodies) else massless for i in tree.bodies]),
-        joints=joints,
-        forces=tuple(hinges.with_hinges(group, followed, starts) for group in forces),
-        gravity=mechanism.gravity,
-        tree=tree,
-        owners=tuple(owners),
-        titles=tuple(named(joint) for joint in mechanism.joints),
-        labels=labels([(joint.parent, joint.child) for joint in mechanism.joints]),
-        names=names,
-    )
-    return system, system.initial_state(state.initial(mechanism, tree, joints, motions))
-
-
-def _refuse_idle_massless(mechanism: Mechanism, tree: Tree) -> None:
-    """Raise for a body without mass that is a base or carries no body with mass."""
-    massless = {i for i, body in enumerate(mechanism.bodies) if body.is_massless}
-    heavy = set(range(len(mechanism.bodies))) - massless
-    carrying = {place for place, i in enumerate(tree.bodies) if i in heavy}
-    # Links come after those that they hang from.
-    for link, nearer in reversed(list(enumerate(tree.nearer, tree.bases))):
-        if link in carrying:
-            carrying.add(nearer)
-    for place, i in enumerate(tree.bodies):
-        floats = place < tree.bases
-        if i in massless and (floats or place not in carrying):
-            raise ValueError(
-                f"Body({mechanism.bodies[i].name!r}) has no mass, and "
-                f"{'no joint holds it' if floats else 'carries no body with mass'}; a massless "
-                "body must stand between a "
-                "joint that holds it and one that carries a body with mass: give it mass and "
-                "inertia, or leave it out."
-            )

@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
 from lie_jax.mechanics.joints.motions import Motion
-from lie_jax.numerics.forest import Forest, closing_edge, traverse
+from lie_jax.numerics.forest import Forest, traverse
 
 
 class Tree(NamedTuple):
@@ -61,19 +60,12 @@ def make_tree(
     """The tree of bodies with these names, whose joints have these motions.
 
     Bodies that are connected to the ground hang from it. Of others that are connected, the first
-    one that is no joint's child is the base. Raises `ValueError` if the joints close a loop.
+    one that is no joint's child is the base. The joints close no loop.
     """
     n = len(names)
     # The ground's number comes after those of the bodies, and before those of frames inside joints.
     number = {name: i for i, name in enumerate(names)} | {GROUND: n}
     ends = [(number[joint.parent], number[joint.child]) for joint in joints]
-    closing = closing_edge(n + 1, ends)
-    if closing is not None:
-        raise ValueError(
-            f"{named(joints[closing])} closes a loop: the two are connected already by other "
-            "joints. lie_jax.Minimal takes trees: remove the joint, or use lie_jax.R3SO3() or "
-            "lie_jax.SE3(), where joints constrain."
-        )
     edges, frames = [], n + 1
     for (parent, child), steps in zip(ends, motions, strict=True):
         inside = range(frames, frames + len(steps) - 1)

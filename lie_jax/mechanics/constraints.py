@@ -1,0 +1,139 @@
+"""Constraints of stacked joints at a motion of their bodies: values, rates and accelerations.
+
+Motions are rotation, position, ṙ and ω of all bodies, as in `stacking`. Values of all joints stand
+by kind: those of position constraints, then those of velocity constraints.
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.mechanics import stacking
+from lie_jax.mechanics.body import Vectors
+from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, BodyVelocity, Poses, Velocities
+from lie_jax.mechanics.multibody import Instant
+from lie_jax.mechanics.stacking import Groups
+from lie_jax.numerics import gather, small
+
+
+def count(joints: Groups, kind: str) -> int:
+    """Number of constraints of all joints; `kind` is `"rows"` or `"velocity_rows"`."""
+    return sum(group.count * getattr(group.element, kind) for group in joints)
+
+
+def positions(joints: Groups, t: Array, pose: tuple[Array, ...]) -> Float[Array, " rows"]:
+    """Values of the position constraints."""
+    values = [
+        stacking.each(lambda element, poses: element.constraint(t, *poses), group, pose)
+        for group in joints
+    ]
+    return _joined(values, pose[1])
+
+
+def velocities(joints: Groups, instant: Instant) -> Float[Array, " velocity_rows"]:
+    """Values of the velocity constraints."""
+    t, *motion = instant
+
+    def values_of(element, poses, velocities):
+        return element.velocity_constraint(t, *poses, *velocities)
+
+    values = [
+        stacking.each(values_of, group, motion) for group in joints if group.element.velocity_rows
+    ]
+    return _joined(values, motion[1])
+
+
+def rates(joints: Groups, instant: Instant) -> Float[Array, " all_rows"]:
+    """Rates of the position constraints, then the velocity constraints."""
+    t, *motion = instant
+    values = [
+        stacking.each(lambda element, *acting: joint_rates(element, t, *acting), group, motion)
+        for group in joints
+    ]
+    return _by_kind(joints, values, motion[1])
+
+
+def accelerations(
+    joints: Groups, instant: Instant, linear: Vectors, angular: Vectors
+) -> Float[Array, " all_rows"]:
+    """Rates of `rates`, where bodies have the accelerations r̈ (inertial) and ω̇ (body)."""
+    t, *motion = instant
+
+    def second(element, poses, velocities, changes):
+        along = _moving(poses, velocities)
+        tangents = jnp.ones_like(t), along, tuple(BodyVelocity(*change) for change in changes)
+        return jax.jvp(lambda *args: joint_rates(element, *args), (t, poses, velocities), tangents)[
+            1
+        ]
+
+    values = [
+        stacking.each(
+            second,
+            group,
+            motion,
+            tuple((gather.pick(slot, linear), gather.pick(slot, angular)) for slot in group.bodies),
+        )
+        for group in joints
+    ]
+    return _by_kind(joints, values, motion[1])
+
+
+def joint_rates(
+    joint: AbstractJoint, t: Array, poses: Poses, velocities: Velocities
+) -> Float[Array, " all_rows"]:
+    """Rates of a joint's position constraints, then its velocity constraints."""
+    tangents = jnp.ones_like(t), *_moving(poses, velocities)
+    _, rates = jax.jvp(joint.constraint, (t, *poses), tangents)
+    (parent, child), (of_parent, of_child) = poses, velocities
+    others = joint.velocity_constraint(t, parent, child, of_parent, of_child)
+    return jnp.concatenate([rates, others])
+
+
+def unit_reactions(
+    joints: Groups, t: Array, pose: tuple[Array, ...]
+) -> list[tuple[Float[Array, "6 all_rows count"], ...]]:
+    """Hybrid wrenches on the bodies at each slot for unit multipliers, of each group."""
+
+    def wrenches_of(element, poses):
+        def wrenches(multipliers):
+            return [jnp.concatenate(w) for w in element.reaction(t, *poses, multipliers)]
+
+        units = jnp.eye(element.rows + element.velocity_rows, dtype=pose[1].dtype)
+        return jax.vmap(wrenches, out_axes=1)(units)
+
+    return [tuple(stacking.each(wrenches_of, group, pose, out_axes=-1)) for group in joints]
+
+
+def sides(joints: Groups, t: Array, pose: tuple[Array, ...]) -> Float[Array, " joints"]:
+    """The joints' `side`, one for joints without; empty if no joint has one."""
+    by_group = [
+        stacking.each(lambda element, poses: element.side(t, *poses), group, pose)
+        for group in joints
+    ]
+    dtype = pose[1].dtype
+    if all(sides is None for sides in by_group):
+        return jnp.zeros(0, dtype)
+    ones = [jnp.ones(group.count, dtype) for group in joints]
+    return jnp.concatenate([b if a is None else a for a, b in zip(by_group, ones, strict=True)])
+
+
+def _moving(poses: Poses, velocities: Velocities) -> Poses:
+    """Rates of the poses."""
+    return tuple(
+        BodyPose(small.matmul(pose.rotation, small.hat(velocity.omega_body)), velocity.linear)
+        for pose, velocity in zip(poses, velocities, strict=True)
+    )
+
+
+def _joined(values: list[Array], like: Array) -> Array:
+    return jnp.concatenate([jnp.zeros(0, like.dtype), *(x.reshape(-1) for x in values)])
+
+
+def _by_kind(joints: Groups, values: list[Array], like: Array) -> Array:
+    parts = [
+        part
+        for last in (False, True)
+        for group, x in zip(joints, values, strict=True)
+        for part in [x[:, group.element.rows :] if last else x[:, : group.element.rows]]
+    ]
+    return _joined(parts, like)
