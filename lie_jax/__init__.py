@@ -62,6 +62,7 @@ from lie_jax.mechanics.joints.rolling_and_gears import GearJoint, RollingDisc
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.formulation import Minimal
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.simulation.events import Event
 from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory
 from lie_jax.spaces.base import AbstractSpace, AbstractVectorSpace, Rn
@@ -98,6 +99,7 @@ __all__ = [
     "CylindricalJoint",
     "DistanceJoint",
     "EulerParameters",
+    "Event",
     "GearJoint",
     "GeneralizedAlpha",
     "Identifiability",

@@ -361,6 +361,8 @@ def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accele
 
     system, t, q, *_ = args
     _, change = eqx.filter_jvp(defect, (args,), (changes,))
+    if change is None:
+        return jax.tree.map(jnp.zeros_like, found)
     return _solution(system, t, q, -change)
 
 

@@ -44,10 +44,12 @@ class Step(NamedTuple):
 class AbstractIntegrator(eqx.Module):
     """Method of steps: pure functions, with a carry beside the `State`.
 
-    `history`: number of residuals that a step records.
+    `history`: number of residuals that a step records. `shortest`: shortest step, in parts of those
+    of the run, that rounding leaves accurate; shorter ones, beside events, are Taylor's.
     """
 
     history: ClassVar[int] = 1
+    shortest: ClassVar[float] = 0.0
 
     @property
     def embedded_order(self) -> int | None:

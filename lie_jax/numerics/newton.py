@@ -76,7 +76,8 @@ def root(
     def slope(y, args, changes):
         _, jacobian = linearize(y, args)
         _, change = eqx.filter_jvp(lambda args: residual(y, args), (args,), (changes,))
-        return -jacobian.solve(change)
+        # Equations may not depend on what is differentiated, as under a constant force.
+        return jnp.zeros_like(y) if change is None else -jacobian.solve(change)
 
     # Derivatives do not go through the iterations.
     solution = search(*rules.held((guess, kept, args)))

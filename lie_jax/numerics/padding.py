@@ -38,8 +38,8 @@ def shortened(rows: T, size: int) -> T:
     )
 
 
-def mark_unreached(rows: T, reached: Bool[Array, " n"]) -> T:
-    """Pytree of arrays (n, ...) with NaN in the rows that were not reached."""
+def mark_unreached(rows: T, reached: Bool[Array, "*n"]) -> T:
+    """Pytree of arrays (n, ...) with NaN in the rows that were not reached; one flag for all."""
     with jax.debug_nans(False):
         return _mark_unreached(rows, reached)
 

@@ -54,6 +54,11 @@ def check(
     """Raise `ValueError` for arguments that `lie_jax.simulate` cannot take."""
     _check_types(system, integrator, start)
     restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
+    if restart is not None and not checks.traced(restart.steps) and int(restart.steps) < 0:
+        raise ValueError(
+            "simulate(state=) is the Restart of a run that an event has stopped, which has no "
+            "further steps: start anew, at time 0, from State(trajectory.q[-1], trajectory.v[-1])."
+        )
     checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
     checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")
     checks.finite("the initial state's q", state.q)
@@ -186,6 +191,18 @@ def _check_adaptive(
         if is_set:
             raise ValueError(
                 f"simulate({name}=) is for steps of one size; with adaptive= {instead}."
+            )
+
+
+def check_events(events: Any, max_events: Any, adaptive: Any, progress: bool) -> None:
+    """Raise `ValueError` for options that a run with events does not have."""
+    checks.positive_integer("simulate(max_events=)", max_events, "events in a run")
+    if isinstance(events, list | tuple) and not events:
+        return
+    for name, is_set in (("adaptive", adaptive is not None), ("progress", progress)):
+        if is_set:
+            raise ValueError(
+                f"simulate({name}=) is for runs without events; leave one of the two out."
             )
 
 

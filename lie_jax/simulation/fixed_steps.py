@@ -90,7 +90,7 @@ def trajectory(
     else:
         last, samples, counts = _saved(run, first, sample, _traced(schedule, room), room)
     every = np.asarray(schedule.save_every, np.int32)
-    return _record(run, last, samples, counts, every, origin), redundant
+    return record(run, last, samples, counts, every, origin), redundant
 
 
 def cut(trajectory: Trajectory, schedule: Schedule) -> Trajectory:
@@ -147,13 +147,13 @@ def _begin(
     run: Run, start: State | Restart, previous_input: Array | None
 ) -> tuple[Loop, Sample, Any, Any]:
     """Loop and sample before the first step, violations of the start, dependence of constraints."""
-    loop, sample = _first(run, start, previous_input)
+    loop, sample = first(run, start, previous_input)
     t, system = run.time(run.first_step), run.system
     violations = preflight.violations(system, loop.state) if system.nc else None
     return loop, sample, violations, index1.has_dependent_rows(system, t, loop.state.q)
 
 
-def _first(run: Run, start: State | Restart, previous_input: Array | None) -> tuple[Loop, Sample]:
+def first(run: Run, start: State | Restart, previous_input: Array | None) -> tuple[Loop, Sample]:
     """Loop and sample before the first step.
 
     `previous_input` belongs to the step before the first, if there was one.
@@ -165,8 +165,8 @@ def _first(run: Run, start: State | Restart, previous_input: Array | None) -> tu
 
 @eqx.filter_jit
 def _compiled_as_one(run, start, schedule, previous_input, origin) -> Trajectory:
-    saved = _saved(run, *_first(run, start, previous_input), schedule, None)
-    return _record(run, *saved, schedule.save_every, origin)
+    saved = _saved(run, *first(run, start, previous_input), schedule, None)
+    return record(run, *saved, schedule.save_every, origin)
 
 
 @eqx.filter_jit
@@ -246,7 +246,7 @@ def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Array
 
 
 @programs.run_once
-def _record(
+def record(
     run: Run,
     last: Loop,
     samples: Sample,

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
-from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.numerics import newton, rules
 from lie_jax.simulation import limits
 from lie_jax.simulation.trajectory import Restart, Result
@@ -102,6 +102,15 @@ class Run(NamedTuple):
         t, dt = self.time(loop.taken), self.dt
         system = self.system.recalling(loop.memory)
         step = self.integrator.step(system, t, dt, loop.state, loop.carry, self.input(loop.taken))
+        return self.judged(loop, system, t, dt, step)
+
+    def judged(
+        self, loop: Loop, system: AbstractSystem, t: Array, dt: Array, step: Step
+    ) -> tuple[Loop, Int[Array, ""]]:
+        """Loop after a given step of size dt from time t (s), and the step's Newton iterations.
+
+        `system` recalls the loop's memory.
+        """
         verdict = limits.verdict(system, t + dt, dt, loop.state, step, loop.sides)
         stability, beyond = loop.stability, loop.beyond
         if step.stability is not None:

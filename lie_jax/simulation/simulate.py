@@ -15,8 +15,18 @@ from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics import checkpointing, padding, rules, tracing
-from lie_jax.simulation import adaptive_steps, fixed_steps, jax_guard, march, redundancy, sharding
+from lie_jax.simulation import (
+    adaptive_steps,
+    event_steps,
+    fixed_steps,
+    jax_guard,
+    march,
+    redundancy,
+    sharding,
+)
 from lie_jax.simulation import checks as preflight
+from lie_jax.simulation import events as events_of_runs
+from lie_jax.simulation.events import Event
 from lie_jax.simulation.trajectory import (
     INSTANTS,
     Restart,
@@ -52,6 +62,8 @@ def simulate(
     progress: bool = False,
     adaptive: Adaptive | None = None,
     adjoint: str = "stored",
+    events: Sequence[Event] = (),
+    max_events: int = 64,
 ) -> Trajectory:
     """Integrate a system over `steps` steps of size `dt`, from time 0 or from the end of a run.
 
@@ -84,9 +96,14 @@ def simulate(
       ones included; `inputs`, `save_every` and `progress` are for steps of one size. Derivatives
       hold step sizes constant: those with respect to `dt` and anything in `adaptive` are zero.
 
+    - `events`: list of `lie_jax.Event`: what happens where functions of the motion cross zero, in
+      runs with steps of one size. `max_events`: largest number of events; one more ends the run as
+      `Result.too_many_events`.
+
     **Returns** a `Trajectory`, the initial state first, with `steps // save_every + 1` instants; in
     an adaptive run with an instant for each given time, or with `steps + 1` instants of which those
-    beyond the end are NaN (`trajectory.stats.completed_steps` counts the others).
+    beyond the end are NaN (`trajectory.stats.completed_steps` counts the others). Where an event
+    stops a run, the last instant is that of the event, and those between are NaN.
 
     Raises `ValueError` for values that break these rules, for an initial state that has the wrong
     shape, is no configuration or violates the constraints, and for an integrator that cannot take
@@ -96,6 +113,7 @@ def simulate(
     system, state, table = preflight.as_jax(system, state, inputs)
     options = save_every, checkpoint, progress, adaptive, adjoint
     preflight.check(system, integrator, state, dt, steps, table, *options)
+    preflight.check_events(events, max_events, adaptive, progress)
     config.warn_of_single_precision()
     jax_guard.warn_of_untested_jax()
     # Integers of Python are part of the program; a NumPy integer would be a value in it.
@@ -106,13 +124,19 @@ def simulate(
     blocks = checkpointing.blocks(adjoint, checkpoint, steps)
     schedule = fixed_steps.Schedule(steps, save_every, blocks)
     reached = redundant = None
-    if adaptive is None:
+    unchecked = (events or adaptive is not None) and not isinstance(state, Restart)
+    if unchecked and not checks.traced(system, start):
+        preflight.check_violations(system, start)
+    if events:
+        watched = events_of_runs.checked(events, system, start)
+        trajectory, reached = event_steps.trajectory(
+            system, integrator, state, dt, table, schedule, watched, int(max_events)
+        )
+    elif adaptive is None:
         trajectory, redundant = fixed_steps.trajectory(
             system, integrator, state, dt, table, schedule, progress
         )
     else:
-        if not checks.traced(system, start):
-            preflight.check_violations(system, start)
         trajectory, reached = adaptive_steps.trajectory(
             system, integrator, start, dt, adaptive, steps, blocks
         )
@@ -122,11 +146,10 @@ def simulate(
         if redundant is None:
             redundant = index1.redundant(system, t, start.q)
         trajectory = redundancy.minimize_multipliers(system, redundant, trajectory)
-    if adaptive is None:
+    if reached is None:
         trajectory = fixed_steps.cut(trajectory, schedule)
-    if reached is not None:
-        rows = {name: getattr(trajectory, name) for name in INSTANTS}
-        trajectory = dataclasses.replace(trajectory, **padding.mark_unreached(rows, reached))
+    else:
+        trajectory = _marked(trajectory, reached)
     if not throw:
         return trajectory
     if checks.traced(trajectory.result):
@@ -141,6 +164,20 @@ def simulate(
         values = rules.held(trajectory)
         raise SimulationError(_failure(system, integrator, values, rules.held(dt), steps), values)
     return trajectory
+
+
+def _marked(trajectory: Trajectory, reached: Array) -> Trajectory:
+    """Trajectory with NaN for what there is not: instants, events, a restart after a stop."""
+    rows = {name: getattr(trajectory, name) for name in INSTANTS}
+    trajectory = dataclasses.replace(trajectory, **padding.mark_unreached(rows, reached))
+    events, restart = trajectory.events, trajectory.restart
+    if events is None or restart is None:
+        return trajectory
+    rows = {"t": events.t, "q": events.q, "v": events.v}
+    events = dataclasses.replace(events, **padding.mark_unreached(rows, events.index >= 0))
+    state = padding.mark_unreached(restart.state, restart.steps >= 0)
+    restart = dataclasses.replace(restart, state=state)
+    return dataclasses.replace(trajectory, events=events, restart=restart)
 
 
 def _failure(
@@ -190,6 +227,27 @@ def _failure(
             times = f"up to {float(stats.stability):.3g} times"
             what = f"the last {march.PATIENCE} steps were beyond the limit of stability ({times})"
             advice = f"{shorter} or an implicit method, such as lie_jax.GeneralizedAlpha()"
+        case "too_many_events":
+            events: Any = trajectory.events
+            count, most = int(jnp.sum(events.index >= 0)), len(events.t)
+            what, where = f"more events happened than max_events={most}", f"by {end}"
+            advice = "Take a larger max_events"
+            if count < most:
+                what = f"events[{int(events.index[count - 1])}] happened again at once"
+                where, advice = f"at {end}", "Let its action turn the motion back"
+            advice += (
+                ", or, where events follow each other ever faster, end the run by an event or take "
+                "a law of contact"
+            )
+        case "event_not_finite":
+            what = "the function of an event became infinite or NaN"
+            advice = "Make it finite on both sides of its zero"
+        case "action_off_constraints":
+            events: Any = trajectory.events
+            index = int(events.index[jnp.sum(events.index >= 0) - 1])
+            what = f"the action of events[{index}] left a state that violates the constraints"
+            where = f"at {end}"
+            advice = "Return a state that satisfies them, such as that of lie_jax.project"
         case "acceleration_not_finite":
             numbers = jnp.concatenate([trajectory.acceleration, trajectory.multipliers], axis=1)
             instant = jnp.nanargmin(jnp.abs(trajectory.t - stats.end_time))

@@ -42,6 +42,14 @@ class Result(eqx.Enumeration):
         "Accelerations or multipliers became infinite or NaN, though positions and velocities are "
         "finite."
     )
+    too_many_events = (
+        "More events happened than a run may have, or an event followed itself faster than "
+        f"rounding resolves{_KEPT}"
+    )
+    event_not_finite = f"The function of an event became infinite or NaN{_KEPT}"
+    action_off_constraints = (
+        f"The action of an event left a state that violates the constraints{_KEPT}"
+    )
 
 
 def succeeded(result: Result) -> Bool[Array, "..."]:
@@ -78,12 +86,27 @@ class Statistics(eqx.Module):
     stability: Float[Array, "..."]
 
 
+class Events(eqx.Module):
+    """Events of a run in the order of time; rows of events that did not happen are NaN and -1.
+
+    `t` (max_events,) times in s; `index` (max_events,) number of each event in the list that the
+    run was given; `q` (max_events, nq) and `v` (max_events, nv) before the event's action. All but
+    `index` have derivatives.
+    """
+
+    t: Float[Array, "..."]
+    index: Int[Array, "..."]
+    q: Float[Array, "..."]
+    v: Float[Array, "..."]
+
+
 class Restart(eqx.Module):
     """End of a run, from which `lie_jax.simulate` continues as if the run had not stopped.
 
     `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` of the integrator,
     `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last step or None;
-    `origin` (n,): checksums of integrator and system part by part, 0 for parts that JAX traced.
+    `origin` (n,): checksums of integrator and system part by part, 0 for parts that JAX traced. A
+    run that an event has stopped cannot be continued: its `steps` are -1 and its `state` is NaN.
     """
 
     state: State
@@ -104,7 +127,8 @@ class Trajectory(eqx.Module):
     is that of the forces, such as the turns of hinges in absolute coordinates:
     `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` has the energies of instant
     k. n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
-    Instants that were not reached are NaN.
+    Instants that were not reached are NaN. `events` are the `Events` of a run with events: when one
+    of them stops the run, the last row is the event's instant, after rows of NaN.
     """
 
     t: Float[Array, "..."]
@@ -116,6 +140,7 @@ class Trajectory(eqx.Module):
     result: Result
     restart: Restart | None = None
     memory: Any = ()
+    events: Events | None = None
 
 
 # Fields of a trajectory with a row for each saved instant, as files and stores name them.

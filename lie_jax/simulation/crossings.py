@@ -1,0 +1,400 @@
+"""Steps that end at the first instant at which an event's function has crossed zero.
+
+A step is looked through on its dense output, a cubic in local coordinates, for a part at whose end
+a function is on the other side. Within that part steps from the same start are repeated with other
+sizes, until a bracket of two of them is as narrow as rounding allows. One loop takes all of these
+steps, and has no derivatives: a rule gives those of the step, and of its size.
+"""
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
+from jaxtyping import Array, Bool, Float, Int
+
+from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.numerics import newton, rules
+from lie_jax.simulation import events as events_of_runs
+from lie_jax.simulation.events import Event
+from lie_jax.spaces.base import AbstractSpace
+from lie_jax.system import AbstractSystem, State
+
+# Instants inside a step, in parts of it, at which functions are evaluated.
+_INSIDE = (0.25, 0.5, 0.75)
+_PARTS = (0.0, *_INSIDE, 1.0)
+# Event functions near zero right after an event are rounding, until this part of dt has passed.
+SETTLED = 1e-6
+# Bisection alone narrows a bracket to rounding in fewer steps.
+_MOST_STEPS = 80
+
+
+class Problem(NamedTuple):
+    """Start of a step at the time t (s) in a run with events and steps of size dt (s).
+
+    `system` recalls the memory of the forces at that time. `carry` of the integrator; `stale`: it
+    belongs to a step of another size, or to the state before an action.
+    """
+
+    system: AbstractSystem
+    integrator: AbstractIntegrator
+    events: tuple[Event, ...]
+    t: Float[Array, ""]
+    dt: Float[Array, ""]
+    state: State
+    u: Array | None
+    carry: Any
+    stale: Bool[Array, ""]
+
+    def values(self, h: Array, state: State) -> Float[Array, " events"]:
+        """Functions of all events after a time h (s)."""
+        return events_of_runs.values(self.events, self.t + h, state)
+
+    def step(self, h: Array, anew: Array, branch: bool = True) -> Step:
+        """Step of size h, anything from zero to dt; with a new carry if it starts `anew`.
+
+        Without `branch` the new carry is computed in any case.
+        """
+        start, carry = (self.system, self.t), self.carry
+        shortest = self.integrator.shortest
+        short = h < shortest * self.dt
+        # A step that is not taken is computed in batches: with a size that the method resolves.
+        resolved = jnp.where(short, self.dt, h) if shortest else h
+        if jax.tree.leaves(carry):
+
+            def begun():
+                return self.integrator.init(*start, resolved, self.state, self.u)
+
+            fresh = anew | self.stale
+            if branch:
+                carry = jax.lax.cond(fresh, begun, lambda: self.carry)
+            else:
+                carry = jax.tree.map(lambda a, b: jnp.where(fresh, a, b), begun(), carry)
+        step = self.integrator.step(*start, resolved, self.state, carry, self.u)
+        step = jax.tree.map(self._array, step._replace(error=None))
+        if not shortest:
+            return step
+
+        # A new carry holds the acceleration at the start.
+        v = self.state.v
+        change = h * self.integrator.accelerations(*start, self.state, carry, self.u).acceleration
+        taylor = State(self.system.space.flow(self.state.q, h * (v + 0.5 * change)), v + change)
+        state = jax.tree.map(lambda a, b: jnp.where(short, a, b), taylor, step.state)
+        return step._replace(state=state, converged=short | step.converged)
+
+    def _array(self, x: Any) -> Array:
+        """Number of Python, by which a method marks a constant, as an array for loops."""
+        dtypes = {int: jnp.int32, float: self.t.dtype}
+        return jnp.asarray(x, dtypes.get(type(x)))
+
+
+def sides(problem: Problem) -> Float[Array, " events"]:
+    """Sign of each function at the start of the problem, where it is zero that of its rate."""
+    problem = rules.held(problem)
+    values = problem.values(jnp.zeros_like(problem.t), problem.state)
+    return jnp.sign(jnp.where(values == 0.0, _rates(problem), values))
+
+
+def sides_after(
+    problem: Problem, index: Int[Array, ""], before: Float[Array, " events"], scale: Array
+) -> Float[Array, " events"]:
+    """Sides of the functions after the action of an event, from where the problem starts.
+
+    The event's own function is still at zero, relative to its `scale` in a step (events,), or the
+    action has moved it. A function at zero goes to the side of its rate; one without a rate stays
+    on its side `before`, so that a crossing that nothing has turned back is met again. Functions of
+    other events have not crossed.
+    """
+    problem = rules.held(problem)
+    values, rates = problem.values(jnp.zeros_like(problem.t), problem.state), _rates(problem)
+    scale = jnp.maximum(scale, problem.dt * jnp.abs(rates))
+    zero = jnp.abs(values) <= jnp.finfo(values.dtype).eps ** 0.5 * scale
+    side = jnp.sign(jnp.where(zero, rates, values))
+    side = jnp.where(side == 0.0, before, side)
+    return jnp.where(jnp.arange(len(before), dtype=jnp.int32) == index, side, before)
+
+
+def _rates(problem: Problem) -> Float[Array, " events"]:
+    system, t, (q, v) = problem.system, problem.t, (problem.state.q, problem.state.v)
+    tangents = jnp.ones_like(t), system.space.lift(q, v), system.acceleration(t, q, v, problem.u)
+
+    def values(t, q, v):
+        return events_of_runs.values(problem.events, t, State(q, v))
+
+    return jax.jvp(values, (t, q, v), tangents)[1]
+
+
+class Move(NamedTuple):
+    """Step that was taken: its size (s), whether an event happens at its end, the event's index.
+
+    Of the functions (events,), the sides at the end and the largest absolute values in the step
+    that was tried first. The step's `newton_iterations` are those of all steps that were tried.
+    """
+
+    size: Float[Array, ""]
+    step: Step
+    happens: Bool[Array, ""]
+    index: Int[Array, ""]
+    sides: Float[Array, " events"]
+    scale: Float[Array, " events"]
+
+
+class _Search(NamedTuple):
+    """Bracket of the first crossing, in parts of the step: at `a` nothing has crossed, at `b` an
+    event has, if it is `confirmed` by a step and not by the dense output alone.
+
+    `at_a`, `at_b`: the function nearest to its crossing, positive before; `width` of the bracket at
+    first, `count` of the steps tried since. `step` and `values` (events,) at b; of the events in
+    the bracket, `before`: sides and `eligible`: whether they can happen. `ends`: functions at the
+    end of the whole step.
+    """
+
+    part: Array
+    found: Array
+    confirmed: Array
+    a: Array
+    b: Array
+    at_a: Array
+    at_b: Array
+    width: Array
+    count: Array
+    tried: Array
+    iterations: Array
+    step: Step
+    values: Array
+    before: Array
+    eligible: Array
+    ends: Array
+    sides: Array
+    scale: Array
+
+
+class _Bracket(NamedTuple):
+    """Fields of a search that describe its bracket."""
+
+    found: Array
+    confirmed: Array
+    a: Array
+    b: Array
+    at_a: Array
+    at_b: Array
+    before: Array
+    eligible: Array
+
+
+def move(
+    problem: Problem,
+    h: Float[Array, ""],
+    before: Float[Array, " events"],
+    departing: Bool[Array, " events"],
+) -> Move:
+    """Step of size h (s), or of a smaller size to the first event in it.
+
+    `before`: sides (events,) of the functions at the start, 0 where unknown; `departing` (events,):
+    whether an event has just happened there. The derivatives of the size are those of the instant
+    of the event, by the implicit function theorem: its function stays zero after the step.
+    """
+    held, whole = rules.held((problem, h))
+    search = _searched(held, whole, before, departing)
+    crossed = (search.before * search.values <= 0.0) & search.eligible
+    size = jnp.where(search.found, search.b * whole, whole)
+    step = search.step._replace(newton_iterations=search.iterations)
+    found = Move(
+        size, step, search.found, jnp.argmax(crossed).astype(jnp.int32), search.sides, search.scale
+    )
+    # Reverse mode saves these, so that the backward pass repeats no search.
+    found = checkpoint_name(found, newton.FOUND)
+    carry, others = eqx.partition(found.step.carry, eqx.is_inexact_array)
+    values = found.size, found.step.state, carry
+    parameters = problem, h, found.happens, found.index
+    size, state, carry = rules.value_with_rule(values, _change, parameters)
+    step = found.step._replace(state=state, carry=eqx.combine(carry, others))
+    return found._replace(size=size, step=step)
+
+
+def _change(values: Any, parameters: Any, changes: Any) -> Any:
+    """Tangents of a step's size, state and carry."""
+    size, problem, happens, index = values[0], parameters[0], *parameters[2:]
+    change, h_change = changes[:2]
+    is_moving = jax.tree.map(lambda x: x is not None, change, is_leaf=lambda x: x is None)
+    moving, still = eqx.partition(problem, is_moving)
+
+    def end(size, moving):
+        tree = eqx.combine(moving, still)
+        step = tree.step(size, happens, branch=False)
+        numbers = tree.values(size, step.state)
+        number = jnp.sum(
+            jnp.where(jnp.arange(len(numbers), dtype=jnp.int32) == index, numbers, 0.0)
+        )
+        return number, step.state, eqx.filter(step.carry, eqx.is_inexact_array)
+
+    # No `cond` on tangents: JAX cannot transpose one that `vmap` has turned into a selection.
+    _, push = jax.linearize(end, size, moving)
+    none = jnp.zeros_like(size)
+    fixed = push(none, change)
+    by_size = push(jnp.ones_like(size), jax.tree.map(jnp.zeros_like, moving))
+    of_event = -fixed[0] / jnp.where(happens, by_size[0], 1.0)
+    size_change = jnp.where(happens, of_event, none if h_change is None else h_change)
+    state, carry = jax.tree.map(lambda x, y: x + y * size_change, fixed[1:], by_size[1:])
+    return size_change, state, carry
+
+
+def _searched(problem: Problem, h: Array, before: Array, departing: Array) -> _Search:
+    """Search at its end: `step` is the step to the first crossing, or the whole step."""
+    eps, one, zero = float(jnp.finfo(h.dtype).eps), jnp.ones_like(h), jnp.zeros((), jnp.int32)
+
+    def iterate(search):
+        size = search.part * h
+        step = problem.step(size, search.tried > 0)
+        values = problem.values(size, step.state)
+        after = jax.lax.cond(
+            search.tried == 0,
+            lambda: _looked_through(problem, h, search, step, values, departing),
+            lambda: _narrowed(search, step, values),
+        )
+        after = after._replace(
+            tried=search.tried + 1, iterations=search.iterations + step.newton_iterations
+        )
+        return after._replace(part=jnp.where(after.confirmed, _next(after, eps), after.b))
+
+    def unfinished(search):
+        wide = ~search.confirmed | (search.b - search.a > 2.0 * eps)
+        return (search.tried == 0) | (search.found & wide & (search.tried < _MOST_STEPS))
+
+    step = jax.eval_shape(lambda: problem.step(h, jnp.zeros((), bool)))
+    step = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), step)
+    none, no = jnp.zeros(len(before), h.dtype), jnp.zeros((), bool)
+    begun = _Search(
+        part=one,
+        found=no,
+        confirmed=no,
+        a=0.0 * one,
+        b=one,
+        at_a=one,
+        at_b=one,
+        width=one,
+        count=zero,
+        tried=zero,
+        iterations=zero,
+        step=step,
+        values=none,
+        before=before,
+        eligible=before != 0.0,
+        ends=none,
+        sides=before,
+        scale=none,
+    )
+    return jax.lax.while_loop(unfinished, iterate, begun)
+
+
+def _looked_through(
+    problem: Problem, h: Array, search: _Search, step: Step, last: Array, departing: Array
+) -> _Search:
+    """Search after the whole step, whose dense output gives the bracket."""
+    space, towards = problem.system.space, events_of_runs.directions(problem.events, h.dtype)
+
+    def inside(part):
+        return problem.values(part * h, _between(space, h, problem.state, step.state, part))
+
+    within = jax.vmap(inside)(jnp.asarray(_INSIDE, h.dtype))
+    within = jnp.where(h > 0.0, within, last)
+    start = problem.values(jnp.zeros_like(h), problem.state)
+    numbers = jnp.concatenate([start[None], within, last[None]])
+    ignored = departing & (h <= SETTLED * problem.dt)
+    search = search._replace(
+        step=step, values=last, ends=last, scale=jnp.max(jnp.abs(numbers), axis=0)
+    )
+
+    def look(now, ends):
+        bracket, side = now
+        a, b, at_a, at_b = ends
+        at_start = b == 0.0
+        # At its start a function may be at zero, and one that departs may be beyond by rounding.
+        beyond = jnp.where(at_start, side * at_b < 0.0, side * at_b <= 0.0)
+        eligible = (side != 0.0) & ((towards == 0.0) | (towards == -side))
+        eligible = eligible & ~jnp.where(at_start, departing, ignored)
+        here = jnp.any(beyond & eligible) & ~bracket.found
+        new = _Bracket(
+            found=bracket.found | here,
+            confirmed=b == 1.0,
+            a=a,
+            b=b,
+            at_a=_nearest(at_a, side, eligible),
+            at_b=_nearest(at_b, side, eligible),
+            before=side,
+            eligible=eligible,
+        )
+        bracket = jax.tree.map(lambda x, y: jnp.where(here, x, y), new, bracket)
+        settles = (at_b != 0.0) & ~ignored & ~bracket.found & ~at_start
+        return (bracket, jnp.where(settles, jnp.sign(at_b), side)), None
+
+    # A loop: written out, some compilers repeat what a part reads for each part after it.
+    parts = jnp.asarray(_PARTS, h.dtype)
+    ends = jnp.append(0.0, parts[:-1]), parts, jnp.concatenate([start[None], numbers[:-1]]), numbers
+    nothing = _Bracket(**{name: getattr(search, name) for name in _Bracket._fields})
+    (bracket, side), _ = jax.lax.scan(look, (nothing, search.before), ends)
+    width = bracket.b - bracket.a
+    return search._replace(**bracket._asdict(), width=width, sides=side)
+
+
+def _nearest(values: Array, side: Array, eligible: Array) -> Array:
+    """Value of the function that is nearest to its crossing, positive before it."""
+    return jnp.min(jnp.where(eligible, side * values, jnp.inf))
+
+
+def _narrowed(search: _Search, step: Step, values: Array) -> _Search:
+    """Search after a step within its bracket."""
+    x, value = search.part, _nearest(values, search.before, search.eligible)
+    at_end = _nearest(search.ends, search.before, search.eligible)
+    count = search.count + 1
+    crossed = search._replace(
+        b=x, at_b=value, step=step, values=values, confirmed=jnp.ones((), bool), count=count
+    )
+    before = search._replace(a=x, at_a=value, count=count)
+    # The dense output was beyond zero, the step is not: the rest of the whole step is left, whose
+    # end `step` and `values` still are.
+    rest = search._replace(
+        a=x,
+        at_a=value,
+        b=jnp.ones_like(x),
+        at_b=at_end,
+        found=~(at_end > 0.0),
+        confirmed=jnp.ones((), bool),
+        width=1.0 - x,
+        count=jnp.zeros_like(count),
+    )
+    before = jax.tree.map(lambda a, b: jnp.where(search.confirmed, a, b), before, rest)
+    return jax.tree.map(lambda a, b: jnp.where(value > 0.0, a, b), before, crossed)
+
+
+def _between(space: AbstractSpace, h: Array, start: State, end: State, part: Array) -> State:
+    """State at a part of a step of size h: a cubic in local coordinates with both ends' rates."""
+    x = space.inverse_retract(start.q, end.q)
+    first = h * space.rate_at_zero(start.v)
+    last = h * space.tangent_operator_inv(x, end.v)
+    second, third = 3.0 * x - 2.0 * first - last, first + last - 2.0 * x
+    along = part * (first + part * (second + part * third))
+    rate = first + part * (2.0 * second + part * 3.0 * third)
+    v = space.tangent_operator(along, rate / jnp.where(h > 0.0, h, 1.0))
+    return State(space.retract(start.q, along), v)
+
+
+def _next(search: _Search, eps: float) -> Array:
+    """Next point of a bracket: the ITP method of Oliveira and Takahashi (2021).
+
+    It converges superlinearly where a function is smooth, and needs one evaluation more than
+    bisection at most.
+    """
+    a, b, at_a, at_b = search.a, search.b, search.at_a, search.at_b
+    middle = 0.5 * (a + b)
+    # Where the lower end is at zero, right after an event, bisection leads away.
+    usable = (at_a > eps**0.5 * -at_b) & jnp.isfinite(at_b)
+    secant = (b * at_a - a * at_b) / jnp.where(usable, at_a - at_b, 1.0)
+    secant = jnp.where(usable, secant, middle)
+    towards = jnp.sign(middle - secant)
+    shift = 0.2 * (b - a) ** 2 / search.width
+    moved = jnp.where(shift <= jnp.abs(middle - secant), secant + towards * shift, middle)
+    slack = search.width * 0.5 ** search.count.astype(a.dtype) - 0.5 * (b - a)
+    x = jnp.where(jnp.abs(moved - middle) <= slack, moved, middle - towards * slack)
+    return jnp.clip(x, a + eps, b - eps)

@@ -1,0 +1,157 @@
+"""Events of a run: what happens where a function of the motion crosses zero."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from lie_jax import checks
+from lie_jax.callables import snapshots
+from lie_jax.numerics import jax_internals
+from lie_jax.system import AbstractSystem, State
+
+STOP = "stop"
+
+
+def _watched(value: Any) -> Any:
+    return snapshots.watched(value) if callable(value) else value
+
+
+class Event(eqx.Module):
+    """Something that happens where a function crosses zero: `simulate(..., events=[Event(...)])`.
+
+    **Arguments:**
+
+    - `function(t, q, v)`: one number, of the time (s), the configuration (nq,) and the velocity
+      (nv,); the event happens where it reaches zero from either side.
+    - `action`: `"stop"`, which ends the run, or a function `(t, q, v) -> (q, v)` that returns the
+      state from which the run goes on: an impact, a reset, or the unchanged state to note the time.
+    - `direction`: 1 for zeros at which the function rises, -1 for those at which it falls, 0 for
+      both.
+
+    Functions are pure, of `jax.numpy`; an `equinox.Module` with `__call__`, or a
+    `jax.tree_util.Partial`, has parameters with derivatives, as have values of JAX that a function
+    closes over. Raises `ValueError` for anything else.
+    """
+
+    function: Callable = eqx.field(converter=_watched)
+    action: str | Callable = eqx.field(converter=_watched)
+    direction: int = eqx.field(static=True, default=0)
+
+    def __check_init__(self):
+        checks.function("Event(function=)", self.function)
+        if self.action != STOP and not callable(self.action):
+            raise ValueError(
+                f"Event(action=) is {self.action!r}; it must be 'stop', or a function (t, q, v) -> "
+                "(q, v) that returns the state after the event."
+            )
+        if type(self.direction) is not int or self.direction not in (-1, 0, 1):
+            raise ValueError(
+                f"Event(direction=) is {self.direction!r}; it must be 1 for zeros at which the "
+                "function rises, -1 where it falls, or 0 for both."
+            )
+
+    @property
+    def stops(self) -> bool:
+        """Whether the run ends at the event."""
+        return isinstance(self.action, str)
+
+
+def values(events: tuple[Event, ...], t: Float[Array, ""], state: State) -> Float[Array, " events"]:
+    """Values of the functions of all events at an instant."""
+    numbers = [event.function(t, state.q, state.v) for event in events]
+    return jnp.stack([jnp.asarray(x, state.q.dtype) for x in numbers])
+
+
+def acted(
+    events: tuple[Event, ...], index: Int[Array, ""], t: Float[Array, ""], state: State
+) -> State:
+    """State after the action of the event with that index."""
+
+    def branch(event):
+        def act(state):
+            if event.stops:
+                return state
+            q, v = event.action(t, state.q, state.v)
+            return State(q.astype(state.q.dtype), v.astype(state.v.dtype))
+
+        return act
+
+    return jax.lax.switch(index, [branch(event) for event in events], state)
+
+
+def checked(events: Any, system: AbstractSystem, state: State) -> tuple[Event, ...]:
+    """Events for a run that begins at a state, their functions frozen for the time of the call.
+
+    Traced values that functions close over become parameters. Raises `ValueError` for what is no
+    sequence of events, and for functions whose results are not those that a run needs.
+    """
+    if not isinstance(events, Sequence) or not all(isinstance(x, Event) for x in events):
+        raise ValueError(
+            f"simulate(events=) is {events!r}; it must be a list of lie_jax.Event(function, "
+            "action): put a single one in brackets."
+        )
+    t = jnp.zeros((), state.q.dtype)
+    return snapshots.frozen(
+        tuple(_checked(f"simulate(events=)[{i}]", x, t, state) for i, x in enumerate(events))
+    )
+
+
+def _checked(where: str, event: Event, t: Array, state: State) -> Event:
+    at = t, state.q, state.v
+    value = _result(f"{where}.function", event.function, at)
+    checks.shape(f"{where}.function(t, q, v)", value, (), "one number")
+    if not checks.traced(event, state):
+        now = event.function(*at)
+        checks.finite(f"{where}.function(t, q, v) at the initial state", now)
+    function, action = _closed(event.function, at), event.action
+    if not event.stops:
+        pair = _result(f"{where}.action", action, at)
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            raise ValueError(
+                f"{where}.action(t, q, v) returns a value of type {type(pair).__name__}; it must "
+                "return the pair (q, v), the state after the event."
+            )
+        for name, part, expected in zip("qv", pair, (state.q, state.v), strict=True):
+            checks.shape(
+                f"{where}.action(t, q, v): its {name}", part, expected.shape, "as the state's"
+            )
+        action = _closed(action, at)
+    return Event(function, action, event.direction)
+
+
+def _result(where: str, function: Any, at: tuple) -> Any:
+    """Shapes of a function's results."""
+    try:
+        return jax.eval_shape(function, *at)
+    except TypeError as error:  # JAX's errors of tracing are of this type, too.
+        error.add_note(
+            f"{where} is called with (t, q, v), which JAX traces: compute with jax.numpy, and take "
+            "jnp.where in the place of `if`."
+        )
+        raise
+
+
+def _closed(function: Any, at: tuple) -> Any:
+    """Function whose values that JAX traces around the run are parameters."""
+    if not isinstance(function, snapshots.Function):
+        return function
+    program, form = jax.make_jaxpr(function.function, return_shape=True)(*at)
+    if not checks.traced(program.consts):
+        return function
+    structure = jax.tree.structure(form)
+
+    def with_values(consts, t, q, v):
+        results = jax_internals.evaluated(program, consts, t, q, v)
+        return jax.tree.unflatten(structure, results)
+
+    return jax.tree_util.Partial(with_values, program.consts)
+
+
+def directions(events: tuple[Event, ...], dtype: Any) -> np.ndarray:
+    """Direction of each event (events,), in the dtype of the functions' signs."""
+    return np.asarray([event.direction for event in events], dtype)
