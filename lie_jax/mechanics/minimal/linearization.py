@@ -88,7 +88,7 @@ class TreeLinearization(AbstractLinearization):
         moved = self.columns
         if x is not None:
             # The operator joins velocities of one frame alone.
-            identity = jnp.eye(self.space.nv, dtype=x.dtype)
+            identity = jnp.eye(self.space.nv, dtype=moved.dtype)
             moved = product(moved, tangent_columns(self.space, x, identity))
         return DenseMatrix(self._sum(moved, 1.0, stiffness, damping))
 
