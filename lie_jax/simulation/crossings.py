@@ -16,9 +16,9 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.numerics import newton, rules
+from lie_jax.simulation import dense_output
 from lie_jax.simulation import events as events_of_runs
 from lie_jax.simulation.events import Event
-from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, State
 
 # Instants inside a step, in parts of it, at which functions are evaluated.
@@ -135,7 +135,7 @@ class Move(NamedTuple):
     size: Float[Array, ""]
     step: Step
     happens: Bool[Array, ""]
-    index: Int[Array, ""]
+    event: Int[Array, ""]
     sides: Float[Array, " events"]
     scale: Float[Array, " events"]
 
@@ -145,7 +145,7 @@ class _Search(NamedTuple):
     event has, if it is `confirmed` by a step and not by the dense output alone.
 
     `at_a`, `at_b`: the function nearest to its crossing, positive before; `width` of the bracket at
-    first, `count` of the steps tried since. `step` and `values` (events,) at b; of the events in
+    first, `narrowings` since. `step` and `values` (events,) at b; of the events in
     the bracket, `before`: sides and `eligible`: whether they can happen. `ends`: functions at the
     end of the whole step.
     """
@@ -158,7 +158,7 @@ class _Search(NamedTuple):
     at_a: Array
     at_b: Array
     width: Array
-    count: Array
+    narrowings: Array
     tried: Array
     iterations: Array
     step: Step
@@ -207,7 +207,7 @@ def move(
     found = checkpoint_name(found, newton.FOUND)
     carry, others = eqx.partition(found.step.carry, eqx.is_inexact_array)
     values = found.size, found.step.state, carry
-    parameters = problem, h, found.happens, found.index
+    parameters = problem, h, found.happens, found.event
     size, state, carry = rules.value_with_rule(values, _change, parameters)
     step = found.step._replace(state=state, carry=eqx.combine(carry, others))
     return found._replace(size=size, step=step)
@@ -274,7 +274,7 @@ def _searched(problem: Problem, h: Array, before: Array, departing: Array) -> _S
         at_a=one,
         at_b=one,
         width=one,
-        count=zero,
+        narrowings=zero,
         tried=zero,
         iterations=zero,
         step=step,
@@ -295,7 +295,9 @@ def _looked_through(
     space, towards = problem.system.space, events_of_runs.directions(problem.events, h.dtype)
 
     def inside(part):
-        return problem.values(part * h, _between(space, h, problem.state, step.state, part))
+        return problem.values(
+            part * h, dense_output.between(space, h, problem.state, step.state, part)
+        )
 
     within = jax.vmap(inside)(jnp.asarray(_INSIDE, h.dtype))
     within = jnp.where(h > 0.0, within, last)
@@ -347,11 +349,16 @@ def _narrowed(search: _Search, step: Step, values: Array) -> _Search:
     """Search after a step within its bracket."""
     x, value = search.part, _nearest(values, search.before, search.eligible)
     at_end = _nearest(search.ends, search.before, search.eligible)
-    count = search.count + 1
+    narrowings = search.narrowings + 1
     crossed = search._replace(
-        b=x, at_b=value, step=step, values=values, confirmed=jnp.ones((), bool), count=count
+        b=x,
+        at_b=value,
+        step=step,
+        values=values,
+        confirmed=jnp.ones((), bool),
+        narrowings=narrowings,
     )
-    before = search._replace(a=x, at_a=value, count=count)
+    before = search._replace(a=x, at_a=value, narrowings=narrowings)
     # The dense output was beyond zero, the step is not: the rest of the whole step is left, whose
     # end `step` and `values` still are.
     rest = search._replace(
@@ -362,22 +369,10 @@ def _narrowed(search: _Search, step: Step, values: Array) -> _Search:
         found=~(at_end > 0.0),
         confirmed=jnp.ones((), bool),
         width=1.0 - x,
-        count=jnp.zeros_like(count),
+        narrowings=jnp.zeros_like(narrowings),
     )
     before = jax.tree.map(lambda a, b: jnp.where(search.confirmed, a, b), before, rest)
     return jax.tree.map(lambda a, b: jnp.where(value > 0.0, a, b), before, crossed)
-
-
-def _between(space: AbstractSpace, h: Array, start: State, end: State, part: Array) -> State:
-    """State at a part of a step of size h: a cubic in local coordinates with both ends' rates."""
-    x = space.inverse_retract(start.q, end.q)
-    first = h * space.rate_at_zero(start.v)
-    last = h * space.tangent_operator_inv(x, end.v)
-    second, third = 3.0 * x - 2.0 * first - last, first + last - 2.0 * x
-    along = part * (first + part * (second + part * third))
-    rate = first + part * (2.0 * second + part * 3.0 * third)
-    v = space.tangent_operator(along, rate / jnp.where(h > 0.0, h, 1.0))
-    return State(space.retract(start.q, along), v)
 
 
 def _next(search: _Search, eps: float) -> Array:
@@ -395,6 +390,6 @@ def _next(search: _Search, eps: float) -> Array:
     towards = jnp.sign(middle - secant)
     shift = 0.2 * (b - a) ** 2 / search.width
     moved = jnp.where(shift <= jnp.abs(middle - secant), secant + towards * shift, middle)
-    slack = search.width * 0.5 ** search.count.astype(a.dtype) - 0.5 * (b - a)
+    slack = search.width * 0.5 ** search.narrowings.astype(a.dtype) - 0.5 * (b - a)
     x = jnp.where(jnp.abs(moved - middle) <= slack, moved, middle - towards * slack)
     return jnp.clip(x, a + eps, b - eps)

@@ -24,8 +24,8 @@ class _Loop(NamedTuple):
     """Loop of the march, the time `elapsed` (s) since the last multiple of dt, and the events.
 
     `sides` (events,) of the event functions, `departing` (events,) those that have just happened,
-    `latest` the index of the last one of them or -1, `count` of events so far. `stale`: the
-    integrator's carry belongs to a step of another size, or to the state before an action.
+    `latest` the index of the last one of them or -1, `happened` the number of events so far.
+    `stale`: the carry belongs to a step of another size, or to the state before an action.
     """
 
     loop: Loop
@@ -33,7 +33,7 @@ class _Loop(NamedTuple):
     sides: Float[Array, " events"]
     departing: Bool[Array, " events"]
     latest: Int[Array, ""]
-    count: Int[Array, ""]
+    happened: Int[Array, ""]
     stale: Bool[Array, ""]
     finished: Bool[Array, ""]
     stopped: Bool[Array, ""]
@@ -49,8 +49,8 @@ class _Row(NamedTuple):
     sample: Sample
     taken: Int[Array, ""]
     iterations: Int[Array, ""]
-    count: Int[Array, ""]
-    index: Int[Array, ""]
+    happened: Int[Array, ""]
+    event: Int[Array, ""]
 
 
 class _Run(NamedTuple):
@@ -77,7 +77,7 @@ class _Run(NamedTuple):
             sides=crossings.sides(self.problem(system, self.run.time(loop.taken), loop)),
             departing=none,
             latest=jnp.full((), -1, jnp.int32),
-            count=jnp.zeros((), jnp.int32),
+            happened=jnp.zeros((), jnp.int32),
             stale=no,
             finished=no,
             stopped=no,
@@ -90,7 +90,7 @@ class _Run(NamedTuple):
         unread = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), sample)
         taken = loop.taken - self.run.first_step
         none = jnp.zeros_like(now.elapsed)
-        return now, _Row(none, unread, taken, loop.iterations, now.count, now.count)
+        return now, _Row(none, unread, taken, loop.iterations, now.happened, now.happened)
 
     def step(self, now: _Loop) -> tuple[_Loop, _Row]:
         """Loop after one step."""
@@ -99,7 +99,7 @@ class _Run(NamedTuple):
         t = run.time(loop.taken) + now.elapsed
         problem = self.problem(system, t, loop, now.stale)
         move = crossings.move(problem, run.dt - now.elapsed, now.sides, now.departing)
-        h, index = move.size, move.index
+        h, index = move.size, move.event
         after, iterations = run.judged(loop, system, t, h, move.step)
         after = after._replace(iterations=loop.iterations + iterations)
 
@@ -107,7 +107,7 @@ class _Run(NamedTuple):
         valid = after.completed == after.taken
         # Flights that become ever shorter end where rounding hides them.
         hidden = (index == now.latest) & (h <= jnp.finfo(h.dtype).eps ** 0.5 * run.dt)
-        many = valid & finite & move.happens & (hidden | (now.count == self.max_events))
+        many = valid & finite & move.happens & (hidden | (now.happened == self.max_events))
         fine = valid & finite & ~many
         happens, reached = fine & move.happens, fine & ~move.happens
         taken = loop.taken + reached.astype(jnp.int32)
@@ -140,7 +140,7 @@ class _Run(NamedTuple):
             sides=sides,
             departing=departing,
             latest=latest,
-            count=now.count + happens.astype(jnp.int32),
+            happened=now.happened + happens.astype(jnp.int32),
             stale=happens | (now.elapsed > 0.0),
             finished=~fine | stopped | ~consistent | at_end,
             stopped=stopped,
@@ -155,11 +155,11 @@ class _Run(NamedTuple):
         there, and whether the state satisfies the constraints.
         """
         system = self.run.system.recalling(after.memory)
-        state = events_of_runs.acted(self.events, move.index, t, after.state)
+        state = events_of_runs.acted(self.events, move.event, t, after.state)
         memory = rules.held(system.remember(t, state.q, state.v))
         system = self.run.system.recalling(memory)
         from_here = self.problem(system, t, after._replace(state=state))
-        sides = crossings.sides_after(from_here, move.index, before, move.scale)
+        sides = crossings.sides_after(from_here, move.event, before, move.scale)
         return state, memory, sides, _consistent(system, t, after.state, state)
 
     def _row(
@@ -176,7 +176,7 @@ class _Run(NamedTuple):
         none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         found = jax.lax.cond(saved, accelerations, lambda: none)
         sample = Sample(after.state, found, after.memory)
-        return _Row(t, sample, loop.taken - run.first_step, loop.iterations, now.count, index)
+        return _Row(t, sample, loop.taken - run.first_step, loop.iterations, now.happened, index)
 
 
 def _consistent(system: AbstractSystem, t: Array, before: State, after: State) -> Array:
@@ -256,8 +256,8 @@ def _collected(
     """Trajectory of the last loop and all rows, and the instants that were reached."""
     steps, save_every, _ = schedule
     end = last.loop
-    happened = jnp.searchsorted(rows.count, jnp.arange(1, max_events + 1, dtype=jnp.int32))
-    stop = jnp.searchsorted(rows.count, last.count)
+    happened = jnp.searchsorted(rows.happened, jnp.arange(1, max_events + 1, dtype=jnp.int32))
+    stop = jnp.searchsorted(rows.happened, last.happened)
     saved = jnp.arange(1, steps // save_every + 1, dtype=jnp.int32) * save_every
     places = jnp.searchsorted(rows.taken, saved)
     reached = saved <= end.completed - run.first_step
@@ -279,7 +279,7 @@ def _collected(
     end_time = run.time(end.completed) + last.elapsed
     by_accelerations = record.result == Result.acceleration_not_finite
     end_time = jnp.where(by_accelerations, record.stats.end_time, end_time)
-    there = jnp.arange(max_events, dtype=jnp.int32) < last.count
+    there = jnp.arange(max_events, dtype=jnp.int32) < last.happened
     record = dataclasses.replace(
         record,
         t=t,
@@ -287,7 +287,7 @@ def _collected(
         restart=dataclasses.replace(record.restart, steps=jnp.where(last.stopped, -1, end.taken)),
         events=Events(
             t=rows.t[happened],
-            index=jnp.where(there, rows.index[happened], -1),
+            index=jnp.where(there, rows.event[happened], -1),
             q=rows.sample.state.q[happened],
             v=rows.sample.state.v[happened],
         ),
