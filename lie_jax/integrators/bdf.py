@@ -41,13 +41,13 @@ class _Carry(NamedTuple):
     """Past instants, newest first, and acceleration (nv,) and multipliers (nc,) of the newest.
 
     Configurations (k + 1, nq), velocities (k + 1, nv) and ages (k + 1,), times in s from each
-    instant to the start of the next step. The first `count` of them belong to the motion.
+    instant to the start of the next step. The first `known` of them belong to the motion.
     """
 
     q: Array
     v: Array
     age: Array
-    count: Array
+    known: Array
     acceleration: Array
     multipliers: Array
 
@@ -103,6 +103,7 @@ class BDF(AbstractIntegrator):
             h = jnp.where(resolved, size, 0.0)
             step = starter.step(system, t + number * size, h, state, None, u)
             # The explicit method would have to be stable with steps of the size dt.
+            assert step.stability is not None
             stable = step.stability * (2 * self.order) ** 4 <= 1.0
             finite = jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
             resolved = resolved & step.converged & stable & finite
@@ -133,7 +134,7 @@ class BDF(AbstractIntegrator):
             for now, past in ((state.q, before.q), (state.v, before.v))
         )
         age = dt * jnp.arange(size, dtype=dt.dtype)
-        return carry._replace(q=q, v=v, age=age, count=jnp.full((), 2, jnp.int32))
+        return carry._replace(q=q, v=v, age=age, known=jnp.full((), 2, jnp.int32))
 
     @override
     def step(self, system, t, dt, state, carry, u):
@@ -142,10 +143,12 @@ class BDF(AbstractIntegrator):
         started_smaller = (carry.age[0] < 0.0) & (carry.age[0] + dt < spacing)
         carry = _where(started_smaller, self._from_first_order(system, dt, state, carry), carry)
         space = system.space
-        span, reached = carry.age + dt, carry.count - 1
-        if space.turn(state.v) is not None:
-            turns = jax.vmap(lambda s: jnp.max(space.turn(s * state.v)))(span[: self.order])
-            reached = jnp.minimum(reached, jnp.sum(turns < _REACH, dtype=jnp.int32))
+        span = carry.age + dt
+        turns = jax.vmap(lambda s: space.turn(s * state.v))(span[: self.order])
+        reached = carry.known - 1
+        if turns is not None:
+            within = jnp.max(turns, axis=1) < _REACH
+            reached = jnp.minimum(reached, jnp.sum(within, dtype=jnp.int32))
         order = jnp.maximum(reached, 1)
         weights = _extrapolation(span, order + 1)
         past = jax.vmap(lambda q: space.inverse_retract(carry.q[0], q))(carry.q)
@@ -186,7 +189,7 @@ class BDF(AbstractIntegrator):
                 jnp.concatenate([q[None], carry.q[:-1]]),
                 jnp.concatenate([v[None], carry.v[:-1]]),
                 jnp.concatenate([jnp.zeros_like(span[:1]), span[:-1]]),
-                jnp.minimum(carry.count + 1, self.order + 1),
+                jnp.minimum(carry.known + 1, self.order + 1),
                 end.acceleration,
                 end.multipliers,
             ),
