@@ -16,6 +16,7 @@ the last rows those of positions alone.
 
 import abc
 from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -60,6 +61,20 @@ class DenseReactions(AbstractReactions):
         return small.matvec(self.jacobian.T, multipliers)
 
 
+class ImplicitIncrement(NamedTuple):
+    """Local coordinates x (nv,) = x₀ + T(x)⁻¹ w of a step, whose w (nv,) changes with its unknowns.
+
+    They move along T(x) ẋ, where ẋ = `implicit_rate` of a velocity, in place of T(x) T(0)⁻¹.
+    """
+
+    x: Float[Array, "..."]
+    w: Float[Array, "..."]
+
+
+# Local coordinates of a step, None where it starts at them: T is the identity there.
+Increment = Float[Array, " nv"] | ImplicitIncrement | None
+
+
 class AbstractLinearization(eqx.Module):
     """Derivatives of the residual and of the constraints at one instant."""
 
@@ -70,9 +85,7 @@ class AbstractLinearization(eqx.Module):
         """Linearization with matrices of full size."""
 
     @abc.abstractmethod
-    def step_matrix(
-        self, x: Float[Array, " nv"] | None, stiffness: Factor, damping: Factor
-    ) -> Matrix:
+    def step_matrix(self, x: Increment, stiffness: Factor, damping: Factor) -> Matrix:
         """[[M + d C + k K T, Bᵀ], [B T, 0]] with the factors k and d, and rows of velocity
         constraints.
 
@@ -81,7 +94,7 @@ class AbstractLinearization(eqx.Module):
 
     def stabilized_matrix(
         self,
-        x: Float[Array, " nv"] | None,
+        x: Increment,
         stiffness: Factor,
         damping: Factor,
         reactions: AbstractReactions,
@@ -191,13 +204,18 @@ class ForwardLinearization(AbstractDenseLinearization):
 
 
 def tangent_columns(
-    space: AbstractSpace, x: Float[Array, " nv"] | None, directions: Float[Array, "n nv"]
+    space: AbstractSpace, x: Increment, directions: Float[Array, "n nv"]
 ) -> Float[Array, "nv n"]:
-    """Velocities T(x) T(0)⁻¹ d of increments that change along n directions d; d without x."""
+    """Velocities T(x) T(0)⁻¹ d of increments that change along n directions d; d without x.
+
+    T(x) ẋ of an implicit increment, with ẋ its rate.
+    """
     if x is None:
         return directions.T
 
     def column(direction):
+        if isinstance(x, ImplicitIncrement):
+            return space.tangent_operator(x.x, space.implicit_rate(*x, direction))
         return space.tangent_operator(x, space.rate_at_zero(direction))
 
     return jax.vmap(column, out_axes=1)(directions)

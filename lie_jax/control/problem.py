@@ -13,7 +13,7 @@ from lie_jax import checks
 from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.explicit import AbstractExplicit, RungeKutta
-from lie_jax.integrators.gauss import ImplicitRKMK
+from lie_jax.integrators.implicit.method import ImplicitRKMK
 from lie_jax.simulation import checks as simulation
 from lie_jax.simulation.simulate import simulate
 from lie_jax.simulation.trajectory import Trajectory

@@ -208,6 +208,8 @@ def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) ->
     growth = step_size.factor(
         adaptive, integrator.embedded_order, judged, loop.error, loop.after_rejection
     )
+    # A search that failed says less about the next size than an error does.
+    growth = jnp.where(step.converged, growth, 0.5)
     planned = jnp.where(growth >= 1.0, jnp.maximum(growth * dt, loop.dt), growth * dt)
 
     def if_accepted(new, old):

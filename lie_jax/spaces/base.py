@@ -16,6 +16,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
+from lie_jax.numerics import small
 
 Configuration = Float[Array, " nq"]
 # Velocities and local coordinates.
@@ -73,6 +74,16 @@ class AbstractSpace(eqx.Module):
     def tangent_operator_inv_derivative(self, x: Velocity, dx: Velocity, v: Velocity) -> Velocity:
         """Derivative of `tangent_operator_inv(x, v)` in x along dx."""
         return jax.jvp(lambda x: self.tangent_operator_inv(x, v), (x,), (dx,))[1]
+
+    def implicit_rate(self, x: Velocity, w: Velocity, v: Velocity) -> Velocity:
+        """Rate ẋ of local coordinates x = x₀ + T(x)⁻¹ w whose w changes at the rate v.
+
+        ẋ = T(x)⁻¹ v + D ẋ, with the derivative D of T(x)⁻¹ w in x. For angles of w well below 2π.
+        """
+        identity = jnp.eye(x.shape[0], dtype=x.dtype)
+        turned = jax.vmap(lambda dx: self.tangent_operator_inv_derivative(x, dx, w), out_axes=1)
+        inverse = small.inverse(identity - turned(identity))
+        return small.matvec(inverse, self.tangent_operator_inv(x, v))
 
     def turning(self, v: Velocity, acceleration: Velocity) -> Velocity:
         """Third time derivative of the increment of a motion from its start, without v̈.
@@ -136,6 +147,10 @@ class AbstractVectorSpace(AbstractSpace):
 
     @override
     def tangent_operator_inv(self, x, v):
+        return v
+
+    @override
+    def implicit_rate(self, x, w, v):
         return v
 
     @override

@@ -34,6 +34,7 @@ class AbstractComposedSpace(AbstractSpace):
     tangent_operator = _forwarded("tangent_operator", "vvv")
     tangent_operator_inv = _forwarded("tangent_operator_inv", "vvv")
     tangent_operator_inv_derivative = _forwarded("tangent_operator_inv_derivative", "vvvv")
+    implicit_rate = _forwarded("implicit_rate", "vvvv")
     rate_at_zero = _forwarded("rate_at_zero", "vv")
     magnitude = _forwarded("magnitude", "qv")
     turning = _forwarded("turning", "vvv")

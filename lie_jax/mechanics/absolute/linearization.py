@@ -20,6 +20,7 @@ from lie_jax.linearization import (
     AbstractLinearization,
     AbstractReactions,
     Factor,
+    Increment,
     MatrixLinearization,
     tangent_columns,
 )
@@ -350,12 +351,12 @@ def constraint_rows(
     return jnp.concatenate([*positions, flat, *velocities])
 
 
-def tangent_operators(space: AbstractCoordinates, x: Float[Array, " nv"] | None) -> Operators:
+def tangent_operators(space: AbstractCoordinates, x: Increment) -> Operators:
     """Tangent operators of all bodies at their local coordinates; None for the identity."""
     if x is None or isinstance(space, AbstractVectorSpace):
         return None
     first = 3 if space.hybrid else 0
-    basis = jnp.eye(space.nv, dtype=x.dtype)[first:]
+    basis = jnp.eye(space.nv, dtype=jax.tree.leaves(x)[0].dtype)[first:]
     return jax.vmap(lambda x: tangent_columns(space, x, basis)[first:], out_axes=2)(
-        x.reshape(-1, space.nv)
+        jax.tree.map(lambda x: x.reshape(-1, space.nv), x)
     )

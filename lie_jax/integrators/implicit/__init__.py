@@ -1,0 +1,1 @@
+"""Implicit Runge-Kutta methods in the local coordinates of a step."""

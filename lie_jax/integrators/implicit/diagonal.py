@@ -1,0 +1,152 @@
+"""Stages of a diagonally implicit method, one after the other.
+
+With the diagonal γ of the coefficients and τ = γ dt a stage has x = x₀ + τ ẋ and v̇ = (v - v₀) / τ,
+where earlier stages give x₀ and v₀. The matrix of Newton's method is that of a stabilised step, in
+the storage of the system: blocks along the forest or the graph of bodies and joints. Its unknowns
+are velocities, and rates of the coordinates follow.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax.integrators.implicit import stage
+from lie_jax.integrators.implicit.stage import Problem, Stages
+from lie_jax.integrators.implicit.tableaux import TABLEAUX
+from lie_jax.linearization import AbstractReactions, ImplicitIncrement
+from lie_jax.numerics import newton
+from lie_jax.numerics.matrices import Matrix
+from lie_jax.spaces.base import AbstractSpace
+
+
+class _Stage(NamedTuple):
+    """Parameters of a stage: those of the step, its time, x₀, v₀ and τ."""
+
+    step: Problem
+    t: Array
+    x: Array
+    v: Array
+    tau: Array
+
+
+class _StageMatrix(eqx.Module):
+    """Jacobian for the unknowns of a stage, from the matrix for velocities in place of rates."""
+
+    matrix: Matrix
+    space: AbstractSpace
+    increment: ImplicitIncrement
+    reactions: AbstractReactions | None
+    positions: int = eqx.field(static=True)
+
+    def _rates(self, solution: Array) -> Array:
+        # Of ẋ instead of v.
+        nv = self.space.nv
+        v, rest = jnp.split(solution, (nv,))
+        if self.reactions is not None:
+            v = v - self.reactions.of(rest[-self.positions :])
+        return jnp.concatenate([self.space.implicit_rate(*self.increment, v), rest])
+
+    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Solution of the matrix times x = b."""
+        return self._rates(self.matrix.solve(b))
+
+    def solve_roughly(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Solution as exact as Newton's method needs it."""
+        return self._rates(self.matrix.solve_roughly(b))
+
+
+def solve(
+    tableau: str, jacobian: str, problem: Problem, acceleration: Array, multipliers: Array
+) -> tuple[Stages, newton.Root]:
+    """Stages of a step, from the acceleration and multipliers at its start, and the search.
+
+    Iterations are those of all stages, the rest is that of the first stage that failed, or of the
+    last one.
+    """
+    a, _, c, *_ = TABLEAUX[tableau]
+    s, dtype = len(a), problem.v.dtype
+    tau = problem.dt * float(a[0, 0])
+    linearize = partial(_linearized, jacobian)
+    nv = problem.rows[0]
+    search = partial(newton.full, linearize, partial(_converged, nv))
+
+    def advance(carry, inputs):
+        stages, change, multipliers, before = carry
+        number, row, node = inputs
+        x = problem.dt * jnp.sum(row[:, None] * stages.rates, axis=0)
+        v = problem.v + problem.dt * jnp.sum(row[:, None] * stages.accelerations, axis=0)
+        parameters = _Stage(problem, problem.t + node * problem.dt, x, v, tau)
+        rate = problem.system.space.tangent_operator_inv(x, v + tau * change)
+        none = jnp.zeros(problem.rows[2], dtype)
+        guess = jnp.concatenate([rate, tau * multipliers, none])
+        found = newton.root(search, _residual, linearize, guess, None, parameters)
+        rate, _, change, multipliers = _unknowns(found.y, parameters)
+        new = Stages(rate, change, multipliers)
+        stages = jax.tree.map(
+            lambda table, x: jax.lax.dynamic_update_index_in_dim(table, x, number, 0), stages, new
+        )
+        record = found._replace(y=none, kept=None, worst=stage.numbered(found.worst, problem, 1))
+        after = jax.tree.map(lambda x, y: jnp.where(before.converged, y, x), before, record)
+        after = after._replace(iterations=before.iterations + found.iterations)
+        return (stages, change, multipliers, after), None
+
+    counts = (nv, nv, problem.rows[1])
+    empty = Stages(*(jnp.zeros((s, n), dtype) for n in counts))
+    nothing = jnp.zeros((), jnp.int32)
+    unsearched = newton.Root(
+        y=jnp.zeros(problem.rows[2], dtype),
+        iterations=nothing,
+        converged=jnp.ones((), bool),
+        history=jnp.full(newton.HISTORY, newton.NONE, dtype),
+        worst=nothing,
+    )
+    inputs = np.arange(s), *(jnp.asarray(x, dtype) for x in (np.tril(a, -1), c))
+    first = empty, acceleration, multipliers, unsearched
+    (stages, _, _, found), _ = jax.lax.scan(advance, first, inputs)
+    return stages, found
+
+
+def _unknowns(y: Array, parameters: _Stage) -> tuple[Array, ...]:
+    """Rate of the coordinates, velocity, acceleration and multipliers."""
+    problem, tau = parameters.step, parameters.tau
+    nv, nc, _ = problem.rows
+    rate, multipliers, corrections = jnp.split(y, (nv, nv + nc))
+    v = stage.velocity(problem, parameters.x + tau * rate, rate, corrections)
+    return rate, v, (v - parameters.v) / tau, multipliers / tau
+
+
+# Newton's method evaluates it at several places: a jitted function is traced once.
+@eqx.filter_jit
+def _residual(y: Array, parameters: _Stage) -> Array:
+    problem, tau = parameters.step, parameters.tau
+    rate, *motion = _unknowns(y, parameters)
+    q = problem.system.space.retract(problem.q, parameters.x + tau * rate)
+    return jnp.concatenate(stage.equations(problem, parameters.t, tau, q, *motion))
+
+
+@eqx.filter_jit
+def _linearized(jacobian: str, y: Array, parameters: _Stage) -> tuple[Array, _StageMatrix]:
+    problem, tau = parameters.step, parameters.tau
+    space, reactions = problem.system.space, problem.reactions
+    rate, *motion = _unknowns(y, parameters)
+    x = parameters.x + tau * rate
+    q = space.retract(problem.q, x)
+    linear = stage.linearization(jacobian, problem, parameters.t, q, *motion)
+    increment = ImplicitIncrement(x, tau * space.tangent_operator(x, rate))
+    factors = tau * tau, tau
+    if reactions is None:
+        matrix = linear.step_matrix(increment, *factors)
+    else:
+        matrix = linear.stabilized_matrix(increment, *factors, reactions)
+    value = _residual(y, parameters)
+    matrix = matrix.regularized()
+    return value, _StageMatrix(matrix, space, increment, reactions, problem.rows[2])
+
+
+def _converged(nv: int, correction: Array, value: Array, y: Array, parameters: _Stage) -> Array:
+    return stage.converged(correction, value, y, parameters.step, nv)
