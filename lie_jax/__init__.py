@@ -21,8 +21,8 @@ from lie_jax.index1 import project
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.bdf import BDF
 from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
-from lie_jax.integrators.implicit.method import ImplicitRKMK
 from lie_jax.integrators.generalized_alpha.method import GeneralizedAlpha
+from lie_jax.integrators.implicit.method import ImplicitRKMK
 from lie_jax.integrators.stabilization import Baumgarte, Projection
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.integrators.tableaux import Tableau

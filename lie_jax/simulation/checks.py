@@ -185,7 +185,8 @@ def _check_adaptive(
     if integrator.embedded_order is None:
         raise ValueError(
             f"simulate(adaptive=): {type(integrator).__name__} has no estimate of its error here; "
-            "use a tableau with embedded weights, for example lie_jax.RKMK('dopri5')."
+            "use a tableau with embedded weights, for example lie_jax.RKMK('dopri5'), or "
+            "lie_jax.ImplicitRKMK('radau5') for stiff forces and constraints."
         )
     for name, (is_set, instead) in fixed_only.items():
         if is_set:

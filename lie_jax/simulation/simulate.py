@@ -91,8 +91,8 @@ def simulate(
       and carries the trajectory; inside `jax.jit` or `jax.vmap` a plain `RuntimeError`. Without,
       and for each member of a batch, `Trajectory.result` holds the reason.
     - `progress`: show a progress bar; outside of JAX transformations only.
-    - `adaptive`: an `Adaptive(...)` chooses the step sizes by the embedded method of an explicit
-      integrator. `dt` is then the first step size and `steps` the largest number of steps, rejected
+    - `adaptive`: an `Adaptive(...)` chooses the step sizes by the error that the integrator
+      estimates. `dt` is then the first step size and `steps` the largest number of steps, rejected
       ones included; `inputs`, `save_every` and `progress` are for steps of one size. Derivatives
       hold step sizes constant: those with respect to `dt` and anything in `adaptive` are zero.
 

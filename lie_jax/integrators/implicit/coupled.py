@@ -15,7 +15,6 @@ from jaxtyping import Array
 from lie_jax.integrators.implicit import stage
 from lie_jax.integrators.implicit.stage import Problem, Stages
 from lie_jax.integrators.implicit.tableaux import TABLEAUX
-from lie_jax.linearization import tangent_columns
 from lie_jax.numerics import newton
 from lie_jax.numerics.dense import DenseMatrix, product
 
@@ -93,76 +92,57 @@ def linearized(
 def _matrix(tableau: str, y: Array, problem: Problem) -> Array:
     """The Jacobian from the linearizations of the system at the stages.
 
-    A rate of stage j moves the coordinates of stage i by dt a_ij and its velocity by the change of
-    T(x) along that, its own velocity by T(x), too; accelerations follow from velocities by a⁻¹.
+    A rate of stage j moves the coordinates of stage i by dt a_ij T, and its velocity by the change
+    of T(x) along that; its own velocity changes by T and η, too, and accelerations by a⁻¹.
     """
-    a, dt, system = TABLEAUX[tableau].a, problem.dt, problem.system
+    a, dt, space = jnp.asarray(TABLEAUX[tableau].a, y.dtype), problem.dt, problem.system.space
+    inverse = jnp.asarray(np.linalg.inv(TABLEAUX[tableau].a), y.dtype)
     nv, nc, positions = problem.rows
-    s, space = len(a), system.space
-    identity = jnp.eye(nv, dtype=y.dtype)
+    identity, own = jnp.eye(nv, dtype=y.dtype), jnp.eye(len(a), dtype=y.dtype)
     rates, x, v, accelerations, multipliers = _stages(tableau, y, problem)
-    normals = jnp.zeros((0, nv), y.dtype) if problem.reactions is None else problem.reactions.rows
 
     def at(t, x, rate, v, change, multipliers):
         q = space.retract(problem.q, x)
         point = problem, t, q, v, change, multipliers
         dense = stage.linearization("analytic", *point).dense()
-        none = jnp.zeros_like(identity)
-        mass = dense.combined(none, 0.0, 0.0)
-        damping = dense.combined(none, 0.0, 1.0) - mass
-        operator = jax.vmap(partial(space.tangent_operator, x), out_axes=1)(identity)
-        stiffness = dense.combined(operator, 1.0, 0.0) - mass
-        moving = space.tangent_operator(x, rate)
+        moving, none = space.tangent_operator(x, rate), jnp.zeros_like(identity)
 
         def turned(dx):
             # The derivative of T(x) ẋ along dx, from that of the inverse.
             change = space.tangent_operator_inv_derivative(x, dx, moving)
             return -space.tangent_operator(x, change)
 
+        operator = jax.vmap(partial(space.tangent_operator, x), out_axes=1)(identity)
         turning = jax.vmap(turned, out_axes=1)(identity)
-        by_rates = dense.rate_columns(operator, 1.0)
-        return mass, damping, stiffness, dense.constraints, by_rates, operator, turning
+        mass = dense.combined(none, 0.0, 0.0)
+        damping = dense.combined(none, 0.0, 1.0) - mass
+        stiffness = dense.combined(operator, 1.0, 0.0) - mass
+        rows = dense.constraints[:positions]
+        by_position = stiffness, dense.rate_columns(operator, 1.0), product(rows, operator)
+        return operator, turning, mass, damping, dense.constraints, by_position
 
-    parts = jax.vmap(at)(_times(tableau, problem), x, rates, v, accelerations, multipliers)
-    mass, damping, stiffness, constraints, by_rates, operators, turnings = parts
-    inverse = np.linalg.inv(a)
-    zero = jnp.zeros
+    stages = jax.vmap(at)(_times(tableau, problem), x, rates, v, accelerations, multipliers)
+    operators, turnings, masses, dampings, constraints, by_position = stages
 
-    # Changes of the velocity of stage i by the rates of stage j, then by η of stage j.
-    def velocities(i, j):
-        change = dt * a[i, j] * turnings[i]
-        return change + operators[i] if i == j else change
+    def spread(weights, blocks):
+        """Blocks (s, m, n) of stages i in the columns of all stages j, times weights (s, s)."""
+        columns = weights[:, None, :, None] * blocks[:, :, None, :]
+        return columns.reshape(*blocks.shape[:2], -1)
 
-    moved = [[velocities(i, j) for j in range(s)] for i in range(s)]
-    accelerated = [
-        [sum(float(inverse[i, k]) * moved[k][j] for k in range(s)) for j in range(s)]
-        for i in range(s)
-    ]
-    rows = [[], [], []]
-    for i in range(s):
-        by_motion = product(mass[i], jnp.concatenate([*accelerated[i], normals.T], axis=1))
-        by_velocity = jnp.concatenate([dt * damping[i], constraints[i]])
-        by_velocity = product(by_velocity, jnp.concatenate([*moved[i], normals.T], axis=1))
-        coordinates = [dt * a[i, j] for j in range(s)]
-        by_position = jnp.concatenate(
-            [dt * factor * stiffness[i] for factor in coordinates], axis=1
-        )
-        own = np.arange(s) == i
-        dynamic = by_motion[:, : s * nv] + by_velocity[:nv, : s * nv] + by_position
-        dynamic = [dynamic, *(constraints[i].T if at else zero((nv, nc), y.dtype) for at in own)]
-        dynamic += [
-            float(inverse[i, j]) * by_motion[:, s * nv :]
-            + (by_velocity[:nv, s * nv :] if own[j] else 0.0)
-            for j in range(s)
-        ]
-        rate = by_velocity[nv:, : s * nv] + jnp.concatenate(
-            [factor * by_rates[i] for factor in coordinates], axis=1
-        )
-        rate = [rate, zero((nc, s * nc), y.dtype)]
-        rate += [by_velocity[nv:, s * nv :] if at else zero((nc, positions), y.dtype) for at in own]
-        position = product(constraints[i][:positions], operators[i])
-        position = [float(a[i, j]) * position for j in range(s)]
-        position.append(zero((positions, s * (nc + positions)), y.dtype))
-        for parts, row in zip(rows, (dynamic, rate, position), strict=True):
-            parts.append(jnp.concatenate(row, axis=1))
-    return jnp.concatenate([part for parts in rows for part in parts])
+    # Columns: rates of all stages, then all η.
+    velocities = spread(own, operators) + dt * spread(a, turnings)
+    if problem.reactions is not None:
+        normals = jnp.broadcast_to(problem.reactions.rows.T, (len(a), nv, positions))
+        velocities = jnp.concatenate([velocities, spread(own, normals)], axis=2)
+    beyond = (0, 0), (0, 0), (0, len(a) * positions)
+    stiffnesses, rates, places = (jnp.pad(spread(a, x), beyond) for x in by_position)
+    changes = product(inverse, velocities.reshape(len(a), -1)).reshape(velocities.shape)
+    times = jax.vmap(product)
+    damped = times(dampings, velocities) + dt * stiffnesses
+    dynamic = times(masses, changes) + dt * damped
+    rates = times(constraints, velocities) + dt * rates
+    rows = jnp.concatenate([x.reshape(-1, velocities.shape[2]) for x in (dynamic, rates, places)])
+    # The columns of λ lie between.
+    reactions = spread(own, constraints.swapaxes(1, 2)).reshape(-1, len(a) * nc)
+    reactions = jnp.pad(reactions, ((0, rows.shape[0] - reactions.shape[0]), (0, 0)))
+    return jnp.concatenate([rows[:, : len(a) * nv], reactions, rows[:, len(a) * nv :]], axis=1)
