@@ -212,25 +212,26 @@ def tangent_columns(
     """
     if x is None:
         return directions.T
+    return jax.vmap(_tangent(space, x), out_axes=1)(directions)
 
+
+def tangent_rows(
+    space: AbstractSpace, x: Increment, rows: Float[Array, "n nv"]
+) -> Float[Array, "n nv"]:
+    """Products of rows with T(x) T(0)⁻¹, by the transposed operator; that of `tangent_columns`."""
+    if x is None:
+        return rows
+    transposed = jax.linear_transpose(_tangent(space, x), rows[0])
+    return jax.vmap(lambda row: transposed(row)[0])(rows)
+
+
+def _tangent(space: AbstractSpace, x: Float[Array, " nv"] | ImplicitIncrement) -> Callable:
     def column(direction):
         if isinstance(x, ImplicitIncrement):
             return space.tangent_operator(x.x, space.implicit_rate(*x, direction))
         return space.tangent_operator(x, space.rate_at_zero(direction))
 
-    return jax.vmap(column, out_axes=1)(directions)
-
-
-def tangent_rows(
-    space: AbstractSpace, x: Float[Array, " nv"], rows: Float[Array, "n nv"]
-) -> Float[Array, "n nv"]:
-    """Products of rows with T(x) T(0)⁻¹, by the transposed operator."""
-
-    def column(direction):
-        return space.tangent_operator(x, space.rate_at_zero(direction))
-
-    transposed = jax.linear_transpose(column, x)
-    return jax.vmap(lambda row: transposed(row)[0])(rows)
+    return column
 
 
 def saddle(

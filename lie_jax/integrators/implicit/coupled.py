@@ -127,7 +127,7 @@ def _matrix(tableau: str, y: Array, problem: Problem) -> Array:
     def spread(weights, blocks):
         """Blocks (s, m, n) of stages i in the columns of all stages j, times weights (s, s)."""
         columns = weights[:, None, :, None] * blocks[:, :, None, :]
-        return columns.reshape(*blocks.shape[:2], -1)
+        return columns.reshape(*blocks.shape[:2], len(a) * blocks.shape[2])
 
     # Columns: rates of all stages, then all η.
     velocities = spread(own, operators) + dt * spread(a, turnings)
@@ -141,8 +141,9 @@ def _matrix(tableau: str, y: Array, problem: Problem) -> Array:
     damped = times(dampings, velocities) + dt * stiffnesses
     dynamic = times(masses, changes) + dt * damped
     rates = times(constraints, velocities) + dt * rates
-    rows = jnp.concatenate([x.reshape(-1, velocities.shape[2]) for x in (dynamic, rates, places)])
+    rows = [x.reshape(-1, velocities.shape[2]) for x in (dynamic, rates, places)]
+    rows = jnp.concatenate(rows)
     # The columns of λ lie between.
-    reactions = spread(own, constraints.swapaxes(1, 2)).reshape(-1, len(a) * nc)
+    reactions = spread(own, constraints.swapaxes(1, 2)).reshape(len(a) * nv, len(a) * nc)
     reactions = jnp.pad(reactions, ((0, rows.shape[0] - reactions.shape[0]), (0, 0)))
     return jnp.concatenate([rows[:, : len(a) * nv], reactions, rows[:, len(a) * nv :]], axis=1)
