@@ -22,6 +22,7 @@ from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
 from lie_jax.integrators.gauss import ImplicitRKMK
 from lie_jax.integrators.generalized_alpha.method import GeneralizedAlpha
+from lie_jax.integrators.rattlie import RATTLie
 from lie_jax.integrators.stabilization import Baumgarte, Projection
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.integrators.tableaux import Tableau
@@ -71,6 +72,7 @@ from lie_jax.system import AbstractSystem, Accelerations, State
 __version__ = "0.1.0"
 __all__ = [
     "R3SO3",
+    "RATTLie",
     "RKMK",
     "SE3",
     "AbstractCoordinates",

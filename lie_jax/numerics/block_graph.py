@@ -10,7 +10,7 @@ diagonal. Blocks are on the last axis of an array, where the processor takes sev
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -157,6 +157,29 @@ class BlockGraph(eqx.Module):
         size = gather.add_up(tuple(j - graph.bodies for j in nodes), sizes, len(joints), axis=1)
         lowered = jnp.finfo(size.dtype).eps ** (2 / 3) * size * there[:, graph.bodies :]
         return dataclasses.replace(self, corner=self.corner - lowered)
+
+    def with_rows(self, end: "BlockGraph", push: Callable) -> "BlockGraph":
+        """As `DenseMatrix.with_rows`; `push` couples the velocities of one body alone."""
+        graph, dtype = self.graph, self.values.dtype
+        m, n, nodes = graph.width, graph.bodies, len(graph.numbers)
+        velocities = sum(len(numbers) for numbers in graph.numbers[:n])
+
+        def column(unit):
+            # One unit velocity of all bodies at a time, none where a body has fewer.
+            units = jnp.pad(jnp.broadcast_to(unit[:, None], (m, n)), ((0, 0), (0, nodes - n)))
+            moved = push(graph.joined(units)[:velocities])
+            return graph.split(jnp.pad(moved, (0, graph.size - velocities)))[:, :n]
+
+        added = jax.vmap(column, out_axes=1)(jnp.eye(m, dtype=dtype))
+        bodies = tuple(range(n))
+        parts = [Blocks(bodies, bodies, added)]
+        for matrix, of_joints in ((self, False), (end, True)):
+            chosen = [k for k, (i, _) in enumerate(matrix.places) if (i >= n) == of_joints]
+            rows, columns = zip(*(matrix.places[k] for k in chosen), strict=True)
+            values = gather.pick(tuple(chosen), matrix.values, axis=2)
+            parts.append(Blocks(rows, columns, values))
+        every = summed(parts)
+        return dataclasses.replace(self, values=every.values, places=every.places)
 
     def full(self) -> DenseMatrix:
         """The matrix of full size."""

@@ -12,6 +12,7 @@ Arrays have the nodes on their last axis, where the processor takes several at o
 """
 
 import dataclasses
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -101,9 +102,19 @@ class BlockTree(eqx.Module):
 
     def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """As `DenseMatrix.solve_constrained`."""
-        matrix = self.regularized()
-        first = matrix.solve(b)
-        return first + matrix.solve(b - self.matvec(first))
+
+        def solved(matrix, b):
+            factors = matrix.regularized().inverse()
+            first = factors @ b
+            return first + factors @ (b - matrix.matvec(first))
+
+        # Derivatives are solutions, too; one elimination serves a solution and its correction.
+        return jax.lax.custom_linear_solve(
+            self.matvec,
+            b,
+            solve=lambda _, b: solved(self, b),
+            transpose_solve=lambda _, b: solved(self.transpose(), b),
+        )
 
     def regularized(self) -> "BlockTree":
         """The matrix with its diagonal lowered as by `DenseMatrix.regularized`."""
@@ -116,6 +127,19 @@ class BlockTree(eqx.Module):
         there = np.asarray(self.multipliers, int).reshape(size.shape[1], -1).T >= 0
         lowered = jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
         return dataclasses.replace(self, corner=self.corner - lowered)
+
+    def with_rows(self, end: "BlockTree", push: Callable) -> "BlockTree":
+        """As `DenseMatrix.with_rows`; `push` couples the velocities of one node alone."""
+        k, _, n = self.rows.shape
+        # One unit velocity of all nodes at a time.
+        units = jnp.tile(jnp.eye(k, dtype=self.rows.dtype), (1, n))
+        added = jax.vmap(push)(units).reshape(k, n, k).transpose(2, 0, 1)
+        dynamic = jnp.concatenate([self.nodes[:k, :k] + added, self.nodes[:k, k:]], axis=1)
+        return dataclasses.replace(
+            self,
+            nodes=jnp.concatenate([dynamic, end.nodes[k:]]),
+            columns=jnp.concatenate([self.columns[:k], end.columns[k:]]),
+        )
 
     def smallest_row(self) -> Float[Array, ""]:
         """The smallest singular value of the rows of a node, scaled to columns and rows of one

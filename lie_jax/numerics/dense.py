@@ -193,6 +193,16 @@ class DenseMatrix(eqx.Module):
             transpose_solve=lambda _, b: _solve_constrained(self.entries.T, b, self.rows),
         )
 
+    def with_rows(self, end: "DenseMatrix", push: Callable) -> "DenseMatrix":
+        """The matrix [[S + P, Bᵀ], [B', C]] with the rows of constraints of the matrix `end`.
+
+        P is the matrix of the linear function `push` of velocities.
+        """
+        n = self.entries.shape[0] - self.rows
+        added = jax.vmap(push, out_axes=1)(jnp.eye(n, dtype=self.entries.dtype))
+        dynamic = self.entries[:n] + jnp.pad(added, ((0, 0), (0, self.rows)))
+        return DenseMatrix(jnp.concatenate([dynamic, end.entries[n:]]), self.rows)
+
     def smallest_row(self) -> Float[Array, ""]:
         """Smallest singular value of B with columns and rows scaled to length one.
 

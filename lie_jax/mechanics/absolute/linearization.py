@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax.linearization import AbstractLinearization, MatrixLinearization, tangent_columns
+from lie_jax.linearization import saddle as dense_saddle
 from lie_jax.mechanics.absolute.elements import JointColumns, Matrices, diagonal
 from lie_jax.mechanics.absolute.elimination import Order
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
@@ -69,10 +70,7 @@ class ElementLinearization(AbstractLinearization):
         if self.order is None and self._velocity_rows:
             return self.dense().step_matrix(x, stiffness, damping)
         operators = None if x is None else tangent_operators(self.formulation, x)
-        direct = [
-            diagonal(self.mass),
-            *(blocks._replace(values=damping * blocks.values) for blocks in self.damping),
-        ]
+        direct = [diagonal(self.mass), *_scaled(self.damping, damping)]
         if isinstance(self.order, Order):
             dynamic = _sums(self.order, direct, self.mass)
             by_position = _sums(self.order, self.stiffness, self.mass, operators)
@@ -92,12 +90,26 @@ class ElementLinearization(AbstractLinearization):
         none = jnp.zeros((rows.shape[0], rows.shape[0]), rows.dtype)
         return DenseMatrix(jnp.block([[dynamic, columns], [rows, none]]), rows.shape[0])
 
+    @override
+    def damping_matrix(self, factor):
+        direct = _scaled(self.damping, factor)
+        if isinstance(self.order, Order):
+            return block_tree(self.order, _sums(self.order, direct, self.mass), self.joints, None)
+        if self.order is not None:
+            columns = joint_blocks(self.order, self.joints, None)
+            return block_graph(self.order, [summed(direct), *columns])
+        return dense_saddle(full(direct, self.mass), self._constraints(None))
+
     @property
     def _velocity_rows(self) -> int:
         return sum(group.velocity_rows * group.number for group in self.joints)
 
     def _constraints(self, operators: Operators) -> Float[Array, "nc nv"]:
         return constraint_rows(self.joints, self.coordinate_columns, operators)
+
+
+def _scaled(parts: Sequence[Blocks], factor: Array | float) -> list[Blocks]:
+    return [blocks._replace(values=factor * blocks.values) for blocks in parts]
 
 
 def joint_blocks(
@@ -265,12 +277,15 @@ def block_tree(
 
 
 def saddle(
-    order: Order | Graph, masses: Matrices, joints: Sequence[JointColumns]
+    order: Order | Graph,
+    masses: Matrices,
+    joints: Sequence[JointColumns],
+    operators: Operators = None,
 ) -> BlockTree | BlockGraph:
-    """The matrix [[M, Bᵀ], [B, 0]] from masses (nv, nv, N) along the forest or the graph."""
+    """The matrix [[M, Bᵀ], [B T, 0]] from masses (nv, nv, N) along the forest or the graph."""
     if isinstance(order, Order):
-        return block_tree(order, Sums(masses), joints, None)
-    return block_graph(order, [diagonal(masses), *joint_blocks(order, joints, None)])
+        return block_tree(order, Sums(masses), joints, operators)
+    return block_graph(order, [diagonal(masses), *joint_blocks(order, joints, operators)])
 
 
 def constraint_rows(

@@ -230,15 +230,16 @@ class RigidBodySystem(AbstractMultibodySystem):
             return None
         return elimination.order_of(len(self.names), self.formulation.nv, self.joints, self.forces)
 
-    def saddle(self, t, q):
-        """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies."""
+    def saddle(self, t, q, x=None):
+        """[[M, Bᵀ], [B T, 0]], in blocks along the joints for many bodies."""
         order = self._order
         if order is None:
-            return super().saddle(t, q)
+            return super().saddle(t, q, x)
         pose, frames = self._frames(q)
         masses = elements.masses(self.bodies, pose.rotation, frames)
         joints, _ = self._columns(t, q, pose, frames)
-        return linearization.saddle(order, masses, joints)
+        operators = None if x is None else linearization.tangent_operators(self.formulation, x)
+        return linearization.saddle(order, masses, joints, operators)
 
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""

@@ -92,6 +92,10 @@ class TreeLinearization(AbstractLinearization):
             moved = product(moved, tangent_columns(self.space, x, identity))
         return DenseMatrix(self._sum(moved, 1.0, stiffness, damping))
 
+    @override
+    def damping_matrix(self, factor):
+        return DenseMatrix(self._sum(self.columns, 0.0, 0.0, factor))
+
     def _sum(
         self, moved: Columns, mass: Factor, stiffness: Factor, damping: Factor
     ) -> Float[Array, "nv nv"]:
