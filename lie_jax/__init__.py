@@ -72,7 +72,6 @@ from lie_jax.system import AbstractSystem, Accelerations, State
 __version__ = "0.1.0"
 __all__ = [
     "R3SO3",
-    "RATTLie",
     "RKMK",
     "SE3",
     "AbstractCoordinates",
@@ -115,6 +114,7 @@ __all__ = [
     "PrismaticMotor",
     "PrismaticPDController",
     "Projection",
+    "RATTLie",
     "Restart",
     "Result",
     "RevoluteDriver",

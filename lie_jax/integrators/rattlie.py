@@ -148,7 +148,7 @@ def _step(
     problem, nv = _Problem(system, t, dt, u, state.q, state.v), system.nv
     increment = dt * state.v + 0.5 * dt * dt * acceleration
     guess = jax.lax.stop_gradient(jnp.concatenate([increment, jnp.zeros(system.nc, state.q.dtype)]))
-    search = partial(newton.full, _linearized, _converged)
+    search = partial(newton.simplified, _CHEAP, _linearized, _converged)
     solution = newton.root(search, _residual, _linearized, guess, None, problem)
     end = _end(solution.y[:nv], problem)
     return Step(
@@ -233,19 +233,41 @@ def _linearized(y: Array, problem: _Problem) -> tuple[Array, Matrix]:
     value = _equations(y, problem, end, linear.residual, momentum)
     # Rows are those of the end, columns those of the start.
     closing = system.saddle(problem.t + dt, end, space.rate_at_zero(increment))
-    matrix = linear.damping_matrix(0.5 * dt).with_rows(closing, push)
+    matrix = linear.damping_matrix(0.5 * dt).plus(push).with_rows(closing)
     return value, matrix.regularized()
 
 
-def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:
+def _cheap_matrix(y: Array, problem: _Problem) -> Matrix:
+    """Jacobian but for terms of second order in the increment, and of forces by velocities."""
+    system, t = problem.system, problem.t
+    increment, end, _ = _start(y, problem)
+    closing = system.saddle(t + problem.dt, end, system.space.rate_at_zero(increment))
+    return system.saddle(t, problem.q).with_rows(closing).regularized()
+
+
+def _converged(
+    correction: Array, value: Array, y: Array, problem: _Problem, power: float = 0.5
+) -> Array:
     # Quadratic convergence leaves an error at the level of rounding.
     nv, eps = problem.system.nv, jnp.finfo(y.dtype).eps
     size = 1.0 + jnp.max(jnp.abs(problem.q))
     moved = jnp.max(jnp.abs(y[:nv]))
     # A body at rest moves by rounding errors of its coordinates only.
-    small = jnp.max(jnp.abs(correction[:nv])) <= eps**0.5 * moved + 64.0 * eps * size
+    small = _moved(correction, problem) <= eps**power * moved + 4.0 * eps * size
     # Constraints that contradict each other have corrections that vanish, too.
     return small & (jnp.max(jnp.abs(value[nv:]), initial=0.0) <= eps**0.5 * size)
+
+
+def _moved(correction: Array, problem: _Problem) -> Array:
+    """Size of a correction: its largest entry among those of the increment."""
+    return jnp.max(jnp.abs(correction[: problem.system.nv]))
+
+
+def _converged_linearly(error: Array, search: newton.Search, problem: _Problem) -> Array:
+    return _converged(error, search.value, search.root.y, problem, 1.0)
+
+
+_CHEAP = newton.Equations(_residual, _cheap_matrix, _converged_linearly, _moved)
 
 
 def _end(increment: Array, problem: _Problem) -> State:

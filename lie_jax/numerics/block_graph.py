@@ -120,6 +120,11 @@ class BlockGraph(eqx.Module):
             transpose_solve=lambda matvec, b: solution(factors.transpose(), matvec, b),
         )
 
+    def rough_solver(self) -> Callable:
+        """As `DenseMatrix.rough_solver`."""
+        factors = self.inverse()
+        return lambda b: factors @ b
+
     def inverse(self) -> "Factors":
         """The elimination, to be multiplied with vectors; not to be differentiated."""
         m, dtype = len(self.corner), self.values.dtype
@@ -158,8 +163,8 @@ class BlockGraph(eqx.Module):
         lowered = jnp.finfo(size.dtype).eps ** (2 / 3) * size * there[:, graph.bodies :]
         return dataclasses.replace(self, corner=self.corner - lowered)
 
-    def with_rows(self, end: "BlockGraph", push: Callable) -> "BlockGraph":
-        """As `DenseMatrix.with_rows`; `push` couples the velocities of one body alone."""
+    def plus(self, push: Callable) -> "BlockGraph":
+        """As `DenseMatrix.plus`; `push` couples the velocities of one body alone."""
         graph, dtype = self.graph, self.values.dtype
         m, n, nodes = graph.width, graph.bodies, len(graph.numbers)
         velocities = sum(len(numbers) for numbers in graph.numbers[:n])
@@ -171,14 +176,24 @@ class BlockGraph(eqx.Module):
             return graph.split(jnp.pad(moved, (0, graph.size - velocities)))[:, :n]
 
         added = jax.vmap(column, out_axes=1)(jnp.eye(m, dtype=dtype))
-        bodies = tuple(range(n))
-        parts = [Blocks(bodies, bodies, added)]
+        # Each body has a diagonal block.
+        places = tuple(i if i == j else -1 for i, j in self.places)
+        values = self.values + gather.pick(places, added, axis=2)
+        return dataclasses.replace(self, values=values)
+
+    def with_rows(self, end: "BlockGraph") -> "BlockGraph":
+        """As `DenseMatrix.with_rows`."""
+        first, parts = self.graph.bodies, []
         for matrix, of_joints in ((self, False), (end, True)):
-            chosen = [k for k, (i, _) in enumerate(matrix.places) if (i >= n) == of_joints]
+            chosen = [
+                k
+                for k, (i, j) in enumerate(matrix.places)
+                if min(i, j) >= 0 and (i >= first) == of_joints
+            ]
             rows, columns = zip(*(matrix.places[k] for k in chosen), strict=True)
             values = gather.pick(tuple(chosen), matrix.values, axis=2)
             parts.append(Blocks(rows, columns, values))
-        every = summed(parts)
+        every = joined(parts)
         return dataclasses.replace(self, values=every.values, places=every.places)
 
     def full(self) -> DenseMatrix:

@@ -77,6 +77,11 @@ class BlockTree(eqx.Module):
     # Elimination without pivots makes no second attempt anyway.
     solve_roughly = solve
 
+    def rough_solver(self) -> Callable:
+        """As `DenseMatrix.rough_solver`."""
+        factors = self.inverse()
+        return lambda b: factors @ b
+
     def inverse(self) -> "Factors":
         """The elimination, to be multiplied with vectors; not to be differentiated.
 
@@ -128,18 +133,23 @@ class BlockTree(eqx.Module):
         lowered = jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
         return dataclasses.replace(self, corner=self.corner - lowered)
 
-    def with_rows(self, end: "BlockTree", push: Callable) -> "BlockTree":
-        """As `DenseMatrix.with_rows`; `push` couples the velocities of one node alone."""
-        k, _, n = self.rows.shape
+    def plus(self, push: Callable) -> "BlockTree":
+        """As `DenseMatrix.plus`; `push` couples the velocities of one node alone."""
+        k, m, n = self.rows.shape
         # One unit velocity of all nodes at a time.
         units = jnp.tile(jnp.eye(k, dtype=self.rows.dtype), (1, n))
         added = jax.vmap(push)(units).reshape(k, n, k).transpose(2, 0, 1)
-        dynamic = jnp.concatenate([self.nodes[:k, :k] + added, self.nodes[:k, k:]], axis=1)
-        return dataclasses.replace(
-            self,
-            nodes=jnp.concatenate([dynamic, end.nodes[k:]]),
-            columns=jnp.concatenate([self.columns[:k], end.columns[k:]]),
+        nodes = self.nodes + jnp.pad(added, ((0, m - k), (0, m - k), (0, 0)))
+        return dataclasses.replace(self, nodes=nodes)
+
+    def with_rows(self, end: "BlockTree") -> "BlockTree":
+        """As `DenseMatrix.with_rows`."""
+        k = len(self.rows)
+        nodes, columns = (
+            jnp.concatenate([a[:k], b[k:]])
+            for a, b in ((self.nodes, end.nodes), (self.columns, end.columns))
         )
+        return dataclasses.replace(self, nodes=nodes, columns=columns)
 
     def smallest_row(self) -> Float[Array, ""]:
         """The smallest singular value of the rows of a node, scaled to columns and rows of one

@@ -164,6 +164,13 @@ class DenseMatrix(eqx.Module):
         """Solution up to eps^(4/5), see `solve_roughly`."""
         return solve_roughly(self.entries, b)
 
+    def rough_solver(self) -> Callable:
+        """Function of b that returns x without a second attempt, for iterations that check it."""
+        n = self.entries.shape[0]
+        table = jnp.concatenate([self.entries, jnp.eye(n, dtype=self.entries.dtype)], axis=1)
+        inverse = _solve_by_blocks(table) if n <= _ELIMINATION_LIMIT else self.inverse()
+        return lambda b: jnp.sum(inverse * b[None], axis=1)
+
     def inverse(self) -> Float[Array, "n n"]:
         """Inverse, to be multiplied with vectors; not to be differentiated."""
         return _solve(self.entries, jnp.eye(*self.entries.shape, dtype=self.entries.dtype))
@@ -193,15 +200,16 @@ class DenseMatrix(eqx.Module):
             transpose_solve=lambda _, b: _solve_constrained(self.entries.T, b, self.rows),
         )
 
-    def with_rows(self, end: "DenseMatrix", push: Callable) -> "DenseMatrix":
-        """The matrix [[S + P, Bᵀ], [B', C]] with the rows of constraints of the matrix `end`.
-
-        P is the matrix of the linear function `push` of velocities.
-        """
+    def plus(self, push: Callable) -> "DenseMatrix":
+        """The matrix [[S + P, Bᵀ], [B', C]], P the matrix of a linear function of velocities."""
         n = self.entries.shape[0] - self.rows
         added = jax.vmap(push, out_axes=1)(jnp.eye(n, dtype=self.entries.dtype))
-        dynamic = self.entries[:n] + jnp.pad(added, ((0, 0), (0, self.rows)))
-        return DenseMatrix(jnp.concatenate([dynamic, end.entries[n:]]), self.rows)
+        return DenseMatrix(self.entries + jnp.pad(added, (0, self.rows)), self.rows)
+
+    def with_rows(self, end: "DenseMatrix") -> "DenseMatrix":
+        """The matrix with the rows of constraints, B' and C, of another one."""
+        n = self.entries.shape[0] - self.rows
+        return DenseMatrix(jnp.concatenate([self.entries[:n], end.entries[n:]]), self.rows)
 
     def smallest_row(self) -> Float[Array, ""]:
         """Smallest singular value of B with columns and rows scaled to length one.
