@@ -4,7 +4,7 @@ With p = M(q) v, the increment ξ = h Δ of a step and q₁ = flow(q₀, ξ), th
 Δᵀ (M(q₀) + M(q₁)) Δ - h/2 (V(q₀) + V(q₁)) gives, with a residual r = M v̇ + Bᵀλ - f of the system,
 
     P(q₀, q₁, ξ) + h²/2 r(q₀, v̇ = -2 v₀/h, v = Δ, λ⁺) = 0,    Φ(q₁) = 0,
-    M(q₁) h v₁ + h²/2 B(q₁)ᵀ λ⁻ = -P(q₁, q₀, -ξ) - h²/2 r(q₁, v̇ = 0, v = Δ, λ = 0),    Φ̇(q₁, v₁) = 0,
+    M(q₁) h v₁ + h²/2 B(q₁)ᵀ λ⁻ = -P(q₁, q₀, -ξ) - h²/2 r(q₁, v̇ = 0, v = Δ, λ = 0),    Φ̇ = 0,
 
     P(q₀, q₁, ξ) = T₀ᵀ T(-x)⁻ᵀ (M(q₀) + M(q₁)) ξ / 2 + (ad(ξ)ᵀ M(q₀) ξ - Ṁ(q₀)[ξ] ξ) / 2
 
@@ -245,26 +245,34 @@ def _cheap_matrix(y: Array, problem: _Problem) -> Matrix:
     return system.saddle(t, problem.q).with_rows(closing).regularized()
 
 
-def _converged(
-    correction: Array, value: Array, y: Array, problem: _Problem, power: float = 0.5
-) -> Array:
+def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:
     # Quadratic convergence leaves an error at the level of rounding.
-    nv, eps = problem.system.nv, jnp.finfo(y.dtype).eps
-    size = 1.0 + jnp.max(jnp.abs(problem.q))
-    moved = jnp.max(jnp.abs(y[:nv]))
-    # A body at rest moves by rounding errors of its coordinates only.
-    small = _moved(correction, problem) <= eps**power * moved + 4.0 * eps * size
-    # Constraints that contradict each other have corrections that vanish, too.
-    return small & (jnp.max(jnp.abs(value[nv:]), initial=0.0) <= eps**0.5 * size)
-
-
-def _moved(correction: Array, problem: _Problem) -> Array:
-    """Size of a correction: its largest entry among those of the increment."""
-    return jnp.max(jnp.abs(correction[: problem.system.nv]))
+    bound = jnp.finfo(y.dtype).eps ** 0.5 * _moved(y, problem) + _rounding(problem)
+    return (_moved(correction, problem) <= bound) & _holds(value, problem)
 
 
 def _converged_linearly(error: Array, search: newton.Search, problem: _Problem) -> Array:
-    return _converged(error, search.value, search.root.y, problem, 1.0)
+    # The error is at the level of rounding, or no longer shrinks and comes from constraints.
+    moved = jnp.finfo(error.dtype).eps * _moved(search.root.y, problem)
+    bound = jnp.where(search.finite, moved, moved + _rounding(problem))
+    return (_moved(error, problem) <= bound) & _holds(search.value, problem)
+
+
+def _rounding(problem: _Problem) -> Array:
+    """Increments that rounding of coordinates makes; of a body at rest nothing else is left."""
+    return 64.0 * jnp.finfo(problem.q.dtype).eps * (1.0 + jnp.max(jnp.abs(problem.q)))
+
+
+def _holds(value: Array, problem: _Problem) -> Array:
+    """Whether constraints hold: those that contradict each other have corrections that vanish."""
+    size = 1.0 + jnp.max(jnp.abs(problem.q))
+    violation = jnp.max(jnp.abs(value[problem.system.nv :]), initial=0.0)
+    return violation <= jnp.finfo(value.dtype).eps ** 0.5 * size
+
+
+def _moved(correction: Array, problem: _Problem) -> Array:
+    """Largest entry of the increment among unknowns or their corrections."""
+    return jnp.max(jnp.abs(correction[: problem.system.nv]))
 
 
 _CHEAP = newton.Equations(_residual, _cheap_matrix, _converged_linearly, _moved)

@@ -120,10 +120,9 @@ def simplified(
     """Newton steps with one cheap matrix, `equations.matrix(guess, args)`; `full` ones instead if
     it does not serve.
 
-    It serves as long as each correction is below a quarter of the one before. The search ends when
-    a correction times the last such factor is at the level of rounding, which
-    `equations.converged(correction, Search, args)` decides; of the first one the factor is not
-    known.
+    It serves as long as each correction is below a quarter of the one before.
+    `equations.converged(error, Search, args)` decides from the error that a correction leaves by
+    the last such factor; `Search.finite` is false where the matrix no longer serves.
     """
     solver = equations.matrix(guess, args).rough_solver()
 
