@@ -194,7 +194,7 @@ def _momentum(problem: _Problem, near: Array, far: Array, increment: Array) -> A
     return pulled + turned - 0.5 * change
 
 
-def _start(y: Array, problem: _Problem) -> tuple[Array, ...]:
+def _start(y: Array, problem: _Problem) -> tuple[Array, Array, tuple]:
     """Increment, end, and arguments of the system's residual at the start, for the unknowns."""
     system, dt = problem.system, problem.dt
     increment, multipliers = y[: system.nv], (2.0 / (dt * dt)) * y[system.nv :]
