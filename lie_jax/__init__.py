@@ -23,6 +23,7 @@ from lie_jax.integrators.bdf import BDF
 from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
 from lie_jax.integrators.generalized_alpha.method import GeneralizedAlpha
 from lie_jax.integrators.implicit.method import ImplicitRKMK
+from lie_jax.integrators.rattlie import RATTLie
 from lie_jax.integrators.stabilization import Baumgarte, Projection
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.integrators.tableaux import Tableau
@@ -117,6 +118,7 @@ __all__ = [
     "PrismaticMotor",
     "PrismaticPDController",
     "Projection",
+    "RATTLie",
     "Restart",
     "Result",
     "RevoluteDriver",

@@ -300,9 +300,17 @@ class AbstractSystem(eqx.Module):
 
         return change
 
-    def saddle(self, t: Time, q: Configuration) -> Saddle:
-        """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints."""
-        return linearization.saddle(self.mass_matrix(q), self.constraint_jacobian(t, q))
+    def saddle(self, t: Time, q: Configuration, x: Velocity | None = None) -> Saddle:
+        """The matrix [[M, Bᵀ], [B T, 0]] of the equations of motion with constraints.
+
+        T = T(x) T(0)⁻¹ is the tangent operator at the local coordinates x, the identity without.
+        """
+        mass, rows = self.mass_matrix(q), self.constraint_jacobian(t, q)
+        if x is None:
+            return linearization.saddle(mass, rows)
+        identity = jnp.eye(self.nv, dtype=q.dtype)
+        along = linearization.tangent_columns(self.space, x, identity)
+        return linearization.saddle(mass, rows, along)
 
     def acceleration(self, t: Time, q: Configuration, v: Velocity, u: Inputs = None) -> Velocity:
         """v̇ from the equations of motion, with constraints in their index-1 form."""

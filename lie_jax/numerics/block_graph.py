@@ -11,7 +11,7 @@ diagonal. Blocks are on the last axis of an array, where the processor takes sev
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -128,6 +128,11 @@ class BlockGraph(eqx.Module):
             transpose_solve=lambda matvec, b: solution(factors.transpose(), matvec, b),
         )
 
+    def rough_solver(self) -> Callable:
+        """As `DenseMatrix.rough_solver`."""
+        factors = self.inverse()
+        return lambda b: factors @ b
+
     def inverse(self) -> "Factors":
         """The elimination, to be multiplied with vectors; not to be differentiated."""
         m, dtype = len(self.corner), self.values.dtype
@@ -167,6 +172,45 @@ class BlockGraph(eqx.Module):
         size = gather.add_up(tuple(j - graph.bodies for j in nodes), sizes, len(joints), axis=1)
         lowered = jnp.finfo(size.dtype).eps ** (2 / 3) * size * there[:, graph.bodies :]
         return dataclasses.replace(self, corner=self.corner - lowered)
+
+    def plus(self, push: Callable) -> "BlockGraph":
+        """As `DenseMatrix.plus`; `push` couples the velocities of one body alone."""
+        graph, dtype = self.graph, self.values.dtype
+        n, nodes = graph.bodies, len(graph.numbers)
+        # Constraints of a body's own have no velocities.
+        m = graph.bordered[0] if graph.bordered else graph.width
+        velocities = sum(min(m, len(numbers)) for numbers in graph.numbers[:n])
+
+        def column(unit):
+            # One unit velocity of all bodies at a time, none where a body has fewer.
+            units = jnp.broadcast_to(unit[:, None], (m, n))
+            units = jnp.pad(units, ((0, graph.width - m), (0, nodes - n)))
+            moved = push(graph.joined(units)[:velocities])
+            return graph.split(jnp.pad(moved, (0, graph.size - velocities)))[:, :n]
+
+        added = jax.vmap(column, out_axes=1)(jnp.eye(m, dtype=dtype))
+        added = jnp.pad(added, ((0, 0), (0, graph.width - m), (0, 0)))
+        # Each body has a diagonal block.
+        places = tuple(i if i == j else -1 for i, j in self.places)
+        values = self.values + gather.pick(places, added, axis=2)
+        return dataclasses.replace(self, values=values)
+
+    def with_rows(self, end: "BlockGraph") -> "BlockGraph | DenseMatrix":
+        """As `DenseMatrix.with_rows`."""
+        if self.graph.bordered:
+            return self.full().with_rows(end.full())
+        first, parts = self.graph.bodies, []
+        for matrix, of_joints in ((self, False), (end, True)):
+            chosen = [
+                k
+                for k, (i, j) in enumerate(matrix.places)
+                if min(i, j) >= 0 and (i >= first) == of_joints
+            ]
+            rows, columns = zip(*(matrix.places[k] for k in chosen), strict=True)
+            values = gather.pick(tuple(chosen), matrix.values, axis=2)
+            parts.append(Blocks(rows, columns, values))
+        every = joined(parts)
+        return dataclasses.replace(self, values=every.values, places=every.places)
 
     def full(self) -> DenseMatrix:
         """The matrix of full size."""

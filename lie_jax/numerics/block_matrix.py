@@ -95,6 +95,11 @@ class BlockTree(eqx.Module):
     # Elimination without pivots makes no second attempt anyway.
     solve_roughly = solve
 
+    def rough_solver(self) -> Callable:
+        """As `DenseMatrix.rough_solver`."""
+        factors = self.inverse()
+        return lambda b: factors @ b
+
     def inverse(self) -> "Factors":
         """The elimination, to be multiplied with vectors; not to be differentiated.
 
@@ -121,9 +126,19 @@ class BlockTree(eqx.Module):
 
     def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """As `DenseMatrix.solve_constrained`."""
-        matrix = self.regularized()
-        first = matrix.solve(b)
-        return first + matrix.solve(b - self.matvec(first))
+
+        def solved(matrix, b):
+            factors = matrix.regularized().inverse()
+            first = factors @ b
+            return first + factors @ (b - matrix.matvec(first))
+
+        # Derivatives are solutions, too; one elimination serves a solution and its correction.
+        return jax.lax.custom_linear_solve(
+            self.matvec,
+            b,
+            solve=lambda _, b: solved(self, b),
+            transpose_solve=lambda _, b: solved(self.transpose(), b),
+        )
 
     def regularized(self) -> "BlockTree":
         """The matrix with its diagonal lowered as by `DenseMatrix.regularized`."""
@@ -138,6 +153,29 @@ class BlockTree(eqx.Module):
         there = np.asarray(self.multipliers, int).reshape(size.shape[1], -1).T >= 0
         lowered = jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
         return dataclasses.replace(self, corner=self.corner - lowered)
+
+    def plus(self, push: Callable) -> "BlockTree":
+        """As `DenseMatrix.plus`; `push` couples the velocities of one node alone."""
+        k, (_, m, n) = self._velocities, self.rows.shape
+        # One unit velocity of all nodes at a time.
+        units = jnp.tile(jnp.eye(k, dtype=self.rows.dtype), (1, n))
+        added = jax.vmap(push)(units).reshape(k, n, k).transpose(2, 0, 1)
+        nodes = self.nodes + jnp.pad(added, ((0, m - k), (0, m - k), (0, 0)))
+        return dataclasses.replace(self, nodes=nodes)
+
+    @property
+    def _velocities(self) -> int:
+        """Velocities of a node, without the constraints of a body's own."""
+        return self.bordered[0] if self.bordered else len(self.rows)
+
+    def with_rows(self, end: "BlockTree") -> "BlockTree":
+        """As `DenseMatrix.with_rows`."""
+        k = self._velocities
+        nodes, columns = (
+            jnp.concatenate([a[:k], b[k:]])
+            for a, b in ((self.nodes, end.nodes), (self.columns, end.columns))
+        )
+        return dataclasses.replace(self, nodes=nodes, columns=columns)
 
     def smallest_row(self) -> Float[Array, ""]:
         """The smallest singular value of the rows of a node, scaled to columns and rows of one

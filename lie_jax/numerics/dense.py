@@ -173,6 +173,13 @@ class DenseMatrix(eqx.Module):
         """Solution up to eps^(4/5), see `solve_roughly`."""
         return solve_roughly(self.entries, b)
 
+    def rough_solver(self) -> Callable:
+        """Function of b that returns x without a second attempt, for iterations that check it."""
+        n = self.entries.shape[0]
+        table = jnp.concatenate([self.entries, jnp.eye(n, dtype=self.entries.dtype)], axis=1)
+        inverse = _solve_by_blocks(table) if n <= _ELIMINATION_LIMIT else self.inverse()
+        return lambda b: jnp.sum(inverse * b[None], axis=1)
+
     def inverse(self) -> Float[Array, "n n"]:
         """Inverse, to be multiplied with vectors; not to be differentiated."""
         return _solve(self.entries, jnp.eye(*self.entries.shape, dtype=self.entries.dtype))
@@ -203,6 +210,19 @@ class DenseMatrix(eqx.Module):
                 self.entries.T, b, self.rows, self.sizes
             ),
         )
+
+    def plus(self, push: Callable) -> "DenseMatrix":
+        """The matrix [[S + P, Bᵀ], [B', C]], P the matrix of a linear function of velocities."""
+        n = self.entries.shape[0] - self.rows
+        added = jax.vmap(push, out_axes=1)(jnp.eye(n, dtype=self.entries.dtype))
+        entries = self.entries + jnp.pad(added, (0, self.rows))
+        return DenseMatrix(entries, self.rows, self.sizes)
+
+    def with_rows(self, end: "DenseMatrix") -> "DenseMatrix":
+        """The matrix with the rows of constraints, B' and C, of another one."""
+        n = self.entries.shape[0] - self.rows
+        entries = jnp.concatenate([self.entries[:n], end.entries[n:]])
+        return DenseMatrix(entries, self.rows, self.sizes)
 
     def smallest_row(self) -> Float[Array, ""]:
         """Smallest singular value of B with columns and rows scaled to length one.

@@ -21,6 +21,8 @@ FOUND = "found by Newton's method"
 _KEPT_SOLVES = 11
 _NEW_SOLVES = 7
 _SLOW = 0.5
+# A cheap matrix serves as long as it leaves less than this of a correction.
+_QUARTER = 0.25
 # Length of the longest record of residuals of a step.
 HISTORY = _KEPT_SOLVES + _NEW_SOLVES + MAX_ITERATIONS
 # Residual recorded for an iteration that was not made: JAX_DEBUG_NANS would report a NaN.
@@ -92,7 +94,11 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
     enough; `value` (n,) is the residual before it. A correction that is not finite ends the search
     as not converged.
     """
+    iterate = _full_step(linearize, converged, args)
+    return jax.lax.while_loop(_unfinished(MAX_ITERATIONS), iterate, _begun(guess)).root
 
+
+def _full_step(linearize: Callable, converged: Callable, args: Any) -> Callable:
     def iterate(search):
         value, jacobian = linearize(search.root.y, args)
         correction = -jacobian.solve_roughly(value)
@@ -101,7 +107,54 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
         done = converged(correction, value, y, args) & finite
         return Search(_noted(search.root, y, done, value, largest(value, args)), finite)
 
-    return jax.lax.while_loop(_unfinished(MAX_ITERATIONS), iterate, _begun(guess)).root
+    return iterate
+
+
+def simplified(
+    equations: "Equations",
+    linearize: Callable,
+    converged: Callable,
+    guess: Array,
+    kept: None,
+    args: Any,
+) -> Root:
+    """Newton steps with one cheap matrix, `equations.matrix(guess, args)`; `full` ones instead if
+    it does not serve.
+
+    It serves as long as each correction is below a quarter of the one before.
+    `equations.converged(error, Search, args)` decides from the error that a correction leaves by
+    the last such factor; `Search.finite` is false where the matrix no longer serves.
+    """
+    solver = equations.matrix(guess, args).rough_solver()
+
+    def iterate(search):
+        value = equations.residual(search.root.y, args)
+        correction = -solver(value)
+        y = search.root.y + correction
+        size = equations.size(correction, args)
+        serves = jnp.isfinite(size) & (size <= _QUARTER * search.size)
+        factor = jnp.where(search.root.iterations > 0, size / search.size, 1.0)
+        after = Search(search.root, serves, value, size)
+        done = equations.converged(factor * correction, after, args)
+        root = _noted(search.root, y, done, value, largest(value, args))
+        return Search(root, serves | done, value, size)
+
+    infinite = jnp.full((), jnp.inf, guess.dtype)
+    begun = _begun(guess, jnp.zeros_like(guess), infinite)
+    first = jax.lax.while_loop(_unfinished(_KEPT_SOLVES), iterate, begun).root
+
+    arrays, static = eqx.partition(args, eqx.is_inexact_array)
+
+    def iterate_fully(search):
+        # XLA computes what does not change in a loop before it, also for a loop that does not run.
+        changing = jax.tree.map(lambda x: jnp.where(search.finite, x, 0.0), arrays)
+        step = _full_step(linearize, converged, eqx.combine(changing, static))
+        return step(search)
+
+    y = jnp.where(first.converged, first.y, guess)
+    again = Search(first._replace(y=y), jnp.ones((), bool))
+    unfinished = _unfinished(_KEPT_SOLVES + MAX_ITERATIONS)
+    return jax.lax.while_loop(unfinished, iterate_fully, again).root
 
 
 class Search(NamedTuple):

@@ -24,6 +24,7 @@ from lie_jax.linearization import (
     MatrixLinearization,
     tangent_columns,
 )
+from lie_jax.linearization import saddle as dense_saddle
 from lie_jax.mechanics.absolute import along_graph
 from lie_jax.mechanics.absolute.along_graph import Operators, pick_bodies, times
 from lie_jax.mechanics.absolute.elements import JointColumns, Matrices, diagonal
@@ -112,10 +113,19 @@ class ElementLinearization(AbstractLinearization):
         parts = direct, (self.stiffness, stiffness, operators, half)
         return along(self.stabilized, parts, border, joints)
 
+    @override
+    def damping_matrix(self, factor):
+        none = diagonal(jnp.zeros_like(self.mass))
+        direct = [none, *_scaled(self.damping, factor)]
+        if self.order is None:
+            return dense_saddle(full(direct, self.mass), self._constraints(None))
+        border = along_graph.border(self.coordinate_columns, None)
+        joints = along_graph.joint_blocks(graph_of(self.order), self.joints, None)
+        return along(self.order, [(direct, 1.0, None, 0)], border, joints)
+
     def _direct(self, damping: Factor) -> list[Blocks]:
         """Blocks of M and d C."""
-        scaled = (blocks._replace(values=damping * blocks.values) for blocks in self.damping)
-        return [diagonal(self.mass), *scaled]
+        return [diagonal(self.mass), *_scaled(self.damping, damping)]
 
     @property
     def _velocity_rows(self) -> int:
@@ -123,6 +133,10 @@ class ElementLinearization(AbstractLinearization):
 
     def _constraints(self, operators: Operators) -> Float[Array, "nc nv"]:
         return constraint_rows(self.joints, self.coordinate_columns, operators)
+
+
+def _scaled(parts: Sequence[Blocks], factor: Factor) -> list[Blocks]:
+    return [blocks._replace(values=factor * blocks.values) for blocks in parts]
 
 
 def full(
@@ -311,10 +325,11 @@ def saddle(
     masses: Matrices,
     joints: Sequence[JointColumns],
     coordinate_columns: Matrices,
+    operators: Operators = None,
 ) -> BlockTree | BlockGraph:
-    """The matrix [[M, Bᵀ], [B, 0]] from masses (nv, nv, N) along the forest or the graph."""
-    border = along_graph.border(coordinate_columns, None)
-    of_joints = along_graph.joint_blocks(graph_of(order), joints, None)
+    """The matrix [[M, Bᵀ], [B T, 0]] from masses (nv, nv, N) along the forest or the graph."""
+    border = along_graph.border(coordinate_columns, operators)
+    of_joints = along_graph.joint_blocks(graph_of(order), joints, operators)
     return along(order, [([diagonal(masses)], 1.0, None, 0)], border, of_joints)
 
 

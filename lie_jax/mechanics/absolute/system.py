@@ -249,14 +249,16 @@ class RigidBodySystem(AbstractMultibodySystem):
         elements = self.formulation, self.joints, self.forces
         return elimination.stabilized_order_of(len(self.names), *elements)
 
-    def saddle(self, t, q):
-        """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies."""
+    def saddle(self, t, q, x=None):
+        """[[M, Bᵀ], [B T, 0]], in blocks along the joints for many bodies."""
         order = self._order
         if order is None:
-            return super().saddle(t, q)
+            return super().saddle(t, q, x)
         pose, frames = self._frames(q)
         masses = elements.masses(self.bodies, pose.rotation, frames)
-        return linearization.saddle(order, masses, *self._columns(t, q, pose, frames))
+        operators = linearization.tangent_operators(self.formulation, x)
+        columns = self._columns(t, q, pose, frames)
+        return linearization.saddle(order, masses, *columns, operators)
 
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
