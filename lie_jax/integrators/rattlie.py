@@ -231,7 +231,7 @@ def _linearized(y: Array, problem: _Problem) -> tuple[Array, Matrix]:
     linear = AbstractSystem.linearization(system, *at) if few else system.linearization(*at)
     value = _equations(y, problem, end, linear.residual, momentum)
     # Rows are those of the end, columns those of the start.
-    closing = system.saddle(problem.t + dt, end, space.rate_at_zero(increment))
+    closing: Any = system.saddle(problem.t + dt, end, space.rate_at_zero(increment))
     matrix = linear.damping_matrix(0.5 * dt).plus(push).with_rows(closing)
     return value, matrix.regularized()
 
@@ -240,7 +240,7 @@ def _cheap_matrix(y: Array, problem: _Problem) -> Matrix:
     """Jacobian but for terms of second order in the increment, and of forces by velocities."""
     system, t = problem.system, problem.t
     increment, end, _ = _start(y, problem)
-    closing = system.saddle(t + problem.dt, end, system.space.rate_at_zero(increment))
+    closing: Any = system.saddle(t + problem.dt, end, system.space.rate_at_zero(increment))
     return system.saddle(t, problem.q).with_rows(closing).regularized()
 
 

@@ -172,6 +172,7 @@ class AtTarget(eqx.Module):
         return jnp.concatenate([self.system.space.inverse_retract(self.target, q), v])
 
 
+@pytest.mark.full
 def test_turns_about_principal_axes_cost_what_the_double_integrator_costs():
     """A batch: each turn is a rest-to-rest motion with I θ̈ = u, whose optimum is known."""
     system = Spinner(jnp.asarray(MOMENTS))

@@ -157,7 +157,7 @@ FORMULATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", cases(FORMULATIONS, ["SE(3), Cayley"]))
+@pytest.mark.parametrize("name", cases(FORMULATIONS, []))
 def test_positions_velocities_and_multipliers_of_constraints_have_the_order(name):
     formulation, order = FORMULATIONS[name]
     system, state = heavy_top.build(formulation, constrained=True, omega_body=SPIN)
@@ -186,6 +186,7 @@ def test_a_loop_follows_its_digits():
     assert_allclose(errors[1], 0.0, atol=1e-4)
 
 
+@pytest.mark.full
 def test_automatic_steps_meet_the_tolerance_along_a_line():
     """Also: the derivatives are those of the motion, alike in both modes."""
     order, end = 4, 5.0
@@ -290,6 +291,7 @@ def _gradients_agree(objective, start):
     assert_allclose(reverse, forward, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.full
 def test_gradients_agree_with_differences():
     """By inertia, initial velocity and step size, on the group."""
 

@@ -50,6 +50,7 @@ def test_projection_keeps_the_constraints_and_the_order(formulation, integrator)
     assert abs(np.log2(errors[0] / errors[1]) - integrator.order) < ORDER_SLACK, errors
 
 
+@pytest.mark.full
 def test_high_orders_reach_round_off_with_forces():
     system, state = heavy_top.build(constrained=True)
     trajectory = lie_jax.simulate(

@@ -73,6 +73,7 @@ def test_redundant_constraints_leave_gradients_alone(index):
     assert_allclose(two, one, rtol=1e-9)
 
 
+@pytest.mark.full
 def test_constraints_that_come_to_contradict_each_other_end_the_run():
     """Two drivers of one slider: they agree at the start only."""
     body = lie_jax.Body("slide", 1.0, np.eye(3))

@@ -20,6 +20,7 @@ FORCE_ROUNDING = 1e-11
 REGULARISATION = 1e-10
 
 
+@pytest.mark.full
 def test_coordinates_are_the_same_in_all_formulations():
     """Those of a tree, given, against those found from poses; in both directions of a joint."""
     mechanism = mechanisms.compound_forest()

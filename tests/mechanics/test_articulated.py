@@ -128,6 +128,7 @@ def test_bodies_without_joints_are_bases():
     assert_allclose(*accelerations, atol=ACCELERATION_ROUNDING)
 
 
+@pytest.mark.full
 def test_space_of_a_forest_moves_its_bodies_with_their_twists(forest):
     (system, state), _ = forest
     space = system.space
