@@ -19,8 +19,8 @@ test: $(VENV)/.ready
 	$(BIN)/python -m pytest
 
 # All tests. The experiments run first, so that their claims are tested on new numbers.
-test-all: experiments
-	XLA_FLAGS= $(BIN)/python -m pytest -m ''
+test-all: test experiments
+	XLA_FLAGS= $(BIN)/python -m pytest -m full
 
 # What a new release of JAX breaks first.
 smoke: $(VENV)/.ready
