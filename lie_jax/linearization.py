@@ -102,10 +102,6 @@ class AbstractLinearization(eqx.Module):
         """Matrix of a stabilised step with the factors k and d, and the reactions at its start."""
         return self.dense().stabilized_matrix(x, stiffness, damping, reactions)
 
-    @abc.abstractmethod
-    def damping_matrix(self, factor: Factor) -> Matrix:
-        """[[d C, Bᵀ], [B, 0]] with the factor d."""
-
 
 class AbstractDenseLinearization(AbstractLinearization):
     """Matrices of full size: B (nc, nv), and products with M, K, C and R.
@@ -128,17 +124,9 @@ class AbstractDenseLinearization(AbstractLinearization):
     ) -> Float[Array, "nv n"]:
         """[M + d C, 0] + k K `along`, where `along` may have more columns than nv."""
 
-    @abc.abstractmethod
-    def damped(self) -> Square:
-        """The matrix C."""
-
     @override
     def dense(self):
         return self
-
-    @override
-    def damping_matrix(self, factor):
-        return saddle(factor * self.damped(), self.constraints)
 
     @override
     def step_matrix(self, x, stiffness, damping):
@@ -190,10 +178,6 @@ class MatrixLinearization(AbstractDenseLinearization):
     damping: Square
 
     @override
-    def damped(self):
-        return self.damping
-
-    @override
     def combined(self, along, stiffness, damping):
         beyond = along.shape[1] - self.space.nv
         direct = jnp.pad(self.mass + damping * self.damping, ((0, 0), (0, beyond)))
@@ -209,12 +193,6 @@ class ForwardLinearization(AbstractDenseLinearization):
 
     q: Float[Array, " nq"]
     push: Callable
-
-    @override
-    def damped(self):
-        units = jnp.eye(self.space.nv, dtype=self.q.dtype)
-        none = jnp.zeros_like(self.q), jnp.zeros_like(units[0])
-        return jax.vmap(lambda rate: self.push(none[0], rate, none[1]), out_axes=1)(units)
 
     @override
     def combined(self, along, stiffness, damping):

@@ -29,7 +29,7 @@ from lie_jax.linearization import (
 )
 from lie_jax.numerics import rules, small
 from lie_jax.numerics.conversion import as_float
-from lie_jax.numerics.matrices import Saddle
+from lie_jax.numerics.matrices import Matrix, Saddle
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
 
@@ -300,17 +300,18 @@ class AbstractSystem(eqx.Module):
 
         return change
 
-    def saddle(self, t: Time, q: Configuration, x: Velocity | None = None) -> Saddle:
-        """The matrix [[M, Bᵀ], [B T, 0]] of the equations of motion with constraints.
+    def step_saddle(self, t: Time, q: Configuration, x: Velocity | None = None) -> Matrix:
+        """The matrix [[M, Bᵀ], [B T, 0]], as `step_matrix` of a linearization has it.
 
         T = T(x) T(0)⁻¹ is the tangent operator at the local coordinates x, the identity without.
         """
-        mass, rows = self.mass_matrix(q), self.constraint_jacobian(t, q)
-        if x is None:
-            return linearization.saddle(mass, rows)
-        identity = jnp.eye(self.nv, dtype=q.dtype)
-        along = linearization.tangent_columns(self.space, x, identity)
-        return linearization.saddle(mass, rows, along)
+        along = linearization.tangent_columns(self.space, x, jnp.eye(self.nv, dtype=q.dtype))
+        rows, bounds = self.constraint_jacobian(t, q), self.constraint_bounds(t, q)
+        return linearization.saddle(self.mass_matrix(q), rows, along, bounds)
+
+    def saddle(self, t: Time, q: Configuration) -> Saddle:
+        """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints."""
+        return linearization.saddle(self.mass_matrix(q), self.constraint_jacobian(t, q))
 
     def acceleration(self, t: Time, q: Configuration, v: Velocity, u: Inputs = None) -> Velocity:
         """v̇ from the equations of motion, with constraints in their index-1 form."""

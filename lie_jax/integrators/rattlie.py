@@ -231,8 +231,10 @@ def _linearized(y: Array, problem: _Problem) -> tuple[Array, Matrix]:
     linear = AbstractSystem.linearization(system, *at) if few else system.linearization(*at)
     value = _equations(y, problem, end, linear.residual, momentum)
     # Rows are those of the end, columns those of the start.
-    closing: Any = system.saddle(problem.t + dt, end, space.rate_at_zero(increment))
-    matrix = linear.damping_matrix(0.5 * dt).plus(push).with_rows(closing)
+    closing: Any = system.step_saddle(problem.t + dt, end, space.rate_at_zero(increment))
+    # The matrix of the start has the mass already.
+    matrix = linear.step_matrix(None, 0.0, 0.5 * dt)
+    matrix = matrix.plus(lambda v: push(v) - _inertia(problem, problem.q, v)).with_rows(closing)
     return value, matrix.regularized()
 
 
@@ -240,8 +242,8 @@ def _cheap_matrix(y: Array, problem: _Problem) -> Matrix:
     """Jacobian but for terms of second order in the increment, and of forces by velocities."""
     system, t = problem.system, problem.t
     increment, end, _ = _start(y, problem)
-    closing: Any = system.saddle(t + problem.dt, end, system.space.rate_at_zero(increment))
-    return system.saddle(t, problem.q).with_rows(closing).regularized()
+    closing: Any = system.step_saddle(t + problem.dt, end, system.space.rate_at_zero(increment))
+    return system.step_saddle(t, problem.q).with_rows(closing).regularized()
 
 
 def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:

@@ -175,42 +175,46 @@ class BlockGraph(eqx.Module):
 
     def plus(self, push: Callable) -> "BlockGraph":
         """As `DenseMatrix.plus`; `push` couples the velocities of one body alone."""
-        graph, dtype = self.graph, self.values.dtype
-        n, nodes = graph.bodies, len(graph.numbers)
-        # Constraints of a body's own have no velocities.
-        m = graph.bordered[0] if graph.bordered else graph.width
-        velocities = sum(min(m, len(numbers)) for numbers in graph.numbers[:n])
+        graph, n, k = self.graph, self.graph.bodies, self._velocities
 
         def column(unit):
-            # One unit velocity of all bodies at a time, none where a body has fewer.
-            units = jnp.broadcast_to(unit[:, None], (m, n))
-            units = jnp.pad(units, ((0, graph.width - m), (0, nodes - n)))
-            moved = push(graph.joined(units)[:velocities])
-            return graph.split(jnp.pad(moved, (0, graph.size - velocities)))[:, :n]
+            # One unit velocity of all bodies at a time.
+            moved = push(jnp.tile(unit, n))
+            return moved.reshape(n, k).T
 
-        added = jax.vmap(column, out_axes=1)(jnp.eye(m, dtype=dtype))
-        added = jnp.pad(added, ((0, 0), (0, graph.width - m), (0, 0)))
+        added = jax.vmap(column, out_axes=1)(jnp.eye(k, dtype=self.values.dtype))
+        more = (0, graph.width - k)
         # Each body has a diagonal block.
         places = tuple(i if i == j else -1 for i, j in self.places)
-        values = self.values + gather.pick(places, added, axis=2)
-        return dataclasses.replace(self, values=values)
+        added = gather.pick(places, jnp.pad(added, (more, more, (0, 0))), axis=2)
+        return dataclasses.replace(self, values=self.values + added)
 
-    def with_rows(self, end: "BlockGraph") -> "BlockGraph | DenseMatrix":
+    def with_rows(self, end: "BlockGraph") -> "BlockGraph":
         """As `DenseMatrix.with_rows`."""
-        if self.graph.bordered:
-            return self.full().with_rows(end.full())
-        first, parts = self.graph.bodies, []
+        first, k = self.graph.bodies, self._velocities
+        parts = []
         for matrix, of_joints in ((self, False), (end, True)):
             chosen = [
-                k
-                for k, (i, j) in enumerate(matrix.places)
-                if min(i, j) >= 0 and (i >= first) == of_joints
+                number
+                for number, place in enumerate(matrix.places)
+                if min(place) >= 0 and (place[0] >= first) == of_joints
             ]
-            rows, columns = zip(*(matrix.places[k] for k in chosen), strict=True)
-            values = gather.pick(tuple(chosen), matrix.values, axis=2)
-            parts.append(Blocks(rows, columns, values))
+            rows, columns = zip(*(matrix.places[number] for number in chosen), strict=True)
+            parts.append(Blocks(rows, columns, gather.pick(tuple(chosen), matrix.values, axis=2)))
+        if self.graph.bordered:
+            # Constraints of bodies stand in their diagonal blocks.
+            at = {place: number for number, place in enumerate(end.places)}
+            own = tuple(at[i, i] if i == j else -1 for i, j in parts[0].places)
+            values = gather.pick(own, end.values[k:], axis=2)
+            values = jnp.concatenate([parts[0].values[:k], values])
+            parts[0] = parts[0]._replace(values=values)
         every = joined(parts)
         return dataclasses.replace(self, values=every.values, places=every.places)
+
+    @property
+    def _velocities(self) -> int:
+        """Number of velocities among the unknowns of a body, the first ones."""
+        return self.graph.bordered[0] if self.graph.bordered else len(self.graph.numbers[0])
 
     def full(self) -> DenseMatrix:
         """The matrix of full size."""

@@ -154,19 +154,19 @@ class BlockTree(eqx.Module):
         lowered = jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
         return dataclasses.replace(self, corner=self.corner - lowered)
 
+    @property
+    def _velocities(self) -> int:
+        """Number of velocities among the unknowns of a body, the first ones."""
+        return self.bordered[0] if self.bordered else len(self.rows)
+
     def plus(self, push: Callable) -> "BlockTree":
-        """As `DenseMatrix.plus`; `push` couples the velocities of one node alone."""
-        k, (_, m, n) = self._velocities, self.rows.shape
-        # One unit velocity of all nodes at a time.
+        """As `DenseMatrix.plus`; `push` couples the velocities of one body alone."""
+        (m, _, n), k = self.nodes.shape, self._velocities
+        # One unit velocity of all bodies at a time.
         units = jnp.tile(jnp.eye(k, dtype=self.rows.dtype), (1, n))
         added = jax.vmap(push)(units).reshape(k, n, k).transpose(2, 0, 1)
         nodes = self.nodes + jnp.pad(added, ((0, m - k), (0, m - k), (0, 0)))
         return dataclasses.replace(self, nodes=nodes)
-
-    @property
-    def _velocities(self) -> int:
-        """Velocities of a node, without the constraints of a body's own."""
-        return self.bordered[0] if self.bordered else len(self.rows)
 
     def with_rows(self, end: "BlockTree") -> "BlockTree":
         """As `DenseMatrix.with_rows`."""

@@ -1,5 +1,6 @@
 """Solution of small dense linear systems inside a compiled time loop."""
 
+import dataclasses
 from collections.abc import Callable
 
 import equinox as eqx
@@ -216,13 +217,13 @@ class DenseMatrix(eqx.Module):
         n = self.entries.shape[0] - self.rows
         added = jax.vmap(push, out_axes=1)(jnp.eye(n, dtype=self.entries.dtype))
         entries = self.entries + jnp.pad(added, (0, self.rows))
-        return DenseMatrix(entries, self.rows, self.sizes)
+        return dataclasses.replace(self, entries=entries)
 
     def with_rows(self, end: "DenseMatrix") -> "DenseMatrix":
         """The matrix with the rows of constraints, B' and C, of another one."""
         n = self.entries.shape[0] - self.rows
         entries = jnp.concatenate([self.entries[:n], end.entries[n:]])
-        return DenseMatrix(entries, self.rows, self.sizes)
+        return dataclasses.replace(self, entries=entries)
 
     def smallest_row(self) -> Float[Array, ""]:
         """Smallest singular value of B with columns and rows scaled to length one.

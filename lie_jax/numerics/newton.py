@@ -143,18 +143,15 @@ def simplified(
     begun = _begun(guess, jnp.zeros_like(guess), infinite)
     first = jax.lax.while_loop(_unfinished(_KEPT_SOLVES), iterate, begun).root
 
-    arrays, static = eqx.partition(args, eqx.is_inexact_array)
+    def go_on():
+        again = Search(first._replace(y=guess), jnp.ones((), bool))
+        unfinished = _unfinished(_KEPT_SOLVES + MAX_ITERATIONS)
+        step = _full_step(linearize, converged, args)
+        return jax.lax.while_loop(unfinished, step, again).root
 
-    def iterate_fully(search):
-        # XLA computes what does not change in a loop before it, also for a loop that does not run.
-        changing = jax.tree.map(lambda x: jnp.where(search.finite, x, 0.0), arrays)
-        step = _full_step(linearize, converged, eqx.combine(changing, static))
-        return step(search)
-
-    y = jnp.where(first.converged, first.y, guess)
-    again = Search(first._replace(y=y), jnp.ones((), bool))
-    unfinished = _unfinished(_KEPT_SOLVES + MAX_ITERATIONS)
-    return jax.lax.while_loop(unfinished, iterate_fully, again).root
+    # A branch needs no copies of what a loop carries. In a batch both are evaluated, but the loop
+    # runs only if one member needs it.
+    return jax.lax.cond(first.converged, lambda: first, go_on)
 
 
 class Search(NamedTuple):

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.numerics.dense import DenseMatrix, eliminated, product
+from lie_jax.numerics.dense import eliminated, product
 
 # Power of eps by which rows are regularised, relative to their size. Rows that depend on each other
 # where constraints hold do so nearly in the stages of an explicit step, and with more weight would
@@ -38,13 +38,6 @@ class SchurMatrix(eqx.Module):
         n, b = self.ease.shape[0], self.constraints
         first = self.times(x[:n]) + jnp.sum(b * x[n:, None], axis=0)
         return jnp.concatenate([first, jnp.sum(b * x[None, :n], axis=1)])
-
-    def with_rows(self, end: DenseMatrix) -> DenseMatrix:
-        """As `DenseMatrix.with_rows`."""
-        block = jax.vmap(self.times, out_axes=1)(jnp.eye(len(self.ease), dtype=self.ease.dtype))
-        entries = jnp.concatenate([block, self.constraints.T], axis=1)
-        rows = len(self.constraints)
-        return DenseMatrix(jnp.concatenate([entries, end.entries[-rows:]]), rows, self.sizes)
 
     def solve_constrained(self, b: Float[Array, " all"]) -> Float[Array, " all"]:
         """As `DenseMatrix.solve_constrained`, by the Schur complement B S⁻¹ Bᵀ."""

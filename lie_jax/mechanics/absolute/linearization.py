@@ -24,7 +24,6 @@ from lie_jax.linearization import (
     MatrixLinearization,
     tangent_columns,
 )
-from lie_jax.linearization import saddle as dense_saddle
 from lie_jax.mechanics.absolute import along_graph
 from lie_jax.mechanics.absolute.along_graph import Operators, pick_bodies, times
 from lie_jax.mechanics.absolute.elements import JointColumns, Matrices, diagonal
@@ -113,19 +112,10 @@ class ElementLinearization(AbstractLinearization):
         parts = direct, (self.stiffness, stiffness, operators, half)
         return along(self.stabilized, parts, border, joints)
 
-    @override
-    def damping_matrix(self, factor):
-        none = diagonal(jnp.zeros_like(self.mass))
-        direct = [none, *_scaled(self.damping, factor)]
-        if self.order is None:
-            return dense_saddle(full(direct, self.mass), self._constraints(None))
-        border = along_graph.border(self.coordinate_columns, None)
-        joints = along_graph.joint_blocks(graph_of(self.order), self.joints, None)
-        return along(self.order, [(direct, 1.0, None, 0)], border, joints)
-
     def _direct(self, damping: Factor) -> list[Blocks]:
         """Blocks of M and d C."""
-        return [diagonal(self.mass), *_scaled(self.damping, damping)]
+        scaled = (blocks._replace(values=damping * blocks.values) for blocks in self.damping)
+        return [diagonal(self.mass), *scaled]
 
     @property
     def _velocity_rows(self) -> int:
@@ -133,10 +123,6 @@ class ElementLinearization(AbstractLinearization):
 
     def _constraints(self, operators: Operators) -> Float[Array, "nc nv"]:
         return constraint_rows(self.joints, self.coordinate_columns, operators)
-
-
-def _scaled(parts: Sequence[Blocks], factor: Factor) -> list[Blocks]:
-    return [blocks._replace(values=factor * blocks.values) for blocks in parts]
 
 
 def full(

@@ -249,15 +249,21 @@ class RigidBodySystem(AbstractMultibodySystem):
         elements = self.formulation, self.joints, self.forces
         return elimination.stabilized_order_of(len(self.names), *elements)
 
-    def saddle(self, t, q, x=None):
-        """[[M, Bᵀ], [B T, 0]], in blocks along the joints for many bodies."""
+    def saddle(self, t, q):
+        """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies."""
+        if self._order is None:
+            return super().saddle(t, q)
+        return self.step_saddle(t, q)
+
+    @override
+    def step_saddle(self, t, q, x=None):
         order = self._order
         if order is None:
-            return super().saddle(t, q, x)
+            return super().step_saddle(t, q, x)
         pose, frames = self._frames(q)
         masses = elements.masses(self.bodies, pose.rotation, frames)
-        operators = linearization.tangent_operators(self.formulation, x)
         columns = self._columns(t, q, pose, frames)
+        operators = linearization.tangent_operators(self.formulation, x)
         return linearization.saddle(order, masses, *columns, operators)
 
     def acceleration(self, t, q, v, u=None):

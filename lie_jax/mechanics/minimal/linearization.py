@@ -93,10 +93,6 @@ class TreeLinearization(AbstractLinearization):
             moved = tangent_rows(self.space, x, moved)
         return DenseMatrix(self._sum(moved, 1.0, stiffness, damping))
 
-    @override
-    def damping_matrix(self, factor):
-        return DenseMatrix(self._sum(self.columns, 0.0, 0.0, factor))
-
     def _sum(
         self, moved: Columns, mass: Factor, stiffness: Factor, damping: Factor
     ) -> Float[Array, "nv nv"]:

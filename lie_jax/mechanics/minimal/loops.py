@@ -88,9 +88,7 @@ class LoopSystem(TreeSystem):
         return self._rows(t, self._kinematics(q))[1]
 
     @override
-    def saddle(self, t, q, x=None):
-        if x is not None:
-            return AbstractSystem.saddle(self, t, q, x)
+    def saddle(self, t, q):
         motion = self._kinematics(q)
         inertia, joint_inertia = recursions.inertias(self.bodies, motion), self.joints.inertia()
         none = jnp.zeros_like(motion.twist)
@@ -302,11 +300,6 @@ class LoopLinearization(AbstractLinearization):
             rates=self.rates,
             velocity_rows=self.velocity_rows,
         )
-
-    @override
-    def damping_matrix(self, factor):
-        dynamic = self.tree.damping_matrix(factor).entries
-        return linearization.saddle(dynamic, self.constraints, bounds=self.bounds)
 
     @override
     def step_matrix(self, x, stiffness, damping):
