@@ -243,16 +243,7 @@ class AbstractSystem(eqx.Module):
             return self.residual(t, q, v, acceleration, multipliers, u)
 
         value, push = jax.linearize(residual, q, v, acceleration)
-        return ForwardLinearization(
-            space=self.space,
-            residual=value,
-            constraints=self.constraint_jacobian(t, q),
-            bounds=self.constraint_bounds(t, q),
-            rates=self.change_of_rates(t, q, v),
-            velocity_rows=self.velocity_rows,
-            q=q,
-            push=push,
-        )
+        return self._forward(t, q, v, value, push)
 
     def internal_linearization(
         self,
@@ -274,15 +265,23 @@ class AbstractSystem(eqx.Module):
 
         _, push = jax.linearize(force, q, v)
         mass = self.mass_matrix(q)
+        return self._forward(
+            *(t, q, v, self.residual(t, q, v, acceleration, multipliers, u)),
+            lambda dq, dv, acceleration: push(dq, dv) + small.matvec(mass, acceleration),
+        )
+
+    def _forward(
+        self, t: Time, q: Configuration, v: Velocity, residual: Velocity, push: Callable
+    ) -> ForwardLinearization:
         return ForwardLinearization(
             space=self.space,
-            residual=self.residual(t, q, v, acceleration, multipliers, u),
+            residual=residual,
             constraints=self.constraint_jacobian(t, q),
             bounds=self.constraint_bounds(t, q),
             rates=self.change_of_rates(t, q, v),
             velocity_rows=self.velocity_rows,
             q=q,
-            push=lambda dq, dv, acceleration: push(dq, dv) + small.matvec(mass, acceleration),
+            push=push,
         )
 
     def position_reactions(self, t: Time, q: Configuration) -> AbstractReactions:

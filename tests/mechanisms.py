@@ -1,11 +1,58 @@
 """Small mechanisms that several tests share."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 import lie_jax
+from lie_jax.mechanics.absolute.system import RigidBodySystem
+
+
+def door(hinges):
+    """A door on one hinge, or on two with the same axis: five constraints or ten of rank five."""
+    places = [(0.0, 0.0, z) for z in ((0.0,) if hinges == 1 else (0.7, -0.7))]
+    joints = [
+        lie_jax.RevoluteJoint("ground", "door", (0.0, 0.0, 1.0), place, np.add(place, (-0.4, 0, 0)))
+        for place in places
+    ]
+    body = lie_jax.Body("door", 3.0, np.diag([0.4, 0.6, 0.2]), position=(0.4, 0.0, 0.0))
+    wind = lie_jax.PointForce("door", (0.3, 2.0, 0.0))
+    return lie_jax.assemble(lie_jax.Mechanism([body], joints, [wind]), lie_jax.R3SO3())
+
+
+def rolling_disc(formulation):
+    """A thin disc on a slope, with its state, and the acceleration (m/s²) with which it rolls down.
+
+    g sin(slope) / (1 + J / (m r²)) along the first axis.
+    """
+    mass, radius, slope = 2.0, 0.3, 0.4
+    moment = 0.6 * mass * radius**2
+    body = lie_jax.Body(
+        "disc", mass, np.diag([moment / 2, moment, moment / 2]), position=(0.0, 0.0, radius)
+    )
+    joint = lie_jax.RollingDisc("ground", "disc", radius, (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    gravity = 9.81 * np.asarray([np.sin(slope), 0.0, -np.cos(slope)])
+    mechanism = lie_jax.Mechanism([body], [joint], gravity=gravity)
+    acceleration = 9.81 * np.sin(slope) / (1.0 + moment / (mass * radius**2))
+    return *lie_jax.assemble(mechanism, formulation), acceleration
+
+
+class _Full(RigidBodySystem):
+    """The same system, solved by full matrices."""
+
+    @property
+    def _order(self):
+        return None
+
+
+def with_full_matrices(system):
+    """A system in absolute coordinates whose matrices are not solved in blocks."""
+    return _Full(
+        **{field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
+    )
 
 
 def pushed(t):

@@ -22,6 +22,7 @@ from jaxtyping import Array
 from typing_extensions import override
 
 from lie_jax import checks
+from lie_jax.integrators import iterations
 from lie_jax.integrators.base import AbstractIntegrator, Difference, Step
 from lie_jax.integrators.explicit import RKMK
 from lie_jax.integrators.generalized_alpha import equations, matrix
@@ -29,9 +30,9 @@ from lie_jax.integrators.generalized_alpha.equations import Problem
 from lie_jax.numerics import newton
 from lie_jax.system import State, accelerations_and_multipliers
 
-# Orders, and for each the largest ratio of a step to the one before for which errors of the past do
-# not grow on grids of any kind. Source: Calvo, Grande and Grigorieff, "On the zero stability of the
-# variable order variable stepsize BDF-formulas" (1990).
+# Orders, and for each the largest ratio of an automatic step to the one before. Errors of the past
+# do not grow where every step grows by less than 2.414, 1.618, 1.280 and 1.127 for orders 2 to 5. A
+# random search among periodic grids found none with ratios up to the chosen ones on which they do.
 _LARGEST_GROWTH = {1: 4.0, 2: 2.41, 3: 1.53, 4: 1.28, 5: 1.12}
 # Squares of angles relative to the largest one of a chart, up to which `inverse_retract` is unique.
 _REACH = 0.25
@@ -245,9 +246,6 @@ def _converged(correction: Array, value: Array, y: Array, problem: Problem) -> A
 
     Increments count from the prediction: a correction is compared with the velocity over a step.
     """
-    nv, eps = problem.system.nv, jnp.finfo(y.dtype).eps
-    size = 1.0 + jnp.max(jnp.abs(problem.q))
+    nv = problem.system.nv
     moved = jnp.max(jnp.abs(problem.velocity / problem.gamma + y[:nv]))
-    small = jnp.max(jnp.abs(correction[:nv])) <= eps**0.5 * moved + 64.0 * eps * size
-    # Constraints that contradict each other have corrections that vanish, too.
-    return small & (jnp.max(jnp.abs(value[nv:]), initial=0.0) <= eps**0.5 * size)
+    return iterations.settled(correction, value, nv, moved, iterations.scale(problem.q))

@@ -30,13 +30,11 @@ from jaxtyping import Array
 from typing_extensions import override
 
 from lie_jax import checks
+from lie_jax.integrators import iterations
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.numerics import newton
 from lie_jax.numerics.matrices import Matrix
 from lie_jax.system import AbstractSystem, State, accelerations_and_multipliers
-
-# Up to so many velocities, those of one body, derivatives of the whole residual are cheaper.
-_FEW_VELOCITIES = 7
 
 
 def _suzuki() -> np.ndarray:
@@ -163,13 +161,13 @@ def _step(
 
 def _inertia(problem: _Problem, q: Array, v: Array) -> Array:
     """M(q) v (nv,), without the matrix."""
-    system, rest = problem.system, jnp.zeros_like(v)
+    system, at_rest = problem.system, jnp.zeros_like(v)
     none = jnp.zeros(system.nc, v.dtype)
 
     def residual(acceleration):
-        return system.residual(problem.t, q, rest, acceleration, none, problem.u)
+        return system.residual(problem.t, q, at_rest, acceleration, none, problem.u)
 
-    return jax.jvp(residual, (rest,), (v,))[1]
+    return jax.jvp(residual, (at_rest,), (v,))[1]
 
 
 def _momentum(problem: _Problem, near: Array, far: Array, increment: Array) -> Array:
@@ -227,8 +225,7 @@ def _linearized(y: Array, problem: _Problem) -> tuple[Array, Matrix]:
         return _momentum(problem, problem.q, space.flow(problem.q, increment), increment)
 
     momentum, push = jax.linearize(momentum_of, increment)
-    few = system.nv <= _FEW_VELOCITIES
-    linear = AbstractSystem.linearization(system, *at) if few else system.linearization(*at)
+    linear = iterations.linearization("auto", system, *at)
     value = _equations(y, problem, end, linear.residual, momentum)
     # Rows are those of the end, columns those of the start.
     closing: Any = system.step_saddle(problem.t + dt, end, space.rate_at_zero(increment))
@@ -247,28 +244,16 @@ def _cheap_matrix(y: Array, problem: _Problem) -> Matrix:
 
 
 def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:
-    # Quadratic convergence leaves an error at the level of rounding.
-    bound = jnp.finfo(y.dtype).eps ** 0.5 * _moved(y, problem) + _rounding(problem)
-    return (_moved(correction, problem) <= bound) & _holds(value, problem)
+    size, nv = iterations.scale(problem.q), problem.system.nv
+    return iterations.settled(correction, value, nv, _moved(y, problem), size)
 
 
 def _converged_linearly(error: Array, search: newton.Search, problem: _Problem) -> Array:
+    size, moved = iterations.scale(problem.q), _moved(search.root.y, problem)
     # The error is at the level of rounding, or no longer shrinks and comes from constraints.
-    moved = jnp.finfo(error.dtype).eps * _moved(search.root.y, problem)
-    bound = jnp.where(search.finite, moved, moved + _rounding(problem))
-    return (_moved(error, problem) <= bound) & _holds(search.value, problem)
-
-
-def _rounding(problem: _Problem) -> Array:
-    """Increments that rounding of coordinates makes; of a body at rest nothing else is left."""
-    return 64.0 * jnp.finfo(problem.q.dtype).eps * (1.0 + jnp.max(jnp.abs(problem.q)))
-
-
-def _holds(value: Array, problem: _Problem) -> Array:
-    """Whether constraints hold: those that contradict each other have corrections that vanish."""
-    size = 1.0 + jnp.max(jnp.abs(problem.q))
-    violation = jnp.max(jnp.abs(value[problem.system.nv :]), initial=0.0)
-    return violation <= jnp.finfo(value.dtype).eps ** 0.5 * size
+    rounding = jnp.where(search.finite, 0.0, size)
+    nv = problem.system.nv
+    return iterations.settled(error, search.value, nv, moved, size, rounding, power=1.0)
 
 
 def _moved(correction: Array, problem: _Problem) -> Array:
@@ -283,14 +268,14 @@ def _end(increment: Array, problem: _Problem) -> State:
     """State at the end of a step, whose velocities are those of its momenta and constraints."""
     system, dt, t = problem.system, problem.dt, problem.t + problem.dt
     end = system.space.flow(problem.q, increment)
-    rest = jnp.zeros_like(increment)
+    zero = jnp.zeros_like(increment)
     force = -system.residual(
-        t, end, increment / dt, rest, jnp.zeros(system.nc, end.dtype), problem.u
+        t, end, increment / dt, zero, jnp.zeros(system.nc, end.dtype), problem.u
     )
     momentum = (0.5 * dt) * force - _momentum(problem, end, problem.q, -increment) / dt
     saddle = system.saddle(t, end)
     if not system.nc:
         return State(end, saddle.solve(momentum))
-    drift = system.constraint_rate(t, end, rest)
+    drift = system.constraint_rate(t, end, zero)
     solved = saddle.solve_constrained(jnp.concatenate([momentum, -drift]))
     return State(end, solved[: system.nv])

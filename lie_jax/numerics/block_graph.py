@@ -165,9 +165,9 @@ class BlockGraph(eqx.Module):
         there = jnp.asarray(1.0 - graph.missing, diagonal.dtype)
         diagonal = jnp.abs(diagonal) * there[:, : graph.bodies]
         # Auxiliary unknowns have units of their own.
-        own = jnp.asarray(~graph.auxiliary[:, : graph.bodies], diagonal.dtype)
-        floor = LIGHTEST * jnp.max(diagonal * own)
-        ease = 1.0 / jnp.where(own == 0.0, diagonal, jnp.maximum(diagonal, floor))
+        of_motion = jnp.asarray(~graph.auxiliary[:, : graph.bodies], diagonal.dtype)
+        floor = LIGHTEST * jnp.max(diagonal * of_motion)
+        ease = 1.0 / jnp.where(of_motion == 0.0, diagonal, jnp.maximum(diagonal, floor))
         sizes = small.matvec(jnp.abs(rows * small.transpose(columns)), _picked(bodies, ease))
         size = gather.add_up(tuple(j - graph.bodies for j in nodes), sizes, len(joints), axis=1)
         lowered = jnp.finfo(size.dtype).eps ** (2 / 3) * size * there[:, graph.bodies :]

@@ -12,43 +12,10 @@ from numpy.testing import assert_allclose
 from scipy.integrate import solve_ivp
 
 import lie_jax
-from lie_jax.integrators import bdf
 from models import heavy_top, slider_crank
+from tests import mechanisms
 from tests.suites import cases
 from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator, Spinner
-
-# Weights of the newest instants in the derivative, times the step, for steps of one size.
-UNIFORM = {
-    1: [1, -1],
-    2: [3 / 2, -2, 1 / 2],
-    3: [11 / 6, -3, 3 / 2, -1 / 3],
-    4: [25 / 12, -4, 3, -4 / 3, 1 / 4],
-    5: [137 / 60, -5, 5, -10 / 3, 5 / 4, -1 / 5],
-}
-
-
-@jax.jit
-def _weights(span, count):
-    return bdf._extrapolation(span, count), *bdf._slopes(span, count)
-
-
-def test_weights_are_those_of_polynomials_through_the_instants():
-    rng = np.random.default_rng(0)
-    spans = np.cumsum(rng.uniform(0.01, 0.1, size=5))
-    for count, uniform in UNIFORM.items():
-        # Instants beyond the order have any times.
-        _, past, end = _weights(jnp.arange(1.0, 6.0), count)
-        assert_allclose(np.append(end, past[:count]), uniform, rtol=1e-14)
-        assert_allclose(past[count:], 0.0, atol=1e-15)
-        coefficients = rng.normal(size=count + 1)
-        ahead, past, end = _weights(jnp.asarray(spans), count)
-        values = np.polyval(coefficients, -spans)
-        found = end * coefficients[-1] + np.sum(past * values)
-        # Divided differences of five instants lose some four digits.
-        assert_allclose(found, coefficients[-2], rtol=1e-10)
-        lower = np.polyval(coefficients[1:], -spans)
-        assert_allclose(np.sum(ahead * lower), coefficients[-1], rtol=1e-10)
-
 
 # Time at which tops are compared (s); their spin is a tenth of the benchmark's, so that coarse
 # steps resolve it.
@@ -350,17 +317,9 @@ def test_failures_of_newton_end_a_run_and_shorten_automatic_steps():
 @pytest.mark.full
 def test_a_disc_rolls_and_a_door_hangs_on_two_hinges():
     """Velocity constraints, and redundant ones; a constant acceleration leaves no error."""
-    mass, radius, slope = 2.0, 0.3, 0.4
-    moment = 0.6 * mass * radius**2
-    body = lie_jax.Body(
-        "disc", mass, np.diag([moment / 2, moment, moment / 2]), position=(0.0, 0.0, radius)
-    )
-    joint = lie_jax.RollingDisc("ground", "disc", radius, (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
-    gravity = 9.81 * np.asarray([np.sin(slope), 0.0, -np.cos(slope)])
-    mechanism = lie_jax.Mechanism([body], [joint], gravity=gravity)
-    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    system, state, acceleration = mechanisms.rolling_disc(lie_jax.R3SO3())
     run = lie_jax.simulate(system, lie_jax.BDF(3), state, dt=2e-3, steps=500)
-    expected = 0.5 * 9.81 * np.sin(slope) / (1.0 + moment / (mass * radius**2)) * run.t**2
+    expected = 0.5 * acceleration * run.t**2
     assert_allclose(run.q[:, 0], expected, atol=1e-11)
 
     hinges = [

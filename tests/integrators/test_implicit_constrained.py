@@ -9,7 +9,7 @@ import lie_jax
 from benchmarks.peers import loops
 from lie_jax.simulation.march import march
 from models import heavy_top, slider_crank
-from tests import golden
+from tests import golden, mechanisms
 from tests.runs import ORDER_SLACK, orders, top_errors
 
 METHODS = ("radau3", "radau5", "sdirk4")
@@ -94,17 +94,6 @@ def test_single_precision(tableau):
     golden.assert_close(found.state.v, exact.state.v, atol=1e-4 * 150.0)
 
 
-def _door(hinges):
-    places = [(0.0, 0.0, z) for z in ((0.0,) if hinges == 1 else (0.7, -0.7))]
-    joints = [
-        lie_jax.RevoluteJoint("ground", "door", (0.0, 0.0, 1.0), place, np.add(place, (-0.4, 0, 0)))
-        for place in places
-    ]
-    body = lie_jax.Body("door", 3.0, np.diag([0.4, 0.6, 0.2]), position=(0.4, 0.0, 0.0))
-    wind = lie_jax.PointForce("door", (0.3, 2.0, 0.0))
-    return lie_jax.assemble(lie_jax.Mechanism([body], joints, [wind]), lie_jax.R3SO3())
-
-
 # The regularisation of redundant rows leaves this of the motion's digits.
 SAME_MOTION = 1e-12
 
@@ -113,7 +102,7 @@ SAME_MOTION = 1e-12
 @pytest.mark.parametrize("tableau", ["radau5", "sdirk4"])
 def test_redundant_constraints_change_nothing_but_the_multipliers(tableau):
     def swung(hinges):
-        system, state = _door(hinges)
+        system, state = mechanisms.door(hinges)
         return march(system, lie_jax.ImplicitRKMK(tableau), state, 1e-2, 50)
 
     one, two = map(swung, (1, 2))

@@ -11,20 +11,8 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax import index1
+from tests import mechanisms
 from tests.suites import cases
-
-
-def _door(hinges):
-    """A door on one hinge, or on two with the same axis: five constraints or ten of rank five."""
-    places = [(0.0, 0.0, z) for z in ((0.0,) if hinges == 1 else (0.7, -0.7))]
-    joints = [
-        lie_jax.RevoluteJoint("ground", "door", (0.0, 0.0, 1.0), place, np.add(place, (-0.4, 0, 0)))
-        for place in places
-    ]
-    body = lie_jax.Body("door", 3.0, np.diag([0.4, 0.6, 0.2]), position=(0.4, 0.0, 0.0))
-    wind = lie_jax.PointForce("door", (0.3, 2.0, 0.0))
-    return lie_jax.assemble(lie_jax.Mechanism([body], joints, [wind]), lie_jax.R3SO3())
-
 
 # The regularisation of redundant rows leaves this of the motion's digits.
 SAME_MOTION = 1e-12
@@ -32,7 +20,7 @@ SAME_MOTION = 1e-12
 
 def _swung(hinges, index):
     """Run of a door as a function of a factor on its mass."""
-    system, state = _door(hinges)
+    system, state = mechanisms.door(hinges)
 
     def run(scale):
         loaded = eqx.tree_at(lambda s: s.bodies.mass, system, scale * system.bodies.mass)

@@ -11,11 +11,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.numerics import rules
 from lie_jax.numerics.block_graph import BlockGraph
 from lie_jax.system import AbstractSystem
 from models import chain
+from tests import mechanisms
 
 # Rounding in sums of some ten products.
 ROUNDING = 1e-13
@@ -26,20 +26,6 @@ STEP = 1e-11
 # Derivatives have the regularised matrix: 2e-12 times the condition of B M⁻¹ Bᵀ.
 DERIVATIVES = 1e-9
 STIFFNESS, DAMPING = 0.13, 0.6
-
-
-class _Full(RigidBodySystem):
-    """The same system, solved by full matrices."""
-
-    @property
-    def _order(self):
-        return None
-
-
-def _full(system):
-    return _Full(
-        **{field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
-    )
 
 
 def _mechanism(closed, rolling):
@@ -96,7 +82,7 @@ def test_matrices_are_those_of_full_size(formulation, mechanism):
     """Of stabilised and other steps, of the papers and of the equations of motion."""
     mechanism = _mechanism(*MECHANISMS[mechanism])
     system, state = lie_jax.assemble(mechanism, FORMULATIONS[formulation])
-    full, rng = _full(system), np.random.default_rng(4)
+    full, rng = mechanisms.with_full_matrices(system), np.random.default_rng(4)
     q = system.space.flow(state.q, jnp.asarray(0.2 * rng.normal(size=system.nv)))
     x, acceleration = jnp.asarray(0.3 * rng.normal(size=(2, system.nv)))
     multipliers = jnp.asarray(rng.normal(size=system.nc))
@@ -185,7 +171,7 @@ def test_steps_and_their_derivatives_are_those_of_full_size(name):
         return end(system, system.gravity), changes
 
     (ours, count), changes = jax.jit(all_of)(system)
-    (theirs, full_count), full_changes = jax.jit(all_of)(_full(system))
+    (theirs, full_count), full_changes = jax.jit(all_of)(mechanisms.with_full_matrices(system))
     assert int(count) == int(full_count)
     assert_allclose(ours, theirs, rtol=0, atol=STEP)
     for a, b in zip(jax.tree.leaves(changes), jax.tree.leaves(full_changes), strict=True):
@@ -199,7 +185,7 @@ def test_coordinates_with_constraints_are_eliminated_at_every_orientation():
     rng = np.random.default_rng(2)
     b = jnp.asarray(rng.normal(size=system.nv + system.nc))
     solve = jax.jit(lambda q: system.saddle(0.0, q).solve(b))
-    entries = jax.jit(lambda q: _full(system).saddle(0.0, q).entries)
+    entries = jax.jit(lambda q: mechanisms.with_full_matrices(system).saddle(0.0, q).entries)
     for axis, sign in itertools.product(range(4), (1.0, -1.0)):
         parameters = sign * np.eye(4)[axis]
         q = np.asarray(state.q).reshape(4, 7).copy()

@@ -15,7 +15,6 @@ from lie_jax import index1
 from lie_jax.integrators.generalized_alpha import equations, matrix
 from lie_jax.integrators.generalized_alpha.start import begun
 from lie_jax.mechanics.absolute.elimination import MANY_BODIES
-from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.numerics import gather
 from lie_jax.numerics.block_graph import BlockGraph
 from lie_jax.numerics.block_matrix import BlockTree
@@ -32,20 +31,6 @@ ROUNDING = 1e-13
 RUN = 1e-9
 # Links of a chain with several levels.
 LINKS = 6
-
-
-class _Full(RigidBodySystem):
-    """The same system, solved by full matrices."""
-
-    @property
-    def _order(self):
-        return None
-
-
-def _full(system):
-    return _Full(
-        **{field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
-    )
 
 
 def _forest():
@@ -147,7 +132,9 @@ def test_blocks_are_those_of_the_full_matrix(name):
             storage.step_matrix(x, 1.0 / problem.beta, problem.gamma / problem.beta)
             for storage in (linear, dataclasses.replace(linear, order=None))
         )
-        saddle, full_saddle = (each.saddle(0.1, state.q) for each in (system, _full(system)))
+        saddle, full_saddle = (
+            each.saddle(0.1, state.q) for each in (system, mechanisms.with_full_matrices(system))
+        )
         kind = BlockGraph if name in LOOPS else BlockTree
         assert isinstance(step, kind)
         assert isinstance(saddle, kind)
@@ -187,7 +174,7 @@ def test_derivatives_of_a_step_are_those_of_the_full_matrix():
 
         return jax.jvp(jax.value_and_grad(cost), (system.gravity,), (direction,))
 
-    ours, theirs = (jax.jit(all_of)(s) for s in (system, _full(system)))
+    ours, theirs = (jax.jit(all_of)(s) for s in (system, mechanisms.with_full_matrices(system)))
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         assert_allclose(a, b, rtol=0, atol=RUN * np.max(np.abs(b)))
     (_, gradient), (slope, product) = ours
@@ -238,7 +225,9 @@ def test_a_singular_joint_is_found_redundant():
         system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
         zero = jnp.zeros(())
         assert bool(index1.redundant(system, zero, state.q)) == expected
-        assert bool(index1.redundant(_full(system), zero, state.q)) == expected
+        assert (
+            bool(index1.redundant(mechanisms.with_full_matrices(system), zero, state.q)) == expected
+        )
 
 
 def test_rows_of_many_bodies_are_looked_up_in_batches_too():

@@ -17,6 +17,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from lie_jax.integrators import iterations
 from lie_jax.linearization import AbstractReactions
 from lie_jax.numerics.newton import Search
 from lie_jax.system import AbstractSystem
@@ -136,13 +137,11 @@ def converged(
 
     It must be below eps^power relative to the increment.
     """
-    nv, eps = problem.system.nv, jnp.finfo(y.dtype).eps
-    size = 1.0 + jnp.max(jnp.abs(problem.q))
+    nv = problem.system.nv
     moved = jnp.max(jnp.abs(problem.increment + y[:nv]))
-    # A body at rest moves by rounding errors of its coordinates only.
-    small = jnp.max(jnp.abs(correction[:nv])) <= eps**power * moved + 64.0 * eps * size
-    # Constraints that contradict each other have corrections that vanish, too.
-    return small & (jnp.max(jnp.abs(value[nv:]), initial=0.0) <= eps**0.5 * size)
+    return iterations.settled(
+        correction, value, nv, moved, iterations.scale(problem.q), power=power
+    )
 
 
 def converged_linearly(correction: Array, search: Search, problem: Problem) -> Array:

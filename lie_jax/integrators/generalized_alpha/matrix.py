@@ -13,29 +13,21 @@ constraints, and columns of η.
 import equinox as eqx
 from jaxtyping import Array
 
+from lie_jax.integrators import iterations
 from lie_jax.integrators.generalized_alpha import equations
 from lie_jax.integrators.generalized_alpha.equations import End, Problem
 from lie_jax.linearization import AbstractLinearization
 from lie_jax.numerics.matrices import Matrix
-from lie_jax.system import AbstractSystem
-
-# Up to so many velocities, those of one body, derivatives of the whole residual are cheaper.
-_FEW_VELOCITIES = 7
 
 
 def linearization(jacobian: str, problem: Problem, end: End) -> AbstractLinearization:
     """Linearization at the end of a step: by derivatives of the residual, by the closed forms of
     the system, or of the papers, which leave out those of M, Bᵀλ and given loads.
     """
-    system = problem.system
     point = problem.t, end.q, end.v, end.acceleration, end.multipliers, problem.u
-    few = jacobian == "auto" and system.nv <= _FEW_VELOCITIES
-    if jacobian == "autodiff" or few:
-        return AbstractSystem.linearization(system, *point)
-    if jacobian in ("auto", "analytic"):
-        return system.linearization(*point)
-
-    return system.internal_linearization(*point)
+    if jacobian == "papers":
+        return problem.system.internal_linearization(*point)
+    return iterations.linearization(jacobian, problem.system, *point)
 
 
 # Newton's method evaluates it at several places: a jitted function is traced once.

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from lie_jax.integrators import iterations
 from lie_jax.integrators.implicit import stage
 from lie_jax.integrators.implicit.stage import Problem, Stages
 from lie_jax.integrators.implicit.tableaux import TABLEAUX
@@ -34,10 +35,10 @@ def solve(
     guess = jnp.concatenate([x.reshape(-1) for x in unknowns])
     linearize = partial(linearized, tableau, jacobian)
     search = partial(newton.full, linearize, partial(stage.converged, dynamic=s * problem.rows[0]))
-    found = newton.root(search, partial(residual, tableau), linearize, guess, None, problem)
-    rates, _, _, accelerations, multipliers = _stages(tableau, found.y, problem)
-    worst = stage.numbered(found.worst, problem, s)
-    return Stages(rates, accelerations, multipliers), found._replace(worst=worst)
+    root = newton.root(search, partial(residual, tableau), linearize, guess, None, problem)
+    rates, _, _, accelerations, multipliers = _stages(tableau, root.y, problem)
+    worst = stage.numbered(root.worst, problem, s)
+    return Stages(rates, accelerations, multipliers), root._replace(worst=worst)
 
 
 def _stages(tableau: str, y: Array, problem: Problem) -> tuple[Array, ...]:
@@ -80,7 +81,7 @@ def linearized(
     tableau: str, jacobian: str, y: Array, problem: Problem
 ) -> tuple[Array, DenseMatrix]:
     """Residual of all stages and its Jacobian."""
-    if stage.by_derivatives(jacobian, problem.system):
+    if iterations.by_derivatives(jacobian, problem.system):
         value, push = jax.linearize(lambda y: residual(tableau, y, problem), y)
         entries = jax.vmap(push, out_axes=1)(jnp.eye(y.shape[0], dtype=y.dtype))
     else:
@@ -98,13 +99,12 @@ def _matrix(tableau: str, y: Array, problem: Problem) -> Array:
     a, dt, space = jnp.asarray(TABLEAUX[tableau].a, y.dtype), problem.dt, problem.system.space
     inverse = jnp.asarray(np.linalg.inv(TABLEAUX[tableau].a), y.dtype)
     nv, nc, positions = problem.rows
-    identity, own = jnp.eye(nv, dtype=y.dtype), jnp.eye(len(a), dtype=y.dtype)
+    identity, each_alone = jnp.eye(nv, dtype=y.dtype), jnp.eye(len(a), dtype=y.dtype)
     rates, x, v, accelerations, multipliers = _stages(tableau, y, problem)
 
     def at(t, x, rate, v, change, multipliers):
         q = space.retract(problem.q, x)
-        point = problem, t, q, v, change, multipliers
-        dense = stage.linearization("analytic", *point).dense()
+        dense = problem.system.linearization(t, q, v, change, multipliers, problem.u).dense()
         moving, none = space.tangent_operator(x, rate), jnp.zeros_like(identity)
 
         def turned(dx):
@@ -130,10 +130,10 @@ def _matrix(tableau: str, y: Array, problem: Problem) -> Array:
         return columns.reshape(*blocks.shape[:2], len(a) * blocks.shape[2])
 
     # Columns: rates of all stages, then all η.
-    velocities = spread(own, operators) + dt * spread(a, turnings)
+    velocities = spread(each_alone, operators) + dt * spread(a, turnings)
     if problem.reactions is not None:
         normals = jnp.broadcast_to(problem.reactions.rows.T, (len(a), nv, positions))
-        velocities = jnp.concatenate([velocities, spread(own, normals)], axis=2)
+        velocities = jnp.concatenate([velocities, spread(each_alone, normals)], axis=2)
     beyond = (0, 0), (0, 0), (0, len(a) * positions)
     stiffnesses, rates, places = (jnp.pad(spread(a, x), beyond) for x in by_position)
     changes = product(inverse, velocities.reshape(len(a), -1)).reshape(velocities.shape)
@@ -144,6 +144,6 @@ def _matrix(tableau: str, y: Array, problem: Problem) -> Array:
     rows = [x.reshape(-1, velocities.shape[2]) for x in (dynamic, rates, places)]
     rows = jnp.concatenate(rows)
     # The columns of λ lie between.
-    reactions = spread(own, constraints.swapaxes(1, 2)).reshape(len(a) * nv, len(a) * nc)
+    reactions = spread(each_alone, constraints.swapaxes(1, 2)).reshape(len(a) * nv, len(a) * nc)
     reactions = jnp.pad(reactions, ((0, rows.shape[0] - reactions.shape[0]), (0, 0)))
     return jnp.concatenate([rows[:, : len(a) * nv], reactions, rows[:, len(a) * nv :]], axis=1)

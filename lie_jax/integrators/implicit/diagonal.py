@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lie_jax.integrators import iterations
 from lie_jax.integrators.implicit import stage
 from lie_jax.integrators.implicit.stage import Problem, Stages
 from lie_jax.integrators.implicit.tableaux import TABLEAUX
@@ -46,10 +47,10 @@ class _StageMatrix(eqx.Module):
     def _rates(self, solution: Array) -> Array:
         # Of ẋ instead of v.
         nv = self.space.nv
-        v, rest = jnp.split(solution, (nv,))
+        v, multipliers = jnp.split(solution, (nv,))
         if self.reactions is not None:
-            v = v - self.reactions.of(rest[-self.positions :])
-        return jnp.concatenate([self.space.implicit_rate(*self.increment, v), rest])
+            v = v - self.reactions.of(multipliers[-self.positions :])
+        return jnp.concatenate([self.space.implicit_rate(*self.increment, v), multipliers])
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution of the matrix times x = b."""
@@ -84,15 +85,15 @@ def solve(
         rate = problem.system.space.tangent_operator_inv(x, v + tau * change)
         none = jnp.zeros(problem.rows[2], dtype)
         guess = jnp.concatenate([rate, tau * multipliers, none])
-        found = newton.root(search, _residual, linearize, guess, None, parameters)
-        rate, _, change, multipliers = _unknowns(found.y, parameters)
+        root = newton.root(search, _residual, linearize, guess, None, parameters)
+        rate, _, change, multipliers = _unknowns(root.y, parameters)
         new = Stages(rate, change, multipliers)
         stages = jax.tree.map(
             lambda table, x: jax.lax.dynamic_update_index_in_dim(table, x, number, 0), stages, new
         )
-        record = found._replace(y=none, kept=None, worst=stage.numbered(found.worst, problem, 1))
+        record = root._replace(y=none, kept=None, worst=stage.numbered(root.worst, problem, 1))
         after = jax.tree.map(lambda x, y: jnp.where(before.converged, y, x), before, record)
-        after = after._replace(iterations=before.iterations + found.iterations)
+        after = after._replace(iterations=before.iterations + root.iterations)
         return (stages, change, multipliers, after), None
 
     counts = (nv, nv, problem.rows[1])
@@ -107,8 +108,8 @@ def solve(
     )
     inputs = np.arange(s), *(jnp.asarray(x, dtype) for x in (np.tril(a, -1), c))
     first = empty, acceleration, multipliers, unsearched
-    (stages, _, _, found), _ = jax.lax.scan(advance, first, inputs)
-    return stages, found
+    (stages, _, _, search_record), _ = jax.lax.scan(advance, first, inputs)
+    return stages, search_record
 
 
 def _unknowns(y: Array, parameters: _Stage) -> tuple[Array, ...]:
@@ -136,7 +137,7 @@ def _linearized(jacobian: str, y: Array, parameters: _Stage) -> tuple[Array, _St
     rate, *motion = _unknowns(y, parameters)
     x = parameters.x + tau * rate
     q = space.retract(problem.q, x)
-    linear = stage.linearization(jacobian, problem, parameters.t, q, *motion)
+    linear = iterations.linearization(jacobian, problem.system, parameters.t, q, *motion, problem.u)
     increment = ImplicitIncrement(x, tau * space.tangent_operator(x, rate))
     factors = tau * tau, tau
     if reactions is None:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from lie_jax.integrators import iterations
 from lie_jax.integrators.base import Difference
 from lie_jax.integrators.implicit import stage
 from lie_jax.integrators.implicit.stage import Problem, Stages
@@ -54,7 +55,7 @@ def _filtered(
 
     along = problem.system.space.lift(q, raw.displacement), -raw.velocity / tau
     _, right = jax.jvp(equations, (q, acceleration), along)
-    linear = stage.linearization(jacobian, problem, t, q, v, *start)
+    linear = iterations.linearization(jacobian, problem.system, t, q, v, *start, problem.u)
     if reactions is None:
         matrix = linear.step_matrix(None, tau * tau, tau)
     else:

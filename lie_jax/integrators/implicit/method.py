@@ -77,8 +77,8 @@ class ImplicitRKMK(AbstractIntegrator):
     @property
     @override
     def embedded_order(self):
-        found = self._method.estimate
-        return None if found is None else found.order
+        estimate = self._method.estimate
+        return None if estimate is None else estimate.order
 
     @override
     def check(self, system):
@@ -99,7 +99,7 @@ class ImplicitRKMK(AbstractIntegrator):
         method, space = self._method, system.space
         problem = stage.problem(system, t, dt, u, state.q, state.v)
         solve = coupled.solve if method.diagonal is None else diagonal.solve
-        stages, found = solve(self.tableau, self.jacobian, problem, *carry)
+        stages, root = solve(self.tableau, self.jacobian, problem, *carry)
         weights = jnp.asarray(method.b, state.q.dtype)[:, None]
         x, dv = (dt * jnp.sum(weights * k, axis=0) for k in stages[:2])
         end = State(space.retract(state.q, x), state.v + dv)
@@ -109,12 +109,12 @@ class ImplicitRKMK(AbstractIntegrator):
             known = rules.held((problem, *carry, stages, x))
             error = estimate.error(method.estimate, self.jacobian, *known)
         return Step(
-            state=jax.tree.map(lambda x: jnp.where(found.converged, x, jnp.nan), end),
+            state=jax.tree.map(lambda x: jnp.where(root.converged, x, jnp.nan), end),
             carry=Carry(stages.accelerations[-1], stages.multipliers[-1]),
-            newton_iterations=found.iterations,
-            converged=found.converged,
-            residuals=found.history,
-            worst=found.worst,
+            newton_iterations=root.iterations,
+            converged=root.converged,
+            residuals=root.history,
+            worst=root.worst,
             error=error,
         )
 

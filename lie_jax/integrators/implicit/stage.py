@@ -16,11 +16,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lie_jax.linearization import AbstractLinearization, AbstractReactions
+from lie_jax.integrators import iterations
+from lie_jax.linearization import AbstractReactions
 from lie_jax.system import AbstractSystem
-
-# Up to so many velocities, those of one body, derivatives of the whole residual are cheaper.
-_FEW_VELOCITIES = 7
 
 
 class Problem(NamedTuple):
@@ -80,44 +78,16 @@ def equations(
     return dynamic, system.constraint_rate(t, q, v), system.constraint(t, q) / tau
 
 
-def linearization(
-    jacobian: str,
-    problem: Problem,
-    t: Array,
-    q: Array,
-    v: Array,
-    change: Array,
-    multipliers: Array,
-) -> AbstractLinearization:
-    """Linearization of the system at a stage: its own, or derivatives of its residual."""
-    system, point = problem.system, (t, q, v, change, multipliers, problem.u)
-    if by_derivatives(jacobian, system):
-        return AbstractSystem.linearization(system, *point)
-    return system.linearization(*point)
-
-
-def by_derivatives(jacobian: str, system: AbstractSystem) -> bool:
-    """Whether matrices are derivatives of the whole residual."""
-    few = jacobian == "auto" and system.nv <= _FEW_VELOCITIES
-    return jacobian == "autodiff" or few
-
-
 def converged(correction: Array, value: Array, y: Array, problem: Problem, dynamic: int) -> Array:
     """Whether a correction by the exact Jacobian leaves an error at the level of rounding.
 
     Of y, corrections and values the first `dynamic` entries are rates and dynamic equations.
     """
-    eps = jnp.finfo(y.dtype).eps
-    rounding = 1.0
-    size = (1.0 + jnp.max(jnp.abs(problem.q))) / problem.dt
-    if problem.reactions is not None:
-        # Positions are as exact as their numbers.
-        rounding = rounding + size
+    size = iterations.scale(problem.q) / problem.dt
+    # Without constraints rates have rounding of their own, with them that of positions, too.
+    rounding = 1.0 if problem.reactions is None else 1.0 + size
     moved = jnp.max(jnp.abs(y[:dynamic]))
-    # Quadratic convergence leaves an error at the level of rounding.
-    small = jnp.max(jnp.abs(correction[:dynamic])) <= eps**0.5 * moved + 64.0 * eps * rounding
-    # Constraints that contradict each other have corrections that vanish, too.
-    return small & (jnp.max(jnp.abs(value[dynamic:]), initial=0.0) <= eps**0.5 * size)
+    return iterations.settled(correction, value, dynamic, moved, size, rounding)
 
 
 def numbered(worst: Array, problem: Problem, stages: int) -> Array:

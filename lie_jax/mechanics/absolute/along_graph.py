@@ -138,8 +138,8 @@ def stabilized_joint_blocks(
     onto_x, onto_z, by_z, by_x = map(_together, (columns, start_columns, moved, unmoved))
     rows = times(small.transpose(by_z), pick_bodies(bodies, operators))
     # Velocities, then as many places as a body has constraints of its own.
-    own = graph.bordered[1] if graph.bordered else 0
-    between = jnp.zeros_like(onto_x[:own])
+    constraints = graph.bordered[1] if graph.bordered else 0
+    between = jnp.zeros_like(onto_x[:constraints])
     both = jnp.concatenate([onto_x, between, onto_z])
     rows = jnp.concatenate([small.transpose(by_x), small.transpose(between), rows], axis=1)
     return [Blocks(bodies, nodes, both), Blocks(nodes, bodies, rows)]

@@ -102,8 +102,13 @@ class ElementLinearization(AbstractLinearization):
         if self.stabilized is None or not isinstance(reactions, ElementReactions):
             return super().stabilized_matrix(x, stiffness, damping, reactions)
         operators, factor = tangent_operators(self.formulation, x), stiffness / damping
-        own = self.coordinate_columns, self.coordinate_rates(), reactions.coordinate_columns
-        border = along_graph.stabilized_border(*own, operators, factor)
+        border = along_graph.stabilized_border(
+            self.coordinate_columns,
+            self.coordinate_rates(),
+            reactions.coordinate_columns,
+            operators,
+            factor,
+        )
         graph, half = graph_of(self.stabilized), len(border) // 2
         joints = along_graph.stabilized_joint_blocks(
             graph, self.joints, reactions.joints, operators, self.joint_rates(), factor

@@ -27,10 +27,10 @@ def first_singular(
             )
     limit = np.sqrt(np.finfo(masses.dtype).eps)
     columns = elements.joint_columns(joints, jnp.asarray(t, masses.dtype), pose, None)
-    for group, found in zip(joints, columns, strict=True):
+    for group, of_group in zip(joints, columns, strict=True):
         for k in range(group.count):
             # The ground does not move.
-            free = zip(found.values, group.bodies, strict=True)
+            free = zip(of_group.values, group.bodies, strict=True)
             moving = [np.asarray(x[..., k]) for x, slot in free if slot[k] >= 0]
             rows = np.concatenate(moving).T
             lengths = np.linalg.norm(rows, axis=1, keepdims=True)

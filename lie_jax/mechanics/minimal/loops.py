@@ -104,8 +104,8 @@ class LoopSystem(TreeSystem):
 
         def over(forces):
             forces = self._split(forces)
-            found = recursions.free_accelerations(self.tree, still, factors, forces)
-            return self.velocities.flat(*found)
+            accelerations = recursions.free_accelerations(self.tree, still, factors, forces)
+            return self.velocities.flat(*accelerations)
 
         rows, bounds = self._rows(t, motion)
         # Forces and torques on a base move it with different ease.
