@@ -61,6 +61,19 @@ class AbstractIntegrator(eqx.Module):
         """Largest ratio of an automatic step to the one before that the method accepts."""
         return math.inf
 
+    def with_estimate(self, system: AbstractSystem) -> "AbstractIntegrator":
+        """The method with an `embedded_order`, for automatic steps.
+
+        Raises `ValueError` for a method that cannot estimate its error, or not for this system.
+        """
+        if self.embedded_order is None:
+            raise ValueError(
+                f"simulate(adaptive=): {type(self).__name__} has no estimate of its error here; "
+                "use a tableau with embedded weights, for example lie_jax.RKMK('dopri5'), or "
+                "lie_jax.ImplicitRKMK('radau5') for stiff forces and constraints."
+            )
+        return self
+
     def check(self, system: AbstractSystem) -> None:
         """Raise `ValueError` for a system that the method cannot integrate."""
 

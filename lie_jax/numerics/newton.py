@@ -21,6 +21,8 @@ FOUND = "found by Newton's method"
 _KEPT_SOLVES = 11
 _NEW_SOLVES = 7
 _SLOW = 0.5
+# A full Newton step that makes things worse is halved at most this often.
+_HALVINGS = 5
 # A cheap matrix serves as long as it leaves less than this of a correction.
 _QUARTER = 0.25
 # Length of the longest record of residuals of a step.
@@ -88,26 +90,58 @@ def root(
 
 
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:
-    """Full Newton steps, at least one and at most 25, each with a new `linearize(y, args)`.
+    """Newton steps, at least one and at most 25, each with a new `linearize(y, args)`.
 
     `converged(correction, value, y, args)`: whether the correction (n,) that led to y is small
-    enough; `value` (n,) is the residual before it. A correction that is not finite ends the search
-    as not converged.
+    enough; `value` (n,) is the residual before it. A step after which the next correction is not
+    finite or not smaller than before is taken back by half, at most five times: that is an
+    iteration, too. A correction that is not finite after these ends the search as not converged.
+    Source: Deuflhard, "Newton Methods for Nonlinear Problems" (2004), the natural monotonicity
+    test.
     """
-    iterate = _full_step(linearize, converged, args)
-    return jax.lax.while_loop(_unfinished(MAX_ITERATIONS), iterate, _begun(guess)).root
+    return _full(linearize, converged, args, _begun(guess).root, MAX_ITERATIONS)
 
 
-def _full_step(linearize: Callable, converged: Callable, args: Any) -> Callable:
-    def iterate(search):
-        value, jacobian = linearize(search.root.y, args)
+class _Damped(NamedTuple):
+    """Search, its last move (n,), the size of the correction that it is a part of, and how often it
+    was halved.
+    """
+
+    search: "Search"
+    move: Array
+    size: Array
+    halvings: Array
+
+
+def _full(linearize: Callable, converged: Callable, args: Any, start: Root, bound: int) -> Root:
+    def iterate(damped):
+        root, halvings = damped.search.root, damped.halvings
+        value, jacobian = linearize(root.y, args)
         correction = -jacobian.solve_roughly(value)
-        y = search.root.y + correction
+        size = jnp.max(jnp.abs(correction))
         finite = jnp.isfinite(jnp.sum(correction))
+        # A quarter less for a full step, less than that for a part of it.
+        share = 1.0 - 0.25 * 0.5 ** halvings.astype(size.dtype)
+        y = root.y + correction
         done = converged(correction, value, y, args) & finite
-        return Search(_noted(search.root, y, done, value, largest(value, args)), finite)
+        worse = jnp.isfinite(damped.size) & ~(size <= share * damped.size)
+        back = worse & ~done & (halvings < _HALVINGS)
+        move = jnp.where(back, 0.5 * damped.move, correction)
+        y = jnp.where(back, root.y - move, y)
+        root = _noted(root, y, done, value, largest(value, args))
+        return _Damped(
+            Search(root, finite | back),
+            move,
+            jnp.where(back, damped.size, size),
+            jnp.where(back, halvings + 1, 0),
+        )
 
-    return iterate
+    infinite = jnp.full((), jnp.inf, start.y.dtype)
+    none = jnp.zeros((), jnp.int32)
+    begun = _Damped(Search(start, jnp.ones((), bool)), jnp.zeros_like(start.y), infinite, none)
+    unfinished = _unfinished(bound)
+    loop = jax.lax.while_loop(lambda damped: unfinished(damped.search), iterate, begun)
+    return loop.search.root
 
 
 def simplified(
@@ -144,10 +178,8 @@ def simplified(
     first = jax.lax.while_loop(_unfinished(_KEPT_SOLVES), iterate, begun).root
 
     def go_on():
-        again = Search(first._replace(y=guess), jnp.ones((), bool))
-        unfinished = _unfinished(_KEPT_SOLVES + MAX_ITERATIONS)
-        step = _full_step(linearize, converged, args)
-        return jax.lax.while_loop(unfinished, step, again).root
+        again = first._replace(y=guess)
+        return _full(linearize, converged, args, again, _KEPT_SOLVES + MAX_ITERATIONS)
 
     # A branch needs no copies of what a loop carries. In a batch both are evaluated, but the loop
     # runs only if one member needs it.

@@ -72,7 +72,7 @@ def check(
             "save_every": (save_every != 1, "name the instants by Adaptive(times=...)"),
             "progress": (progress, "leave it out"),
         }
-        _check_adaptive(integrator, adaptive, fixed_only)
+        _check_adaptive(system, integrator, adaptive, fixed_only)
     _check_memory(system, state, steps, save_every, adaptive)
     if restart is not None:
         run = march.Run(system, integrator, restart.dt, inputs, restart.steps)
@@ -176,18 +176,16 @@ def _check_memory(
 
 
 def _check_adaptive(
-    integrator: AbstractIntegrator, adaptive: Any, fixed_only: dict[str, tuple[bool, str]]
+    system: AbstractSystem,
+    integrator: AbstractIntegrator,
+    adaptive: Any,
+    fixed_only: dict[str, tuple[bool, str]],
 ) -> None:
     if not isinstance(adaptive, Adaptive):
         raise ValueError(
             f"simulate(adaptive=) is {adaptive!r}; it must be a lie_jax.Adaptive(...)."
         )
-    if integrator.embedded_order is None:
-        raise ValueError(
-            f"simulate(adaptive=): {type(integrator).__name__} has no estimate of its error here; "
-            "use a tableau with embedded weights, for example lie_jax.RKMK('dopri5'), or "
-            "lie_jax.ImplicitRKMK('radau5') for stiff forces and constraints."
-        )
+    integrator.with_estimate(system)
     for name, (is_set, instead) in fixed_only.items():
         if is_set:
             raise ValueError(

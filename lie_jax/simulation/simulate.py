@@ -137,8 +137,9 @@ def simulate(
             system, integrator, state, dt, table, schedule, progress
         )
     else:
+        estimating = integrator.with_estimate(system)
         trajectory, reached = adaptive_steps.trajectory(
-            system, integrator, start, dt, adaptive, steps, blocks
+            system, estimating, start, dt, adaptive, steps, blocks
         )
     if system.nc:
         restarted = isinstance(state, Restart)

@@ -99,3 +99,38 @@ def test_root_has_exact_derivatives_of_every_order():
     assert_allclose(got[1], [first] * 2, rtol=1e-14)
     assert_allclose(got[2], [second] * 4, rtol=1e-14)
     assert_allclose(got[3], [third], rtol=1e-13)
+
+
+def test_full_steps_that_lead_away_are_halved():
+    """Full Newton steps run away from the zero of arctan beyond 1.39, and the logarithm is NaN at
+    their end from e times its zero on.
+    """
+
+    def search(function, slope):
+        def residual(y, shift):
+            return function(y - shift)
+
+        def linearize(y, shift):
+            return residual(y, shift), dense.DenseMatrix(jnp.diag(slope(y - shift)))
+
+        def small(correction, value, y, shift):
+            return jnp.max(jnp.abs(correction)) < 1e-9
+
+        def zero(start, shift):
+            solve = functools.partial(newton.full, linearize, small)
+            return newton.root(solve, residual, linearize, start[None] + shift, None, shift)
+
+        return jax.jit(jax.vmap(zero, in_axes=(0, None)))
+
+    shift = 0.25
+    for function, slope, zero, starts in (
+        (jnp.arctan, lambda y: 1.0 / (1.0 + y * y), 0.0, jnp.asarray([2.0, -20.0])),
+        (jnp.log, lambda y: 1.0 / y, 1.0, jnp.asarray([3.0, 50.0])),
+    ):
+        plain = starts
+        for _ in range(newton.MAX_ITERATIONS):
+            plain = plain - function(plain) / slope(plain)
+        assert not jnp.any(jnp.isfinite(plain))
+        found = search(function, slope)(starts, jnp.asarray(shift))
+        assert bool(jnp.all(found.converged))
+        assert_allclose(found.y[:, 0], zero + shift, atol=1e-12)

@@ -89,7 +89,7 @@ def test_no_import_cycles():
 
 
 def test_integrators_mention_no_formulation():
-    for path in (PACKAGE / "integrators").glob("*.py"):
+    for path in (PACKAGE / "integrators").rglob("*.py"):
         text = path.read_text()
         for word in ("mechanics", "R3SO3", "quaternion", "rotation_vector"):
             assert word not in text.replace("SO(3)", ""), f"{path.name} mentions {word}"

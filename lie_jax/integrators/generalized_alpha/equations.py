@@ -68,16 +68,16 @@ def guess(problem: Problem, end: Array) -> Array:
     return jnp.concatenate([y, jnp.zeros(positions, y.dtype)])
 
 
-def expected(change: Array, before: Array, nv: int) -> Array:
-    """Change of accelerations and multipliers (nv + nc,) that a step is expected to make, from the
-    changes in the two steps before it.
+def expected(rate: Array, before: Array, nv: int) -> Array:
+    """Rate of change of accelerations and multipliers (nv + nc,) that is expected in a step, from
+    those in the two steps before it.
 
-    Extrapolation by a parabola, where the changes of the nv accelerations are smooth, else zero: a
+    Extrapolation by a parabola, where the rates of the nv accelerations are smooth, else zero: a
     jump would be repeated.
     """
-    bend = change - before
-    smooth = jnp.max(jnp.abs(bend[:nv])) <= 0.5 * jnp.max(jnp.abs(change[:nv]))
-    return jnp.where(smooth, change + bend, 0.0)
+    bend = rate - before
+    smooth = jnp.max(jnp.abs(bend[:nv])) <= 0.5 * jnp.max(jnp.abs(rate[:nv]))
+    return jnp.where(smooth, rate + bend, 0.0)
 
 
 def increment(y: Array, problem: Problem) -> Array:

@@ -6,8 +6,8 @@ Unknowns y = (Δ, μ) give the rows
      [B T, 0]]                            positions
 
 from any linearization of the system, in its own storage, with β' = (1 - αm) / (h² β (1 - αf)), γ' =
-γ / (h β) and T = T(x) T(0)⁻¹ the tangent operator of the chart. Index 2 adds rows of the rates of
-constraints, and columns of η.
+γ / (h β) and T = T(x) T(0)⁻¹ the tangent operator of the chart: `step_matrix` of the linearization.
+Index 2 adds rows of the rates of constraints, and columns of η: `stabilized_matrix`.
 """
 
 import equinox as eqx

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.integrators.doubling import Doubled
 from lie_jax.integrators.generalized_alpha import equations, matrix
 from lie_jax.integrators.generalized_alpha.equations import Problem
 from lie_jax.integrators.generalized_alpha.start import Carry, consistent, optimal
@@ -56,7 +57,7 @@ class GeneralizedAlpha(AbstractIntegrator):
       matrix without derivatives of M, Bᵀλ and given loads whatever `jacobian` is, and the initial
       acceleration as the first auxiliary one.
     - `index`: 3, position constraints alone, or 2, position constraints and their time derivatives
-      (the stabilised form of Gear, Gupta and Leimkuhler).
+      (the stabilised form of Gear, Gupta and Leimkuhler), which automatic steps (`Adaptive`) need.
 
     Raises `ValueError` for other values. Source: [S3] Algorithm 5, (40); Arnold, Brüls and Cardona
     (2015) for the start that keeps multipliers of second order.
@@ -83,6 +84,16 @@ class GeneralizedAlpha(AbstractIntegrator):
             checks.one_of(f"GeneralizedAlpha({name}=)", getattr(self, name), allowed)
 
     @override
+    def with_estimate(self, system):
+        if self.index == 3 and system.nc > system.velocity_rows:
+            raise ValueError(
+                "simulate(adaptive=): GeneralizedAlpha(index=3) with constraints needs steps of "
+                "one size: another size leaves an error of first order in multipliers; use "
+                "lie_jax.GeneralizedAlpha(index=2)."
+            )
+        return Doubled(self, order=2)
+
+    @override
     def init(self, system, t, dt, state, u):
         if self.newton_rule == "holzinger2024":
             carry = consistent(system, t, state, u)
@@ -104,7 +115,8 @@ class GeneralizedAlpha(AbstractIntegrator):
         alpha_f = rho / (rho + 1.0)
         gamma = 0.5 + alpha_f - alpha_m
         beta = 0.25 * (gamma + 0.5) ** 2
-        last, a, v = carry.acceleration, carry.auxiliary, state.v + carry.shift
+        last, v = carry.acceleration, state.v + carry.shift
+        a = last + dt * carry.auxiliary_rate
         a_bar = (alpha_f * last - alpha_m * a) / (1.0 - alpha_m)
         problem = Problem(
             system=system,
@@ -117,7 +129,7 @@ class GeneralizedAlpha(AbstractIntegrator):
             gamma=gamma / (dt * beta),
             reactions=equations.reactions(system, t, state.q, self.index),
         )
-        expected = jnp.concatenate([last, carry.multipliers]) + carry.expected
+        expected = jnp.concatenate([last, carry.multipliers]) + dt * carry.expected_rate
         guess = equations.guess(problem, expected)
         return problem, guess, a_bar, (1.0 - alpha_f) / (1.0 - alpha_m)
 
@@ -133,13 +145,19 @@ class GeneralizedAlpha(AbstractIntegrator):
         a = a_bar + share * end.acceleration
         q, v = (jnp.where(solution.converged, x, jnp.nan) for x in (end.q, end.v))
         changes = end.acceleration - carry.acceleration, end.multipliers - carry.multipliers
-        change = jax.lax.stop_gradient(jnp.concatenate(changes))
-        expected = equations.expected(change, carry.change, system.nv)
-        none = jnp.zeros_like(end.v)
-        after = end.acceleration, a, end.multipliers, none, change, expected, solution.kept
+        rate = jax.lax.stop_gradient(jnp.concatenate(changes) / dt)
+        after = Carry(
+            acceleration=end.acceleration,
+            multipliers=end.multipliers,
+            auxiliary_rate=(a - end.acceleration) / dt,
+            shift=jnp.zeros_like(end.v),
+            rate=rate,
+            expected_rate=equations.expected(rate, carry.rate, system.nv),
+            kept=solution.kept,
+        )
         return Step(
             State(q, v),
-            Carry(*after),
+            after,
             solution.iterations,
             solution.converged,
             solution.history,

@@ -21,32 +21,34 @@ from lie_jax.system import SOLVED, AbstractSystem, State, accelerations_and_mult
 
 
 class Carry(NamedTuple):
-    """Accelerations v̇ (nv,), the method's auxiliary accelerations a (nv,), multipliers (nc,), what
-    the next step adds to the velocity (nv,), zero after the first, the change of accelerations and
-    multipliers (nv + nc,) in the last step and the one expected in the next, and the inverse that
-    modified Newton keeps.
+    """Accelerations v̇ (nv,) and multipliers (nc,); the distance of the method's auxiliary
+    accelerations a from v̇ over the step size (nv,); what the next step adds to the velocity (nv,),
+    zero after the first; the rate of change of accelerations and multipliers (nv + nc,) in the last
+    step and the one expected in the next; and the inverse that modified Newton keeps.
+
+    With rates the next step may have another size: a belongs to the time t + (α_m - α_f) h.
     """
 
     acceleration: Array
-    auxiliary: Array
     multipliers: Array
+    auxiliary_rate: Array
     shift: Array
-    change: Array
-    expected: Array
+    rate: Array
+    expected_rate: Array
     kept: newton.Inverse | None = None
 
 
 def consistent(system: AbstractSystem, t: Array, state: State, u: Array | None) -> Carry:
     """The start of [S3]: a is the initial acceleration."""
     v_dot, multipliers = accelerations_and_multipliers(system, t, state.q, state.v, u)
-    return begun(v_dot, v_dot, multipliers)
+    return begun(v_dot, multipliers, jnp.zeros_like(v_dot))
 
 
-def begun(acceleration: Array, auxiliary: Array, multipliers: Array) -> Carry:
+def begun(acceleration: Array, multipliers: Array, auxiliary_rate: Array) -> Carry:
     """Carry before the first step, without past changes."""
     unknown = jnp.zeros(acceleration.size + multipliers.size, acceleration.dtype)
     none = jnp.zeros_like(acceleration)
-    return Carry(acceleration, auxiliary, multipliers, none, unknown, unknown)
+    return Carry(acceleration, multipliers, auxiliary_rate, none, unknown, unknown)
 
 
 def optimal(
@@ -87,7 +89,7 @@ def optimal(
     largest = jnp.max(jnp.abs(v_dot)) + jnp.max(jnp.abs(v)) / dt
     change = jnp.where(jnp.max(jnp.abs(change)) <= largest, change, 0.0)
     lag = (rho - 1.0) / (rho + 1.0)  # α_m - α_f
-    start = begun(v_dot, v_dot + lag * change, multipliers)
+    start = begun(v_dot, multipliers, lag / dt * change)
     positions = system.nc - system.velocity_rows
     if not positions or index == 2:
         return start

@@ -1,4 +1,4 @@
-"""Joints between two bodies: each lists the conditions of which it is made."""
+"""Kinematic pairs, such as hinges and sliders: each lists the conditions of which it is made."""
 
 from typing import Any
 
