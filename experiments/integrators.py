@@ -1,0 +1,205 @@
+"""Integrators compared on six systems: error against CPU time, and which method for what."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import lie_jax
+from experiments import _report
+from experiments._integrators import plots
+from experiments._integrators.cases import CASES, Case
+from lie_jax.numerics import checkpointing
+from lie_jax.simulation import adaptive_steps
+from lie_jax.simulation.march import march
+
+
+class Method(NamedTuple):
+    """An integrator, and whether it chooses its steps itself."""
+
+    integrator: lie_jax.AbstractIntegrator
+    automatic: bool
+
+
+METHODS = {
+    "RKMK rk4": Method(lie_jax.RKMK("rk4"), False),
+    "RKMK dopri5, automatic": Method(lie_jax.RKMK("dopri5"), True),
+    "RATTLie": Method(lie_jax.RATTLie(), False),
+    "RATTLie, order 4": Method(lie_jax.RATTLie(composition=4), False),
+    "generalized-α": Method(lie_jax.GeneralizedAlpha(index=2), False),
+    "generalized-α, automatic": Method(lie_jax.GeneralizedAlpha(index=2), True),
+    "BDF 2, automatic": Method(lie_jax.BDF(2), True),
+    "BDF 5, automatic": Method(lie_jax.BDF(5), True),
+    "radau5, automatic": Method(lie_jax.ImplicitRKMK("radau5"), True),
+    "sdirk4, automatic": Method(lie_jax.ImplicitRKMK("sdirk4"), True),
+}
+TOLERANCES = tuple(10.0**-k for k in range(3, 13))
+# Errors of which the cheapest method is named, relative to the size of what is observed.
+ACCURACIES = (1e-3, 1e-6, 1e-9)
+# A method's runs end with the first that takes longer (s), or whose error is below this.
+_LONGEST, _ENOUGH = 0.3, 3e-11
+# Steps double so often, and an automatic run may have so many.
+_DOUBLINGS, _BOUND = 16, 50_000
+_REPEATS = 3
+
+
+class Attempt(NamedTuple):
+    """A run: its error or None, steps (rejected ones too), CPU time (s), why it failed or None."""
+
+    error: float | None
+    steps: int
+    cpu_s: float
+    failure: str | None
+
+
+def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    """Result, and least CPU time (s) of some calls; of one, if that was long."""
+    least = float("inf")
+    for _ in range(_REPEATS):
+        begin = time.process_time()
+        end = jax.block_until_ready(call())
+        least = min(least, time.process_time() - begin)
+        if least > _LONGEST:
+            break
+    return end, least
+
+
+# Ends of runs that do not count as a success.
+_FAILURES = (
+    *("newton_failed", "non_finite", "singular", "minimum_step", "step_bound", "out_of_chart"),
+    *("departed", "turned_over", "unstable", "acceleration_not_finite"),
+)
+
+
+def _failure(result: lie_jax.Result) -> str | None:
+    return next((name for name in _FAILURES if bool(result == getattr(lie_jax.Result, name))), None)
+
+
+def fixed(case: Case, system, state, method: Method, steps: int) -> Attempt:
+    """A run with steps of one size, observed at each of the case's times."""
+    dt = case.times[-1] / steps
+    march_to = [round(t / dt) for t in case.times]
+
+    def call(count):
+        return march(system, method.integrator, state, dt, count)
+
+    end, cpu = _timed(lambda: call(steps))
+    failure = _failure(end.result)
+    if failure:
+        return Attempt(None, int(end.completed), cpu, failure)
+    ends = [*(call(count).state for count in march_to[:-1]), end.state]
+    return Attempt(case.error(system, ends), steps, cpu, None)
+
+
+def automatic(case: Case, system, state, method: Method, tolerance: float) -> Attempt:
+    """A run with steps by a tolerance, relative and absolute, that ends at the case's times."""
+    adaptive = lie_jax.Adaptive(times=jnp.asarray(case.times), rtol=tolerance, atol=tolerance)
+    estimating = method.integrator.with_estimate(system)
+    blocks = checkpointing.blocks("stored", None, _BOUND)
+    first = jnp.asarray(case.first_step)
+    (run, _), cpu = _timed(
+        lambda: adaptive_steps.trajectory(
+            system, estimating, state, first, adaptive, _BOUND, blocks
+        )
+    )
+    failure = _failure(run.result)
+    steps = int(run.stats.completed_steps) + int(run.stats.rejected_steps)
+    if failure:
+        return Attempt(None, steps, cpu, failure)
+    ends = [lie_jax.State(run.q[i], run.v[i]) for i in range(1, len(case.times) + 1)]
+    return Attempt(case.error(system, ends), steps, cpu, None)
+
+
+def measure(case: Case, method: Method) -> list[dict]:
+    """Runs from the coarsest to the first that is accurate enough or takes too long."""
+    system, state = case.build()
+    try:
+        method.integrator.check(system)
+    except ValueError as error:
+        return [Attempt(None, 0, 0.0, str(error))._asdict() | {"setting": None}]
+    if method.automatic:
+        settings, attempt = TOLERANCES, automatic
+    else:
+        settings, attempt = [case.coarsest * 2**k for k in range(_DOUBLINGS)], fixed
+    # Compile, and read the reference.
+    attempt(case, system, state, method, settings[0])
+    runs = []
+    for setting in settings:
+        run = attempt(case, system, state, method, setting)
+        runs.append(run._asdict() | {"setting": setting})
+        enough = run.error is not None and run.error < _ENOUGH
+        if enough or run.cpu_s > _LONGEST or run.failure == "step_bound":
+            break
+    return runs
+
+
+def seconds_to_reach(runs: list[dict], accuracy: float) -> float | None:
+    """CPU time (s) to reach an error, interpolated between two runs; None if none reached it.
+
+    From there on all finer runs have that error or less, so that a lucky run does not count.
+    """
+    good = [run for run in runs if run["error"] is not None]
+    errors = [run["error"] for run in good]
+    first = next((i for i in range(len(errors)) if max(errors[i:]) <= accuracy), None)
+    if first is None:
+        return None
+    if first == 0:
+        return good[0]["cpu_s"]
+    before, after = good[first - 1], good[first]
+    share = np.log(before["error"] / accuracy) / np.log(before["error"] / after["error"])
+    return float(before["cpu_s"] * (after["cpu_s"] / before["cpu_s"]) ** share)
+
+
+def reached(case: dict[str, list[dict]]) -> dict[str, dict[str, float | None]]:
+    """CPU time (s) of each method for each accuracy."""
+    return {
+        f"{accuracy:g}": {name: seconds_to_reach(runs, accuracy) for name, runs in case.items()}
+        for accuracy in ACCURACIES
+    }
+
+
+def cheapest(times: dict[str, float | None]) -> list[str]:
+    """The methods that reached an accuracy, the fastest first."""
+    return sorted((n for n, t in times.items() if t is not None), key=lambda n: times[n] or 0.0)
+
+
+def report(results: dict) -> None:
+    """Print the page's table, and what each run came to."""
+    for name, case in results["runs"].items():
+        print(f"\n{name}: steps, CPU time (ms), error")
+        for method, runs in case.items():
+            print(f"  {method}")
+            for run in runs:
+                end = f"{run['error']:.1e}" if run["failure"] is None else run["failure"]
+                print(f"    {run['setting']!s:8} {run['steps']:7} {1e3 * run['cpu_s']:9.2f}  {end}")
+    rows = [
+        (name, *(_cell(times) for times in accuracies.values()))
+        for name, accuracies in results["seconds_to_reach"].items()
+    ]
+    heads = ("", *(f"{accuracy:g}" for accuracy in ACCURACIES))
+    print("", *_report.table(heads, rows, left=len(heads)), sep="\n")
+
+
+def _cell(times: dict[str, float | None]) -> str:
+    names = cheapest(times)
+    return "; ".join(f"{name} {1e3 * (times[name] or 0.0):.3g} ms" for name in names[:3]) or "none"
+
+
+def main(folder: Path) -> None:
+    """Measure, print tables, write numbers and the picture."""
+    results: dict = {"runs": {}, "seconds_to_reach": {}}
+    for name, case in CASES.items():
+        begin = time.perf_counter()
+        found = {}
+        for label, method in METHODS.items():
+            found[label] = measure(case, method)
+        results["runs"][name] = found
+        results["seconds_to_reach"][name] = reached(found)
+        print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
+    _report.write_json(folder / "results.json", results, ascii=False)
+    report(results)
+    plots.work(results["runs"], folder / "work.png")
