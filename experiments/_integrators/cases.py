@@ -8,7 +8,7 @@ import numpy as np
 
 import lie_jax
 from benchmarks.peers import loops
-from models import heavy_top, puma560, rotor, slider_crank
+from models import governor, heavy_top, puma560, rotor, slider_crank
 
 
 class Case(NamedTuple):
@@ -70,6 +70,12 @@ def _rotor(system, states: Sequence[lie_jax.State]) -> float:
     return float(np.linalg.norm(gap) / np.linalg.norm(displaced))
 
 
+def _governor(system, states: Sequence[lie_jax.State]) -> float:
+    found = np.asarray([governor.observe(system, state.q, state.v) for state in states])
+    gaps = found - np.asarray(list(governor.REFERENCE.values()))
+    return float(np.max(np.abs(gaps[:, :2])))
+
+
 CASES = {
     "heavy top": Case(
         heavy_top.build, (1.0,), _top, "centre of mass after 1 s (m)", 250, 1e-4
@@ -88,5 +94,9 @@ CASES = {
     ),
     "rotor": Case(
         rotor.build, (ROTOR_TIME,), _rotor, "displacement after 0.5 s, relative", 1000, 1e-5
+    ),
+    "governor": Case(
+        lambda: governor.build(lie_jax.Minimal()),
+        tuple(governor.REFERENCE), _governor, "largest error of slider (m), rod (rad)", 100, 1e-4,
     ),
 }  # fmt: skip
