@@ -31,10 +31,10 @@ GRAVITY = (0.0, 0.0, -9.81)
 BODIES = ("shaft", "rod 1", "rod 2", "slider")
 
 # Height of the slider (m), angle of the rods (rad), speed of the shaft (rad/s) at these times (s),
-# to some 2e-12: Lagrange's equations by SciPy in double precision, found by two routes that share no
-# code. One has three coordinates, written by hand with the conserved moment of momentum, by Radau IIA
-# and again by DOP853; the other four, from the energies of the bodies in space by automatic
-# differentiation. All end with these digits.
+# to some 2e-12: Lagrange's equations by SciPy in double precision, found by two routes that share
+# no code. One has two coordinates and the conserved moment of momentum, written by hand, by Radau
+# IIA and again by DOP853; the other four coordinates, from the energies of the bodies in space by
+# automatic differentiation. All end with these digits.
 REFERENCE = {
     0.1: (0.52383647557, 0.496173869076, 6.10371780883),
     0.5: (0.743249424786, 0.259491381543, 5.10341542197),

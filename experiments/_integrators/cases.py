@@ -17,7 +17,6 @@ class Case(NamedTuple):
     `error(system, states)` is the largest deviation of the states at these times from digits of an
     independent solution; `observed` names it and its unit. Runs with steps of one size begin with
     `coarsest` steps, of which each time takes a whole number. `first_step` (s) is the size with
-    which automatic runs begin.
     """
 
     build: Callable
@@ -26,6 +25,7 @@ class Case(NamedTuple):
     observed: str
     coarsest: int
     first_step: float
+    damped: bool = False
 
 
 def _wrapped(angle: float) -> float:
@@ -86,7 +86,7 @@ CASES = {
     ),
     "Puma 560": Case(
         lambda: puma560.build(lie_jax.Minimal()),
-        tuple(puma560.REFERENCE), _puma, "largest error of an angle (rad)", 50, 1e-4,
+        tuple(puma560.REFERENCE), _puma, "angles of joints (rad)", 50, 1e-4, True,
     ),
     "squeezer": Case(
         lambda: loops.model("squeezer"),
@@ -97,6 +97,6 @@ CASES = {
     ),
     "governor": Case(
         lambda: governor.build(lie_jax.Minimal()),
-        tuple(governor.REFERENCE), _governor, "largest error of slider (m), rod (rad)", 100, 1e-4,
+        tuple(governor.REFERENCE), _governor, "error of slider (m), rod (rad)", 100, 1e-4, True,
     ),
 }  # fmt: skip
