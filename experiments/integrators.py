@@ -133,20 +133,25 @@ def measure(case: Case, method: Method) -> list[dict]:
     for setting in settings:
         run = attempt(case, system, state, method, setting)
         runs.append(run._asdict() | {"setting": setting})
-        enough = run.error is not None and run.error < _ENOUGH
+        enough = run.error is not None and run.error < max(_ENOUGH, case.digits)
         if enough or run.cpu_s > LONGEST or run.failure == "step_bound":
             break
     return runs
 
 
-def seconds_to_reach(runs: list[dict], accuracy: float) -> float | None:
-    """CPU time (s) to reach an error, interpolated between two runs; None if none reached it.
+def _good(runs: list[dict], accuracy: float) -> tuple[list[dict], int | None]:
+    """Runs that came to their end, and the first from which on all have an error or less.
 
-    From there on all finer runs have that error or less, so that a lucky run does not count.
+    A lucky run before coarser ones does not count.
     """
     good = [run for run in runs if run["error"] is not None]
     errors = [run["error"] for run in good]
-    first = next((i for i in range(len(errors)) if max(errors[i:]) <= accuracy), None)
+    return good, next((i for i in range(len(errors)) if max(errors[i:]) <= accuracy), None)
+
+
+def seconds_to_reach(runs: list[dict], accuracy: float) -> float | None:
+    """CPU time (s) to reach an error, interpolated between two runs; None if none reached it."""
+    good, first = _good(runs, accuracy)
     if first is None:
         return None
     if first == 0:
@@ -156,10 +161,20 @@ def seconds_to_reach(runs: list[dict], accuracy: float) -> float | None:
     return float(before["cpu_s"] * (after["cpu_s"] / before["cpu_s"]) ** share)
 
 
-def reached(case: dict[str, list[dict]]) -> dict[str, dict[str, float | None]]:
-    """CPU time (s) of each method for each accuracy."""
+def steps_to_reach(runs: list[dict], accuracy: float) -> int:
+    """Steps of the first run that reached an error."""
+    good, first = _good(runs, accuracy)
+    assert first is not None
+    return good[first]["steps"]
+
+
+def reached(case: Case, runs: dict[str, list[dict]]) -> dict[str, dict[str, float | None]]:
+    """CPU time (s) of each method for each accuracy that the reference can tell."""
     return {
-        f"{accuracy:g}": {name: seconds_to_reach(runs, accuracy) for name, runs in case.items()}
+        f"{accuracy:g}": {
+            name: None if accuracy < case.digits else seconds_to_reach(found, accuracy)
+            for name, found in runs.items()
+        }
         for accuracy in ACCURACIES
     }
 
@@ -181,7 +196,7 @@ def report(results: dict) -> None:
     reached = results["seconds_to_reach"]
     heads = ("", *(f"{accuracy:g}" for accuracy in ACCURACIES))
     rows = (
-        (name, *(_fastest(times) for times in accuracies.values()))
+        (name, *(_fastest(results["runs"][name], *entry) for entry in accuracies.items()))
         for name, accuracies in reached.items()
     )
     print("", *_report.table(heads, rows), sep="\n")
@@ -196,13 +211,21 @@ def report(results: dict) -> None:
     print("", *_report.table(("", *reached), rows), sep="\n")
 
 
-def _fastest(times: dict[str, float | None]) -> str:
+def _fastest(runs: dict[str, list[dict]], accuracy: str, times: dict[str, float | None]) -> str:
     names = cheapest(times)
-    return f"{names[0]}, {1e3 * (times[names[0]] or 0.0):.2g}" if names else MISSED
+    if not names:
+        return MISSED
+    best = names[0]
+    steps = steps_to_reach(runs[best], float(accuracy))
+    return f"{best}, {_milliseconds(times[best])} ({steps})"
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return MISSED if seconds is None else f"{float(f'{1e3 * seconds:.2g}'):g}"
 
 
 # Marks of the second table: no run was accurate in time, none came to its end, none was made.
-MISSED, FAILED, LEFT_OUT = "–", "×", ""
+MISSED, FAILED, LEFT_OUT = "–", "×", "·"
 
 
 def _cell(runs: list[dict], seconds: float | None) -> str:
@@ -210,7 +233,7 @@ def _cell(runs: list[dict], seconds: float | None) -> str:
         return LEFT_OUT
     if all(run["error"] is None for run in runs):
         return FAILED
-    return MISSED if seconds is None else f"{1e3 * seconds:.2g}"
+    return _milliseconds(seconds)
 
 
 def main(folder: Path) -> None:
@@ -220,7 +243,7 @@ def main(folder: Path) -> None:
         begin = time.perf_counter()
         found = {label: measure(case, method) for label, method in METHODS.items()}
         results["runs"][name] = found
-        results["seconds_to_reach"][name] = reached(found)
+        results["seconds_to_reach"][name] = reached(case, found)
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
     _report.write_json(folder / "results.json", results, ascii=False)
     report(results)
