@@ -273,6 +273,8 @@ def test_double_pendulum_on_ball_joints_converges_to_the_reference(integrator, o
         assert error(1.0, 4000) < 1e-10
 
 
+# `make test` has derivatives by armatures, below, and gradients by inputs of motors.
+@pytest.mark.full
 def test_gradients_agree_with_differences():
     """Of a step by all parameters of a model, which is built inside the program."""
 
