@@ -54,6 +54,11 @@ def _alike_jvp(primals, tangents):
     return _alike(*primals), jax.tree.map(lambda x: x + zero.astype(x.dtype), arrays)
 
 
+def zeros_along(x: jax.Array, others: Any) -> jax.Array:
+    """Zeros in the form of x that JAX takes for linear in `others`, which are tangents."""
+    return jnp.zeros_like(x) + _dependent_zero(others).astype(x.dtype)
+
+
 def value_with_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameters: Any) -> Any:
     """`values`, differentiated as a function of `parameters` by a rule.
 
