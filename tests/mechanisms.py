@@ -149,6 +149,7 @@ FOREST = (
     (lie_jax.PrismaticJoint, "mast", "boom"),
     (lie_jax.SphericalJoint, "ear", "trunk"),
 )
+BRANCH_BODIES = ("hand", "upper arm", "trunk", "leg")
 FOREST_BODIES = ("foot", "hand", "mast", "upper arm", "ear", "boom", "trunk", "toe", "leg")
 
 
@@ -175,6 +176,17 @@ def forest(seed=5):
         lie_jax.ViscousFriction("ground", "mast", 0.3),
     ]
     return _grown(FOREST, FOREST_BODIES, forces, rng)
+
+
+def branch(seed=5):
+    """A hand on an arm on a trunk, which slides on a floating leg, in motion, and forces."""
+    rng = np.random.default_rng(seed)
+    forces = [
+        lie_jax.ViscousFriction("upper arm", "hand", 0.7),
+        lie_jax.PointForce("trunk", pushed, point=(0.1, -0.2, 0.4)),
+    ]
+    kinds = [kind for kind in FOREST if {*kind[1:]} <= {*BRANCH_BODIES}]
+    return _grown(kinds, BRANCH_BODIES, forces, rng)
 
 
 def compound_forest(seed=9):

@@ -42,5 +42,29 @@ class Spinner(lie_jax.AbstractSystem):
         return gyroscopic if u is None else gyroscopic + u
 
 
+class Pendulum(lie_jax.AbstractSystem):
+    """A point mass (kg) on a rod of unit length, in the plane: small enough to compile fast."""
+
+    mass: jax.Array
+
+    @property
+    def space(self):
+        return Rn(2)
+
+    @property
+    def nc(self):
+        return 1
+
+    def mass_matrix(self, q):
+        return self.mass * jnp.eye(2, dtype=q.dtype)
+
+    def force(self, t, q, v, u=None):
+        return jnp.stack([jnp.full_like(self.mass, 0.3), -9.81 * self.mass])
+
+    def constraint(self, t, q):
+        return jnp.sum(q * q)[None] - 1.0
+
+
 OSCILLATOR = Oscillator(jnp.asarray([[5.0, -2.0], [-2.0, 4.0]]))
 OSCILLATOR_START = lie_jax.State(jnp.asarray([1.0, -0.5]), jnp.asarray([0.3, 0.7]))
+PENDULUM_START = lie_jax.State([0.6, -0.8], [0.8, 0.6])

@@ -38,10 +38,10 @@ ROWS = (
     Row("top", "heavy top, RKMK4", "own C", "own scalar C", SAME, 2.0),
     Row(
         *("top joint", "heavy top with its joint, generalized-α", "Exudyn"),
-        *("Exudyn, full Newton with T", SECOND_ORDER, 0.10, 0.3),
+        *("Exudyn, full Newton with T", SECOND_ORDER, 0.08, 0.3),
     ),
     Row("rotor", "rotor, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.5),
-    Row("slider-crank", "slider-crank, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.5),
+    Row("slider-crank", "slider-crank, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.35),
     Row("squeezer", "Andrews' squeezer, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.7),
     Row("stewart", "Stewart platform, generalized-α", "Exudyn", "Exudyn, sparse", SECOND_ORDER),
     *(
@@ -51,9 +51,9 @@ ROWS = (
         )
         for n in (10, 40)
     ),
-    Row("puma", "Puma 560, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.5),
+    Row("puma", "Puma 560, generalized-α", "Exudyn", "Exudyn", SECOND_ORDER, 0.10),
     Row("top batch", "4096 heavy tops, RKMK4", "MJX", "MJX, RK4", MJX_STEPS, 0.02),
-    Row("top batch", "4096 heavy tops, RKMK4", "own C", "own C with SIMD", SAME, 4.0),
+    Row("top batch", "4096 heavy tops, RKMK4", "own C", "own C with SIMD", SAME, 3.0),
     Row(
         *("gradient of top", "gradient of 10 000 RKMK4 steps, heavy top", "Exudyn"),
         *("Exudyn's run alone, RK44", SAME, 1.0),
@@ -69,13 +69,13 @@ ROWS = (
         Row(f"{n} batch", f"{n}, 4096 of them", "MuJoCo C", "MuJoCo C, RK4", SAME, 1.0)
         for n in ("arm with gripper", "quadruped")
     ),
-    Row("links batch", "the same, 4096 of them", "MuJoCo C", "MuJoCo C, RK4", SAME, 0.5),
+    Row("links batch", "6 links, 4096 of them", "MuJoCo C", "MuJoCo C, RK4", SAME, 0.4),
     Row("top adaptive", "heavy top, DOPRI5, 1 s", "diffrax", "diffrax, own ODE", AUTOMATIC, 1.0),
     *(
         Row(
             *(f"chain-{n}", f"chain of {n}, generalized-α", "Exudyn"),
             "Exudyn" if n == CHAIN_SIZES[0] else "Exudyn, sparse",
-            *(SECOND_ORDER, 0.10 if n in (64, 256) else None),
+            *(SECOND_ORDER, {64: 0.10, 256: 0.10, 1024: 0.08}.get(n)),
         )
         for n in CHAIN_SIZES
     ),

@@ -54,12 +54,12 @@ class Doubled(AbstractIntegrator):
         found, space, share = rules.held(end), system.space, 1.0 / (2**self.order - 1)
         apart = space.inverse_retract(found.q, whole.state.q)
         apart = space.tangent_operator(jnp.zeros_like(apart), apart)
-        failed = jnp.argmin(halves.converged)
+        iterations, failed = halves.newton_iterations, jnp.argmin(halves.converged)
         halved = jnp.all(halves.converged)
         return Step(
             state=end,
             carry=after,
-            newton_iterations=jnp.sum(halves.newton_iterations) + whole.newton_iterations,
+            newton_iterations=jnp.sum(iterations, dtype=jnp.int32) + whole.newton_iterations,
             converged=halved & whole.converged,
             worst=jnp.where(halved, whole.worst, jnp.asarray(halves.worst)[failed]),
             error=Difference(share * apart, share * (whole.state.v - found.v)),

@@ -7,7 +7,7 @@ the rules of primitives: all rules here belong to primitives.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -54,6 +54,11 @@ def _alike_jvp(primals, tangents):
     return _alike(*primals), jax.tree.map(lambda x: x + zero.astype(x.dtype), arrays)
 
 
+def zeros_along(x: jax.Array, others: Any) -> jax.Array:
+    """Zeros in the form of x that JAX takes for linear in `others`, which are tangents."""
+    return jnp.zeros_like(x) + _dependent_zero(others).astype(x.dtype)
+
+
 def value_with_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameters: Any) -> Any:
     """`values`, differentiated as a function of `parameters` by a rule.
 
@@ -68,20 +73,68 @@ def value_with_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameter
     - `parameters`: any pytree.
     """
     leaves, structure = jax.tree.flatten(values)
-    arrays, static = eqx.partition(parameters, eqx.is_array)
-    numbers, array_structure = jax.tree.flatten(arrays)
+    numbers, array_structure, together = _taken_apart(parameters)
 
     def flat_rule(values, numbers, tangents):
-        # Constants of a program arrive as NumPy's arrays.
-        numbers = [jnp.asarray(x) for x in numbers]
-        arrays = jax.tree.unflatten(array_structure, numbers)
         changes = jax.tree.unflatten(array_structure, tangents)
         return jax.tree.leaves(
-            rule(jax.tree.unflatten(structure, values), eqx.combine(arrays, static), changes)
+            rule(jax.tree.unflatten(structure, values), together(numbers), changes)
         )
 
     ruled = _rule_primitive()(*leaves, *numbers, rule=flat_rule, count=len(leaves))
     return jax.tree.unflatten(structure, ruled)
+
+
+def value_as(values: Any, function: Callable[[Any], Any], parameters: Any) -> Any:
+    """`values`, differentiated as function(parameters) of the same structure, to any order.
+
+    The function must use no array but its arguments. Parameters may be any pytree.
+    """
+    leaves, structure = jax.tree.flatten(values)
+    numbers, _, together = _taken_apart(parameters)
+
+    def flat(numbers):
+        return jax.tree.leaves(function(together(numbers)))
+
+    ruled = _rule_primitive()(*leaves, *numbers, rule=_DerivativeOf(flat), count=len(leaves))
+    return jax.tree.unflatten(structure, ruled)
+
+
+class _DerivativeOf(NamedTuple):
+    """Rule of `value_as`: the derivative of a function of a list of arrays.
+
+    A batch maps the function and not its derivative: `jax.lax.cond` with a mapped predicate stops
+    gradients of its operands, which JAX cannot transpose where these are tangents.
+    """
+
+    function: Callable
+
+    def __call__(self, values, numbers, tangents):
+        moving = [i for i, x in enumerate(tangents) if x is not None]
+
+        def along(*moved):
+            replaced = dict(zip(moving, moved, strict=True))
+            return self.function([replaced.get(i, x) for i, x in enumerate(numbers)])
+
+        start, direction = ([x[i] for i in moving] for x in (numbers, tangents))
+        return jax.jvp(along, start, direction)[1]
+
+    def mapped(self, axes: list, size: int) -> "_DerivativeOf":
+        """The rule of a batch."""
+        return _DerivativeOf(jax.vmap(self.function, in_axes=(axes,), axis_size=size))
+
+
+def _taken_apart(parameters: Any) -> tuple[list, Any, Callable]:
+    """Arrays of a pytree and their structure, and the function that puts others in their place."""
+    arrays, static = eqx.partition(parameters, eqx.is_array)
+    numbers, structure = jax.tree.flatten(arrays)
+
+    def together(numbers):
+        # Constants of a program arrive as NumPy's arrays.
+        arrays = jax.tree.unflatten(structure, [jnp.asarray(x) for x in numbers])
+        return eqx.combine(arrays, static)
+
+    return numbers, structure, together
 
 
 @functools.cache
@@ -115,6 +168,9 @@ def _batched(arguments, axes, *, rule, count):
         for i, (x, axis) in enumerate(zip(arguments, axes, strict=True))
     ]
     axes_of_numbers = [None if axis is None else 0 for axis in axes[count:]]
+    if isinstance(rule, _DerivativeOf):
+        mapped = rule.mapped(axes_of_numbers, size)
+        return _rule_primitive()(*arguments, rule=mapped, count=count), [0] * count
 
     def mapped_rule(values, numbers, tangents):
         present = zip(tangents, axes_of_numbers, strict=True)

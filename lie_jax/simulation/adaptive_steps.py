@@ -113,7 +113,7 @@ def trajectory(
 
 
 def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[State, _Loop]:
-    differentiable = system, integrator, state
+    parameters = system, integrator, state
     system, integrator, state, dt, adaptive = rules.held((system, integrator, state, dt, adaptive))
     growth = jnp.minimum(adaptive.max_increase, integrator.largest_growth)
     adaptive = dataclasses.replace(adaptive, max_increase=growth)
@@ -123,15 +123,13 @@ def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[
         _begin(system, integrator, state, dt, adaptive, steps),
     )
 
-    def change(saved, parameters, tangents):
-        replay = partial(_replay, parameters[-1], blocks)
-        return eqx.filter_jvp(replay, parameters[:-1], tangents[:-1])[1]
-
     # Derivatives do not go through the loop.
-    return rules.value_with_rule(loop.rows.state, change, (*differentiable, loop)), loop
+    return rules.value_as(loop.rows.state, partial(_replay, blocks), (*parameters, loop)), loop
 
 
-def _replay(loop: _Loop, blocks: Blocks, system, integrator, state) -> State:
+def _replay(blocks: Blocks, parameters: tuple[Any, ...]) -> State:
+    system, integrator, state, loop = parameters
+
     def step(carry):
         now, number = carry
         t, dt = (x[number] for x in loop.steps)

@@ -90,6 +90,7 @@ def _speeds(formulation, integrator, inputs):
 MOVED = np.asarray([0.1, MASS + 0.5])
 
 
+@pytest.mark.full
 def test_motors_move_joints():
     """Each step's inputs are held: speeds are sums, and so are their derivatives."""
     inputs = jnp.asarray(np.random.default_rng(0).normal(size=(STEPS, 2)))
@@ -107,12 +108,24 @@ def test_motors_move_joints():
     assert_close(slopes, expected, atol=ROUNDING)
 
 
-def test_motors_accelerate_constrained_joints():
-    system, state = _driven_pair(lie_jax.R3SO3())
+def test_motors_accelerate_joints():
+    """As constraints, and in joint coordinates, these with derivatives by the inputs."""
+    (system, state), (tree, start) = map(_driven_pair, (lie_jax.R3SO3(), lie_jax.Minimal()))
     u = np.asarray([0.7, -0.4])
-    dv = jax.jit(lambda u: system.acceleration(0.0, state.q, state.v, u))(jnp.asarray(u))
+
+    @jax.jit
+    def evaluated(u):
+        def free(u):
+            return tree.acceleration(0.0, start.q, start.v, u)
+
+        return system.acceleration(0.0, state.q, state.v, u), free(u), jax.jacrev(free)(u)
+
+    dv, free, slope = evaluated(jnp.asarray(u))
     # The regularisation of constraints takes 2e-12 of their condition.
     assert_allclose([dv[9:] @ AXIS, dv[0]], u / MOVED, rtol=1e-10)
+    # Coordinates are those of the carriage and of the wheel on it.
+    assert_close(free, (u / MOVED)[::-1], atol=ROUNDING)
+    assert_close(slope, np.diag(1.0 / MOVED)[::-1], atol=ROUNDING)
 
 
 @pytest.mark.full
@@ -129,9 +142,8 @@ def test_linearizations_know_the_inputs():
     """Those assembled from elements are derivatives of the residual with these inputs."""
     system, _ = _driven_pair(lie_jax.R3SO3())
     rng = np.random.default_rng(3)
-    q = system.space.retract(
-        jnp.asarray([0, 0, 0, 1, 0, 0, 0] * 2, float), jnp.asarray(rng.normal(size=12))
-    )
+    start = jnp.asarray([0, 0, 0, 1, 0, 0, 0] * 2, float)
+    q = jax.jit(system.space.retract)(start, jnp.asarray(rng.normal(size=12)))
     v, acceleration = (jnp.asarray(rng.normal(size=12)) for _ in range(2))
     multipliers, u = jnp.zeros(system.nc), jnp.asarray([4.0, -7.0])
 

@@ -1,7 +1,5 @@
 """BDF in local coordinates: orders with steps of any sizes, stiff motions, automatic steps."""
 
-import functools
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,37 +12,9 @@ from scipy.integrate import solve_ivp
 import lie_jax
 from models import heavy_top, slider_crank
 from tests import mechanisms
+from tests.runs import SLOW_DURATION, SLOW_SPIN, slow_top
 from tests.suites import cases
 from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator, Spinner
-
-# Time at which tops are compared (s); their spin is a tenth of the benchmark's, so that coarse
-# steps resolve it.
-DURATION = 0.5
-SPIN = np.asarray([0.0, 15.0, -4.61538])
-
-
-@functools.cache
-def _exact_top():
-    """Rotation, velocity and reaction of the ground on the top, by Euler's equations in NumPy."""
-    about_point = np.diag(heavy_top.INERTIA) + heavy_top.MASS * np.diag([1.0, 0.0, 1.0])
-    weight = heavy_top.MASS * np.asarray(heavy_top.GRAVITY)
-    arm = np.asarray(heavy_top.CENTER_OF_MASS)
-
-    def angular(rotation, omega):
-        torque = np.cross(arm, rotation.T @ weight) - np.cross(omega, about_point @ omega)
-        return np.linalg.solve(about_point, torque)
-
-    def rate(_, z):
-        rotation, omega = z[:9].reshape(3, 3), z[9:]
-        return np.concatenate(
-            [np.cross(rotation, omega, axisb=0).ravel(), angular(rotation, omega)]
-        )
-
-    start = np.concatenate([np.eye(3).ravel(), SPIN])
-    end = solve_ivp(rate, (0, DURATION), start, "DOP853", rtol=1e-13, atol=1e-13).y[:, -1]
-    rotation, omega = end[:9].reshape(3, 3), end[9:]
-    moved = np.cross(angular(rotation, omega), arm) + np.cross(omega, np.cross(omega, arm))
-    return rotation, omega, heavy_top.MASS * rotation @ moved - weight
 
 
 @eqx.filter_jit
@@ -78,11 +48,13 @@ def _top_errors(system, state, order, spread):
     errors = []
     for n in COUNTS:
         sizes = 1.0 + spread * np.random.default_rng(1).uniform(-1.0, 1.0, n)
-        sizes = jnp.asarray(np.resize(sizes * DURATION / sizes.sum(), COUNTS[-1]))
-        *found, violation, converged = _marched(system, lie_jax.BDF(order), state, sizes, n)
+        sizes = jnp.asarray(np.resize(sizes * SLOW_DURATION / sizes.sum(), COUNTS[-1]))
+        # The number of steps is traced, too: one program serves all of them.
+        given = system, lie_jax.BDF(order), state, sizes, jnp.asarray(n)
+        *found, violation, converged = _marched(*given)
         assert converged
         assert violation < HELD
-        rotation, omega, reaction = _exact_top()
+        rotation, omega, reaction = slow_top()
         # Constraints among coordinates have multipliers, too.
         exact = (rotation, omega, -reaction) if system.nc == 3 else (rotation, omega)
         errors.append([np.linalg.norm(a - b) for a, b in zip(found, exact, strict=False)])
@@ -102,13 +74,13 @@ SAME_CONSTANT = 0.05
 
 @pytest.mark.parametrize("order", cases([1, 2, 3, 4, 5], [5]))
 def test_order_on_the_group_with_steps_of_any_sizes(order):
-    system, state = heavy_top.build(lie_jax.Minimal(), omega_body=SPIN)
+    system, state = heavy_top.build(lie_jax.Minimal(), omega_body=SLOW_SPIN)
     for spread in (0.0, 0.3):
         errors = _top_errors(system, state, order, spread)
         assert_allclose(np.log2(errors[1] / errors[2])[:2], order, atol=ORDER_SLACK)
     sizes = jnp.full(COUNTS[-1], 5e-3)
-    rotation, *_ = _marched(system, lie_jax.BDF(order), state, sizes, 100)
-    largest = np.abs(rotation - _exact_top()[0]).max()
+    rotation, *_ = _marched(system, lie_jax.BDF(order), state, sizes, jnp.asarray(100))
+    largest = np.abs(rotation - slow_top()[0]).max()
     assert_allclose(largest, WITH_FULL_OPERATOR[order], rtol=SAME_CONSTANT)
 
 
@@ -127,7 +99,7 @@ FORMULATIONS = {
 @pytest.mark.parametrize("name", cases(FORMULATIONS, []))
 def test_positions_velocities_and_multipliers_of_constraints_have_the_order(name):
     formulation, order = FORMULATIONS[name]
-    system, state = heavy_top.build(formulation, constrained=True, omega_body=SPIN)
+    system, state = heavy_top.build(formulation, constrained=True, omega_body=SLOW_SPIN)
     # Angles turn fast where the top is close to their singularity: errors then depend on the sizes
     # of the few steps there.
     spread = 0.0 if name == "Tait-Bryan" else 0.3
@@ -274,7 +246,7 @@ def test_gradients_agree_with_differences():
 
 @pytest.mark.full
 def test_gradients_of_constrained_runs_agree_with_differences():
-    start, unravel = ravel_pytree({"mass": 15.0, "omega_body": SPIN + 0.1})
+    start, unravel = ravel_pytree({"mass": 15.0, "omega_body": SLOW_SPIN + 0.1})
 
     def objective(flat):
         system, state = heavy_top.build(constrained=True, **unravel(flat))
@@ -292,7 +264,7 @@ def test_single_precision_and_batches():
         system, state = jax.tree.map(lambda x: x.astype(dtype), (system, state))
         return lie_jax.simulate(system, lie_jax.BDF(3), state, dt=2e-3, steps=50, throw=False).q
 
-    turns = jnp.stack([SPIN, 0.5 * SPIN])
+    turns = jnp.stack([SLOW_SPIN, 0.5 * SLOW_SPIN])
     single, double = (
         jax.jit(jax.vmap(lambda omega, dtype=dtype: run(omega, dtype)))(turns)
         for dtype in (jnp.float32, jnp.float64)

@@ -11,6 +11,7 @@ from lie_jax.simulation.march import march
 from models import heavy_top, slider_crank
 from tests import golden, mechanisms
 from tests.runs import ORDER_SLACK, orders, top_errors
+from tests.systems import OSCILLATOR, OSCILLATOR_START
 
 METHODS = ("radau3", "radau5", "sdirk4")
 
@@ -145,11 +146,11 @@ class Stumbling(lie_jax.RKMK):
 
 
 def test_a_failed_search_halves_the_step():
-    system, state = heavy_top.build(constrained=False)
     adaptive = lie_jax.Adaptive(end=0.5, rtol=1e-3)
     run = lie_jax.simulate(
-        system, Stumbling("dopri5"), state, dt=0.25, steps=10, adaptive=adaptive, throw=False
-    )
+        *(OSCILLATOR, Stumbling("dopri5"), OSCILLATOR_START),
+        dt=0.25, steps=10, adaptive=adaptive, throw=False,
+    )  # fmt: skip
     assert float(run.t[1]) == 2.0**-10
     assert int(run.stats.rejected_steps) >= 8
 

@@ -14,14 +14,12 @@ from lie_jax.integrators.rattlie import COMPOSITIONS
 from lie_jax.simulation.march import march
 from models import bricard, double_pendulum, free_body, heavy_top, slider_crank, three_bodies
 from tests import mechanisms
-from tests.runs import orders, top_errors
+from tests.runs import SLOW_DURATION, SLOW_SPIN, orders, slow_top, top_errors
 from tests.suites import cases
 from tests.systems import OSCILLATOR, OSCILLATOR_START
 
 # Slopes of straight lines are within this of the order of a step, and of a composition.
 ORDER_SLACK, COMPOSED_SLACK = 0.02, 0.1
-# A tenth of the benchmark's spin, which coarse steps resolve.
-SLOW = {"constrained": False, "omega_body": (0.0, 15.0, -4.61538)}
 # Rounding of some 4000 steps, relative to the momentum.
 MOMENTUM_ROUNDING = 1e-12
 
@@ -33,10 +31,10 @@ def _top(system, state):
     return system.poses(state.q)[0][0], energy, system.momentum(state.q, state.v)[1][2]
 
 
-def _slow_tops(composition, counts, duration=0.5):
-    system, state = heavy_top.build(lie_jax.SE3(), **SLOW)
+def _slow_tops(composition, counts):
+    system, state = heavy_top.build(lie_jax.SE3(), omega_body=SLOW_SPIN)
     integrator = lie_jax.RATTLie(composition)
-    ends = [march(system, integrator, state, duration / n, n) for n in counts]
+    ends = [march(system, integrator, state, SLOW_DURATION / n, n) for n in counts]
     assert all(bool(end.result == lie_jax.Result.successful) for end in ends)
     return [_top(system, end.state) for end in ends], _top(system, state)
 
@@ -44,9 +42,7 @@ def _slow_tops(composition, counts, duration=0.5):
 def test_a_slow_top_is_that_of_another_code():
     """Errors and energies of a script in NumPy and SciPy, with the equations on SO(3) alone."""
     ends, (_, energy, momentum) = _slow_tops(2, (50, 100))
-    system, state = heavy_top.build(lie_jax.SE3(), **SLOW)
-    exact = march(system, lie_jax.RKMK("rk4"), state, 0.5 / 20000, 20000).state
-    exact = _top(system, exact)[0]
+    exact = slow_top()[0]
     errors = [float(jnp.max(jnp.abs(rotation - exact))) for rotation, *_ in ends]
     assert_allclose(errors, (5.178e-2, 1.306e-2), rtol=1e-3)
     assert_allclose([e - energy for _, e, _ in ends], (0.1423, 0.0360), rtol=2e-3)

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import index1
 from tests import mechanisms
-from tests.suites import cases
+from tests.systems import PENDULUM_START, Pendulum
 
 # The regularisation of redundant rows leaves this of the motion's digits.
 SAME_MOTION = 1e-12
@@ -32,7 +32,34 @@ def _swung(hinges, index):
     return run
 
 
-@pytest.mark.parametrize("index", cases([3, 2], [3]))
+class Doubled(Pendulum):
+    """The pendulum with its constraint in two equal rows."""
+
+    @property
+    def nc(self):
+        return 2
+
+    def constraint(self, t, q):
+        return jnp.tile(super().constraint(t, q), 2)
+
+
+def test_a_row_that_is_there_twice_changes_nothing_but_the_multipliers():
+    mass, alpha = jnp.asarray(1.5), lie_jax.GeneralizedAlpha(0.9)
+    one, two = (
+        lie_jax.simulate(kind(mass), alpha, PENDULUM_START, dt=5e-3, steps=100, throw=False)
+        for kind in (Pendulum, Doubled)
+    )
+    assert bool(one.result == lie_jax.Result.successful)
+    assert bool(two.result == lie_jax.Result.redundant)
+    assert_allclose(two.q, one.q, rtol=0, atol=SAME_MOTION)
+    # The smallest multipliers share the force equally.
+    first, second = np.asarray(two.multipliers)[5:].T
+    assert_allclose(first + second, np.asarray(one.multipliers)[5:, 0], atol=1e-6)
+    assert_allclose(first, second, atol=1e-6)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("index", [3, 2])
 def test_redundant_constraints_change_nothing_but_the_multipliers(index):
     one, two = (jax.jit(_swung(hinges, index))(1.0) for hinges in (1, 2))
     assert bool(one.result == lie_jax.Result.successful)
@@ -86,6 +113,7 @@ def test_multipliers_that_are_not_read_are_not_computed():
     assert "potrf" not in program(lambda run: (run.q, run.result._value))
 
 
+@pytest.mark.full
 def test_smallest_multipliers_of_a_millimetre_mechanism():
     """A four-bar linkage of hinges in space, with their derivative as it moves, against least
     squares.

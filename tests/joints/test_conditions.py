@@ -111,6 +111,8 @@ def test_a_joint_of_ones_own_moves_as_a_built_in_one(formulation):
     assert_allclose(*ends, atol=1e-9)
 
 
+# `make test` has accelerations with joints of one's own in the tests of their motions.
+@pytest.mark.full
 def test_a_joint_of_ones_own_has_the_equations_of_a_built_in_one():
     """Accelerations, multipliers, and K of a step's matrix under other multipliers."""
     given = jnp.asarray([3.0, -2.0, 1.5, 0.7, -0.4])

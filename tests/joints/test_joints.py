@@ -13,7 +13,6 @@ from lie_jax.spaces import derivatives
 from lie_jax.system import accelerations_and_multipliers
 from tests import mechanisms
 from tests.joints.kinds import KINDS, driven, joint_of, moved
-from tests.suites import cases
 
 FORMULATIONS = {"R3SO3": lie_jax.R3SO3(), "SE3": lie_jax.SE3()}
 # Rounding of products of a few numbers of the order one.
@@ -22,7 +21,9 @@ ROUNDING = 1e-13
 ACCELERATION_ROUNDING = 1e-12
 
 
-@pytest.mark.parametrize("name", cases(FORMULATIONS, ["R3SO3"]))
+# `make test` compares the reactions of all joints with their inherited derivatives.
+@pytest.mark.full
+@pytest.mark.parametrize("name", FORMULATIONS)
 def test_reactions_are_the_transposed_jacobian(name):
     """Next to poses that satisfy the joints and far from them; parents are bodies and ground."""
     rng = np.random.default_rng(8)
@@ -65,6 +66,8 @@ def test_single_precision_stays_single():
         assert value.dtype == jnp.float32
 
 
+# `make test` has the same in the tests of joint coordinates, on SE(3).
+@pytest.mark.full
 def test_constraints_hold_on_the_motions_that_joints_allow():
     """A forest with every kind of joint, moved joint by joint: constraints and their rates."""
     system, state = lie_jax.assemble(mechanisms.forest(), lie_jax.R3SO3())
@@ -184,6 +187,8 @@ def test_a_hinged_body_is_a_physical_pendulum():
     assert_allclose(constrained[3:], expected * axis, atol=ACCELERATION_ROUNDING)
 
 
+# `make test` has a slider with a motor, in both coordinates.
+@pytest.mark.full
 def test_a_slider_falls_along_its_axis():
     axis = np.asarray([0.6, 0.0, -0.8])
     orientation = mechanisms.quaternion([0.3, -0.5, 0.2])
@@ -194,6 +199,8 @@ def test_a_slider_falls_along_its_axis():
     assert_allclose(constrained, [*(8.0 * axis), 0.0, 0.0, 0.0], atol=10 * ACCELERATION_ROUNDING)
 
 
+# `make test` has the forces of a weld, and a weld in a tree.
+@pytest.mark.full
 def test_welded_bodies_move_as_one():
     """A dumbbell of two welded bodies: Euler's equations of the whole, about its centre of mass."""
     omega = np.asarray([0.3, -0.7, 1.1])

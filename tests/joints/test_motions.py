@@ -151,13 +151,12 @@ def test_coordinates_of_a_joint_listed_backwards_are_those_of_its_child():
     assert_allclose(position[1], expected, atol=ROUNDING)
 
 
-# Each joint, and each direction of a joint in the tree, once.
-QUICK = [(Table, True), (BallInSlot, False)]
+# Ball joints swivel, too, and the hinge above stands forwards in its tree.
+QUICK = [(Table, True)]
+OTHERS = [(BallInSlot, False), (Table, False), (BallInSlot, True)]
 
 
-@pytest.mark.parametrize(
-    ("kind", "backwards"), cases([*QUICK, (Table, False), (BallInSlot, True)], QUICK)
-)
+@pytest.mark.parametrize(("kind", "backwards"), cases([*QUICK, *OTHERS], QUICK))
 def test_a_new_joint_moves_as_its_constraint_says(kind, backwards):
     system, state = _assembled(kind, lie_jax.Minimal(), backwards)
     maximal, everything = _assembled(kind, lie_jax.SE3(), backwards)
@@ -229,4 +228,5 @@ def test_velocity_constraints_hold_in_joint_coordinates():
     system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
     assert (system.nv, system.nc, system.velocity_rows) == (6, 6, 1)
     # Gravity would turn the body about the hinge, whose rate is held.
-    assert_allclose(system.acceleration(0.0, state.q, state.v), 0.0, atol=1e-12)
+    acceleration = jax.jit(lambda q, v: system.acceleration(0.0, q, v))(state.q, state.v)
+    assert_allclose(acceleration, 0.0, atol=1e-12)

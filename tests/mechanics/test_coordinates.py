@@ -70,7 +70,8 @@ class _Angles(lie_jax.AbstractVectorSpace, lie_jax.AbstractCoordinates):
         return jnp.concatenate([position, lie_jax.tait_bryan.from_matrix(rotation)])
 
 
-@pytest.mark.parametrize("dtype", [pytest.param(jnp.float32, marks=pytest.mark.full), jnp.float64])
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.float64])
 def test_second_derivatives_of_inherited_kinematics_are_finite_at_rest(dtype):
     """Of an acceleration by the configuration, at the identity, against the closed form."""
     direction = jnp.asarray([0.4, -0.7, 0.2, 0.9, -0.3, 0.6], dtype)

@@ -175,15 +175,10 @@ def _top(formulation, constrained):
     return system, state, lambda q, v: heavy_top.center_of_mass(system, q) - reference
 
 
-@pytest.mark.parametrize(
-    ("name", "constrained"),
-    [
-        ("angles", False),
-        ("Euler parameters", True),
-        pytest.param("angles", True, marks=pytest.mark.full),
-        pytest.param("Euler parameters", False, marks=pytest.mark.full),
-    ],
-)
+# `make test` has the method's order on groups, and its matrix with these coordinates.
+@pytest.mark.full
+@pytest.mark.parametrize("constrained", [False, True])
+@pytest.mark.parametrize("name", ["angles", "Euler parameters"])
 def test_generalized_alpha_on_charts_is_of_order_two(name, constrained):
     system, state, error = _top(FORMULATIONS[name], constrained)
     coarse, fine = _two_errors(system, state, lie_jax.GeneralizedAlpha(), 0.1, 200, error)
@@ -200,13 +195,12 @@ def test_runge_kutta_on_angles_is_of_order_four():
     assert_allclose(np.max(np.abs(jax.jit(error)(same.q, same.v))), fine, atol=1e-14)
 
 
+# `make test` has the classical method on angles and on SE(3).
+@pytest.mark.full
 @pytest.mark.parametrize(
     "formulation",
     # [S3]'s classical formulation 1, and Euler parameters with their norm as a constraint.
-    [
-        pytest.param(lie_jax.R3SO3(coordinates="tait_bryan"), marks=pytest.mark.full),
-        lie_jax.EulerParameters(),
-    ],
+    [lie_jax.R3SO3(coordinates="tait_bryan"), lie_jax.EulerParameters()],
 )
 def test_classical_formulations_keep_the_order_of_runge_kutta(formulation):
     system, state, error = _top(formulation, False)

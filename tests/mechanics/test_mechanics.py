@@ -201,6 +201,8 @@ def test_projection_reaches_the_constraints_and_stays_near():
     assert_allclose(again.v, projected.v, atol=1e-12)
 
 
+# `make test` has types of results, without their values.
+@pytest.mark.full
 def test_float32_mechanics_stay_float32():
     system, state = jax.tree.map(
         lambda x: x.astype(jnp.float32), mechanisms.two_bodies(lie_jax.SE3())

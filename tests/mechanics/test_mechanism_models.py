@@ -53,6 +53,8 @@ CRANKS = {slider_crank.CRANK_COM: slider_crank.REFERENCE}
 CRANKS[slider_crank.MID_CRANK] = slider_crank.REFERENCE_MID_CRANK
 
 
+# `make test` has Cardan's loop and legs with a closed one.
+@pytest.mark.full
 def test_the_slider_crank_moves_as_its_energy_says():
     """M θ̈ + ½ M' θ̇² + V' = 0 with both places of the crank's centre of mass, at the start of
     Table 8, elsewhere, and at the reference solutions, whose energy must be that of the start.
@@ -133,6 +135,7 @@ def test_slider_crank_over_the_time_of_the_paper():
     assert_allclose(found, expected[:, :, [0, 2]], rtol=0, atol=CRANK_ERROR)
 
 
+@pytest.mark.full
 def test_bricard_closes_where_its_closed_form_says():
     """Bars placed hinge by hinge: all constraints vanish, and the observed point is the known one;
     not so if an angle is off.
@@ -181,6 +184,8 @@ def test_bricard_closes_where_its_closed_form_says():
 TORQUE_ROUNDING = 1e-10
 
 
+# `make test` has its motors, which have the same torques.
+@pytest.mark.full
 def test_puma_has_the_torques_of_a_given_motion():
     sample = puma560.INVERSE_DYNAMICS
 
@@ -238,6 +243,7 @@ def test_puma_moves_alike_in_both_coordinates():
     assert_allclose(angles, sample["angles"], rtol=0, atol=CONSISTENT)
 
 
+@pytest.mark.full
 def test_hinged_chain():
     """Links turn about x and y in turn, in both coordinates."""
     spin = np.random.default_rng(4).uniform(-6.0, 6.0, (3, 3))

@@ -50,6 +50,7 @@ def test_both_models_of_the_pinned_body_move_alike():
     assert_allclose(ends[2], ends[0], atol=1e-4)
 
 
+@pytest.mark.full
 def test_without_friction_and_drive_energy_is_kept():
     system, state = heavy_top.build()
     trajectory = lie_jax.simulate(
@@ -177,6 +178,8 @@ def test_chain():
     assert_allclose(chain.tip(system, state.q), [0.0, 0.0, -3.0], rtol=0, atol=1e-15)
 
 
+# `make test` compares momenta and energies of a larger tree.
+@pytest.mark.full
 def test_three_bodies_start_alike_in_all_coordinates():
     """With the momenta that the reference states, and the base in motion with one another's."""
     for twist in (np.zeros(6), np.asarray(three_bodies.BASE_TWIST)):

@@ -92,8 +92,8 @@ def _points(system, state):
 
 
 def test_a_step_has_the_matrix_of_derivatives_of_the_residual():
-    """On a branch with several joints, in motion."""
-    system, state = lie_jax.assemble(mechanisms.forest(), lie_jax.Minimal())
+    """On a branch with a joint of each kind, in motion."""
+    system, state = lie_jax.assemble(mechanisms.branch(), lie_jax.Minimal())
     rng = np.random.default_rng(3)
     v, acceleration, x = map(jnp.asarray, rng.normal(size=(3, system.nv)))
     q = system.space.retract(state.q, 0.3 * v)

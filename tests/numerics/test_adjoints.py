@@ -53,6 +53,8 @@ def test_gradients_do_not_depend_on_the_adjoint(save_every):
         assert_allclose(other, expected, rtol=AGREEMENT, atol=AGREEMENT)
 
 
+# `make test` has roots in a loop with checkpoints in the tests of gradients.
+@pytest.mark.full
 def test_gradients_of_newton_do_not_depend_on_the_adjoint():
     options = {"integrator": lie_jax.GeneralizedAlpha(), "save_every": 2, "steps": 11}
     expected, recursive = _gradients(options, options | {"adjoint": "recursive", "checkpoint": 2})
@@ -85,6 +87,7 @@ def test_gradients_of_automatic_steps_do_not_depend_on_the_adjoint():
     assert_allclose(recursive, expected, rtol=AGREEMENT)
 
 
+@pytest.mark.full
 def test_second_derivatives_and_batches():
     """A Hessian-vector product of each member of a batch."""
     rng = np.random.default_rng(0)

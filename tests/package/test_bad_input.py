@@ -290,8 +290,11 @@ WRONG_TYPES = {
     "controller": (lambda: lie_jax.Adaptive(end=1.0, controller="pid"), "'pid'", "'integral'"),
     "safety": (lambda: lie_jax.Adaptive(end=1.0, safety=1.5), "safety", "1.5", "below 1"),
     "adaptive without estimate": (
-        lambda: simulate(*_top(), adaptive=lie_jax.Adaptive(end=1.0)), "GeneralizedAlpha",
+        lambda: simulate(*_top(), lie_jax.RATTLie(), adaptive=lie_jax.Adaptive(end=1.0)), "RATTLie",
         "no estimate", "lie_jax.RKMK('dopri5')"),
+    "adaptive of index 3": (
+        lambda: simulate(*_top(), adaptive=lie_jax.Adaptive(end=1.0)), "GeneralizedAlpha",
+        "one size", "GeneralizedAlpha(index=2)"),
     "adaptive that is none": (lambda: _adaptive(adaptive=1e-8), "1e-08", "lie_jax.Adaptive"),
     "adaptive inputs": (lambda: _adaptive(inputs=np.ones((10, 1))), "inputs", "depend on time"),
     "adaptive with save_every": (lambda: _adaptive(save_every=5), "save_every", "times="),

@@ -98,6 +98,8 @@ def test_forces_see_globals_that_change(compilations, monkeypatch):
     assert not compilations
 
 
+# `make test` has them in snapshots and in sweeps.
+@pytest.mark.full
 def test_forces_see_attributes_that_change():
     push = Push(1.0)
     system, state = _assembled(push)
@@ -293,6 +295,7 @@ def weighted(t, q, v, u):
     return weight * jnp.sum(u**2) + jnp.sum(q**2)
 
 
+@pytest.mark.full
 def test_costs_see_globals_that_change(monkeypatch):
     def effort():
         best = control.ilqr(Cart(), MIDPOINT, START, ZERO, dt=DT, running=weighted, final=settle)

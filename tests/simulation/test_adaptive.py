@@ -186,6 +186,19 @@ def test_members_of_a_batch_choose_their_own_steps():
     assert len(set(batch.stats.completed_steps.tolist())) > 1
 
 
+def test_gradients_go_through_a_batch():
+    """Against those of single runs: a batch chooses between branches that a single run takes."""
+
+    def end(attraction):
+        times = jnp.asarray([0.3])
+        return _orbit(attraction, 30, end=None, times=times, rtol=1e-4, throw=False).q[-1, 0]
+
+    attractions = jnp.asarray([0.8, 1.0])
+    batch = jax.jit(jax.grad(lambda a: jnp.sum(jax.vmap(end)(a))))(attractions)
+    single = jax.jit(jax.grad(end))
+    assert_allclose(batch, [single(a) for a in attractions], rtol=1e-12)
+
+
 def test_a_run_that_hits_its_bound_says_where_and_keeps_what_it_has():
     with pytest.raises(lie_jax.SimulationError, match="bound of steps=300") as caught:
         _orbit(rtol=1e-13, atol=1e-13)

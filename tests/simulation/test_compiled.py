@@ -11,6 +11,7 @@ import pytest
 
 import lie_jax
 from models import chain, heavy_top, slider_crank
+from tests.suites import cases
 from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator
 
 MARK = "xla_cpu_small_call"
@@ -39,13 +40,13 @@ def _compiled(function, *arguments):
 
 
 _WITH_THE_FLAG = f"""
+import sys
 import jax.numpy as jnp
 import lie_jax
 lie_jax.configure()
 from tests.simulation import test_compiled
-for name in test_compiled.RUNS:
-    text = test_compiled._compiled(test_compiled._end(name, 10), jnp.asarray(15.0)).as_text()
-    print({MARK!r} in text)
+end = test_compiled._end(sys.argv[1], 10)
+print({MARK!r} in test_compiled._compiled(end, jnp.asarray(15.0)).as_text())
 print(jnp.zeros(()).dtype == "float64")
 from threadpoolctl import ThreadpoolController
 blas = [l for l in ThreadpoolController().lib_controllers if "scipy.libs" in str(l.filepath)]
@@ -53,12 +54,13 @@ print([library.num_threads for library in blas] == [1])
 """
 
 
-def test_configure_sets_up_the_process():
+@pytest.mark.parametrize("name", cases(RUNS, ["RKMK4, free"]))
+def test_configure_sets_up_the_process(name):
     # XLA makes one function of each loop, numbers are doubles, and JAX's BLAS has one thread.
     done = subprocess.run(
-        [sys.executable, "-c", _WITH_THE_FLAG], capture_output=True, text=True, check=True
+        [sys.executable, "-c", _WITH_THE_FLAG, name], capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["True"] * (len(RUNS) + 2)
+    assert done.stdout.split() == ["True"] * 3
 
 
 # Runs of mechanisms in absolute coordinates, and whether loops are small enough to be one function.

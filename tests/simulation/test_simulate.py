@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import lie_jax
 from lie_jax.simulation.march import march
 from models import heavy_top
+from tests.suites import cases
 from tests.systems import OSCILLATOR, OSCILLATOR_START
 
 
@@ -177,15 +178,19 @@ def test_a_failure_inside_jit_raises():
         jax.block_until_ready(run(jnp.asarray(0.05)))
 
 
-def test_single_precision_warns_once_and_works():
+@pytest.mark.parametrize("second", cases(["free", "constrained"], ["free"]))
+def test_single_precision_warns_once_and_works(second):
     program = """
+import sys
 import warnings
 import jax.numpy as jnp
 import lie_jax
 from models import heavy_top
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    for constrained, integrator in ((False, lie_jax.RKMK()), (True, lie_jax.GeneralizedAlpha())):
+    for kind in ("free", sys.argv[1]):
+        constrained = kind == "constrained"
+        integrator = lie_jax.GeneralizedAlpha() if constrained else lie_jax.RKMK()
         system, state = heavy_top.build(constrained=constrained)
         trajectory = lie_jax.simulate(system, integrator, state, dt=1e-3, steps=100)
         assert trajectory.q.dtype == jnp.float32, trajectory.q.dtype
@@ -193,17 +198,13 @@ with warnings.catch_warnings(record=True) as caught:
 messages = [str(w.message) for w in caught if "float32" in str(w.message)]
 assert len(messages) == 1 and "lie_jax.enable_x64()" in messages[0], messages
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program, second], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 2
     for line in done.stdout.splitlines():
         # Generalized-α errs by 1e-3 at this step, RKMK4 by single-precision rounding.
         assert_allclose(np.fromstring(line.strip("[]"), sep=","), heavy_top.REFERENCE[0.1],
                         atol=2e-2)  # fmt: skip
-
-
-def test_import_leaves_the_precision_alone():
-    program = "import jax, lie_jax; assert not jax.config.read('jax_enable_x64')"
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_no_warning_in_double_precision():
@@ -212,6 +213,8 @@ def test_no_warning_in_double_precision():
         lie_jax.simulate(OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START, dt=0.01, steps=2)
 
 
+# `make test` has such forces without a run.
+@pytest.mark.full
 def test_a_force_may_close_over_a_traced_number():
     def height(strength):
         body = lie_jax.Body("b", 1.0, np.eye(3))

@@ -31,8 +31,10 @@ SPACES = TABLE | {
     "unified velocity": UnifiedVelocity(*unified_velocity.tetrahedron()),
 }
 
-# Each group, chart and storage in one of its combinations; unified velocities move as 1a does.
-QUICK = [name for name in SPACES if name not in ("1a", "1b", "1d", "2a", "2c", "2d")]
+# Each group, chart and storage of a group in one of its combinations; unified velocities move as
+# 1a does, and angles are a chart of 1b.
+FULL = ("1a", "1b", "1d", "2a", "2c", "2d", "angles")
+QUICK = [name for name in SPACES if name not in FULL]
 
 
 def _drawn(space, rng):

@@ -10,6 +10,7 @@ recursions take them one by one from the first axis.
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -187,9 +188,11 @@ def forward_dynamics(
             return free_accelerations(tree, motion, factors, forces)
 
         _, rates = eqx.filter_jvp(forces, parameters[0], changes)
-        # None stands for no change.
-        pairs = zip(found, rates, strict=True)
-        needed = Accelerations(*(jnp.zeros_like(x) if dx is None else -dx for x, dx in pairs))
+        # None stands for no change; reverse mode needs both parts to be tangents.
+        pairs, moved = zip(found, rates, strict=True), jax.tree.leaves(rates)
+        needed = Accelerations(
+            *(rules.zeros_along(x, moved) if dx is None else -dx for x, dx in pairs)
+        )
         return lax.custom_linear_solve(product, needed, solve, symmetric=True)
 
     return rules.value_with_rule(found, change, (terms, factors))
