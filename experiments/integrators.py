@@ -59,7 +59,7 @@ class Attempt(NamedTuple):
 
 def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
     """Result, and least CPU time (s) of some calls; of one, if that was long."""
-    least = float("inf")
+    end, least = None, float("inf")
     for _ in range(_REPEATS):
         begin = time.process_time()
         end = jax.block_until_ready(call())
@@ -123,10 +123,9 @@ def measure(case: Case, method: Method) -> list[dict]:
     if case.damped and method.backwards:
         return []
     system, state = case.build()
-    if method.automatic:
-        settings, attempt = TOLERANCES, automatic
-    else:
-        settings, attempt = [case.coarsest * 2**k for k in range(_DOUBLINGS)], fixed
+    attempt: Callable[..., Attempt] = automatic if method.automatic else fixed
+    counts = (case.coarsest * 2**k for k in range(_DOUBLINGS))
+    settings = TOLERANCES if method.automatic else tuple(counts)
     # Compile, and read the reference.
     attempt(case, system, state, method, settings[0])
     runs = []

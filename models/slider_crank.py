@@ -81,7 +81,7 @@ REFERENCE_MID_CRANK = {
 
 
 def build(
-    formulation: lie_jax.AbstractCoordinates | None = None,
+    formulation: lie_jax.AbstractFormulation | None = None,
     *,
     crank_mass: Numbers = CRANK_MASS,
     rod_mass: Numbers = ROD_MASS,
@@ -97,7 +97,7 @@ def build(
     speed: Numbers = CRANK_SPEED,
     gravity: Numbers = GRAVITY,
 ) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
-    """The mechanism as a system with 17 constraints and its initial state, which satisfies them.
+    """The mechanism as a system with 17 constraints, 3 in joint coordinates, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; masses in kg; inertias (3, 3) about the centres
     of mass, kg m²; `crank_com` (3,): centre of mass from the pivot, crank's axes, m; lengths in m;
