@@ -9,7 +9,7 @@ pytestmark = pytest.mark.full
 
 EXPLICIT = ("RKMK rk4", "RKMK dopri5, automatic")
 SECOND_ORDER = ("RATTLie", "generalized-α", "generalized-α, automatic", "BDF 2, automatic")
-# Times vary with the machine by less; the page's factors are 3.7 and more.
+# Times vary with the machine by less; the factors here are 3.3 and more.
 CLEARLY = 2.0
 
 
