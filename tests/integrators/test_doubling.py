@@ -13,7 +13,6 @@ from lie_jax.spaces.base import Rn
 from lie_jax.system import AbstractSystem
 from models import heavy_top, puma560, rotor, slider_crank
 from tests import mechanisms
-from tests.suites import cases
 
 ALPHA = lie_jax.GeneralizedAlpha(index=2)
 TOLERANCES = 10.0 ** -np.arange(3.0, 9.5)
@@ -53,7 +52,8 @@ SYSTEMS = {
 }
 
 
-@pytest.mark.parametrize("name", cases(SYSTEMS, ["rotor"]))
+@pytest.mark.full
+@pytest.mark.parametrize("name", SYSTEMS)
 def test_errors_follow_the_tolerance_over_six_decades(name):
     build, end, dt, steps, error = SYSTEMS[name]
     system, state = build()

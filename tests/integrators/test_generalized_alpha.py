@@ -265,6 +265,8 @@ def test_gradients_over_a_thousand_steps_agree_with_differences():
     assert_allclose(gradient, expected, rtol=GRADIENT_AGREEMENT, atol=DIFFERENCE_ROUNDING)
 
 
+# `make test` has the message of full Newton in the tests of `simulate`.
+@pytest.mark.full
 def test_a_failure_of_newton_names_step_history_owner_and_advice():
     system, state = heavy_top.build(constrained=True, omega_body=(300.0, 40.0, -500.0))
     with pytest.raises(lie_jax.SimulationError) as error:

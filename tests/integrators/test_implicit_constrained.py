@@ -179,6 +179,20 @@ def test_automatic_steps_of_the_squeezing_mechanism():
     assert float(jnp.max(jnp.abs(system.constraint(0.03, run.q[last])))) < 1e-15
 
 
+@pytest.mark.full
+def test_loops_with_rows_that_no_velocity_changes():
+    """The mechanism in joint coordinates: nine of its fifteen constraints are across its plane."""
+    system, state = lie_jax.assemble(loops.mechanism("squeezer"), lie_jax.Minimal())
+    tolerance = 1e-8
+    run = lie_jax.simulate(
+        system, lie_jax.ImplicitRKMK("radau5"), state, dt=1e-6, steps=1000,
+        adaptive=lie_jax.Adaptive(times=jnp.asarray([0.03]), rtol=tolerance, atol=tolerance),
+    )  # fmt: skip
+    assert run.result == lie_jax.Result.redundant
+    assert int(run.stats.completed_steps) <= SQUEEZER_STEPS
+    assert abs(float(run.q[-1, 0]) - CRANK_ANGLE) < tolerance * 16.0
+
+
 def _center(gravity, integrator, constrained, rtol, steps=500):
     system, state = heavy_top.build(constrained=constrained, gravity=(0.0, 0.0, gravity))
     run = lie_jax.simulate(

@@ -16,8 +16,9 @@ from lie_jax.integrators import iterations
 from lie_jax.integrators.implicit import stage
 from lie_jax.integrators.implicit.stage import Problem, Stages
 from lie_jax.integrators.implicit.tableaux import TABLEAUX
+from lie_jax.linearization import row_sizes
 from lie_jax.numerics import newton
-from lie_jax.numerics.dense import DenseMatrix, product
+from lie_jax.numerics.dense import DenseMatrix, inertias, product
 
 
 def solve(
@@ -87,7 +88,23 @@ def linearized(
     else:
         value, entries = residual(tableau, y, problem), _matrix(tableau, y, problem)
     rows = y.shape[0] - len(TABLEAUX[tableau].c) * problem.rows[0]
-    return value, DenseMatrix(entries, rows).regularized()
+    return value, DenseMatrix(entries, rows, _row_sizes(entries, problem)).regularized()
+
+
+def _row_sizes(entries: Array, problem: Problem) -> Array | None:
+    """Sizes of the rows of constraints, rates and then positions of all stages, from the system's
+    bounds; None without bounds.
+    """
+    bounds = problem.system.constraint_bounds(problem.t, problem.q)
+    if bounds is None:
+        return None
+    nv, nc, positions = problem.rows
+    dynamic = entries.shape[0] // (nv + nc + positions) * nv
+    inertia = inertias(entries[:dynamic, :dynamic]).reshape(-1, nv)
+    of_rates = jax.vmap(row_sizes, (None, 0))(bounds, inertia)
+    # The multipliers of positions correct velocities by Nᵀη, without an inertia.
+    of_positions = jax.vmap(row_sizes, (None, 0))(bounds[:positions], jnp.ones_like(inertia))
+    return jnp.concatenate([of_rates.reshape(-1), of_positions.reshape(-1)])
 
 
 def _matrix(tableau: str, y: Array, problem: Problem) -> Array:
