@@ -21,12 +21,13 @@ FOUND = "found by Newton's method"
 _KEPT_SOLVES = 11
 _NEW_SOLVES = 7
 _SLOW = 0.5
-# A full Newton step that makes things worse is halved at most this often.
+# A damped Newton step that makes things worse is halved at most this often.
 _HALVINGS = 5
 # A cheap matrix serves as long as it leaves less than this of a correction.
 _QUARTER = 0.25
+_MODIFIED_SOLVES = _KEPT_SOLVES + _NEW_SOLVES + MAX_ITERATIONS
 # Length of the longest record of residuals of a step.
-HISTORY = _KEPT_SOLVES + _NEW_SOLVES + MAX_ITERATIONS
+HISTORY = _KEPT_SOLVES + 2 * MAX_ITERATIONS
 # Residual recorded for an iteration that was not made: JAX_DEBUG_NANS would report a NaN.
 NONE = -1.0
 
@@ -93,24 +94,24 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
     """Newton steps, at least one and at most 25, each with a new `linearize(y, args)`.
 
     `converged(correction, value, y, args)`: whether the correction (n,) that led to y is small
-    enough; `value` (n,) is the residual before it. A step after which the next correction is not
-    finite or not smaller than before is taken back by half, at most five times: that is an
-    iteration, too. A correction that is not finite after these ends the search as not converged.
-    Source: Deuflhard, "Newton Methods for Nonlinear Problems" (2004), the natural monotonicity
-    test.
+    enough; `value` (n,) is the residual before it. If full steps do not converge, or a correction
+    is not finite, up to 25 more begin again at the guess. Of these, one after which the next
+    correction is not finite or not a quarter smaller is taken back by half, at most five times:
+    each time is an iteration.
     """
     return _full(linearize, converged, args, _begun(guess).root, MAX_ITERATIONS)
 
 
 class _Damped(NamedTuple):
     """Search, its last move (n,), the size of the correction that it is a part of, and how often it
-    was halved.
+    was halved; `damping`: whether moves may be taken back.
     """
 
     search: "Search"
     move: Array
     size: Array
     halvings: Array
+    damping: Array
 
 
 def _full(linearize: Callable, converged: Callable, args: Any, start: Root, bound: int) -> Root:
@@ -118,28 +119,29 @@ def _full(linearize: Callable, converged: Callable, args: Any, start: Root, boun
         root, halvings = damped.search.root, damped.halvings
         value, jacobian = linearize(root.y, args)
         correction = -jacobian.solve_roughly(value)
-        size = jnp.max(jnp.abs(correction))
-        finite = jnp.isfinite(jnp.sum(correction))
-        # A quarter less for a full step, less than that for a part of it.
-        share = 1.0 - 0.25 * 0.5 ** halvings.astype(size.dtype)
+        size, finite = jnp.max(jnp.abs(correction)), jnp.isfinite(jnp.sum(correction))
         y = root.y + correction
         done = converged(correction, value, y, args) & finite
+        # A quarter less for a full step, less than that for a part of it.
+        share = 1.0 - 0.25 * 0.5 ** halvings.astype(size.dtype)
         worse = jnp.isfinite(damped.size) & ~(size <= share * damped.size)
-        back = worse & ~done & (halvings < _HALVINGS)
+        back = damped.damping & worse & ~done & (halvings < _HALVINGS)
+        failed = ~damped.damping & ~done & (~finite | (root.iterations + 1 == bound))
         move = jnp.where(back, 0.5 * damped.move, correction)
-        y = jnp.where(back, root.y - move, y)
+        y = jnp.where(failed, start.y, jnp.where(back, root.y - move, y))
         root = _noted(root, y, done, value, largest(value, args))
         return _Damped(
-            Search(root, finite | back),
+            Search(root, finite | back | failed),
             move,
-            jnp.where(back, damped.size, size),
+            jnp.where(failed, jnp.inf, jnp.where(back, damped.size, size)),
             jnp.where(back, halvings + 1, 0),
+            damped.damping | failed,
         )
 
-    infinite = jnp.full((), jnp.inf, start.y.dtype)
+    infinite, no = jnp.full((), jnp.inf, start.y.dtype), jnp.zeros((), bool)
     none = jnp.zeros((), jnp.int32)
-    begun = _Damped(Search(start, jnp.ones((), bool)), jnp.zeros_like(start.y), infinite, none)
-    unfinished = _unfinished(bound)
+    begun = _Damped(Search(start, ~no), jnp.zeros_like(start.y), infinite, none, no)
+    unfinished = _unfinished(bound + MAX_ITERATIONS)
     loop = jax.lax.while_loop(lambda damped: unfinished(damped.search), iterate, begun)
     return loop.search.root
 
@@ -287,7 +289,7 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
 
     The inverse is renewed after eleven solves, or when a solve no longer halves the residual. If
     seven more solves do not converge, or a residual is not finite, the search starts again with a
-    new matrix in each of the solves left of `HISTORY`. Source: [S3] 3.4.
+    new matrix in each of the solves left of 43. Source: [S3] 3.4.
     """
     begun = equations._begin(guess, args)
 
@@ -320,6 +322,6 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
 
     no = jnp.zeros((), bool)
     first = _Matrix(kept.matrix, jnp.zeros((), jnp.int32), ~kept.there, no, no)
-    unfinished = _unfinished(HISTORY)
+    unfinished = _unfinished(_MODIFIED_SOLVES)
     search, matrix = jax.lax.while_loop(lambda state: unfinished(state[0]), iterate, (begun, first))
     return search.root._replace(kept=Inverse(matrix.inverse, jnp.ones((), bool)))

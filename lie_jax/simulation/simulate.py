@@ -163,7 +163,10 @@ def simulate(
     # them without compiling.
     if jax.tree.map(np.asarray, trajectory.result) not in (Result.successful, Result.redundant):
         values = rules.held(trajectory)
-        raise SimulationError(_failure(system, integrator, values, rules.held(dt), steps), values)
+        message = _failure(
+            system, integrator, values, rules.held(dt), steps, adaptive=adaptive is not None
+        )
+        raise SimulationError(message, values)
     return trajectory
 
 
@@ -187,6 +190,7 @@ def _failure(
     trajectory: Trajectory,
     dt: Array,
     steps: int,
+    adaptive: bool,
 ) -> str:
     """Failure of a run, the place of it and the fix."""
     stats = trajectory.stats
@@ -198,6 +202,9 @@ def _failure(
     shorter = f"Take a smaller dt (it is {float(dt):.6g} s)"
     advice = f"{shorter} or look at what drives the system there"
     match next(name for name, item in items_by_name(Result).items() if trajectory.result == item):
+        case "newton_failed" if adaptive:
+            what = "Newton's method, or the projection, failed even with the smallest step"
+            advice = "Look at what drives the system there, or take a smaller dt_min"
         case "newton_failed" if not count:
             what = f"the projection left a violation of the constraints of {residual:.3g}"
         case "newton_failed":

@@ -149,6 +149,48 @@ def test_derivatives_are_those_of_the_steps_taken():
         assert_allclose(slopes, exact, atol=1e-7 * np.max(np.abs(exact)))
 
 
+class Pushed(AbstractSystem):
+    """A unit mass on a spring of 1e9 N/m, pushed by 1000 N from 1 s on, and another one, free."""
+
+    @property
+    def space(self):
+        return Rn(2)
+
+    def mass_matrix(self, q):
+        return jnp.eye(2, dtype=q.dtype)
+
+    def force(self, t, q, v, u):
+        return jnp.stack([-1e9 * q[0] + jnp.where(t > 1.0, 1000.0, 0.0), 0.0 * q[0]])
+
+
+@pytest.mark.parametrize("newton", ["full", "modified"])
+def test_a_short_step_does_not_take_the_matrix_of_a_long_one(newton):
+    """With that matrix the first correction of the spring is so small that it seems converged."""
+    short = 1e-5
+    adaptive = lie_jax.Adaptive(times=jnp.asarray([1.0, 1.0 + short]), rtol=1e-6, atol=1e-6)
+    run = lie_jax.simulate(
+        Pushed(), lie_jax.GeneralizedAlpha(0.8, newton=newton), lie_jax.State([0.0, 0.0], [0, 1.0]),
+        dt=0.1, steps=2000, adaptive=adaptive,
+    )  # fmt: skip
+    exact = 1e-6 * 1e9**0.5 * np.sin(1e9**0.5 * short)
+    assert_allclose(run.v[-1, 0], exact, rtol=1e-2)
+
+
+class Breaking(Pushed):
+    def force(self, t, q, v, u):
+        return jnp.where(t > 0.5, jnp.nan, -q)
+
+
+def test_a_run_whose_smallest_step_fails_says_so():
+    adaptive = lie_jax.Adaptive(end=1.0)
+    with pytest.raises(lie_jax.SimulationError, match=r"smallest step.*t = 0\.5 s") as error:
+        lie_jax.simulate(
+            Breaking(), lie_jax.GeneralizedAlpha(), lie_jax.State([1.0, 0.0], [0.0, 0.0]),
+            dt=1e-2, steps=500, adaptive=adaptive,
+        )  # fmt: skip
+    assert error.value.trajectory.result == lie_jax.Result.newton_failed
+
+
 @pytest.mark.full
 def test_members_of_a_batch_have_derivatives_of_their_own():
     def height(gravity):

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from experiments import newton_counts
 from lie_jax.integrators.generalized_alpha import equations, matrix
+from lie_jax.numerics import newton
 from lie_jax.numerics.block_graph import BlockGraph
 from lie_jax.numerics.dense import DenseMatrix
 from models import bricard, double_pendulum, heavy_top
@@ -282,6 +283,35 @@ def test_a_failure_of_newton_names_step_history_owner_and_advice():
     message = str(error.value)
     for part in (f"{noted[0]:.2g}", owner, "newton='full'", "smaller dt", "lie_jax.project"):
         assert part in message
+
+
+class Rubbing(lie_jax.AbstractSystem):
+    """A unit mass, driven against friction that is dry but for a narrow range of velocities."""
+
+    @property
+    def space(self):
+        return lie_jax.Rn(1)
+
+    def mass_matrix(self, q):
+        return jnp.eye(1, dtype=q.dtype)
+
+    def force(self, t, q, v, u):
+        return 0.3 * jnp.cos(t) - jnp.tanh(v / 1e-3)
+
+
+def test_damped_steps_solve_what_full_steps_run_around():
+    """Full Newton steps go to and fro between the two sides of the friction."""
+    run = lie_jax.simulate(
+        Rubbing(), lie_jax.GeneralizedAlpha(0.8), lie_jax.State([1.0], [1.0]), dt=0.03, steps=300
+    )
+    iterations = np.asarray(run.stats.newton_iterations)
+    assert iterations.max() > newton.MAX_ITERATIONS
+    # At rest friction balances the drive but for what the mass takes.
+    balance = run.acceleration[-50:, 0] - (
+        0.3 * jnp.cos(run.t[-50:]) - jnp.tanh(run.v[-50:, 0] / 1e-3)
+    )
+    assert_allclose(balance, 0.0, atol=1e-8)
+    assert float(jnp.abs(run.v[-50:, 0]).max()) < 1e-3
 
 
 def test_smooth_accelerations_are_extrapolated_and_jumps_are_not():

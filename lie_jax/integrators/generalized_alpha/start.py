@@ -24,7 +24,8 @@ class Carry(NamedTuple):
     """Accelerations v̇ (nv,) and multipliers (nc,); the distance of the method's auxiliary
     accelerations a from v̇ over the step size (nv,); what the next step adds to the velocity (nv,),
     zero after the first; the rate of change of accelerations and multipliers (nv + nc,) in the last
-    step and the one expected in the next; and the inverse that modified Newton keeps.
+    step and the one expected in the next; and the inverse that modified Newton keeps, with the size
+    (s) of the step it belongs to.
 
     With rates the next step may have another size: a belongs to the time t + (α_m - α_f) h.
     """
@@ -36,6 +37,7 @@ class Carry(NamedTuple):
     rate: Array
     expected_rate: Array
     kept: newton.Inverse | None = None
+    kept_for: Array | None = None
 
 
 def consistent(system: AbstractSystem, t: Array, state: State, u: Array | None) -> Carry:
