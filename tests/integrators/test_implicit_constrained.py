@@ -17,12 +17,14 @@ METHODS = ("radau3", "radau5", "sdirk4")
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("tableau", "n"), [("radau3", 400), ("radau5", 100), ("sdirk4", 200)])
-def test_orders_of_the_heavy_top_are_those_without_constraints(tableau, n):
+@pytest.mark.parametrize(
+    ("tableau", "n", "order"), [("radau3", 400, 3), ("radau5", 100, 5), ("sdirk4", 200, 2)]
+)
+def test_orders_of_the_heavy_top_are_those_of_index_2(tableau, n, order):
     errors = top_errors(
         lie_jax.R3SO3(), lie_jax.ImplicitRKMK(tableau), (n, 2 * n), constrained=True
     )
-    assert abs(orders(errors) - lie_jax.ImplicitRKMK(tableau).order) < ORDER_SLACK, errors
+    assert abs(orders(errors) - order) < ORDER_SLACK, errors
 
 
 # Orders of q and v, and of the multipliers of the last stage, from theory; slack for the latter,
@@ -216,6 +218,8 @@ def test_automatic_steps_keep_to_the_tolerance(tableau):
 def test_derivatives_of_runs_with_automatic_steps(tableau):
     """Against an explicit method, tolerance and storage of another kind."""
     implicit, explicit = lie_jax.ImplicitRKMK(tableau), lie_jax.RKMK("dopri5")
-    slope = jax.jacrev(lambda g: _center(g, implicit, True, 1e-7))(-9.81)
+    # Steps of "sdirk4" with constraints grow as the root of the tolerance.
+    options = (1e-5, 2000) if tableau == "sdirk4" else (1e-7, 500)
+    slope = jax.jacrev(lambda g: _center(g, implicit, True, *options))(-9.81)
     exact = jax.jacfwd(lambda g: _center(g, explicit, False, 1e-10, 5000))(-9.81)
     golden.assert_close(slope, exact, atol=1e-5)
