@@ -171,8 +171,8 @@ def reached(case: Case, runs: dict[str, list[dict]]) -> dict[str, dict[str, floa
     """CPU time (s) of each method for each accuracy that the reference can tell."""
     return {
         f"{accuracy:g}": {
-            name: None if accuracy < case.digits else seconds_to_reach(found, accuracy)
-            for name, found in runs.items()
+            name: None if accuracy < case.digits else seconds_to_reach(series, accuracy)
+            for name, series in runs.items()
         }
         for accuracy in ACCURACIES
     }
@@ -240,9 +240,9 @@ def main(folder: Path) -> None:
     results: dict = {"runs": {}, "seconds_to_reach": {}}
     for name, case in CASES.items():
         begin = time.perf_counter()
-        found = {label: measure(case, method) for label, method in METHODS.items()}
-        results["runs"][name] = found
-        results["seconds_to_reach"][name] = reached(case, found)
+        measured = {label: measure(case, method) for label, method in METHODS.items()}
+        results["runs"][name] = measured
+        results["seconds_to_reach"][name] = reached(case, measured)
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
     _report.write_json(folder / "results.json", results, ascii=False)
     report(results)

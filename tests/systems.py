@@ -68,3 +68,26 @@ class Pendulum(lie_jax.AbstractSystem):
 OSCILLATOR = Oscillator(jnp.asarray([[5.0, -2.0], [-2.0, 4.0]]))
 OSCILLATOR_START = lie_jax.State(jnp.asarray([1.0, -0.5]), jnp.asarray([0.3, 0.7]))
 PENDULUM_START = lie_jax.State([0.6, -0.8], [0.8, 0.6])
+
+
+class Kepler(lie_jax.AbstractSystem):
+    """A planet on an eccentric ellipse, small enough to compile fast."""
+
+    attraction: jax.Array
+
+    @property
+    def space(self):
+        return Rn(2)
+
+    def mass_matrix(self, q):
+        return jnp.eye(2)
+
+    def force(self, t, q, v, u):
+        return -self.attraction * q / jnp.sum(q * q) ** 1.5
+
+
+ECCENTRICITY = 0.7
+# At the pericentre, period 2π.
+PERICENTRE = lie_jax.State(
+    [1.0 - ECCENTRICITY, 0.0], [0.0, ((1.0 + ECCENTRICITY) / (1.0 - ECCENTRICITY)) ** 0.5]
+)

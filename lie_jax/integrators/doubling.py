@@ -51,8 +51,8 @@ class Doubled(AbstractIntegrator):
         # Sizes of steps are constants for derivatives.
         method, there, start, kept = rules.held((self.method, system, state, carry))
         whole = method.step(there, t, dt, start, kept, u)
-        found, space, share = rules.held(end), system.space, 1.0 / (2**self.order - 1)
-        apart = space.inverse_retract(found.q, whole.state.q)
+        known, space, share = rules.held(end), system.space, 1.0 / (2**self.order - 1)
+        apart = space.inverse_retract(known.q, whole.state.q)
         apart = space.tangent_operator(jnp.zeros_like(apart), apart)
         iterations, failed = halves.newton_iterations, jnp.argmin(halves.converged)
         halved = jnp.all(halves.converged)
@@ -62,7 +62,7 @@ class Doubled(AbstractIntegrator):
             newton_iterations=jnp.sum(iterations, dtype=jnp.int32) + whole.newton_iterations,
             converged=halved & whole.converged,
             worst=jnp.where(halved, whole.worst, jnp.asarray(halves.worst)[failed]),
-            error=Difference(share * apart, share * (whole.state.v - found.v)),
+            error=Difference(share * apart, share * (whole.state.v - known.v)),
         )
 
     @override

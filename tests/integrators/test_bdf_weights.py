@@ -35,9 +35,9 @@ def test_weights_are_those_of_polynomials_through_the_instants():
         coefficients = rng.normal(size=count + 1)
         ahead, past, end = _weights(jnp.asarray(spans), count)
         values = np.polyval(coefficients, -spans)
-        found = end * coefficients[-1] + np.sum(past * values)
+        slope = end * coefficients[-1] + np.sum(past * values)
         # Divided differences of five instants lose some four digits.
-        assert_allclose(found, coefficients[-2], rtol=1e-10)
+        assert_allclose(slope, coefficients[-2], rtol=1e-10)
         lower = np.polyval(coefficients[1:], -spans)
         assert_allclose(np.sum(ahead * lower), coefficients[-1], rtol=1e-10)
 

@@ -13,6 +13,7 @@ from lie_jax.spaces.base import Rn
 from lie_jax.system import AbstractSystem
 from models import heavy_top, puma560, rotor, slider_crank
 from tests import mechanisms
+from tests.systems import PERICENTRE, Kepler
 
 ALPHA = lie_jax.GeneralizedAlpha(index=2)
 TOLERANCES = 10.0 ** -np.arange(3.0, 9.5)
@@ -66,28 +67,6 @@ def test_errors_follow_the_tolerance_over_six_decades(name):
     assert SLOPES[name][0] < line[0] < SLOPES[name][1], line
     away = np.log10(errors) - np.polyval(line, np.log10(TOLERANCES))
     assert np.max(np.abs(away)) < SCATTER, away
-
-
-class Kepler(AbstractSystem):
-    """A planet about a sun at the origin, on an ellipse of the period 2π."""
-
-    attraction: jax.Array
-
-    @property
-    def space(self):
-        return Rn(2)
-
-    def mass_matrix(self, q):
-        return jnp.eye(2)
-
-    def force(self, t, q, v, u):
-        return -self.attraction * q / jnp.sum(q * q) ** 1.5
-
-
-ECCENTRICITY = 0.7
-PERICENTRE = lie_jax.State(
-    [1.0 - ECCENTRICITY, 0.0], [0.0, ((1.0 + ECCENTRICITY) / (1.0 - ECCENTRICITY)) ** 0.5]
-)
 
 
 def test_a_fast_phase_takes_half_the_solutions_of_steps_of_one_size():

@@ -47,14 +47,14 @@ def test_accelerations_are_those_of_lagrange(name):
 
         turning = jax.jvp(moved, (0.0,), (1.0,))[1]
         # Along the shaft, and of both rods about their hinges.
-        found = turning[3, 2], turning[1, 4], turning[2, 4]
-        return jnp.stack(found), governor.observe(system, state.q, state.v)
+        accelerations = turning[3, 2], turning[1, 4], turning[2, 4]
+        return jnp.stack(accelerations), governor.observe(system, state.q, state.v)
 
-    found, seen = (np.asarray(x) for x in evaluated(jnp.asarray(starts)))
+    accelerations, seen = (np.asarray(x) for x in evaluated(jnp.asarray(starts)))
     assert_allclose(seen, starts[:, [1, 0, 2]], rtol=0, atol=PLACED)
     slider, rod = _lagrange(*starts.T)
     # A rod's rate in its own axes is that of its angle: the shaft turns it about z alone.
-    assert_allclose(found, np.stack([slider, rod, rod], axis=1), rtol=1e-12, atol=ROUNDING)
+    assert_allclose(accelerations, np.stack([slider, rod, rod], axis=1), rtol=1e-12, atol=ROUNDING)
 
 
 TOLERANCE = 1e-6
@@ -81,8 +81,10 @@ def _run(formulation, method):
         system, METHODS[method], state, dt=1e-4, steps=EXPLICIT_STEPS,
         adaptive=lie_jax.Adaptive(times=times, rtol=TOLERANCE, atol=TOLERANCE),
     )  # fmt: skip
-    found = np.asarray(jax.vmap(lambda q, v: governor.observe(system, q, v))(run.q[1:], run.v[1:]))
-    errors = np.abs(found - EXPECTED) / (TOLERANCE * (1.0 + np.abs(EXPECTED)))
+    observed = np.asarray(
+        jax.vmap(lambda q, v: governor.observe(system, q, v))(run.q[1:], run.v[1:])
+    )
+    errors = np.abs(observed - EXPECTED) / (TOLERANCE * (1.0 + np.abs(EXPECTED)))
     return errors, int(run.stats.completed_steps) + int(run.stats.rejected_steps)
 
 
@@ -118,6 +120,6 @@ def test_steps_of_one_size(method):
     count = 100 * round(0.01 * factor * steps)
     places = [round(0.1 * t * count) for t in governor.REFERENCE]
     ends = [march(system, METHODS[method], state, 10.0 / count, n).state for n in places]
-    found = np.asarray([governor.observe(system, end.q, end.v) for end in ends])
-    fixed = np.abs(found - EXPECTED) / (TOLERANCE * (1.0 + np.abs(EXPECTED)))
+    observed = np.asarray([governor.observe(system, end.q, end.v) for end in ends])
+    fixed = np.abs(observed - EXPECTED) / (TOLERANCE * (1.0 + np.abs(EXPECTED)))
     assert np.all((np.max(fixed, axis=0) > np.max(errors, axis=0)) == worse), (fixed, errors)

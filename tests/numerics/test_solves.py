@@ -131,6 +131,6 @@ def test_full_steps_that_lead_away_are_halved():
         for _ in range(newton.MAX_ITERATIONS):
             plain = plain - function(plain) / slope(plain)
         assert not jnp.any(jnp.isfinite(plain))
-        found = search(function, slope)(starts, jnp.asarray(shift))
-        assert bool(jnp.all(found.converged))
-        assert_allclose(found.y[:, 0], zero + shift, atol=1e-12)
+        root = search(function, slope)(starts, jnp.asarray(shift))
+        assert bool(jnp.all(root.converged))
+        assert_allclose(root.y[:, 0], zero + shift, atol=1e-12)

@@ -12,6 +12,7 @@ from lie_jax.spaces.base import Rn
 from lie_jax.system import AbstractSystem
 from models import heavy_top
 from tests.suites import cases
+from tests.systems import PERICENTRE, Kepler
 
 TIMES = (0.1, 0.5)
 DOPRI5 = lie_jax.RKMK("dopri5")
@@ -54,29 +55,6 @@ def test_errors_do_not_depend_on_how_an_orientation_is_stored():
         for coordinates in ("quaternion", "rotation_vector")
     ]
     assert counts[0] == counts[1] > 200
-
-
-class Kepler(AbstractSystem):
-    """A planet on an eccentric ellipse, small enough to compile fast."""
-
-    attraction: jax.Array
-
-    @property
-    def space(self):
-        return Rn(2)
-
-    def mass_matrix(self, q):
-        return jnp.eye(2)
-
-    def force(self, t, q, v, u):
-        return -self.attraction * q / jnp.sum(q * q) ** 1.5
-
-
-ECCENTRICITY = 0.7
-# At the pericentre, period 2π.
-PERICENTRE = lie_jax.State(
-    [1.0 - ECCENTRICITY, 0.0], [0.0, ((1.0 + ECCENTRICITY) / (1.0 - ECCENTRICITY)) ** 0.5]
-)
 
 
 def _orbit(attraction=1.0, steps=300, integrator=DOPRI5, throw=True, **options):
