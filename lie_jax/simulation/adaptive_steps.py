@@ -1,63 +1,286 @@
 """Runs with steps of automatic size: a bounded loop that finds the sizes, and their derivatives.
 
 The loop that finds step sizes is not differentiated. A scan repeats the accepted steps with their
-sizes held constant: its derivatives, in either mode and to any order, are those of the run.
+sizes held constant: its derivatives, in either mode and to any order, are those of the run. Only
+the instants of events have derivatives, and with them the sizes of the steps that lead to them and
+of those that lead from there to a given time.
 """
 
 import dataclasses
-from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.integrators import step_size
-from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.step_size import Adaptive
-from lie_jax.numerics import checkpointing, rules
+from lie_jax.numerics import rules
 from lie_jax.numerics.checkpointing import Blocks
-from lie_jax.simulation import limits
+from lie_jax.simulation import accepted_steps, crossings, limits, watching
+from lie_jax.simulation.accepted_steps import (
+    EVENT,
+    FREE,
+    LANDS,
+    Happened,
+    Motion,
+    Record,
+    Row,
+    Taken,
+)
+from lie_jax.simulation.events import Event
 from lie_jax.simulation.trajectory import Result, Statistics, Trajectory
 from lie_jax.system import AbstractSystem, State
 
 # A step that would end this close before a stop, relative to its size, is extended to the stop.
 _REACH = 1.01
-
-
-class _Rows(NamedTuple):
-    # Saved instants: time, state, number of the accepted step before, memory of the forces.
-    t: Array
-    state: State
-    step: Array
-    memory: Any
+# An event this close before a given time, in roundings of it, happens there.
+_ROUNDINGS = 8.0
 
 
 class _Loop(NamedTuple):
+    """The run after some attempts.
+
+    `stability`: largest fourth power of h |λ| relative to the limit of stability, `worst`: number
+    of the velocity, force or joint that left the model, `sides` of the joints when the run began.
+    `watch`, a `Watch`, is None without events.
+    """
+
     state: State
     carry: Any
     memory: Any
-    # Size that the first step was to have.
-    first: Array
-    # Largest fourth power of h |λ| relative to the limit of stability, number of the velocity,
-    # force or joint that left the model, sides of the joints when the run began.
-    stability: Array
-    worst: Array
+    stability: Float[Array, ""]
+    worst: Int[Array, ""]
     sides: Array
-    t: Array
-    dt: Array
-    error: Array
-    after_rejection: Array
-    attempts: Array
-    accepted: Array
-    stops: Array
-    saved: Array
-    finished: Array
+    t: Float[Array, ""]
+    dt: Float[Array, ""]
+    error: Float[Array, ""]
+    after_rejection: Bool[Array, ""]
+    attempts: Int[Array, ""]
+    accepted: Int[Array, ""]
+    stops: Int[Array, ""]
+    saved: Int[Array, ""]
+    finished: Bool[Array, ""]
+    stopped: Bool[Array, ""]
     result: Result
-    # Starts and sizes of the accepted steps, the size zero for steps that were not taken.
-    steps: tuple[Array, Array]
-    rows: _Rows
+    record: Record
+    watch: Any
+
+
+class _Attempt(NamedTuple):
+    """Step of size dt (s) that was tried, and whether it is accepted; an event shortens it.
+
+    `lands`: it ends at a given time. `event`: index of the one at its end, or -1; it led from the
+    step's end to `state`, with which the run goes on, and has `stopped` it, or it `failed` for a
+    `reason`. `worst` and `stability` of the step.
+    """
+
+    accepted: Bool[Array, ""]
+    lands: Bool[Array, ""]
+    dt: Float[Array, ""]
+    end: State
+    worst: Int[Array, ""]
+    stability: Array | None
+    state: State
+    carry: Any
+    memory: Any
+    event: Int[Array, ""]
+    failed: Bool[Array, ""]
+    stopped: Bool[Array, ""]
+    reason: Result
+    watch: Any
+
+
+class _Run(NamedTuple):
+    """Constants of a run with at most `bound` attempted steps and `max_events` events."""
+
+    motion: Motion
+    adaptive: Adaptive
+    bound: int
+    max_events: int
+
+    def begin(self, state: State, dt: Array) -> _Loop:
+        adaptive, (system, integrator, events) = self.adaptive, self.motion
+        no, zero, none = jnp.zeros((), bool), jnp.zeros((), jnp.int32), jnp.zeros_like(dt)
+        dt = jnp.clip(dt, adaptive.smallest(), adaptive.dt_max)
+        rows = self.bound if adaptive.times is None else adaptive.stops.shape[0]
+        most_events = self.max_events if events else None
+        memory = system.remember(none, state.q, state.v)
+        recalling = system.recalling(memory)
+        carry = integrator.init(recalling, none, dt, state, None)
+        watch = None
+        if events:
+            watch = watching.begin(self.motion.problem(recalling, none, dt, state, carry))
+        return _Loop(
+            state=state,
+            carry=carry,
+            memory=memory,
+            stability=none,
+            worst=zero - 1,
+            sides=limits.sides(system, none, state.q),
+            t=none,
+            dt=dt,
+            error=jnp.ones_like(dt),
+            after_rejection=no,
+            attempts=zero,
+            accepted=zero,
+            stops=zero,
+            saved=zero,
+            finished=no,
+            stopped=no,
+            # It stays if nothing else ends the run.
+            result=Result.step_bound,
+            record=accepted_steps.begin(dt, state, memory, self.bound, rows, most_events),
+            watch=watch,
+        )
+
+    def tried(self, loop: _Loop, stop: Array) -> tuple[_Attempt, Step, limits.Verdict, Array]:
+        """A step without events, its verdict, and its error in units of the tolerance."""
+        remaining = stop - loop.t
+        lands = remaining <= _REACH * loop.dt
+        dt = jnp.where(lands, remaining, jnp.minimum(loop.dt, 0.5 * remaining))
+        system = self.motion.system.recalling(loop.memory)
+        step = self.motion.integrator.step(system, loop.t, dt, loop.state, loop.carry, None)
+        verdict = limits.verdict(system, loop.t + dt, dt, loop.state, step, loop.sides)
+        assert step.error is not None
+        error = step_size.error(self.adaptive, system.space, loop.state, step.state, step.error)
+        error = jnp.where(jnp.isnan(error), jnp.inf, error)
+        no = jnp.zeros((), bool)
+        attempt = _Attempt(
+            accepted=verdict.valid & (error <= 1.0),
+            lands=lands,
+            dt=dt,
+            end=step.state,
+            worst=verdict.worst,
+            stability=step.stability,
+            state=step.state,
+            carry=step.carry,
+            memory=verdict.memory,
+            event=jnp.full((), -1, jnp.int32),
+            failed=no,
+            stopped=no,
+            reason=Result.successful,
+            watch=loop.watch,
+        )
+        return attempt, step, verdict, error
+
+    def watched(
+        self, loop: _Loop, stop: Array, planned: Array, attempt: _Attempt, step: Step
+    ) -> _Attempt:
+        """An accepted step, or one to the first event in it."""
+        system = self.motion.system.recalling(loop.memory)
+        problem = self.motion.problem(system, loop.t, loop.dt, loop.state, loop.carry)
+        move = crossings.search(problem, attempt.dt, loop.watch, step)
+        h, step, t = move.size, move.step, loop.t + move.size
+        verdict = limits.verdict(system, t, h, loop.state, step, loop.sides)
+        end = watching.end(
+            problem, move, loop.watch, verdict.valid, verdict.memory, self.max_events
+        )
+        near = stop - t <= _ROUNDINGS * jnp.finfo(t.dtype).eps * stop
+        start = problem.after(h, end.state, end.memory)
+        return _Attempt(
+            accepted=end.fine,
+            lands=jnp.where(end.happens, near, attempt.lands),
+            dt=h,
+            end=step.state,
+            worst=verdict.worst,
+            stability=step.stability,
+            state=end.state,
+            carry=self.motion.carried(end.happens, start, planned, step.carry),
+            memory=end.memory,
+            event=jnp.where(end.happens, move.event, -1),
+            failed=end.failed,
+            stopped=end.stopped,
+            reason=end.reason,
+            watch=end.watch,
+        )
+
+    def attempt(self, loop: _Loop) -> _Loop:
+        """The run after one more attempt."""
+        adaptive, stop = self.adaptive, self.adaptive.stops[loop.stops]
+        tried, step, verdict, error = self.tried(loop, stop)
+        dt, valid = tried.dt, verdict.valid
+        too_small = ~tried.accepted & (jnp.minimum(dt, loop.dt) <= adaptive.smallest())
+        exhausted = loop.attempts + 1 == self.bound
+        # A step shortened to hit a stop says nothing about the planned size: keep that size and the
+        # previous error.
+        shortened = dt < loop.dt
+        judged = jnp.where(valid, error, jnp.inf)
+        order = self.motion.integrator.embedded_order
+        assert order is not None
+        growth = step_size.factor(
+            adaptive,
+            order,
+            judged,
+            loop.error,
+            loop.after_rejection,
+        )
+        # A search that failed says less about the next size than an error does.
+        growth = jnp.where(step.converged, growth, 0.5)
+        planned = jnp.where(growth >= 1.0, jnp.maximum(growth * dt, loop.dt), growth * dt)
+        planned = jnp.clip(planned, adaptive.smallest(), adaptive.dt_max)
+        # Beside its end, a run ends with the smallest step or the bound on attempts.
+        failure = Result.where(valid, Result.minimum_step, verdict.reason)
+        result = Result.where(too_small, failure, Result.step_bound)
+        end = tried
+        if self.motion.events:
+            end = jax.lax.cond(
+                tried.accepted,
+                lambda: self.watched(loop, stop, planned, tried, step),
+                lambda: tried,
+            )
+            result = Result.where(end.failed, end.reason, result)
+            # The step to the event may fail though the whole one has not.
+            planned = jnp.where(tried.accepted & ~end.accepted, 0.5 * planned, planned)
+        accepted, lands = end.accepted, end.lands
+        at_end = accepted & lands & (loop.stops + 1 == adaptive.stops.shape[0])
+
+        def if_accepted(new, old):
+            return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
+
+        state, carry, memory = if_accepted(
+            (end.state, end.carry, end.memory), (loop.state, loop.carry, loop.memory)
+        )
+        stability = loop.stability
+        if end.stability is not None:
+            larger = accepted & (end.stability > stability)
+            stability = jnp.where(larger, end.stability, stability)
+        t = jnp.where(accepted, jnp.where(lands, stop, loop.t + end.dt), loop.t)
+        saves = accepted & (lands | end.stopped | (adaptive.times is None))
+        # A row that does not count yet is written anyway; the next step overwrites it.
+        number = loop.saved
+        if adaptive.times is not None:
+            number = jnp.where(end.stopped, len(adaptive.stops) - 1, number)
+        kind = jnp.where(lands, LANDS, FREE)
+        kind = jnp.where(end.event >= 0, EVENT + end.event, kind).astype(jnp.int32)
+        taken = Taken(loop.t, jnp.where(accepted, end.dt, 0.0), kind, planned)
+        row = Row(t, state, loop.accepted, memory)
+        record = loop.record.written(taken, loop.accepted, row, number)
+        if self.motion.events:
+            event = Happened(t, end.event, end.end, loop.accepted)
+            record = record.happening(event, loop.watch.happened)
+        return loop._replace(
+            state=state,
+            carry=carry,
+            memory=memory,
+            stability=stability,
+            worst=jnp.where(too_small, end.worst, -1),
+            t=t,
+            dt=planned,
+            error=jnp.where((accepted & ~shortened) | too_small | exhausted, error, loop.error),
+            after_rejection=~accepted,
+            attempts=loop.attempts + 1,
+            accepted=loop.accepted + accepted.astype(jnp.int32),
+            stops=loop.stops + (accepted & lands & ~at_end).astype(jnp.int32),
+            saved=loop.saved + saves.astype(jnp.int32),
+            finished=at_end | too_small | exhausted | end.failed | end.stopped,
+            stopped=end.stopped,
+            result=Result.where((at_end | end.stopped) & ~end.failed, Result.successful, result),
+            record=record,
+            watch=end.watch,
+        )
 
 
 @eqx.filter_jit
@@ -69,19 +292,34 @@ def trajectory(
     adaptive: Adaptive,
     steps: int,
     blocks: Blocks,
+    events: tuple[Event, ...] = (),
+    max_events: int = 0,
 ) -> tuple[Trajectory, Array]:
     """Trajectory from time 0 with at most `steps` attempted steps, and which instants were reached.
 
     Instants that were not reached hold the initial configuration.
     """
-    saved, loop = _integrate(system, integrator, state, dt, adaptive, steps, blocks)
-    reached = jnp.arange(loop.rows.t.shape[0] + 1, dtype=jnp.int32) <= loop.saved
+    growth = jnp.minimum(adaptive.max_increase, integrator.largest_growth)
+    adaptive = rules.held(dataclasses.replace(adaptive, max_increase=growth))
+    run = _Run(Motion(system, integrator, events), adaptive, steps, max_events)
+    held, start, first = rules.held((run, state, dt))
+    loop = jax.lax.while_loop(lambda x: ~x.finished, held.attempt, held.begin(start, first))
+    # Derivatives do not go through the loop.
+    record = run.motion.differentiated(state, loop.record, blocks)
+    rows, events_there = record.rows, None
+    if record.happened is not None:
+        events_there = record.happened.events(loop.watch.happened)
 
+    number = jnp.arange(rows.t.shape[0] + 1, dtype=jnp.int32)
+    reached = number <= loop.saved
+    if adaptive.times is not None:
+        # The row of an event that stops a run is the last one; it counts among those saved.
+        reached = jnp.where(loop.stopped, (number < loop.saved) | (number == number[-1]), reached)
     none = jnp.zeros_like(loop.t)
     t, states, memory = jax.tree.map(
         lambda first, others: jnp.concatenate([first[None], others]),
         (none, state, rules.held(system.remember(none, state.q, state.v))),
-        (loop.rows.t, saved, loop.rows.memory),
+        (rows.t, rows.state, rows.memory),
     )
 
     def accelerations_at(t, state, memory):
@@ -90,7 +328,7 @@ def trajectory(
     accelerations = jax.vmap(accelerations_at)(t, states, memory)
     residual = jnp.where(loop.result == Result.successful, 0.0, loop.error)
     result, bad = limits.outcome(loop.result, accelerations, reached)
-    record = Trajectory(
+    result = Trajectory(
         t=t,
         q=states.q,
         v=states.v,
@@ -108,146 +346,6 @@ def trajectory(
         ),
         result=result,
         memory=memory,
+        events=events_there,
     )
-    return record, reached
-
-
-def _integrate(system, integrator, state, dt, adaptive, steps, blocks) -> tuple[State, _Loop]:
-    parameters = system, integrator, state
-    system, integrator, state, dt, adaptive = rules.held((system, integrator, state, dt, adaptive))
-    growth = jnp.minimum(adaptive.max_increase, integrator.largest_growth)
-    adaptive = dataclasses.replace(adaptive, max_increase=growth)
-    loop = jax.lax.while_loop(
-        lambda loop: ~loop.finished,
-        lambda loop: _attempt(system, integrator, adaptive, steps, loop),
-        _begin(system, integrator, state, dt, adaptive, steps),
-    )
-
-    # Derivatives do not go through the loop.
-    return rules.value_as(loop.rows.state, partial(_replay, blocks), (*parameters, loop)), loop
-
-
-def _replay(blocks: Blocks, parameters: tuple[Any, ...]) -> State:
-    system, integrator, state, loop = parameters
-
-    def step(carry):
-        now, number = carry
-        t, dt = (x[number] for x in loop.steps)
-
-        def move(state, carry, memory):
-            recalling = system.recalling(memory)
-            state, carry, *_ = integrator.step(recalling, t, dt, state, carry, None)
-            return state, carry, rules.held(recalling.remember(t + dt, state.q, state.v))
-
-        now = jax.lax.cond(dt > 0.0, move, lambda *now: now, *now)
-        return (now, number + 1), now[0]
-
-    recomputed = jax.checkpoint(step, prevent_cse=False)
-    state = rules.alike(state, system)
-    none = jnp.zeros_like(loop.t)
-    memory = rules.held(system.remember(none, state.q, state.v))
-    carry = integrator.init(system.recalling(memory), none, loop.first, state, None)
-    first = (state, carry, memory), jnp.zeros((), jnp.int32)
-    _, states = checkpointing.scan(recomputed, first, len(loop.steps[0]), blocks)
-    return jax.tree.map(lambda x: x[loop.rows.step], states)
-
-
-def _begin(system, integrator, state, dt, adaptive: Adaptive, steps) -> _Loop:
-    zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(dt)
-    dt = jnp.clip(dt, adaptive.smallest(), adaptive.dt_max)
-    rows = steps if adaptive.times is None else adaptive.stops.shape[0]
-    memory = system.remember(none, state.q, state.v)
-    return _Loop(
-        state=state,
-        carry=integrator.init(system.recalling(memory), none, dt, state, None),
-        memory=memory,
-        first=dt,
-        stability=none,
-        worst=zero - 1,
-        sides=limits.sides(system, none, state.q),
-        t=none,
-        dt=dt,
-        error=jnp.ones_like(dt),
-        after_rejection=jnp.zeros((), bool),
-        attempts=zero,
-        accepted=zero,
-        stops=zero,
-        saved=zero,
-        finished=jnp.zeros((), bool),
-        # It stays if nothing else ends the run.
-        result=Result.step_bound,
-        steps=(jnp.zeros(steps, dt.dtype), jnp.zeros(steps, dt.dtype)),
-        # Rows that stay unused hold a configuration, so that their accelerations are finite.
-        rows=jax.tree.map(
-            lambda x: jnp.broadcast_to(x, (rows, *x.shape)), _Rows(none, state, zero, memory)
-        ),
-    )
-
-
-def _attempt(system, integrator, adaptive: Adaptive, steps: int, loop: _Loop) -> _Loop:
-    stop = adaptive.stops[loop.stops]
-    remaining = stop - loop.t
-    lands = remaining <= _REACH * loop.dt
-    dt = jnp.where(lands, remaining, jnp.minimum(loop.dt, 0.5 * remaining))
-    system = system.recalling(loop.memory)
-    step = integrator.step(system, loop.t, dt, loop.state, loop.carry, None)
-    verdict = limits.verdict(system, loop.t + dt, dt, loop.state, step, loop.sides)
-    error = step_size.error(adaptive, system.space, loop.state, step.state, step.error)
-    error = jnp.where(jnp.isnan(error), jnp.inf, error)
-
-    accepted = verdict.valid & (error <= 1.0)
-    at_end = accepted & lands & (loop.stops + 1 == adaptive.stops.shape[0])
-    too_small = ~accepted & (jnp.minimum(dt, loop.dt) <= adaptive.smallest())
-    exhausted = loop.attempts + 1 == steps
-    # A step shortened to hit a stop says nothing about the planned size: keep that size and the
-    # previous error.
-    shortened = dt < loop.dt
-    judged = jnp.where(verdict.valid, error, jnp.inf)
-    growth = step_size.factor(
-        adaptive, integrator.embedded_order, judged, loop.error, loop.after_rejection
-    )
-    # A search that failed says less about the next size than an error does.
-    growth = jnp.where(step.converged, growth, 0.5)
-    planned = jnp.where(growth >= 1.0, jnp.maximum(growth * dt, loop.dt), growth * dt)
-
-    def if_accepted(new, old):
-        return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
-
-    state, carry, memory = if_accepted(
-        (step.state, step.carry, verdict.memory), (loop.state, loop.carry, loop.memory)
-    )
-    stability = loop.stability
-    if step.stability is not None:
-        larger = accepted & (step.stability > stability)
-        stability = jnp.where(larger, step.stability, stability)
-    t = jnp.where(accepted, jnp.where(lands, stop, loop.t + dt), loop.t)
-    saves = accepted & (lands | (adaptive.times is None))
-    # Beside its end, a run ends with the smallest step or the bound on attempts.
-    failure = Result.where(verdict.valid, Result.minimum_step, verdict.reason)
-    result = Result.where(too_small, failure, Result.step_bound)
-    # A row that does not count yet is written anyway; the next step overwrites it.
-    row = _Rows(t, state, loop.accepted, memory)
-    taken = loop.t, jnp.where(accepted, dt, 0.0)
-
-    def write(rows, x, number):
-        return jax.lax.dynamic_update_index_in_dim(rows, x, number, 0)
-
-    return loop._replace(
-        state=state,
-        carry=carry,
-        memory=memory,
-        stability=stability,
-        worst=jnp.where(too_small, verdict.worst, -1),
-        t=t,
-        dt=jnp.clip(planned, adaptive.smallest(), adaptive.dt_max),
-        error=jnp.where((accepted & ~shortened) | too_small | exhausted, error, loop.error),
-        after_rejection=~accepted,
-        attempts=loop.attempts + 1,
-        accepted=loop.accepted + accepted.astype(jnp.int32),
-        stops=loop.stops + (accepted & lands & ~at_end).astype(jnp.int32),
-        saved=loop.saved + saves.astype(jnp.int32),
-        finished=at_end | too_small | exhausted,
-        result=Result.where(at_end, Result.successful, result),
-        steps=jax.tree.map(lambda rows, x: write(rows, x, loop.accepted), loop.steps, taken),
-        rows=jax.tree.map(lambda rows, x: write(rows, x, loop.saved), loop.rows, row),
-    )
+    return result, reached

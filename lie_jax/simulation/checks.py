@@ -193,16 +193,14 @@ def _check_adaptive(
             )
 
 
-def check_events(events: Any, max_events: Any, adaptive: Any, progress: bool) -> None:
+def check_events(events: Any, max_events: Any, progress: bool) -> None:
     """Raise `ValueError` for options that a run with events does not have."""
     checks.positive_integer("simulate(max_events=)", max_events, "events in a run")
-    if isinstance(events, list | tuple) and not events:
-        return
-    for name, is_set in (("adaptive", adaptive is not None), ("progress", progress)):
-        if is_set:
-            raise ValueError(
-                f"simulate({name}=) is for runs without events; leave one of the two out."
-            )
+    without = isinstance(events, list | tuple) and not events
+    if progress and not without:
+        raise ValueError(
+            "simulate(progress=) is for runs without events; leave one of the two out."
+        )
 
 
 def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive | None) -> None:

@@ -14,130 +14,17 @@ import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
-from lie_jax.integrators.base import AbstractIntegrator, Step
+from lie_jax.integrators.base import Step
 from lie_jax.numerics import newton, rules
-from lie_jax.simulation import dense_output
+from lie_jax.simulation import dense_output, watching
 from lie_jax.simulation import events as events_of_runs
-from lie_jax.simulation.events import Event
-from lie_jax.system import AbstractSystem, State
+from lie_jax.simulation.watching import Move, Problem, Watch
 
 # Instants inside a step, in parts of it, at which functions are evaluated.
 _INSIDE = (0.25, 0.5, 0.75)
 _PARTS = (0.0, *_INSIDE, 1.0)
-# Event functions near zero right after an event are rounding, until this part of dt has passed.
-SETTLED = 1e-6
 # Bisection alone narrows a bracket to rounding in fewer steps.
 _MOST_STEPS = 80
-
-
-class Problem(NamedTuple):
-    """Start of a step at the time t (s) in a run with events and steps of size dt (s).
-
-    `system` recalls the memory of the forces at that time. `carry` of the integrator; `stale`: it
-    belongs to a step of another size, or to the state before an action.
-    """
-
-    system: AbstractSystem
-    integrator: AbstractIntegrator
-    events: tuple[Event, ...]
-    t: Float[Array, ""]
-    dt: Float[Array, ""]
-    state: State
-    u: Array | None
-    carry: Any
-    stale: Bool[Array, ""]
-
-    def values(self, h: Array, state: State) -> Float[Array, " events"]:
-        """Functions of all events after a time h (s)."""
-        return events_of_runs.values(self.events, self.t + h, state)
-
-    def step(self, h: Array, anew: Array, branch: bool = True) -> Step:
-        """Step of size h, anything from zero to dt; with a new carry if it starts `anew`.
-
-        Without `branch` the new carry is computed in any case.
-        """
-        start, carry = (self.system, self.t), self.carry
-        shortest = self.integrator.shortest
-        short = h < shortest * self.dt
-        # A step that is not taken is computed in batches: with a size that the method resolves.
-        resolved = jnp.where(short, self.dt, h) if shortest else h
-        if jax.tree.leaves(carry):
-
-            def begun():
-                return self.integrator.init(*start, resolved, self.state, self.u)
-
-            fresh = anew | self.stale
-            if branch:
-                carry = jax.lax.cond(fresh, begun, lambda: self.carry)
-            else:
-                carry = jax.tree.map(lambda a, b: jnp.where(fresh, a, b), begun(), carry)
-        step = self.integrator.step(*start, resolved, self.state, carry, self.u)
-        step = jax.tree.map(self._array, step._replace(error=None))
-        if not shortest:
-            return step
-
-        # A new carry holds the acceleration at the start.
-        v = self.state.v
-        change = h * self.integrator.accelerations(*start, self.state, carry, self.u).acceleration
-        taylor = State(self.system.space.flow(self.state.q, h * (v + 0.5 * change)), v + change)
-        state = jax.tree.map(lambda a, b: jnp.where(short, a, b), taylor, step.state)
-        return step._replace(state=state, converged=short | step.converged)
-
-    def _array(self, x: Any) -> Array:
-        """Number of Python, by which a method marks a constant, as an array for loops."""
-        dtypes = {int: jnp.int32, float: self.t.dtype}
-        return jnp.asarray(x, dtypes.get(type(x)))
-
-
-def sides(problem: Problem) -> Float[Array, " events"]:
-    """Sign of each function at the start of the problem, where it is zero that of its rate."""
-    problem = rules.held(problem)
-    values = problem.values(jnp.zeros_like(problem.t), problem.state)
-    return jnp.sign(jnp.where(values == 0.0, _rates(problem), values))
-
-
-def sides_after(
-    problem: Problem, index: Int[Array, ""], before: Float[Array, " events"], scale: Array
-) -> Float[Array, " events"]:
-    """Sides of the functions after the action of an event, from where the problem starts.
-
-    The event's own function is still at zero, relative to its `scale` in a step (events,), or the
-    action has moved it. A function at zero goes to the side of its rate; one without a rate stays
-    on its side `before`, so that a crossing that nothing has turned back is met again. Functions of
-    other events have not crossed.
-    """
-    problem = rules.held(problem)
-    values, rates = problem.values(jnp.zeros_like(problem.t), problem.state), _rates(problem)
-    scale = jnp.maximum(scale, problem.dt * jnp.abs(rates))
-    zero = jnp.abs(values) <= jnp.finfo(values.dtype).eps ** 0.5 * scale
-    side = jnp.sign(jnp.where(zero, rates, values))
-    side = jnp.where(side == 0.0, before, side)
-    return jnp.where(jnp.arange(len(before), dtype=jnp.int32) == index, side, before)
-
-
-def _rates(problem: Problem) -> Float[Array, " events"]:
-    system, t, (q, v) = problem.system, problem.t, (problem.state.q, problem.state.v)
-    tangents = jnp.ones_like(t), system.space.lift(q, v), system.acceleration(t, q, v, problem.u)
-
-    def values(t, q, v):
-        return events_of_runs.values(problem.events, t, State(q, v))
-
-    return jax.jvp(values, (t, q, v), tangents)[1]
-
-
-class Move(NamedTuple):
-    """Step that was taken: its size (s), whether an event happens at its end, the event's index.
-
-    Of the functions (events,), the sides at the end and the largest absolute values in the step
-    that was tried first. The step's `newton_iterations` are those of all steps that were tried.
-    """
-
-    size: Float[Array, ""]
-    step: Step
-    happens: Bool[Array, ""]
-    event: Int[Array, ""]
-    sides: Float[Array, " events"]
-    scale: Float[Array, " events"]
 
 
 class _Search(NamedTuple):
@@ -183,26 +70,41 @@ class _Bracket(NamedTuple):
     eligible: Array
 
 
-def move(
-    problem: Problem,
-    h: Float[Array, ""],
-    before: Float[Array, " events"],
-    departing: Bool[Array, " events"],
-) -> Move:
+def move(problem: Problem, h: Float[Array, ""], watch: Watch) -> Move:
     """Step of size h (s), or of a smaller size to the first event in it.
 
-    `before`: sides (events,) of the functions at the start, 0 where unknown; `departing` (events,):
-    whether an event has just happened there. The derivatives of the size are those of the instant
-    of the event, by the implicit function theorem: its function stays zero after the step.
+    The derivatives of the size are those of the instant of the event, by the implicit function
+    theorem: its function stays zero after the step.
     """
     held, whole = rules.held((problem, h))
-    search = _searched(held, whole, before, departing)
-    crossed = (search.before * search.values <= 0.0) & search.eligible
-    size = jnp.where(search.found, search.b * whole, whole)
-    step = search.step._replace(newton_iterations=search.iterations)
-    found = Move(
-        size, step, search.found, jnp.argmax(crossed).astype(jnp.int32), search.sides, search.scale
-    )
+    return _differentiated(problem, h, search(held, whole, watch))
+
+
+def search(problem: Problem, h: Float[Array, ""], watch: Watch, tried: Step | None = None) -> Move:
+    """Step of size h (s), which may have been `tried`, or one to the first event; held values.
+
+    Iterations of a step that was tried do not count.
+    """
+    found = _searched(problem, h, watch, tried)
+    crossed = (found.before * found.values <= 0.0) & found.eligible
+    size = jnp.where(found.found, found.b * h, h)
+    step = found.step._replace(newton_iterations=found.iterations)
+    event = jnp.argmax(crossed).astype(jnp.int32)
+    return Move(size, step, found.found, event, found.sides, found.scale)
+
+
+def repeated(
+    problem: Problem, h: Float[Array, ""], happens: Bool[Array, ""], event: Int[Array, ""]
+) -> Move:
+    """Step of a known size h (s), at whose end an event of that index happens, or not."""
+    held, size = rules.held((problem, h))
+    step = held.step(size, happens)
+    none = jnp.zeros(len(problem.events), size.dtype)
+    return _differentiated(problem, h, Move(size, step, happens, event, none, none))
+
+
+def _differentiated(problem: Problem, h: Array, found: Move) -> Move:
+    """A move as a function of the problem and of the step size h (s) that was to be taken."""
     # Reverse mode saves these, so that the backward pass repeats no search.
     found = checkpoint_name(found, newton.FOUND)
     carry, others = eqx.partition(found.step.carry, eqx.is_inexact_array)
@@ -240,23 +142,32 @@ def _change(values: Any, parameters: Any, changes: Any) -> Any:
     return size_change, state, carry
 
 
-def _searched(problem: Problem, h: Array, before: Array, departing: Array) -> _Search:
+def _searched(problem: Problem, h: Array, watch: Watch, tried: Step | None) -> _Search:
     """Search at its end: `step` is the step to the first crossing, or the whole step."""
     eps, one, zero = float(jnp.finfo(h.dtype).eps), jnp.ones_like(h), jnp.zeros((), jnp.int32)
+    before, departing = watch.sides, watch.departing
+
+    def after_whole(search, step, values):
+        return _looked_through(problem, h, search, step, values, departing)
 
     def iterate(search):
         size = search.part * h
         step = problem.step(size, search.tried > 0)
         values = problem.values(size, step.state)
-        after = jax.lax.cond(
-            search.tried == 0,
-            lambda: _looked_through(problem, h, search, step, values, departing),
-            lambda: _narrowed(search, step, values),
-        )
-        after = after._replace(
-            tried=search.tried + 1, iterations=search.iterations + step.newton_iterations
-        )
-        return after._replace(part=jnp.where(after.confirmed, _next(after, eps), after.b))
+        if tried is None:
+            after = jax.lax.cond(
+                search.tried == 0,
+                lambda: after_whole(search, step, values),
+                lambda: _narrowed(search, step, values),
+            )
+        else:
+            after = _narrowed(search, step, values)
+        iterations = search.iterations + step.newton_iterations
+        return counted(after._replace(iterations=iterations))
+
+    def counted(search):
+        part = jnp.where(search.confirmed, _next(search, eps), search.b)
+        return search._replace(part=part, tried=search.tried + 1)
 
     def unfinished(search):
         wide = ~search.confirmed | (search.b - search.a > 2.0 * eps)
@@ -285,6 +196,9 @@ def _searched(problem: Problem, h: Array, before: Array, departing: Array) -> _S
         sides=before,
         scale=none,
     )
+    if tried is not None:
+        step = problem.in_loops(tried)
+        begun = counted(after_whole(begun, step, problem.values(h, step.state)))
     return jax.lax.while_loop(unfinished, iterate, begun)
 
 
@@ -303,7 +217,7 @@ def _looked_through(
     within = jnp.where(h > 0.0, within, last)
     start = problem.values(jnp.zeros_like(h), problem.state)
     numbers = jnp.concatenate([start[None], within, last[None]])
-    ignored = departing & (h <= SETTLED * problem.dt)
+    ignored = departing & (h <= watching.SETTLED * problem.dt)
     search = search._replace(
         step=step, values=last, ends=last, scale=jnp.max(jnp.abs(numbers), axis=0)
     )

@@ -11,29 +11,23 @@ from jaxtyping import Array, Bool, Float, Int
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import checkpointing, newton, programs, rules
 from lie_jax.numerics.checkpointing import Blocks
-from lie_jax.simulation import crossings, fingerprints, fixed_steps
-from lie_jax.simulation import events as events_of_runs
-from lie_jax.simulation.crossings import Problem
+from lie_jax.simulation import crossings, fingerprints, fixed_steps, watching
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.march import Loop, Run, Sample
 from lie_jax.simulation.trajectory import Events, Restart, Result, Trajectory
+from lie_jax.simulation.watching import Problem, Watch
 from lie_jax.system import AbstractSystem, State
 
 
 class _Loop(NamedTuple):
     """Loop of the march, the time `elapsed` (s) since the last multiple of dt, and the events.
 
-    `sides` (events,) of the event functions, `departing` (events,) those that have just happened,
-    `latest` the index of the last one of them or -1, `happened` the number of events so far.
     `stale`: the carry belongs to a step of another size, or to the state before an action.
     """
 
     loop: Loop
     elapsed: Float[Array, ""]
-    sides: Float[Array, " events"]
-    departing: Bool[Array, " events"]
-    latest: Int[Array, ""]
-    happened: Int[Array, ""]
+    watch: Watch
     stale: Bool[Array, ""]
     finished: Bool[Array, ""]
     stopped: Bool[Array, ""]
@@ -70,14 +64,11 @@ class _Run(NamedTuple):
 
     def begin(self, loop: Loop) -> _Loop:
         system = self.run.system.recalling(loop.memory)
-        no, none = jnp.zeros((), bool), jnp.zeros(len(self.events), bool)
+        no = jnp.zeros((), bool)
         return _Loop(
             loop=loop,
             elapsed=jnp.zeros_like(self.run.dt),
-            sides=crossings.sides(self.problem(system, self.run.time(loop.taken), loop)),
-            departing=none,
-            latest=jnp.full((), -1, jnp.int32),
-            happened=jnp.zeros((), jnp.int32),
+            watch=watching.begin(self.problem(system, self.run.time(loop.taken), loop)),
             stale=no,
             finished=no,
             stopped=no,
@@ -89,8 +80,8 @@ class _Run(NamedTuple):
         sample = jax.eval_shape(self.run.sample, loop, self.run.input(loop.taken))
         unread = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), sample)
         taken = loop.taken - self.run.first_step
-        none = jnp.zeros_like(now.elapsed)
-        return now, _Row(none, unread, taken, loop.iterations, now.happened, now.happened)
+        none, happened = jnp.zeros_like(now.elapsed), now.watch.happened
+        return now, _Row(none, unread, taken, loop.iterations, happened, happened)
 
     def step(self, now: _Loop) -> tuple[_Loop, _Row]:
         """Loop after one step."""
@@ -98,28 +89,16 @@ class _Run(NamedTuple):
         system = run.system.recalling(loop.memory)
         t = run.time(loop.taken) + now.elapsed
         problem = self.problem(system, t, loop, now.stale)
-        move = crossings.move(problem, run.dt - now.elapsed, now.sides, now.departing)
-        h, index = move.size, move.event
+        move = crossings.move(problem, run.dt - now.elapsed, now.watch)
+        h = move.size
         after, iterations = run.judged(loop, system, t, h, move.step)
         after = after._replace(iterations=loop.iterations + iterations)
-
-        finite = jnp.all(jnp.isfinite(rules.held(problem.values(h, move.step.state))))
         valid = after.completed == after.taken
-        # Flights that become ever shorter end where rounding hides them.
-        hidden = (index == now.latest) & (h <= jnp.finfo(h.dtype).eps ** 0.5 * run.dt)
-        many = valid & finite & move.happens & (hidden | (now.happened == self.max_events))
-        fine = valid & finite & ~many
-        happens, reached = fine & move.happens, fine & ~move.happens
+        end = watching.end(problem, move, now.watch, valid, after.memory, self.max_events)
+        reached = end.fine & ~end.happens
         taken = loop.taken + reached.astype(jnp.int32)
         after = after._replace(taken=taken, completed=taken)
-        state, memory, sides, consistent = jax.lax.cond(
-            happens,
-            lambda: self._acted(t + h, after, now.sides, move),
-            lambda: (after.state, after.memory, move.sides, jnp.ones((), bool)),
-        )
-        result = Result.where(valid & ~finite, Result.event_not_finite, after.result)
-        result = Result.where(many, Result.too_many_events, result)
-        result = Result.where(consistent, result, Result.action_off_constraints)
+        result = Result.where(end.failed, end.reason, after.result)
         # A run that fails stays where it was.
         failed = loop._replace(
             iterations=after.iterations,
@@ -127,40 +106,20 @@ class _Run(NamedTuple):
             residuals=after.residuals,
             worst=after.worst,
         )
-        moved = after._replace(state=state, memory=memory, result=result)
-        end = jax.tree.map(lambda a, b: jnp.where(fine, a, b), moved, failed)
-        this = jnp.arange(len(self.events), dtype=jnp.int32) == index
-        stopped = happens & jnp.any(this & jnp.asarray([event.stops for event in self.events]))
-        at_end = reached & (taken == run.first_step + self.steps)
-        departing = now.departing & (h <= crossings.SETTLED * run.dt) | (happens & this)
-        latest = jnp.where(happens, index, jnp.where(jnp.any(departing), now.latest, -1))
+        moved = after._replace(state=end.state, memory=end.memory, result=result)
         following = _Loop(
-            loop=end,
-            elapsed=jnp.where(fine, jnp.where(reached, 0.0, now.elapsed + h), now.elapsed),
-            sides=sides,
-            departing=departing,
-            latest=latest,
-            happened=now.happened + happens.astype(jnp.int32),
-            stale=happens | (now.elapsed > 0.0),
-            finished=~fine | stopped | ~consistent | at_end,
-            stopped=stopped,
+            loop=jax.tree.map(lambda a, b: jnp.where(end.fine, a, b), moved, failed),
+            elapsed=jnp.where(end.fine, jnp.where(reached, 0.0, now.elapsed + h), now.elapsed),
+            watch=end.watch,
+            stale=end.happens | (now.elapsed > 0.0),
+            finished=~end.fine
+            | end.stopped
+            | end.failed
+            | reached & (taken == run.first_step + self.steps),
+            stopped=end.stopped,
         )
-        saved = (reached & ((taken - run.first_step) % self.save_every == 0)) | stopped
-        return following, self._row(following, t + h, after, problem.u, index, saved)
-
-    def _acted(
-        self, t: Array, after: Loop, before: Array, move: crossings.Move
-    ) -> tuple[State, Any, Array, Array]:
-        """State after the action of an event, memory of the forces and sides of the functions
-        there, and whether the state satisfies the constraints.
-        """
-        system = self.run.system.recalling(after.memory)
-        state = events_of_runs.acted(self.events, move.event, t, after.state)
-        memory = rules.held(system.remember(t, state.q, state.v))
-        system = self.run.system.recalling(memory)
-        from_here = self.problem(system, t, after._replace(state=state))
-        sides = crossings.sides_after(from_here, move.event, before, move.scale)
-        return state, memory, sides, _consistent(system, t, after.state, state)
+        saved = (reached & ((taken - run.first_step) % self.save_every == 0)) | end.stopped
+        return following, self._row(following, t + h, after, problem.u, move.event, saved)
 
     def _row(
         self, now: _Loop, t: Array, after: Loop, u: Array | None, index: Array, saved: Array
@@ -176,25 +135,8 @@ class _Run(NamedTuple):
         none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         found = jax.lax.cond(saved, accelerations, lambda: none)
         sample = Sample(after.state, found, after.memory)
-        return _Row(t, sample, loop.taken - run.first_step, loop.iterations, now.happened, index)
-
-
-def _consistent(system: AbstractSystem, t: Array, before: State, after: State) -> Array:
-    """Whether an action left the constraints of positions and velocities as it met them.
-
-    Methods of index 3 satisfy those of velocities up to their own error.
-    """
-    if not system.nc:
-        return jnp.ones((), bool)
-    system, t, before, after = rules.held((system, t, before, after))
-
-    def violations(state):
-        both = system.constraint(t, state.q), system.constraint_rate(t, state.q, state.v)
-        return jnp.stack([jnp.max(jnp.abs(x), initial=0.0) for x in both])
-
-    met, left = violations(before), violations(after)
-    scale = 1.0 + jnp.max(jnp.abs(after.q)) + jnp.max(jnp.abs(after.v))
-    return jnp.all(left <= jnp.finfo(scale.dtype).eps ** 0.5 * scale + 2.0 * met)
+        taken, happened = loop.taken - run.first_step, now.watch.happened
+        return _Row(t, sample, taken, loop.iterations, happened, index)
 
 
 _begin = programs.run_once(_Run.begin)
@@ -257,7 +199,7 @@ def _collected(
     steps, save_every, _ = schedule
     end = last.loop
     happened = jnp.searchsorted(rows.happened, jnp.arange(1, max_events + 1, dtype=jnp.int32))
-    stop = jnp.searchsorted(rows.happened, last.happened)
+    stop = jnp.searchsorted(rows.happened, last.watch.happened)
     saved = jnp.arange(1, steps // save_every + 1, dtype=jnp.int32) * save_every
     places = jnp.searchsorted(rows.taken, saved)
     reached = saved <= end.completed - run.first_step
@@ -279,7 +221,7 @@ def _collected(
     end_time = run.time(end.completed) + last.elapsed
     by_accelerations = record.result == Result.acceleration_not_finite
     end_time = jnp.where(by_accelerations, record.stats.end_time, end_time)
-    there = jnp.arange(max_events, dtype=jnp.int32) < last.happened
+    there = jnp.arange(max_events, dtype=jnp.int32) < last.watch.happened
     record = dataclasses.replace(
         record,
         t=t,

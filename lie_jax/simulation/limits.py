@@ -49,7 +49,10 @@ def verdict(
     if turn is not None:
         violations.append((turn >= 1.0, Result.out_of_chart))
     if jax.tree.leaves(memory):
-        violations.append((system.departed(t, after.q, after.v), Result.departed))
+        departed = system.departed(t, after.q, after.v)
+        # A memory need not be that of a law.
+        if len(departed):
+            violations.append((departed, Result.departed))
     if len(first_sides):
         violations.append((sides(system, t, after.q) != first_sides, Result.turned_over))
     inside = system.regular(after.q)

@@ -95,10 +95,8 @@ def simulate(
       estimates. `dt` is then the first step size and `steps` the largest number of steps, rejected
       ones included; `inputs`, `save_every` and `progress` are for steps of one size. Derivatives
       hold step sizes constant: those with respect to `dt` and anything in `adaptive` are zero.
-
-    - `events`: list of `lie_jax.Event`: what happens where functions of the motion cross zero, in
-      runs with steps of one size. `max_events`: largest number of events; one more ends the run as
-      `Result.too_many_events`.
+    - `events`: list of `lie_jax.Event`: what happens where functions of the motion cross zero.
+      `max_events`: largest number of events; one more ends the run as `Result.too_many_events`.
 
     **Returns** a `Trajectory`, the initial state first, with `steps // save_every + 1` instants; in
     an adaptive run with an instant for each given time, or with `steps + 1` instants of which those
@@ -113,7 +111,7 @@ def simulate(
     system, state, table = preflight.as_jax(system, state, inputs)
     options = save_every, checkpoint, progress, adaptive, adjoint
     preflight.check(system, integrator, state, dt, steps, table, *options)
-    preflight.check_events(events, max_events, adaptive, progress)
+    preflight.check_events(events, max_events, progress)
     config.warn_of_single_precision()
     jax_guard.warn_of_untested_jax()
     # Integers of Python are part of the program; a NumPy integer would be a value in it.
@@ -127,19 +125,20 @@ def simulate(
     unchecked = (events or adaptive is not None) and not isinstance(state, Restart)
     if unchecked and not checks.traced(system, start):
         preflight.check_violations(system, start)
-    if events:
-        watched = events_of_runs.checked(events, system, start)
-        trajectory, reached = event_steps.trajectory(
-            system, integrator, state, dt, table, schedule, watched, int(max_events)
-        )
-    elif adaptive is None:
-        trajectory, redundant = fixed_steps.trajectory(
-            system, integrator, state, dt, table, schedule, progress
-        )
-    else:
+    watched = events_of_runs.checked(events, system, start)
+    max_events = int(max_events)
+    if adaptive is not None:
         estimating = integrator.with_estimate(system)
         trajectory, reached = adaptive_steps.trajectory(
-            system, estimating, start, dt, adaptive, steps, blocks
+            system, estimating, start, dt, adaptive, steps, blocks, watched, max_events
+        )
+    elif watched:
+        trajectory, reached = event_steps.trajectory(
+            system, integrator, state, dt, table, schedule, watched, max_events
+        )
+    else:
+        trajectory, redundant = fixed_steps.trajectory(
+            system, integrator, state, dt, table, schedule, progress
         )
     if system.nc:
         restarted = isinstance(state, Restart)
@@ -175,12 +174,12 @@ def _marked(trajectory: Trajectory, reached: Array) -> Trajectory:
     rows = {name: getattr(trajectory, name) for name in INSTANTS}
     trajectory = dataclasses.replace(trajectory, **padding.mark_unreached(rows, reached))
     events, restart = trajectory.events, trajectory.restart
-    if events is None or restart is None:
-        return trajectory
-    rows = {"t": events.t, "q": events.q, "v": events.v}
-    events = dataclasses.replace(events, **padding.mark_unreached(rows, events.index >= 0))
-    state = padding.mark_unreached(restart.state, restart.steps >= 0)
-    restart = dataclasses.replace(restart, state=state)
+    if events is not None:
+        rows = {"t": events.t, "q": events.q, "v": events.v}
+        events = dataclasses.replace(events, **padding.mark_unreached(rows, events.index >= 0))
+    if restart is not None:
+        state = padding.mark_unreached(restart.state, restart.steps >= 0)
+        restart = dataclasses.replace(restart, state=state)
     return dataclasses.replace(trajectory, events=events, restart=restart)
 
 

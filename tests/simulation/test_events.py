@@ -8,74 +8,49 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import lie_jax
-from lie_jax.spaces.base import Rn
+from tests.ball import (
+    BALL,
+    BY_HEIGHT,
+    BY_RESTITUTION,
+    DIGITS,
+    DOPRI5,
+    DROP,
+    HEIGHT,
+    IMPACTS,
+    RADAU5,
+    RK4,
+    ROUNDING,
+    ZENO,
+    Falling,
+    automatic,
+    bounced,
+    dropped,
+    height,
+    impact,
+    noted,
+)
 from tests.suites import cases
 
-# A ball of gravity 9.81 m/s² from 1 m with the restitution 0.8: height after 0.8 s, its derivatives
-# by the height and the restitution, and the times of impacts, from closed forms.
-DROP = jnp.asarray(1.0), jnp.asarray(0.8)
-HEIGHT, BY_HEIGHT, BY_RESTITUTION = 0.639203562020829, 0.589201781010415, 1.54355753445602
-IMPACTS = 0.451523640986, 1.17396146656, 1.75191172702, 2.21427193539, 2.58416010209
-ZENO = 4.06371276887158
-# Digits that are known of the closed forms, and rounding of some ten operations on numbers of one.
-DIGITS, ROUNDING = 1e-10, 1e-13
-
-
-class Falling(lie_jax.AbstractSystem):
-    """Points above the ground, each of one coordinate."""
-
-    gravity: jax.Array
-    n: int
-
-    @property
-    def space(self):
-        return Rn(self.n)
-
-    def mass_matrix(self, q):
-        return jnp.eye(self.n, dtype=q.dtype)
-
-    def force(self, t, q, v, u=None):
-        return -self.gravity * jnp.ones_like(q)
-
-
-BALL, RK4 = Falling(jnp.asarray(9.81), 1), lie_jax.RKMK("rk4")
-
-
-def height(t, q, v):
-    return q[0]
-
-
-def noted(t, q, v):
-    return q, v
-
-
-def impact(restitution, point=0):
-    """Impact of a point on the ground."""
-
-    def reversed_(t, q, v):
-        return q, jnp.where(jnp.arange(len(v)) == point, -restitution * v, v)
-
-    return lie_jax.Event(lambda t, q, v: q[point], reversed_, direction=-1)
-
-
-def dropped(drop, steps=17, end=0.8, integrator=RK4, **options):
-    start, restitution = drop
-    state = lie_jax.State(start[None], jnp.zeros(1, start.dtype))
-    options = {"dt": end / steps, "steps": steps, "events": [impact(restitution)]} | options
-    return lie_jax.simulate(BALL, integrator, state, **options)
-
-
-INTEGRATORS = {
-    "explicit": RK4,
-    "generalized-α": lie_jax.GeneralizedAlpha(0.9),
-    "Gauss": lie_jax.ImplicitRKMK("gauss4"),
+METHODS = {
+    "explicit": (RK4, {}),
+    "generalized-α": (lie_jax.GeneralizedAlpha(0.9), {}),
+    "Gauss": (lie_jax.ImplicitRKMK("gauss4"), {}),
+    "Radau": (RADAU5, {}),
+    "BDF": (lie_jax.BDF(3), {}),
+    "RATTLie": (lie_jax.RATTLie(), {}),
+    "explicit, automatic": (DOPRI5, automatic(0.3, 0.8)),
+    "generalized-α, automatic": (lie_jax.GeneralizedAlpha(0.9, index=2), automatic(0.8)),
+    "Radau, automatic": (RADAU5, automatic(0.8)),
+    "BDF, automatic": (lie_jax.BDF(5), automatic(0.8)),
 }
 
 
-@pytest.mark.parametrize("name", cases(INTEGRATORS, ["explicit"]))
+@pytest.mark.parametrize("name", cases(METHODS, ["explicit", "explicit, automatic"]))
 def test_a_ball_bounces_with_its_derivatives_in_both_modes(name):
+    integrator, options = METHODS[name]
+
     def end(drop):
-        return dropped(drop, integrator=INTEGRATORS[name], throw=False).q[-1, 0]
+        return dropped(drop, integrator=integrator, throw=False, **options).q[-1, 0]
 
     both = jax.jit(lambda drop: (jax.value_and_grad(end)(drop), jax.jacfwd(end)(drop)))
     (value, reverse), forward = both(DROP)
@@ -118,7 +93,7 @@ def test_events_of_one_step_happen_in_the_order_of_time():
 
     many = jax.jit(jax.vmap(run))(starts)
     for k, start in enumerate(np.asarray(starts)):
-        times, ends = zip(*map(_bounced, start, (0.8, 0.5)), strict=True)
+        times, ends = zip(*map(bounced, start, (0.8, 0.5)), strict=True)
         # Events at the same time happen in the order of the list.
         order = sorted((t, index) for index in (0, 1) for t in times[index])
         count = len(order)
@@ -127,18 +102,6 @@ def test_events_of_one_step_happen_in_the_order_of_time():
         assert_allclose(many.events.t[k, :count], [t for t, _ in order], rtol=ROUNDING)
         assert_allclose(many.q[k, -1], ends, atol=ROUNDING)
     assert bool(jnp.all(many.result == lie_jax.Result.successful))
-
-
-def _bounced(start, restitution, end=0.8):
-    """Times of impacts, and the height at the end, in closed form."""
-    t, v, times = np.sqrt(2.0 * start / 9.81), np.sqrt(2.0 * 9.81 * start), []
-    while t < end:
-        times.append(t)
-        v = restitution * v
-        if t + 2.0 * v / 9.81 > end:
-            return times, v * (end - t) - 0.5 * 9.81 * (end - t) ** 2
-        t = t + 2.0 * v / 9.81
-    raise AssertionError("no impact")
 
 
 def test_what_is_no_event_is_refused_by_name(monkeypatch):
@@ -155,7 +118,6 @@ def test_what_is_no_event_is_refused_by_name(monkeypatch):
             lie_jax.Event(**{"function": height, "action": "stop"} | options)
 
     stop = lie_jax.Event(height, "stop")
-    adaptive = {"adaptive": lie_jax.Adaptive(1.0), "integrator": lie_jax.RKMK("dopri5")}
     for events, options, message in (
         (stop, {}, r"events=\) is Event.* in brackets"),
         ([stop, height], {}, r"it must be a list of lie_jax\.Event"),
@@ -169,7 +131,6 @@ def test_what_is_no_event_is_refused_by_name(monkeypatch):
         ),
         ([stop], {"max_events": 0}, r"max_events=\) is 0"),
         ([stop], {"progress": True}, r"progress=\) is for runs without events"),
-        ([stop], adaptive, r"adaptive=\) is for runs without events"),
     ):
         with pytest.raises(ValueError, match=message):
             dropped(DROP, events=events, **options)
