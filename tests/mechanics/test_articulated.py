@@ -257,7 +257,7 @@ def test_double_pendulum_on_ball_joints_converges_to_the_reference(integrator, o
             return integrator.step(system, t, dt, *loop, None)[:2]
 
         zero = jnp.zeros(())
-        first = state, integrator.init(system, zero, zero, state, None)
+        first = state, integrator.init(system, zero, dt, state, None)
         (final, _) = jax.lax.fori_loop(0, steps, step, first)
         return jnp.concatenate([system.poses(final.q)[1], system.twists(final.q, final.v)[:, 3:]])
 

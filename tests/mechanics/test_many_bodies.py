@@ -157,7 +157,7 @@ def _end(system, state, gravity):
     """Configuration and velocity after a step from accelerations and multipliers of zero."""
     system = dataclasses.replace(system, gravity=gravity)
     rest = jnp.zeros(system.nv)
-    carry = begun(rest, rest, jnp.zeros(system.nc))
+    carry = begun(rest, jnp.zeros(system.nc), rest)
     end = lie_jax.GeneralizedAlpha(0.8).step(system, rest[0], rest[0] + 2e-3, state, carry, None)
     return jnp.concatenate([end.state.q, end.state.v])
 
