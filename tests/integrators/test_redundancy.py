@@ -58,6 +58,11 @@ def test_a_row_that_is_there_twice_changes_nothing_but_the_multipliers():
     assert_allclose(first, second, atol=1e-6)
 
 
+# Newton's method ends where the next correction of the motion is below rounding. With index 2 the
+# multipliers are then right to 1e-7 of the door's weight, 29 N.
+SAME_FORCES = {3: 1e-8, 2: 3e-6}
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("index", [3, 2])
 def test_redundant_constraints_change_nothing_but_the_multipliers(index):
@@ -68,8 +73,8 @@ def test_redundant_constraints_change_nothing_but_the_multipliers(index):
     # The smallest multipliers share the force of the one hinge equally; what turns the door over
     # is shared by couples of forces and by torques, as the smallest norm has it.
     first, second = (np.asarray(two.multipliers)[5:, 5 * i : 5 * i + 3] for i in range(2))
-    assert_allclose(first + second, np.asarray(one.multipliers)[5:, :3], atol=1e-6)
-    assert_allclose(first[:, 2], second[:, 2], atol=1e-6)
+    assert_allclose(first + second, np.asarray(one.multipliers)[5:, :3], atol=SAME_FORCES[index])
+    assert_allclose(first[:, 2], second[:, 2], atol=SAME_FORCES[index])
 
 
 @pytest.mark.full
