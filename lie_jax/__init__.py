@@ -34,6 +34,12 @@ from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.contact import shapes as contact
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.laws import Coulomb, HuntCrossley, SmoothLinear
+from lie_jax.mechanics.contact.stops import (
+    PrismaticFriction,
+    PrismaticStop,
+    RevoluteFriction,
+    RevoluteStop,
+)
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates, AbstractFormulation
 from lie_jax.mechanics.coordinates.euler_parameters import EulerParameters
 from lie_jax.mechanics.coordinates.r3so3 import R3SO3
@@ -120,16 +126,20 @@ __all__ = [
     "PlanarJoint",
     "PointForce",
     "PrismaticDriver",
+    "PrismaticFriction",
     "PrismaticJoint",
     "PrismaticMotor",
     "PrismaticPDController",
+    "PrismaticStop",
     "Projection",
     "RATTLie",
     "Restart",
     "Result",
     "RevoluteDriver",
+    "RevoluteFriction",
     "RevoluteJoint",
     "RevoluteMotor",
+    "RevoluteStop",
     "RigidJoint",
     "Rn",
     "RollingDisc",

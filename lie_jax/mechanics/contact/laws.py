@@ -130,8 +130,8 @@ class Coulomb(AbstractElement):
     - `stribeck_velocity`: positive, m/s, 0.01 by default.
     - `spinning_radius`: R (m), not negative: the torque -μ Fₙ R ω / √(ω² + (vₛ/R)²) about the
       normal, against the relative angular velocity ω there. Without by default.
-    - `rolling_lever`: b (m), not negative: the same torque about the tangents, against rolling, with
-      b in place of R and Fₙ in place of μ Fₙ. Without by default.
+    - `rolling_lever`: b (m), not negative: the same torque about the tangents, against rolling,
+      with b in place of R and Fₙ in place of μ Fₙ. Without by default.
 
     Raises `ValueError` for values that break these rules.
     """

@@ -37,6 +37,11 @@ class AbstractShape(AbstractElement):
 
     body: str = fields.body_name()
 
+    @property
+    def depth(self) -> Float[Array, ""] | None:
+        """Least distance (m) from its middle to its surface; None for a half space."""
+        return None
+
     def balls(self) -> tuple[Float[Array, "n 3"], Float[Array, " n"]] | None:
         """Centres (body frame, m) and radii of balls that touch a plane wherever the shape does.
 
@@ -58,6 +63,11 @@ class Sphere(AbstractShape):
     radius: Parameter = fields.positive("m")
     center: Parameter = fields.point()
 
+    @property
+    @override
+    def depth(self):
+        return self.radius
+
     @override
     def balls(self):
         return self.center[None], self.radius[None]
@@ -77,6 +87,11 @@ class Capsule(AbstractShape):
     radius: Parameter = fields.positive("m")
     start: Parameter = fields.point()
     end: Parameter = fields.point()
+
+    @property
+    @override
+    def depth(self):
+        return self.radius
 
     @override
     def balls(self):
@@ -98,6 +113,11 @@ class Box(AbstractShape):
     center: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
 
+    @property
+    @override
+    def depth(self):
+        return 0.5 * jnp.min(self.size)
+
     @override
     def balls(self):
         signs = jnp.asarray([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
@@ -116,6 +136,11 @@ class Ellipsoid(AbstractShape):
     semi_axes: Parameter = _lengths("along the ellipsoid's own axes")
     center: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
+
+    @property
+    @override
+    def depth(self):
+        return jnp.min(self.semi_axes)
 
 
 class Plane(AbstractShape):

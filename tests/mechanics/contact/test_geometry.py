@@ -241,3 +241,10 @@ def test_what_is_no_contact_is_refused_by_name():
     ):
         with pytest.raises(ValueError, match=message):
             make()
+
+
+def test_shapes_that_overlap_to_the_middle_are_refused_with_their_depth():
+    body = lie_jax.Body("a", 1.0, jnp.eye(3), position=(0, 0, -0.35))
+    ball = lie_jax.Contact(FIRST["sphere"], contact.Plane("ground"), LAW)
+    with pytest.raises(ValueError, match=r"Contact\('a', 'ground'\) overlaps by 0\.85 m .* 0\.3 m"):
+        lie_jax.assemble(lie_jax.Mechanism([body], forces=[ball]), lie_jax.R3SO3())
