@@ -21,24 +21,17 @@ _PULLING = 0.01
 class AbstractNormalLaw(AbstractElement):
     """Force (N) between two shapes that overlap by δ (m), at the rate δ̇ (m/s).
 
-    The force is that of a spring s(δ) times 1 + a δ̇, and zero where that would pull.
-
-    **Arguments** that laws share: `dissipation`: a, not negative, s/m.
+    **Arguments** that laws share: `dissipation`: a, not negative, s/m: the force is that of a
+    spring times 1 + a δ̇, and zero where that would pull.
     """
 
-    dissipation: eqx.AbstractVar[Any]
-
     @abc.abstractmethod
-    def spring(self, overlap: Float[Array, ""]) -> Float[Array, ""]:
-        """Force s(δ) without dissipation, zero for a negative overlap."""
+    def force(self, overlap: Float[Array, ""], rate: Float[Array, ""]) -> Float[Array, ""]:
+        """Normal force (N), not negative; zero for a negative overlap."""
 
     @abc.abstractmethod
     def energy(self, overlap: Float[Array, ""]) -> Float[Array, ""]:
         """Energy of the spring (J)."""
-
-    def force(self, overlap: Float[Array, ""], rate: Float[Array, ""]) -> Float[Array, ""]:
-        """Normal force (N), not negative."""
-        return self.spring(overlap) * _without_pull(1.0 + self.dissipation * rate)
 
 
 def _without_pull(x: Array) -> Array:
@@ -75,8 +68,9 @@ class HuntCrossley(AbstractNormalLaw):
         return jnp.where(there, jnp.where(there, overlap, 1.0) ** power, 0.0)
 
     @override
-    def spring(self, overlap):
-        return self.stiffness * self._power(overlap, self.exponent)
+    def force(self, overlap, rate):
+        spring = self.stiffness * self._power(overlap, self.exponent)
+        return spring * _without_pull(1.0 + self.dissipation * rate)
 
     @override
     def energy(self, overlap):
@@ -98,11 +92,12 @@ class SmoothLinear(AbstractNormalLaw):
     dissipation: Parameter = fields.non_negative("s/m", default=0.0)
 
     @override
-    def spring(self, overlap):
+    def force(self, overlap, rate):
         s = jnp.clip(overlap / self.onset, 0.0, 1.0)
         within = self.onset * s * s * s * (1.0 - 0.5 * s)
         beyond = overlap - 0.5 * self.onset
-        return self.stiffness * jnp.where(overlap < self.onset, within, beyond)
+        spring = self.stiffness * jnp.where(overlap < self.onset, within, beyond)
+        return spring * _without_pull(1.0 + self.dissipation * rate)
 
     @override
     def energy(self, overlap):
