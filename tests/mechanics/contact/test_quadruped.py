@@ -69,6 +69,7 @@ def test_a_quadruped_settles_with_a_quarter_of_its_weight_on_each_foot():
     assert_allclose(gradient, jax.grad(lowest)(START), rtol=1e-6)
 
 
+@pytest.mark.full
 def test_a_quadruped_keeps_its_feet_on_the_ground_for_a_start():
     system, state = quadruped.build()
     run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(), state, dt=2e-3, steps=50)
