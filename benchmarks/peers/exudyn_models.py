@@ -16,9 +16,9 @@ from exudyn import itemInterface as items
 from exudyn.rigidBodyUtilities import RigidBodyInertia
 
 import lie_jax
-from benchmarks.peers import loops, ours
+from benchmarks.peers import ours
 from benchmarks.peers.cases import RHO_INF, Missing, Program, Run, link_length, run_of
-from models import chain, heavy_top, puma560, rotor, slider_crank
+from models import chain, heavy_top, loops, puma560, rotor, slider_crank
 
 X, Z = np.eye(3)[0], np.eye(3)[2]
 # Systems with more bodies are solved by its sparse solver.

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import lie_jax
-from benchmarks.peers import loops, trees
+from benchmarks.peers import trees
 from benchmarks.peers.cases import (
     PUMA_COMMAND,
     RHO_INF,
@@ -21,7 +21,7 @@ from benchmarks.peers.cases import (
     run_of,
     spread,
 )
-from models import chain, heavy_top, puma560, rotor, slider_crank
+from models import chain, heavy_top, loops, puma560, rotor, slider_crank
 
 RK4 = lie_jax.RKMK("rk4")
 ALPHA = lie_jax.GeneralizedAlpha(RHO_INF)

@@ -7,8 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import lie_jax
-from benchmarks.peers import loops
-from models import governor, heavy_top, puma560, rotor, slider_crank
+from models import governor, heavy_top, loops, puma560, rotor, slider_crank
 
 
 class Case(NamedTuple):

@@ -104,7 +104,13 @@ def test_positions_velocities_and_multipliers_of_constraints_have_the_order(name
     # of the few steps there.
     spread = 0.0 if name == "Tait-Bryan" else 0.3
     errors = _top_errors(system, state, order, spread)
-    assert_allclose(np.log2(errors[1] / errors[2]), order, atol=ORDER_SLACK)
+    observed = np.log2(errors[1] / errors[2])
+    if order == 5:
+        # The rotation's error at this instant is a tenth of the velocity's: terms of sixth order
+        # count (5.26 with steps of one size), and finer steps end in rounding.
+        assert observed[0] > order - ORDER_SLACK
+        observed = observed[1:]
+    assert_allclose(observed, order, atol=ORDER_SLACK)
 
 
 @pytest.mark.full

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 import lie_jax
-from benchmarks.peers import loops
 from lie_jax.simulation.march import march
-from models import heavy_top, slider_crank
+from models import heavy_top, loops, slider_crank
 from tests import golden, mechanisms
 from tests.runs import ORDER_SLACK, orders, top_errors
 from tests.systems import OSCILLATOR, OSCILLATOR_START

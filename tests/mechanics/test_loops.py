@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from benchmarks.peers import loops as shapes
 from lie_jax.system import AbstractSystem, accelerations_and_multipliers
 from models import bricard, slider_crank
+from models import loops as shapes
 from tests.messages import EYE, body, check_message
 
 # Rounding in sums of some hundred products, relative to the largest entry.

@@ -49,6 +49,7 @@ PAGES = (
         "optimal_control.md",
         "concepts.md",
         "import_models.md",
+        "events.md",
         "extending.md",
         "gpu.md",
     ),
@@ -67,6 +68,10 @@ def test_documentation(page, tmp_path, monkeypatch):
         energy = np.asarray(names["kinetic"] + names["potential"])
         # Friction takes energy, and nothing else does.
         assert np.all(np.diff(energy) < 1e-6)
+    elif page == "events.md":
+        # Of a push of 1.5 m/s² from rest over 1 m, and over 2 m against the speed reached there.
+        turns = np.sqrt(4 / 3), np.sqrt(4 / 3) * (2 + np.sqrt(3))
+        np.testing.assert_allclose(names["turns"](3.0), turns, rtol=1e-8)
     elif page == "first_steps.md":
         fit, truth = names["fit"], {"length": 0.27, "friction": 1.3e-3, "angle": 0.62}
         for name, value in truth.items():

@@ -5,6 +5,7 @@ Radau IIA, IV.6 Table 6.5 for the diagonally implicit one, IV.8 for the estimate
 error.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +85,7 @@ def _diagonally_implicit() -> Tableau:
     return Tableau(a, a[-1], np.sum(a, axis=1), 4, Estimate(embedded - a[-1], 3))
 
 
-_ROOT = np.sqrt(6.0)
+_ROOT = math.sqrt(6.0)
 TABLEAUX = {
     "gauss2": _gauss(1),
     "gauss4": _gauss(2),

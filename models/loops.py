@@ -1,4 +1,4 @@
-"""Mechanisms with closed loops, as plain numbers that both simulators read.
+"""Mechanisms with closed loops, as plain numbers that other simulators read, too.
 
 Frames of bodies lie at their centres of mass. Andrews' squeezer has the numbers of the test set for
 initial value problems (Mazzia and Magherini, Bari), where seven plane bodies are tied at ten
