@@ -31,6 +31,15 @@ from lie_jax.io import conversions as interop
 from lie_jax.mechanics import fields, solids
 from lie_jax.mechanics.assemble import assemble
 from lie_jax.mechanics.body import Body
+from lie_jax.mechanics.contact import shapes as contact
+from lie_jax.mechanics.contact.element import Contact
+from lie_jax.mechanics.contact.laws import Coulomb, HuntCrossley, SmoothLinear
+from lie_jax.mechanics.contact.stops import (
+    PrismaticFriction,
+    PrismaticStop,
+    RevoluteFriction,
+    RevoluteStop,
+)
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates, AbstractFormulation
 from lie_jax.mechanics.coordinates.euler_parameters import EulerParameters
 from lie_jax.mechanics.coordinates.r3so3 import R3SO3
@@ -95,7 +104,9 @@ __all__ = [
     "Bushing",
     "CartesianSpringDamper",
     "CommutatorFree",
+    "Contact",
     "CoordinateJoint",
+    "Coulomb",
     "CrouchGrossman",
     "CylindricalJoint",
     "DistanceJoint",
@@ -103,6 +114,7 @@ __all__ = [
     "Event",
     "GearJoint",
     "GeneralizedAlpha",
+    "HuntCrossley",
     "Identifiability",
     "Identification",
     "ImplicitRKMK",
@@ -114,21 +126,26 @@ __all__ = [
     "PlanarJoint",
     "PointForce",
     "PrismaticDriver",
+    "PrismaticFriction",
     "PrismaticJoint",
     "PrismaticMotor",
     "PrismaticPDController",
+    "PrismaticStop",
     "Projection",
     "RATTLie",
     "Restart",
     "Result",
     "RevoluteDriver",
+    "RevoluteFriction",
     "RevoluteJoint",
     "RevoluteMotor",
+    "RevoluteStop",
     "RigidJoint",
     "Rn",
     "RollingDisc",
     "RungeKutta",
     "SimulationError",
+    "SmoothLinear",
     "SphericalJoint",
     "State",
     "Step",
@@ -148,6 +165,7 @@ __all__ = [
     "cache_compilations",
     "configure",
     "configure_cpu",
+    "contact",
     "control",
     "enable_x64",
     "euler_parameters",

@@ -3,13 +3,17 @@
 from functools import partial
 from typing import overload
 
+import equinox as eqx
 import jax
-from jaxtyping import Array
+import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.contact import readings
+from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates, AbstractFormulation
 from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.mechanism import Mechanism
@@ -45,8 +49,9 @@ def assemble(
     `formulation` is `R3SO3(...)`, `SE3(...)`, `UnifiedVelocity(...)`, `TaitBryan()`,
     `EulerParameters()` or `Minimal()`. The state comes from the bodies' initial poses and
     velocities; whether it satisfies joints that are constraints is checked when a simulation
-    starts. Raises `ValueError` for anything else than a mechanism and a formulation, and for those
-    mechanisms and initial motions that have no joint coordinates if these are asked for.
+    starts. Raises `ValueError` for anything else than a mechanism and a formulation, for those
+    mechanisms and initial motions that have no joint coordinates if these are asked for, and for
+    contacts of shapes that overlap to the middle.
     """
     if not isinstance(mechanism, Mechanism):
         raise ValueError(
@@ -55,6 +60,20 @@ def assemble(
         )
     # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
     mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
+    system, state = _assembled(mechanism, formulation)
+    if any(isinstance(force, Contact) for force in mechanism.forces):
+        readings.check_start(mechanism, _gaps(system, state))
+    return system, state
+
+
+@eqx.filter_jit
+def _gaps(system: AbstractMultibodySystem, state: State) -> Float[Array, " n"]:
+    return system.contacts(jnp.zeros((), state.q.dtype), state.q, state.v).gap
+
+
+def _assembled(
+    mechanism: Mechanism, formulation: AbstractFormulation
+) -> tuple[AbstractMultibodySystem, State]:
     if isinstance(formulation, Minimal):
         return minimal.system_of(mechanism, formulation.cut)
     if not isinstance(formulation, AbstractCoordinates):

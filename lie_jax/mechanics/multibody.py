@@ -13,6 +13,8 @@ from typing_extensions import override
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
+from lie_jax.mechanics.contact import readings
+from lie_jax.mechanics.contact.readings import Contacts
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.stacking import Connected
@@ -68,6 +70,11 @@ class AbstractMultibodySystem(AbstractSystem):
         _, *motion = self._instant(0.0, q, v)
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, *motion)
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
+
+    def contacts(self, t: Time, q: Configuration, v: Velocity) -> Contacts:
+        """Gap, normal and point, forces and slip at each place of each `Contact`."""
+        _, *motion = self._instant(t, q, v)
+        return readings.contacts(self.forces, motion)
 
     @abc.abstractmethod
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:

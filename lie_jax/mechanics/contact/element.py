@@ -1,0 +1,126 @@
+"""Contact of two shapes: a force element of a mechanism."""
+
+import dataclasses
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.contact import geometry
+from lie_jax.mechanics.contact.geometry import Touching
+from lie_jax.mechanics.contact.laws import AbstractNormalLaw, Coulomb
+from lie_jax.mechanics.contact.shapes import AbstractShape
+from lie_jax.mechanics.forces.base import AbstractForce
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses, Velocities, Wrench
+from lie_jax.numerics import small
+
+
+class PointForces(NamedTuple):
+    """Forces at the places of a contact, on the first body, inertial components.
+
+    `normal` (n,), N; `tangential` (n, 3), N; `torque` (n, 3), N m; `slip` (n, 3) of the first body
+    on the second, in the plane of contact, m/s.
+    """
+
+    normal: Float[Array, " n"]
+    tangential: Float[Array, "n 3"]
+    torque: Float[Array, "n 3"]
+    slip: Float[Array, "n 3"]
+
+
+class Contact(AbstractForce):
+    """Contact of two shapes, each of a body or of the ground.
+
+    Where the shapes overlap they repel each other along the normal, and friction acts against their
+    slip. Both forces act in the middle of the overlap, on one body and with the opposite sign on
+    the other: together they keep momentum and angular momentum. Pairs are declared: nothing
+    searches for them. Spheres, capsules, boxes (by their vertices) and ellipsoids touch planes;
+    spheres and capsules touch each other.
+
+    **Arguments:**
+
+    - `first`, `second`: shapes of `lie_jax.contact`, in any order.
+    - `normal`: the law of the normal force, such as `lie_jax.HuntCrossley(stiffness)`.
+    - `friction`: `lie_jax.Coulomb(coefficient)`, or None.
+
+    Raises `ValueError` for anything else, and for pairs of shapes that cannot touch.
+    """
+
+    is_relative = True
+    parent: str = eqx.field(static=True, metadata=fields.BODY)
+    child: str = eqx.field(static=True, metadata=fields.BODY)
+    shapes: tuple[AbstractShape, AbstractShape]
+    normal: AbstractNormalLaw
+    friction: Coulomb | None
+
+    def __init__(self, first, second, normal, friction=None):
+        kinds = (
+            ("first", first, AbstractShape, "a shape, such as lie_jax.contact.Sphere"),
+            ("second", second, AbstractShape, "a shape, such as lie_jax.contact.Plane"),
+            ("normal", normal, AbstractNormalLaw, "a law, such as lie_jax.HuntCrossley(1e5)"),
+            ("friction", friction, Coulomb | None, "lie_jax.Coulomb(coefficient), or None"),
+        )
+        for name, value, kind, what in kinds:
+            if not isinstance(value, kind):
+                raise ValueError(f"Contact({name}=) is {value!r}; it must be {what}.")
+        if (type(first), type(second)) not in geometry.PAIRS:
+            first, second = second, first
+        if (type(first), type(second)) not in geometry.PAIRS:
+            pairs = ", ".join(f"{a.__name__} and {b.__name__}" for a, b in geometry.PAIRS)
+            raise ValueError(
+                f"Contact cannot take a {type(second).__name__} and a {type(first).__name__}; "
+                f"pairs that touch are {pairs}: stand spheres or capsules for the others."
+            )
+        self.parent, self.child = first.body, second.body
+        # Contacts that differ in numbers and names of bodies are stacked.
+        self.shapes = dataclasses.replace(first, body=""), dataclasses.replace(second, body="")
+        self.normal, self.friction = normal, friction
+
+    @override
+    def wrenches(self, t, poses, velocities, u):
+        touching = geometry.touching(self.shapes, poses)
+        forces = self.forces(touching, poses, velocities)
+        force = forces.normal[:, None] * touching.normal + forces.tangential
+        total, resisting = jnp.sum(force, axis=0), jnp.sum(forces.torque, axis=0)
+
+        def on(pose: BodyPose, sign: float) -> Wrench:
+            moments = jax.vmap(small.cross)(touching.point - pose.position[None], force)
+            torque = sign * (jnp.sum(moments, axis=0) + resisting)
+            return Wrench(sign * total, small.matvec(pose.rotation.T, torque))
+
+        return on(poses[0], 1.0), on(poses[1], -1.0)
+
+    @override
+    def potential_energy(self, poses):
+        """Energy of the normal law's spring."""
+        return jnp.sum(jax.vmap(self.normal.energy)(-geometry.touching(self.shapes, poses).gap))
+
+    def forces(self, touching: Touching, poses: Poses, velocities: Velocities) -> PointForces:
+        """Forces at each place of the contact."""
+        omegas = [
+            small.matvec(pose.rotation, velocity.omega_body)
+            for pose, velocity in zip(poses, velocities, strict=True)
+        ]
+        omega = omegas[0] - omegas[1]
+
+        def velocity_at(point: Array, pose: BodyPose, velocity: BodyVelocity, omega: Array):
+            return velocity.linear + small.cross(omega, point - pose.position)
+
+        def at(gap, normal, point):
+            one, two = map(lambda *body: velocity_at(point, *body), poses, velocities, omegas)
+            relative = one - two
+            rate = small.dot(normal, relative)
+            slip = relative - rate * normal
+            force = self.normal.force(-gap, -rate)
+            tangential, torque = jnp.zeros_like(slip), None
+            if self.friction is not None:
+                tangential = self.friction.force(force, slip)
+                torque = self.friction.torque(force, normal, omega)
+            torque = jnp.zeros_like(slip) if torque is None else torque
+            return PointForces(force, tangential, torque, slip)
+
+        return jax.vmap(at)(*touching)

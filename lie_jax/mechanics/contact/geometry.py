@@ -1,0 +1,128 @@
+"""Gaps between shapes, with the normals and points where they touch.
+
+Everything is in inertial components. A normal points out of the second shape, towards the first. A
+point lies in the middle of the overlap, or of the gap: forces that act there on both bodies keep
+their momentum and angular momentum.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.groups import quaternion
+from lie_jax.mechanics.contact.shapes import (
+    AbstractShape,
+    Box,
+    Capsule,
+    Ellipsoid,
+    Plane,
+    Sphere,
+)
+from lie_jax.mechanics.joints.base import BodyPose
+from lie_jax.numerics import small
+
+
+class Touching(NamedTuple):
+    """Gap (m), negative where shapes overlap, normal and point (m) of each place of a pair."""
+
+    gap: Float[Array, " n"]
+    normal: Float[Array, "n 3"]
+    point: Float[Array, "n 3"]
+
+
+def _at(pose: BodyPose, point: Float[Array, "3"]) -> Float[Array, "3"]:
+    return pose.position + small.matvec(pose.rotation, point)
+
+
+def _balls_on_plane(
+    shape: AbstractShape, plane: Plane, pose: BodyPose, of_plane: BodyPose
+) -> Touching:
+    normal = small.matvec(of_plane.rotation, plane.normal)
+    origin = _at(of_plane, plane.point)
+
+    def touch(center, radius):
+        center = _at(pose, center)
+        height = small.dot(normal, center - origin)
+        gap = height - radius
+        return Touching(gap, normal, center - (radius + 0.5 * gap) * normal)
+
+    balls = shape.balls()
+    assert balls is not None
+    return jax.vmap(touch)(*balls)
+
+
+def _ellipsoid_on_plane(
+    shape: Ellipsoid, plane: Plane, pose: BodyPose, of_plane: BodyPose
+) -> Touching:
+    normal = small.matvec(of_plane.rotation, plane.normal)
+    rotation = small.matmul(pose.rotation, quaternion.to_matrix(shape.orientation))
+    along = shape.semi_axes * small.matvec(rotation.T, normal)
+    support = jnp.sqrt(small.dot(along, along))
+    center = _at(pose, shape.center)
+    gap = small.dot(normal, center - _at(of_plane, plane.point)) - support
+    lowest = center - small.matvec(rotation, shape.semi_axes * along) / support
+    return Touching(gap[None], normal[None], (lowest - 0.5 * gap * normal)[None])
+
+
+def _round_shapes(
+    first: AbstractShape, second: AbstractShape, pose: BodyPose, other: BodyPose
+) -> Touching:
+    one, two = first.segment(), second.segment()
+    assert one is not None and two is not None
+    (ends, radius), (other_ends, other_radius) = one, two
+    a, b = (_at(pose, end) for end in ends)
+    c, d = (_at(other, end) for end in other_ends)
+    near, far = _nearest(a, b - a, c, d - c)
+    line = near - far
+    square = small.dot(line, line)
+    apart = square > 0.0
+    # Lines that cross have no normal: any one is taken.
+    upwards = jnp.asarray([0.0, 0.0, 1.0], line.dtype)
+    distance = jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1.0)), 0.0)
+    normal = jnp.where(apart, line / jnp.where(apart, distance, 1.0), upwards)
+    gap = distance - radius - other_radius
+    point = far + (other_radius + 0.5 * gap) * normal
+    return Touching(gap[None], normal[None], point[None])
+
+
+def _nearest(a: Array, along: Array, c: Array, other: Array) -> tuple[Array, Array]:
+    """Nearest points of the lines a + s `along` and c + t `other`, s and t from 0 to 1.
+
+    Where lines are parallel, or a line is a point, all pairs of points that are nearest form a
+    line: one of them is taken.
+    """
+    w = a - c
+    aa, ab, bb = small.dot(along, along), small.dot(along, other), small.dot(other, other)
+    aw, bw = small.dot(along, w), small.dot(other, w)
+    determinant = aa * bb - ab * ab
+    tiny = 64.0 * jnp.finfo(a.dtype).eps * aa * bb
+    crossing = determinant > tiny
+    s = jnp.where(crossing, (ab * bw - bb * aw) / jnp.where(crossing, determinant, 1.0), 0.5)
+    s = jnp.clip(s, 0.0, 1.0)
+    t = jnp.clip(_ratio(ab * s + bw, bb), 0.0, 1.0)
+    s = jnp.clip(_ratio(ab * t - aw, aa), 0.0, 1.0)
+    return a + s * along, c + t * other
+
+
+def _ratio(x: Array, square: Array) -> Array:
+    """Ratio x / square, zero where the square is."""
+    there = square > 0.0
+    return jnp.where(there, x / jnp.where(there, square, 1.0), 0.0)
+
+
+_ROUND = (Sphere, Capsule)
+# Pairs of kinds of shapes, first and second, and what finds the places where they touch.
+PAIRS: dict[tuple[type, type], Callable] = {
+    **{(kind, Plane): _balls_on_plane for kind in (Sphere, Capsule, Box)},
+    (Ellipsoid, Plane): _ellipsoid_on_plane,
+    **{(one, other): _round_shapes for one in _ROUND for other in _ROUND},
+}
+
+
+def touching(shapes: tuple[AbstractShape, AbstractShape], poses: tuple[BodyPose, ...]) -> Touching:
+    """Places where two shapes touch, or are next to each other."""
+    first, second = shapes
+    return PAIRS[type(first), type(second)](first, second, *poses)

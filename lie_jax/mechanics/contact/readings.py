@@ -1,0 +1,80 @@
+"""Readings of contacts at an instant."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.mechanics import stacking
+from lie_jax.mechanics.contact import geometry
+from lie_jax.mechanics.contact.element import Contact
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.stacking import Groups
+
+
+class Contacts(NamedTuple):
+    """Places of all contacts of a mechanism, in the order of its forces, inertial components.
+
+    A box has eight places against a plane, a capsule two, other pairs one. `gap` (n,), negative
+    where shapes overlap, m; `normal` (n, 3), out of the second shape; `point` (n, 3), m. On the
+    first body act `normal_force` (n,) along the normal and `tangential_force` (n, 3), N; `slip`
+    (n, 3) is its velocity against the second, in the plane of contact, m/s. First is the shape
+    that is no plane, of two round ones the first argument of `Contact`.
+    """
+
+    gap: Float[Array, " n"]
+    normal: Float[Array, "n 3"]
+    point: Float[Array, "n 3"]
+    normal_force: Float[Array, " n"]
+    tangential_force: Float[Array, "n 3"]
+    slip: Float[Array, "n 3"]
+
+
+def contacts(forces: Groups, motion: Sequence[Array]) -> Contacts:
+    """Readings of the contacts among forces, at rotation, position, ṙ and ω of all bodies."""
+
+    def at(element, poses, velocities):
+        touching = geometry.touching(element.shapes, poses)
+        acting = element.forces(touching, poses, velocities)
+        return Contacts(*touching, acting.normal, acting.tangential, acting.slip)
+
+    none = jnp.zeros(0, motion[1].dtype)
+    vectors = jnp.zeros((0, 3), motion[1].dtype)
+    rows = {-1: Contacts(none, vectors, vectors, none, vectors, vectors)}
+    for group in forces:
+        if isinstance(group.element, Contact):
+            values = stacking.each(at, group, motion)
+            for k, place in enumerate(group.places):
+                rows[place] = jax.tree.map(lambda x, k=k: x[k], values)
+    ordered = [rows[place] for place in sorted(rows)]
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), *ordered)
+
+
+def check_start(mechanism: Mechanism, gap: Float[Array, " n"]) -> None:
+    """Raise `ValueError` for a contact whose shapes overlap to the middle of one, by their gaps.
+
+    Traced gaps are not checked.
+    """
+    if checks.traced(mechanism, gap):
+        return
+    start, gaps = 0, np.asarray(gap)
+    for element in mechanism.forces:
+        if not isinstance(element, Contact):
+            continue
+        first, second = element.shapes
+        balls = first.balls() if second.depth is None else None
+        count = 1 if balls is None else len(balls[1])
+        overlap = -float(gaps[start : start + count].min())
+        start += count
+        depth = min(float(x.depth) for x in (first, second) if x.depth is not None)
+        if overlap > depth:
+            raise ValueError(
+                f"{named(element)} overlaps by {overlap:.3g} m at the start, and the middle of a "
+                f"shape is {depth:.3g} m deep: beyond it no side is the outer one. Move the bodies "
+                "apart."
+            )

@@ -1,0 +1,154 @@
+"""Shapes of bodies that touch each other in a `lie_jax.Contact`; published as `lie_jax.contact`.
+
+A shape belongs to a body, or to the `"ground"`, and lies in the frame of that body.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from lie_jax import checks
+from lie_jax.groups import quaternion
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import AbstractElement
+from lie_jax.mechanics.fields import Parameter
+
+
+def _lengths(meaning: str) -> Any:
+    """Field with three positive lengths."""
+
+    def check(where: str, value: Any) -> None:
+        checks.shape(where, value, (3,), f"m, {meaning}")
+        for i, length in enumerate(value):
+            checks.positive(f"{where}[{i}]", length, "m")
+
+    return fields.parameter(check)
+
+
+class AbstractShape(AbstractElement):
+    """A shape of a body.
+
+    **Arguments** that shapes share: `body`: the name of a body, or `"ground"`; `center`: (3,), in
+    the body's frame, m; `orientation`: (4,), the unit quaternion that rotates the shape's
+    components into the body's. Raises `ValueError` for values that break these rules.
+    """
+
+    body: str = fields.body_name()
+
+    @property
+    def depth(self) -> Float[Array, ""] | None:
+        """Least distance (m) from its middle to its surface; None for a half space."""
+        return None
+
+    def balls(self) -> tuple[Float[Array, "n 3"], Float[Array, " n"]] | None:
+        """Centres (body frame, m) and radii of balls that touch a plane wherever the shape does.
+
+        None for a shape that no number of balls stands for.
+        """
+        return None
+
+    def segment(self) -> tuple[Float[Array, "2 3"], Float[Array, ""]] | None:
+        """Ends of a line (body frame, m) and the radius around it, for a round shape, else None."""
+        return None
+
+
+class Sphere(AbstractShape):
+    """A sphere.
+
+    **Arguments:** `radius`: positive, m. Others as for every shape.
+    """
+
+    radius: Parameter = fields.positive("m")
+    center: Parameter = fields.point()
+
+    @property
+    @override
+    def depth(self):
+        return self.radius
+
+    @override
+    def balls(self):
+        return self.center[None], self.radius[None]
+
+    @override
+    def segment(self):
+        return jnp.stack([self.center, self.center]), self.radius
+
+
+class Capsule(AbstractShape):
+    """A cylinder with half spheres at its ends.
+
+    **Arguments:** `radius`: positive, m; `start`, `end`: (3,), the ends of its axis, where the
+    spheres have their centres, in the body's frame, m. Others as for every shape.
+    """
+
+    radius: Parameter = fields.positive("m")
+    start: Parameter = fields.point()
+    end: Parameter = fields.point()
+
+    @property
+    @override
+    def depth(self):
+        return self.radius
+
+    @override
+    def balls(self):
+        return jnp.stack([self.start, self.end]), jnp.stack([self.radius, self.radius])
+
+    @override
+    def segment(self):
+        return jnp.stack([self.start, self.end]), self.radius
+
+
+class Box(AbstractShape):
+    """A box; its eight vertices touch.
+
+    **Arguments:** `size`: (3,), lengths of its edges along its own axes, positive, m. Others as for
+    every shape.
+    """
+
+    size: Parameter = _lengths("edges along the box's own axes")
+    center: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
+
+    @property
+    @override
+    def depth(self):
+        return 0.5 * jnp.min(self.size)
+
+    @override
+    def balls(self):
+        signs = jnp.asarray([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)])
+        rotation = quaternion.to_matrix(self.orientation)
+        corners = 0.5 * signs.astype(self.size.dtype) * self.size[None]
+        vertices = self.center[None] + jnp.sum(rotation[None] * corners[:, None, :], axis=2)
+        return vertices, jnp.zeros(8, self.size.dtype)
+
+
+class Ellipsoid(AbstractShape):
+    """An ellipsoid.
+
+    **Arguments:** `semi_axes`: (3,), along its own axes, positive, m. Others as for every shape.
+    """
+
+    semi_axes: Parameter = _lengths("along the ellipsoid's own axes")
+    center: Parameter = fields.point()
+    orientation: Parameter = fields.orientation()
+
+    @property
+    @override
+    def depth(self):
+        return jnp.min(self.semi_axes)
+
+
+class Plane(AbstractShape):
+    """The surface of a half space.
+
+    **Arguments:** `point`: (3,), on the surface, in the body's frame, m; `normal`: (3,), out of the
+    material, body components, of any length but zero. Others as for every shape.
+    """
+
+    point: Parameter = fields.point()
+    normal: Parameter = fields.direction("body's", default=(0.0, 0.0, 1.0))
