@@ -76,7 +76,7 @@ class Record(NamedTuple):
         return self._replace(happened=_written(self.happened, event, number))
 
     def moving(self) -> tuple:
-        """What has derivatives: times and states of the saved instants and of the events."""
+        """Times and states of the saved instants and of the events, which have derivatives."""
         rows, events = self.rows, self.happened
         return (rows.t, rows.state), events and (events.t, events.state)
 
@@ -164,9 +164,9 @@ class Motion(NamedTuple):
             start = self.problem(system.recalling(memory), row.t + late, row.planned, state, carry)
             if not self.events:
                 step = integrator.step(start.system, start.t, row.dt, state, carry, None)
-                after = start.after(row.dt, step.state, memory).system
-                memory = rules.held(after.remember(row.t + row.dt, step.state.q, step.state.v))
-                return (step.state, step.carry, memory, late), step.state
+                end = step.state
+                memory = rules.held(start.system.remember(row.t + row.dt, end.q, end.v))
+                return (end, step.carry, memory, late), end
             happens, lands = row.kind >= EVENT, row.kind == LANDS
             h = jnp.where(lands, row.dt - late, row.dt)
             index = jnp.maximum(row.kind - EVENT, 0)

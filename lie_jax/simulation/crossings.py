@@ -85,12 +85,12 @@ def search(problem: Problem, h: Float[Array, ""], watch: Watch, tried: Step | No
 
     Iterations of a step that was tried do not count.
     """
-    found = _searched(problem, h, watch, tried)
-    crossed = (found.before * found.values <= 0.0) & found.eligible
-    size = jnp.where(found.found, found.b * h, h)
-    step = found.step._replace(newton_iterations=found.iterations)
+    end = _searched(problem, h, watch, tried)
+    crossed = (end.before * end.values <= 0.0) & end.eligible
+    size = jnp.where(end.found, end.b * h, h)
+    step = end.step._replace(newton_iterations=end.iterations)
     event = jnp.argmax(crossed).astype(jnp.int32)
-    return Move(size, step, found.found, event, found.sides, found.scale)
+    return Move(size, step, end.found, event, end.sides, end.scale)
 
 
 def repeated(

@@ -1,4 +1,4 @@
-"""What a run with events knows of them between its steps, and what it does at the end of one."""
+"""Record of a run's events between its steps, and the actions at the end of a step."""
 
 from typing import Any, NamedTuple
 
@@ -143,7 +143,7 @@ class Move(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """What a run knows of its events between two steps.
+    """Record of the events between two steps.
 
     `sides` (events,) of their functions, 0 where unknown; `departing` (events,): those that have
     just happened; `latest`: index of the last one of them or -1; `happened`: number of events so

@@ -20,11 +20,11 @@ def test_a_run_with_automatic_steps_stops_at_an_event():
     assert_allclose(given.v[:, 0], -9.81 * given.t, rtol=ROUNDING)
     assert_allclose(given.q[-1, 0], 1.0 - 0.5 * 9.81 * stop**2, rtol=ROUNDING)
     adaptive = lie_jax.Adaptive(end=0.8)
-    each = dropped(DROP, **options | {"dt": 0.01, "steps": 50, "adaptive": adaptive})
-    last = int(each.stats.completed_steps)
-    assert_allclose(each.t[last], stop, rtol=ROUNDING)
-    assert np.isnan(each.t[last + 1 :]).all()
-    for run in (given, each):
+    all_steps = dropped(DROP, **options | {"dt": 0.01, "steps": 50, "adaptive": adaptive})
+    last = int(all_steps.stats.completed_steps)
+    assert_allclose(all_steps.t[last], stop, rtol=ROUNDING)
+    assert np.isnan(all_steps.t[last + 1 :]).all()
+    for run in (given, all_steps):
         assert_allclose(run.events.t[:2], [stop, np.nan], rtol=ROUNDING)
         assert_allclose(run.stats.end_time, stop, rtol=ROUNDING)
         assert bool(run.result == lie_jax.Result.successful)

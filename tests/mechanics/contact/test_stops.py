@@ -41,8 +41,8 @@ def closed(speed):
     """Speed w after a stop, from v + w = ln((1 + a v)/(1 - a w)) / a by Newton's method."""
     a, w = 0.5, speed
     for _ in range(50):
-        rest = speed + w - (np.log1p(a * speed) - np.log1p(-a * w)) / a
-        w = w - rest / (1.0 - 1.0 / (1.0 - a * w))
+        residual = speed + w - (np.log1p(a * speed) - np.log1p(-a * w)) / a
+        w = w - residual / (1.0 - 1.0 / (1.0 - a * w))
     return w
 
 
