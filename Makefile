@@ -18,9 +18,12 @@ demo: $(VENV)/.experiments
 test: $(VENV)/.ready
 	$(BIN)/python -m pytest
 
-# All tests. The experiments run first, so that their claims are tested on new numbers.
+# All tests. The experiments run first, so that their claims are tested on new numbers. Pages and
+# the tests of `make test` are compiled as users' programs are, the others for a short wait.
 test-all: test experiments
-	XLA_FLAGS= $(BIN)/python -m pytest -m full
+	$(BIN)/python -m pytest -m full --ignore=tests/pages
+	XLA_FLAGS= $(BIN)/python -m pytest -m full tests/pages
+	XLA_FLAGS= $(BIN)/python -m pytest
 
 # What a new release of JAX breaks first.
 smoke: $(VENV)/.ready

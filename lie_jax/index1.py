@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
-from lie_jax.numerics import programs, rules
+from lie_jax.numerics import lapack, programs, rules
 from lie_jax.numerics.block_matrix import BlockTree, unit
 from lie_jax.system import AbstractSystem, Configuration, Multipliers, State, Time, Velocity
 
@@ -131,6 +131,7 @@ def smallest_multipliers(
 _PASSES = 12
 
 
+@lapack.one_by_one
 def _smallest(forces: Float[Array, "nv nc"], multipliers: Multipliers) -> Multipliers:
     # λ = Fᵀy with F Fᵀ y = F λ, y by a shifted matrix and corrections: half of an SVD's cost.
     # The shift lies above the rounding of the zero eigenvalues. What it leaves of their
@@ -148,6 +149,7 @@ def _smallest(forces: Float[Array, "nv nc"], multipliers: Multipliers) -> Multip
 def _change_of_smallest(smallest: Multipliers, parameters: Any, changes: Any) -> Multipliers:
     # The pseudoinverse has derivatives along changes of the rank, too.
     def by_pseudoinverse(forces, multipliers):
-        return jnp.linalg.pinv(forces, rtol=_dependent(forces.dtype)) @ (forces @ multipliers)
+        inverse = lapack.pseudoinverse(forces, _dependent(forces.dtype))
+        return inverse @ (forces @ multipliers)
 
     return eqx.filter_jvp(by_pseudoinverse, parameters, changes)[1]

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax.numerics import gather, small
+from lie_jax.numerics import gather, lapack, small
 from lie_jax.numerics.bordered import bordered_inverse
 from lie_jax.numerics.forest import forest_of, scan_down, scan_up, total
 
@@ -185,7 +185,7 @@ class BlockTree(eqx.Module):
         columns, corner = unit(jnp.moveaxis(self.nodes[k:, :k], -1, 0), 1), self.corner.T
         fill = jnp.eye(corner.shape[1], dtype=corner.dtype)[None] * corner[:, None, :]
         rows = unit(jnp.concatenate([columns, fill], axis=2), 2)
-        return jnp.min(jnp.linalg.svd(rows, compute_uv=False), initial=1.0)
+        return jnp.min(jax.vmap(lapack.smallest_singular_value)(rows), initial=1.0)
 
     def split(self, x: Float[Array, " size"]) -> Float[Array, "m n"]:
         """The unknowns of the body and the multipliers of each node."""

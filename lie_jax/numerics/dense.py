@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.numerics import small
+from lie_jax.numerics import lapack, small
 from lie_jax.numerics.block_matrix import LIGHTEST, unit
 
 # Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
@@ -62,7 +62,7 @@ def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array,
     non-finite numbers.
     """
     if b.shape[0] > _ROUGH_LIMIT:
-        return _solve_by_lapack(a, b[:, None])[:, 0]
+        return lapack.solve(a, b[:, None])[:, 0]
     # All of a small matrix by blocks; of a larger one the first half, which holds no constraint,
     # and the rest with pivots, for constraints may be redundant.
     b = b[:, None]
@@ -107,37 +107,17 @@ def _eliminate(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
     return table[:, n:][pivot_of]
 
 
-@jax.custom_batching.custom_vmap
-def _solve_by_lapack(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
-    return jnp.linalg.solve(a, b)
-
-
-@_solve_by_lapack.def_vmap
-def _batch(size: int, batched: list[bool], a: Array, b: Array) -> tuple[Array, bool]:
-    a, b = (
-        x if has else jnp.broadcast_to(x, (size, *x.shape))
-        for x, has in zip((a, b), batched, strict=True)
-    )
-
-    # XLA's threads on a CPU wait for each other without end if as many batches as there are threads
-    # are factorised at a time, on two cores two.
-    def one_by_one(a, b):
-        return jax.lax.map(lambda each: _solve_by_lapack(*each), (a, b))
-
-    return jax.lax.platform_dependent(a, b, cpu=one_by_one, default=jnp.linalg.solve), True
-
-
 def _solve(a: Array, b: Array) -> Array:
     columns = b.reshape(b.shape[0], -1)
     if b.shape[0] > _ELIMINATION_LIMIT:
-        return _solve_by_lapack(a, columns).reshape(b.shape)
+        return lapack.solve(a, columns).reshape(b.shape)
     return _eliminate(jnp.concatenate([a, columns], axis=1)).reshape(b.shape)
 
 
 def eliminated(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
     """Solutions of a x = b by elimination with pivots up to 48 rows; not to be differentiated."""
     if a.shape[0] > _ROUGH_LIMIT:
-        return _solve_by_lapack(a, b)
+        return lapack.solve(a, b)
     return _eliminate(jnp.concatenate([a, b], axis=1))
 
 
@@ -232,7 +212,7 @@ class DenseMatrix(eqx.Module):
         """
         b = self.entries[-self.rows :, : -self.rows]
         scaled = unit(unit(b.T, 1).T, 1)
-        return jnp.linalg.svd(scaled, compute_uv=False)[-1]
+        return lapack.smallest_singular_value(scaled)
 
 
 def _regularization(a: Array, rows: int, sizes: Array | None) -> Array:

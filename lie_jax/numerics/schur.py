@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax.numerics import lapack
 from lie_jax.numerics.dense import eliminated, product
 
 # Power of eps by which rows are regularised, relative to their size. Rows that depend on each other
@@ -69,4 +70,4 @@ class SchurMatrix(eqx.Module):
         It is zero if and only if the rows depend on each other, whatever units and sizes are.
         """
         scaled = self.constraints * jnp.sqrt(self.ease)[None] / jnp.sqrt(self.sizes)[:, None]
-        return jnp.linalg.svd(scaled, compute_uv=False)[-1]
+        return lapack.smallest_singular_value(scaled)

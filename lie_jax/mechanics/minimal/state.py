@@ -20,7 +20,7 @@ from lie_jax.mechanics.joints.motions import Kind, Motion
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.joints import TreeJoints
 from lie_jax.mechanics.minimal.tree import Tree
-from lie_jax.numerics import small
+from lie_jax.numerics import dense, small
 
 # Sweeps over the motions of a joint, which one sweep finds where each can be read off alone, and
 # Gauss-Newton steps after them, whose convergence is quadratic.
@@ -142,7 +142,7 @@ def _fit_joint(
         gram = small.matmul(twists, twists.T)
         # Velocities that a link does not have leave empty rows.
         filled = gram + jnp.diag((jnp.diagonal(gram) == 0.0).astype(gram.dtype))
-        rates = jnp.linalg.solve(filled, small.matvec(twists, twist))
+        rates = dense.solve(filled, small.matvec(twists, twist))
         return rates.reshape(count, nv), twist - small.matvec(twists.T, rates)
 
     def correct(x: Array, _) -> tuple[Array, None]:

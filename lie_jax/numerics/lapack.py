@@ -1,0 +1,65 @@
+"""Decompositions by LAPACK, which a batch on a CPU computes one member after another.
+
+Before version 0.11.2 JAX hands the members of a batch to the threads that run the program, and
+waits for them in one of these threads. Where a program has as many such batches at a time as
+threads, which is two on two cores, all of them wait for each other and the program never ends.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.numerics import rules
+
+
+def one_by_one(function: Callable[..., Array]) -> Callable[..., Array]:
+    """A function of arrays whose batches a CPU computes one member after another.
+
+    Not to be differentiated.
+    """
+    single = jax.custom_batching.custom_vmap(function)
+
+    @single.def_vmap
+    def batch(size: int, batched: list[bool], *args: Array) -> tuple[Array, bool]:
+        args = tuple(
+            x if has else jnp.broadcast_to(x, (size, *x.shape))
+            for x, has in zip(args, batched, strict=True)
+        )
+
+        def in_turn(*args: Array) -> Array:
+            return jax.lax.map(lambda member: single(*member), args)
+
+        return jax.lax.platform_dependent(*args, cpu=in_turn, default=jax.vmap(function)), True
+
+    return single
+
+
+@one_by_one
+def solve(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+    """Solution of a x = b; not to be differentiated."""
+    return jnp.linalg.solve(a, b)
+
+
+@one_by_one
+def smallest_singular_value(a: Float[Array, "m n"]) -> Float[Array, ""]:
+    """The smallest singular value of a matrix; not to be differentiated."""
+    return jnp.linalg.svd(a, compute_uv=False)[-1]
+
+
+def pseudoinverse(a: Float[Array, "m n"], rtol: float) -> Float[Array, "n m"]:
+    """Pseudoinverse; singular values below `rtol`, relative to the largest, are zero.
+
+    Differentiable to any order along changes that keep the rank.
+    """
+    inverse = one_by_one(lambda a: jnp.linalg.pinv(a, rtol=rtol))(rules.held(a))
+    return rules.value_with_rule(inverse, _change_of_inverse, a)
+
+
+def _change_of_inverse(p: Array, a: Array, change: Array) -> Array:
+    # P and A as P A P = P and A P, P A symmetric.
+    m, n = a.shape
+    left = jnp.eye(m, dtype=a.dtype) - a @ p
+    right = jnp.eye(n, dtype=a.dtype) - p @ a
+    return -p @ change @ p + p @ p.T @ change.T @ left + right @ change.T @ p.T @ p
