@@ -8,8 +8,8 @@ import jax
 
 # Compilation is most of the time, and what is compiled right does not depend on how well it is
 # done. Without LLVM's optimisations, with XLA's former emitters and one module in place of many,
-# it takes half of it. `XLA_FLAGS= make test` compiles as users' programs do; `make test-all` does both. A
-# version that does not know a flag ends the process: the flags are for those that do.
+# it takes half of it. `XLA_FLAGS= make test` compiles as users' programs do; `make test-all` does
+# both. A version that does not know a flag ends the process: the flags are for those that do.
 if jax.__version__.startswith("0.10."):
     os.environ.setdefault(
         "XLA_FLAGS",

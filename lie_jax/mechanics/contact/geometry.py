@@ -18,6 +18,7 @@ from lie_jax.mechanics.contact.shapes import (
     Box,
     Capsule,
     Ellipsoid,
+    HeightField,
     Plane,
     Sphere,
 )
@@ -52,6 +53,60 @@ def _balls_on_plane(
     balls = shape.balls()
     assert balls is not None
     return jax.vmap(touch)(*balls)
+
+
+# Newton iterations for the foot of a perpendicular, and those whose derivatives are taken: each
+# doubles the order to which derivatives of a solution are right.
+_ITERATIONS, _DIFFERENTIATED = 12, 2
+
+
+def _balls_on_field(
+    shape: AbstractShape, field: HeightField, pose: BodyPose, of_field: BodyPose
+) -> Touching:
+    def touch(center, radius):
+        center = _at(pose, center)
+        local = small.matvec(of_field.rotation.T, center - of_field.position)
+        foot, slope = _foot(field.height, local)
+        upwards = jnp.concatenate([-slope, jnp.ones_like(slope[:1])])
+        upwards = upwards / jnp.sqrt(small.dot(upwards, upwards))
+        # The foot is where the normal points to the centre, from the outside or the inside.
+        gap = small.dot(upwards, local - foot) - radius
+        normal = small.matvec(of_field.rotation, upwards)
+        return Touching(gap, normal, center - (radius + 0.5 * gap) * normal)
+
+    balls = shape.balls()
+    assert balls is not None
+    return jax.vmap(touch)(*balls)
+
+
+def _foot(height: Callable, point: Float[Array, "3"]) -> tuple[Array, Array]:
+    """The point of a surface z = height(x, y) next to a point, and the slope there."""
+
+    def at(xy):
+        return height(xy[0], xy[1])
+
+    def step(point, xy):
+        # Of half the square of the distance: x - p + (z - p_z) ∇z = 0.
+        z, slope = jax.value_and_grad(at)(xy)
+        above = z - point[2]
+        matrix = jnp.eye(2, dtype=xy.dtype) + slope[:, None] * slope[None, :]
+        bent = matrix + above * jax.hessian(at)(xy)
+        # Where the distance has no minimum nearby, the curvature is left out.
+        convex = (bent[0, 0] > 0.0) & (bent[0, 0] * bent[1, 1] > bent[0, 1] * bent[1, 0])
+        matrix = jnp.where(convex, bent, matrix)
+        left = xy - point[:2] + above * slope
+        determinant = matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0]
+        x = matrix[1, 1] * left[0] - matrix[0, 1] * left[1]
+        y = matrix[0, 0] * left[1] - matrix[1, 0] * left[0]
+        return xy - jnp.stack([x, y]) / determinant
+
+    still = jax.lax.stop_gradient(point)
+    xy = jax.lax.fori_loop(0, _ITERATIONS, lambda _, xy: step(still, xy), still[:2])
+    xy = jax.lax.stop_gradient(xy)
+    for _ in range(_DIFFERENTIATED):
+        xy = step(point, xy)
+    z, slope = jax.value_and_grad(at)(xy)
+    return jnp.concatenate([xy, z[None]]), slope
 
 
 def _ellipsoid_on_plane(
@@ -117,6 +172,7 @@ _ROUND = (Sphere, Capsule)
 # Pairs of kinds of shapes, first and second, and what finds the places where they touch.
 PAIRS: dict[tuple[type, type], Callable] = {
     **{(kind, Plane): _balls_on_plane for kind in (Sphere, Capsule, Box)},
+    **{(kind, HeightField): _balls_on_field for kind in (Sphere, Capsule, Box)},
     (Ellipsoid, Plane): _ellipsoid_on_plane,
     **{(one, other): _round_shapes for one in _ROUND for other in _ROUND},
 }

@@ -3,13 +3,17 @@
 A shape belongs to a body, or to the `"ground"`, and lies in the frame of that body.
 """
 
+from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
+from lie_jax.callables import snapshots
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.elements import AbstractElement
@@ -39,7 +43,7 @@ class AbstractShape(AbstractElement):
 
     @property
     def depth(self) -> Float[Array, ""] | None:
-        """Least distance (m) from its middle to its surface; None for a half space."""
+        """Least distance (m) from its middle to its surface; None for the ground."""
         return None
 
     def balls(self) -> tuple[Float[Array, "n 3"], Float[Array, " n"]] | None:
@@ -152,3 +156,41 @@ class Plane(AbstractShape):
 
     point: Parameter = fields.point()
     normal: Parameter = fields.direction("body's", default=(0.0, 0.0, 1.0))
+
+
+def _as_height(value: Any) -> Any:
+    # A plain function becomes static; a module or a Partial keeps its arrays as parameters.
+    if isinstance(value, snapshots.Function | eqx.Module | jax.tree_util.Partial):
+        return value
+    return snapshots.watched(value) if callable(value) else value
+
+
+def _check_height(where: str, value: Any) -> None:
+    if not callable(value):
+        raise ValueError(
+            f"{where} is {value!r}; it must be a function of x and y (m), such as "
+            "lambda x, y: 0.1 * jnp.sin(x)."
+        )
+    try:
+        result = jax.eval_shape(value, jnp.asarray(0.0), jnp.asarray(0.0))
+    except TypeError as error:  # JAX's errors of tracing are of this type, too.
+        error.add_note(
+            f"{where} is called with two arguments, x and y (m), which JAX traces: compute with "
+            "jax.numpy, and take jnp.where in the place of `if`."
+        )
+        raise
+    checks.shape(f"{where}(x, y)", result, (), "m")
+
+
+class HeightField(AbstractShape):
+    """Ground of varying height, the material below z = height(x, y).
+
+    Its distance from a ball is found by the foot of the perpendicular that is nearest to the point
+    below the ball: hollows must be wider than the balls that touch them.
+
+    **Arguments:** `height`: a function of x and y (m, in the body's frame), numbers that JAX
+    traces, whose value (m) has continuous second derivatives. A module with arrays, or a
+    `jax.tree_util.Partial`, keeps them as parameters. Others as for every shape.
+    """
+
+    height: Callable = fields.parameter(_check_height, _as_height)

@@ -12,6 +12,7 @@ import lie_jax
 from lie_jax import contact
 from lie_jax.mechanics.contact import geometry
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
+from tests.suites import cases
 
 TURN = tuple(Rotation.from_rotvec([0.3, -0.5, 0.2]).as_quat(scalar_first=True))
 FIRST = {
@@ -20,15 +21,24 @@ FIRST = {
     "box": contact.Box("a", (0.4, 0.6, 0.2), (0.1, 0.0, 0.0), TURN),
     "ellipsoid": contact.Ellipsoid("a", (0.4, 0.2, 0.3), (0.0, 0.1, 0.0), TURN),
 }
+
+
+def _hills(x, y, library=jnp):
+    return 0.1 * library.sin(2.0 * x) * library.cos(1.5 * y) - 0.05 * x
+
+
 SECOND = {
     "plane": contact.Plane("b", (0.0, 0.1, 0.2), (0.3, -0.2, 1.0)),
     "sphere": contact.Sphere("b", 0.4, (0.0, 0.1, 0.0)),
     "capsule": contact.Capsule("b", 0.25, (0.0, -0.5, 0.0), (0.1, 0.4, 0.2)),
+    "field": contact.HeightField("b", _hills),
 }
 PAIRS = [
     *((name, "plane") for name in FIRST),
+    *((name, "field") for name in ("sphere", "capsule", "box")),
     *((one, other) for one in ("sphere", "capsule") for other in ("sphere", "capsule")),
 ]
+QUICK = [("ellipsoid", "plane"), ("sphere", "field"), ("capsule", "capsule")]
 LAW = lie_jax.HuntCrossley(1e3, dissipation=0.2)
 FRICTION = lie_jax.Coulomb(0.4, static_coefficient=0.6, spinning_radius=0.02, rolling_lever=0.01)
 # Of distances found by an optimiser, and of sums of forces of 1e3 N.
@@ -69,7 +79,7 @@ def _core(shape):
     return lambda x: start + x[0] * (end - start), 1, float(shape.radius)
 
 
-@pytest.mark.parametrize(("first", "second"), [p for p in PAIRS if p[1] != "plane"])
+@pytest.mark.parametrize(("first", "second"), [p for p in PAIRS if p[1] in FIRST])
 def test_gaps_of_round_shapes_are_the_least_distances(first, second):
     shapes = FIRST[first], SECOND[second]
     poses, _ = motions(1, 20)
@@ -94,6 +104,24 @@ def test_gaps_of_round_shapes_are_the_least_distances(first, second):
         point = np.asarray(touching.point[k])
         for shape, pose in zip(shapes, (a, b), strict=True):
             assert_allclose(_inside(shape, pose, point), touching.gap[k] / 2, atol=1e-9)
+
+
+def test_gaps_to_a_field_are_the_least_distances():
+    shapes = FIRST["capsule"], SECOND["field"]
+    poses, _ = motions(7, 20)
+    touching = jax.vmap(lambda poses: geometry.touching(shapes, poses))(poses)
+    for k in range(20):
+        a, b = jax.tree.map(lambda x, k=k: np.asarray(x[k]), poses)
+        for i, (center, radius) in enumerate(zip(*shapes[0].balls(), strict=True)):
+            center = a.position + a.rotation @ np.asarray(center)
+            point = b.rotation.T @ (center - b.position)
+
+            def square(xy, point=point):
+                return np.sum((point - np.asarray([*xy, _hills(*xy, np)])) ** 2)
+
+            least = minimize(square, point[:2], method="Nelder-Mead", tol=1e-12).fun ** 0.5
+            sign = np.sign(point[2] - _hills(*point[:2], np))
+            assert_allclose(touching.gap[k, i], sign * least - radius, atol=FOUND)
 
 
 @pytest.mark.parametrize("first", FIRST)
@@ -129,7 +157,7 @@ def element(first, second, normal=LAW, friction=FRICTION):
     return lie_jax.Contact(FIRST[first], SECOND[second], normal, friction)
 
 
-@pytest.mark.parametrize(("first", "second"), PAIRS)
+@pytest.mark.parametrize(("first", "second"), cases(PAIRS, QUICK))
 def test_forces_balance_dissipate_and_follow_from_the_energy(first, second):
     poses, velocities = motions(4, 200, apart=0.3)
     rubbing, elastic = (
@@ -237,6 +265,8 @@ def test_what_is_no_contact_is_refused_by_name():
         (lambda: contact.Sphere("a", 0.0), r"Sphere\('a'\)\.radius"),
         (lambda: contact.Box("a", (1.0, 0.0, 1.0)), r"Box\('a'\)\.size\[1\]"),
         (lambda: contact.Plane("a", normal=(0, 0, 0)), r"Plane\('a'\)\.normal"),
+        (lambda: contact.HeightField("a", 0.1), r"HeightField\('a'\)\.height is 0\.1; it must be"),
+        (lambda: contact.HeightField("a", lambda x, y: jnp.zeros(2)), r"\.height\(x, y\)"),
         (lambda: lie_jax.HuntCrossley(-1.0), r"HuntCrossley\(\)\.stiffness"),
         (lambda: lie_jax.HuntCrossley(1.0, 0.5), r"HuntCrossley\(exponent=\) is 0\.5"),
         (lambda: lie_jax.Coulomb(0.3, velocity=0.0), r"Coulomb\(\)\.velocity"),
