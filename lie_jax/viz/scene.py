@@ -1,4 +1,4 @@
-"""A moving scene in the browser: bodies as boxes of their inertia, joints, frames and traces.
+"""A moving scene in the browser: bodies as boxes of their inertia, joints, contacts and traces.
 
 Drawn by viser. `export` writes one file that needs neither Python nor a network; `show` serves the
 same scene with more controls.
@@ -21,14 +21,21 @@ from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.viz import plots, shapes
+from lie_jax.viz import contacts, plots, shapes
 from lie_jax.viz.look import COLORS
+
+# Colours of ground and of forces, and the length of the largest force over that of the scene.
+_GROUND, _FORCE, _LONGEST = (190, 190, 180), (200, 30, 30), 0.4
 
 Run = tuple[AbstractMultibodySystem, Trajectory]
 
 
 class _Frames(NamedTuple):
-    """Times (frames,), poses of the bodies at them, and the position of a run in the scene."""
+    """Times (frames,), poses of the bodies at them, and the position of a run in the scene.
+
+    `pushes` (frames, places, 2, 3): lines from the places of contacts along the forces on the first
+    bodies, m.
+    """
 
     system: Any
     t: NDArray
@@ -36,6 +43,7 @@ class _Frames(NamedTuple):
     orientation: NDArray
     center: NDArray
     offset: NDArray
+    pushes: NDArray
 
 
 def export(
@@ -127,7 +135,7 @@ def _prepared(where: str, runs: tuple[Run, ...], spacing: float | None) -> list[
             )
         system, trajectory = run
         plots.check_run(where, system, trajectory)
-        t, q = _at_even_times(trajectory, spacing)
+        t, q, v = _at_even_times(trajectory, spacing)
         rotation, position = jax.jit(jax.vmap(lambda q, s=system: s.poses(q)))(q)
         orientation = jax.jit(jax.vmap(jax.vmap(quaternion.from_matrix)))(rotation)
         center = shapes.centers(system, q)
@@ -135,21 +143,25 @@ def _prepared(where: str, runs: tuple[Run, ...], spacing: float | None) -> list[
         offset = np.asarray([edge - low[0], 0.0, 0.0]) if scenes else np.zeros(3)
         edge = high[0] + offset[0] + 0.3 * (high[0] - low[0]) + 0.2 * float(np.max(high - low))
         poses = np.asarray(position), np.asarray(orientation)
-        scenes.append(_Frames(system, t, *poses, center, offset))
+        pushes = contacts.forces(system, t, q, v)
+        longest = np.max(np.linalg.norm(pushes[:, :, 1], axis=-1), initial=0.0)
+        pushes[:, :, 1] *= _LONGEST * float(np.max(high - low)) / (longest or 1.0)
+        pushes[:, :, 1] += pushes[:, :, 0]
+        scenes.append(_Frames(system, t, *poses, center, offset, pushes))
     return scenes
 
 
-def _at_even_times(trajectory: Trajectory, spacing: float | None) -> tuple[NDArray, NDArray]:
+def _at_even_times(trajectory: Trajectory, spacing: float | None) -> tuple[NDArray, ...]:
     # The nearest saved instants: configurations cannot be averaged.
-    t, q = np.asarray(trajectory.t), np.asarray(trajectory.q)
+    t, q, v = (np.asarray(x) for x in (trajectory.t, trajectory.q, trajectory.v))
     finite = np.isfinite(t) & np.all(np.isfinite(q), axis=1)
-    t, q = t[finite], q[finite]
+    t, q, v = t[finite], q[finite], v[finite]
     if spacing is None or len(t) < 2:
-        return t, q
+        return t, q, v
     wanted = t[0] + np.arange(int((t[-1] - t[0]) / spacing) + 1) * spacing
     middle = 0.5 * (t[1:] + t[:-1])
     nearest = np.searchsorted(middle, wanted)
-    return wanted, q[nearest]
+    return wanted, q[nearest], v[nearest]
 
 
 def _extent(system: AbstractMultibodySystem, center: NDArray) -> tuple[NDArray, NDArray]:
@@ -160,7 +172,7 @@ def _extent(system: AbstractMultibodySystem, center: NDArray) -> tuple[NDArray, 
 
 
 def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
-    """Draw a run; nodes of its bodies, for `_move`."""
+    """Draw a run; nodes of its bodies and the forces of its contacts, for `_move`."""
     root = f"/run {number + 1}"
     server.scene.add_frame(root, position=scene.offset, show_axes=False)
     points, solids = shapes.joint_points(scene.system), shapes.boxes(scene.system)
@@ -192,6 +204,25 @@ def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
                 f"{root}/trace {body}", trace, colors=color, thickness=1.5, thickness_units="screen"
             )
         moving.append(node)
+    reach = 2.0 * float(np.max(np.subtract(*_extent(scene.system, scene.center)[::-1])))
+    paths = [node.name for node in moving]
+    for i, (body, mesh) in enumerate(contacts.meshes(scene.system, reach)):
+        ground = body == shapes.GROUND
+        server.scene.add_mesh_simple(
+            f"{root if ground else paths[body]}/shape {i}", mesh.vertices, mesh.faces,
+            color=_GROUND if ground else _rgb(COLORS[(number + body) % (len(COLORS) - 1)]),
+            opacity=0.4, side="double",
+        )  # fmt: skip
+    if scene.pushes.shape[1]:
+        moving.append(
+            server.scene.add_line_segments(
+                f"{root}/forces",
+                scene.pushes[0],
+                colors=_FORCE,
+                thickness=3.0,
+                thickness_units="screen",
+            )
+        )
     for i, point in enumerate(points.get(shapes.GROUND, ())):
         server.scene.add_icosphere(
             f"{root}/ground {i}", radius=0.12 * length, color=(0, 0, 0), position=point
@@ -219,6 +250,9 @@ def _look(server: viser.ViserServer, scenes: list[_Frames]) -> None:
 def _move(moving: list[list[Any]], scenes: list[_Frames], frames: list[int]) -> None:
     for nodes, scene, frame in zip(moving, scenes, frames, strict=True):
         now = min(frame, len(scene.t) - 1)
-        for body, node in enumerate(nodes):
+        count = scene.position.shape[1]
+        for body, node in enumerate(nodes[:count]):
             node.position = scene.position[now, body]
             node.wxyz = scene.orientation[now, body]
+        for lines in nodes[count:]:
+            lines.points = scene.pushes[now].astype(np.float32)
