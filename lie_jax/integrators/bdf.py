@@ -78,6 +78,8 @@ class BDF(AbstractIntegrator):
     """
 
     history = newton.HISTORY
+    # The derivative at the end carries the rounding of positions over the step size.
+    shortest = 1e-4
     order: int = eqx.field(static=True)
 
     def __check_init__(self):
@@ -142,7 +144,12 @@ class BDF(AbstractIntegrator):
         # The instants of the start lie within a first step of the size that it was to have.
         spacing = carry.age[1] - carry.age[0]
         started_smaller = (carry.age[0] < 0.0) & (carry.age[0] + dt < spacing)
-        carry = _where(started_smaller, self._from_first_order(system, dt, state, carry), carry)
+        # An instant on the tangent lies as far back as the step goes: from farther away the error
+        # that it predicts would be too small by the ratio of the two.
+        too_far = (carry.known == 2) & (spacing > dt)
+        carry = _where(
+            started_smaller | too_far, self._from_first_order(system, dt, state, carry), carry
+        )
         space = system.space
         span = carry.age + dt
         turns = jax.vmap(lambda s: space.turn(s * state.v))(span[: self.order])

@@ -90,6 +90,8 @@ class RATTLie(AbstractIntegrator):
     """
 
     history = newton.HISTORY
+    # Velocities carry the rounding of positions over the step size.
+    shortest = 1e-4
     composition: int = eqx.field(static=True, default=2)
 
     def __check_init__(self):

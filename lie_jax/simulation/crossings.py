@@ -33,8 +33,8 @@ class _Search(NamedTuple):
 
     `at_a`, `at_b`: the function nearest to its crossing, positive before; `width` of the bracket at
     first, `narrowings` since. `step` and `values` (events,) at b; of the events in
-    the bracket, `before`: sides and `eligible`: whether they can happen. `ends`: functions at the
-    end of the whole step.
+    the bracket, `before`: sides and `eligible`: whether they can happen; `others`: whether one
+    crosses that has not just happened. `ends`: functions at the end of the whole step.
     """
 
     part: Array
@@ -52,6 +52,7 @@ class _Search(NamedTuple):
     values: Array
     before: Array
     eligible: Array
+    others: Array
     ends: Array
     sides: Array
     scale: Array
@@ -68,6 +69,7 @@ class _Bracket(NamedTuple):
     at_b: Array
     before: Array
     eligible: Array
+    others: Array
 
 
 def move(problem: Problem, h: Float[Array, ""], watch: Watch) -> Move:
@@ -86,8 +88,9 @@ def search(problem: Problem, h: Float[Array, ""], watch: Watch, tried: Step | No
     Iterations of a step that was tried do not count.
     """
     end = _searched(problem, h, watch, tried)
-    crossed = (end.before * end.values <= 0.0) & end.eligible
     size = jnp.where(end.found, end.b * h, h)
+    eligible = end.eligible & ~(end.others & _settling(problem, size, watch.departing))
+    crossed = (end.before * end.values <= 0.0) & eligible
     step = end.step._replace(newton_iterations=end.iterations)
     event = jnp.argmax(crossed).astype(jnp.int32)
     return Move(size, step, end.found, event, end.sides, end.scale)
@@ -150,6 +153,11 @@ def _searched(problem: Problem, h: Array, watch: Watch, tried: Step | None) -> _
     def after_whole(search, step, values):
         return _looked_through(problem, h, search, step, values, departing)
 
+    def narrowed(search, step, values):
+        # Right after an event its function is at zero, and must not hide another one's crossing.
+        hidden = search.others & _settling(problem, search.part * h, departing)
+        return _narrowed(search, step, values, search.eligible & ~hidden)
+
     def iterate(search):
         size = search.part * h
         step = problem.step(size, search.tried > 0)
@@ -158,10 +166,10 @@ def _searched(problem: Problem, h: Array, watch: Watch, tried: Step | None) -> _
             after = jax.lax.cond(
                 search.tried == 0,
                 lambda: after_whole(search, step, values),
-                lambda: _narrowed(search, step, values),
+                lambda: narrowed(search, step, values),
             )
         else:
-            after = _narrowed(search, step, values)
+            after = narrowed(search, step, values)
         iterations = search.iterations + step.newton_iterations
         return counted(after._replace(iterations=iterations))
 
@@ -192,6 +200,7 @@ def _searched(problem: Problem, h: Array, watch: Watch, tried: Step | None) -> _
         values=none,
         before=before,
         eligible=before != 0.0,
+        others=no,
         ends=none,
         sides=before,
         scale=none,
@@ -217,7 +226,7 @@ def _looked_through(
     within = jnp.where(h > 0.0, within, last)
     start = problem.values(jnp.zeros_like(h), problem.state)
     numbers = jnp.concatenate([start[None], within, last[None]])
-    ignored = departing & (h <= watching.SETTLED * problem.dt)
+    ignored = _settling(problem, h, departing)
     search = search._replace(
         step=step, values=last, ends=last, scale=jnp.max(jnp.abs(numbers), axis=0)
     )
@@ -240,6 +249,7 @@ def _looked_through(
             at_b=_nearest(at_b, side, eligible),
             before=side,
             eligible=eligible,
+            others=jnp.any(beyond & eligible & ~departing),
         )
         bracket = jax.tree.map(lambda x, y: jnp.where(here, x, y), new, bracket)
         settles = (at_b != 0.0) & ~ignored & ~bracket.found & ~at_start
@@ -254,14 +264,19 @@ def _looked_through(
     return search._replace(**bracket._asdict(), width=width, sides=side)
 
 
+def _settling(problem: Problem, size: Array, departing: Array) -> Array:
+    """Events that have just happened: their functions are rounding after a step of this size."""
+    return departing & (size <= watching.SETTLED * problem.dt)
+
+
 def _nearest(values: Array, side: Array, eligible: Array) -> Array:
     """Value of the function that is nearest to its crossing, positive before it."""
     return jnp.min(jnp.where(eligible, side * values, jnp.inf))
 
 
-def _narrowed(search: _Search, step: Step, values: Array) -> _Search:
+def _narrowed(search: _Search, step: Step, values: Array, eligible: Array) -> _Search:
     """Search after a step within its bracket."""
-    x, value = search.part, _nearest(values, search.before, search.eligible)
+    x, value = search.part, _nearest(values, search.before, eligible)
     at_end = _nearest(search.ends, search.before, search.eligible)
     narrowings = search.narrowings + 1
     crossed = search._replace(

@@ -77,7 +77,7 @@ def acted(
             if event.stops:
                 return state
             q, v = event.action(t, state.q, state.v)
-            return State(q.astype(state.q.dtype), v.astype(state.v.dtype))
+            return State(jnp.asarray(q, state.q.dtype), jnp.asarray(v, state.v.dtype))
 
         return act
 

@@ -211,22 +211,27 @@ def end(
         after, memory = there.acted(move.event, none, state)
         from_here = there.after(none, after, memory)
         turned = sides_after(from_here, move.event, watch.sides, move.scale)
-        return after, memory, turned, _consistent(from_here.system, there.t, state, after)
+        number = jnp.all(jnp.isfinite(rules.held(jnp.concatenate([after.q, after.v]))))
+        consistent = _consistent(from_here.system, there.t, state, after)
+        return after, memory, turned, number, consistent
 
-    after, memory, turned, consistent = jax.lax.cond(
-        happens, acted, lambda: (state, memory, move.sides, jnp.ones((), bool))
+    yes = jnp.ones((), bool)
+    after, memory, turned, number, consistent = jax.lax.cond(
+        happens, acted, lambda: (state, memory, move.sides, yes, yes)
     )
     this = jnp.arange(len(problem.events), dtype=jnp.int32) == move.event
     stops = jnp.asarray([event.stops for event in problem.events])
     departing = watch.departing & (h <= SETTLED * problem.dt) | (happens & this)
     latest = jnp.where(jnp.any(departing), watch.latest, -1)
     reason = Result.where(finite, Result.too_many_events, Result.event_not_finite)
+    of_action = Result.where(number, Result.action_off_constraints, Result.non_finite)
+    sound = number & consistent
     return End(
         fine=fine,
         happens=happens,
         stopped=happens & jnp.any(this & stops),
-        failed=valid & ~fine | ~consistent,
-        reason=Result.where(consistent, reason, Result.action_off_constraints),
+        failed=valid & ~fine | ~sound,
+        reason=Result.where(sound, reason, of_action),
         state=after,
         memory=memory,
         watch=Watch(

@@ -283,6 +283,20 @@ def test_single_precision_and_batches():
 
 
 @pytest.mark.full
+def test_a_first_step_of_any_size_meets_the_tolerance():
+    """The instant before the first one, on the tangent, lies as far back as the step goes."""
+    tolerance, end = 1e-6, 2.0
+    adaptive = lie_jax.Adaptive(times=jnp.asarray([end]), rtol=tolerance, atol=tolerance)
+
+    def last(dt):
+        options = {"dt": dt, "steps": 300, "adaptive": adaptive, "throw": False}
+        return lie_jax.simulate(OSCILLATOR, lie_jax.BDF(3), OSCILLATOR_START, **options).q[-1]
+
+    ends = jax.jit(jax.vmap(last))(jnp.asarray([1e-3, 10.0, 1e3, 1e6]))
+    # A smallest first step shows the error of a run at this tolerance.
+    assert_allclose(ends, jnp.tile(ends[0], (4, 1)), rtol=0, atol=100 * tolerance)
+
+
 def test_failures_of_newton_end_a_run_and_shorten_automatic_steps():
     system, state = heavy_top.build(constrained=True, omega_body=(3.0, 4.0, -5.0))
     options = {"dt": 1.0, "steps": 400, "throw": False}
