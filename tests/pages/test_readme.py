@@ -49,6 +49,7 @@ PAGES = (
         "optimal_control.md",
         "concepts.md",
         "import_models.md",
+        "contact.md",
         "events.md",
         "extending.md",
         "gpu.md",
@@ -68,6 +69,11 @@ def test_documentation(page, tmp_path, monkeypatch):
         energy = np.asarray(names["kinetic"] + names["potential"])
         # Friction takes energy, and nothing else does.
         assert np.all(np.diff(energy) < 1e-6)
+    elif page == "contact.md":
+        # Angular momentum about the line of contact, in the middle of the overlap, is kept.
+        radius, lever = names["radius"], names["radius"] - names["sag"] / 2
+        slope = 1.0 / (1.0 + 0.4 * (radius / lever) ** 2)
+        assert abs(names["rolled"](2.0) - 2.0 * slope) < 1e-9
     elif page == "events.md":
         # Of a push of 1.5 m/s² from rest over 1 m, and over 2 m against the speed reached there.
         turns = np.sqrt(4 / 3), np.sqrt(4 / 3) * (2 + np.sqrt(3))
