@@ -88,7 +88,6 @@ def test_compare(tmp_path, monkeypatch, capsys):
         (("simulate", "rotor", "--integrator", "rk5"), "no integrator 'rk5'. Did you mean rk4"),
         (("simulate", "rotor", "--formulation", "SO3"), "Did you mean R3SO3"),
         (("simulate", "rotor", "--dt", "0"), "must be positive"),
-        (("simulate", "slider_crank", "--formulation", "Minimal"), "cannot be built in Minimal"),
         (("simulate", "slider_crank", "--integrator", "gauss4"), "GeneralizedAlpha"),
         (("compare", "nothing"), "no model 'nothing'"),
         (("animate", "nothing.nc"), "cannot be animated"),
