@@ -154,7 +154,7 @@ def _prepared(where: str, runs: tuple[Run, ...], spacing: float | None) -> list[
 def _at_even_times(trajectory: Trajectory, spacing: float | None) -> tuple[NDArray, ...]:
     # The nearest saved instants: configurations cannot be averaged.
     t, q, v = (np.asarray(x) for x in (trajectory.t, trajectory.q, trajectory.v))
-    finite = np.isfinite(t) & np.all(np.isfinite(q), axis=1)
+    finite = np.isfinite(t) & np.all(np.isfinite(np.concatenate([q, v], axis=1)), axis=1)
     t, q, v = t[finite], q[finite], v[finite]
     if spacing is None or len(t) < 2:
         return t, q, v
@@ -204,9 +204,11 @@ def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
                 f"{root}/trace {body}", trace, colors=color, thickness=1.5, thickness_units="screen"
             )
         moving.append(node)
-    reach = 2.0 * float(np.max(np.subtract(*_extent(scene.system, scene.center)[::-1])))
     paths = [node.name for node in moving]
-    for i, (body, mesh) in enumerate(contacts.meshes(scene.system, reach)):
+    low, high = _extent(scene.system, scene.center)
+    for i, (body, mesh) in enumerate(
+        contacts.meshes(scene.system, reach=2.0 * float(np.max(high - low)))
+    ):
         ground = body == shapes.GROUND
         server.scene.add_mesh_simple(
             f"{root if ground else paths[body]}/shape {i}", mesh.vertices, mesh.faces,
@@ -250,9 +252,9 @@ def _look(server: viser.ViserServer, scenes: list[_Frames]) -> None:
 def _move(moving: list[list[Any]], scenes: list[_Frames], frames: list[int]) -> None:
     for nodes, scene, frame in zip(moving, scenes, frames, strict=True):
         now = min(frame, len(scene.t) - 1)
-        count = scene.position.shape[1]
-        for body, node in enumerate(nodes[:count]):
+        bodies = scene.position.shape[1]
+        for body, node in enumerate(nodes[:bodies]):
             node.position = scene.position[now, body]
             node.wxyz = scene.orientation[now, body]
-        for lines in nodes[count:]:
+        for lines in nodes[bodies:]:
             lines.points = scene.pushes[now].astype(np.float32)

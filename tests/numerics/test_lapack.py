@@ -17,6 +17,8 @@ from models import bricard
 
 # Of two ways to the same derivative, in double precision.
 AGREEMENT = 1e-12
+# Of its second derivatives: products of inverses of a matrix with a condition of some ten.
+AGREEMENT_OF_SECOND = 1e-10
 RTOL = 1e-8
 
 
@@ -51,7 +53,9 @@ def test_pseudoinverse_of_any_rank_has_the_derivatives_of_its_formula(rank):
     for value, expected in zip(
         along(lambda m: lapack.pseudoinverse(m, RTOL)), along(by_formula), strict=True
     ):
-        assert_allclose(value, expected, rtol=0, atol=1e-10 * float(jnp.max(jnp.abs(expected))))
+        assert_allclose(
+            value, expected, rtol=0, atol=AGREEMENT_OF_SECOND * float(jnp.max(jnp.abs(expected)))
+        )
 
 
 def test_members_of_a_batch_have_the_values_of_each_alone():
@@ -117,7 +121,7 @@ batch = jnp.asarray(np.random.default_rng(5).normal(size=(6400, 6, 6)))
 for _ in range(20):
     program(batch).block_until_ready()
 """
-# Of a program that takes two.
+# Of a program that takes some five.
 _ENOUGH_SECONDS = 120
 
 

@@ -38,21 +38,28 @@ def _at(pose: BodyPose, point: Float[Array, "3"]) -> Float[Array, "3"]:
     return pose.position + small.matvec(pose.rotation, point)
 
 
-def _balls_on_plane(
-    shape: AbstractShape, plane: Plane, pose: BodyPose, of_plane: BodyPose
+def _balls_on(
+    ground: Callable[[Array], tuple[Array, Array]], shape: AbstractShape, pose: BodyPose
 ) -> Touching:
-    normal = small.matvec(of_plane.rotation, plane.normal)
-    origin = _at(of_plane, plane.point)
+    """Places of a shape's balls on a `ground` that gives the height of a point and the normal."""
 
     def touch(center, radius):
         center = _at(pose, center)
-        height = small.dot(normal, center - origin)
+        height, normal = ground(center)
         gap = height - radius
         return Touching(gap, normal, center - (radius + 0.5 * gap) * normal)
 
     balls = shape.balls()
     assert balls is not None
     return jax.vmap(touch)(*balls)
+
+
+def _balls_on_plane(
+    shape: AbstractShape, plane: Plane, pose: BodyPose, of_plane: BodyPose
+) -> Touching:
+    normal = small.matvec(of_plane.rotation, plane.normal)
+    origin = _at(of_plane, plane.point)
+    return _balls_on(lambda point: (small.dot(normal, point - origin), normal), shape, pose)
 
 
 # Newton iterations for the foot of a perpendicular, and those whose derivatives are taken: each
@@ -63,20 +70,15 @@ _ITERATIONS, _DIFFERENTIATED = 12, 2
 def _balls_on_field(
     shape: AbstractShape, field: HeightField, pose: BodyPose, of_field: BodyPose
 ) -> Touching:
-    def touch(center, radius):
-        center = _at(pose, center)
-        local = small.matvec(of_field.rotation.T, center - of_field.position)
+    def ground(point):
+        local = small.matvec(of_field.rotation.T, point - of_field.position)
         foot, slope = _foot(field.height, local)
         upwards = jnp.concatenate([-slope, jnp.ones_like(slope[:1])])
         upwards = upwards / jnp.sqrt(small.dot(upwards, upwards))
-        # The foot is where the normal points to the centre, from the outside or the inside.
-        gap = small.dot(upwards, local - foot) - radius
-        normal = small.matvec(of_field.rotation, upwards)
-        return Touching(gap, normal, center - (radius + 0.5 * gap) * normal)
+        # From its foot a point lies along the normal, outside or inside.
+        return small.dot(upwards, local - foot), small.matvec(of_field.rotation, upwards)
 
-    balls = shape.balls()
-    assert balls is not None
-    return jax.vmap(touch)(*balls)
+    return _balls_on(ground, shape, pose)
 
 
 def _foot(height: Callable, point: Float[Array, "3"]) -> tuple[Array, Array]:
@@ -92,13 +94,11 @@ def _foot(height: Callable, point: Float[Array, "3"]) -> tuple[Array, Array]:
         matrix = jnp.eye(2, dtype=xy.dtype) + slope[:, None] * slope[None, :]
         bent = matrix + above * jax.hessian(at)(xy)
         # Where the distance has no minimum nearby, the curvature is left out.
-        convex = (bent[0, 0] > 0.0) & (bent[0, 0] * bent[1, 1] > bent[0, 1] * bent[1, 0])
+        convex = (bent[0, 0] > 0.0) & (small.adjugate(bent)[1] > 0.0)
         matrix = jnp.where(convex, bent, matrix)
+        cofactors, determinant = small.adjugate(matrix)
         left = xy - point[:2] + above * slope
-        determinant = matrix[0, 0] * matrix[1, 1] - matrix[0, 1] * matrix[1, 0]
-        x = matrix[1, 1] * left[0] - matrix[0, 1] * left[1]
-        y = matrix[0, 0] * left[1] - matrix[1, 0] * left[0]
-        return xy - jnp.stack([x, y]) / determinant
+        return xy - small.matvec(cofactors, left) / determinant
 
     still = jax.lax.stop_gradient(point)
     xy = jax.lax.fori_loop(0, _ITERATIONS, lambda _, xy: step(still, xy), still[:2])
