@@ -70,13 +70,15 @@ class BlockGraph(eqx.Module):
 
     `values` (m, m, blocks) are its blocks at `places`, each place but those of the ground at most
     once, padded by zeros; bodies have a diagonal one. `corner` (m, joints) are the diagonals of the
-    joints' own blocks, one where a joint has fewer multipliers.
+    joints' own blocks, one where a joint has fewer multipliers. `lowered` (m, joints), if there, is
+    subtracted from them where the matrix is eliminated; corrections of solutions remove its effect.
     """
 
     values: Float[Array, "m m blocks"]
     corner: Float[Array, "m joints"]
     places: tuple[Place, ...] = eqx.field(static=True)
     graph: Graph = eqx.field(static=True)
+    lowered: Float[Array, "m joints"] | None = None
 
     def transpose(self) -> "BlockGraph":
         """The transposed matrix."""
@@ -100,8 +102,11 @@ class BlockGraph(eqx.Module):
         return y + jnp.pad(own, ((0, 0), (self.graph.bodies, 0)))
 
     def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
-        """The vector whose product is b; differentiable to any order in both modes."""
-        return self._solved(b, rules.held(self).inverse(), 0)
+        """The vector whose product is b; differentiable to any order in both modes.
+
+        Corrected once if the diagonal is lowered, so that Newton's method converges quadratically.
+        """
+        return self._solved(b, rules.held(self).inverse(), 0 if self.lowered is None else 1)
 
     # Elimination without pivots makes no second attempt anyway.
     solve_roughly = solve
@@ -114,6 +119,9 @@ class BlockGraph(eqx.Module):
         def solution(factors, matvec, b):
             if not corrections:
                 return factors @ b
+            if corrections == 1:
+                x = factors @ b
+                return x + factors @ (b - matvec(x))
             # A loop that starts from nothing holds the operations once.
             steps = corrections + 1
             return jax.lax.fori_loop(
@@ -137,14 +145,15 @@ class BlockGraph(eqx.Module):
         """The elimination, to be multiplied with vectors; not to be differentiated."""
         m, dtype = len(self.corner), self.values.dtype
         plan = plan_of(self.graph, self.places)
-        corner = jnp.eye(m, dtype=dtype)[:, :, None] * self.corner[None]
+        diagonal = self.corner if self.lowered is None else self.corner - self.lowered
+        corner = jnp.eye(m, dtype=dtype)[:, :, None] * diagonal[None]
         filled = jnp.zeros((m, m, plan.filled), dtype)
         table = jnp.concatenate([self.values, corner, filled], axis=2)
         factors = _factorized(plan, jnp.moveaxis(table, 2, 0), self.graph.bordered)
         return Factors(factors, self.places, self.graph)
 
     def regularized(self) -> "BlockGraph":
-        """The matrix with its diagonal lowered as by `DenseMatrix.regularized`, but by more.
+        """The matrix, its diagonal lowered as by `DenseMatrix.regularized`, but by more.
 
         Pivots of dependent rows have the lowering as their smallest part. A smaller one would leave
         less of it in a solution, and more rounding, which no pivoting bounds: eps^(2/3) makes both
@@ -171,7 +180,7 @@ class BlockGraph(eqx.Module):
         sizes = small.matvec(jnp.abs(rows * small.transpose(columns)), _picked(bodies, ease))
         size = gather.add_up(tuple(j - graph.bodies for j in nodes), sizes, len(joints), axis=1)
         lowered = jnp.finfo(size.dtype).eps ** (2 / 3) * size * there[:, graph.bodies :]
-        return dataclasses.replace(self, corner=self.corner - lowered)
+        return dataclasses.replace(self, lowered=lowered)
 
     def plus(self, push: Callable) -> "BlockGraph":
         """As `DenseMatrix.plus`; `push` couples the velocities of one body alone."""

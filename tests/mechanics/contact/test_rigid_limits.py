@@ -98,7 +98,8 @@ def test_a_ball_rolls_with_five_sevenths_of_its_speed():
     assert_allclose(run.q[-1, 0], expected, rtol=sag / radius)
 
 
-def test_a_block_on_a_slope_creeps():
+@pytest.mark.parametrize("integrator", [lie_jax.BDF(2), lie_jax.GeneralizedAlpha()])
+def test_a_block_on_a_slope_creeps(integrator):
     """10⁴ steps; with vₛ r/√(1 - r²), at the part r of what friction could hold."""
     slope, coefficient, size = np.radians(10.0), 0.3, (0.2, 0.2, 0.1)
     stiffness = 1e8
@@ -120,7 +121,7 @@ def test_a_block_on_a_slope_creeps():
     )
     mechanism = lie_jax.Mechanism([block], forces=[touching], gravity=(0, 0, -GRAVITY))
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
-    run = lie_jax.simulate(system, lie_jax.BDF(2), state, dt=1e-3, steps=10_000, save_every=1000)
+    run = lie_jax.simulate(system, integrator, state, dt=1e-3, steps=10_000, save_every=1000)
     part = np.tan(slope) / coefficient
     downhill = turned.apply([1.0, 0.0, 0.0])
     creep = run.v[-1, :3] @ downhill
