@@ -92,7 +92,7 @@ def dexp(x: Twist) -> Matrix6:
     """Right-trivialised differential of exp: [[dexp x, (D_x dexp)(y)], [0, dexp x]] for (y, x).
 
     The tangent operator of a chart with body-fixed velocities is dexp(-X). The coupling block as a
-    formula: `closed_forms`. [S4] (2.29), (2.33)
+    formula: `closed_forms.so3_ddexp`. [S4] (2.29), (2.33)
     """
     d = so3.dexp(x[3:])
     return upper(d, so3.ddexp(x[3:], x[:3]), d)
