@@ -2,7 +2,7 @@
 
 from lie_jax.io.files import load as load
 from lie_jax.io.files import save as save
-from lie_jax.io.models import ImportedActuator as ImportedActuator
-from lie_jax.io.models import ImportedJoint as ImportedJoint
-from lie_jax.io.models import ImportedModel as ImportedModel
+from lie_jax.io.imported import ImportedActuator as ImportedActuator
+from lie_jax.io.imported import ImportedJoint as ImportedJoint
+from lie_jax.io.imported import ImportedModel as ImportedModel
 from lie_jax.io.models import import_model as import_model

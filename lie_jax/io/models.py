@@ -11,7 +11,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.io import unsupported
+from lie_jax.io import geoms, unsupported
+from lie_jax.io.imported import ImportedActuator, ImportedJoint, ImportedModel
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.forces.bushing import Bushing
@@ -23,43 +24,6 @@ from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint, Spheri
 from lie_jax.mechanics.mechanism import Mechanism
 
 
-class ImportedJoint(NamedTuple):
-    """A joint of a file: `name`; `parent` and `child` as in the mechanism; `limits`, the smallest
-    and the largest coordinate (rad, m; of a ball joint the turn, rad), infinite where the file has
-    none; `zero`, the file's coordinate where the mechanism's is zero.
-    """
-
-    name: str
-    parent: str
-    child: str
-    limits: tuple[float, float]
-    zero: float
-
-
-class ImportedActuator(NamedTuple):
-    """Actuator i of a file, the input u[i]: `name`; `joint`, the name of the joint that it moves;
-    `gain`, u for one unit of the file's control (N m, N); `limits`, the smallest and the largest u,
-    infinite where the file has none.
-    """
-
-    name: str
-    joint: str
-    gain: float
-    limits: tuple[float, float]
-
-
-class ImportedModel(NamedTuple):
-    """Model of a file: `mechanism`, in the pose that is zero in all of the file's coordinates, at
-    rest; `joints` in the order of the mechanism's; `actuators` in the order of the inputs u;
-    `ignored`, by kind, the names of the parts that the mechanism does not have.
-    """
-
-    mechanism: Mechanism
-    joints: tuple[ImportedJoint, ...]
-    actuators: tuple[ImportedActuator, ...]
-    ignored: dict[str, tuple[str, ...]]
-
-
 def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> ImportedModel:
     """Mechanism of a URDF or MJCF file.
 
@@ -69,8 +33,9 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
     `armature`. Springs and dampers of joints are forces. An actuator of a hinge or a slider is a
     motor, whose input u[i] is its torque (N m) or force (N); its armature and damping, times the
     square of its gear, are the joint's. URDF has no actuators, and every hinge and slider gets a
-    motor. Parts that the file's flags switch off are absent. Limits are data: nothing stops a joint
-    there. Parts without an element in lie_jax are left out: `ignored` and a warning name them.
+    motor. Parts that the file's flags switch off are absent. Limits, dry friction and contact of
+    shapes are data: `ImportedModel.stops`, `dry_friction` and `contacts` make forces of them. Parts
+    that the mechanism does not have are left out: `ignored` and a warning name them.
 
     `floating_base`: whether the root of a URDF file is free; otherwise it is fixed to the ground.
     MJCF files state it. Meshes of URDF files are not needed: inertias come from `<inertial>` alone.
@@ -106,7 +71,7 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
         )
     try:
         spec = mujoco.MjSpec.from_file(str(path))
-        shapes = _without_shapes(spec, floating_base) if is_urdf else ()
+        meshes = _without_meshes(spec, floating_base) if is_urdf else ()
         model = spec.compile()
     except ValueError as error:
         raise ValueError(
@@ -116,17 +81,20 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
     imported = _imported(path, _File(model, data, mujoco), is_urdf)
-    ignored = imported.ignored | ({"collision shapes of": shapes} if shapes else {})
+    ignored = imported.ignored | ({"meshes of": meshes} if meshes else {})
     if ignored:
         warnings.warn(unsupported.message(path.name, ignored), stacklevel=2)
     return imported._replace(ignored=ignored)
 
 
-def _without_shapes(spec: Any, floating_base: bool) -> tuple[str, ...]:
-    """Remove the shapes of a URDF file; names of the links that had shapes to collide."""
-    links = tuple(dict.fromkeys(geom.parent.name for geom in spec.geoms))
-    for part in (*spec.geoms, *spec.meshes):
+def _without_meshes(spec: Any, floating_base: bool) -> tuple[str, ...]:
+    """Remove the meshes of a URDF file, which may be missing; names of the links that had some."""
+    meshes = [geom for geom in spec.geoms if geom.meshname]
+    links = tuple(dict.fromkeys(geom.parent.name for geom in meshes))
+    for part in (*meshes, *spec.meshes):
         spec.delete(part)
+    # Inertias come from <inertial> alone.
+    spec.compiler.inertiafromgeom = 0
     # `_bodies` joins fixed bodies, after the free one has got its joint.
     spec.compiler.fusestatic = False
     if floating_base:
@@ -188,6 +156,10 @@ class _File(NamedTuple):
         damping = self.model.dof_damping[self.model.jnt_dofadr[joint]]
         return float(damping) + self._geared(joint, "actuator_damping")
 
+    def dry_friction(self, joint: int) -> float:
+        """Largest dry friction of a joint with one coordinate."""
+        return float(self.model.dof_frictionloss[self.model.jnt_dofadr[joint]])
+
     def zero(self, joint: int) -> float:
         """Coordinate of a joint in the pose that is the mechanism's zero."""
         is_ball = self.kind(joint) == "ball"
@@ -243,9 +215,11 @@ def _imported(path: Path, file: _File, is_urdf: bool) -> ImportedModel:
     for joint, mount in mounts.items():
         name, zero = file.name("joint", joint), file.zero(joint)
         limits = _limits(model.jnt_limited[joint], model.jnt_range[joint] - zero)
-        joints.append(ImportedJoint(name, mount.parent, mount.child, limits, zero))
-    ignored = unsupported.elements(file, actuators)
-    return ImportedModel(mechanism, tuple(joints), actuators, ignored)
+        friction = 0.0 if file.kind(joint) == "ball" else file.dry_friction(joint)
+        joints.append(ImportedJoint(name, mount.parent, mount.child, limits, zero, friction))
+    shapes = geoms.shapes(file)
+    ignored = unsupported.elements(file, actuators, shapes)
+    return ImportedModel(mechanism, tuple(joints), actuators, ignored, shapes)
 
 
 def _bodies(file: _File, body: int) -> list[Body]:

@@ -1,8 +1,11 @@
 """Parts of a model of MuJoCo without a counterpart in a mechanism."""
 
+from collections.abc import Container
 from typing import Any
 
 import numpy as np
+
+from lie_jax.io import geoms
 
 # Names of one kind in a message.
 _NAMES = 8
@@ -34,8 +37,10 @@ def _rows(model: Any, field: str) -> list[int]:
     return np.flatnonzero(values.any(axis=tuple(range(1, values.ndim)))).tolist()
 
 
-def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]]:
-    """Names of the parts left out, by kind."""
+def elements(
+    file: Any, actuators: tuple[Any, ...], shapes: Container[str]
+) -> dict[str, tuple[str, ...]]:
+    """Names of the parts left out, by kind; `shapes` are the names of geoms that have a shape."""
     model, used = file.model, {actuator.name for actuator in actuators}
 
     def names(kind: str, chosen: Any) -> tuple[str, ...]:
@@ -57,10 +62,14 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
     drives = [i for i in file.actuators() if i not in off]
     servos = [i for i in drives if file.name("actuator", i) in used and is_servo(file, i)]
     unused = [i for i in drives if file.name("actuator", i) not in used]
+    may_touch = geoms.touching(model)
+    is_shape = {i: file.name("geom", i) in shapes for i in may_touch}
+    rubbing = dict.fromkeys(model.dof_jntid[_rows(model, "dof_frictionloss")].tolist())
     fluid = model.opt.density or model.opt.viscosity
     plugins = [model.plugin(i).name or f"plugin {i}" for i in range(model.nplugin)]
     left_out = {
-        "contacts of": names("geom", np.flatnonzero(model.geom_contype | model.geom_conaffinity)),
+        "contacts, which `contacts` adds, of": names("geom", [i for i in may_touch if is_shape[i]]),
+        "shapes of other kinds": names("geom", [i for i in may_touch if not is_shape[i]]),
         "contact pairs": names("pair", range(model.npair)),
         "equality constraints": tuple(_equality(file, i) for i in range(model.neq)),
         "motion of": names("body", np.flatnonzero(model.body_mocapid >= 0)),
@@ -68,7 +77,10 @@ def elements(file: Any, actuators: tuple[Any, ...]) -> dict[str, tuple[str, ...]
         "flexible bodies": names("flex", range(model.nflex)),
         "rotor inertia (armature) of": names("joint", heavier),
         "limits in the wrong order (lower above upper) of": names("joint", reversed_limits),
-        "dry friction of": joints_with("dof_frictionloss"),
+        "dry friction, which `dry_friction` adds, of": names(
+            "joint", [j for j in rubbing if j not in loose]
+        ),
+        "dry friction of": names("joint", [j for j in rubbing if j in loose]),
         "dampers of": names("joint", damped),
         "springs of": names("joint", sprung),
         "nonlinear dampers of": joints_with("dof_dampingpoly"),
@@ -104,6 +116,6 @@ def message(file: str, ignored: dict[str, tuple[str, ...]]) -> str:
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
         parts.append(f"{kind} {', '.join(names[:_NAMES])}{more}")
     return (
-        f"import_model leaves out parts of {file} that lie_jax has no element for, so that the "
-        f"model moves without them: {'; '.join(parts)}. All names are in `ignored`."
+        f"import_model leaves out parts of {file}, so that the model moves without them: "
+        f"{'; '.join(parts)}. All names are in `ignored`."
     )

@@ -214,7 +214,7 @@ def mjcf(tmp_path):
         imported = io.import_model(path)
     (warning,) = warned
     for name in (
-        "contacts of sole",
+        "contacts, which `contacts` adds, of sole",
         "(armature) of base;",
         "cord",
         "actuators winch",
@@ -261,9 +261,9 @@ def test_a_trajectory_is_that_of_mujoco(mjcf):
 def test_urdf(tmp_path):
     path = tmp_path / "arm.urdf"
     path.write_text(URDF)
-    with pytest.warns(UserWarning, match="collision shapes of base"):
+    with pytest.warns(UserWarning, match="meshes of base"):
         fixed = io.import_model(path)
-    with pytest.warns(UserWarning, match="dry friction of shoulder"):
+    with pytest.warns(UserWarning, match="dry friction, which `dry_friction` adds, of shoulder"):
         floating = io.import_model(path, floating_base=True)
     spec = mujoco.MjSpec.from_string(URDF)
     for part in (*spec.geoms, *spec.meshes):

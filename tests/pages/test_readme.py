@@ -61,9 +61,10 @@ PAGES = (
 def test_documentation(page, tmp_path, monkeypatch):
     # Some pages write files.
     monkeypatch.chdir(tmp_path)
-    # One of the fits is shown because it does not determine all.
-    warned = pytest.warns(UserWarning, match="only 2 of 3")
-    with warned if page == "identification.md" else contextlib.nullcontext():
+    # A fit does not determine all, and an import leaves out what is added later.
+    warnings = {"identification.md": "only 2 of 3", "import_models.md": "contacts, which"}
+    warned = pytest.warns(UserWarning, match=warnings.get(page))
+    with warned if page in warnings else contextlib.nullcontext():
         names = _run(ROOT / "docs" / page)
     if page == "index.md":
         energy = np.asarray(names["kinetic"] + names["potential"])
@@ -128,6 +129,16 @@ def test_documentation(page, tmp_path, monkeypatch):
         assert names["arm"].mechanism.names == ("upper", "fore")
         np.testing.assert_allclose(names["run"].q, np.tile([0.5, 1.0], (501, 1)), atol=1e-9)
         assert np.min(np.abs(names["held"])) > 1.0
+        fall = names["fall"]
+        assert np.max(np.abs(fall.v[-1])) < 1e-8
+        np.testing.assert_allclose(fall.q[-1], [1.5362, -0.0052], atol=5e-5)
+        # About the elbow: weights, the force on the ball along the normal, the law of the stop.
+        turned = np.sum(fall.q[-1])
+        (gap,) = names["system"].contacts(0.0, fall.q[-1], fall.v[-1]).gap
+        weights = 9.81 * (1.2 * 0.15 + 0.3 * 0.3) * np.sin(turned)
+        held = 1e5 * fall.q[-1, 1] ** 2
+        reach = 0.3 * np.sin(turned)
+        np.testing.assert_allclose(weights + held, 1e6 * gap**2 * reach, rtol=1e-3)
     elif page == "extending.md":
         np.testing.assert_allclose(names["violation"], np.zeros(2), atol=1e-14)
         assert np.max(np.ptp(names["run"].q, axis=0)) > 0.1

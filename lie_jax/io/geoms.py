@@ -1,0 +1,52 @@
+"""Shapes of a file's geoms that may touch others."""
+
+from typing import Any
+
+import numpy as np
+
+from lie_jax.mechanics.contact.shapes import (
+    AbstractShape,
+    Box,
+    Capsule,
+    Ellipsoid,
+    Plane,
+    Sphere,
+)
+from lie_jax.mechanics.joints.base import GROUND
+
+
+def touching(model: Any) -> list[int]:
+    """Numbers of the geoms that may touch others."""
+    return np.flatnonzero(model.geom_contype | model.geom_conaffinity).tolist()
+
+
+def shapes(file: Any) -> dict[str, AbstractShape]:
+    """Shapes by the names of their geoms; geoms without a shape here are absent."""
+    model = file.model
+    made = ((file.name("geom", i), _shape(file, i)) for i in touching(model))
+    return {name: shape for name, shape in made if shape is not None}
+
+
+def _shape(file: Any, geom: int) -> AbstractShape | None:
+    model, kinds = file.model, file.mujoco.mjtGeom
+    body = int(model.body_weldid[model.geom_bodyid[geom]])
+    is_moved = bool(model.body_jntnum[body])
+    name = file.name("body", body) if is_moved else GROUND
+    position, rotation = file.pose(body) if is_moved else (np.zeros(3), np.eye(3))
+    center = rotation.T @ (file.data.geom_xpos[geom] - position)
+    axes = rotation.T @ file.data.geom_xmat[geom].reshape(3, 3)
+    orientation = np.zeros(4)
+    file.mujoco.mju_mat2Quat(orientation, axes.ravel())
+    size, kind = model.geom_size[geom].copy(), kinds(model.geom_type[geom])
+    if kind == kinds.mjGEOM_SPHERE:
+        return Sphere(name, size[0], center)
+    if kind == kinds.mjGEOM_CAPSULE:
+        arm = size[1] * axes[:, 2]
+        return Capsule(name, size[0], center - arm, center + arm)
+    if kind == kinds.mjGEOM_BOX:
+        return Box(name, 2.0 * size, center, orientation)
+    if kind == kinds.mjGEOM_ELLIPSOID:
+        return Ellipsoid(name, size, center, orientation)
+    if kind == kinds.mjGEOM_PLANE:
+        return Plane(name, center, axes[:, 2])
+    return None

@@ -1,0 +1,136 @@
+"""What an imported file holds: the mechanism, and what can be added to it."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lie_jax.mechanics.contact.element import Contact
+from lie_jax.mechanics.contact.geometry import PAIRS
+from lie_jax.mechanics.contact.laws import AbstractNormalLaw, Coulomb
+from lie_jax.mechanics.contact.shapes import AbstractShape
+from lie_jax.mechanics.contact.stops import (
+    PrismaticFriction,
+    PrismaticStop,
+    RevoluteFriction,
+    RevoluteStop,
+)
+from lie_jax.mechanics.joints.base import GROUND
+from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
+from lie_jax.mechanics.mechanism import Mechanism
+
+
+class ImportedJoint(NamedTuple):
+    """A joint of a file: `name`; `parent` and `child` as in the mechanism; `limits`, the smallest
+    and the largest coordinate (rad, m; of a ball joint the turn, rad), infinite where the file has
+    none; `zero`, the file's coordinate where the mechanism's is zero; `dry_friction` (N m, N).
+    """
+
+    name: str
+    parent: str
+    child: str
+    limits: tuple[float, float]
+    zero: float
+    dry_friction: float = 0.0
+
+
+class ImportedActuator(NamedTuple):
+    """Actuator i of a file, the input u[i]: `name`; `joint`, the name of the joint that it moves;
+    `gain`, u for one unit of the file's control (N m, N); `limits`, the smallest and the largest u,
+    infinite where the file has none.
+    """
+
+    name: str
+    joint: str
+    gain: float
+    limits: tuple[float, float]
+
+
+class ImportedModel(NamedTuple):
+    """Model of a file: `mechanism`, in the pose that is zero in all of the file's coordinates, at
+    rest; `joints` in the order of the mechanism's; `actuators` in the order of the inputs u;
+    `ignored`, by kind, the names of the parts that the mechanism does not have; `shapes`, by name,
+    the shapes of the file that may touch, of moving bodies and of the ground.
+
+    Stops, dry friction and contact need laws that a file does not state: `stops`, `dry_friction`
+    and `contacts` make forces of them, which are added to those of the mechanism.
+    """
+
+    mechanism: Mechanism
+    joints: tuple[ImportedJoint, ...]
+    actuators: tuple[ImportedActuator, ...]
+    ignored: dict[str, tuple[str, ...]]
+    shapes: dict[str, AbstractShape]
+
+    def stops(self, law: AbstractNormalLaw) -> list[RevoluteStop | PrismaticStop]:
+        """Stops of all hinges and sliders with limits.
+
+        `law`: such as `lie_jax.HuntCrossley(stiffness)`, in N m/radᵖ for hinges, in N/mᵖ for
+        sliders.
+        """
+        stops: list[RevoluteStop | PrismaticStop] = []
+        for imported, joint in self._axial():
+            if not np.isfinite(imported.limits).all():
+                continue
+            lower, upper = imported.limits
+            along = {"parent": joint.parent, "child": joint.child, "axis": joint.axis}
+            ends: dict[str, Any] = {**along, "lower": lower, "upper": upper, "law": law}
+            if isinstance(joint, RevoluteJoint):
+                stops.append(RevoluteStop(**ends, orientation=joint.orientation))
+            else:
+                ends |= {"parent_point": joint.parent_point, "child_point": joint.child_point}
+                stops.append(PrismaticStop(**ends))
+        return stops
+
+    def dry_friction(
+        self, *, hinges: float = 1e-2, sliders: float = 1e-3
+    ) -> list[RevoluteFriction | PrismaticFriction]:
+        """Dry friction of all hinges and sliders that have it in the file.
+
+        `hinges`, `sliders`: the rates (rad/s, m/s) below which it is smooth.
+        """
+        forces: list[RevoluteFriction | PrismaticFriction] = []
+        for imported, joint in self._axial():
+            if not imported.dry_friction:
+                continue
+            ends = joint.parent, joint.child, joint.axis, imported.dry_friction
+            if isinstance(joint, RevoluteJoint):
+                forces.append(RevoluteFriction(*ends, hinges))
+            else:
+                points = joint.parent_point, joint.child_point
+                forces.append(PrismaticFriction(*ends, sliders, *points))
+        return forces
+
+    def contacts(
+        self,
+        normal: AbstractNormalLaw,
+        friction: Coulomb | None = None,
+        ground: AbstractShape | None = None,
+    ) -> list[Contact]:
+        """Contacts of all shapes of moving bodies with the ground.
+
+        `normal` and `friction`: laws of a `Contact`. `ground`: a shape of the ground, by default
+        all of those in the file. Contacts of moving bodies with each other are made one by one, of
+        `shapes`. Raises `ValueError` if there is no ground, or nothing that can touch it.
+        """
+        moving = [shape for shape in self.shapes.values() if shape.body != GROUND]
+        grounds = [shape for shape in self.shapes.values() if shape.body == GROUND]
+        grounds = grounds if ground is None else [ground]
+        pairs = [
+            (shape, below)
+            for below in grounds
+            for shape in moving
+            if (type(shape), type(below)) in PAIRS or (type(below), type(shape)) in PAIRS
+        ]
+        if not pairs:
+            raise ValueError(
+                f"ImportedModel.contacts: there are {len(moving)} shapes of moving bodies and "
+                f"{len(grounds)} of the ground, of which no pair can touch; there must be one: "
+                "give ground=lie_jax.contact.Plane('ground'), or make a Contact of other shapes."
+            )
+        return [Contact(shape, below, normal, friction) for shape, below in pairs]
+
+    def _axial(self) -> Iterator[tuple[ImportedJoint, RevoluteJoint | PrismaticJoint]]:
+        for imported, joint in zip(self.joints, self.mechanism.joints, strict=True):
+            if isinstance(joint, RevoluteJoint | PrismaticJoint):
+                yield imported, joint
