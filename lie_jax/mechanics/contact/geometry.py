@@ -72,20 +72,41 @@ def _balls_on_field(
 ) -> Touching:
     def ground(point):
         local = small.matvec(of_field.rotation.T, point - of_field.position)
-        foot, slope = _foot(field.height, local)
-        upwards = jnp.concatenate([-slope, jnp.ones_like(slope[:1])])
-        upwards = upwards / jnp.sqrt(small.dot(upwards, upwards))
-        # From its foot a point lies along the normal, outside or inside.
-        return small.dot(upwards, local - foot), small.matvec(of_field.rotation, upwards)
+        distance, upwards = _above(field.height, local)
+        return distance, small.matvec(of_field.rotation, upwards)
 
     return _balls_on(ground, shape, pose)
 
 
-def _foot(height: Callable, point: Float[Array, "3"]) -> tuple[Array, Array]:
-    """The point of a surface z = height(x, y) next to a point, and the slope there."""
+def _of_both(height: Callable) -> Callable[[Float[Array, "2"]], Float[Array, ""]]:
+    # A flat field may return a number of Python.
+    return lambda xy: height(xy[0], xy[1]) + 0.0 * xy[0]
 
-    def at(xy):
-        return height(xy[0], xy[1])
+
+def _above(height: Callable, point: Float[Array, "3"]) -> tuple[Array, Array]:
+    """Distance of a point from a surface z = height(x, y), negative below it, and the normal."""
+
+    def plane_at(xy):
+        z, slope = jax.value_and_grad(_of_both(height))(xy)
+        upwards = jnp.concatenate([-slope, jnp.ones_like(slope[:1])])
+        upwards = upwards / jnp.sqrt(small.dot(upwards, upwards))
+        return small.dot(upwards, point - jnp.concatenate([xy, z[None]])), upwards, point[2] - z
+
+    # From its foot a point lies along the normal, outside or inside.
+    distance, upwards, _ = plane_at(_foot(height, point))
+    plumb, upwards_there, drop = plane_at(point[:2])
+    # A foot is no farther than the point straight below, and seen from the same side. Where the
+    # search ends at another one, as far above hills that are too narrow for the distance to have
+    # one minimum, the tangent plane straight below stands in for it.
+    close = jnp.finfo(point.dtype).eps ** 0.5
+    is_foot = jnp.abs(distance) <= 1.001 * jnp.abs(drop) + close
+    is_foot = is_foot & ((distance * drop >= 0.0) | (jnp.abs(drop) <= close))
+    return jnp.where(is_foot, distance, plumb), jnp.where(is_foot, upwards, upwards_there)
+
+
+def _foot(height: Callable, point: Float[Array, "3"]) -> Float[Array, "2"]:
+    """Coordinates of the point of a surface z = height(x, y) next to a point."""
+    at = _of_both(height)
 
     def step(point, xy):
         # Of half the square of the distance: x - p + (z - p_z) ∇z = 0.
@@ -105,8 +126,7 @@ def _foot(height: Callable, point: Float[Array, "3"]) -> tuple[Array, Array]:
     xy = jax.lax.stop_gradient(xy)
     for _ in range(_DIFFERENTIATED):
         xy = step(point, xy)
-    z, slope = jax.value_and_grad(at)(xy)
-    return jnp.concatenate([xy, z[None]]), slope
+    return xy
 
 
 def _ellipsoid_on_plane(

@@ -282,3 +282,17 @@ def test_shapes_that_overlap_to_the_middle_are_refused_with_their_depth():
     ball = lie_jax.Contact(FIRST["sphere"], contact.Plane("ground"), LAW)
     with pytest.raises(ValueError, match=r"Contact\('a', 'ground'\) overlaps by 0\.85 m .* 0\.3 m"):
         lie_jax.assemble(lie_jax.Mechanism([body], forces=[ball]), lie_jax.R3SO3())
+
+
+def test_a_point_above_a_field_is_never_below_it():
+    """High above hills the distance has several minima, and the search may end at any."""
+    points = np.random.default_rng(7).uniform((-2, -2, 0.15), (2, 2, 2), (5000, 3))
+
+    def hills(x, y):
+        return 0.1 * jnp.sin(10 * x) * jnp.cos(10 * y)
+
+    above, _ = jax.jit(jax.vmap(lambda x: geometry._above(hills, x)))(jnp.asarray(points))
+    drop = points[:, 2] - hills(points[:, 0], points[:, 1])
+    assert np.all((above > 0.0) & (above <= 1.001 * drop + 1e-7))
+    flat, normal = geometry._above(lambda x, y: 0.0, jnp.asarray([0.3, 0.2, 0.5]))
+    assert_allclose([flat, *normal], [0.5, 0.0, 0.0, 1.0])

@@ -25,7 +25,7 @@ DT, STEPS, EVERY = 5e-4, 1600, 10
 
 
 def toss(parameters):
-    """Positions (m) and rotations of a cube, thrown with a spin, that hits the ground and slides."""
+    """Positions (m) and rotations of a cube, thrown with a spin, that lands and slides."""
     cube = lie_jax.Body(
         "cube",
         MASS,
@@ -141,7 +141,7 @@ def hop(torque):
 
 def test_the_height_of_a_hop_follows_from_the_torque():
     run = jax.jit(hop)
-    apex, (gap, rise) = run(TORQUE)
+    _, (gap, rise) = run(TORQUE)
     assert gap > 0.01 and rise > 0.3
     _, slope, _ = jax.jit(lambda x: jax.jvp(hop, (x,), (1.0,), has_aux=True))(TORQUE)
     backward = jax.jit(jax.grad(hop, has_aux=True))(TORQUE)[0]
