@@ -1,4 +1,4 @@
-"""What an imported file holds: the mechanism, and what can be added to it."""
+"""Contents of an imported file: the mechanism, and forces that can be added to it."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""What derivatives through contact are for: a law identified from a toss, a hop tuned."""
+"""Uses of derivatives through contact: a law identified from a toss, the height of a hop."""
 
 import jax
 import jax.numpy as jnp
