@@ -182,6 +182,10 @@ class AbstractSystem(eqx.Module):
         """True for each law that describes no motion from the recalled instant to this one."""
         return jnp.zeros(0, bool)
 
+    def outside(self, t: Time, q: Configuration, v: Velocity) -> str | None:
+        """Sentence on a law that does not describe this instant, for messages; None without one."""
+        return None
+
     def sides(self, t: Time, q: Configuration) -> Float[Array, " joints"]:
         """Numbers whose signs no motion changes: on which of several branches constraints hold."""
         return jnp.zeros(0, q.dtype)

@@ -3,17 +3,13 @@
 from functools import partial
 from typing import overload
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.contact import readings
-from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates, AbstractFormulation
 from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.mechanism import Mechanism
@@ -61,14 +57,10 @@ def assemble(
     # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
     mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
     system, state = _assembled(mechanism, formulation)
-    if any(isinstance(force, Contact) for force in mechanism.forces):
-        readings.check_start(mechanism, _gaps(system, state))
+    reason = system.outside(0.0, state.q, state.v)
+    if reason is not None:
+        raise ValueError(reason)
     return system, state
-
-
-@eqx.filter_jit
-def _gaps(system: AbstractMultibodySystem, state: State) -> Float[Array, " n"]:
-    return system.contacts(jnp.zeros((), state.q.dtype), state.q, state.v).gap
 
 
 def _assembled(

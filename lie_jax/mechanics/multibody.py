@@ -7,13 +7,16 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
 from lie_jax.mechanics.contact import readings
+from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.readings import Contacts
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
@@ -115,14 +118,32 @@ class AbstractMultibodySystem(AbstractSystem):
 
     @override
     def departed(self, t, q, v):
+        none = jnp.zeros(0, bool)
+        if not any(group.element.is_bounded for group in self.forces):
+            return none
         now, *motion = self._instant(t, q, v)
         flags = [
-            jnp.zeros(group.count, bool)
-            if group.element.last is None
-            else stacking.each(lambda element, *pair: element.departed(now, *pair), group, motion)
+            stacking.each(lambda element, *pair: element.departed(now, *pair), group, motion)
+            if group.element.is_bounded
+            else jnp.zeros(group.count, bool)
             for group in self.forces
         ]
-        return jnp.concatenate([jnp.zeros(0, bool), *flags])
+        return jnp.concatenate([none, *flags])
+
+    @override
+    def outside(self, t, q, v):
+        touches = any(isinstance(group.element, Contact) for group in self.forces)
+        if not touches or checks.traced(self, q, v):
+            return None
+        overlap, most = map(np.asarray, _penetrations(self, jnp.asarray(t, q.dtype), q, v))
+        if np.all(overlap <= most):
+            return None
+        number = int(np.argmin(overlap <= most))
+        return (
+            f"{self.law(number)} overlaps by {overlap[number]:.3g} m at the start, and the middle "
+            f"of a shape is {most[number]:.3g} m deep: beyond it no side is the outer one. Move "
+            "the bodies apart."
+        )
 
     def _applied(self, instant: Instant, u: Inputs) -> Wrench:
         """Hybrid wrenches of gravity and of all forces on all slots of `bodies`."""
@@ -141,3 +162,9 @@ class AbstractMultibodySystem(AbstractSystem):
     @abc.abstractmethod
     def _instant(self, t: Time, q: Array, v: Array) -> Instant:
         """Time, and rotation, position, ṙ and ω of all slots of `bodies`."""
+
+
+@eqx.filter_jit
+def _penetrations(system: AbstractMultibodySystem, t: Array, q: Array, v: Array):
+    _, *motion = system._instant(t, q, v)
+    return readings.penetrations(system.forces, motion)

@@ -40,6 +40,15 @@ def dot(a: Float[Array, "n ..."], b: Float[Array, "n ..."]) -> Float[Array, "...
     return jnp.sum(a * b, axis=0)
 
 
+def least_square_between(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, ""]:
+    """Square of the least distance from zero on the way from a to b along a straight line."""
+    way = b - a
+    square = dot(way, way)
+    part = jnp.clip(-dot(a, way) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
+    closest = a + part * way
+    return dot(closest, closest)
+
+
 def outer(a: Float[Array, "m ..."], b: Float[Array, "n ..."]) -> Float[Array, "m n ..."]:
     """Outer product `a bᵀ`."""
     return a[:, None] * b[None]

@@ -85,6 +85,9 @@ def check(
         reason = system.space.invalid(np.asarray(state.q))
         if reason is not None:
             raise ValueError(f"the initial state's q is not a valid configuration: {reason}.")
+        reason = system.outside(0.0, state.q, state.v)
+        if reason is not None:
+            raise ValueError(f"simulate(state=): {reason}")
 
 
 def _check_types(system: Any, integrator: Any, start: Any) -> None:

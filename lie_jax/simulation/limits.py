@@ -48,11 +48,9 @@ def verdict(
     turn = system.space.turn(0.5 * dt * (before.v + after.v))
     if turn is not None:
         violations.append((turn >= 1.0, Result.out_of_chart))
-    if jax.tree.leaves(memory):
-        departed = system.departed(t, after.q, after.v)
-        # A memory need not be that of a law.
-        if len(departed):
-            violations.append((departed, Result.departed))
+    departed = system.departed(t, after.q, after.v)
+    if len(departed):
+        violations.append((departed, Result.departed))
     if len(first_sides):
         violations.append((sides(system, t, after.q) != first_sides, Result.turned_over))
     inside = system.regular(after.q)

@@ -225,8 +225,9 @@ def _failure(
         case "departed":
             what = f"the motion left the range of the law of {system.law(worst)}"
             advice += (
-                ": the ends of a spring passed through each other, or an angle changed by a "
-                "quarter turn more or less than its rate predicts"
+                ": the ends of a spring passed through each other, two shapes overlap beyond the "
+                "middle of one or passed through each other, or an angle changed by a quarter turn "
+                "more or less than its rate predicts"
             )
         case "turned_over":
             what = f"Newton's method met {system.joint(worst)} turned over"

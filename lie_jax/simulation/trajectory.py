@@ -27,8 +27,9 @@ class Result(eqx.Enumeration):
     step_bound = f"The bound on the number of steps was reached before the end{_KEPT}"
     out_of_chart = f"A step turned a body further than its chart describes{_KEPT}"
     departed = (
-        "A step left the range of the law of a force: the ends of a spring passed through each "
-        f"other, or the number of turns of an angle is uncertain{_KEPT}"
+        "A step left the range of the law of a force: the ends of a spring or two shapes passed "
+        "through each other, a shape overlaps beyond its middle, or the number of turns of an "
+        f"angle is uncertain{_KEPT}"
     )
     turned_over = (
         "A step reached a joint turned over: its axis points the opposite way, where its "

@@ -1,6 +1,7 @@
 """Contact of two shapes: a force element of a mechanism."""
 
 import dataclasses
+import functools
 from typing import NamedTuple
 
 import equinox as eqx
@@ -98,6 +99,44 @@ class Contact(AbstractForce):
     def potential_energy(self, poses):
         """Energy of the normal law's spring."""
         return jnp.sum(jax.vmap(self.normal.energy)(-geometry.touching(self.shapes, poses).gap))
+
+    def penetration(self, touching: Touching, poses: Poses) -> tuple[Array, Array]:
+        """Overlap (m) at each place, and the most (m) at which shapes have an outer side: up to the
+        middle of one.
+        """
+
+        def most(normal):
+            depths = [
+                shape.depth(small.matvec(pose.rotation.T, normal))
+                for shape, pose in zip(self.shapes, poses, strict=True)
+            ]
+            return functools.reduce(jnp.minimum, [x for x in depths if x is not None])
+
+        return -touching.gap, jax.vmap(most)(touching.normal)
+
+    @property
+    @override
+    def is_bounded(self):
+        return True
+
+    @override
+    def remember(self, t, poses, velocities):
+        """The line between the axes of round shapes."""
+        nearest = geometry.nearest_on_axes(*self.shapes, *poses)
+        return None if nearest is None else nearest[0] - nearest[1]
+
+    @override
+    def departed(self, t, poses, velocities):
+        """Whether shapes overlap beyond the middle of one, or came through it on their way here."""
+        touching = geometry.touching(self.shapes, poses)
+        overlap, most = self.penetration(touching, poses)
+        beyond = jnp.any(overlap > most)
+        now = self.remember(t, poses, velocities)
+        if self.last is None or now is None:
+            return beyond
+        distance = jnp.sqrt(small.dot(now, now))
+        closest = jnp.sqrt(small.least_square_between(self.last, now))
+        return beyond | (distance - closest + overlap[0] > most[0])
 
     def forces(self, touching: Touching, poses: Poses, velocities: Velocities) -> PointForces:
         """Forces at each place of the contact."""

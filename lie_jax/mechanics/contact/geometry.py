@@ -142,15 +142,26 @@ def _ellipsoid_on_plane(
     return Touching(gap[None], normal[None], (lowest - 0.5 * gap * normal)[None])
 
 
+def nearest_on_axes(
+    first: AbstractShape, second: AbstractShape, pose: BodyPose, other: BodyPose
+) -> tuple[Array, Array] | None:
+    """Nearest points of the axes of two round shapes; None for others."""
+    one, two = first.segment(), second.segment()
+    if one is None or two is None:
+        return None
+    a, b = (_at(pose, end) for end in one[0])
+    c, d = (_at(other, end) for end in two[0])
+    return _nearest(a, b - a, c, d - c)
+
+
 def _round_shapes(
     first: AbstractShape, second: AbstractShape, pose: BodyPose, other: BodyPose
 ) -> Touching:
     one, two = first.segment(), second.segment()
-    assert one is not None and two is not None
-    (ends, radius), (other_ends, other_radius) = one, two
-    a, b = (_at(pose, end) for end in ends)
-    c, d = (_at(other, end) for end in other_ends)
-    near, far = _nearest(a, b - a, c, d - c)
+    nearest = nearest_on_axes(first, second, pose, other)
+    assert one is not None and two is not None and nearest is not None
+    radius, other_radius = one[1], two[1]
+    near, far = nearest
     line = near - far
     square = small.dot(line, line)
     apart = square > 0.0

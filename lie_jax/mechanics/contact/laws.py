@@ -1,6 +1,7 @@
 """Laws of contact: normal forces of an overlap, and friction."""
 
 import abc
+import numbers
 from typing import Any
 
 import equinox as eqx
@@ -40,6 +41,11 @@ def _without_pull(x: Array) -> Array:
     return jnp.where(x < _PULLING, _PULLING * s * s * s * (6.0 + s * (3.0 * s - 8.0)), x)
 
 
+def _of_python(x: Any) -> Any:
+    """A number as one of Python, which has no precision of its own."""
+    return float(x) if isinstance(x, numbers.Real) and not isinstance(x, bool) else x
+
+
 class HuntCrossley(AbstractNormalLaw):
     """The force k δᵖ (1 + a δ̇) of an overlap δ (Hunt and Crossley, 1975).
 
@@ -55,13 +61,15 @@ class HuntCrossley(AbstractNormalLaw):
     """
 
     stiffness: Parameter = fields.positive("N/mᵖ")
-    exponent: float = eqx.field(static=True, default=2.0)
+    exponent: float = eqx.field(static=True, default=2.0, converter=_of_python)
     dissipation: Parameter = fields.non_negative("s/m", default=0.0)
 
     def __check_init__(self):
-        where, p = "HuntCrossley(exponent=)", self.exponent
-        if isinstance(p, bool) or not isinstance(p, int | float) or not 1.0 <= p < float("inf"):
-            raise ValueError(f"{where} is {p!r}; it must be a number of Python, at least 1.")
+        p = self.exponent
+        if isinstance(p, bool) or not isinstance(p, numbers.Real) or not 1.0 <= p < float("inf"):
+            raise ValueError(
+                f"HuntCrossley(exponent=) is {p!r}; it must be a number of Python, at least 1."
+            )
 
     def _power(self, overlap: Array, power: float) -> Array:
         there = overlap > 0.0

@@ -5,15 +5,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax import checks
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.contact import geometry
 from lie_jax.mechanics.contact.element import Contact
-from lie_jax.mechanics.elements import named
-from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.stacking import Groups
 
 
@@ -55,26 +51,24 @@ def contacts(forces: Groups, motion: Sequence[Array]) -> Contacts:
     return jax.tree.map(lambda *parts: jnp.concatenate(parts), *ordered)
 
 
-def check_start(mechanism: Mechanism, gap: Float[Array, " n"]) -> None:
-    """Raise `ValueError` for a contact whose shapes overlap to the middle of one, by their gaps.
+def penetrations(forces: Groups, motion: Sequence[Array]) -> tuple[Array, Array]:
+    """Overlap of each force, (forces,), group by group, and the most for which its law holds, m.
 
-    Traced gaps are not checked.
+    Zero for forces that are no contacts.
     """
-    if checks.traced(mechanism, gap):
-        return
-    start, gaps = 0, np.asarray(gap)
-    for element in mechanism.forces:
-        if not isinstance(element, Contact):
-            continue
-        first, second = element.shapes
-        balls = first.balls() if second.depth is None else None
-        count = 1 if balls is None else len(balls[1])
-        overlap = -float(gaps[start : start + count].min())
-        start += count
-        depth = min(float(x.depth) for x in (first, second) if x.depth is not None)
-        if overlap > depth:
-            raise ValueError(
-                f"{named(element)} overlaps by {overlap:.3g} m at the start, and the middle of a "
-                f"shape is {depth:.3g} m deep: beyond it no side is the outer one. Move the bodies "
-                "apart."
-            )
+
+    def at(element, poses, velocities):
+        overlap, most = element.penetration(geometry.touching(element.shapes, poses), poses)
+        deepest = jnp.argmax(overlap - most)
+        return overlap[deepest], most[deepest]
+
+    none = jnp.zeros(0, motion[1].dtype)
+    rows = [(none, none)]
+    for group in forces:
+        if isinstance(group.element, Contact):
+            rows.append(stacking.each(at, group, motion))
+        else:
+            without = jnp.zeros(group.count, none.dtype)
+            rows.append((without, without))
+    overlaps, mosts = zip(*rows, strict=True)
+    return jnp.concatenate(overlaps), jnp.concatenate(mosts)

@@ -9,6 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -16,8 +17,10 @@ from lie_jax import checks
 from lie_jax.callables import snapshots
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.elements import AbstractElement
+from lie_jax.mechanics.contact.height_grid import HeightGrid as HeightGrid
+from lie_jax.mechanics.elements import AbstractElement, named
 from lie_jax.mechanics.fields import Parameter
+from lie_jax.numerics import small
 
 
 def _lengths(meaning: str) -> Any:
@@ -41,9 +44,10 @@ class AbstractShape(AbstractElement):
 
     body: str = fields.body_name()
 
-    @property
-    def depth(self) -> Float[Array, ""] | None:
-        """Least distance (m) from its middle to its surface; None for the ground."""
+    def depth(self, direction: Float[Array, "3"]) -> Float[Array, ""] | None:
+        """Distance (m) from its middle to its surface along a unit vector of the body's frame; None
+        for the ground.
+        """
         return None
 
     def balls(self) -> tuple[Float[Array, "n 3"], Float[Array, " n"]] | None:
@@ -67,9 +71,8 @@ class Sphere(AbstractShape):
     radius: Parameter = fields.positive("m")
     center: Parameter = fields.point()
 
-    @property
     @override
-    def depth(self):
+    def depth(self, direction):
         return self.radius
 
     @override
@@ -85,16 +88,22 @@ class Capsule(AbstractShape):
     """A cylinder with half spheres at its ends.
 
     **Arguments:** `radius`: positive, m; `start`, `end`: (3,), the ends of its axis, where the
-    spheres have their centres, in the body's frame, m. Others as for every shape.
+    spheres have their centres, two points in the body's frame, m. Others as for every shape.
     """
 
     radius: Parameter = fields.positive("m")
     start: Parameter = fields.point()
     end: Parameter = fields.point()
 
-    @property
+    def __check_init__(self):
+        if not checks.traced(self.start, self.end) and np.array_equal(self.start, self.end):
+            raise ValueError(
+                f"{named(self)} has its start and its end at one point; they must be two: take "
+                "lie_jax.contact.Sphere for a ball."
+            )
+
     @override
-    def depth(self):
+    def depth(self, direction):
         return self.radius
 
     @override
@@ -117,10 +126,10 @@ class Box(AbstractShape):
     center: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
 
-    @property
     @override
-    def depth(self):
-        return 0.5 * jnp.min(self.size)
+    def depth(self, direction):
+        along = small.matvec(quaternion.to_matrix(self.orientation).T, direction)
+        return 0.5 * small.dot(self.size, jnp.abs(along))
 
     @override
     def balls(self):
@@ -141,10 +150,10 @@ class Ellipsoid(AbstractShape):
     center: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
 
-    @property
     @override
-    def depth(self):
-        return jnp.min(self.semi_axes)
+    def depth(self, direction):
+        along = small.matvec(quaternion.to_matrix(self.orientation).T, direction)
+        return jnp.sqrt(small.dot(self.semi_axes * along, self.semi_axes * along))
 
 
 class Plane(AbstractShape):
@@ -189,8 +198,8 @@ class HeightField(AbstractShape):
     below the ball: hollows must be wider than the balls that touch them.
 
     **Arguments:** `height`: a function of x and y (m, in the body's frame), numbers that JAX
-    traces, whose value (m) has continuous second derivatives. A module with arrays, or a
-    `jax.tree_util.Partial`, keeps them as parameters. Others as for every shape.
+    traces, whose value (m) has continuous second derivatives, such as a `HeightGrid`. A module
+    with arrays, or a `jax.tree_util.Partial`, keeps them as parameters. Others as for every shape.
     """
 
     height: Callable = fields.parameter(_check_height, _as_height)

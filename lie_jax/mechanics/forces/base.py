@@ -48,6 +48,11 @@ class AbstractForce(AbstractElement):
         """Potential energy (J) of a conservative force; zero for any other."""
         return jnp.zeros((), poses[0].position.dtype)
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether `departed` may be true: of laws with a memory, in a run."""
+        return self.last is not None
+
     def remember(self, t: Time, poses: Poses, velocities: Velocities) -> Any:
         """Memory of an instant of a run, the field `last` in the next step: a pytree of arrays.
 
@@ -56,7 +61,11 @@ class AbstractForce(AbstractElement):
         return None
 
     def departed(self, t: Time, poses: Poses, velocities: Velocities) -> Bool[Array, ""]:
-        """Whether no motion that the law describes leads from the instant in `last` to this one."""
+        """Whether no motion that the law describes leads from the instant in `last` to this one.
+
+        A law that describes not all motions, whatever the instant before, is asked outside of runs,
+        too, if it overrides `is_bounded`.
+        """
         return jnp.zeros((), bool)
 
 

@@ -111,12 +111,8 @@ class LinearSpringDamper(AbstractPairForce):
     def departed(self, t, poses, velocities):
         """Whether the way from the last line to this one leads next to zero."""
         last, now = self.last, between_points(self, *poses)
-        way = now - last
-        square = small.dot(way, way)
-        part = jnp.clip(-small.dot(last, way) / jnp.where(square > 0.0, square, 1.0), 0.0, 1.0)
-        closest = last + part * way
         shorter = jnp.minimum(small.dot(last, last), small.dot(now, now))
-        return small.dot(closest, closest) < _THROUGH**2 * shorter
+        return small.least_square_between(last, now) < _THROUGH**2 * shorter
 
 
 class TorsionalSpringDamper(AbstractWinding):

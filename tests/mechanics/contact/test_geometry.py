@@ -265,6 +265,7 @@ def test_what_is_no_contact_is_refused_by_name():
             lie_jax.Contact(*arguments)
     for make, message in (
         (lambda: contact.Sphere("a", 0.0), r"Sphere\('a'\)\.radius"),
+        (lambda: contact.Capsule("a", 0.1, (0, 0, 1), (0, 0, 1)), r"Capsule\('a'\) has its start"),
         (lambda: contact.Box("a", (1.0, 0.0, 1.0)), r"Box\('a'\)\.size\[1\]"),
         (lambda: contact.Plane("a", normal=(0, 0, 0)), r"Plane\('a'\)\.normal"),
         (lambda: contact.HeightField("a", 0.1), r"HeightField\('a'\)\.height is 0\.1; it must be"),
@@ -275,13 +276,6 @@ def test_what_is_no_contact_is_refused_by_name():
     ):
         with pytest.raises(ValueError, match=message):
             make()
-
-
-def test_shapes_that_overlap_to_the_middle_are_refused_with_their_depth():
-    body = lie_jax.Body("a", 1.0, jnp.eye(3), position=(0, 0, -0.35))
-    ball = lie_jax.Contact(FIRST["sphere"], contact.Plane("ground"), LAW)
-    with pytest.raises(ValueError, match=r"Contact\('a', 'ground'\) overlaps by 0\.85 m .* 0\.3 m"):
-        lie_jax.assemble(lie_jax.Mechanism([body], forces=[ball]), lie_jax.R3SO3())
 
 
 def test_a_point_above_a_field_is_never_below_it():

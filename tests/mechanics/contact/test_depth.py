@@ -1,0 +1,80 @@
+"""Shapes that overlap beyond the middle of one, or pass through each other, end with a word."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lie_jax
+from lie_jax import contact
+
+LAW = lie_jax.HuntCrossley(1e5, np.int64(2), 0.1)
+RADIUS = 0.1
+
+
+def moving(shape, second, height, velocity, formulation=None):
+    """A body at a height above the ground, with a contact of its shape."""
+    body = lie_jax.Body("a", 1.0, jnp.eye(3), position=(0, 0, height), velocity=velocity)
+    hit = lie_jax.Contact(shape, second, LAW)
+    mechanism = lie_jax.Mechanism([body], forces=[hit], gravity=(0, 0, 0))
+    return lie_jax.assemble(mechanism, formulation or lie_jax.R3SO3())
+
+
+GROUND = contact.Plane("ground")
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        contact.Sphere("a", 0.3),
+        # Upright, thin and turned: what counts is its extent across the ground.
+        contact.Box("a", (0.01, 0.01, 0.6)),
+        contact.Box("a", (0.6, 0.01, 0.01), orientation=(0.5**0.5, 0, 0.5**0.5, 0)),
+        contact.Ellipsoid("a", (0.02, 0.05, 0.3)),
+    ],
+)
+def test_a_start_below_the_middle_of_a_shape_is_refused_with_its_depth(shape):
+    match = r"Contact\('a', 'ground'\) overlaps by 0\.35 m .* 0\.3 m deep"
+    with pytest.raises(ValueError, match=match):
+        moving(shape, GROUND, -0.05, (0, 0, 0))
+    system, state = moving(shape, GROUND, 0.05, (0, 0, 0))
+    lower = lie_jax.State(state.q.at[2].set(-0.05), state.v)
+    with pytest.raises(ValueError, match=match):
+        lie_jax.simulate(system, lie_jax.RKMK("rk4"), lower, dt=1e-3, steps=2)
+    unknown = contact.HeightField("ground", lambda x, y: jnp.nan * x)
+    with pytest.raises(ValueError, match=r"overlaps by nan m"):
+        moving(contact.Sphere("a", 0.3), unknown, 1.0, (0, 0, 0))
+
+
+@pytest.mark.parametrize("formulation", [lie_jax.R3SO3(), lie_jax.Minimal()])
+def test_balls_that_pass_through_each_other_end_the_run(formulation):
+    ball, anchored = contact.Sphere("a", RADIUS), contact.Sphere("ground", RADIUS)
+
+    def flown(speed, dt, aside=0.0, **options):
+        system, state = moving(ball, anchored, 0.5, (0.0, 0.0, -speed), formulation)
+        q = state.q.at[0].add(aside)
+        state = lie_jax.State(q, state.v)
+        return lie_jax.simulate(
+            system, lie_jax.RKMK("rk4"), state, dt=dt, steps=60, throw=False, **options
+        )
+
+    through = flown(100.0, 0.02)
+    assert through.result == lie_jax.Result.departed
+    assert int(through.stats.completed_steps) == 0
+    # Beside each other, and thrown back, nothing is said.
+    assert flown(100.0, 0.02, aside=2.1 * RADIUS).result == lie_jax.Result.successful
+    back = flown(1.0, 0.01)
+    assert back.result == lie_jax.Result.successful
+    assert back.q[-1, 2] > 0.2
+    # Automatic steps become smaller instead: at this speed the balls are too soft.
+    adaptive = lie_jax.Adaptive(times=jnp.asarray([0.01]), rtol=1e-3, atol=1e-3)
+    system, state = moving(ball, anchored, 0.5, (0.0, 0.0, -100.0), formulation)
+    with pytest.raises(lie_jax.SimulationError, match=r"Contact\('a', 'ground'\)"):
+        lie_jax.simulate(
+            system, lie_jax.RKMK("dopri5"), state, dt=0.01, steps=500, adaptive=adaptive
+        )
+
+
+def test_a_ball_pressed_into_the_ground_to_its_middle_ends_the_run():
+    system, state = moving(contact.Sphere("a", RADIUS), GROUND, RADIUS, (0, 0, -50.0))
+    with pytest.raises(lie_jax.SimulationError, match=r"law of Contact\('a', 'ground'\).*middle"):
+        lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-4, steps=100)
