@@ -75,7 +75,7 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
     """Let XLA compile larger loops into one function on the CPU, and faster, for the whole process.
 
     Loops that touch less than `loop_bytes` bytes in each pass (1024 without this call) become one
-    function: runs of small systems are three to six times as fast. With JAX 0.10 the call also
+    function: runs of small systems are two to seven times as fast. With JAX 0.10 the call also
     chooses XLA's former emitters, which compile programs of equal speed in a tenth to two fifths
     less time. With JAX 0.10 and 0.12 it lets batches use vectors of 512 bits. Flags already set in
     `XLA_FLAGS` stay. Raises `ValueError` for a number that is no positive integer, `RuntimeError`

@@ -80,6 +80,28 @@ def test_a_fast_phase_takes_half_the_solutions_of_steps_of_one_size():
     assert error < np.linalg.norm(fixed.q[-1] - PERICENTRE.q)
 
 
+class Shaken(AbstractSystem):
+    """A point that a force of the time pushes: its acceleration is cos(t)."""
+
+    @property
+    def space(self):
+        return Rn(1)
+
+    def mass_matrix(self, q):
+        return jnp.eye(1, dtype=q.dtype)
+
+    def force(self, t, q, v, u=None):
+        return jnp.cos(t) * jnp.ones_like(q)
+
+
+def test_both_halves_of_a_step_read_the_time():
+    run = _run(Shaken(), lie_jax.State(jnp.zeros(1), jnp.zeros(1)), 2.0, 1e-6, dt=1e-2)
+    assert run.result == lie_jax.Result.successful
+    # Steps follow the tolerance to the power 1/3: some 100 of them. Errors of single steps add up.
+    assert_allclose(run.q[-1], 1.0 - np.cos(2.0), rtol=0, atol=1e-4)
+    assert int(run.stats.completed_steps) < 400
+
+
 @eqx.filter_jit
 def _ends(system, state, sizes):
     """Configuration after steps of these sizes (s)."""

@@ -91,6 +91,17 @@ def test_the_top_has_order_two(name):
     assert np.all(np.abs(orders(errors) - 2.0) < ORDER_SLACK), errors
 
 
+def test_inertias_of_the_configuration_count():
+    """Two hinges in joint coordinates, whose mass matrix changes with the angle between them."""
+    system, state = double_pendulum.build(lie_jax.Minimal())
+    end = march(system, lie_jax.RKMK("rk4"), state, 1e-3, 500).state.q
+    errors = [
+        jnp.abs(march(system, lie_jax.RATTLie(), state, 0.5 / n, n).state.q - end).max()
+        for n in (100, 200, 400)
+    ]
+    assert np.all(np.abs(orders(np.asarray(errors)) - 2.0) < ORDER_SLACK), errors
+
+
 def _slopes(system, state, duration, counts, observe):
     """Slopes of the differences between runs with each twice the steps of the one before."""
     most, found = counts[-1], []
