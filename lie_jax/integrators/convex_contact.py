@@ -171,13 +171,18 @@ def _hessian(v: Array, problem: _Problem) -> Float[Array, "nv nv"]:
 
 
 def _at_rounding(v: Array, residual: Array, hessian: Array, problem: _Problem) -> Bool[Array, ""]:
-    """Whether a residual is at the level of rounding of its terms."""
+    """Whether a residual is at the level of rounding of its terms.
+
+    Entries and terms are measured as square roots of energies, relative to those of the diagonal:
+    what is solved with the whole matrix has the rounding of the largest of them in all entries.
+    """
     places = problem.places
     forces = places.forces(problem.dt, problem.limits, places.relative(v))
     terms = jnp.sum(jnp.abs(hessian) * jnp.abs(v)[None], axis=1) + jnp.abs(problem.momentum)
     pulled = jnp.sum(jnp.abs(places.jacobian * forces[:, :, None]), axis=(0, 1))
-    bound = _ROUNDING * jnp.finfo(v.dtype).eps * (terms + problem.dt * pulled)
-    return jnp.all(jnp.abs(residual) <= bound)
+    scale = 1.0 / jnp.sqrt(jnp.diagonal(hessian))
+    bound = _ROUNDING * jnp.finfo(v.dtype).eps * jnp.max(scale * (terms + problem.dt * pulled))
+    return jnp.max(jnp.abs(scale * residual)) <= bound
 
 
 class _Newton(NamedTuple):
@@ -241,10 +246,19 @@ def _length(v: Array, direction: Array, residual: Array, problem: _Problem) -> F
         forces = places.forces(dt, problem.limits, start + s * along)
         return kinetic + s * growth - dt * jnp.sum(along * forces)
 
+    def noise() -> Array:
+        inertial = jnp.abs(small.matvec(problem.mass, v)) + jnp.abs(problem.momentum)
+        forces = jnp.abs(along * places.forces(dt, problem.limits, start))
+        sizes = small.dot(jnp.abs(direction), inertial) + dt * jnp.sum(forces)
+        return _ROUNDING * jnp.finfo(v.dtype).eps * sizes
+
     first = jnp.abs(small.dot(direction, residual))
+    # Slopes at the level of rounding say nothing: the full step is taken.
+    flat = jnp.maximum(_FLAT * first, noise())
     one = jnp.ones_like(first)
     # Slopes grow at least as those of the kinetic energy do, which bounds the length.
-    most = jnp.maximum(one, jnp.where(growth > 0.0, first / jnp.where(growth > 0.0, growth, 1.0), 1.0))
+    ratio = jnp.where(growth > 0.0, first / jnp.where(growth > 0.0, growth, 1.0), 1.0)
+    most = jnp.maximum(one, ratio)
 
     def search(now: _Bracket) -> _Bracket:
         value, rate = jax.jvp(slope, (now.s,), (one,))
@@ -253,12 +267,11 @@ def _length(v: Array, direction: Array, residual: Array, problem: _Problem) -> F
         size = jnp.abs(value)
         newton_step = now.s - value / jnp.where(rate > 0.0, rate, 1.0)
         serves = (newton_step > lower) & (newton_step < upper) & (size <= 0.5 * now.size)
-        flat = size <= _FLAT * first
         s = jnp.where(serves, newton_step, 0.5 * (lower + upper))
-        return _Bracket(jnp.where(flat, now.s, s), lower, upper, size, now.count + 1)
+        return _Bracket(jnp.where(size <= flat, now.s, s), lower, upper, size, now.count + 1)
 
     def proceed(now: _Bracket) -> Array:
-        return ~(now.size <= _FLAT * first) & (now.count < _SEARCHES)
+        return ~(now.size <= flat) & (now.count < _SEARCHES)
 
     infinite = jnp.full_like(first, jnp.inf)
     begun = _Bracket(one, 0.0 * one, most, infinite, jnp.zeros((), jnp.int32))
