@@ -44,7 +44,7 @@ class Places(AbstractPlaces):
         def at(element, gap, normal, coefficient, w):
             return coefficient * _normal_force(element, dt, gap, small.dot(normal, w))
 
-        return self._each(at, w)
+        return self._each(at, jnp.zeros((0,), w.dtype), w)
 
     @override
     def forces(self, dt, limits, w):
@@ -55,11 +55,13 @@ class Places(AbstractPlaces):
                 return force
             return force + element.friction.against(limit, w - rate * normal)
 
-        return self._each(at, w, limits)
+        return self._each(at, jnp.zeros((0, 3), w.dtype), w, limits)
 
-    def _each(self, function: Callable, *values: Array) -> Array:
-        """Results of function(element, gap, normal, coefficient, *values) at all places."""
-        results, start = [], 0
+    def _each(self, function: Callable, none: Array, *values: Array) -> Array:
+        """Results of function(element, gap, normal, coefficient, *values) at all places; `none`
+        without places.
+        """
+        results, start = [none], 0
         for held in self.groups:
             k, m = held.gap.shape
             own = [x[start : start + k * m].reshape(k, m, *x.shape[1:]) for x in values]
@@ -67,8 +69,7 @@ class Places(AbstractPlaces):
             places = jax.vmap(function, in_axes=(None, *[0] * (3 + len(own))))
             result = jax.vmap(places)(*held, *own)
             results.append(result.reshape(k * m, *result.shape[2:]))
-        # Functions of places without any have the form of what they would get.
-        return jnp.concatenate(results) if results else values[-1]
+        return jnp.concatenate(results)
 
 
 def _normal_force(element: Contact, dt: Array | float, gap: Array, rate: Array) -> Array:
