@@ -175,13 +175,17 @@ def _at_rounding(v: Array, residual: Array, hessian: Array, problem: _Problem) -
 
     Entries and terms are measured as square roots of energies, relative to those of the diagonal:
     what is solved with the whole matrix has the rounding of the largest of them in all entries.
+    Friction counts with its limit: slips below rounding of its vₛ are at rest.
     """
-    places = problem.places
+    places, info = problem.places, jnp.finfo(v.dtype)
     forces = places.forces(problem.dt, problem.limits, places.relative(v))
     terms = jnp.sum(jnp.abs(hessian) * jnp.abs(v)[None], axis=1) + jnp.abs(problem.momentum)
-    pulled = jnp.sum(jnp.abs(places.jacobian * forces[:, :, None]), axis=(0, 1))
+    forces = jnp.abs(forces) + problem.limits[:, None]
+    pulled = jnp.sum(jnp.abs(places.jacobian) * forces[:, :, None], axis=(0, 1))
     scale = 1.0 / jnp.sqrt(jnp.diagonal(hessian))
-    bound = _ROUNDING * jnp.finfo(v.dtype).eps * jnp.max(scale * (terms + problem.dt * pulled))
+    size = jnp.max(scale * (terms + problem.dt * pulled))
+    # Squares of the last term underflow, and the slopes of line searches with them.
+    bound = jnp.maximum(_ROUNDING * info.eps * size, jnp.sqrt(info.tiny))
     return jnp.max(jnp.abs(scale * residual)) <= bound
 
 
