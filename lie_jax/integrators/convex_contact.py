@@ -60,10 +60,11 @@ class ConvexContact(AbstractIntegrator):
     """Convex problem in each step, for bodies and robots on the ground, in control and learning.
 
     Order 1. Steps need not resolve a contact: normal forces and friction are those of the end of
-    the step, whatever the stiffness, the slip of friction and the step size. A contact that steps
-    do not resolve has no rebound, but for its first step; take other methods for the speed after an
-    impact. All other forces are explicit: a damper with the constant d between bodies of inertia I
-    needs h d/I < 2, a spring h ω < 2.
+    the step, whatever the stiffness, the slip of friction and the step size. Bodies
+    rebound only from contacts that steps resolve: take other methods for the speed after an impact.
+    All other forces are explicit: a damper with the constant d needs h d/I < 2 with the inertia I
+    of what it damps, a spring h ω < 2. Momentum is kept to rounding with inertial components (`R3SO3`), and
+    with first order where velocities turn with a body.
 
     Each step is solved twice: the first solution gives the limits of friction for the second, see
     `lie_jax.integrators.convex_contact`. A coefficient that falls with the slip is that of the
@@ -236,7 +237,7 @@ class _Bracket(NamedTuple):
     lower: Array
     upper: Array
     size: Array
-    count: Array
+    changes: Array
 
 
 def _length(v: Array, direction: Array, residual: Array, problem: _Problem) -> Float[Array, ""]:
@@ -272,10 +273,10 @@ def _length(v: Array, direction: Array, residual: Array, problem: _Problem) -> F
         newton_step = now.s - value / jnp.where(rate > 0.0, rate, 1.0)
         serves = (newton_step > lower) & (newton_step < upper) & (size <= 0.5 * now.size)
         s = jnp.where(serves, newton_step, 0.5 * (lower + upper))
-        return _Bracket(jnp.where(size <= flat, now.s, s), lower, upper, size, now.count + 1)
+        return _Bracket(jnp.where(size <= flat, now.s, s), lower, upper, size, now.changes + 1)
 
     def proceed(now: _Bracket) -> Array:
-        return ~(now.size <= flat) & (now.count < _SEARCHES)
+        return ~(now.size <= flat) & (now.changes < _SEARCHES)
 
     infinite = jnp.full_like(first, jnp.inf)
     begun = _Bracket(one, 0.0 * one, most, infinite, jnp.zeros((), jnp.int32))

@@ -1,5 +1,7 @@
 """Convex contact has order one in a contact that steps resolve, and is stable in any other."""
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -77,13 +79,13 @@ def block(friction, slope=10.0, stiffness=1e8):
 @pytest.mark.parametrize("dissipation", [0.1, 0.3, 1.0])
 def test_an_impact_that_steps_resolve_is_of_first_order(dissipation):
     """Against the speed of Hunt and Crossley, in 20 to 160 steps a contact."""
-    speed = brentq(
+    speed: Any = brentq(
         lambda w: np.log((1.0 + dissipation) / (1.0 - dissipation * w)) - dissipation * (1.0 + w),
         *(0.0, 1.0 - 1e-12),
         xtol=1e-14,
     )
     # It starts at the touch.
-    system, state = ball(1e5, dissipation, height=sag(1e5), velocity=(0.0, 0.0, -1.0))
+    system, state = ball(1e5, dissipation, height=float(sag(1e5)), velocity=(0.0, 0.0, -1.0))
     system, counts = weightless(system), 200 * 2 ** np.arange(4)
     ends = [march(system, METHOD, state, 0.2 / n, n) for n in counts]
     errors = np.abs([end.state.v[2] - speed for end in ends])
@@ -249,9 +251,9 @@ def _colliding(formulation, friction=0.3):
                      velocity=(2.0 - 3.0 * k, 0.5, 0.0), omega_body=(1.0, 2.0, 3.0))
         for k, name in enumerate(names)
     ]  # fmt: skip
-    spheres = [contact.Sphere(name, 0.1) for name in names]
+    one, two = (contact.Sphere(name, 0.1) for name in names)
     law = lie_jax.HuntCrossley(1e8, 1.5, dissipation=0.1)
-    hit = lie_jax.Contact(*spheres, law, lie_jax.Coulomb(friction))
+    hit = lie_jax.Contact(one, two, law, lie_jax.Coulomb(friction))
     mechanism = lie_jax.Mechanism(bodies, forces=[hit], gravity=(0.0, 0.0, 0.0))
     return lie_jax.assemble(mechanism, formulation)
 
