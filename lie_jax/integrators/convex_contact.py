@@ -60,11 +60,11 @@ class ConvexContact(AbstractIntegrator):
     """Convex problem in each step, for bodies and robots on the ground, in control and learning.
 
     Order 1. Steps need not resolve a contact: normal forces and friction are those of the end of
-    the step, whatever the stiffness, the slip of friction and the step size. Bodies
-    rebound only from contacts that steps resolve: take other methods for the speed after an impact.
-    All other forces are explicit: a damper with the constant d needs h d/I < 2 with the inertia I
-    of what it damps, a spring h ω < 2. Momentum is kept to rounding with inertial components (`R3SO3`), and
-    with first order where velocities turn with a body.
+    the step, whatever the stiffness, the slip of friction and the step size. Bodies rebound only
+    from contacts that steps resolve: take other methods for the speed after an impact. All other
+    forces are explicit: a damper with the constant d needs h d/I < 2 with the inertia I of what it
+    damps, a spring h ω < 2. Momentum is kept to rounding with velocities in inertial components,
+    and with first order where components turn with a body.
 
     Each step is solved twice: the first solution gives the limits of friction for the second, see
     `lie_jax.integrators.convex_contact`. A coefficient that falls with the slip is that of the
