@@ -20,6 +20,7 @@ from lie_jax.identification.statistics import Identifiability
 from lie_jax.index1 import project
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.bdf import BDF
+from lie_jax.integrators.convex_contact import ConvexContact
 from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
 from lie_jax.integrators.generalized_alpha.method import GeneralizedAlpha
 from lie_jax.integrators.implicit.method import ImplicitRKMK
@@ -105,6 +106,7 @@ __all__ = [
     "CartesianSpringDamper",
     "CommutatorFree",
     "Contact",
+    "ConvexContact",
     "CoordinateJoint",
     "Coulomb",
     "CrouchGrossman",

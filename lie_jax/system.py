@@ -21,12 +21,8 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks, linearization
-from lie_jax.linearization import (
-    AbstractLinearization,
-    AbstractReactions,
-    DenseReactions,
-    ForwardLinearization,
-)
+from lie_jax.impulses import AbstractPlaces
+from lie_jax.linearization import AbstractLinearization, AbstractReactions, ForwardLinearization
 from lie_jax.numerics import rules, small
 from lie_jax.numerics.conversion import as_float
 from lie_jax.numerics.matrices import Matrix, Saddle
@@ -198,6 +194,18 @@ class AbstractSystem(eqx.Module):
         """The joint with that number among those of `sides`, in words, for messages."""
         return f"joint {number}"
 
+    def places(self, t: Time, q: Configuration, v: Velocity) -> AbstractPlaces:
+        """Places where bodies touch, held as at an instant, where `no_places` is None."""
+        raise NotImplementedError
+
+    def without_places(self) -> "AbstractSystem":
+        """The system without the forces at its places."""
+        return self
+
+    def no_places(self) -> str | None:
+        """Sentence on why it has no `places`, with the fix, for messages; None where it has."""
+        return "it is no mechanism of bodies: use lie_jax.RKMK() or lie_jax.GeneralizedAlpha()."
+
     def owner(self, equation: int) -> str:
         """Owner of an equation in words, for messages: a body, a joint or a number.
 
@@ -291,7 +299,7 @@ class AbstractSystem(eqx.Module):
     def position_reactions(self, t: Time, q: Configuration) -> AbstractReactions:
         """Reactions of the position constraints at an instant."""
         positions = self.nc - self.velocity_rows
-        return DenseReactions(self.constraint_jacobian(t, q)[:positions])
+        return linearization.DenseReactions(self.constraint_jacobian(t, q)[:positions])
 
     def change_of_rates(self, t: Time, q: Configuration, v: Velocity) -> Callable:
         """The function of a velocity that returns the change of `constraint_rate` along it."""

@@ -15,7 +15,7 @@ from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
-from lie_jax.mechanics.contact import readings
+from lie_jax.mechanics.contact import impulses, readings
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.readings import Contacts
 from lie_jax.mechanics.joints.base import Wrench
@@ -79,6 +79,28 @@ class AbstractMultibodySystem(AbstractSystem):
         _, *motion = self._instant(t, q, v)
         return readings.contacts(self.forces, motion)
 
+    @override
+    def places(self, t, q, v):
+        contacts, _ = impulses.split(self.forces)
+
+        def relative(v):
+            _, *motion = self._instant(t, q, v)
+            return impulses.relative(contacts, motion)
+
+        # Velocities of places are affine functions of v.
+        drift, push = jax.linearize(relative, jnp.zeros_like(v))
+        jacobian = jax.vmap(push, out_axes=2)(jnp.eye(self.nv, dtype=q.dtype))
+        _, *motion = self._instant(t, q, v)
+        return impulses.held(contacts, motion, jacobian, drift)
+
+    @override
+    def without_places(self):
+        return dataclasses.replace(self, forces=impulses.split(self.forces)[1])
+
+    @override
+    def no_places(self):
+        return impulses.refusal(self.forces, self.names_by_slot)
+
     @abc.abstractmethod
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
         """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq) in order.
@@ -94,6 +116,11 @@ class AbstractMultibodySystem(AbstractSystem):
     def slots(self) -> tuple[int, ...]:
         """Places in `bodies` of the mechanism's bodies, in its order."""
         return tuple(range(len(self.names)))
+
+    @property
+    def names_by_slot(self) -> tuple[str, ...]:
+        """Names of the bodies by their places in `bodies`."""
+        return self.names
 
     @abc.abstractmethod
     def joint_points(self) -> list[tuple[int, Array]]:

@@ -21,7 +21,7 @@ FLOORS = [
     {"checks"},
     {"config", "groups"},
     {"spaces"},
-    {"linearization"},
+    {"linearization", "impulses"},
     {"system"},
     {"index1"},
     {"integrators", "mechanics"},

@@ -69,7 +69,7 @@ def test_contact_gradients():
     counts = [f"{n}" for n in contact_gradients.STEPS_IN_CONTACT]
     for law, found in fixed.items():
         speeds = [found[n]["speed"] for n in counts]
-        # Of second order: twice the steps, a quarter of the error, but for the scatter of the worst.
+        # Of second order, but for the scatter of the worst.
         assert speeds[0] / speeds[-1] > 30.0, law
     # A linear spring is off by more than a tenth with 40 steps, smoother laws by less and less.
     square, cube = fixed["p = 2, a = 0.3 s/m"], fixed["p = 3, a = 0.3 s/m"]

@@ -138,20 +138,27 @@ class Contact(AbstractForce):
         closest = jnp.sqrt(small.least_square_between(self.last, now))
         return beyond | (distance - closest + overlap[0] > most[0])
 
-    def forces(self, touching: Touching, poses: Poses, velocities: Velocities) -> PointForces:
-        """Forces at each place of the contact."""
-        omegas = [
-            small.matvec(pose.rotation, velocity.omega_body)
-            for pose, velocity in zip(poses, velocities, strict=True)
-        ]
-        omega = omegas[0] - omegas[1]
+    def relative(
+        self, touching: Touching, poses: Poses, velocities: Velocities
+    ) -> Float[Array, "n 3"]:
+        """Velocity of the first body on the second at each place, inertial components, m/s."""
+        omegas = _omegas(poses, velocities)
 
         def velocity_at(point: Array, pose: BodyPose, velocity: BodyVelocity, omega: Array):
             return velocity.linear + small.cross(omega, point - pose.position)
 
-        def at(gap, normal, point):
+        def at(point):
             one, two = map(lambda *body: velocity_at(point, *body), poses, velocities, omegas)
-            relative = one - two
+            return one - two
+
+        return jax.vmap(at)(touching.point)
+
+    def forces(self, touching: Touching, poses: Poses, velocities: Velocities) -> PointForces:
+        """Forces at each place of the contact."""
+        one, two = _omegas(poses, velocities)
+        omega = one - two
+
+        def at(gap, normal, relative):
             rate = small.dot(normal, relative)
             slip = relative - rate * normal
             force = self.normal.force(-gap, -rate)
@@ -162,4 +169,13 @@ class Contact(AbstractForce):
             torque = jnp.zeros_like(slip) if torque is None else torque
             return PointForces(force, tangential, torque, slip)
 
-        return jax.vmap(at)(*touching)
+        relative = self.relative(touching, poses, velocities)
+        return jax.vmap(at)(touching.gap, touching.normal, relative)
+
+
+def _omegas(poses: Poses, velocities: Velocities) -> list[Array]:
+    """Angular velocities of both bodies, inertial components, rad/s."""
+    return [
+        small.matvec(pose.rotation, velocity.omega_body)
+        for pose, velocity in zip(poses, velocities, strict=True)
+    ]

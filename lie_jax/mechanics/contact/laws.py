@@ -152,9 +152,12 @@ class Coulomb(AbstractElement):
 
     def force(self, normal_force: Float[Array, ""], slip: Float[Array, "3"]) -> Float[Array, "3"]:
         """Force (N) against a slip (m/s) in the plane of contact."""
-        square = small.dot(slip, slip)
-        share = 1.0 / jnp.sqrt(square + self.velocity * self.velocity)
-        return -self.limit(square) * normal_force * share * slip
+        return self.against(self.limit(small.dot(slip, slip)) * normal_force, slip)
+
+    def against(self, largest: Float[Array, ""], slip: Float[Array, "3"]) -> Float[Array, "3"]:
+        """Force (N) against a slip (m/s) that grows to the `largest` one (N)."""
+        share = 1.0 / jnp.sqrt(small.dot(slip, slip) + self.velocity * self.velocity)
+        return -largest * share * slip
 
     def limit(self, square: Float[Array, ""]) -> Float[Array, ""]:
         """Coefficient μ at a slip with this square (m²/s²)."""

@@ -172,6 +172,7 @@ class TreeSystem(AbstractMultibodySystem):
         ]
 
     @property
+    @override
     def names_by_slot(self) -> tuple[str, ...]:
         """Names of the bodies by their places in `bodies`, of the ground for frames in joints."""
         return names_by_slot(self.tree, self.names)
