@@ -2,7 +2,8 @@
 
 `so3.ddexp` and its relatives differentiate automatically. Here are the formulas of [S4], corrected
 and rearranged so that none divides by θ; both give the same numbers. With
-A(x) = I + p(t) x̃ + q(t) x̃², t = |x|², and p₁ = 2p', p₂ = 4p'' (q likewise),
+A(x) = I + p(t) x̃ + q(t) x̃², t = |x|², p₁ = 2p', p₂ = 4p'' (q likewise), of dexp p = `series.c2`
+and q = `series.c3`, of its inverse p = -1/2 and q = `series.e`,
 
     (D A)(y)    = p ỹ + p₁ (x·y) x̃ + q {x, y} + q₁ (x·y) x̃²
     (D² A)(y,u) = p₁ [(x·y) ũ + (x·u) ỹ + (y·u) x̃] + p₂ (x·y)(x·u) x̃ + q {y, u}

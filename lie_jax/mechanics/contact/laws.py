@@ -54,7 +54,7 @@ class HuntCrossley(AbstractNormalLaw):
     a v. At rest under a weight G it sinks by (G/k)^(1/p).
 
     Derivatives of a run with steps of one size need a law that is smooth at touch: with p = 2 and
-    40 steps a contact they are right to 3e-3, with p = 1 to 0.2.
+    40 steps a contact they are right to 8e-3, with p = 1 to 0.2.
 
     **Arguments:** `stiffness`: k, positive, N/mᵖ; `exponent`: p, at least 1, 3/2 for the sphere of
     Hertz; it is part of the program and has no derivatives; `dissipation`: a, not negative, s/m.
