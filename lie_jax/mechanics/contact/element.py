@@ -121,9 +121,12 @@ class Contact(AbstractForce):
 
     @override
     def remember(self, t, poses, velocities):
-        """The line between the axes of round shapes."""
+        """The line between the axes of round shapes, (2, 3), components of each body."""
         nearest = geometry.nearest_on_axes(*self.shapes, *poses)
-        return None if nearest is None else nearest[0] - nearest[1]
+        if nearest is None:
+            return None
+        line = nearest[0] - nearest[1]
+        return jnp.stack([small.matvec(pose.rotation.T, line) for pose in poses])
 
     @override
     def departed(self, t, poses, velocities):
@@ -134,8 +137,10 @@ class Contact(AbstractForce):
         now = self.remember(t, poses, velocities)
         if self.last is None or now is None:
             return beyond
-        distance = jnp.sqrt(small.dot(now, now))
-        closest = jnp.sqrt(small.least_square_between(self.last, now))
+        distance = jnp.sqrt(small.dot(now[0], now[0]))
+        # Seen from both bodies the way is short: one that turns sees a line turn that does not.
+        squares = [small.least_square_between(*lines) for lines in zip(self.last, now, strict=True)]
+        closest = jnp.sqrt(functools.reduce(jnp.maximum, squares))
         return beyond | (distance - closest + overlap[0] > most[0])
 
     def relative(

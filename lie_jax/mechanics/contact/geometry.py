@@ -164,7 +164,8 @@ def _round_shapes(
     near, far = nearest
     line = near - far
     square = small.dot(line, line)
-    apart = square > 0.0
+    # False at zero alone: numbers that are NaN stay so.
+    apart = square != 0.0
     # Lines that cross have no normal: any one is taken.
     upwards = jnp.asarray([0.0, 0.0, 1.0], line.dtype)
     distance = jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1.0)), 0.0)
@@ -195,7 +196,7 @@ def _nearest(a: Array, along: Array, c: Array, other: Array) -> tuple[Array, Arr
 
 def _ratio(x: Array, square: Array) -> Array:
     """Ratio x / square, zero where the square is."""
-    there = square > 0.0
+    there = square != 0.0
     return jnp.where(there, x / jnp.where(there, square, 1.0), 0.0)
 
 

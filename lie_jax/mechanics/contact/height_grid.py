@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.numerics import small
-from lie_jax.numerics.conversion import as_float
+from lie_jax.numerics.conversion import in_precision
 
 # Values at the two nodes of a cell, and slopes and curvatures there, of the four cubic B-splines
 # that reach into it: coefficients of 1, t, t², t³ times six.
@@ -37,26 +37,31 @@ class HeightGrid(eqx.Module):
     corner: Float[Array, "2"]
 
     def __init__(self, heights: Any, spacing: Any, corner: Any = (0.0, 0.0)):
-        shape = np.shape(heights)
-        if len(shape) != 2 or min(shape) < 2:
+        names = "heights", "spacing", "corner"
+        for name, value in zip(names, (heights, spacing, corner), strict=True):
+            checks.real(f"HeightGrid({name}=)", value)
+        # Files of terrain often have single precision.
+        default = jnp.result_type(float)
+        numbers, sizes, place = (in_precision(x, default) for x in (heights, spacing, corner))
+        if numbers.ndim != 2 or min(numbers.shape) < 2:
             raise ValueError(
-                f"HeightGrid(heights=) has shape {shape}; it must have shape (n, m), with two "
-                "heights or more along x and along y."
+                f"HeightGrid(heights=) has shape {numbers.shape}; it must have shape (n, m), with "
+                "two heights or more along x and along y."
             )
-        checks.finite("HeightGrid(heights=)", heights)
-        sizes: Any = np.broadcast_to(spacing, 2) if np.shape(spacing) in ((), (1,)) else spacing
+        checks.finite("HeightGrid(heights=)", numbers)
+        if sizes.shape in ((), (1,)):
+            sizes = jnp.broadcast_to(sizes, (2,))
         checks.shape("HeightGrid(spacing=)", sizes, (2,), "m, along x and y")
         for i in range(2):
             checks.positive("HeightGrid(spacing=)", sizes[i], "m")
-        checks.shape("HeightGrid(corner=)", corner, (2,), "m")
-        checks.finite("HeightGrid(corner=)", corner)
-        numbers = as_float(heights)
-        along_x, along_y = (_spline_coefficients(n).astype(numbers.dtype) for n in shape)
+        checks.shape("HeightGrid(corner=)", place, (2,), "m")
+        checks.finite("HeightGrid(corner=)", place)
+        along_x, along_y = (_spline_coefficients(n).astype(numbers.dtype) for n in numbers.shape)
         self.coefficients = along_x @ numbers @ along_y.T
-        self.spacing, self.corner = as_float(sizes), as_float(corner)
+        self.spacing, self.corner = sizes, place
 
     def __call__(self, x: Float[Array, ""], y: Float[Array, ""]) -> Float[Array, ""]:
-        """Height (m) at x and y (m)."""
+        """Height (m) at one place x, y (m); `jax.vmap` gives those of several."""
         place = (jnp.stack([x, y]) - self.corner) / self.spacing
         last = np.asarray(self.coefficients.shape) - 4
         still = jax.lax.stop_gradient(jnp.floor(place))

@@ -78,3 +78,16 @@ def test_a_ball_pressed_into_the_ground_to_its_middle_ends_the_run():
     system, state = moving(contact.Sphere("a", RADIUS), GROUND, RADIUS, (0, 0, -50.0))
     with pytest.raises(lie_jax.SimulationError, match=r"law of Contact\('a', 'ground'\).*middle"):
         lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-4, steps=100)
+
+
+def test_a_line_that_turns_with_a_body_passes_through_nothing():
+    """A pebble on the rim of a large ball, half a radian a step."""
+    arm = lie_jax.Body("a", 1.0, 0.1 * jnp.eye(3), omega_body=(0.0, 0.0, 50.0))
+    hinge = lie_jax.RevoluteJoint("ground", "a", (0, 0, 1))
+    pebble, ball = contact.Sphere("a", 0.01, (1.02, 0, 0)), contact.Sphere("ground", 1.0)
+    hit = lie_jax.Contact(pebble, ball, LAW)
+    system, state = lie_jax.assemble(lie_jax.Mechanism([arm], [hinge], [hit]), lie_jax.Minimal())
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=10, throw=False)
+    assert run.result == lie_jax.Result.successful
+    # What is not known is not said to touch.
+    assert np.isnan(system.contacts(0.0, jnp.nan * state.q, state.v).gap).all()

@@ -62,6 +62,19 @@ def test_a_grid_goes_on_straight_beyond_its_edges(jets):
         assert_allclose(across, 0.0, atol=CURVATURE)
 
 
+def test_numbers_of_a_grid_may_be_traced():
+    def at(spacing, corner):
+        return contact.HeightGrid(HEIGHTS, [spacing, 0.15], (corner, 0.2))(
+            *jnp.asarray([0.02, 0.5])
+        )
+
+    step = 1e-5
+    for k, slope in enumerate(jax.grad(at, (0, 1))(0.1, -0.3)):
+        ends = [at(*(np.asarray([0.1, -0.3]) + sign * step * np.eye(2)[k])) for sign in (1, -1)]
+        assert_allclose(slope, (ends[0] - ends[1]) / (2.0 * step), rtol=1e-6)
+    assert contact.HeightGrid(HEIGHTS.astype(np.float32), 0.1).coefficients.dtype == jnp.float64
+
+
 def rested(heights, spacing=0.5, dt=2e-3, steps=750):
     """Height (m) of a ball in a hollow, after it has come to rest."""
     above = jnp.stack([0.02 + 0.0 * heights[2, 2], 0.0 * heights[2, 2], 0.11 + heights[2, 2]])
@@ -101,6 +114,8 @@ def test_what_is_no_grid_is_refused_by_name():
     for arguments, message in (
         (([1.0, 2.0], 0.1), r"HeightGrid\(heights=\) has shape \(2,\)"),
         ((np.zeros((1, 3)), 0.1), r"heights=\) has shape \(1, 3\)"),
+        ([[[0.0, 1.0], [1.0]], 0.1], r"HeightGrid\(heights=\)"),
+        ((None, 0.1), r"HeightGrid\(heights=\)"),
         ((np.full((2, 2), np.nan), 0.1), r"HeightGrid\(heights=\)"),
         ((np.zeros((2, 2)), 0.0), r"HeightGrid\(spacing=\) .* positive"),
         ((np.zeros((2, 2)), (0.1, 0.1, 0.1)), r"HeightGrid\(spacing=\)"),
