@@ -97,10 +97,10 @@ def errors(law: tuple, gaps: np.ndarray, ends: np.ndarray, runs) -> dict[str, fl
     known = np.asarray(
         [exact.bounce(SPEED, gap, end, *law) for gap, end in zip(gaps, ends, strict=True)]
     )
-    found = np.stack([np.asarray(x) for x in runs], axis=-1)
+    computed = np.stack([np.asarray(x) for x in runs], axis=-1)
     return {
-        "speed": float(np.abs(found[:, 0] - known[:, 0]).max()),
-        "derivative": float(np.abs(found[:, 1] / known[:, 1] - 1.0).max()),
+        "speed": float(np.abs(computed[:, 0] - known[:, 0]).max()),
+        "derivative": float(np.abs(computed[:, 1] / known[:, 1] - 1.0).max()),
     }
 
 
@@ -130,7 +130,7 @@ def _start(law: tuple, speed: jax.Array, gap: jax.Array):
 
 
 def stopped_at_touch(law: tuple) -> dict[int, dict[str, float]]:
-    """The same where an event ends a step at each touch."""
+    """Errors of runs in which an event ends a step at each touch, by steps in a contact."""
     results = {}
     for count in STEPS_IN_CONTACT:
         steps, gaps, dts = bounces(law, count)
@@ -202,7 +202,7 @@ def elastic_balls(events: bool, steps: int) -> tuple[float, np.ndarray]:
 
 
 def exact_balls() -> tuple[float, np.ndarray]:
-    """The same in closed form: both move with the mean speed while they touch."""
+    """Place and derivatives in closed form: both move with the mean speed while they touch."""
 
     def end(x):
         lasts = jnp.pi * jnp.sqrt(1.0 / (2.0 * BALLS_STIFFNESS))

@@ -21,11 +21,11 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks, linearization
-from lie_jax.impulses import AbstractPlaces
 from lie_jax.linearization import AbstractLinearization, AbstractReactions, ForwardLinearization
 from lie_jax.numerics import rules, small
 from lie_jax.numerics.conversion import as_float
 from lie_jax.numerics.matrices import Matrix, Saddle
+from lie_jax.numerics.places import AbstractPlaces
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
 
@@ -195,8 +195,8 @@ class AbstractSystem(eqx.Module):
         return f"joint {number}"
 
     def places(self, t: Time, q: Configuration, v: Velocity) -> AbstractPlaces:
-        """Places where bodies touch, held as at an instant, where `no_places` is None."""
-        raise NotImplementedError
+        """Places where bodies touch, held as at an instant; only where `no_places` is None."""
+        raise NotImplementedError  # `no_places` says why, which integrators ask in `check`
 
     def without_places(self) -> "AbstractSystem":
         """The system without the forces at its places."""

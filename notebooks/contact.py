@@ -90,12 +90,12 @@ speeds = jnp.linspace(1.0, 1.02, 81)
 figure, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(7, 6))
 for name, law, color in (("linear spring", LINEAR, "C3"), ("square", SMOOTH, "C0")):
     known = jax.vmap(jax.value_and_grad(lambda v, law=law: exact(law, v)))(speeds)
-    found = jax.jit(jax.vmap(jax.value_and_grad(lambda v, law=law: place(law, v))))(speeds)
-    top.plot(speeds, found[0], color=color, label=name)
+    computed = jax.jit(jax.vmap(jax.value_and_grad(lambda v, law=law: place(law, v))))(speeds)
+    top.plot(speeds, computed[0], color=color, label=name)
     top.plot(speeds, known[0], ":", color="k")
-    bottom.plot(speeds, found[1], color=color)
+    bottom.plot(speeds, computed[1], color=color)
     bottom.plot(speeds, known[1], ":", color="k")
-    worst = [float(jnp.abs(x / y - 1.0).max()) for x, y in zip(found, known, strict=True)]
+    worst = [float(jnp.abs(x / y - 1.0).max()) for x, y in zip(computed, known, strict=True)]
     print(f"{name:14} place {worst[0]:.1e}, derivative {worst[1]:.1e}, relative to closed forms")
 top.set_ylabel("place at the end (m)")
 bottom.set(ylabel="its derivative by the speed (s)", xlabel="speed (m/s)")
@@ -109,9 +109,9 @@ top.legend();
 
 # %%
 few = speeds[::10]
-found = jax.jit(jax.vmap(jax.value_and_grad(lambda v: place(LINEAR, v, True))))(few)
+computed = jax.jit(jax.vmap(jax.value_and_grad(lambda v: place(LINEAR, v, True))))(few)
 known = jax.vmap(jax.value_and_grad(lambda v: exact(LINEAR, v)))(few)
-for name, x, y in zip(("place", "derivative"), found, known, strict=True):
+for name, x, y in zip(("place", "derivative"), computed, known, strict=True):
     print(f"{name:10} {float(jnp.abs(x / y - 1.0).max()):.1e}")
 
 

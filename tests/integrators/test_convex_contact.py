@@ -212,8 +212,8 @@ def test_derivatives_of_both_modes_are_those_of_differences():
 def test_batches_are_their_members_and_single_precision_is_finite():
     starts = START[None] * jnp.asarray([[1.0, 1.0, 1.0], [3.0, 2.0, 0.1], [0.5, 0.5, 2.0]])
     together, one = jax.jit(jax.vmap(slid))(starts), jax.jit(slid)
-    each = jnp.stack([one(start) for start in starts])
-    assert_allclose(together, each, rtol=0.0, atol=ROUNDING)
+    rows = jnp.stack([one(start) for start in starts])
+    assert_allclose(together, rows, rtol=0.0, atol=ROUNDING)
     given = jax.tree.map(
         lambda x: x.astype(jnp.float32) if eqx.is_inexact_array(x) else x, jax.vmap(sliding)(starts)
     )
@@ -225,7 +225,7 @@ def test_batches_are_their_members_and_single_precision_is_finite():
     gradients, numbers = jax.jit(jax.vmap(eqx.filter_grad(sum_of, has_aux=True)))(given)
     assert numbers.dtype == jnp.float32
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(gradients))
-    assert_allclose(numbers, each, atol=1e-4)
+    assert_allclose(numbers, rows, atol=1e-4)
 
 
 def test_forces_fall_with_the_velocity_of_a_place():

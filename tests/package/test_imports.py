@@ -21,7 +21,7 @@ FLOORS = [
     {"checks"},
     {"config", "groups"},
     {"spaces"},
-    {"linearization", "impulses"},
+    {"linearization"},
     {"system"},
     {"index1"},
     {"integrators", "mechanics"},

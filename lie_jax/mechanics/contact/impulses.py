@@ -8,12 +8,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.impulses import AbstractPlaces
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.contact import geometry
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.stacking import Groups
 from lie_jax.numerics import small
+from lie_jax.numerics.places import AbstractPlaces
 
 
 class Held(NamedTuple):
@@ -64,10 +64,10 @@ class Places(AbstractPlaces):
         results, start = [none], 0
         for held in self.groups:
             k, m = held.gap.shape
-            own = [x[start : start + k * m].reshape(k, m, *x.shape[1:]) for x in values]
+            parts = [x[start : start + k * m].reshape(k, m, *x.shape[1:]) for x in values]
             start += k * m
-            places = jax.vmap(function, in_axes=(None, *[0] * (3 + len(own))))
-            result = jax.vmap(places)(*held, *own)
+            places = jax.vmap(function, in_axes=(None, *[0] * (3 + len(parts))))
+            result = jax.vmap(places)(*held, *parts)
             results.append(result.reshape(k * m, *result.shape[2:]))
         return jnp.concatenate(results)
 
@@ -89,8 +89,8 @@ def relative(contacts: Groups, motion: Sequence[Array]) -> Float[Array, "n 3"]:
         touching = geometry.touching(element.shapes, poses)
         return element.relative(touching, poses, velocities)
 
-    each = [stacking.each(at, group, motion).reshape(-1, 3) for group in contacts]
-    return jnp.concatenate([jnp.zeros((0, 3), motion[1].dtype), *each])
+    rows = [stacking.each(at, group, motion).reshape(-1, 3) for group in contacts]
+    return jnp.concatenate([jnp.zeros((0, 3), motion[1].dtype), *rows])
 
 
 def held(

@@ -20,7 +20,7 @@ XS, YS = (
 
 
 def interpolated(x, y):
-    """The same by natural splines of SciPy, first along y, then along x."""
+    """Spline of SciPy along x through natural splines along y."""
     along_y = CubicSpline(YS, HEIGHTS, axis=1, bc_type="natural")(y)
     return CubicSpline(XS, along_y, bc_type="natural")
 
