@@ -31,6 +31,8 @@ from lie_jax.integrators.tableaux import Tableau
 from lie_jax.io import conversions as interop
 from lie_jax.mechanics import fields, solids
 from lie_jax.mechanics.assemble import assemble
+from lie_jax.mechanics.beams import lines as beams
+from lie_jax.mechanics.beams.element import Beam
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.contact import shapes as contact
 from lie_jax.mechanics.contact.element import Contact
@@ -77,6 +79,7 @@ from lie_jax.simulation.events import Event
 from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory
 from lie_jax.spaces.base import AbstractSpace, AbstractVectorSpace, Rn
+from lie_jax.statics.equilibrium import EquilibriumError, equilibrium
 from lie_jax.sweeps.batched import batched
 from lie_jax.sweeps.sweep import Sweep, sweep
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -99,6 +102,7 @@ __all__ = [
     "Accelerations",
     "Adaptive",
     "Baumgarte",
+    "Beam",
     "Body",
     "BodyPose",
     "BodyVelocity",
@@ -112,6 +116,7 @@ __all__ = [
     "CrouchGrossman",
     "CylindricalJoint",
     "DistanceJoint",
+    "EquilibriumError",
     "EulerParameters",
     "Event",
     "GearJoint",
@@ -164,12 +169,14 @@ __all__ = [
     "adjoint",
     "assemble",
     "batched",
+    "beams",
     "cache_compilations",
     "configure",
     "configure_cpu",
     "contact",
     "control",
     "enable_x64",
+    "equilibrium",
     "euler_parameters",
     "fields",
     "identify",

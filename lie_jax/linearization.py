@@ -85,8 +85,10 @@ class AbstractLinearization(eqx.Module):
         """Linearization with matrices of full size."""
 
     @abc.abstractmethod
-    def step_matrix(self, x: Increment, stiffness: Factor, damping: Factor) -> Matrix:
-        """[[M + d C + k K T, Bᵀ], [B T, 0]] with the factors k and d, and rows of velocity
+    def step_matrix(
+        self, x: Increment, stiffness: Factor, damping: Factor, mass: Factor = 1.0
+    ) -> Matrix:
+        """[[m M + d C + k K T, Bᵀ], [B T, 0]] with factors m, k and d, and rows of velocity
         constraints.
 
         T = T(x) T(0)⁻¹ is the tangent operator at the local coordinates x, the identity without.
@@ -120,18 +122,18 @@ class AbstractDenseLinearization(AbstractLinearization):
 
     @abc.abstractmethod
     def combined(
-        self, along: Float[Array, "nv n"], stiffness: Factor, damping: Factor
+        self, along: Float[Array, "nv n"], stiffness: Factor, damping: Factor, mass: Factor = 1.0
     ) -> Float[Array, "nv n"]:
-        """[M + d C, 0] + k K `along`, where `along` may have more columns than nv."""
+        """[m M + d C, 0] + k K `along`, where `along` may have more columns than nv."""
 
     @override
     def dense(self):
         return self
 
     @override
-    def step_matrix(self, x, stiffness, damping):
+    def step_matrix(self, x, stiffness, damping, mass=1.0):
         along = tangent_columns(self.space, x, jnp.eye(self.space.nv, dtype=self.residual.dtype))
-        dynamic = self.combined(along, stiffness, damping)
+        dynamic = self.combined(along, stiffness, damping, mass)
         if not self.velocity_rows:
             return saddle(dynamic, self.constraints, along, self.bounds)
         positions = self.constraints.shape[0] - self.velocity_rows
@@ -178,9 +180,9 @@ class MatrixLinearization(AbstractDenseLinearization):
     damping: Square
 
     @override
-    def combined(self, along, stiffness, damping):
+    def combined(self, along, stiffness, damping, mass=1.0):
         beyond = along.shape[1] - self.space.nv
-        direct = jnp.pad(self.mass + damping * self.damping, ((0, 0), (0, beyond)))
+        direct = jnp.pad(mass * self.mass + damping * self.damping, ((0, 0), (0, beyond)))
         return direct + stiffness * product(self.stiffness, along)
 
 
@@ -195,9 +197,9 @@ class ForwardLinearization(AbstractDenseLinearization):
     push: Callable
 
     @override
-    def combined(self, along, stiffness, damping):
+    def combined(self, along, stiffness, damping, mass=1.0):
         def column(along, rate):
-            return self.push(self.space.lift(self.q, stiffness * along), damping * rate, rate)
+            return self.push(self.space.lift(self.q, stiffness * along), damping * rate, mass * rate)
 
         rates = jnp.eye(*along.shape, dtype=along.dtype)
         return jax.vmap(column, in_axes=1, out_axes=1)(along, rates)

@@ -62,7 +62,6 @@ def build(
     (s/m), `friction` and `slip` (m/s) are those of feet on the ground. With `motors` each hinge has
     one besides, in the order of legs and their parts: simulate(inputs=) then has twelve columns.
     """
-    masses = trunk_mass, HIP_MASS, THIGH_MASS, SHANK_MASS
     total = trunk_mass + len(LEGS) * (HIP_MASS + THIGH_MASS + SHANK_MASS)
     weight = -total * jnp.asarray(gravity, float)[2]
     overlap = jnp.sqrt(weight / (len(LEGS) * jnp.asarray(stiffness, float)))
@@ -72,15 +71,8 @@ def build(
     rotation, position = _placed(angles.reshape(-1), height)
     orientation = [lie_jax.quaternion.from_matrix(x) for x in rotation]
 
-    shank = solids.box(1.0, (LINK_WIDTH, LINK_WIDTH, LINK))
-    inertias = (
-        solids.box(trunk_mass, TRUNK_SIZE),
-        solids.sphere(HIP_MASS, HIP_RADIUS),
-        THIGH_MASS * shank,
-        SHANK_MASS * shank,
-    )
-    middle = (0.0, 0.0, -0.5 * LINK)
-    bodies = [lie_jax.Body("trunk", trunk_mass, inertias[0], position=position[0])]
+    made_of = solid_parts(trunk_mass)
+    bodies = [lie_jax.Body("trunk", *made_of["trunk"], position=position[0])]
     joints, forces = [], []
     ground = contact.Plane("ground")
     law = lie_jax.HuntCrossley(stiffness, dissipation=dissipation)
@@ -90,14 +82,7 @@ def build(
         for k, part in enumerate(PARTS):
             number, name = len(bodies), f"{leg} {part}"
             bodies.append(
-                lie_jax.Body(
-                    name,
-                    masses[k + 1],
-                    inertias[k + 1],
-                    (0.0, 0.0, 0.0) if k == 0 else middle,
-                    position[number],
-                    orientation[number],
-                )
+                lie_jax.Body(name, *made_of[part], position[number], orientation[number])
             )
             axis = (1.0, 0.0, 0.0) if k == 0 else (0.0, 1.0, 0.0)
             joints.append(lie_jax.RevoluteJoint(above, name, axis, hook))
@@ -111,6 +96,19 @@ def build(
         forces.append(lie_jax.Contact(foot, ground, law, rubbing))
     mechanism = lie_jax.Mechanism(bodies, joints, forces, gravity)
     return lie_jax.assemble(mechanism, lie_jax.Minimal() if formulation is None else formulation)
+
+
+def solid_parts(
+    trunk_mass: ArrayLike = TRUNK_MASS,
+) -> dict[str, tuple[ArrayLike, Array, tuple[float, float, float]]]:
+    """Mass (kg), inertia about its centre (kg m²) and centre of mass (m) of each kind of body."""
+    rod, middle = solids.box(1.0, (LINK_WIDTH, LINK_WIDTH, LINK)), (0.0, 0.0, -0.5 * LINK)
+    return {
+        "trunk": (trunk_mass, solids.box(trunk_mass, TRUNK_SIZE), (0.0, 0.0, 0.0)),
+        "hip": (HIP_MASS, solids.sphere(HIP_MASS, HIP_RADIUS), (0.0, 0.0, 0.0)),
+        "thigh": (THIGH_MASS, THIGH_MASS * rod, middle),
+        "shank": (SHANK_MASS, SHANK_MASS * rod, middle),
+    }
 
 
 def hip(leg: str) -> tuple[float, float, float]:

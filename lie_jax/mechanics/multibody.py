@@ -14,6 +14,7 @@ from typing_extensions import override
 from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import stacking
+from lie_jax.mechanics.beams import readings as beam_readings
 from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
 from lie_jax.mechanics.contact import impulses, readings
 from lie_jax.mechanics.contact.element import Contact
@@ -78,6 +79,16 @@ class AbstractMultibodySystem(AbstractSystem):
         """Gap, normal and point, forces and slip at each place of each `Contact`."""
         _, *motion = self._instant(t, q, v)
         return readings.contacts(self.forces, motion)
+
+    def beams(
+        self, q: Configuration, v: Velocity | None = None, points: int = 2
+    ) -> beam_readings.Beams:
+        """Strain, resultants and places of each `Beam`, at so many points of its line.
+
+        Without v the resultants are those of a beam at rest.
+        """
+        _, *motion = self._instant(0.0, q, jnp.zeros(self.nv, q.dtype) if v is None else v)
+        return beam_readings.beams(self.forces, motion, points)
 
     @override
     def places(self, t, q, v):

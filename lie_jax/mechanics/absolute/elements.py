@@ -13,6 +13,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.mechanics import body as rigid
@@ -280,6 +281,16 @@ def _force_derivatives(free, is_held, t, element, poses, velocities, u):
     """Derivatives (free, free, 6, 6) of the wrenches on the free slots of an element: along hybrid
     velocities, which stay constant, and by hybrid velocities.
     """
+
+    written = element.derivatives(t, poses, velocities, u)
+    if written is not None:
+        slots = np.asarray(free)
+        along, by_velocity = (x[slots][:, slots] for x in written)
+        if is_held:
+            acting = element.wrenches(t, poses, velocities, u)
+            for i, slot in enumerate(free):
+                along = along.at[i, i, 3:, 3:].add(-small.hat(acting[slot].torque))
+        return along, by_velocity
 
     def wrenches(directions, rates):
         moved, faster = list(poses), list(velocities)

@@ -76,11 +76,11 @@ class ElementLinearization(AbstractLinearization):
         )
 
     @override
-    def step_matrix(self, x, stiffness, damping):
+    def step_matrix(self, x, stiffness, damping, mass=1.0):
         if self.order is None and self._velocity_rows:
-            return self.dense().step_matrix(x, stiffness, damping)
+            return self.dense().step_matrix(x, stiffness, damping, mass)
         operators = tangent_operators(self.formulation, x)
-        direct = self._direct(damping)
+        direct = self._direct(damping, mass)
         if self.order is not None:
             rates = self.joint_rates() if self._velocity_rows else None
             graph = graph_of(self.order)
@@ -117,10 +117,10 @@ class ElementLinearization(AbstractLinearization):
         parts = direct, (self.stiffness, stiffness, operators, half)
         return along(self.stabilized, parts, border, joints)
 
-    def _direct(self, damping: Factor) -> list[Blocks]:
-        """Blocks of M and d C."""
+    def _direct(self, damping: Factor, mass: Factor = 1.0) -> list[Blocks]:
+        """Blocks of m M and d C."""
         scaled = (blocks._replace(values=damping * blocks.values) for blocks in self.damping)
-        return [diagonal(self.mass), *scaled]
+        return [diagonal(mass * self.mass), *scaled]
 
     @property
     def _velocity_rows(self) -> int:

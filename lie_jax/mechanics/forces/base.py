@@ -44,6 +44,16 @@ class AbstractForce(AbstractElement):
     ) -> tuple[Wrench, ...]:
         """One wrench for each body; u is the one entry of an element with an `input_number`."""
 
+    def derivatives(
+        self, t: Time, poses: Poses, velocities: Velocities, u: Float[Array, " nu"] | None
+    ) -> tuple[Float[Array, "slots slots 6 6"], Float[Array, "slots slots 6 6"]] | None:
+        """Derivatives of hybrid wrenches: along hybrid velocities, at constant ṙ and ω, and by
+        hybrid velocities.
+
+        None, as here, for those by forward mode; a formula pays where they are much of a step.
+        """
+        return None
+
     def potential_energy(self, poses: Poses) -> Float[Array, ""]:
         """Potential energy (J) of a conservative force; zero for any other."""
         return jnp.zeros((), poses[0].position.dtype)

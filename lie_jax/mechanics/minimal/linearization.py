@@ -86,12 +86,12 @@ class TreeLinearization(AbstractLinearization):
         )
 
     @override
-    def step_matrix(self, x, stiffness, damping):
+    def step_matrix(self, x, stiffness, damping, mass=1.0):
         moved = self.columns
         if x is not None:
             # The operator joins velocities of one frame alone.
             moved = tangent_rows(self.space, x, moved)
-        return DenseMatrix(self._sum(moved, 1.0, stiffness, damping))
+        return DenseMatrix(self._sum(moved, mass, stiffness, damping))
 
     def _sum(
         self, moved: Columns, mass: Factor, stiffness: Factor, damping: Factor

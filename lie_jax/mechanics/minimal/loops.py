@@ -302,9 +302,9 @@ class LoopLinearization(AbstractLinearization):
         )
 
     @override
-    def step_matrix(self, x, stiffness, damping):
+    def step_matrix(self, x, stiffness, damping, mass=1.0):
         if self.velocity_rows:
-            return self.dense().step_matrix(x, stiffness, damping)
-        dynamic = self.tree.step_matrix(x, stiffness, damping).entries
+            return self.dense().step_matrix(x, stiffness, damping, mass)
+        dynamic = self.tree.step_matrix(x, stiffness, damping, mass).entries
         along = tangent_columns(self.space, x, jnp.eye(self.space.nv, dtype=dynamic.dtype))
         return linearization.saddle(dynamic, self.constraints, along, self.bounds)

@@ -1,0 +1,1 @@
+"""Beams: elements between bodies that are their nodes, sections, lines of elements, readings."""

@@ -1,0 +1,280 @@
+"""The beam element: a constant strain between two nodes."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from lie_jax import checks
+from lie_jax.groups import quaternion, se3
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.beams import screw
+from lie_jax.mechanics.beams.screw import Matrix6, Screw, Twist
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.fields import OptionalParameter, Parameter
+from lie_jax.mechanics.forces.base import AbstractPairForce
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses, Velocities, Wrench
+from lie_jax.numerics import conversion, small
+from lie_jax.numerics.conversion import as_float
+
+# rad; the logarithm of a rotation jumps at π.
+_LARGEST_TURN = 3.0
+_UNITS = "N, N m and N m², forces before moments; or six numbers along the section's axes"
+
+
+def as_matrix(value: Any) -> Any:
+    """Diagonal matrix of numbers (6,); anything else as it is, for the checks to refuse."""
+    if value is None:
+        return None
+    array = as_float(value)
+    if conversion.real_shape(array) != (6,):
+        return array
+    return array[:, None] * jnp.eye(6, dtype=array.dtype)
+
+
+def check_definite(where: str, value: Any) -> None:
+    """Raise unless a concrete matrix (6, 6) is symmetric and positive definite."""
+    _check_eigenvalues(where, value, "positive definite", lambda least, _: least > 0.0)
+
+
+def check_semidefinite(where: str, value: Any) -> None:
+    """Raise unless a concrete matrix (6, 6) is symmetric and positive semidefinite."""
+    _check_eigenvalues(where, value, "positive semidefinite", lambda least, slack: least >= -slack)
+
+
+def _check_eigenvalues(where, value, rule, holds):
+    checks.shape(where, value, (6, 6), _UNITS)
+    checks.finite(where, value)
+    if checks.traced(value):
+        return
+    matrix = np.asarray(value, dtype=float)
+    size = np.sqrt(np.abs(np.diagonal(matrix)))
+    size = np.where(size > 0.0, size, 1.0)
+    # Forces and moments have other units: entries are compared with those of the diagonal.
+    scaled = matrix / size[:, None] / size[None]
+    slack = checks.INPUT_SLACK
+    least = np.linalg.eigvalsh(0.5 * (scaled + scaled.T))[0]
+    if np.abs(scaled - scaled.T).max() > slack or not holds(least, slack):
+        raise ValueError(
+            f"{where} is {matrix.tolist()}; it must be symmetric and {rule} "
+            f"({_UNITS}): check signs, and the numbers above and below the diagonal."
+        )
+
+
+def _strain() -> Any:
+    """Field with a strain twist (6,), by default that of a straight beam."""
+
+    def check(where: str, value: Any) -> None:
+        checks.shape(where, value, (6,), "stretches, then curvatures in 1/m")
+        checks.finite(where, value)
+
+    return fields.parameter(check, default=(1.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+
+
+class Beam(AbstractPairForce):
+    """A geometrically exact beam element: one screw between two nodes, on SE(3).
+
+    A node is a frame of a body, or of the ground: its origin on the beam's line, its x axis along
+    the beam, y and z across. With the poses C_A and C_B of the nodes the element's strain is
+
+        f = log(C_A⁻¹ C_B) / length,
+
+    constant along it: stretch and two shears (1, 0, 0 without load), then twist and two curvatures,
+    rad/m. Force and moment in the section are K (f - f⁰) + D ḟ, in the section's axes, and the
+    energy is ½ length (f - f⁰)·K (f - f⁰). Only the pose of B against A counts: rigid motions
+    strain nothing, and bending, torsion and extension by end loads are exact with any number of
+    elements. Convergence is of order 2 otherwise. A beam has no mass: that is in the bodies which
+    are its nodes, see `lie_jax.beams.line`.
+
+    **Arguments:**
+
+    - `stiffness`: K, (6,) for the section's axes EA, GA_y, GA_z (N), GJ, EI_y, EI_z (N m²), or any
+      symmetric positive definite matrix (6, 6).
+    - `length`: arc length at rest, positive, m.
+    - `damping`: D, of Kelvin and Voigt, (6,) or a symmetric positive semidefinite matrix (6, 6) in
+      the units of K times s, or None. τ K with a time τ damps a mode of angular frequency ω by the
+      ratio τ ω / 2.
+    - `rest_strain`: f⁰ (6,). An arc of radius ρ that turns from x towards y has (1, 0, 0, 0, 0,
+      1/ρ).
+    - `parent_point`, `child_point` (3,), m, `parent_orientation`, `child_orientation` (4,), unit
+      quaternions: the frames of the nodes in those of the bodies. With them a beam is clamped to a
+      body or the ground without a joint.
+
+    An element may turn by at most 3 rad between its nodes: take shorter ones. Runs end as
+    `departed` where it turns by more. Others as for every `AbstractForce`.
+    Source: Sonneville, Cardona, Brüls, "Geometrically exact beam finite element formulated on the
+    special Euclidean group SE(3)" (2014); [S4] for the maps.
+    """
+
+    is_relative = True
+    stiffness: Parameter = fields.parameter(check_definite, as_matrix)
+    length: Parameter = fields.positive("m")
+    damping: OptionalParameter = fields.parameter(check_semidefinite, as_matrix, default=None)
+    rest_strain: Parameter = _strain()
+    parent_point: Parameter = fields.point()
+    parent_orientation: Parameter = fields.orientation()
+    child_point: Parameter = fields.point()
+    child_orientation: Parameter = fields.orientation()
+
+    def __check_init__(self):
+        turn = self.length, self.rest_strain
+        if checks.traced(*turn):
+            return
+        angle = float(np.linalg.norm(np.asarray(self.length * self.rest_strain[3:])))
+        if angle > _LARGEST_TURN:
+            raise ValueError(
+                f"{named(self)} turns by {angle:.4g} rad between its nodes at rest; it may turn by "
+                f"at most {_LARGEST_TURN} rad: take more elements."
+            )
+
+    @override
+    def wrenches(self, t, poses, velocities, u):
+        screw_between = self._screw(poses)
+        at_nodes = screw.pulled_back(
+            screw_between, self._resultant(screw_between, poses, velocities)
+        )
+        return tuple(
+            _hybrid(pose, _transposed_shift(self._offset(slot), -node))
+            for slot, (pose, node) in enumerate(zip(poses, at_nodes, strict=True))
+        )
+
+    @override
+    def potential_energy(self, poses):
+        """½ length (f - f⁰)·K (f - f⁰)."""
+        strain = self.strain(poses) - self.rest_strain
+        return 0.5 * self.length * small.dot(strain, small.matvec(self.stiffness, strain))
+
+    def strain(self, poses: Poses) -> Twist:
+        """Strain f (6,): stretch and shears, then twist and curvatures (rad/m)."""
+        return self._screw(poses).twist / self.length
+
+    def resultant(self, poses: Poses, velocities: Velocities) -> Twist:
+        """Force (N) and moment (N m) in the section, in its axes (6,)."""
+        return self._resultant(self._screw(poses), poses, velocities)
+
+    def line(self, poses: Poses, xi: Float[Array, ""]) -> BodyPose:
+        """Section's frame at the part xi of the length, between 0 and 1."""
+        start, along = self._node(0, poses[0]), se3.exp(xi * self._screw(poses).twist)
+        rotation = small.matmul(start.rotation, along[:3, :3])
+        return BodyPose(rotation, start.position + small.matvec(start.rotation, along[:3, 3]))
+
+    @property
+    @override
+    def is_bounded(self):
+        return True
+
+    @override
+    def departed(self, t, poses, velocities):
+        """Whether the element turns by more than the logarithm of its rotation can show."""
+        phi = self._screw(poses).phi
+        return small.dot(phi, phi) > _LARGEST_TURN**2
+
+    @override
+    def derivatives(self, t, poses, velocities, u):
+        """The wrenches' derivatives, written out.
+
+        Wrenches of nodes are -Pᵢᵀ σ with ḣ = Σ Pⱼ ηⱼ. They change with σ, which h moves by K and D
+        and the velocities by D, and with Pᵢ; then they are turned and carried from the nodes to
+        the frames of the bodies, whose velocities have other components.
+        """
+        screw_between, slots = self._screw(poses), (0, 1)
+        offsets = [self._offset(slot) for slot in slots]
+        carries = [_carry(o, p) for o, p in zip(offsets, poses, strict=True)]
+        sigma = self._resultant(screw_between, poses, velocities)
+        rates = screw.rates_by_twists(screw_between)
+        # ḣ by the hybrid velocities of each slot.
+        by_slot = [small.matmul(p, c) for p, c in zip(rates, carries, strict=True)]
+        acting = screw.pulled_back(screw_between, sigma)
+        turned_rates = screw.change_of_pulled_back(screw_between, sigma)
+        elastic = self.stiffness / self.length
+        viscous = None
+        if self.damping is not None:
+            viscous = self.damping / self.length
+            twists = self._twists(poses, velocities)
+            elastic = elastic + small.matmul(viscous, screw.change_of_rate(screw_between, *twists))
+
+        def along(i: int, j: int) -> Matrix6:
+            by_h = small.matmul(by_slot[i].T, elastic) + small.matmul(carries[i].T, turned_rates[i])
+            change = -small.matmul(by_h, by_slot[j])
+            if viscous is not None:
+                # The body's components of a constant ṙ change as the body turns.
+                spun = small.matvec(poses[j].rotation.T, velocities[j].linear)
+                carried = small.matmul(rates[j], offsets[j])[:, :3]
+                pushed = small.matmul(carried, small.hat(spun))
+                columns = small.matmul(small.matmul(by_slot[i].T, viscous), pushed)
+                change = change - jnp.pad(columns, ((0, 0), (3, 0)))
+            if i == j:
+                force = _transposed_shift(offsets[i], -acting[i])[:3]
+                turned = small.matmul(poses[i].rotation, small.hat(force))
+                change = change - jnp.pad(turned, ((0, 3), (3, 0)))
+            return change
+
+        def by_velocity(i: int, j: int) -> Matrix6:
+            if viscous is None:
+                return jnp.zeros((6, 6), sigma.dtype)
+            return -small.matmul(small.matmul(by_slot[i].T, viscous), by_slot[j])
+
+        def table(entry) -> Array:
+            return jnp.stack([jnp.stack([entry(i, j) for j in slots]) for i in slots])
+
+        return table(along), table(by_velocity)
+
+    def _offset(self, slot: int) -> Matrix6:
+        """Matrix (6, 6) from the twist of a body to that of its node, each in its own axes."""
+        point, turn = (
+            (self.parent_point, self.parent_orientation),
+            (self.child_point, self.child_orientation),
+        )[slot]
+        back = quaternion.to_matrix(turn).T
+        return se3.upper(back, -small.matmul(back, small.hat(point)), back)
+
+    def _node(self, slot: int, pose: BodyPose) -> BodyPose:
+        """Frame of a node."""
+        point, turn = (
+            (self.parent_point, self.parent_orientation),
+            (self.child_point, self.child_orientation),
+        )[slot]
+        rotation = small.matmul(pose.rotation, quaternion.to_matrix(turn))
+        return BodyPose(rotation, pose.position + small.matvec(pose.rotation, point))
+
+    def _screw(self, poses: Poses) -> Screw:
+        a, b = (self._node(slot, pose) for slot, pose in enumerate(poses))
+        rotation = small.matmul(a.rotation.T, b.rotation)
+        return screw.between(rotation, small.matvec(a.rotation.T, b.position - a.position))
+
+    def _twists(self, poses: Poses, velocities: Velocities) -> list[Twist]:
+        """Body twists of both nodes."""
+
+        def at(slot: int, pose: BodyPose, velocity: BodyVelocity) -> Twist:
+            linear = small.matvec(pose.rotation.T, velocity.linear)
+            body = jnp.concatenate([linear, velocity.omega_body])
+            return small.matvec(self._offset(slot), body)
+
+        return [at(slot, *both) for slot, both in enumerate(zip(poses, velocities, strict=True))]
+
+    def _resultant(self, between: Screw, poses: Poses, velocities: Velocities) -> Twist:
+        strain = between.twist / self.length - self.rest_strain
+        elastic = small.matvec(self.stiffness, strain)
+        if self.damping is None:
+            return elastic
+        rate = screw.rate(between, *self._twists(poses, velocities)) / self.length
+        return elastic + small.matvec(self.damping, rate)
+
+
+def _carry(offset: Matrix6, pose: BodyPose) -> Matrix6:
+    """Matrix (6, 6) from the hybrid velocity of a body to the twist of its node."""
+    turned = small.matmul(offset[:, :3], pose.rotation.T)
+    return jnp.concatenate([turned, offset[:, 3:]], axis=1)
+
+
+def _transposed_shift(offset: Matrix6, wrench: Twist) -> Twist:
+    """Wrench on the body, in its axes, from that on its node."""
+    return small.matvec(offset.T, wrench)
+
+
+def _hybrid(pose: BodyPose, wrench: Twist) -> Wrench:
+    """Hybrid wrench from one in the axes of the body."""
+    return Wrench(small.matvec(pose.rotation, wrench[:3]), wrench[3:])

@@ -1,0 +1,164 @@
+"""Lines of beam elements with the bodies that are their nodes; published as `lie_jax.beams`."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from lie_jax import checks
+from lie_jax.groups import quaternion, se3
+from lie_jax.mechanics.beams.element import Beam
+from lie_jax.mechanics.beams.sections import Section as Section
+from lie_jax.mechanics.beams.sections import circle as circle
+from lie_jax.mechanics.beams.sections import of_material as of_material
+from lie_jax.mechanics.beams.sections import rectangle as rectangle
+from lie_jax.mechanics.beams.sections import tube as tube
+from lie_jax.mechanics.body import Body
+from lie_jax.mechanics.joints.base import GROUND
+from lie_jax.numerics import small
+from lie_jax.numerics.conversion import as_float
+
+STRAIGHT = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+class Line(NamedTuple):
+    """Nodes and elements of a beam: for `Mechanism(bodies=)` and `Mechanism(forces=)`."""
+
+    nodes: tuple[Body, ...]
+    elements: tuple[Beam, ...]
+
+
+def line(
+    name: str,
+    section: Section,
+    length: ArrayLike,
+    elements: int,
+    *,
+    position: ArrayLike | Sequence[ArrayLike] = (0.0, 0.0, 0.0),
+    orientation: ArrayLike | Sequence[ArrayLike] = (1.0, 0.0, 0.0, 0.0),
+    rest_strain: Any = STRAIGHT,
+    start: Body | str | None = None,
+    end: Body | str | None = None,
+) -> Line:
+    """A beam at rest as so many elements, from one end to the other.
+
+    **Arguments:**
+
+    - `name`: the nodes are bodies with the names "name 0", "name 1", ...
+    - `section`: a `beams.Section`, such as `beams.rectangle(...)`; `length`: arc length, m;
+      `elements`: their number.
+    - `position` (3,), m, `orientation` (4,), a unit quaternion: frame of the first section in the
+      inertial frame, x along the beam.
+    - `rest_strain`: strain at rest, (6,), or (elements, 6) for each element; with curvatures or a
+      twist the nodes lie on arcs and helices, see `lie_jax.Beam`.
+    - `start`, `end`: None for a free end; `"ground"` or a `Body` clamps it to that body as it
+      stands, without a joint and without a node of its own.
+
+    Nodes carry half the inertia of the elements at them. At a clamped end there is no node: the
+    half element there has no inertia, which a heavy body can be given in addition. Raises
+    `ValueError` for values that break these rules.
+    """
+    checks.name("line(name=)", name)
+    if not isinstance(section, Section):
+        raise ValueError(
+            f"line(section=) is {section!r}; it must be a section, such as "
+            "lie_jax.beams.rectangle(width, height, young, shear, density)."
+        )
+    checks.positive("line(length=)", length, "m")
+    checks.positive_integer("line(elements=)", elements, "the number of elements")
+    for where, value in (("start", start), ("end", end)):
+        if not (value is None or value == GROUND or isinstance(value, Body)):
+            raise ValueError(
+                f"line({where}=) is {value!r}; it must be None, 'ground' or a lie_jax.Body."
+            )
+    place, turn = as_float(position), as_float(orientation)
+    checks.shape("line(position=)", place, (3,), "m")
+    checks.unit_quaternion("line(orientation=)", turn)
+    strain = as_float(rest_strain)
+    if np.shape(strain) != (6,):
+        checks.shape("line(rest_strain=)", strain, (elements, 6), "of each element; or (6,) of all")
+    strains = jnp.broadcast_to(strain, (elements, 6))
+    element_length = as_float(length) / elements
+    positions, orientations = _concrete(_nodes(place, turn, strains, element_length))
+    strains = _concrete(strains)
+
+    nodes, attached = [], []
+    for k in range(elements + 1):
+        holder = start if k == 0 else end if k == elements else None
+        if holder is not None:
+            attached.append((holder, _frame_in(holder, positions[k], orientations[k])))
+            continue
+        share = element_length * (1.0 if 0 < k < elements else 0.5)
+        inertia = share * section.inertia_matrix
+        body = Body(
+            f"{name} {k}",
+            share * section.mass,
+            inertia,
+            position=positions[k],
+            orientation=orientations[k],
+        )
+        nodes.append(body)
+        attached.append((body, None))
+
+    made = []
+    for k in range(elements):
+        frames = {}
+        for side, (_, frame) in zip(("parent", "child"), attached[k : k + 2], strict=True):
+            if frame is not None:
+                frames[f"{side}_point"], frames[f"{side}_orientation"] = frame
+        made.append(
+            Beam(
+                *(_name(holder) for holder, _ in attached[k : k + 2]),
+                section.stiffness,
+                element_length,
+                section.damping,
+                strains[k],
+                **frames,
+            )
+        )
+    return Line(tuple(nodes), tuple(made))
+
+
+def _name(holder: Body | str) -> str:
+    return holder.name if isinstance(holder, Body) else holder
+
+
+def _concrete(values: Any) -> Any:
+    """NumPy's arrays in place of JAX's where they are known: many small pieces are cut of them."""
+    return values if checks.traced(values) else jax.tree.map(np.asarray, values)
+
+
+def _frame_in(holder: Body | str, position: Array, orientation: Array) -> tuple[Array, Array]:
+    """Point (3,) and orientation (4,) of an inertial frame in that of a body."""
+    if not isinstance(holder, Body):
+        return position, orientation
+    return _relative(holder.position, holder.orientation, position, orientation)
+
+
+@jax.jit
+def _relative(at: Array, turned: Array, position: Array, orientation: Array):
+    rotation = quaternion.to_matrix(turned)
+    point = small.matvec(rotation.T, jnp.asarray(position) - at)
+    return point, quaternion.compose(quaternion.inverse(turned), jnp.asarray(orientation))
+
+
+@jax.jit
+def _nodes(
+    position: Float[Array, "3"],
+    orientation: Float[Array, "4"],
+    strains: Float[Array, "elements 6"],
+    length: Float[Array, ""],
+) -> tuple[Float[Array, "nodes 3"], Float[Array, "nodes 4"]]:
+    """Positions and orientations of nodes, each a screw away from the one before."""
+    first = se3.pose(quaternion.to_matrix(orientation), position)
+
+    def move(pose, strain):
+        after = se3.compose(pose, se3.exp(length * strain))
+        return after, after
+
+    _, others = jax.lax.scan(move, first, strains)
+    poses = jnp.concatenate([first[None], others])
+    return poses[:, :3, 3], jax.vmap(quaternion.from_matrix)(poses[:, :3, :3])

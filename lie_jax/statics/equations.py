@@ -1,0 +1,69 @@
+"""Equations of equilibrium, r(t, q, 0, 0, λ, u) = 0 with the constraints, and their matrix."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.numerics.matrices import Matrix
+from lie_jax.system import AbstractSystem
+
+# Unknowns up to which matrices are solved at full size, with pivots: parts of a mechanism may be
+# free by themselves.
+_FULL = 400
+
+
+class Problem(NamedTuple):
+    """System, instant (s) and inputs."""
+
+    system: AbstractSystem
+    t: Array
+    u: Array | None
+
+    @property
+    def size(self) -> int:
+        """Number of unknowns: increments and multipliers."""
+        return self.system.nv + self.system.nc
+
+    def defect(self, q: Array, multipliers: Array) -> Float[Array, " n"]:
+        """Unbalanced forces (nv,), then constraints (nc,)."""
+        system, rest = self.system, jnp.zeros(self.system.nv, q.dtype)
+        forces = system.residual(self.t, q, rest, rest, multipliers, self.u)
+        return jnp.concatenate([forces, system.constraint(self.t, q)])
+
+    def matrix(self, q: Array, multipliers: Array, x: Array | None = None) -> Matrix:
+        """Derivative of `defect` by increments z with q = flow(q₀, z), and by multipliers.
+
+        x: local coordinates of z, None at z = 0.
+        """
+        rest = jnp.zeros(self.system.nv, q.dtype)
+        linear = self.system.linearization(self.t, q, rest, rest, multipliers, self.u)
+        if self.size <= _FULL:
+            linear = linear.dense()
+        return linear.step_matrix(x, 1.0, 0.0, 0.0).regularized()
+
+    def solver(self, q: Array, multipliers: Array) -> Callable[[Array], Array]:
+        """Function that solves with `matrix`, which it factorises once."""
+        matrix = self.matrix(q, multipliers)
+        if self.size > _FULL:
+            return matrix.rough_solver()
+        factors = jax.scipy.linalg.lu_factor(matrix.entries)
+        return lambda b: jax.scipy.linalg.lu_solve(factors, b)
+
+    def moved(self, q: Array, multipliers: Array, change: Array) -> tuple[Array, Array]:
+        """Configuration and multipliers after a change (n,) of both."""
+        nv = self.system.nv
+        return self.system.space.flow(q, change[:nv]), multipliers + change[nv:]
+
+    def length(self, q: Array, change: Array) -> Float[Array, ""]:
+        """Size of a change (n,) of unknowns, by that of q: multipliers do not count."""
+        space = self.system.space
+        return jnp.max(jnp.abs(change[: self.system.nv]) / space.magnitude(q))
+
+    def valid(self, q: Array) -> Array:
+        """Whether coordinates are regular at q, and all forces' laws describe it."""
+        rest = jnp.zeros(self.system.nv, q.dtype)
+        departed = self.system.departed(self.t, q, rest)
+        return self.system.regular(q) & ~jnp.any(departed) & jnp.all(jnp.isfinite(q))

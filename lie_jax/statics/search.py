@@ -1,0 +1,128 @@
+"""Newton's method for equilibria: on the group, with a line search and load steps."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from lie_jax.statics.equations import Problem
+
+# Newton steps of a load step, and halvings of one of them.
+_ITERATIONS, _HALVINGS = 25, 6
+# Size of a correction after which another one would be at the level of rounding.
+_SMALL = 1e-9
+# First load step, the smallest one, and the number of attempts.
+_FIRST, _SMALLEST, _ATTEMPTS = 0.25, 1e-4, 400
+# A load step of so few iterations is followed by one of twice the size.
+_EASY = 6
+
+
+class Search(NamedTuple):
+    """Configuration (nq,), multipliers (nc,), the part of the load that they carry, and whether
+    that is all of it; `worst`: number of the equation with the largest defect of the last attempt.
+    """
+
+    q: Float[Array, " nq"]
+    multipliers: Float[Array, " nc"]
+    part: Float[Array, ""]
+    converged: Bool[Array, ""]
+    worst: Int[Array, ""]
+
+
+class _Iteration(NamedTuple):
+    q: Array
+    multipliers: Array
+    count: Array
+    converged: Array
+    failed: Array
+
+
+class _Length(NamedTuple):
+    """Part of a Newton step, the point that it leads to, and whether the next one is smaller."""
+
+    part: Array
+    q: Array
+    multipliers: Array
+    serves: Array
+
+
+def newton(problem: Problem, q: Array, multipliers: Array, carried: Array) -> _Iteration:
+    """Solve defect = `carried` from a point near the solution.
+
+    Of a Newton step the largest part 1, 1/2, 1/4, ... is taken after which the next step, with the
+    same matrix, is smaller: a test that scales of forces do not change.
+    """
+
+    def iterate(now: _Iteration) -> _Iteration:
+        solve = problem.solver(now.q, now.multipliers)
+        step = -solve(problem.defect(now.q, now.multipliers) - carried)
+        size = problem.length(now.q, step)
+
+        def attempt(part: Array) -> _Length:
+            point = problem.moved(now.q, now.multipliers, part * step)
+            after = problem.length(now.q, solve(problem.defect(*point) - carried))
+            return _Length(part, *point, after <= (1.0 - 0.25 * part) * size)
+
+        small = size <= _SMALL
+        line = jax.lax.while_loop(
+            lambda line: ~line.serves & ~small & (line.part > 0.5**_HALVINGS),
+            lambda line: attempt(0.5 * line.part),
+            attempt(jnp.ones_like(size)),
+        )
+        failed = ~(line.serves | small)
+        return _Iteration(line.q, line.multipliers, now.count + 1, small & ~failed, failed)
+
+    no = jnp.zeros((), bool)
+    return jax.lax.while_loop(
+        lambda now: ~now.converged & ~now.failed & (now.count < _ITERATIONS),
+        iterate,
+        _Iteration(q, multipliers, jnp.zeros((), jnp.int32), no, no),
+    )
+
+
+class _Loading(NamedTuple):
+    q: Array
+    multipliers: Array
+    part: Array
+    increment: Array
+    attempts: Array
+    worst: Array
+
+
+def load(problem: Problem, q: Array) -> Search:
+    """Equilibrium that continues a start, along defect(q) = (1 - s) defect(start), 0 ≤ s ≤ 1.
+
+    From an unloaded start s is the part of the load that acts: the other part is held by forces
+    that keep their components along the velocities.
+    """
+    none = jnp.zeros(problem.system.nc, q.dtype)
+    start = problem.defect(q, none)
+
+    def advance(now: _Loading) -> _Loading:
+        target = jnp.minimum(now.part + now.increment, 1.0)
+        reached = newton(problem, now.q, now.multipliers, (1.0 - target) * start)
+        good = reached.converged & problem.valid(reached.q)
+        left = jnp.abs(problem.defect(reached.q, reached.multipliers) - (1.0 - target) * start)
+
+        def chosen(new, old):
+            return jnp.where(good, new, old)
+
+        grown = jnp.where(reached.count <= _EASY, 2.0, 1.0) * now.increment
+        return _Loading(
+            chosen(reached.q, now.q),
+            chosen(reached.multipliers, now.multipliers),
+            chosen(target, now.part),
+            chosen(grown, 0.25 * now.increment),
+            now.attempts + 1,
+            jnp.argmax(left).astype(jnp.int32),
+        )
+
+    def proceed(now: _Loading) -> Array:
+        goes_on = (now.increment >= _SMALLEST) & (now.attempts < _ATTEMPTS)
+        return (now.part < 1.0) & goes_on
+
+    zero = jnp.zeros((), jnp.int32)
+    begun = _Loading(q, none, jnp.zeros((), q.dtype), jnp.full((), _FIRST, q.dtype), zero, zero)
+    end = jax.lax.while_loop(proceed, advance, begun)
+    return Search(end.q, end.multipliers, end.part, end.part >= 1.0, end.worst)
