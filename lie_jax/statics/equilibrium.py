@@ -1,6 +1,5 @@
 """Static equilibrium of a system."""
 
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -15,8 +14,6 @@ from lie_jax.statics.equations import Problem
 from lie_jax.statics.search import Search, load
 from lie_jax.system import AbstractSystem, State
 
-# Of corrections, relative to the size of q: the next one is at the level of rounding.
-_SMALL = 1e-8
 
 
 class EquilibriumError(RuntimeError):
@@ -65,9 +62,9 @@ def equilibrium(
     found = _found(rules.held(problem), rules.held(state.q))
     if not checks.traced(found.converged) and not bool(found.converged):
         raise _error(problem, found)
-    solution = _solution(problem, found)
-    q = jnp.where(found.converged & solution.converged, _moved(problem, found.q, solution.y), jnp.nan)
-    return State(q, jnp.zeros_like(state.v) + 0.0 * q[0])
+    change = _change(problem, found)
+    q, _ = problem.moved(found.q, found.multipliers, change)
+    return State(jnp.where(found.converged, q, jnp.nan), jnp.zeros_like(state.v))
 
 
 @eqx.filter_jit
@@ -75,16 +72,16 @@ def _found(problem: Problem, q: Array) -> Search:
     return load(problem, q)
 
 
-@eqx.filter_jit
-def _solution(problem: Problem, found: Search) -> newton.Root:
-    """Newton's method from a solution, whose derivatives are those of the equilibrium."""
-    none = jnp.zeros(problem.size, found.q.dtype)
-    search = partial(newton.full, _linearized, _converged)
-    return newton.root(search, _residual, _linearized, none, None, (problem, rules.held(found)))
+def _change(problem: Problem, found: Search) -> Array:
+    """Zeros (n,), whose derivatives are those of the equilibrium and of its multipliers."""
 
+    def search(guess: Array, kept: None, args: Any) -> newton.Root:
+        zero = jnp.zeros((), jnp.int32)
+        record = jnp.full(newton.HISTORY, newton.NONE, guess.dtype)
+        return newton.Root(guess, zero, found.converged, record, zero)
 
-def _moved(problem: Problem, q: Array, y: Array) -> Array:
-    return problem.system.space.flow(q, y[: problem.system.nv])
+    none, held = jnp.zeros(problem.size, found.q.dtype), rules.held(found)
+    return newton.root(search, _residual, _linearized, none, None, (problem, held)).y
 
 
 def _residual(y: Array, args: Any) -> Array:
@@ -97,11 +94,6 @@ def _linearized(y: Array, args: Any):
     q, multipliers = problem.moved(found.q, found.multipliers, y)
     x = problem.system.space.rate_at_zero(y[: problem.system.nv])
     return problem.defect(q, multipliers), problem.matrix(q, multipliers, x)
-
-
-def _converged(correction: Array, value: Array, y: Array, args: Any) -> Array:
-    problem, found = args
-    return problem.length(found.q, correction) <= _SMALL
 
 
 def _error(problem: Problem, found: Search) -> EquilibriumError:

@@ -58,19 +58,19 @@ def newton(problem: Problem, q: Array, multipliers: Array, carried: Array) -> _I
         solve = problem.solver(now.q, now.multipliers)
         step = -solve(problem.defect(now.q, now.multipliers) - carried)
         size = problem.length(now.q, step)
+        small = size <= _SMALL
 
         def attempt(part: Array) -> _Length:
             point = problem.moved(now.q, now.multipliers, part * step)
             after = problem.length(now.q, solve(problem.defect(*point) - carried))
-            return _Length(part, *point, after <= (1.0 - 0.25 * part) * size)
+            return _Length(part, *point, small | (after <= (1.0 - 0.25 * part) * size))
 
-        small = size <= _SMALL
         line = jax.lax.while_loop(
-            lambda line: ~line.serves & ~small & (line.part > 0.5**_HALVINGS),
+            lambda line: ~line.serves & (line.part > 0.5**_HALVINGS),
             lambda line: attempt(0.5 * line.part),
-            attempt(jnp.ones_like(size)),
+            _Length(2.0 * jnp.ones_like(size), now.q, now.multipliers, ~jnp.isfinite(size)),
         )
-        failed = ~(line.serves | small)
+        failed = ~line.serves | ~jnp.isfinite(size)
         return _Iteration(line.q, line.multipliers, now.count + 1, small & ~failed, failed)
 
     no = jnp.zeros((), bool)

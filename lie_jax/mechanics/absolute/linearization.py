@@ -82,11 +82,11 @@ class ElementLinearization(AbstractLinearization):
         operators = tangent_operators(self.formulation, x)
         direct = self._direct(damping, mass)
         if self.order is not None:
-            rates = self.joint_rates() if self._velocity_rows else None
+            rates, factor = None, 1.0
+            if self._velocity_rows:
+                rates, factor = self.joint_rates(), stiffness / damping
             graph = graph_of(self.order)
-            joints = along_graph.joint_blocks(
-                graph, self.joints, operators, rates, stiffness / damping
-            )
+            joints = along_graph.joint_blocks(graph, self.joints, operators, rates, factor)
             border = along_graph.border(self.coordinate_columns, operators)
             parts = (direct, 1.0, None, 0), (self.stiffness, stiffness, operators, 0)
             return along(self.order, parts, border, joints)
