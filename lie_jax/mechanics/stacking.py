@@ -150,6 +150,11 @@ def each(
     `motion`: rotation, position, ṙ and ω of the bodies, or rotation and position for functions
     without velocities; `args` are stacked.
     """
+    return jax.vmap(function, out_axes=out_axes)(group.element, *ends(group, motion), *args)
+
+
+def ends(group: Connected, motion: Sequence[Array]) -> list[tuple]:
+    """Poses of the bodies at each slot of a group, stacked, and velocities if `motion` has them."""
     rotation, position, *rates = motion
 
     def rotations(slot: tuple[int, ...]) -> Rotations:
@@ -159,7 +164,7 @@ def each(
         on_ground = jnp.asarray([body < 0 for body in slot], rotation.dtype)
         return picked + on_ground[:, None, None] * jnp.eye(3, dtype=rotation.dtype)[None]
 
-    acting: list = [
+    acting: list[tuple] = [
         tuple(BodyPose(rotations(slot), gather.pick(slot, position)) for slot in group.bodies)
     ]
     if rates:
@@ -170,7 +175,7 @@ def each(
                 for slot in group.bodies
             )
         )
-    return jax.vmap(function, out_axes=out_axes)(group.element, *acting, *args)
+    return acting
 
 
 def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:

@@ -8,6 +8,7 @@ axis.
 
 import functools
 import itertools
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -253,13 +254,15 @@ def force_blocks(
     stiffness, damping = [], []
     for group in forces:
         free = [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]
-        changes = stacking.each(
-            lambda *args, free=free: _force_derivatives(free, is_held, t, *args),
-            group,
-            (*motion.pose, *motion.velocity),
-            stacking.own_inputs(group, u),
-            out_axes=-1,
-        )
+        changes = _written(free, is_held, t, group, motion, u)
+        if changes is None:
+            changes = stacking.each(
+                lambda *args, free=free: _force_derivatives(free, is_held, t, *args),
+                group,
+                (*motion.pose, *motion.velocity),
+                stacking.own_inputs(group, u),
+                out_axes=-1,
+            )
         for (i, row), (j, column) in itertools.product(enumerate(free), repeat=2):
             rows, columns = group.bodies[row], group.bodies[column]
             along, rates = (-change[i, j] for change in changes)
@@ -277,20 +280,38 @@ def force_blocks(
     return stiffness, damping
 
 
+def _written(
+    free: Sequence[int],
+    is_held: bool,
+    t: Array,
+    group: stacking.Connected,
+    motion: Motion,
+    u: Array | None,
+) -> tuple[Array, Array] | None:
+    """Derivatives (free, free, 6, 6, count) of a group that has written-out ones."""
+    acting = stacking.ends(group, (*motion.pose, *motion.velocity))
+    written = group.element.derivatives(t, *acting, stacking.own_inputs(group, u))
+    if written is None:
+        return None
+    slots = np.asarray(free)
+    along, by_velocity = (x.transpose(0, 2, 1, 3, 4)[slots][:, slots] for x in written)
+    if is_held:
+        wrenches = stacking.each(
+            lambda element, *args: element.wrenches(t, *args),
+            group,
+            (*motion.pose, *motion.velocity),
+            stacking.own_inputs(group, u),
+        )
+        for i, slot in enumerate(free):
+            turned = small.hat(wrenches[slot].torque.T)
+            along = along.at[i, i, 3:, 3:].add(-turned)
+    return along, by_velocity
+
+
 def _force_derivatives(free, is_held, t, element, poses, velocities, u):
     """Derivatives (free, free, 6, 6) of the wrenches on the free slots of an element: along hybrid
     velocities, which stay constant, and by hybrid velocities.
     """
-
-    written = element.derivatives(t, poses, velocities, u)
-    if written is not None:
-        slots = np.asarray(free)
-        along, by_velocity = (x[slots][:, slots] for x in written)
-        if is_held:
-            acting = element.wrenches(t, poses, velocities, u)
-            for i, slot in enumerate(free):
-                along = along.at[i, i, 3:, 3:].add(-small.hat(acting[slot].torque))
-        return along, by_velocity
 
     def wrenches(directions, rates):
         moved, faster = list(poses), list(velocities)

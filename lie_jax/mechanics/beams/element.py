@@ -1,6 +1,6 @@
 """The beam element: a constant strain between two nodes."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -174,53 +174,72 @@ class Beam(AbstractPairForce):
 
     @override
     def derivatives(self, t, poses, velocities, u):
-        """The wrenches' derivatives, written out.
+        """The wrenches' derivatives, written out, elements on the last axis.
 
         Wrenches of nodes are -Pᵢᵀ σ with ḣ = Σ Pⱼ ηⱼ. They change with σ, which h moves by K and D
         and the velocities by D, and with Pᵢ; then they are turned and carried from the nodes to
         the frames of the bodies, whose velocities have other components.
         """
-        screw_between, slots = self._screw(poses), (0, 1)
-        offsets = [self._offset(slot) for slot in slots]
-        carries = [_carry(o, p) for o, p in zip(offsets, poses, strict=True)]
-        sigma = self._resultant(screw_between, poses, velocities)
-        rates = screw.rates_by_twists(screw_between)
-        # ḣ by the hybrid velocities of each slot.
-        by_slot = [small.matmul(p, c) for p, c in zip(rates, carries, strict=True)]
-        acting = screw.pulled_back(screw_between, sigma)
-        turned_rates = screw.change_of_pulled_back(screw_between, sigma)
-        elastic = self.stiffness / self.length
-        viscous = None
+        part = jax.vmap(Beam._parts, out_axes=-1)(self, poses, velocities)
+        # ḣ by the hybrid velocities of both bodies, (6, 12).
+        rates = jnp.concatenate(
+            [small.matmul(p, c) for p, c in zip(part.rates, part.carries, strict=True)], axis=1
+        )
+        turned = jnp.concatenate(
+            [
+                small.matmul(small.transpose(c), g)
+                for c, g in zip(part.carries, part.turned, strict=True)
+            ]
+        )
+        by_h = small.matmul(small.transpose(rates), part.elastic) + turned
+        along = -small.matmul(by_h, rates)
+        count = along.shape[-1]
+        zero = jnp.zeros((3, 3, count), along.dtype)
+        of_frames = [
+            small.block_2x2(zero, -force, zero, zero) for force in part.forces
+        ]
+        none = jnp.zeros((6, 6, count), along.dtype)
+        along = along + small.block_2x2(of_frames[0], none, none, of_frames[1])
+        by_velocity = jnp.zeros_like(along)
+        if part.viscous is not None:
+            pulled = small.matmul(small.transpose(rates), part.viscous)
+            by_velocity = -small.matmul(pulled, rates)
+            # The body's components of a constant ṙ change as the body turns.
+            spun = [
+                small.matmul(small.matmul(p, o)[:, :3], spin)
+                for p, o, spin in zip(part.rates, part.offsets, part.spins, strict=True)
+            ]
+            tall = jnp.zeros((6, 3, count), along.dtype)
+            pushed = jnp.concatenate([tall, spun[0], tall, spun[1]], axis=1)
+            along = along - small.matmul(pulled, pushed)
+        return tuple(x.reshape(2, 6, 2, 6, count) for x in (along, by_velocity))
+
+    def _parts(self, poses: Poses, velocities: Velocities) -> "_Parts":
+        between = self._screw(poses)
+        offsets = tuple(self._offset(slot) for slot in (0, 1))
+        sigma = self._resultant(between, poses, velocities)
+        acting = screw.pulled_back(between, sigma)
+        elastic, viscous = self.stiffness / self.length, None
         if self.damping is not None:
             viscous = self.damping / self.length
             twists = self._twists(poses, velocities)
-            elastic = elastic + small.matmul(viscous, screw.change_of_rate(screw_between, *twists))
-
-        def along(i: int, j: int) -> Matrix6:
-            by_h = small.matmul(by_slot[i].T, elastic) + small.matmul(carries[i].T, turned_rates[i])
-            change = -small.matmul(by_h, by_slot[j])
-            if viscous is not None:
-                # The body's components of a constant ṙ change as the body turns.
-                spun = small.matvec(poses[j].rotation.T, velocities[j].linear)
-                carried = small.matmul(rates[j], offsets[j])[:, :3]
-                pushed = small.matmul(carried, small.hat(spun))
-                columns = small.matmul(small.matmul(by_slot[i].T, viscous), pushed)
-                change = change - jnp.pad(columns, ((0, 0), (3, 0)))
-            if i == j:
-                force = _transposed_shift(offsets[i], -acting[i])[:3]
-                turned = small.matmul(poses[i].rotation, small.hat(force))
-                change = change - jnp.pad(turned, ((0, 3), (3, 0)))
-            return change
-
-        def by_velocity(i: int, j: int) -> Matrix6:
-            if viscous is None:
-                return jnp.zeros((6, 6), sigma.dtype)
-            return -small.matmul(small.matmul(by_slot[i].T, viscous), by_slot[j])
-
-        def table(entry) -> Array:
-            return jnp.stack([jnp.stack([entry(i, j) for j in slots]) for i in slots])
-
-        return table(along), table(by_velocity)
+            elastic = elastic + small.matmul(viscous, screw.change_of_rate(between, *twists))
+        return _Parts(
+            rates=screw.rates_by_twists(between),
+            carries=tuple(_carry(o, p) for o, p in zip(offsets, poses, strict=True)),
+            offsets=offsets,
+            turned=screw.change_of_pulled_back(between, sigma),
+            forces=tuple(
+                small.matmul(p.rotation, small.hat(_transposed_shift(o, -w)[:3]))
+                for p, o, w in zip(poses, offsets, acting, strict=True)
+            ),
+            spins=tuple(
+                small.hat(small.matvec(p.rotation.T, v.linear))
+                for p, v in zip(poses, velocities, strict=True)
+            ),
+            elastic=elastic,
+            viscous=viscous,
+        )
 
     def _offset(self, slot: int) -> Matrix6:
         """Matrix (6, 6) from the twist of a body to that of its node, each in its own axes."""
@@ -262,6 +281,22 @@ class Beam(AbstractPairForce):
             return elastic
         rate = screw.rate(between, *self._twists(poses, velocities)) / self.length
         return elastic + small.matvec(self.damping, rate)
+
+
+class _Parts(NamedTuple):
+    """Parts of the wrenches' derivatives, for both nodes: P, carries from hybrid velocities and
+    from twists of bodies to twists of nodes, derivatives of Pᵀσ by h, R times the forces' skew
+    matrices, skew matrices of Rᵀṙ; derivatives of σ by h and by ḣ.
+    """
+
+    rates: tuple[Matrix6, Matrix6]
+    carries: tuple[Matrix6, ...]
+    offsets: tuple[Matrix6, ...]
+    turned: tuple[Matrix6, Matrix6]
+    forces: tuple[Array, ...]
+    spins: tuple[Array, ...]
+    elastic: Matrix6
+    viscous: Matrix6 | None
 
 
 def _carry(offset: Matrix6, pose: BodyPose) -> Matrix6:

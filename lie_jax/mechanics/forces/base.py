@@ -45,12 +45,13 @@ class AbstractForce(AbstractElement):
         """One wrench for each body; u is the one entry of an element with an `input_number`."""
 
     def derivatives(
-        self, t: Time, poses: Poses, velocities: Velocities, u: Float[Array, " nu"] | None
-    ) -> tuple[Float[Array, "slots slots 6 6"], Float[Array, "slots slots 6 6"]] | None:
-        """Derivatives of hybrid wrenches: along hybrid velocities, at constant ṙ and ω, and by
-        hybrid velocities.
+        self, t: Time, poses: Poses, velocities: Velocities, u: Float[Array, "count nu"] | None
+    ) -> tuple[Float[Array, "slots 6 slots 6 count"], Float[Array, "slots 6 slots 6 count"]] | None:
+        """Derivatives of hybrid wrenches of stacked elements: along hybrid velocities, at constant
+        ṙ and ω, and by hybrid velocities.
 
-        None, as here, for those by forward mode; a formula pays where they are much of a step.
+        The arrays of `self`, poses, velocities and u have elements on their first axis. None, as
+        here, for derivatives by forward mode; formulas pay where they are much of a step.
         """
         return None
 
