@@ -183,7 +183,8 @@ def _at_rounding(v: Array, residual: Array, hessian: Array, problem: _Problem) -
     terms = jnp.sum(jnp.abs(hessian) * jnp.abs(v)[None], axis=1) + jnp.abs(problem.momentum)
     forces = jnp.abs(forces) + problem.limits[:, None]
     pulled = jnp.sum(jnp.abs(places.jacobian) * forces[:, :, None], axis=(0, 1))
-    scale = 1.0 / jnp.sqrt(jnp.diagonal(hessian))
+    diagonal = jnp.sum(jnp.eye(v.shape[0], dtype=v.dtype) * hessian, axis=1)
+    scale = 1.0 / jnp.sqrt(diagonal)
     size = jnp.max(scale * (terms + problem.dt * pulled))
     # Squares of the last term underflow, and the slopes of line searches with them.
     bound = jnp.maximum(_ROUNDING * info.eps * size, jnp.sqrt(info.tiny))
@@ -243,7 +244,7 @@ class _Bracket(NamedTuple):
 def _length(v: Array, direction: Array, residual: Array, problem: _Problem) -> Float[Array, ""]:
     """Length of the step along a direction to where the function is least, 1 if that is near."""
     places, dt = problem.places, problem.dt
-    start, along = places.relative(v), places.along(direction)
+    start, along = places.relative(v), places.relative(direction)
     kinetic = small.dot(direction, _inertial(v, problem))
     growth = small.dot(direction, small.matvec(problem.mass, direction))
 

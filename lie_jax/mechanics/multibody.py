@@ -92,17 +92,8 @@ class AbstractMultibodySystem(AbstractSystem):
 
     @override
     def places(self, t, q, v):
-        contacts, _ = impulses.split(self.forces)
-
-        def relative(v):
-            _, *motion = self._instant(t, q, v)
-            return impulses.relative(contacts, motion)
-
-        # Velocities of places are affine functions of v.
-        drift, push = jax.linearize(relative, jnp.zeros_like(v))
-        jacobian = jax.vmap(push, out_axes=2)(jnp.eye(self.nv, dtype=q.dtype))
-        _, *motion = self._instant(t, q, v)
-        return impulses.held(contacts, motion, jacobian, drift)
+        units = jax.vmap(lambda v: self._instant(t, q, v)[3:])(jnp.eye(self.nv, dtype=q.dtype))
+        return impulses.held(self.forces, self._instant(t, q, v)[1:], units)
 
     @override
     def without_places(self):

@@ -75,13 +75,15 @@ def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array,
     left = jnp.abs(product(a, x) - b)
     size = jnp.sum(jnp.abs(a), axis=1, keepdims=True) * jnp.max(jnp.abs(x))
     bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** _ROUGH * size)
+
     # A loop and no branch: of a batch it runs only if one member needs it. The loop joins its own
-    # table: another one would have to be stored for it in every step.
-    return jax.lax.while_loop(
-        lambda carry: carry[1],
-        lambda carry: (_eliminate(jnp.concatenate([a, b], axis=1)), jnp.zeros((), bool)),
-        (x, bad),
-    )[0][:, 0]
+    # table: another one would have to be stored for it in every step. What does not depend on what
+    # it carries XLA would compute before the loop, needed or not.
+    def again(carry):
+        table = jnp.concatenate([jnp.where(carry[1], a, 0.0), b], axis=1)
+        return _eliminate(table), jnp.zeros((), bool)
+
+    return jax.lax.while_loop(lambda carry: carry[1], again, (x, bad))[0][:, 0]
 
 
 def _eliminate(table: Float[Array, "n p"]) -> Float[Array, "n m"]:

@@ -12,15 +12,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax.numerics import small
+
 
 class AbstractPlaces(eqx.Module):
     """Places that are held for a step from an instant.
 
-    `jacobian` (n, 3, nv) and `drift` (n, 3): w = jacobian v + drift, inertial components, m/s.
+    `jacobian` (n, 3, nv): w = jacobian v, inertial components, m/s.
     """
 
     jacobian: Float[Array, "n 3 nv"]
-    drift: Float[Array, "n 3"]
 
     @property
     @abc.abstractmethod
@@ -46,10 +47,6 @@ class AbstractPlaces(eqx.Module):
 
     def relative(self, v: Float[Array, " nv"]) -> Float[Array, "n 3"]:
         """Relative velocities w (m/s) at velocities v."""
-        return self.along(v) + self.drift
-
-    def along(self, v: Float[Array, " nv"]) -> Float[Array, "n 3"]:
-        """Change of the relative velocities by v."""
         return jnp.sum(self.jacobian * v[None, None], axis=2)
 
     def pulled_back(self, forces: Float[Array, "n 3"]) -> Float[Array, " nv"]:
@@ -65,4 +62,4 @@ class AbstractPlaces(eqx.Module):
             along = jnp.broadcast_to(direction, w.shape)
             return -jax.jvp(lambda w: self.forces(dt, limits, w), (w,), (along,))[1]
 
-        return jax.vmap(column, out_axes=2)(jnp.eye(3, dtype=w.dtype))
+        return small.once(jax.vmap(column, out_axes=2)(jnp.eye(3, dtype=w.dtype)))

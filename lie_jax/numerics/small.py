@@ -40,6 +40,13 @@ def dot(a: Float[Array, "n ..."], b: Float[Array, "n ..."]) -> Float[Array, "...
     return jnp.sum(a * b, axis=0)
 
 
+def once(x: Float[Array, "... n"]) -> Float[Array, "... n"]:
+    """The same finite numbers as a sum: XLA computes anew for every use what no sum results in."""
+    n = x.shape[-1]
+    identity = jnp.eye(n, dtype=x.dtype).reshape(*(1,) * (x.ndim - 1), n, n)
+    return jnp.sum(x[..., None] * identity, axis=-2)
+
+
 def least_square_between(a: Float[Array, " n"], b: Float[Array, " n"]) -> Float[Array, ""]:
     """Square of the least distance from zero on the way from a to b along a straight line."""
     way = b - a

@@ -235,9 +235,10 @@ def test_forces_fall_with_the_velocity_of_a_place():
     places = system.places(0.0, state.q, state.v)
     rng = np.random.default_rng(0)
     w = jnp.asarray(
-        rng.normal(size=(50, *places.drift.shape)) * 10.0 ** rng.integers(-6, 2, 50)[:, None, None]
+        rng.normal(size=(50, *places.jacobian.shape[:2]))
+        * 10.0 ** rng.integers(-6, 2, 50)[:, None, None]
     )
-    limits = jnp.asarray(rng.uniform(size=places.drift.shape[:1]))
+    limits = jnp.asarray(rng.uniform(size=places.jacobian.shape[:1]))
     slopes = jax.vmap(lambda w: places.slopes(jnp.asarray(1e-2), limits, w))(w)
     values = np.linalg.eigvalsh(slopes)
     assert_allclose(slopes, slopes.swapaxes(-1, -2), atol=ROUNDING * np.max(values))

@@ -55,7 +55,7 @@ class Places(AbstractPlaces):
                 return force
             return force + element.friction.against(limit, w - rate * normal)
 
-        return self._each(at, jnp.zeros((0, 3), w.dtype), w, limits)
+        return small.once(self._each(at, jnp.zeros((0, 3), w.dtype), w, limits))
 
     def _each(self, function: Callable, none: Array, *values: Array) -> Array:
         """Results of function(element, gap, normal, coefficient, *values) at all places; `none`
@@ -82,27 +82,21 @@ def split(forces: Groups) -> tuple[Groups, Groups]:
     return contacts, tuple(group for group in forces if not isinstance(group.element, Contact))
 
 
-def relative(contacts: Groups, motion: Sequence[Array]) -> Float[Array, "n 3"]:
-    """Velocities of first bodies on second ones at all places, by the motion of all bodies."""
-
+def _relative(contacts: Groups, motion: Sequence[Array]) -> Float[Array, "n 3"]:
+    # Velocities of first bodies on second ones at all places.
     def at(element, poses, velocities):
         touching = geometry.touching(element.shapes, poses)
         return element.relative(touching, poses, velocities)
 
     rows = [stacking.each(at, group, motion).reshape(-1, 3) for group in contacts]
-    return jnp.concatenate([jnp.zeros((0, 3), motion[1].dtype), *rows])
+    return small.once(jnp.concatenate([jnp.zeros((0, 3), motion[1].dtype), *rows]))
 
 
 def held(
-    contacts: Groups,
-    motion: Sequence[Array],
-    jacobian: Float[Array, "n 3 nv"],
-    drift: Float[Array, "n 3"],
+    forces: Groups, motion: Sequence[Array], units: tuple[Float[Array, "nv bodies 3"], ...]
 ) -> Places:
-    """Places of the groups of contacts at the motion of all bodies.
-
-    `jacobian` and `drift`: the map from velocities to `relative`.
-    """
+    """Places of all contacts at the motion of all bodies; `units`: ṙ and ω for unit velocities."""
+    contacts, _ = split(forces)
 
     def at(element, poses, velocities):
         touching = geometry.touching(element.shapes, poses)
@@ -119,7 +113,9 @@ def held(
         return touching.gap, touching.normal, coefficients
 
     groups = tuple(Held(group.element, *stacking.each(at, group, motion)) for group in contacts)
-    return Places(jacobian, drift, groups)
+    pose = tuple(motion[:2])
+    along = jax.vmap(lambda *rates: _relative(contacts, (*pose, *rates)), out_axes=2)
+    return Places(along(*units), groups)
 
 
 def refusal(forces: Groups, names: tuple[str, ...]) -> str | None:

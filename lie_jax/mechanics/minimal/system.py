@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from lie_jax import checks, linearization
 from lie_jax.mechanics import stacking
+from lie_jax.mechanics.contact import impulses
 from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.mechanics.joints.base import GROUND, BodyPose
 from lie_jax.mechanics.mechanism import Label
@@ -34,6 +35,7 @@ from lie_jax.mechanics.minimal.state import Start
 from lie_jax.mechanics.minimal.tree import Tree
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.numerics import gather, small
+from lie_jax.numerics.dense import product
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import State
 
@@ -86,7 +88,7 @@ class TreeSystem(AbstractMultibodySystem):
         inertia = recursions.inertias(self.bodies, motion)
         factors = recursions.mass_matrix_factors(self.tree, motion, inertia)
         twists, momenta = (self.velocities.flat(*factor) for factor in factors)
-        products = momenta @ twists.T
+        products = product(momenta, twists.T)
         branches = self._branches()
         no_motors = jnp.zeros((self.tree.bases, 6), q.dtype)
         armature = self.velocities.flat(no_motors, self.joints.inertia().T)
@@ -307,6 +309,14 @@ class TreeSystem(AbstractMultibodySystem):
                 self._frames(motion), motion.arm.T,
             ),
         )  # fmt: skip
+
+    @override
+    def places(self, t, q, v):
+        motion = self._kinematics(q, v)
+        moved = jnp.asarray(self._moved.T, q.dtype)[:, None]
+        twists = self._columns(motion).T[:, :, None] * moved
+        units = jax.vmap(lambda twist: self._frames(motion._replace(twist=twist))[2:])(twists)
+        return impulses.held(self.forces, self._frames(motion), units)
 
     def _columns(self, motion: Kinematics) -> Columns:
         """Twist that each unit velocity gives to the frame that it moves."""
