@@ -242,6 +242,7 @@ def test_bad_methods_are_refused():
         control.ilqr(system, lie_jax.RungeKutta("rk4"), state, jnp.zeros((5, 3)), **good())
 
 
+@pytest.mark.full
 def test_a_block_is_pushed_along_the_ground_in_steps_longer_than_its_contact():
     height = 0.099
     block = lie_jax.Body("block", 2.0, jnp.eye(3), position=(0, 0, height))
