@@ -52,6 +52,7 @@ def build(
     slip: ArrayLike = 1e-3,
     lift: ArrayLike = 0.0,
     motors: bool = False,
+    others: Sequence[lie_jax.AbstractForce] = (),
     gravity: Numbers = GRAVITY,
 ) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The quadruped as a system, by default in joint coordinates, and its state at rest.
@@ -61,6 +62,7 @@ def build(
     start; `proportional` in N m/rad, `derivative` in N m s/rad; `stiffness` (N/m²), `dissipation`
     (s/m), `friction` and `slip` (m/s) are those of feet on the ground. With `motors` each hinge has
     one besides, in the order of legs and their parts: simulate(inputs=) then has twelve columns.
+    `others` are further forces.
     """
     total = trunk_mass + len(LEGS) * (HIP_MASS + THIGH_MASS + SHANK_MASS)
     weight = -total * jnp.asarray(gravity, float)[2]
@@ -94,7 +96,7 @@ def build(
             above, hook = name, _below(leg, k)
         foot = contact.Sphere(above, FOOT_RADIUS, (0.0, 0.0, -LINK))
         forces.append(lie_jax.Contact(foot, ground, law, rubbing))
-    mechanism = lie_jax.Mechanism(bodies, joints, forces, gravity)
+    mechanism = lie_jax.Mechanism(bodies, joints, [*forces, *others], gravity)
     return lie_jax.assemble(mechanism, lie_jax.Minimal() if formulation is None else formulation)
 
 

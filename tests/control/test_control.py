@@ -240,3 +240,38 @@ def test_bad_methods_are_refused():
         control.ilqr(system, MIDPOINT, state, jnp.zeros((5, 2)), **good())
     with pytest.raises(ValueError, match="leaves the group"):
         control.ilqr(system, lie_jax.RungeKutta("rk4"), state, jnp.zeros((5, 3)), **good())
+
+
+@pytest.mark.full
+def test_a_block_is_pushed_along_the_ground_in_steps_longer_than_its_contact():
+    height = 0.099
+    block = lie_jax.Body("block", 2.0, jnp.eye(3), position=(0, 0, height))
+    rail = lie_jax.PrismaticJoint("ground", "block", (1, 0, 0), parent_point=(0, 0, height))
+    ground = lie_jax.Contact(
+        lie_jax.contact.Sphere("block", 0.1),
+        lie_jax.contact.Plane("ground"),
+        lie_jax.HuntCrossley(2e7),
+        lie_jax.Coulomb(0.3, velocity=1e-2),
+    )
+    push = lie_jax.PrismaticMotor("ground", "block", (1, 0, 0), 0)
+    mechanism = lie_jax.Mechanism([block], [rail], [ground, push])
+    system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    steps, method = 20, lie_jax.ConvexContact()
+    weight = 1e-3
+
+    def final(q, v):
+        return 100.0 * ((q[0] - 1.0) ** 2 + v[0] ** 2)
+
+    costs = {"dt": 0.05, "running": lambda t, q, v, u: weight * u[0] ** 2, "final": final}
+    guess = jnp.full((steps, 1), 10.0)
+    solution = control.ilqr(system, method, state, guess, **costs)
+    assert solution.converged
+
+    def cost(u):
+        run = lie_jax.simulate(system, method, state, dt=0.05, steps=steps, inputs=u, throw=False)
+        return 0.05 * weight * jnp.sum(u**2) + final(run.q[-1], run.v[-1])
+
+    value, gradient = jax.jit(jax.value_and_grad(cost))(solution.inputs)
+    assert_allclose(solution.cost, value, rtol=1e-12)
+    first = jax.jit(jax.grad(cost))(guess)
+    assert np.linalg.norm(gradient) < 1e-6 * np.linalg.norm(first)

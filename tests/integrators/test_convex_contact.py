@@ -349,8 +349,13 @@ def test_what_does_not_fit_is_refused_by_name():
     jointed = lie_jax.assemble(lie_jax.Mechanism([body], [hinge]), lie_jax.R3SO3())
     spinning, rolling = ball(1e5, spinning_radius=0.01), ball(1e5, rolling_lever=0.01)
     point = Point(), lie_jax.State(jnp.zeros(1), jnp.zeros(1))
+    joints = [hinge, lie_jax.RevoluteJoint("rod", "ground", (0.0, 1.0, 0.0))]
+    looped = lie_jax.assemble(lie_jax.Mechanism([body], joints), lie_jax.Minimal())
+    # Who uses joint coordinates is not told to.
+    no_advice = r"constraints are left in joint coordinates((?!Minimal).)*GeneralizedAlpha\(\)\.$"
     for case, message in (
         (jointed, r"constraints: .*Minimal\(\)"),
+        (looped, no_advice),
         (spinning, r"Contact\('ball', 'ground'\) .*spinning_radius.*GeneralizedAlpha"),
         (rolling, r"rolling_lever.*GeneralizedAlpha"),
         (point, r"ConvexContact .*no mechanism .*RKMK"),

@@ -3,6 +3,7 @@
 A shape belongs to a body, or to the `"ground"`, and lies in the frame of that body.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -174,10 +175,29 @@ def _as_height(value: Any) -> Any:
     return snapshots.watched(value) if callable(value) else value
 
 
+def _takes_two(function: Callable) -> bool:
+    """Whether a function can be called with two arguments, as far as its signature says."""
+    of_user = function.function if isinstance(function, snapshots.Function) else function
+    try:
+        signature = inspect.signature(of_user)
+    except (TypeError, ValueError):  # There is none, as of some functions written in C.
+        return True
+    try:
+        signature.bind(0.0, 0.0)
+    except TypeError:
+        return False
+    return True
+
+
 def _check_height(where: str, value: Any) -> None:
     if not callable(value):
         raise ValueError(
             f"{where} is {value!r}; it must be a function of x and y (m), such as "
+            "lambda x, y: 0.1 * jnp.sin(x)."
+        )
+    if not _takes_two(value):
+        raise ValueError(
+            f"{where} is {value!r}; the function must take two arguments, x and y (m), such as "
             "lambda x, y: 0.1 * jnp.sin(x)."
         )
     try:

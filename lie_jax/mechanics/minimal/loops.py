@@ -56,6 +56,14 @@ class LoopSystem(TreeSystem):
         return constraints.count(self.cuts, "velocity_rows")
 
     @override
+    def no_places(self):
+        left = (
+            f"{self.nc} constraints are left in joint coordinates, of joints that close loops or "
+            "have no motions of their own: use lie_jax.GeneralizedAlpha()."
+        )
+        return super().no_places() or left
+
+    @override
     def constraint(self, t, q):
         return constraints.positions(self.cuts, jnp.asarray(t, q.dtype), self._pose(q))
 

@@ -1,8 +1,10 @@
 """Shapes that overlap beyond the middle of one, or pass through each other, end with a word."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax import contact
@@ -43,6 +45,21 @@ def test_a_start_below_the_middle_of_a_shape_is_refused_with_its_depth(shape):
     unknown = contact.HeightField("ground", lambda x, y: jnp.nan * x)
     with pytest.raises(ValueError, match=r"overlaps by nan m"):
         moving(contact.Sphere("a", 0.3), unknown, 1.0, (0, 0, 0))
+
+
+def test_a_start_that_is_known_is_looked_at_where_jax_traces_the_run():
+    system, state = moving(contact.Sphere("a", 0.3), GROUND, 0.5, (0, 0, 0))
+
+    def end(dt, q):
+        start = lie_jax.State(q, state.v)
+        options = {"dt": dt, "steps": 2, "throw": False}
+        return lie_jax.simulate(system, lie_jax.RKMK("rk4"), start, **options).q[-1]
+
+    known = jax.jit(lambda dt: end(dt, state.q))(1e-3)
+    assert_allclose(known, end(1e-3, state.q), rtol=1e-14)
+    lower = state.q.at[2].set(-0.05)
+    with pytest.raises(ValueError, match=r"overlaps by 0\.35 m"):
+        jax.jit(lambda dt: end(dt, lower))(1e-3)
 
 
 @pytest.mark.parametrize("formulation", [lie_jax.R3SO3(), lie_jax.Minimal()])

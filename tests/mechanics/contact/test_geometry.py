@@ -270,12 +270,22 @@ def test_what_is_no_contact_is_refused_by_name():
         (lambda: contact.Plane("a", normal=(0, 0, 0)), r"Plane\('a'\)\.normal"),
         (lambda: contact.HeightField("a", 0.1), r"HeightField\('a'\)\.height is 0\.1; it must be"),
         (lambda: contact.HeightField("a", lambda x, y: jnp.zeros(2)), r"\.height\(x, y\)"),
+        (
+            lambda: contact.HeightField("a", lambda x: x),
+            r"'a'\)\.height is .*two arguments, x and y",
+        ),
         (lambda: lie_jax.HuntCrossley(-1.0), r"HuntCrossley\(\)\.stiffness"),
         (lambda: lie_jax.HuntCrossley(1.0, 0.5), r"HuntCrossley\(exponent=\) is 0\.5"),
         (lambda: lie_jax.Coulomb(0.3, velocity=0.0), r"Coulomb\(\)\.velocity"),
     ):
         with pytest.raises(ValueError, match=message):
             make()
+
+
+def test_a_field_that_jax_cannot_trace_gets_a_note():
+    with pytest.raises(TypeError) as error:
+        contact.HeightField("a", lambda x, y: x if x > 0.0 else y)
+    assert "jnp.where in the place of `if`" in "".join(error.value.__notes__)
 
 
 def test_a_point_above_a_field_is_never_below_it():
