@@ -26,6 +26,7 @@ QUICK_SIZES = CHAIN_SIZES[:2]
 NOT_QUICK = (
     *("gradient of slider-crank", "gradient of chain-16", "gradient of two arms"),
     *("links batch", "arm with gripper batch", "quadruped batch"),
+    "standing batch",
 )
 # A chain is left out if one run of it would take longer, s.
 LONGEST_RUN, QUICK_LONGEST_RUN = 15.0, 3.0

@@ -55,6 +55,8 @@ RUNS = {
     "links": (Run(500, 1e-3), Run(500, 1e-3)),
     "links batch": (Run(25, 1e-3, BATCH), Run(5, 1e-3, BATCH)),
     **dict.fromkeys(TREES, (Run(500, 1e-3), Run(200, 1e-3))),
+    "standing": (Run(500, 1e-3), Run(100, 1e-3)),
+    "standing batch": (Run(20, 1e-3, BATCH), Run(2, 1e-3, BATCH)),
     "held humanoid": (Run(300, 1e-3), Run(50, 1e-3)),
     **{f"{name} batch": (Run(5, 1e-3, BATCH), Run(1, 1e-3, BATCH)) for name in TREES},
     "squeezer": (Run(3_000, 1e-5), Run(300, 1e-5)),

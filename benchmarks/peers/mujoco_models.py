@@ -1,4 +1,4 @@
-"""The cases in MuJoCo's C library: ball joints, Runge-Kutta of order 4, no contacts, one thread."""
+"""The cases in MuJoCo's C library: ball joints, Runge-Kutta of order 4, one thread."""
 
 # It is not installed everywhere, and its types are not to be relied upon.
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
@@ -9,7 +9,7 @@ import mujoco
 import numpy as np
 from mujoco import rollout
 
-from benchmarks.peers import trees
+from benchmarks.peers import standing, trees
 from benchmarks.peers.cases import Missing, Program, run_of, spread
 from models import chain, heavy_top
 
@@ -74,6 +74,8 @@ def case_of(name: str) -> Case:
         ),
     }
     single = name.removesuffix(" batch")
+    if single == "standing":
+        return standing.mjcf(), (0.0,) * 18, 1, (0.0, 0.0, 0.0)
     if single in trees.SHAPES:
         shape = trees.SHAPES[single]
         velocity = tuple(trees.velocities(shape.coordinates))
@@ -98,6 +100,8 @@ def program(case: str, quick: bool) -> Program:
     model = mujoco.MjModel.from_xml_string(xml)
     model.opt.timestep = run.dt
     data = mujoco.MjData(model)
+    if case.startswith("standing"):
+        data.qpos[:] = standing.start()
     kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
     velocities = spread(velocity, run.batch) if run.batch > 1 else np.array([velocity])
     start = np.empty((run.batch, mujoco.mj_stateSize(model, kind)))

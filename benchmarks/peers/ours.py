@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 import lie_jax
-from benchmarks.peers import trees
+from benchmarks.peers import standing, trees
 from benchmarks.peers.cases import (
     PUMA_COMMAND,
     RHO_INF,
@@ -21,7 +21,7 @@ from benchmarks.peers.cases import (
     run_of,
     spread,
 )
-from models import chain, heavy_top, loops, puma560, rotor, slider_crank
+from models import chain, heavy_top, loops, puma560, quadruped, rotor, slider_crank
 
 RK4 = lie_jax.RKMK("rk4")
 ALPHA = lie_jax.GeneralizedAlpha(RHO_INF)
@@ -48,6 +48,8 @@ def observed(case: str, system: Any, q: jax.Array) -> jax.Array:
         return system.poses(q)[1][-1]
     if case in loops.SHAPES:
         return system.poses(q)[1][-1]
+    if case.startswith("standing"):
+        return q[:3]
     if case.removesuffix(" batch") in trees.SHAPES:
         return trees.observed(system, q)
     return chain.tip(system, q)
@@ -68,6 +70,8 @@ def model(case: str) -> tuple[Any, lie_jax.State, Any]:
         return *built, ALPHA
     if case in loops.SHAPES:
         return *loops.model(case), ALPHA
+    if case.startswith("standing"):
+        return *quadruped.build(lift=standing.LIFT), lie_jax.ConvexContact()
     if case == "top adaptive":
         return *heavy_top.build(), lie_jax.RKMK("dopri5")
     if case.removesuffix(" batch") in trees.SHAPES:

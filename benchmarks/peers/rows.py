@@ -16,6 +16,8 @@ MJX_STEPS = 1e-4
 AUTOMATIC = 1e-5
 # MuJoCo's implicit method is of first order.
 FIRST_ORDER = 1e-2
+# The ground gives by other lengths, up to its 5.5 mm here.
+OTHER_GROUND = 1e-2
 
 
 class Row(NamedTuple):
@@ -68,6 +70,13 @@ ROWS = (
     *(
         Row(f"{n} batch", f"{n}, 4096 of them", "MuJoCo C", "MuJoCo C, RK4", SAME, 1.0)
         for n in ("arm with gripper", "quadruped")
+    ),
+    *(
+        Row(
+            *(case, f"quadruped on the ground{many}, convex contact", "MuJoCo C"),
+            *("MuJoCo C, Euler", OTHER_GROUND, target),
+        )
+        for case, many, target in (("standing", "", 3.0), ("standing batch", ", 4096 of them", 1.0))
     ),
     Row("links batch", "6 links, 4096 of them", "MuJoCo C", "MuJoCo C, RK4", SAME, 0.4),
     Row("top adaptive", "heavy top, DOPRI5, 1 s", "diffrax", "diffrax, own ODE", AUTOMATIC, 1.0),

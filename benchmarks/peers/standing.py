@@ -51,5 +51,11 @@ def mjcf(integrator: str = "Euler") -> str:
     )
 
 
+def start() -> list[float]:
+    """Position (m), quaternion and joint angles (rad) from which it falls, as MuJoCo orders them."""
+    _, state = quadruped.build(lift=LIFT)
+    return [float(x) for x in state.q]
+
+
 def _row(values) -> str:
     return " ".join(str(float(x)) for x in values)

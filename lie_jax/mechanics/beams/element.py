@@ -1,5 +1,6 @@
 """The beam element: a constant strain between two nodes."""
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -183,16 +184,16 @@ class Beam(AbstractPairForce):
         part = jax.vmap(Beam._parts, out_axes=-1)(self, poses, velocities)
         # ḣ by the hybrid velocities of both bodies, (6, 12).
         rates = jnp.concatenate(
-            [small.matmul(p, c) for p, c in zip(part.rates, part.carries, strict=True)], axis=1
+            [_product(p, c) for p, c in zip(part.rates, part.carries, strict=True)], axis=1
         )
         turned = jnp.concatenate(
             [
-                small.matmul(small.transpose(c), g)
+                _product(small.transpose(c), g)
                 for c, g in zip(part.carries, part.turned, strict=True)
             ]
         )
-        by_h = small.matmul(small.transpose(rates), part.elastic) + turned
-        along = -small.matmul(by_h, rates)
+        by_h = _product(small.transpose(rates), part.elastic) + turned
+        along = -_product(by_h, rates)
         count = along.shape[-1]
         zero = jnp.zeros((3, 3, count), along.dtype)
         of_frames = [
@@ -202,16 +203,16 @@ class Beam(AbstractPairForce):
         along = along + small.block_2x2(of_frames[0], none, none, of_frames[1])
         by_velocity = jnp.zeros_like(along)
         if part.viscous is not None:
-            pulled = small.matmul(small.transpose(rates), part.viscous)
-            by_velocity = -small.matmul(pulled, rates)
+            pulled = _product(small.transpose(rates), part.viscous)
+            by_velocity = -_product(pulled, rates)
             # The body's components of a constant ṙ change as the body turns.
             spun = [
-                small.matmul(small.matmul(p, o)[:, :3], spin)
+                _product(_product(p, o)[:, :3], spin)
                 for p, o, spin in zip(part.rates, part.offsets, part.spins, strict=True)
             ]
             tall = jnp.zeros((6, 3, count), along.dtype)
             pushed = jnp.concatenate([tall, spun[0], tall, spun[1]], axis=1)
-            along = along - small.matmul(pulled, pushed)
+            along = along - _product(pulled, pushed)
         return tuple(x.reshape(2, 6, 2, 6, count) for x in (along, by_velocity))
 
     def _parts(self, poses: Poses, velocities: Velocities) -> "_Parts":
@@ -281,6 +282,16 @@ class Beam(AbstractPairForce):
             return elastic
         rate = screw.rate(between, *self._twists(poses, velocities)) / self.length
         return elastic + small.matvec(self.damping, rate)
+
+
+def _product(a: Float[Array, "m n count"], b: Float[Array, "n p count"]) -> Array:
+    """Products of matrices on the first axes, term by term.
+
+    With the elements innermost each term fills vector units, which a sum along an axis does not:
+    it takes six times as long here.
+    """
+    terms = [a[:, k, None] * b[None, k] for k in range(b.shape[0])]
+    return functools.reduce(jnp.add, terms)
 
 
 class _Parts(NamedTuple):

@@ -1,0 +1,123 @@
+"""Beams in equilibrium against closed forms and shooting solutions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import lie_jax
+from lie_jax import beams
+from models import curved_beam, princeton_beam
+
+# Tips by shooting: an initial value problem for the beam's equations at 3e-14, and Newton's method
+# for the moment at the root; all digits are safe.
+BEND = (15.6848005340, 47.1504385736, 53.4748587918)
+PRINCETON = (-0.030452934696, -0.015621149906, 0.156774617721)
+# Of the ratio of errors of two meshes, one of which has twice the elements: 2 to the order.
+ORDER = 0.02
+# Of an extrapolated tip, in parts of the length.
+EXTRAPOLATED = 1e-5
+ROUNDING = 1e-12
+
+
+def tip(build, read, elements):
+    system, state = build(elements)
+    return np.asarray(read(system, lie_jax.equilibrium(system, state).q))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("build", "read", "truth", "length"),
+    [
+        (curved_beam.build, curved_beam.tip, BEND, curved_beam.RADIUS * curved_beam.ANGLE),
+        (princeton_beam.build, princeton_beam.tip_displacement, PRINCETON, princeton_beam.LENGTH),
+    ],
+    ids=["bend", "Princeton"],
+)
+def test_tips_converge_to_the_continuous_beam(build, read, truth, length):
+    coarse, fine = (tip(build, read, n) for n in (16, 32))
+    errors = [np.linalg.norm(x - np.asarray(truth)) for x in (coarse, fine)]
+    assert_allclose(np.log2(errors[0] / errors[1]), 2.0, atol=ORDER)
+    extrapolated = fine + (fine - coarse) / 3.0
+    assert_allclose(extrapolated, truth, rtol=0, atol=EXTRAPOLATED * length)
+
+
+def rolled_up(elements, turns=1.0):
+    """A cantilever of 10 m under the moment at its end that bends it to so many circles."""
+    length, bending = 10.0, 100.0
+    section = beams.Section((1e4, 1e4, 1e4, bending, bending, bending), 1.0, (1.0, 1.0, 1.0))
+    line = beams.line("beam", section, length, elements, start="ground")
+    moment = 2.0 * np.pi * turns * bending / length
+    load = lie_jax.Torque(line.nodes[-1].name, (0.0, 0.0, moment))
+    mechanism = lie_jax.Mechanism(line.nodes, forces=[*line.elements, load], gravity=(0, 0, 0))
+    return lie_jax.assemble(mechanism, lie_jax.SE3()), length
+
+
+def test_an_end_moment_rolls_a_beam_up():
+    """Screws are exact: three elements close the circle."""
+    (system, state), length = rolled_up(3)
+    found = lie_jax.equilibrium(system, state)
+    rotation, position = (x[-1] for x in system.poses(found.q))
+    assert_allclose(position, np.zeros(3), atol=ROUNDING * length)
+    assert_allclose(rotation, np.eye(3), atol=ROUNDING)
+    readings = system.beams(found.q, points=3)
+    curvature = np.broadcast_to([1.0, 0.0, 0.0, 0.0, 0.0, 2.0 * np.pi / length], (3, 6))
+    assert_allclose(readings.strain, curvature, atol=ROUNDING)
+    assert_allclose(readings.resultant[:, 5], 100.0 * 2.0 * np.pi / length, rtol=ROUNDING)
+    # The middle of the line lies across the circle.
+    assert_allclose(readings.position[1, 1], [0.0, length / np.pi, 0.0], atol=1e-11)
+
+
+def test_a_load_that_turns_elements_too_far_is_refused_with_what_was_reached():
+    (system, state), _ = rolled_up(3, turns=1.5)
+    with pytest.raises(lie_jax.EquilibriumError, match="of the load") as raised:
+        lie_jax.equilibrium(system, state)
+    # Each of three elements may turn by 3 rad.
+    assert 0.5 < raised.value.part < 3.0 / np.pi
+    assert np.all(np.isfinite(raised.value.state.q))
+    (system, state), _ = rolled_up(3, turns=1.5)
+    assert np.all(np.isnan(jax.jit(lambda: lie_jax.equilibrium(system, state).q)()))
+
+
+@pytest.mark.full
+def test_the_tip_changes_with_stiffness_and_load_as_differences_say():
+    def bent(x):
+        section = beams.of_material(
+            area=curved_beam.AREA,
+            moments=(x[0] / 12.0, 1.0 / 12.0),
+            torsion=x[1] / 6.0,
+            young=curved_beam.YOUNG,
+            shear=curved_beam.SHEAR,
+            density=1.0,
+        )
+        system, state = curved_beam.build(8, 600.0 * x[2], cross_section=section)
+        return curved_beam.tip(system, lie_jax.equilibrium(system, state).q)
+
+    ones, step = jnp.ones(3), 1e-3
+    jacobian = jax.jit(jax.jacrev(bent))(ones)
+    run = jax.jit(bent)
+
+    def difference(i):
+        def at(h):
+            return run(ones.at[i].add(h))
+
+        return (8.0 * (at(step) - at(-step)) - at(2.0 * step) + at(-2.0 * step)) / (12.0 * step)
+
+    expected = jnp.stack([difference(i) for i in range(3)], axis=1)
+    assert_allclose(jacobian, expected, rtol=1e-7)
+
+
+def test_a_pendulum_hangs_and_one_without_weight_is_refused():
+    def built(gravity):
+        body = lie_jax.Body("rod", 1.0, 0.1 * np.eye(3), (0.5, 0.0, 0.0))
+        hinge = lie_jax.RevoluteJoint("ground", "rod", (0.0, 1.0, 0.0))
+        mechanism = lie_jax.Mechanism([body], [hinge], gravity=(0.0, 0.0, gravity))
+        return lie_jax.assemble(mechanism, lie_jax.R3SO3())
+
+    system, state = built(-9.81)
+    hanging = lie_jax.equilibrium(system, state)
+    assert_allclose(system.poses(hanging.q)[0][0] @ [1.0, 0.0, 0.0], [0, 0, -1.0], atol=1e-10)
+    system, state = built(0.0)
+    with pytest.raises(lie_jax.EquilibriumError, match="free of forces"):
+        lie_jax.equilibrium(system, state)
