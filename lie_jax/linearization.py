@@ -199,7 +199,9 @@ class ForwardLinearization(AbstractDenseLinearization):
     @override
     def combined(self, along, stiffness, damping, mass=1.0):
         def column(along, rate):
-            return self.push(self.space.lift(self.q, stiffness * along), damping * rate, mass * rate)
+            return self.push(
+                self.space.lift(self.q, stiffness * along), damping * rate, mass * rate
+            )
 
         rates = jnp.eye(*along.shape, dtype=along.dtype)
         return jax.vmap(column, in_axes=1, out_axes=1)(along, rates)

@@ -47,9 +47,7 @@ def build(
     section = beams.Section(stiffness, MASS, (ROTARY, ROTARY, ROTARY), damping)
     half = 0.5 * np.arctan2(END[1] - START[1], END[0] - START[0])
     orientation = (np.cos(half), 0.0, 0.0, np.sin(half))
-    line = beams.line(
-        "beam", section, LENGTH, elements, position=START, orientation=orientation
-    )
+    line = beams.line("beam", section, LENGTH, elements, position=START, orientation=orientation)
     loads = in_space if spatial else in_plane
     lower = line.nodes[0].name
     force = lie_jax.PointForce(lower, lambda t: loads(t)[0])

@@ -83,9 +83,7 @@ def build(
         above, hook = "trunk", hip(leg)
         for k, part in enumerate(PARTS):
             number, name = len(bodies), f"{leg} {part}"
-            bodies.append(
-                lie_jax.Body(name, *made_of[part], position[number], orientation[number])
-            )
+            bodies.append(lie_jax.Body(name, *made_of[part], position[number], orientation[number]))
             axis = (1.0, 0.0, 0.0) if k == 0 else (0.0, 1.0, 0.0)
             joints.append(lie_jax.RevoluteJoint(above, name, axis, hook))
             forces.append(

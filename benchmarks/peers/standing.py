@@ -47,7 +47,7 @@ def mjcf(integrator: str = "Euler") -> str:
         f'<option gravity="{_row(quadruped.GRAVITY)}" integrator="{integrator}"/><worldbody>'
         f'<geom type="plane" size="9 9 1" contype="0" conaffinity="1" condim="3" '
         f'friction="{quadruped.FRICTION} 0 0"/>'
-        f'<body><freejoint/>{inertial("trunk")}{legs}</body></worldbody></mujoco>'
+        f"<body><freejoint/>{inertial('trunk')}{legs}</body></worldbody></mujoco>"
     )
 
 

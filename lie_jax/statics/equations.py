@@ -42,7 +42,7 @@ class Problem(NamedTuple):
         linear = self.system.linearization(self.t, q, rest, rest, multipliers, self.u)
         if self.size <= _FULL:
             linear = linear.dense()
-        return linear.step_matrix(x, 1.0, 0.0, 0.0).regularized()
+        return linear.step_matrix(x, 1.0, 0.0, 0.0)
 
     def solver(self, q: Array, multipliers: Array) -> Callable[[Array], Array]:
         """Function that solves with `matrix`, which it factorises once."""
@@ -59,8 +59,9 @@ class Problem(NamedTuple):
 
     def length(self, q: Array, change: Array) -> Float[Array, ""]:
         """Size of a change (n,) of unknowns, by that of q: multipliers do not count."""
-        space = self.system.space
-        return jnp.max(jnp.abs(change[: self.system.nv]) / space.magnitude(q))
+        # Of all bodies together: one of them may be at the origin.
+        size = jnp.max(self.system.space.magnitude(q))
+        return jnp.max(jnp.abs(change[: self.system.nv])) / size
 
     def valid(self, q: Array) -> Array:
         """Whether coordinates are regular at q, and all forces' laws describe it."""

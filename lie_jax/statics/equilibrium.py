@@ -3,7 +3,6 @@
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
 
@@ -13,7 +12,6 @@ from lie_jax.numerics.conversion import as_float
 from lie_jax.statics.equations import Problem
 from lie_jax.statics.search import Search, load
 from lie_jax.system import AbstractSystem, State
-
 
 
 class EquilibriumError(RuntimeError):
@@ -38,8 +36,8 @@ def equilibrium(
 
     Newton's method on the configuration space, with a line search, in load steps: the unbalanced
     forces of the start are taken away bit by bit, in bits that are smaller where that is harder.
-    An equilibrium may be unstable, which `modes` shows, and where a load is carried in several
-    ways it is the one that continues the start. Loops whose start does not close are closed on the
+    An equilibrium may be unstable, and where a load is carried in several ways it is the one that
+    continues the start. Loops whose start does not close are closed on the
     way. Derivatives are those of the equilibrium by all parameters, to any order, whatever the
     search did; those by the start are zero.
 
@@ -103,8 +101,7 @@ def _error(problem: Problem, found: Search) -> EquilibriumError:
     return EquilibriumError(
         f"equilibrium: the search ended at {part:.4g} of the load; beyond it no equilibrium "
         f"continues the start, or a direction is free of forces. The last attempt failed at "
-        f"{owner}. Give a smaller load, a start nearer to the equilibrium, or hold what is free; "
-        "lie_jax.equilibrium_path follows loads that fall again.",
+        f"{owner}. Give a smaller load, a start nearer to the equilibrium, or hold what is free.",
         state,
         part,
     )

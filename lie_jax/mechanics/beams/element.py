@@ -196,9 +196,7 @@ class Beam(AbstractPairForce):
         along = -_product(by_h, rates)
         count = along.shape[-1]
         zero = jnp.zeros((3, 3, count), along.dtype)
-        of_frames = [
-            small.block_2x2(zero, -force, zero, zero) for force in part.forces
-        ]
+        of_frames = [small.block_2x2(zero, -force, zero, zero) for force in part.forces]
         none = jnp.zeros((6, 6, count), along.dtype)
         along = along + small.block_2x2(of_frames[0], none, none, of_frames[1])
         by_velocity = jnp.zeros_like(along)

@@ -21,6 +21,8 @@ from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.numerics import small
 from lie_jax.numerics.conversion import as_float
 
+# NumPy's arrays where values are known.
+Numbers = Array | np.ndarray
 STRAIGHT = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -131,7 +133,9 @@ def _concrete(values: Any) -> Any:
     return values if checks.traced(values) else jax.tree.map(np.asarray, values)
 
 
-def _frame_in(holder: Body | str, position: Array, orientation: Array) -> tuple[Array, Array]:
+def _frame_in(
+    holder: Body | str, position: Numbers, orientation: Numbers
+) -> tuple[Numbers, Numbers]:
     """Point (3,) and orientation (4,) of an inertial frame in that of a body."""
     if not isinstance(holder, Body):
         return position, orientation
@@ -139,7 +143,7 @@ def _frame_in(holder: Body | str, position: Array, orientation: Array) -> tuple[
 
 
 @jax.jit
-def _relative(at: Array, turned: Array, position: Array, orientation: Array):
+def _relative(at: Numbers, turned: Numbers, position: Numbers, orientation: Numbers):
     rotation = quaternion.to_matrix(turned)
     point = small.matvec(rotation.T, jnp.asarray(position) - at)
     return point, quaternion.compose(quaternion.inverse(turned), jnp.asarray(orientation))

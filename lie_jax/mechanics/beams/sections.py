@@ -86,7 +86,12 @@ def of_material(
 
 
 def rectangle(
-    width: ArrayLike, height: ArrayLike, young: ArrayLike, shear: ArrayLike, density: ArrayLike, **options: Any
+    width: ArrayLike,
+    height: ArrayLike,
+    young: ArrayLike,
+    shear: ArrayLike,
+    density: ArrayLike,
+    **options: Any,
 ) -> Section:
     """Rectangle, `width` along y and `height` along z, m.
 
