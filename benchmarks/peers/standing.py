@@ -52,7 +52,7 @@ def mjcf(integrator: str = "Euler") -> str:
 
 
 def start() -> list[float]:
-    """Position (m), quaternion and joint angles (rad) from which it falls, as MuJoCo orders them."""
+    """Position (m), quaternion and joint angles (rad) from which it falls, in MuJoCo's order."""
     _, state = quadruped.build(lift=LIFT)
     return [float(x) for x in state.q]
 

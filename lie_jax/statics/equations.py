@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.numerics.matrices import Matrix
 from lie_jax.system import AbstractSystem
 
@@ -47,7 +48,7 @@ class Problem(NamedTuple):
     def solver(self, q: Array, multipliers: Array) -> Callable[[Array], Array]:
         """Function that solves with `matrix`, which it factorises once."""
         matrix = self.matrix(q, multipliers)
-        if self.size > _FULL:
+        if not isinstance(matrix, DenseMatrix):
             return matrix.rough_solver()
         factors = jax.scipy.linalg.lu_factor(matrix.entries)
         return lambda b: jax.scipy.linalg.lu_solve(factors, b)

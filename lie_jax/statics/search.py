@@ -33,7 +33,7 @@ class Search(NamedTuple):
 class _Iteration(NamedTuple):
     q: Array
     multipliers: Array
-    count: Array
+    iterations: Array
     converged: Array
     failed: Array
 
@@ -71,11 +71,11 @@ def newton(problem: Problem, q: Array, multipliers: Array, carried: Array) -> _I
             _Length(2.0 * jnp.ones_like(size), now.q, now.multipliers, ~jnp.isfinite(size)),
         )
         failed = ~line.serves | ~jnp.isfinite(size)
-        return _Iteration(line.q, line.multipliers, now.count + 1, small & ~failed, failed)
+        return _Iteration(line.q, line.multipliers, now.iterations + 1, small & ~failed, failed)
 
     no = jnp.zeros((), bool)
     return jax.lax.while_loop(
-        lambda now: ~now.converged & ~now.failed & (now.count < _ITERATIONS),
+        lambda now: ~now.converged & ~now.failed & (now.iterations < _ITERATIONS),
         iterate,
         _Iteration(q, multipliers, jnp.zeros((), jnp.int32), no, no),
     )
@@ -108,7 +108,7 @@ def load(problem: Problem, q: Array) -> Search:
         def chosen(new, old):
             return jnp.where(good, new, old)
 
-        grown = jnp.where(reached.count <= _EASY, 2.0, 1.0) * now.increment
+        grown = jnp.where(reached.iterations <= _EASY, 2.0, 1.0) * now.increment
         return _Loading(
             chosen(reached.q, now.q),
             chosen(reached.multipliers, now.multipliers),

@@ -25,7 +25,7 @@ FLOORS = [
     {"system"},
     {"index1"},
     {"integrators", "mechanics"},
-    {"simulation"},
+    {"simulation", "statics"},
     {"identification", "sweeps", "control"},
     {"io", "viz"},
 ]

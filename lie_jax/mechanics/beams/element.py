@@ -174,7 +174,7 @@ class Beam(AbstractPairForce):
         return small.dot(phi, phi) > _LARGEST_TURN**2
 
     @override
-    def derivatives(self, t, poses, velocities, u):
+    def derivatives(self, t, poses, velocities, u):  # pyright: ignore[reportIncompatibleMethodOverride]
         """The wrenches' derivatives, written out, elements on the last axis.
 
         Wrenches of nodes are -Pᵢᵀ σ with ḣ = Σ Pⱼ ηⱼ. They change with σ, which h moves by K and D

@@ -113,7 +113,8 @@ def line(
                 frames[f"{side}_point"], frames[f"{side}_orientation"] = frame
         made.append(
             Beam(
-                *(_name(holder) for holder, _ in attached[k : k + 2]),
+                _name(attached[k][0]),
+                _name(attached[k + 1][0]),
                 section.stiffness,
                 element_length,
                 section.damping,
@@ -143,7 +144,7 @@ def _frame_in(
 
 
 @jax.jit
-def _relative(at: Numbers, turned: Numbers, position: Numbers, orientation: Numbers):
+def _relative(at: Any, turned: Any, position: Any, orientation: Any):
     rotation = quaternion.to_matrix(turned)
     point = small.matvec(rotation.T, jnp.asarray(position) - at)
     return point, quaternion.compose(quaternion.inverse(turned), jnp.asarray(orientation))
