@@ -12,7 +12,7 @@ from models import quadruped
 LIFT = 0.02
 
 
-def mjcf(integrator: str = "Euler") -> str:
+def mjcf() -> str:
     """The quadruped as MJCF, its joint angles measured from straight legs."""
     parts = quadruped.solid_parts()
 
@@ -44,7 +44,7 @@ def mjcf(integrator: str = "Euler") -> str:
     legs = "".join(leg(name) for name in quadruped.LEGS)
     return (
         '<mujoco><compiler angle="radian"/>'
-        f'<option gravity="{_row(quadruped.GRAVITY)}" integrator="{integrator}"/><worldbody>'
+        f'<option gravity="{_row(quadruped.GRAVITY)}" integrator="Euler"/><worldbody>'
         f'<geom type="plane" size="9 9 1" contype="0" conaffinity="1" condim="3" '
         f'friction="{quadruped.FRICTION} 0 0"/>'
         f"<body><freejoint/>{inertial('trunk')}{legs}</body></worldbody></mujoco>"

@@ -41,7 +41,7 @@ def dot(a: Float[Array, "n ..."], b: Float[Array, "n ..."]) -> Float[Array, "...
 
 
 def once(x: Float[Array, "... n"]) -> Float[Array, "... n"]:
-    """The same finite numbers as a sum: XLA computes anew for every use what no sum results in."""
+    """Copy of finite numbers as a sum, which XLA computes once: others it repeats for every use."""
     n = x.shape[-1]
     identity = jnp.eye(n, dtype=x.dtype).reshape(*(1,) * (x.ndim - 1), n, n)
     return jnp.sum(x[..., None] * identity, axis=-2)

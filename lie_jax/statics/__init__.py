@@ -1,1 +1,1 @@
-"""Equilibria of systems, linearised motions about them and their modes."""
+"""Equilibria of systems."""

@@ -30,8 +30,8 @@ class Problem(NamedTuple):
 
     def defect(self, q: Array, multipliers: Array) -> Float[Array, " n"]:
         """Unbalanced forces (nv,), then constraints (nc,)."""
-        system, rest = self.system, jnp.zeros(self.system.nv, q.dtype)
-        forces = system.residual(self.t, q, rest, rest, multipliers, self.u)
+        system, still = self.system, jnp.zeros(self.system.nv, q.dtype)
+        forces = system.residual(self.t, q, still, still, multipliers, self.u)
         return jnp.concatenate([forces, system.constraint(self.t, q)])
 
     def matrix(self, q: Array, multipliers: Array, x: Array | None = None) -> Matrix:
@@ -39,8 +39,8 @@ class Problem(NamedTuple):
 
         x: local coordinates of z, None at z = 0.
         """
-        rest = jnp.zeros(self.system.nv, q.dtype)
-        linear = self.system.linearization(self.t, q, rest, rest, multipliers, self.u)
+        still = jnp.zeros(self.system.nv, q.dtype)
+        linear = self.system.linearization(self.t, q, still, still, multipliers, self.u)
         if self.size <= _FULL:
             linear = linear.dense()
         return linear.step_matrix(x, 1.0, 0.0, 0.0)
@@ -66,6 +66,5 @@ class Problem(NamedTuple):
 
     def valid(self, q: Array) -> Array:
         """Whether coordinates are regular at q, and all forces' laws describe it."""
-        rest = jnp.zeros(self.system.nv, q.dtype)
-        departed = self.system.departed(self.t, q, rest)
+        departed = self.system.departed(self.t, q, jnp.zeros(self.system.nv, q.dtype))
         return self.system.regular(q) & ~jnp.any(departed) & jnp.all(jnp.isfinite(q))

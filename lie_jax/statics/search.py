@@ -10,8 +10,6 @@ from lie_jax.statics.equations import Problem
 
 # Newton steps of a load step, and halvings of one of them.
 _ITERATIONS, _HALVINGS = 25, 6
-# Size of a correction after which another one would be at the level of rounding.
-_SMALL = 1e-9
 # First load step, the smallest one, and the number of attempts.
 _FIRST, _SMALLEST, _ATTEMPTS = 0.25, 1e-4, 400
 # A load step of so few iterations is followed by one of twice the size.
@@ -58,13 +56,15 @@ def newton(problem: Problem, q: Array, multipliers: Array, carried: Array) -> _I
         solve = problem.solver(now.q, now.multipliers)
         step = -solve(problem.defect(now.q, now.multipliers) - carried)
         size = problem.length(now.q, step)
-        small = size <= _SMALL
+        # The next correction is of its square, at the level of rounding.
+        small = size <= jnp.sqrt(jnp.finfo(size.dtype).eps)
 
         def attempt(part: Array) -> _Length:
             point = problem.moved(now.q, now.multipliers, part * step)
             after = problem.length(now.q, solve(problem.defect(*point) - carried))
             return _Length(part, *point, small | (after <= (1.0 - 0.25 * part) * size))
 
+        # A step that is not finite needs no search: it fails below.
         line = jax.lax.while_loop(
             lambda line: ~line.serves & (line.part > 0.5**_HALVINGS),
             lambda line: attempt(0.5 * line.part),

@@ -133,14 +133,14 @@ class Beam(AbstractPairForce):
 
     @override
     def wrenches(self, t, poses, velocities, u):
-        screw_between = self._screw(poses)
-        at_nodes = screw.pulled_back(
-            screw_between, self._resultant(screw_between, poses, velocities)
-        )
-        return tuple(
-            _hybrid(pose, _transposed_shift(self._offset(slot), -node))
-            for slot, (pose, node) in enumerate(zip(poses, at_nodes, strict=True))
-        )
+        between = self._screw(poses)
+        at_nodes = screw.pulled_back(between, self._resultant(between, poses, velocities))
+
+        def on(slot: int) -> Wrench:
+            wrench = -small.matvec(self._offset(slot).T, at_nodes[slot])
+            return Wrench(small.matvec(poses[slot].rotation, wrench[:3]), wrench[3:])
+
+        return on(0), on(1)
 
     @override
     def potential_energy(self, poses):
@@ -174,7 +174,7 @@ class Beam(AbstractPairForce):
         return small.dot(phi, phi) > _LARGEST_TURN**2
 
     @override
-    def derivatives(self, t, poses, velocities, u):  # pyright: ignore[reportIncompatibleMethodOverride]
+    def derivatives(self, t, poses, velocities, u):
         """The wrenches' derivatives, written out, elements on the last axis.
 
         Wrenches of nodes are -Pᵢᵀ σ with ḣ = Σ Pⱼ ηⱼ. They change with σ, which h moves by K and D
@@ -211,7 +211,8 @@ class Beam(AbstractPairForce):
             tall = jnp.zeros((6, 3, count), along.dtype)
             pushed = jnp.concatenate([tall, spun[0], tall, spun[1]], axis=1)
             along = along - _product(pulled, pushed)
-        return tuple(x.reshape(2, 6, 2, 6, count) for x in (along, by_velocity))
+        shape = (2, 6, 2, 6, count)
+        return along.reshape(shape), by_velocity.reshape(shape)
 
     def _parts(self, poses: Poses, velocities: Velocities) -> "_Parts":
         between = self._screw(poses)
@@ -229,7 +230,7 @@ class Beam(AbstractPairForce):
             offsets=offsets,
             turned=screw.change_of_pulled_back(between, sigma),
             forces=tuple(
-                small.matmul(p.rotation, small.hat(_transposed_shift(o, -w)[:3]))
+                small.matmul(p.rotation, small.hat(-small.matvec(o.T, w)[:3]))
                 for p, o, w in zip(poses, offsets, acting, strict=True)
             ),
             spins=tuple(
@@ -240,23 +241,24 @@ class Beam(AbstractPairForce):
             viscous=viscous,
         )
 
+    def _frame(self, slot: int) -> tuple[Array, Array]:
+        """Origin (3,) and rotation (3, 3) of a node in the frame of its body."""
+        if slot == 0:
+            return self.parent_point, quaternion.to_matrix(self.parent_orientation)
+        return self.child_point, quaternion.to_matrix(self.child_orientation)
+
     def _offset(self, slot: int) -> Matrix6:
-        """Matrix (6, 6) from the twist of a body to that of its node, each in its own axes."""
-        point, turn = (
-            (self.parent_point, self.parent_orientation),
-            (self.child_point, self.child_orientation),
-        )[slot]
-        back = quaternion.to_matrix(turn).T
+        """Matrix (6, 6) from the twist of a body to that of its node, both in their axes."""
+        point, turn = self._frame(slot)
+        back = turn.T
         return se3.upper(back, -small.matmul(back, small.hat(point)), back)
 
     def _node(self, slot: int, pose: BodyPose) -> BodyPose:
-        """Frame of a node."""
-        point, turn = (
-            (self.parent_point, self.parent_orientation),
-            (self.child_point, self.child_orientation),
-        )[slot]
-        rotation = small.matmul(pose.rotation, quaternion.to_matrix(turn))
-        return BodyPose(rotation, pose.position + small.matvec(pose.rotation, point))
+        """Inertial frame of a node."""
+        point, turn = self._frame(slot)
+        return BodyPose(
+            small.matmul(pose.rotation, turn), pose.position + small.matvec(pose.rotation, point)
+        )
 
     def _screw(self, poses: Poses) -> Screw:
         a, b = (self._node(slot, pose) for slot, pose in enumerate(poses))
@@ -312,13 +314,3 @@ def _carry(offset: Matrix6, pose: BodyPose) -> Matrix6:
     """Matrix (6, 6) from the hybrid velocity of a body to the twist of its node."""
     turned = small.matmul(offset[:, :3], pose.rotation.T)
     return jnp.concatenate([turned, offset[:, 3:]], axis=1)
-
-
-def _transposed_shift(offset: Matrix6, wrench: Twist) -> Twist:
-    """Wrench on the body, in its axes, from that on its node."""
-    return small.matvec(offset.T, wrench)
-
-
-def _hybrid(pose: BodyPose, wrench: Twist) -> Wrench:
-    """Hybrid wrench from one in the axes of the body."""
-    return Wrench(small.matvec(pose.rotation, wrench[:3]), wrench[3:])

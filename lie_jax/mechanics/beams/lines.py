@@ -101,6 +101,8 @@ def line(
             inertia,
             position=positions[k],
             orientation=orientations[k],
+            # A flat section obeys the triangle inequality with equality, up to rounding.
+            check_inertia=False,
         )
         nodes.append(body)
         attached.append((body, None))

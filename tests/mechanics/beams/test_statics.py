@@ -57,11 +57,11 @@ def rolled_up(elements, turns=1.0):
 def test_an_end_moment_rolls_a_beam_up():
     """Screws are exact: three elements close the circle."""
     (system, state), length = rolled_up(3)
-    found = lie_jax.equilibrium(system, state)
-    rotation, position = (x[-1] for x in system.poses(found.q))
+    end = lie_jax.equilibrium(system, state)
+    rotation, position = (x[-1] for x in system.poses(end.q))
     assert_allclose(position, np.zeros(3), atol=ROUNDING * length)
     assert_allclose(rotation, np.eye(3), atol=ROUNDING)
-    readings = system.beams(found.q, points=3)
+    readings = system.beams(end.q, points=3)
     curvature = np.broadcast_to([1.0, 0.0, 0.0, 0.0, 0.0, 2.0 * np.pi / length], (3, 6))
     assert_allclose(readings.strain, curvature, atol=ROUNDING)
     assert_allclose(readings.resultant[:, 5], 100.0 * 2.0 * np.pi / length, rtol=ROUNDING)
@@ -119,7 +119,10 @@ def test_a_pendulum_hangs_and_one_without_weight_is_refused():
         return lie_jax.assemble(mechanism, lie_jax.R3SO3())
 
     system, state = built(-9.81)
+    # The hinge is open by 0.1 m at the start.
+    state = lie_jax.State(state.q.at[0].add(0.1), state.v)
     hanging = lie_jax.equilibrium(system, state)
+    assert_allclose(system.constraint(0.0, hanging.q), np.zeros(5), atol=1e-12)
     assert_allclose(system.poses(hanging.q)[0][0][:, 0], [0, 0, -1.0], atol=1e-10)
     system, state = built(0.0)
     with pytest.raises(lie_jax.EquilibriumError, match="free of forces"):
