@@ -162,6 +162,10 @@ class AbstractSystem(eqx.Module):
         """
         return self.force(t, q, v, u)
 
+    def under_loads(self, part: Array) -> "AbstractSystem":
+        """The system under a part of its given loads; here the loads are no part of f."""
+        return self
+
     def remember(self, t: Time, q: Configuration, v: Velocity) -> Any:
         """Memory of the forces after an instant: a pytree of arrays, empty for most systems.
 
@@ -207,18 +211,13 @@ class AbstractSystem(eqx.Module):
         return "it is no mechanism of bodies: use lie_jax.RKMK() or lie_jax.GeneralizedAlpha()."
 
     def owner(self, equation: int) -> str:
-        """Owner of an equation in words, for messages: a body, a joint or a number.
-
-        Equations are counted as in the residual: the nv dynamic ones, then the nc constraints.
-        """
+        """Owner of an equation, a body, a joint or a number, counted as in the residual."""
         if equation < self.nv:
             return f"the equation of motion of velocity {equation}"
         return f"constraint {equation - self.nv}"
 
     def singular(self, t: Time, q: Configuration) -> str | None:
-        """Sentence on a part of the equations of motion that is singular by itself at q, with the
-        fix, for messages; None without one.
-        """
+        """Sentence on a singular part of the equations of motion at q, for messages, or None."""
         return None
 
     def residual(

@@ -19,6 +19,7 @@ from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
 from lie_jax.mechanics.contact import impulses, readings
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.readings import Contacts
+from lie_jax.mechanics.forces.loads import PartOfLoad
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.stacking import Connected
@@ -132,6 +133,18 @@ class AbstractMultibodySystem(AbstractSystem):
     @override
     def nu(self):
         return 1 + max((number for group in self.forces for number in group.inputs), default=-1)
+
+    @override
+    def under_loads(self, part):
+        forces = tuple(
+            dataclasses.replace(
+                group, element=PartOfLoad(group.element, jnp.broadcast_to(part, (group.count,)))
+            )
+            if group.element.is_load
+            else group
+            for group in self.forces
+        )
+        return dataclasses.replace(self, forces=forces, gravity=part * self.gravity)
 
     @override
     def remember(self, t, q, v):

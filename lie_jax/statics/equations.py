@@ -23,6 +23,10 @@ class Problem(NamedTuple):
     t: Array
     u: Array | None
 
+    def under_loads(self, part: Array) -> "Problem":
+        """The problem under a part of the given loads."""
+        return self._replace(system=self.system.under_loads(part))
+
     @property
     def size(self) -> int:
         """Number of unknowns: increments and multipliers."""

@@ -91,19 +91,40 @@ class _Loading(NamedTuple):
 
 
 def load(problem: Problem, q: Array) -> Search:
-    """Equilibrium that continues a start, along defect(q) = (1 - s) defect(start), 0 ≤ s ≤ 1.
+    """Equilibrium that continues a start under growing loads.
 
-    From an unloaded start s is the part of the load that acts: the other part is held by forces
-    that keep their components along the velocities.
+    The given loads grow in proportion, and forces that the start leaves unbalanced without them
+    are taken away at the same rate. A mechanism that only its loads hold may have no equilibrium
+    under parts of them (a pendulum, whose weight in parts has no other direction): if that way ends
+    early, the start's unbalanced forces under all loads are taken away bit by bit.
+    """
+    grown = _continued(problem, q, grows=jnp.ones((), bool))
+    released = jax.lax.cond(
+        grown.converged,
+        lambda: grown,
+        lambda: _continued(problem, q, grows=jnp.zeros((), bool)),
+    )
+    return jax.tree.map(lambda a, b: jnp.where(released.converged, a, b), released, grown)
+
+
+def _continued(problem: Problem, q: Array, grows: Array) -> Search:
+    """Equilibrium along defect(q, s) = (1 - s) defect(start, 0), 0 ≤ s ≤ 1.
+
+    s is the part of the loads where they grow; else all of them act throughout.
     """
     none = jnp.zeros(problem.system.nc, q.dtype)
-    start = problem.defect(q, none)
+
+    def acting(part: Array) -> Problem:
+        return problem.under_loads(jnp.where(grows, part, jnp.ones_like(part)))
+
+    start = acting(jnp.zeros((), q.dtype)).defect(q, none)
 
     def advance(now: _Loading) -> _Loading:
         target = jnp.minimum(now.part + now.increment, 1.0)
-        reached = newton(problem, now.q, now.multipliers, (1.0 - target) * start)
+        loaded, carried = acting(target), (1.0 - target) * start
+        reached = newton(loaded, now.q, now.multipliers, carried)
         good = reached.converged & problem.valid(reached.q)
-        left = jnp.abs(problem.defect(reached.q, reached.multipliers) - (1.0 - target) * start)
+        left = jnp.abs(loaded.defect(reached.q, reached.multipliers) - carried)
 
         def chosen(new, old):
             return jnp.where(good, new, old)

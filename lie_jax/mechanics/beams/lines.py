@@ -11,6 +11,7 @@ from jaxtyping import Array, ArrayLike, Float
 from lie_jax import checks
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics.beams.element import Beam
+from lie_jax.mechanics.beams.loads import NodeLoad
 from lie_jax.mechanics.beams.sections import Section as Section
 from lie_jax.mechanics.beams.sections import circle as circle
 from lie_jax.mechanics.beams.sections import of_material as of_material
@@ -125,6 +126,38 @@ def line(
             )
         )
     return Line(tuple(nodes), tuple(made))
+
+
+def distributed(
+    line: Line,
+    force: Any = (0.0, 0.0, 0.0),
+    moment: Any = (0.0, 0.0, 0.0),
+    *,
+    frame: str = "world",
+) -> tuple[NodeLoad, ...]:
+    """A load along the whole of a line, for `Mechanism(forces=)`.
+
+    **Arguments:** `force` (3,), N/m, `moment` (3,), N m/m: constants, or functions of the time (s);
+    `frame`: `"world"` for inertial components (a dead load), `"body"` for components along the
+    section's axes (a follower load).
+
+    Both halves of an element act at its nodes, an error of the second order in its length. At an
+    end that is clamped to the ground the share does no work and is left out.
+    """
+    shares: dict[tuple, list] = {}
+    for element in line.elements:
+        for side in ("parent", "child"):
+            body = getattr(element, side)
+            if body == GROUND:
+                continue
+            frames = getattr(element, f"{side}_point"), getattr(element, f"{side}_orientation")
+            # A node of two elements takes both halves; both ends may be clamped to one body.
+            key = (body, side) if body not in {node.name for node in line.nodes} else (body,)
+            shares.setdefault(key, [0.0, *frames])[0] += 0.5 * element.length
+    return tuple(
+        NodeLoad(key[0], force, moment, share, point, orientation, frame)
+        for key, (share, point, orientation) in shares.items()
+    )
 
 
 def _name(holder: Body | str) -> str:

@@ -97,6 +97,30 @@ class Torque(AbstractLoad):
         return (Wrench(jnp.zeros_like(torque), torque),)
 
 
+class PartOfLoad(AbstractForce):
+    """The wrenches of a load times a `part`."""
+
+    is_load = True
+    element: AbstractForce
+    part: Parameter
+
+    @property
+    @override
+    def bodies(self):
+        return self.element.bodies
+
+    @override
+    def wrenches(self, t, poses, velocities, u):
+        return tuple(
+            Wrench(self.part * wrench.force, self.part * wrench.torque)
+            for wrench in self.element.wrenches(t, poses, velocities, u)
+        )
+
+    @override
+    def potential_energy(self, poses):
+        return self.part * self.element.potential_energy(poses)
+
+
 class ViscousFriction(AbstractPairForce):
     """Viscous friction in a joint that turns: the torque -d (ω_child - ω_parent) on the child.
 
