@@ -1,4 +1,4 @@
-"""A moving scene in the browser: bodies as boxes of their inertia, joints, contacts and traces.
+"""A moving scene in the browser: bodies as boxes of their inertia, joints, beams, contacts, traces.
 
 Drawn by viser. `export` writes one file that needs neither Python nor a network; `show` serves the
 same scene with more controls.
@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -21,7 +21,7 @@ from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.viz import contacts, plots, shapes
+from lie_jax.viz import contacts, plots, shapes, tubes
 from lie_jax.viz.look import COLORS
 
 # Colours of ground and of forces, and the length of the largest force over that of the scene.
@@ -30,11 +30,19 @@ _GROUND, _FORCE, _LONGEST = (190, 190, 180), (200, 30, 30), 0.4
 Run = tuple[AbstractMultibodySystem, Trajectory]
 
 
+class _Lines(NamedTuple):
+    """Line segments (frames, segments, 2, 3), m, of a thickness in pixels or m."""
+
+    name: str
+    points: NDArray
+    thickness: float
+    units: Literal["screen", "world"]
+
+
 class _Frames(NamedTuple):
     """Times (frames,), poses of the bodies at them, and the position of a run in the scene.
 
-    `pushes` (frames, places, 2, 3): lines from the places of contacts along the forces on the first
-    bodies, m.
+    `lines`: forces of contacts, from their places along the forces on the first bodies, and beams.
     """
 
     system: Any
@@ -43,7 +51,7 @@ class _Frames(NamedTuple):
     orientation: NDArray
     center: NDArray
     offset: NDArray
-    pushes: NDArray
+    lines: tuple[_Lines, ...]
 
 
 def export(
@@ -147,7 +155,12 @@ def _prepared(where: str, runs: tuple[Run, ...], spacing: float | None) -> list[
         longest = np.max(np.linalg.norm(pushes[:, :, 1], axis=-1), initial=0.0)
         pushes[:, :, 1] *= _LONGEST * float(np.max(high - low)) / (longest or 1.0)
         pushes[:, :, 1] += pushes[:, :, 0]
-        scenes.append(_Frames(system, t, *poses, center, offset, pushes))
+        drawn = (
+            _Lines("forces", pushes, 3.0, "screen"),
+            _Lines("beams", tubes.lines(system, q), tubes.thickness(system), "world"),
+        )
+        lines = tuple(line for line in drawn if line.points.shape[1])
+        scenes.append(_Frames(system, t, *poses, center, offset, lines))
     return scenes
 
 
@@ -166,7 +179,10 @@ def _at_even_times(trajectory: Trajectory, spacing: float | None) -> tuple[NDArr
 
 def _extent(system: AbstractMultibodySystem, center: NDArray) -> tuple[NDArray, NDArray]:
     """Corners of the space that the bodies reach, in every orientation."""
-    reach = max(0.5 * float(np.linalg.norm(box.sizes)) for box in shapes.boxes(system))
+    # Nodes of beams are not drawn as boxes.
+    on_beams, solids = tubes.nodes(system), shapes.boxes(system)
+    sizes = [float(np.linalg.norm(box.sizes)) for k, box in enumerate(solids) if not on_beams[k]]
+    reach = 0.5 * max(sizes, default=tubes.thickness(system))
     points = center.reshape(-1, 3)
     return points.min(axis=0) - reach, points.max(axis=0) + reach
 
@@ -176,18 +192,27 @@ def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
     root = f"/run {number + 1}"
     server.scene.add_frame(root, position=scene.offset, show_axes=False)
     points, solids = shapes.joint_points(scene.system), shapes.boxes(scene.system)
-    length = 0.3 * max(float(np.max(box.sizes)) for box in solids)
-    moving = []
+    moving, on_beams = [], tubes.nodes(scene.system)
+    low, high = _extent(scene.system, scene.center)
+    drawn = [float(np.max(box.sizes)) for k, box in enumerate(solids) if not on_beams[k]]
+    length = 0.3 * max(drawn, default=0.1 * float(np.max(high - low)))
     for body, (name, box) in enumerate(zip(scene.system.names, solids, strict=True)):
         color = _rgb(COLORS[(number + body) % (len(COLORS) - 1)])
         # A slash in a name would make a child node.
         path = f"{root}/{body} {name.replace('/', ' ')}"
-        node = server.scene.add_frame(path, axes_length=length, axes_radius=0.03 * length)
+        # Tubes show where nodes of beams are; the trace is that of their ends.
+        node = server.scene.add_frame(
+            path,
+            axes_length=length,
+            axes_radius=0.03 * length,
+            show_axes=not on_beams[body],
+        )
         turn = np.asarray(quaternion.from_matrix(jax.numpy.asarray(box.axes)))
-        server.scene.add_box(
-            f"{path}/body", color=color, dimensions=tuple(box.sizes), wxyz=turn,
-            position=box.center, opacity=0.7,
-        )  # fmt: skip
+        if not on_beams[body]:
+            server.scene.add_box(
+                f"{path}/body", color=color, dimensions=tuple(box.sizes), wxyz=turn,
+                position=box.center, opacity=0.7,
+            )  # fmt: skip
         on_body = points.get(body)
         if on_body is not None:
             ends = np.stack([np.broadcast_to(box.center, on_body.shape), on_body], axis=1)
@@ -199,13 +224,12 @@ def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
                     f"{path}/joint {i}", radius=0.08 * length, color=(40, 40, 40), position=point
                 )
         trace = np.stack([scene.center[:-1, body], scene.center[1:, body]], axis=1)
-        if len(trace):
+        if len(trace) and on_beams[body] < 2:
             server.scene.add_line_segments(
                 f"{root}/trace {body}", trace, colors=color, thickness=1.5, thickness_units="screen"
             )
         moving.append(node)
     paths = [node.name for node in moving]
-    low, high = _extent(scene.system, scene.center)
     for i, (body, mesh) in enumerate(
         contacts.meshes(scene.system, reach=2.0 * float(np.max(high - low)))
     ):
@@ -215,14 +239,14 @@ def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
             color=_GROUND if ground else _rgb(COLORS[(number + body) % (len(COLORS) - 1)]),
             opacity=0.4, side="double",
         )  # fmt: skip
-    if scene.pushes.shape[1]:
+    for lines in scene.lines:
         moving.append(
             server.scene.add_line_segments(
-                f"{root}/forces",
-                scene.pushes[0],
-                colors=_FORCE,
-                thickness=3.0,
-                thickness_units="screen",
+                f"{root}/{lines.name}",
+                lines.points[0],
+                colors=_FORCE if lines.name == "forces" else _rgb(COLORS[number % len(COLORS)]),
+                thickness=lines.thickness,
+                thickness_units=lines.units,
             )
         )
     for i, point in enumerate(points.get(shapes.GROUND, ())):
@@ -256,5 +280,5 @@ def _move(moving: list[list[Any]], scenes: list[_Frames], frames: list[int]) -> 
         for body, node in enumerate(nodes[:bodies]):
             node.position = scene.position[now, body]
             node.wxyz = scene.orientation[now, body]
-        for lines in nodes[bodies:]:
-            lines.points = scene.pushes[now].astype(np.float32)
+        for node, lines in zip(nodes[bodies:], scene.lines, strict=True):
+            node.points = lines.points[now].astype(np.float32)
