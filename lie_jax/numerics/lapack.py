@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Complex, Float
+from jaxtyping import Array, Complex, Float, Inexact
 
 from lie_jax.numerics import rules
 
@@ -40,7 +40,7 @@ def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @one_by_one
-def solve(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+def solve(a: Inexact[Array, "n n"], b: Inexact[Array, "n m"]) -> Inexact[Array, "n m"]:
     """Solution of a x = b; not to be differentiated."""
     return jnp.linalg.solve(a, b)
 

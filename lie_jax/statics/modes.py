@@ -52,8 +52,9 @@ def modes(
       constraints leave free.
     - `damped`: whether forces depend on velocities, by dampers or in steady rotations, or are not
       symmetric, as follower loads. By default the matrices decide; where JAX traces them it is
-      False. Such modes have complex shapes. Each overdamped direction has two rates of decay, and
-      both count; the highest frequencies are left out for them.
+      False. Such modes have complex shapes. An overdamped or free direction has two rates of
+      growth, which both count as modes: `number` may be up to twice the number of free directions,
+      and modes that do not exist are NaN.
 
     Without damping frequencies are those of a symmetric eigenvalue problem, and derivatives are
     right to any order where frequencies are simple; of equal frequencies each has a finite
@@ -69,15 +70,6 @@ def modes(
     if damped is not None:
         checks.one_of("modes(damped=)", damped, (True, False))
     linear = linearize(system, state, t=t, inputs=inputs)
-    free = linear.basis.shape[1]
-    if number is None:
-        number = free
-    else:
-        checks.positive_integer("modes(number=)", number, "the number of modes")
-    if number > free:
-        raise ValueError(
-            f"modes(number=) is {number}; the system has {free} free directions: ask for as many."
-        )
     calm, massless = _properties(linear)
     if not checks.traced(massless) and int(massless) >= 0:
         raise ValueError(
@@ -91,6 +83,13 @@ def modes(
         raise ValueError(
             "modes(damped=) is False, but forces depend on velocities or are not symmetric: leave "
             "it out or set it to True."
+        )
+    free = linear.basis.shape[1]
+    number = free if number is None else number
+    checks.positive_integer("modes(number=)", number, "the number of modes")
+    if number > (2 * free if damped else free):
+        raise ValueError(
+            f"modes(number=) is {number}; the system has {free} free directions: ask for as many."
         )
     result = _modes(linear, number, damped)
     valid = massless < 0 if damped else (massless < 0) & calm

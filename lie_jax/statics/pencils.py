@@ -138,6 +138,7 @@ def _general(mass: Square, damping: Square, stiffness: Square, number: int):
     taken = jnp.concatenate([jnp.abs(low_values) <= middle, jnp.abs(high_values) > middle])
     # One of each pair; the others and what is not taken come last.
     taken = taken & (jnp.imag(values) >= 0.0)
+    values = jnp.where(taken, values, jnp.nan)
     order = jnp.argsort(jnp.where(taken, jnp.abs(jnp.imag(values)), jnp.inf))[:number]
     right = jnp.concatenate([low[:n], high[:n]], axis=1)[:, order]
     left = jnp.concatenate([low_left[n:], high_left[n:]], axis=1)[:, order]
