@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Inexact
 
 from lie_jax import checks
-from lie_jax.numerics import rules
+from lie_jax.numerics import lapack, rules
 from lie_jax.statics import pencils
 from lie_jax.statics.linear import LinearMotion, linearize
 from lie_jax.system import AbstractSystem, State
@@ -61,8 +61,8 @@ def modes(
     derivative, and the sum of their squares the right one. With `damped`, growth rates and
     frequencies have first derivatives, shapes none; the eigenvalue solver needs a CPU. The state
     moves with parameters if it is that of an `equilibrium` that depends on them. Free directions
-    have frequencies of the size of rounding. Matrices are dense, meant for some thousand velocities
-    and, damped, some four hundred.
+    have frequencies or growth rates of the size of rounding. Matrices are dense, meant for some
+    thousand velocities and, damped, some four hundred.
 
     Raises `ValueError` as `linearize`, for a direction without mass, and for `damped=False` where
     forces depend on velocities. Under `jax.jit` and other transformations the result is NaN then.
@@ -111,7 +111,7 @@ def _properties(linear: LinearMotion) -> tuple[Bool[Array, ""], Array]:
     calm = ~jnp.any(damps) & ~jnp.any(tilts)
     diagonal = jnp.diagonal(mass)
     scale = jnp.where(diagonal > 0.0, 1.0 / jnp.sqrt(jnp.where(diagonal > 0.0, diagonal, 1.0)), 1.0)
-    least, directions = jnp.linalg.eigh(mass * scale[:, None] * scale[None])
+    least, directions = lapack.symmetric_eigen(mass * scale[:, None] * scale[None])
     small = least[0] <= _MASSLESS * mass.shape[0] * jnp.finfo(mass.dtype).eps
     moved = jnp.abs(linear.basis @ (scale * directions[:, 0]))
     return calm, jnp.where(small, jnp.argmax(moved), -1)

@@ -13,9 +13,10 @@ from jaxtyping import Array, Complex, Float
 
 from lie_jax.numerics import lapack, rules
 
-# Shift of all squares of frequencies relative to the smallest ratio of diagonal entries of K and M:
-# free directions have no flexibility without it.
-_SHIFT = 1e-10
+# Shift of all squares of frequencies relative to the smallest ratio of diagonal entries of K and M,
+# as a power of the rounding unit: free directions have no flexibility without it. Ratios below so
+# many units of rounding of the largest one are those of free directions.
+_SHIFT, _FREE = 5 / 8, 1e3
 # Eigenvalues of an inverse in units of the rounding of the largest, below which they are noise.
 _NOISE = 100.0
 # Difference of neighbouring squares in units of their rounding below which they count as equal.
@@ -170,8 +171,10 @@ def _change_of_exponents(values: Any, parameters: Any, changes: Any) -> tuple[Ar
 
 def _shift(mass: Square, stiffness: Square) -> Float[Array, ""]:
     ratios = jnp.abs(jnp.diagonal(stiffness)) / jnp.diagonal(mass)
-    least = jnp.min(jnp.where(ratios > 0.0, ratios, jnp.inf), initial=jnp.inf)
-    return jnp.where(jnp.isfinite(least), _SHIFT * least, 1.0)
+    eps = jnp.finfo(mass.dtype).eps
+    held = ratios > _FREE * eps * jnp.max(ratios, initial=0.0)
+    least = jnp.min(jnp.where(held, ratios, jnp.inf), initial=jnp.inf)
+    return jnp.where(jnp.isfinite(least), eps**_SHIFT * least, 1.0)
 
 
 def _solved(a: Square, b: Square) -> Square:

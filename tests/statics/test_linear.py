@@ -35,7 +35,8 @@ def heavy_section():
     return beams.Section((300.0, 200.0, 250.0, 8.0, 5.0, 9.0), 1.0, (0.3, 0.1, 0.2), damping)
 
 
-@pytest.mark.parametrize("chart", ["exp", pytest.param("cayley", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("chart", ["exp", "cayley"])
 def test_motions_near_a_steady_rotation_obey_the_linear_equations(chart):
     """The residual of the motion q(t)∘(s x(t)), differentiated by s, is M ẍ + C ẋ + K x + Bᵀδλ."""
     system, state = rotor(2, heavy_section(), 1.0, chart=chart)
@@ -91,6 +92,7 @@ def test_a_spinning_rod_extends_as_in_closed_form_to_second_order():
     assert_allclose(tips[1] + (tips[1] - tips[0]) / 3.0, EXTENSION, rtol=1e-7)
 
 
+@pytest.mark.full
 def test_extension_changes_with_the_rate_as_in_closed_form():
     """Of one element with all inertia at its end: EA e = m (L + e L) L Ω²."""
     section = beams.Section((100.0, 1e3, 1e3, 10.0, 10.0, 10.0), 2.0, (0.1, 0.05, 0.05))

@@ -46,7 +46,7 @@ def test_lumped_rods_extend_and_twist_at_the_frequencies_of_a_chain():
 
 def blade(elements):
     """A slender beam on a hub that turns: flap and lag modes by frequency."""
-    section = beams.Section((1e8, 1e8, 1e8, 1.0, 1.0, 1.0), 1.0, (2e-8, 1e-8, 1e-8))
+    section = beams.Section((3e7, 3e7, 3e7, 1.0, 1.0, 1.0), 1.0, (2e-8, 1e-8, 1e-8))
     hub = lie_jax.Body("hub", 1.0, np.eye(3))
     line = beams.line("blade", section, 1.0, elements, start=hub)
     hinge = "ground", "hub", (0.0, 0.0, 1.0)
@@ -64,10 +64,11 @@ def blade(elements):
 
 @pytest.mark.full
 def test_a_rotating_cantilever_flaps_as_shooting_says():
-    (coarse, _), (middle, _), (fine, lag) = (blade(n) for n in (16, 32, 64))
+    (coarse, _), (fine, lag) = (blade(n) for n in (32, 64))
     assert_allclose(fine, FLAP, rtol=1.1e-4)
-    assert_allclose(np.log2((coarse - FLAP) / (middle - FLAP)), [2.0] * 3, atol=0.03)
-    assert_allclose(fine + (fine - middle) / 3.0, FLAP, rtol=2e-6)
+    # Shear and rotary inertia take some 2e-6 from the third one.
+    assert_allclose(np.log2((coarse - FLAP) / (fine - FLAP)), [2.0] * 3, atol=0.12)
+    assert_allclose(fine + (fine - coarse) / 3.0, FLAP, rtol=5e-6)
     # Extension is so stiff that Coriolis forces do nothing.
     assert_allclose(lag[0] ** 2, fine[0] ** 2 - 36.0, rtol=1e-6)
 
@@ -105,6 +106,24 @@ def test_a_strip_buckles_sideways_at_the_load_of_the_closed_form():
     assert_allclose(extrapolated, LATERAL, rtol=1e-3)
 
 
+@pytest.mark.full
+def test_a_column_under_a_follower_load_flutters():
+    """Beck (1952): two frequencies meet at P L² / EI = 20.0509536."""
+    section = beams.Section((1e6, 1e6, 1e6, 1.0, 1.0, 2.0), 1.0, (2e-6, 1e-6, 1e-6))
+
+    def growth(load):
+        push = load * jnp.asarray([-1.0, 0.0, 0.0])
+        follower = lie_jax.PointForce("beam 32", push, frame="body")
+        system, state = cantilever(section, 1.0, 32, [follower])
+        state = lie_jax.equilibrium(system, state)
+        return jnp.max(lie_jax.modes(system, state, number=4, damped=True).growth)
+
+    below, above = jax.jit(jax.vmap(growth))(jnp.asarray([19.95, 20.15]))
+    assert below < 1e-3
+    assert above > 0.1
+
+
+@pytest.mark.full
 def test_frequencies_change_with_stiffness_and_load_as_differences_say():
     """The load bends the beam: its equilibrium moves, too."""
 
@@ -213,6 +232,50 @@ def test_dampers_give_growth_rates_and_their_derivatives():
     with pytest.raises(ValueError, match=r"damped=\) is False, but"):
         lie_jax.modes(*built(4.0), damped=False)
     assert np.all(np.isnan(jax.jit(lambda d: lie_jax.modes(*built(d)).frequencies)(4.0)))
+
+
+def test_a_frequency_changes_with_the_place_of_a_hinge():
+    """ω² = m g l / (I + m l²): the constraints move with l, and the state with them."""
+    mass, moment = 2.0, 0.1
+
+    def frequency(length):
+        down = length * jnp.asarray([0.0, 0.0, -1.0])
+        body = lie_jax.Body("rod", mass, moment * np.eye(3), position=down)
+        hinge = lie_jax.RevoluteJoint("ground", "rod", (0, 1, 0), (0, 0, 0), -down)
+        mechanism = lie_jax.Mechanism([body], [hinge], gravity=(0.0, 0.0, -GRAVITY))
+        return lie_jax.modes(*lie_jax.assemble(mechanism, lie_jax.R3SO3())).frequencies[0]
+
+    def closed_form(length):
+        return jnp.sqrt(mass * GRAVITY * length / (moment + mass * length**2))
+
+    length = jnp.asarray(0.5)
+    got = jax.jit(jax.value_and_grad(frequency))(length)
+    assert_allclose(got, jax.value_and_grad(closed_form)(length), rtol=ROUNDING)
+
+
+class Chain(lie_jax.AbstractSystem):
+    """Two masses in a row on two springs of 1 N/m."""
+
+    masses: jax.Array
+
+    @property
+    def space(self):
+        return lie_jax.Rn(2)
+
+    def mass_matrix(self, q):
+        return jnp.diag(self.masses)
+
+    def force(self, t, q, v, u=None):
+        return -jnp.asarray([[2.0, -1.0], [-1.0, 1.0]]) @ q
+
+
+def test_systems_of_ones_own_have_modes_and_directions_without_mass_are_refused():
+    rest = lie_jax.State(jnp.zeros(2), jnp.zeros(2))
+    result = lie_jax.modes(Chain(jnp.ones(2)), rest)
+    golden = (np.sqrt(5.0) - 1.0) / 2.0
+    assert_allclose(result.frequencies, [golden, 1.0 / golden], rtol=ROUNDING)
+    with pytest.raises(ValueError, match=r"without mass, .* velocity 1"):
+        lie_jax.modes(Chain(jnp.asarray([1.0, 0.0])), rest)
 
 
 def test_an_inverted_pendulum_grows_and_bad_numbers_are_refused():
