@@ -16,17 +16,17 @@ SPEED = 6.0
 EXTENSION = 5.14317455043403e-4
 
 
-def rotor(elements, section, length, speed=SPEED, gravity=0.0, chart="exp"):
+def rotor(elements, section, length, chart="exp"):
     """A beam along x on a hub that a driver turns about z, and its steady state."""
     hub = lie_jax.Body("hub", 1.0, np.eye(3))
     blade = beams.line("blade", section, length, elements, start=hub)
     hinge = "ground", "hub", (0.0, 0.0, 1.0)
     joints = [lie_jax.RevoluteJoint(*hinge), lie_jax.RevoluteDriver(*hinge, lambda t: SPEED * t)]
     mechanism = lie_jax.Mechanism(
-        [hub, *blade.nodes], joints, blade.elements, gravity=(0.0, gravity, 0.0)
+        [hub, *blade.nodes], joints, blade.elements, gravity=(0.0, 0.0, 0.0)
     )
     system, state = lie_jax.assemble(mechanism, lie_jax.SE3(chart=chart))
-    return system, lie_jax.equilibrium(system, state, rate=(0.0, 0.0, speed))
+    return system, lie_jax.equilibrium(system, state, rate=(0.0, 0.0, SPEED))
 
 
 def heavy_section():
@@ -146,14 +146,37 @@ def test_states_that_are_no_equilibrium_are_refused_with_the_body():
         lie_jax.linearize(system, apart)
 
 
-def test_rotations_at_another_rate_and_loads_that_stay_behind_are_refused():
-    section = heavy_section()
-    system, state = rotor(2, section, 1.0, speed=5.0)
+def arm(gravity=0.0):
+    """A slider of 2 kg on a radial spring of 200 N/m and 1 m, on a hub that a driver turns."""
+    hub = lie_jax.Body("hub", 1.0, np.eye(3))
+    slider = lie_jax.Body("slider", 2.0, 0.1 * np.eye(3), position=(1.2, 0.0, 0.0))
+    hinge = "ground", "hub", (0.0, 0.0, 1.0)
+    joints = [
+        lie_jax.RevoluteJoint(*hinge),
+        lie_jax.RevoluteDriver(*hinge, lambda t: SPEED * t),
+        lie_jax.PrismaticJoint("hub", "slider", (1.0, 0.0, 0.0)),
+    ]
+    spring = lie_jax.LinearSpringDamper("hub", "slider", 200.0, 0.0, 1.0)
+    mechanism = lie_jax.Mechanism([hub, slider], joints, [spring], gravity=(0.0, gravity, 0.0))
+    return lie_jax.assemble(mechanism, lie_jax.SE3())
+
+
+def test_a_slider_on_a_turning_arm_moves_out_and_swings_as_in_closed_form():
+    """At k (r - r₀) = m Ω² r, ω² = k/m - Ω²; other rates and loads that stay behind are refused."""
+    system, start = arm()
+    state = lie_jax.equilibrium(system, start, rate=(0.0, 0.0, SPEED))
+    radius = 200.0 / (200.0 - 2.0 * SPEED**2)
+    assert_allclose(system.poses(state.q)[1][1], [radius, 0.0, 0.0], rtol=ROUNDING, atol=1e-14)
+    result = lie_jax.modes(system, state)
+    assert_allclose(result.squares, [200.0 / 2.0 - SPEED**2], rtol=ROUNDING)
+    slow = lie_jax.equilibrium(system, start, rate=(0.0, 0.0, 5.0))
     with pytest.raises(ValueError, match=r"RevoluteDriver.*rate of 1"):
-        lie_jax.linearize(system, state)
-    system, state = rotor(2, section, 1.0, gravity=-0.1)
+        lie_jax.linearize(system, slow)
+    # Weight along the arm changes along the motion.
+    system, start = arm(gravity=-1.0)
+    weighed = lie_jax.equilibrium(system, start, rate=(0.0, 0.0, SPEED))
     with pytest.raises(ValueError, match="not steady"):
-        lie_jax.linearize(system, state)
+        lie_jax.linearize(system, weighed)
     system, state = pendulum(lie_jax.R3SO3())
     with pytest.raises(ValueError, match=r"lie_jax\.SE3"):
         lie_jax.equilibrium(system, state, rate=(0.0, 0.0, 1.0))
