@@ -80,6 +80,8 @@ from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory
 from lie_jax.spaces.base import AbstractSpace, AbstractVectorSpace, Rn
 from lie_jax.statics.equilibrium import EquilibriumError, equilibrium
+from lie_jax.statics.linear import LinearMotion, linearize
+from lie_jax.statics.modes import Modes, modes
 from lie_jax.sweeps.batched import batched
 from lie_jax.sweeps.sweep import Sweep, sweep
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -125,9 +127,11 @@ __all__ = [
     "Identifiability",
     "Identification",
     "ImplicitRKMK",
+    "LinearMotion",
     "LinearSpringDamper",
     "Mechanism",
     "Minimal",
+    "Modes",
     "MonteCarlo",
     "PDController",
     "PlanarJoint",
@@ -182,6 +186,8 @@ __all__ = [
     "identify",
     "interop",
     "io",
+    "linearize",
+    "modes",
     "monte_carlo",
     "project",
     "quaternion",

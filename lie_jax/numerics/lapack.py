@@ -6,38 +6,41 @@ threads, which is two on two cores, all of them wait for each other and the prog
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Complex, Float, Inexact
 
 from lie_jax.numerics import rules
 
 
-def one_by_one(function: Callable[..., Array]) -> Callable[..., Array]:
-    """A function of arrays whose batches a CPU computes one member after another.
+def one_by_one(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays, with one or several results, whose batches a CPU computes one member
+    after another.
 
     Not to be differentiated.
     """
     single = jax.custom_batching.custom_vmap(function)
 
     @single.def_vmap
-    def batch(size: int, batched: list[bool], *args: Array) -> tuple[Array, bool]:
+    def batch(size: int, batched: list[bool], *args: Array) -> tuple[Any, Any]:
         args = tuple(
             x if has else jnp.broadcast_to(x, (size, *x.shape))
             for x, has in zip(args, batched, strict=True)
         )
 
-        def in_turn(*args: Array) -> Array:
+        def in_turn(*args: Array) -> Any:
             return jax.lax.map(lambda member: single(*member), args)
 
-        return jax.lax.platform_dependent(*args, cpu=in_turn, default=jax.vmap(function)), True
+        results = jax.lax.platform_dependent(*args, cpu=in_turn, default=jax.vmap(function))
+        return results, jax.tree.map(lambda _: True, results)
 
     return single
 
 
 @one_by_one
-def solve(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+def solve(a: Inexact[Array, "n n"], b: Inexact[Array, "n m"]) -> Inexact[Array, "n m"]:
     """Solution of a x = b; not to be differentiated."""
     return jnp.linalg.solve(a, b)
 
@@ -46,6 +49,26 @@ def solve(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]
 def smallest_singular_value(a: Float[Array, "m n"]) -> Float[Array, ""]:
     """The smallest singular value of a matrix; not to be differentiated."""
     return jnp.linalg.svd(a, compute_uv=False)[-1]
+
+
+@one_by_one
+def orthogonal(a: Float[Array, "m n"]) -> Float[Array, "m m"]:
+    """Orthogonal matrix whose first n columns span those of a; not to be differentiated."""
+    return jnp.linalg.qr(a, mode="complete")[0]
+
+
+@one_by_one
+def symmetric_eigen(a: Float[Array, "n n"]) -> tuple[Float[Array, " n"], Float[Array, "n n"]]:
+    """Eigenvalues, ascending, and vectors of a symmetric matrix; not to be differentiated."""
+    values, vectors = jnp.linalg.eigh(a)
+    return values, vectors
+
+
+@one_by_one
+def eigen(a: Float[Array, "n n"]) -> tuple[Complex[Array, " n"], Complex[Array, "n n"]]:
+    """Eigenvalues and vectors of a matrix, on a CPU; not to be differentiated."""
+    values, vectors = jnp.linalg.eig(a)
+    return values, vectors
 
 
 def pseudoinverse(a: Float[Array, "m n"], rtol: float) -> Float[Array, "n m"]:

@@ -1,4 +1,7 @@
-"""Equations of equilibrium, r(t, q, 0, 0, λ, u) = 0 with the constraints, and their matrix."""
+"""Equations of equilibrium, r(t, q, v, 0, λ, u) = 0 with the constraints, and their matrix.
+
+v is zero, or the velocity v(q) of a rotation of all bodies as one.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,8 +10,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax import linearization
+from lie_jax.mechanics.absolute.system import RigidBodySystem
 from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.numerics.matrices import Matrix
+from lie_jax.statics import rotation
 from lie_jax.system import AbstractSystem
 
 # Unknowns up to which matrices are solved at full size, with pivots: parts of a mechanism may be
@@ -17,11 +23,12 @@ _FULL = 400
 
 
 class Problem(NamedTuple):
-    """System, instant (s) and inputs."""
+    """System, instant (s), inputs, and the rate (3,) of a steady rotation, rad/s, None at rest."""
 
     system: AbstractSystem
     t: Array
     u: Array | None
+    rate: Array | None = None
 
     def under_loads(self, part: Array) -> "Problem":
         """The problem under a part of the given loads."""
@@ -32,10 +39,17 @@ class Problem(NamedTuple):
         """Number of unknowns: increments and multipliers."""
         return self.system.nv + self.system.nc
 
+    def velocity(self, q: Array) -> Float[Array, " nv"]:
+        """Velocity at q: zero, or that of the rotation."""
+        if self.rate is None:
+            return jnp.zeros(self.system.nv, q.dtype)
+        assert isinstance(self.system, RigidBodySystem)
+        return rotation.rigid_rotation(self.system, q, self.rate)
+
     def defect(self, q: Array, multipliers: Array) -> Float[Array, " n"]:
         """Unbalanced forces (nv,), then constraints (nc,)."""
         system, still = self.system, jnp.zeros(self.system.nv, q.dtype)
-        forces = system.residual(self.t, q, still, still, multipliers, self.u)
+        forces = system.residual(self.t, q, self.velocity(q), still, multipliers, self.u)
         return jnp.concatenate([forces, system.constraint(self.t, q)])
 
     def matrix(self, q: Array, multipliers: Array, x: Array | None = None) -> Matrix:
@@ -43,11 +57,24 @@ class Problem(NamedTuple):
 
         x: local coordinates of z, None at z = 0.
         """
-        still = jnp.zeros(self.system.nv, q.dtype)
-        linear = self.system.linearization(self.t, q, still, still, multipliers, self.u)
+        still, v = jnp.zeros(self.system.nv, q.dtype), self.velocity(q)
+        linear = self.system.linearization(self.t, q, v, still, multipliers, self.u)
+        if self.rate is not None:
+            return self._turning_matrix(linear.dense(), v, x)
         if self.size <= _FULL:
             linear = linear.dense()
         return linear.step_matrix(x, 1.0, 0.0, 0.0)
+
+    def _turning_matrix(
+        self, linear: linearization.AbstractDenseLinearization, v: Array, x: Array | None
+    ) -> DenseMatrix:
+        # Along an increment the velocity of the rotation changes by [v, x].
+        identity = jnp.eye(self.system.nv, dtype=v.dtype)
+        along = linearization.tangent_columns(self.system.space, x, identity)
+        by_velocity = linear.combined(identity, 0.0, 1.0, 0.0)
+        changes = rotation.bracket(self.system.space, v) @ along
+        dynamic = linear.combined(along, 1.0, 0.0, 0.0) + by_velocity @ changes
+        return linearization.saddle(dynamic, linear.constraints, along, linear.bounds)
 
     def solver(self, q: Array, multipliers: Array) -> Callable[[Array], Array]:
         """Function that solves with `matrix`, which it factorises once."""

@@ -1,5 +1,6 @@
 """Static equilibrium of a system."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,6 +10,7 @@ from jaxtyping import Array, ArrayLike
 from lie_jax import checks
 from lie_jax.numerics import newton, rules
 from lie_jax.numerics.conversion import as_float
+from lie_jax.statics import rotation
 from lie_jax.statics.equations import Problem
 from lie_jax.statics.search import Search, load
 from lie_jax.system import AbstractSystem, State
@@ -31,8 +33,9 @@ def equilibrium(
     *,
     t: ArrayLike = 0.0,
     inputs: ArrayLike | None = None,
+    rate: ArrayLike | Sequence[ArrayLike] | None = None,
 ) -> State:
-    """A state at rest in which all forces balance, near the given one.
+    """A state at rest, or in steady rotation, in which all forces balance, near the given one.
 
     Newton's method on the configuration space, with a line search, in load steps: the unbalanced
     forces of the start are taken away bit by bit, in bits that are smaller where that is harder.
@@ -42,7 +45,12 @@ def equilibrium(
     start are zero.
 
     **Arguments:** `state`: where to start, its velocities do not matter; `t`: the instant (s) of
-    loads and drivers that are functions of time; `inputs`: (nu,), held.
+    loads and drivers that are functions of time; `inputs`: (nu,), held; `rate` (3,): angular
+    velocity of a steady rotation of all bodies as one about the inertial origin, rad/s, inertial
+    components. The state has the velocities of that rotation, which inertia forces balance. Loads
+    and joints must turn along: a `RevoluteDriver` at that rate holds a hub; the ground and gravity
+    across the axis do not, and `lie_jax.linearize` refuses such states. `rate` needs
+    `lie_jax.SE3()`.
 
     Raises `EquilibriumError`, which has the last state and the part of the load at which the search
     ended, where there is none, where a direction is free of forces (also at the start: a pendulum
@@ -57,13 +65,19 @@ def equilibrium(
         )
     checks.instant("equilibrium(state=): q", state.q, system.nq)
     u = None if inputs is None else as_float(inputs)
-    problem = Problem(system, jnp.asarray(t, state.q.dtype), u)
+    if rate is not None:
+        rotation.check_twists(system)
+        rate = as_float(rate)
+        checks.shape("equilibrium(rate=)", rate, (3,), "rad/s")
+        rate = jnp.asarray(rate, state.q.dtype)
+    problem = Problem(system, jnp.asarray(t, state.q.dtype), u, rate)
     reached = _reached(rules.held(problem), rules.held(state.q))
     if not checks.traced(reached.converged) and not bool(reached.converged):
         raise _error(problem, reached)
     change = _change(problem, reached)
     q, _ = problem.moved(reached.q, reached.multipliers, change)
-    return State(jnp.where(reached.converged, q, jnp.nan), jnp.zeros_like(state.v))
+    q = jnp.where(reached.converged, q, jnp.nan)
+    return State(q, problem.velocity(q))
 
 
 @eqx.filter_jit
@@ -98,7 +112,7 @@ def _linearized(y: Array, args: Any):
 def _error(problem: Problem, reached: Search) -> EquilibriumError:
     owner = problem.system.owner(int(reached.worst))
     part = float(reached.part)
-    state = State(reached.q, jnp.zeros(problem.system.nv, reached.q.dtype))
+    state = State(reached.q, problem.velocity(reached.q))
     return EquilibriumError(
         f"equilibrium: the search ended at {part:.4g} of the load; beyond it no equilibrium "
         f"continues the start, a direction is free of forces, or constraints are redundant. The "
