@@ -163,7 +163,7 @@ def _linear(
     system: AbstractSystem, t: Array, state: State, u: Array | None, rows: tuple[int, ...]
 ) -> tuple[LinearMotion, _Findings]:
     q, v, space = state.q, state.v, system.space
-    size = jnp.max(space.magnitude(q))
+    size = _size(system, q)
     speed = jnp.max(jnp.abs(v))
     # A moment in which the motion covers a small part of the mechanism's size; none at rest.
     moving = speed > 0.0
@@ -205,7 +205,7 @@ def _instant(
     stiffness = linear.combined(identity, 1.0, 0.0, 0.0)
     inner = system.internal_force(t, q, v, u)
     sizes = jnp.abs(inner) + jnp.abs(unheld + inner) + jnp.abs(jacobian.T) @ jnp.abs(multipliers)
-    eps, size = jnp.finfo(q.dtype).eps, jnp.max(system.space.magnitude(q))
+    eps, size = jnp.finfo(q.dtype).eps, _size(system, q)
     return _Instant(
         mass=linear.combined(identity, 0.0, 0.0, 1.0),
         damping=linear.combined(identity, 0.0, 1.0, 0.0),
@@ -222,7 +222,7 @@ def _findings(
     system: AbstractSystem, instant: tuple, moving: Bool[Array, ""], now: _Instant, after, basis
 ) -> _Findings:
     t, q, v = instant
-    size, nv = jnp.max(system.space.magnitude(q)), system.nv
+    size, nv = _size(system, q), system.nv
     closed = jnp.maximum(_CLOSED, 100.0 * jnp.finfo(q.dtype).eps)
     lengths = closed * jnp.sum(jnp.abs(now.constraints), axis=1)
     speed = jnp.max(jnp.abs(v))
@@ -261,6 +261,11 @@ def _findings(
         mine = jnp.full((), int(flaw), jnp.int32), equation, amount
         found = tuple(jnp.where(broken, a, b) for a, b in zip(mine, found, strict=True))
     return _Findings(*found)
+
+
+def _size(system: AbstractSystem, q: Array) -> Float[Array, ""]:
+    """Size of a configuration; one where all coordinates are small, as angles are."""
+    return jnp.maximum(jnp.max(system.space.magnitude(q)), 1.0)
 
 
 def _ratio(value: Array, allowed: Array) -> Array:

@@ -99,7 +99,8 @@ def general(mass: Square, damping: Square, stiffness: Square, number: int) -> Ex
     largest = jnp.argmax(jnp.abs(right), axis=0)
     phases = jnp.take_along_axis(right, largest[None], axis=0)[0]
     turned = phases.conj() / (jnp.abs(phases) * norms).astype(right.dtype)
-    motions = right * turned[None]
+    there = ~jnp.isnan(jnp.real(values))
+    motions = jnp.where(there[None], right * turned[None], complex(jnp.nan, jnp.nan))
     pair = jnp.real(values), jnp.imag(values)
     parameters = rules.held((values, right, left)), matrices
     growth, frequencies = rules.value_with_rule(pair, _change_of_exponents, parameters)
@@ -139,7 +140,7 @@ def _general(mass: Square, damping: Square, stiffness: Square, number: int):
     taken = jnp.concatenate([jnp.abs(low_values) <= middle, jnp.abs(high_values) > middle])
     # One of each pair; the others and what is not taken come last.
     taken = taken & (jnp.imag(values) >= 0.0)
-    values = jnp.where(taken, values, jnp.nan)
+    values = jnp.where(taken, values, complex(jnp.nan, jnp.nan))
     order = jnp.argsort(jnp.where(taken, jnp.abs(jnp.imag(values)), jnp.inf))[:number]
     right = jnp.concatenate([low[:n], high[:n]], axis=1)[:, order]
     left = jnp.concatenate([low_left[n:], high_left[n:]], axis=1)[:, order]
