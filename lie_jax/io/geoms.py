@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from scipy.spatial import ConvexHull, QhullError
 
 from lie_jax.mechanics.contact.shapes import (
     AbstractShape,
@@ -70,6 +69,8 @@ def _hull(model: Any, mesh: int) -> np.ndarray | None:
     first = model.mesh_vertadr[mesh]
     vertices = model.mesh_vert[first : first + model.mesh_vertnum[mesh]].astype(float)
     merged = _MERGED * np.ptp(vertices, axis=0).max()
+    from scipy.spatial import ConvexHull, QhullError  # slow to import
+
     try:
         chosen = ConvexHull(vertices, qhull_options=f"Qt C{merged:.3e}").vertices
     except QhullError:
