@@ -101,7 +101,7 @@ def program(case: str, quick: bool) -> Program:
     model.opt.timestep = run.dt
     data = mujoco.MjData(model)
     if case.startswith("standing"):
-        data.qpos[:] = standing.start()
+        data.qpos[:] = standing.start(case)
     kind = mujoco.mjtState.mjSTATE_FULLPHYSICS
     velocities = spread(velocity, run.batch) if run.batch > 1 else np.array([velocity])
     start = np.empty((run.batch, mujoco.mj_stateSize(model, kind)))

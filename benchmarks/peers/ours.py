@@ -71,7 +71,7 @@ def model(case: str) -> tuple[Any, lie_jax.State, Any]:
     if case in loops.SHAPES:
         return *loops.model(case), ALPHA
     if case.startswith("standing"):
-        return *quadruped.build(lift=standing.LIFT), lie_jax.ConvexContact()
+        return *quadruped.build(lift=standing.lift(case)), lie_jax.ConvexContact()
     if case == "top adaptive":
         return *heavy_top.build(), lie_jax.RKMK("dopri5")
     if case.removesuffix(" batch") in trees.SHAPES:

@@ -8,8 +8,13 @@ import jax.numpy as jnp
 
 from models import quadruped
 
-# Height from which it falls, m.
-LIFT = 0.02
+# Height from which one falls, m. Many, whose runs are short, begin on the ground.
+_LIFT = 0.02
+
+
+def lift(case: str) -> float:
+    """Height of the feet at the start, m."""
+    return 0.0 if case.endswith(" batch") else _LIFT
 
 
 def mjcf() -> str:
@@ -51,9 +56,9 @@ def mjcf() -> str:
     )
 
 
-def start() -> list[float]:
-    """Position (m), quaternion and joint angles (rad) from which it falls, in MuJoCo's order."""
-    _, state = quadruped.build(lift=LIFT)
+def start(case: str) -> list[float]:
+    """Position (m), quaternion and joint angles (rad) at the start, in MuJoCo's order."""
+    _, state = quadruped.build(lift=lift(case))
     return [float(x) for x in state.q]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from lie_jax.control.problem import Inputs, Options, Problem, difference, displace, follow
+from lie_jax.control.problem import Inputs, Options, Problem, Run, difference, displace, follow
 from lie_jax.system import State
 
 # Local coordinates of a node beyond this (rad) make the references follow: charts end at π.
@@ -64,8 +64,30 @@ class Programme(eqx.Module):
 
     def values(self, z: Array) -> Float[Array, " values"]:
         """Cost, gaps at the nodes in local coordinates, and end values; segments run as a batch."""
+        problem, space = self.problem, self.problem.system.space
+        nodes, run = self._runs(z)
+        reached = jax.tree.map(lambda x: x[:-1], run.last)
+        last = jax.tree.map(lambda x: x[-1], run.last)
+        gaps = jax.vmap(lambda a, b: difference(space, a, b))(nodes, reached)
+        cost = jnp.sum(run.cost) + problem.final_cost(last)
+        return jnp.concatenate([cost[None], gaps.reshape(-1), problem.end_values(last)])
+
+    def slope_of_inputs(self, z: Array) -> Float[Array, " unknowns"]:
+        """Gradient of the cost by z with the states held: one of the two terms of the gradient."""
+        problem = self.problem
+        states = jax.tree.map(lambda x: x.reshape(-1, x.shape[-1]), self._runs(z)[1].states)
+
+        def cost(z):
+            inputs = self.inputs(self.unknowns(z).coefficients)
+            numbers = jnp.arange(inputs.shape[0])
+            return jnp.sum(jax.vmap(problem.step_cost)(numbers, states, inputs))
+
+        return jax.grad(cost)(z)
+
+    def _runs(self, z: Array) -> tuple[State, Run]:
+        """States at the nodes, and the runs of the segments, stacked."""
         problem, unknowns = self.problem, self.unknowns(z)
-        space, inputs = problem.system.space, self.inputs(unknowns.coefficients)
+        inputs = self.inputs(unknowns.coefficients)
         segments = unknowns.nodes.shape[0] + 1
         length = inputs.shape[0] // segments
         nodes = self.states(unknowns.nodes)
@@ -75,11 +97,7 @@ class Programme(eqx.Module):
         run = jax.vmap(lambda state, u, first: follow(problem, state, u, first))(
             starts, inputs.reshape(segments, length, -1), length * jnp.arange(segments)
         )
-        reached = jax.tree.map(lambda x: x[:-1], run.last)
-        last = jax.tree.map(lambda x: x[-1], run.last)
-        gaps = jax.vmap(lambda a, b: difference(space, a, b))(nodes, reached)
-        cost = jnp.sum(run.cost) + problem.final_cost(last)
-        return jnp.concatenate([cost[None], gaps.reshape(-1), problem.end_values(last)])
+        return nodes, run
 
     def bounds(self) -> tuple[Array, Array]:
         """Lower and upper bounds of z, infinite where there is none."""
@@ -120,10 +138,10 @@ def build(problem: Problem, coefficients: Array, basis: Array | None, nodes: int
 
 
 @eqx.filter_jit
-def _linearize(programme: Programme, z: Array) -> tuple[Array, Array]:
-    """Cost, gaps and end values (1 + rows,), and their Jacobian."""
+def _linearize(programme: Programme, z: Array) -> tuple[Array, Array, Array]:
+    """Cost, gaps and end values (1 + rows,), their Jacobian, and the slope of the inputs."""
     jacobian, values = jax.jacrev(lambda z: (programme.values(z),) * 2, has_aux=True)(z)
-    return values, jacobian
+    return values, jacobian, programme.slope_of_inputs(z)
 
 
 @eqx.filter_jit
@@ -178,16 +196,16 @@ class _Functions:
         """Numbers in the precision of the problem."""
         return jnp.asarray(z, self.programme.start.coefficients.dtype)
 
-    def _linearize(self, content: bytes) -> tuple[np.ndarray, np.ndarray]:
-        values, jacobian = _linearize(self.programme, self.array(np.frombuffer(content)))
-        return np.asarray(values, float), np.asarray(jacobian, float)
+    def _linearize(self, content: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        values, jacobian, slope = _linearize(self.programme, self.array(np.frombuffer(content)))
+        return np.asarray(values, float), np.asarray(jacobian, float), np.asarray(slope, float)
 
-    def evaluate(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Cost and rows (1 + rows,), and their Jacobian."""
+    def evaluate(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Cost and rows (1 + rows,), their Jacobian, and the cost's slope with states held."""
         return self._linearization(z.tobytes())
 
     def cost(self, z: np.ndarray) -> tuple[float, np.ndarray]:
-        values, jacobian = self.evaluate(z)
+        values, jacobian, _ = self.evaluate(z)
         return values[0], jacobian[0]
 
     def rows(self, z: np.ndarray) -> np.ndarray:
@@ -210,7 +228,7 @@ class _Functions:
 
     def measure(self, z: np.ndarray) -> Measure:
         """`Measure` with the multipliers that leave the least gradient."""
-        values, jacobian = self.evaluate(z)
+        values, jacobian, of_inputs = self.evaluate(z)
         slope, rows = jacobian[0], jacobian[1:]
         slack = _AT_LIMIT * (1.0 + np.abs(z))
         at_lower, at_upper = z - self.lower <= slack, self.upper - z <= slack
@@ -223,7 +241,9 @@ class _Functions:
         gradient = slope + pull
         balanced = at_lower & (gradient > 0.0) | at_upper & (gradient < 0.0)
         gradient = np.where(balanced, 0.0, gradient)
-        size = float(np.max(np.abs(slope) + np.abs(pull)))
+        # Costs of an input and of the states after it cancel at an optimum, with or without rows.
+        terms = np.abs(of_inputs) + np.abs(slope - of_inputs) + np.abs(pull)
+        size = float(np.max(terms))
         norm = float(np.max(np.abs(gradient))) / (size if size > 0.0 else 1.0)
         violation = float(np.max(np.abs(values[1:]), initial=0.0))
         return Measure(float(values[0]), norm, violation, multipliers)

@@ -10,9 +10,15 @@ from lie_jax.mechanics.contact.shapes import (
     Capsule,
     Ellipsoid,
     Plane,
+    Points,
     Sphere,
 )
 from lie_jax.mechanics.joints.base import GROUND
+
+# Vertices of the convex hull of a mesh that is a shape.
+LARGEST_HULL = 64
+# Distance over a mesh's extent within which facets are one: files of meshes have single precision.
+_MERGED = 1e-6
 
 
 def touching(model: Any) -> list[int]:
@@ -49,4 +55,24 @@ def _shape(file: Any, geom: int) -> AbstractShape | None:
         return Ellipsoid(name, size, center, orientation)
     if kind == kinds.mjGEOM_PLANE:
         return Plane(name, center, axes[:, 2])
+    if kind == kinds.mjGEOM_MESH:
+        hull = _hull(model, int(model.geom_dataid[geom]))
+        return None if hull is None else Points(name, center + hull @ axes.T)
     return None
+
+
+def _hull(model: Any, mesh: int) -> np.ndarray | None:
+    """Vertices (n, 3) of the convex hull of a mesh, in the frame of its geom.
+
+    None for a flat mesh, and for more vertices than a shape has.
+    """
+    first = model.mesh_vertadr[mesh]
+    vertices = model.mesh_vert[first : first + model.mesh_vertnum[mesh]].astype(float)
+    merged = _MERGED * np.ptp(vertices, axis=0).max()
+    from scipy.spatial import ConvexHull, QhullError  # slow to import
+
+    try:
+        chosen = ConvexHull(vertices, qhull_options=f"Qt C{merged:.3e}").vertices
+    except QhullError:
+        return None
+    return vertices[chosen] if len(chosen) <= LARGEST_HULL else None

@@ -12,6 +12,7 @@ import numpy as np
 
 from lie_jax import checks
 from lie_jax.io import geoms, unsupported
+from lie_jax.io import meshes as reading
 from lie_jax.io.imported import ImportedActuator, ImportedJoint, ImportedModel
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.forces.base import AbstractForce
@@ -38,7 +39,9 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
     that the mechanism does not have are left out: `ignored` and a warning name them.
 
     `floating_base`: whether the root of a URDF file is free; otherwise it is fixed to the ground.
-    MJCF files state it. Meshes of URDF files are not needed: inertias come from `<inertial>` alone.
+    MJCF files state it. Inertias of URDF files come from `<inertial>` alone. Meshes (STL or OBJ)
+    are the vertices of their convex hulls, of at most 64; a mesh without a file is no error where
+    its body has an inertia.
     Needs MuJoCo: `pip install 'lie-jax[io]'`. Raises `FileNotFoundError`, `ImportError`, and
     `ValueError` for a file that MuJoCo does not compile or in which nothing moves.
     """
@@ -71,8 +74,9 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
         )
     try:
         spec = mujoco.MjSpec.from_file(str(path))
-        meshes = _without_meshes(spec, floating_base) if is_urdf else ()
-        model = spec.compile()
+        if is_urdf:
+            _as_mechanism(spec, floating_base)
+        model, meshes = reading.compiled(mujoco, spec)
     except ValueError as error:
         raise ValueError(
             f"import_model(path=): {str(path)!r} cannot be compiled: {str(error).strip()}. Correct "
@@ -81,18 +85,15 @@ def import_model(path: str | os.PathLike, *, floating_base: bool = False) -> Imp
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
     imported = _imported(path, _File(model, data, mujoco), is_urdf)
-    ignored = imported.ignored | ({"meshes of": meshes} if meshes else {})
+    ignored = imported.ignored | meshes
     if ignored:
         warnings.warn(unsupported.message(path.name, ignored), stacklevel=2)
     return imported._replace(ignored=ignored)
 
 
-def _without_meshes(spec: Any, floating_base: bool) -> tuple[str, ...]:
-    """Remove the meshes of a URDF file, which may be missing; names of the links that had some."""
-    meshes = [geom for geom in spec.geoms if geom.meshname]
-    links = tuple(dict.fromkeys(geom.parent.name for geom in meshes))
-    for part in (*meshes, *spec.meshes):
-        spec.delete(part)
+def _as_mechanism(spec: Any, floating_base: bool) -> None:
+    """Set what a URDF file leaves to its reader: inertias, fixed bodies, meshes, the free base."""
+    reading.find(spec)
     # Inertias come from <inertial> alone.
     spec.compiler.inertiafromgeom = 0
     # `_bodies` joins fixed bodies, after the free one has got its joint.
@@ -100,7 +101,6 @@ def _without_meshes(spec: Any, floating_base: bool) -> tuple[str, ...]:
     if floating_base:
         for body in spec.worldbody.bodies:
             body.add_freejoint()
-    return links
 
 
 class _File(NamedTuple):

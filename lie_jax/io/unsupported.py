@@ -64,12 +64,17 @@ def elements(
     unused = [i for i in drives if file.name("actuator", i) not in used]
     may_touch = geoms.touching(model)
     is_shape = {i: file.name("geom", i) in shapes for i in may_touch}
+    others = [i for i in may_touch if not is_shape[i]]
+    is_mesh = {i: model.geom_type[i] == file.mujoco.mjtGeom.mjGEOM_MESH for i in others}
     rubbing = dict.fromkeys(model.dof_jntid[_rows(model, "dof_frictionloss")].tolist())
     fluid = model.opt.density or model.opt.viscosity
     plugins = [model.plugin(i).name or f"plugin {i}" for i in range(model.nplugin)]
     left_out = {
         "contacts, which `contacts` adds, of": names("geom", [i for i in may_touch if is_shape[i]]),
-        "shapes of other kinds": names("geom", [i for i in may_touch if not is_shape[i]]),
+        "shapes of other kinds": names("geom", [i for i in others if not is_mesh[i]]),
+        f"meshes, flat or with more than {geoms.LARGEST_HULL} vertices of the hull, of": names(
+            "geom", [i for i in others if is_mesh[i]]
+        ),
         "contact pairs": names("pair", range(model.npair)),
         "equality constraints": tuple(_equality(file, i) for i in range(model.neq)),
         "motion of": names("body", np.flatnonzero(model.body_mocapid >= 0)),

@@ -31,6 +31,9 @@ def pick(
     if run:
         rows = jax.lax.slice_in_dim(values, run[0], run[-1] + 1, axis=axis)
         return _padded(rows, missing, 0, axis) if missing else rows
+    if _is_one(indices):
+        row = jax.lax.slice_in_dim(values, indices[0], indices[0] + 1, axis=axis)
+        return jnp.repeat(row, len(indices), axis=axis)
     runs = _few_runs(indices, values.shape[axis])
     if runs:
         return jnp.concatenate([_rows(values, *run, axis) for run in runs], axis=axis)
@@ -53,6 +56,9 @@ def add_up(
     if run:
         rows = jax.lax.slice_in_dim(values, missing, len(indices), axis=axis)
         return rows if len(run) == n else _padded(rows, run[0], n - run[-1] - 1, axis)
+    if _is_one(indices):
+        total = jnp.expand_dims(_total(jnp.moveaxis(values, axis, 0)), axis)
+        return _padded(total, indices[0], n - indices[0] - 1, axis)
     runs = _few_runs(indices, n)
     if runs:
         ends = np.cumsum([count for _, count in runs])
@@ -95,6 +101,18 @@ def _product(selection: np.ndarray, rows: Array) -> Array:
         for k in range(0, rows.shape[0], _WINDOW)
     ]
     return functools.reduce(jnp.add, parts)
+
+
+# The windows are one axis: the number of equations does not grow with that of rows.
+def _total(rows: Float[Array, "rows ..."]) -> Float[Array, "..."]:
+    windows = -(-rows.shape[0] // _WINDOW)
+    padded = _padded(rows, 0, windows * _WINDOW - rows.shape[0], 0)
+    return jnp.sum(jnp.sum(padded.reshape(windows, _WINDOW, *rows.shape[1:]), 1), 0)
+
+
+def _is_one(indices: tuple[int, ...]) -> bool:
+    # Whether all of many are the same row.
+    return len(indices) > _FEW and indices[0] >= 0 and len(set(indices)) == 1
 
 
 def _run(indices: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:

@@ -61,6 +61,9 @@ def _mesh(shape: Any, reach: float) -> Mesh:
         case shapes.Box():
             box = trimesh.creation.box(shape.size)
             return Mesh(box.vertices @ _turn(shape).T + shape.center, box.faces)
+        case shapes.Points():
+            hull = trimesh.convex.convex_hull(np.asarray(shape.points))
+            return Mesh(hull.vertices, hull.faces)
         case shapes.Ellipsoid():
             ball = trimesh.creation.icosphere(subdivisions=3)
             stretched = ball.vertices * shape.semi_axes

@@ -261,7 +261,7 @@ def test_a_trajectory_is_that_of_mujoco(mjcf):
 def test_urdf(tmp_path):
     path = tmp_path / "arm.urdf"
     path.write_text(URDF)
-    with pytest.warns(UserWarning, match="meshes of base"):
+    with pytest.warns(UserWarning, match="meshes whose files are missing, of base"):
         fixed = io.import_model(path)
     with pytest.warns(UserWarning, match="dry friction, which `dry_friction` adds, of shoulder"):
         floating = io.import_model(path, floating_base=True)

@@ -72,6 +72,8 @@ def test_inverse_of_definite_matrices(n):
         *(((1, 2), 4), ((-1, 0, 1), 4), ((2, 0, -1, 2), 4), ((-1,), 4), ((3, 2, 1, 0), 4)),
         # Runs of many rows are joined; two of them overlap.
         ((*range(5, 12), -1, -1, *range(8, 20), 0, 1), 20),
+        # Many times one row.
+        *((9 * (2,), 4), (70 * (0,), 1)),
     ],
 )
 def test_rows_are_picked_and_added_up(indices, n):

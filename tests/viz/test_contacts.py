@@ -17,6 +17,7 @@ SHAPES = (
     contact.Capsule("a", 0.2, (-0.4, 0.0, 0.1), (0.5, 0.1, 0.0)),
     contact.Box("a", (0.4, 0.6, 0.2), (0.1, 0.0, 0.0), TURN),
     contact.Ellipsoid("a", (0.4, 0.2, 0.3), (0.0, 0.1, 0.0), TURN),
+    contact.Points("a", [(0.4, 0, 0), (-0.2, 0.3, 0.1), (-0.1, -0.4, 0), (0, 0, 0.1), (0, 0, -1)]),
 )
 # Of facets of a ball of some 0.3 m.
 FACETS = 0.01

@@ -39,8 +39,8 @@ class Contact(AbstractForce):
     Where the shapes overlap they repel each other along the normal, and friction acts against their
     slip. Both forces act in the middle of the overlap, on one body and with the opposite sign on
     the other: together they keep momentum and angular momentum. Pairs are declared: nothing
-    searches for them. Spheres, capsules, boxes (by their vertices) and ellipsoids touch planes,
-    all but ellipsoids touch height fields; spheres and capsules touch each other.
+    searches for them. Spheres, capsules, boxes (by their vertices), points and ellipsoids touch
+    planes, all but ellipsoids touch height fields; spheres and capsules touch each other.
 
     **Arguments:**
 

@@ -20,6 +20,7 @@ from lie_jax.mechanics.contact.shapes import (
     Ellipsoid,
     HeightField,
     Plane,
+    Points,
     Sphere,
 )
 from lie_jax.mechanics.joints.base import BodyPose
@@ -201,10 +202,11 @@ def _ratio(x: Array, square: Array) -> Array:
 
 
 _ROUND = (Sphere, Capsule)
+_BALLS = (*_ROUND, Box, Points)
 # Pairs of kinds of shapes, first and second, and what finds the places where they touch.
 PAIRS: dict[tuple[type, type], Callable] = {
-    **{(kind, Plane): _balls_on_plane for kind in (Sphere, Capsule, Box)},
-    **{(kind, HeightField): _balls_on_field for kind in (Sphere, Capsule, Box)},
+    **{(kind, Plane): _balls_on_plane for kind in _BALLS},
+    **{(kind, HeightField): _balls_on_field for kind in _BALLS},
     (Ellipsoid, Plane): _ellipsoid_on_plane,
     **{(one, other): _round_shapes for one in _ROUND for other in _ROUND},
 }

@@ -16,7 +16,8 @@ from lie_jax.mechanics.stacking import Groups
 class Contacts(NamedTuple):
     """Places of all contacts of a mechanism, in the order of its forces, inertial components.
 
-    A box has eight places against a plane, a capsule two, other pairs one. `gap` (n,), negative
+    A box has eight places against a plane or field, `Points` one each, a capsule two, other pairs
+    one. `gap` (n,), negative
     where shapes overlap, m; `normal` (n, 3), out of the second shape; `point` (n, 3), m. On the
     first body act `normal_force` (n,) along the normal and `tangential_force` (n, 3), N; `slip`
     (n, 3) is its velocity against the second, in the plane of contact, m/s. First is the shape

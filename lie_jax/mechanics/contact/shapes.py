@@ -141,6 +141,46 @@ class Box(AbstractShape):
         return vertices, jnp.zeros(8, self.size.dtype)
 
 
+# Thickness of points over their extent that counts as none.
+_FLAT = 1e-6
+
+
+def _check_points(where: str, value: Any) -> None:
+    meaning = "m, body components, one point a row"
+    checks.trailing(where, value, (3,), meaning)
+    if np.ndim(value) != 2:
+        raise ValueError(f"{where} has shape {np.shape(value)}; it must be (n, 3): {meaning}.")
+    checks.finite(where, value)
+    if checks.traced(value):
+        return
+    points = np.asarray(value, float)
+    extents = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
+    if len(points) < 4 or extents[2] <= _FLAT * extents[0]:
+        raise ValueError(
+            f"{where} are {len(points)} points in one plane; they must span a volume, whose middle "
+            "bounds the overlap: add a point inside the body, which touches nothing."
+        )
+
+
+class Points(AbstractShape):
+    """Points that touch, such as the vertices of a convex hull.
+
+    **Arguments:** `points`: (n, 3), at least four that do not lie in one plane, in the body's
+    frame, m. Others as for every shape.
+    """
+
+    points: Parameter = fields.parameter(_check_points)
+
+    @override
+    def depth(self, direction):
+        heights = jnp.sum(self.points * direction[None], axis=1)
+        return 0.5 * (jnp.max(heights) - jnp.min(heights))
+
+    @override
+    def balls(self):
+        return self.points, jnp.zeros(self.points.shape[0], self.points.dtype)
+
+
 class Ellipsoid(AbstractShape):
     """An ellipsoid.
 

@@ -32,6 +32,7 @@ GROUND = contact.Plane("ground")
         contact.Box("a", (0.01, 0.01, 0.6)),
         contact.Box("a", (0.6, 0.01, 0.01), orientation=(0.5**0.5, 0, 0.5**0.5, 0)),
         contact.Ellipsoid("a", (0.02, 0.05, 0.3)),
+        contact.Points("a", [(0, 0, -0.3), (0.01, 0, 0.3), (-0.01, 0.01, 0.3), (0, -0.01, 0.3)]),
     ],
 )
 def test_a_start_below_the_middle_of_a_shape_is_refused_with_its_depth(shape):

@@ -20,6 +20,9 @@ FIRST = {
     "capsule": contact.Capsule("a", 0.2, (-0.4, 0.0, 0.1), (0.5, 0.1, 0.0)),
     "box": contact.Box("a", (0.4, 0.6, 0.2), (0.1, 0.0, 0.0), TURN),
     "ellipsoid": contact.Ellipsoid("a", (0.4, 0.2, 0.3), (0.0, 0.1, 0.0), TURN),
+    "points": contact.Points(
+        "a", [(0.3, 0, 0), (-0.2, 0.3, 0.1), (-0.1, -0.4, 0), (0, 0.1, 0.4), (0.1, 0, -0.3)]
+    ),
 }
 
 
@@ -35,7 +38,7 @@ SECOND = {
 }
 PAIRS = [
     *((name, "plane") for name in FIRST),
-    *((name, "field") for name in ("sphere", "capsule", "box")),
+    *((name, "field") for name in ("sphere", "capsule", "box", "points")),
     *((one, other) for one in ("sphere", "capsule") for other in ("sphere", "capsule")),
 ]
 ROUND = [pair for pair in PAIRS if pair[1] in FIRST]
@@ -147,6 +150,8 @@ def _surface(shape, directions):
     if isinstance(shape, contact.Capsule):
         ends = [np.asarray(x) + float(shape.radius) * directions for x in (shape.start, shape.end)]
         return np.concatenate(ends)
+    if isinstance(shape, contact.Points):
+        return np.asarray(shape.points)
     turn = Rotation.from_quat(np.asarray(shape.orientation), scalar_first=True)
     if isinstance(shape, contact.Box):
         corners = np.sign(directions) * np.asarray(shape.size) / 2
@@ -268,6 +273,13 @@ def test_what_is_no_contact_is_refused_by_name():
         (lambda: contact.Capsule("a", 0.1, (0, 0, 1), (0, 0, 1)), r"Capsule\('a'\) has its start"),
         (lambda: contact.Box("a", (1.0, 0.0, 1.0)), r"Box\('a'\)\.size\[1\]"),
         (lambda: contact.Plane("a", normal=(0, 0, 0)), r"Plane\('a'\)\.normal"),
+        (lambda: contact.Points("a", np.eye(3)), r"'a'\)\.points are 3 points in one plane; they"),
+        (lambda: contact.Points("a", np.eye(4, 3) * [1, 1, 0]), "are 4 points in one plane"),
+        (
+            lambda: contact.Points("a", (1.0, 2.0, 3.0)),
+            r"points has shape \(3,\); it must be \(n, 3",
+        ),
+        (lambda: contact.Points("a", np.full((5, 3), np.nan)), r"Points\('a'\)\.points"),
         (lambda: contact.HeightField("a", 0.1), r"HeightField\('a'\)\.height is 0\.1; it must be"),
         (lambda: contact.HeightField("a", lambda x, y: jnp.zeros(2)), r"\.height\(x, y\)"),
         (
