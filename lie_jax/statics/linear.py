@@ -278,7 +278,9 @@ def _change(basis: Array, now: Array, after: Array) -> Array:
     """Changes of a matrix on the null space relative to the sizes of its rows and columns."""
     extent = jnp.abs(basis)
     size = jnp.max(extent.T @ jnp.abs(now) @ extent, axis=1, initial=0.0)
-    size = jnp.sqrt(jnp.maximum(size, jnp.finfo(now.dtype).eps * jnp.max(size, initial=0.0)))
+    # Entries that vanish are rounding errors of the others.
+    rounding = jnp.sqrt(jnp.finfo(now.dtype).eps)
+    size = jnp.sqrt(jnp.maximum(size, rounding * jnp.max(jnp.abs(now), initial=0.0)))
     return _ratio(basis.T @ (after - now) @ basis, size[:, None] * size[None])
 
 
