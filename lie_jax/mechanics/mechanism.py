@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.mechanics.body import Body
+from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.elements import AbstractElement
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
@@ -21,6 +22,9 @@ _MEMBERS = {
     "joints": (AbstractJoint, "a joint such as lie_jax.SphericalJoint(parent, child)"),
     "forces": (AbstractForce, "a force such as lie_jax.PointForce(body, force)"),
 }
+
+# Contacts, of which a step computes each.
+_MOST_PAIRS = 10_000
 
 
 def _members(field: str, values: Iterable[Any]) -> tuple:
@@ -61,6 +65,13 @@ class Mechanism(eqx.Module):
     def __check_init__(self):
         checks.shape("Mechanism(gravity=)", self.gravity, (3,), "m/s², inertial components")
         checks.finite("Mechanism(gravity=)", self.gravity)
+        pairs = sum(isinstance(force, Contact) for force in self.forces)
+        if pairs > _MOST_PAIRS:
+            raise ValueError(
+                f"Mechanism(forces=) has {pairs} contacts; it may have {_MOST_PAIRS}, as every step "
+                "computes all of them: leave out pairs that cannot meet, or take MuJoCo or Drake, "
+                "which search for those that do."
+            )
         elements = (*self.bodies, *self.joints, *self.forces)
         # Stacked with others, numbers of single precision would pass for double ones.
         checks.one_precision(

@@ -37,8 +37,10 @@ def equilibrium(
 ) -> State:
     """A state at rest, or in steady rotation, in which all forces balance, near the given one.
 
-    Newton's method on the configuration space, with a line search, in load steps: the unbalanced
-    forces of the start are taken away bit by bit, in bits that are smaller where that is harder.
+    Newton's method on the configuration space, with a line search, in load steps: given loads grow
+    in proportion, and other unbalanced forces of the start are taken away at the same rate, in
+    steps that are smaller where that is harder. Where this ends early, as for a pendulum, whose
+    weight in parts has no other direction, all loads act and only the latter are taken away.
     An equilibrium may be unstable, and where a load is carried in several ways it is the one that
     continues the start. Constraints that the start breaks are closed on the way. Derivatives are
     those of the equilibrium by all parameters, to any order, whatever the search did; those by the

@@ -312,3 +312,10 @@ def test_a_point_above_a_field_is_never_below_it():
     assert np.all((above > 0.0) & (above <= 1.001 * drop + 1e-7))
     flat, normal = geometry._above(lambda x, y: 0.0, jnp.asarray([0.3, 0.2, 0.5]))
     assert_allclose([flat, *normal], [0.5, 0.0, 0.0, 1.0])
+
+
+def test_more_pairs_than_a_bound_are_refused():
+    ball = lie_jax.Body("a", 1.0, np.eye(3), position=(0.0, 0.0, 1.0))
+    touch = lie_jax.Contact(contact.Sphere("a", 0.1), contact.Plane("ground"), LAW)
+    with pytest.raises(ValueError, match=r"10001 contacts; .* leave out pairs that cannot meet"):
+        lie_jax.Mechanism([ball], forces=[touch] * 10_001)

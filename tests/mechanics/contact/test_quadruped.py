@@ -1,5 +1,7 @@
 """A quadruped stands where the least of an energy, written by hand, puts it."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
+from benchmarks.peers import standing
+from lie_jax import io
 from models import quadruped
 
 # Friction holds nothing at rest: at this slip forces along the ground vanish with a time of some
@@ -79,3 +83,27 @@ def test_a_quadruped_keeps_its_feet_on_the_ground_for_a_start():
     assert_allclose(contacts.normal_force[0], 0.25 * quadruped.mass() * 9.81, rtol=1e-12)
     assert np.all(np.asarray(contacts.normal_force) > 0.0)
     assert_allclose(contacts.normal_force[:, ::2], contacts.normal_force[:, 1::2], rtol=1e-8)
+
+
+@pytest.mark.full
+def test_an_imported_quadruped_stands(tmp_path):
+    """The same robot from its MJCF file, in steps of the convex problem."""
+    path = tmp_path / "quadruped.xml"
+    # The file's pose has straight legs, which would reach into the ground.
+    path.write_text(standing.mjcf().replace("<body><freejoint/>", '<body pos="0 0 1"><freejoint/>'))
+    with pytest.warns(UserWarning, match="contacts, which"):
+        robot = io.import_model(path)
+    law = lie_jax.HuntCrossley(quadruped.STIFFNESS, dissipation=0.5)
+    contacts = robot.contacts(law, lie_jax.Coulomb(quadruped.FRICTION))
+    assert len(contacts) == 4
+    mechanism = dataclasses.replace(robot.mechanism, forces=[*robot.mechanism.forces, *contacts])
+    system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    built, start = quadruped.build()
+    mass = system.mass_matrix(start.q)
+    assert_allclose(mass, built.mass_matrix(start.q), atol=1e-12)
+    run = lie_jax.simulate(
+        system, lie_jax.ConvexContact(), start, dt=1e-3, steps=3000, save_every=3000
+    )
+    pressed = system.contacts(run.t[-1], run.q[-1], run.v[-1]).normal_force
+    weight = -quadruped.GRAVITY[2] * float(jnp.sum(system.bodies.mass))
+    assert_allclose(pressed, 0.25 * weight * np.ones(4), rtol=1e-6)
