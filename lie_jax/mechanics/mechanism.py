@@ -68,7 +68,7 @@ class Mechanism(eqx.Module):
         pairs = sum(isinstance(force, Contact) for force in self.forces)
         if pairs > _MOST_PAIRS:
             raise ValueError(
-                f"Mechanism(forces=) has {pairs} contacts; it may have {_MOST_PAIRS}, as every step "
+                f"Mechanism(forces=) has {pairs} contacts; it may have {_MOST_PAIRS}, as each step "
                 "computes all of them: leave out pairs that cannot meet, or take MuJoCo or Drake, "
                 "which search for those that do."
             )

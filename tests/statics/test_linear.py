@@ -161,6 +161,7 @@ def arm(gravity=0.0):
     return lie_jax.assemble(mechanism, lie_jax.SE3())
 
 
+@pytest.mark.full
 def test_a_slider_on_a_turning_arm_moves_out_and_swings_as_in_closed_form():
     """At k (r - r₀) = m Ω² r, ω² = k/m - Ω²; other rates and loads that stay behind are refused."""
     system, start = arm()

@@ -130,6 +130,7 @@ def test_princeton_beam(case):
     )
 
 
+@pytest.mark.full
 def test_a_load_along_the_line_bends_as_linear_theory_says():
     """Deflection p L⁴/(8 EI) + p L²/(2 GA), to the square of the slope."""
     load, length, bending, shear = 1e-3, 2.0, 3.0, 50.0

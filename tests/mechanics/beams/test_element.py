@@ -123,6 +123,7 @@ def test_rigid_motions_strain_nothing():
     assert_allclose(jnp.sum(torque, axis=0), np.zeros(3), atol=1e-11)
 
 
+@pytest.mark.full
 def test_a_line_at_rest_stays_at_rest_whatever_its_shape():
     """An arc that is clamped at one end and hangs on a body, without loads."""
     section = beams.rectangle(0.1, 0.05, 1e7, 4e6, 1000.0, damping_time=1e-3)
