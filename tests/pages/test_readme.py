@@ -49,6 +49,7 @@ PAGES = (
         "optimal_control.md",
         "concepts.md",
         "import_models.md",
+        "beams.md",
         "contact.md",
         "events.md",
         "extending.md",
@@ -70,6 +71,14 @@ def test_documentation(page, tmp_path, monkeypatch):
         energy = np.asarray(names["kinetic"] + names["potential"])
         # Friction takes energy, and nothing else does.
         assert np.all(np.diff(energy) < 1e-6)
+    elif page == "beams.md":
+        # Of a straight strip at rest, Euler's and Bernoulli's frequencies with little shear.
+        roots = np.asarray([1.87510406871196117, 4.69409113297417458])
+        exact = roots**2 * np.sqrt(2.1e11 * 0.002**2 / 12.0 / 7850.0)
+        np.testing.assert_allclose(names["bending"], exact, rtol=2e-3)
+        # A small force lifts the tip by F L³/(3 EI).
+        lifted = names["height"](1e-3)
+        np.testing.assert_allclose(lifted, 1e-3 / (3.0 * 2.1e11 * 0.03 * 0.002**3 / 12), rtol=2e-3)
     elif page == "contact.md":
         # Angular momentum about the line of contact, in the middle of the overlap, is kept.
         radius, lever = names["radius"], names["radius"] - names["sag"] / 2
