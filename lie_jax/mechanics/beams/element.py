@@ -105,7 +105,8 @@ class Beam(AbstractPairForce):
       body or the ground without a joint.
 
     An element may turn by at most 3 rad between its nodes: take shorter ones. Runs end as
-    `departed` where it turns by more. Others as for every `AbstractForce`.
+    `departed` where it turns by more, or is pressed to no length. Others as for every
+    `AbstractForce`.
     Source: Sonneville, Cardona, Brüls, "Geometrically exact beam finite element formulated on the
     special Euclidean group SE(3)" (2014); [S4] for the maps.
     """
@@ -169,9 +170,12 @@ class Beam(AbstractPairForce):
 
     @override
     def departed(self, t, poses, velocities):
-        """Whether the element turns by more than the logarithm of its rotation can show."""
-        phi = self._screw(poses).phi
-        return small.dot(phi, phi) > _LARGEST_TURN**2
+        """Whether the element turns by more than the logarithm of its rotation can show, or is
+        pressed through itself.
+        """
+        between = self._screw(poses)
+        turns = small.dot(between.phi, between.phi) > _LARGEST_TURN**2
+        return turns | (small.dot(between.twist[:3], self.rest_strain[:3]) <= 0.0)
 
     @override
     def derivatives(self, t, poses, velocities, u):

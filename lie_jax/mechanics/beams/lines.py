@@ -142,8 +142,14 @@ def distributed(
     section's axes (a follower load).
 
     Both halves of an element act at its nodes, an error of the second order in its length. At an
-    end that is clamped to the ground the share does no work and is left out.
+    end that is clamped to the ground the share does no work and is left out. Raises `ValueError`
+    for values that break these rules.
     """
+    if not isinstance(line, Line):
+        raise ValueError(
+            f"distributed(line=) is a {type(line).__name__}; it must be the result of "
+            "lie_jax.beams.line(...)."
+        )
     shares: dict[tuple, list] = {}
     for element in line.elements:
         for side in ("parent", "child"):

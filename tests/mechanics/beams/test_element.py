@@ -169,3 +169,11 @@ def test_sections_of_single_precision_are_sections():
     )
     with pytest.raises(ValueError, match="triangle"):
         lie_jax.Body("as a body", line.nodes[1].mass, line.nodes[1].inertia)
+
+
+def test_loads_along_a_line_act_at_its_free_nodes():
+    section = beams.Section(np.ones(6), 1.0, (1.0, 1.0, 1.0))
+    line = beams.line("beam", section, 1.0, 2, start="ground")
+    with pytest.raises(ValueError, match="frame is 'section'"):
+        beams.distributed(line, frame="section")
+    assert [load.body for load in beams.distributed(line, (0.0, 1.0, 0.0))] == ["beam 1", "beam 2"]

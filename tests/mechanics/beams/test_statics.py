@@ -81,6 +81,19 @@ def test_a_load_that_turns_elements_too_far_is_refused_with_what_was_reached():
 
 
 @pytest.mark.full
+def test_a_load_that_presses_elements_through_themselves_is_refused():
+    section = beams.Section([1e4] * 3 + [10.0] * 3, 1.0, (1.0, 1.0, 1.0))
+    line = beams.line("beam", section, 1.0, 3, start="ground")
+    load = lie_jax.PointForce(line.nodes[-1].name, (-1.5e4, 0.0, 0.0))
+    mechanism = lie_jax.Mechanism(line.nodes, forces=[*line.elements, load], gravity=(0, 0, 0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
+    with pytest.raises(lie_jax.EquilibriumError, match="of the load") as raised:
+        lie_jax.equilibrium(system, state)
+    # Stretch 1 - P/EA reaches zero at two thirds.
+    assert 0.5 < raised.value.part <= 2.0 / 3.0
+
+
+@pytest.mark.full
 def test_the_tip_changes_with_stiffness_and_load_as_differences_say():
     def bent(x):
         section = beams.of_material(
