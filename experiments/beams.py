@@ -132,14 +132,14 @@ def right_angle() -> tuple[dict, dict[int, NDArray], Motion]:
     heights, results = {}, {}
     for n, steps in ((4, 1200), (8, 1200), (16, 1200), (16, 2400)):
         motion = run(right_angle_cantilever.build(n), 30.0, steps)
-        found = read(motion, right_angle_cantilever.heights)
+        both = read(motion, right_angle_cantilever.heights)
         energy = energies(motion)[motion.t > 2.0 + 1e-9]
         results[f"{n} elements a leg, {3e4 / steps:g} ms"] = {
-            "elbow": [float(found[:, 0].min()), float(found[:, 0].max())],
-            "tip": [float(found[:, 1].min()), float(found[:, 1].max())],
+            "elbow": [float(both[:, 0].min()), float(both[:, 0].max())],
+            "tip": [float(both[:, 1].min()), float(both[:, 1].max())],
             "energy": float(np.ptp(energy) / energy[0]),
         }
-        heights[f"{n}, {3e4 / steps:g} ms"] = (motion.t, found)
+        heights[f"{n}, {3e4 / steps:g} ms"] = (motion.t, both)
     return results, heights, motion
 
 

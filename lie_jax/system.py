@@ -163,7 +163,7 @@ class AbstractSystem(eqx.Module):
         return self.force(t, q, v, u)
 
     def under_loads(self, part: Array) -> "AbstractSystem":
-        """The system under a part of its given loads; here the loads are no part of f."""
+        """The system under a part of its given loads; here the system itself, all of f remains."""
         return self
 
     def remember(self, t: Time, q: Configuration, v: Velocity) -> Any:

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax import beams
+from models import driven
 
 SHORT, LONG = 0.12, 0.24
 THICK, THIN = 0.016, 0.008
@@ -22,9 +23,8 @@ SPEED, START = 0.6, 0.5
 
 
 def angle(t: Array) -> Array:
-    """Angle of the crank, rad: its speed grows by a half period of a cosine, then stays."""
-    turned = 0.5 * SPEED * (t - START / jnp.pi * jnp.sin(jnp.pi * t / START))
-    return jnp.where(t < START, turned, SPEED * (t - 0.5 * START))
+    """Angle of the crank, rad."""
+    return driven.started(t, SPEED, START)
 
 
 def build(

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from lie_jax import beams
+from models import driven
 
 CRANK, ROD, RADIUS = 0.15, 0.3, 3e-3
 CRANK_MASS, SLIDER_MASS = 0.36, 0.036
@@ -19,9 +20,8 @@ SPEED, START = 150.0, 0.1
 
 
 def angle(t: Array) -> Array:
-    """Angle of the crank, rad: its speed grows by a half period of a cosine, then stays."""
-    turned = 0.5 * SPEED * (t - START / jnp.pi * jnp.sin(jnp.pi * t / START))
-    return jnp.where(t < START, turned, SPEED * (t - 0.5 * START))
+    """Angle of the crank, rad."""
+    return driven.started(t, SPEED, START)
 
 
 def build(

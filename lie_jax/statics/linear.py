@@ -106,10 +106,10 @@ def linearize(
     checks.instant("linearize(state=): v", state.v, system.nv)
     u = None if inputs is None else as_float(inputs)
     t = jnp.asarray(t, state.q.dtype)
-    result, found = _linear(system, t, state, u, _independent(system, t, state.q))
-    if not checks.traced(found.flaw) and int(found.flaw) != _Flaw.NONE:
-        raise ValueError(_message(system, found))
-    sound = found.flaw == _Flaw.NONE
+    result, findings = _linear(system, t, state, u, _independent(system, t, state.q))
+    if not checks.traced(findings.flaw) and int(findings.flaw) != _Flaw.NONE:
+        raise ValueError(_message(system, findings))
+    sound = findings.flaw == _Flaw.NONE
     return jax.tree.map(lambda x: jnp.where(sound, x, jnp.nan), result)
 
 
@@ -186,8 +186,8 @@ def _linear(
         multipliers=now.multipliers,
         basis=basis,
     )
-    found = _findings(system, (t, q, v), moving, now, after, rules.held(basis))
-    return result, rules.held(found)
+    findings = _findings(system, (t, q, v), moving, now, after, rules.held(basis))
+    return result, rules.held(findings)
 
 
 def _instant(
@@ -256,11 +256,11 @@ def _findings(
         (_Flaw.UNSTEADY, worst(jnp.where(moving, unsteady, 0.0), 0, unsteady)),
         (_Flaw.UNSTEADY, worst(jnp.where(moving, lost, 0.0), 0, lost)),
     ]
-    found = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros((), q.dtype)
+    findings = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros((), q.dtype)
     for flaw, (broken, equation, amount) in reversed(tests):
         mine = jnp.full((), int(flaw), jnp.int32), equation, amount
-        found = tuple(jnp.where(broken, a, b) for a, b in zip(mine, found, strict=True))
-    return _Findings(*found)
+        findings = tuple(jnp.where(broken, a, b) for a, b in zip(mine, findings, strict=True))
+    return _Findings(*findings)
 
 
 def _size(system: AbstractSystem, q: Array) -> Float[Array, ""]:
@@ -307,9 +307,9 @@ def null_space(rows: Float[Array, "m n"]) -> Float[Array, "n free"]:
     return rules.value_with_rule(columns, move, rows)
 
 
-def _message(system: AbstractSystem, found: _Findings) -> str:
-    owner, size = system.owner(int(found.equation)), float(found.size)
-    match int(found.flaw):
+def _message(system: AbstractSystem, findings: _Findings) -> str:
+    owner, size = system.owner(int(findings.equation)), float(findings.size)
+    match int(findings.flaw):
         case _Flaw.OPEN:
             return (
                 f"linearize(state=): {owner} is open by {abs(size):.3g}: close it by "

@@ -121,9 +121,9 @@ def _properties(linear: LinearMotion) -> tuple[Bool[Array, ""], Array]:
 def _modes(linear: LinearMotion, number: int, damped: bool) -> Modes:
     mass, stiffness, basis = linear.reduced_mass, linear.reduced_stiffness, linear.basis
     if damped:
-        found = pencils.general(mass, linear.reduced_damping, stiffness, number)
-        growth, frequencies = found.growth, found.frequencies
-        shapes = rules.held(basis).astype(found.motions.dtype) @ found.motions
+        exponents = pencils.general(mass, linear.reduced_damping, stiffness, number)
+        growth, frequencies = exponents.growth, exponents.frequencies
+        shapes = rules.held(basis).astype(exponents.motions.dtype) @ exponents.motions
         return Modes(frequencies, growth, frequencies**2 - growth**2, shapes.T)
     squares, motions = pencils.conservative(mass, stiffness)
     squares = squares[:number]

@@ -98,13 +98,21 @@ def load(problem: Problem, q: Array) -> Search:
     under parts of them (a pendulum, whose weight in parts has no other direction): if that way ends
     early, the start's unbalanced forces under all loads are taken away bit by bit.
     """
-    grown = _continued(problem, q, grows=jnp.ones((), bool))
-    released = jax.lax.cond(
-        grown.converged,
-        lambda: grown,
-        lambda: _continued(problem, q, grows=jnp.zeros((), bool)),
+
+    def attempt(number: Array, before: Search) -> tuple[Array, Search]:
+        reached = _continued(problem, q, grows=number == 0)
+        # Of two ways that end early the first one says which part of the loads is carried.
+        better = (number == 0) | reached.converged
+        return number + 1, jax.tree.map(lambda x, y: jnp.where(better, x, y), reached, before)
+
+    # Both ways are passes of one loop: the search is compiled once.
+    zero, part = jnp.zeros((), jnp.int32), jnp.zeros((), q.dtype)
+    none = jnp.zeros(problem.system.nc, q.dtype)
+    begun = Search(q, none, part, jnp.zeros((), bool), zero)
+    _, end = jax.lax.while_loop(
+        lambda now: (now[0] < 2) & ~now[1].converged, lambda now: attempt(*now), (zero, begun)
     )
-    return jax.tree.map(lambda a, b: jnp.where(released.converged, a, b), released, grown)
+    return end
 
 
 def _continued(problem: Problem, q: Array, grows: Array) -> Search:

@@ -31,10 +31,11 @@ Run = tuple[AbstractMultibodySystem, Trajectory]
 
 
 class _Lines(NamedTuple):
-    """Line segments (frames, segments, 2, 3), m, of a thickness in pixels or m."""
+    """Line segments (frames, segments, 2, 3), m, of a color, and a thickness in pixels or m."""
 
     name: str
     points: NDArray
+    color: tuple[int, int, int]
     thickness: float
     units: Literal["screen", "world"]
 
@@ -155,9 +156,10 @@ def _prepared(where: str, runs: tuple[Run, ...], spacing: float | None) -> list[
         longest = np.max(np.linalg.norm(pushes[:, :, 1], axis=-1), initial=0.0)
         pushes[:, :, 1] *= _LONGEST * float(np.max(high - low)) / (longest or 1.0)
         pushes[:, :, 1] += pushes[:, :, 0]
+        color = _rgb(COLORS[len(scenes) % len(COLORS)])
         drawn = (
-            _Lines("forces", pushes, 3.0, "screen"),
-            _Lines("beams", tubes.lines(system, q), tubes.thickness(system), "world"),
+            _Lines("forces", pushes, _FORCE, 3.0, "screen"),
+            _Lines("beams", tubes.lines(system, q), color, tubes.thickness(system), "world"),
         )
         lines = tuple(line for line in drawn if line.points.shape[1])
         scenes.append(_Frames(system, t, *poses, center, offset, lines))
@@ -244,7 +246,7 @@ def _drawn(server: viser.ViserServer, number: int, scene: _Frames) -> list[Any]:
             server.scene.add_line_segments(
                 f"{root}/{lines.name}",
                 lines.points[0],
-                colors=_FORCE if lines.name == "forces" else _rgb(COLORS[number % len(COLORS)]),
+                colors=lines.color,
                 thickness=lines.thickness,
                 thickness_units=lines.units,
             )

@@ -224,8 +224,8 @@ def test_dampers_give_growth_rates_and_their_derivatives():
     assert np.isnan([beyond.growth[1], beyond.frequencies[1], *np.abs(beyond.shapes[1])]).all()
 
     def rates(damping):
-        found = lie_jax.modes(*built(damping), damped=True)
-        return jnp.stack([found.growth[0], found.frequencies[0]])
+        result = lie_jax.modes(*built(damping), damped=True)
+        return jnp.stack([result.growth[0], result.frequencies[0]])
 
     # λ' = -λ / (2 m λ + d), of -d/2m and √(k/m - d²/4m²).
     slopes = jax.jit(jax.jacrev(rates))(jnp.asarray(4.0))
@@ -271,12 +271,12 @@ class Chain(lie_jax.AbstractSystem):
 
 
 def test_systems_of_ones_own_have_modes_and_directions_without_mass_are_refused():
-    rest = lie_jax.State(jnp.zeros(2), jnp.zeros(2))
-    result = lie_jax.modes(Chain(jnp.ones(2)), rest)
+    still = lie_jax.State(jnp.zeros(2), jnp.zeros(2))
+    result = lie_jax.modes(Chain(jnp.ones(2)), still)
     golden = (np.sqrt(5.0) - 1.0) / 2.0
     assert_allclose(result.frequencies, [golden, 1.0 / golden], rtol=ROUNDING)
     with pytest.raises(ValueError, match=r"without mass, .* velocity 1"):
-        lie_jax.modes(Chain(jnp.asarray([1.0, 0.0])), rest)
+        lie_jax.modes(Chain(jnp.asarray([1.0, 0.0])), still)
 
 
 def test_an_inverted_pendulum_grows_and_bad_numbers_are_refused():

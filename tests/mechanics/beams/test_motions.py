@@ -75,8 +75,8 @@ def pulled(x):
         stiffness, density, 10.0 * density * jnp.ones(3), 0.01 * damping * stiffness
     )
     none = 0.0 * curve
-    rest = jnp.stack([1.0 + none, none, none, none, none, 0.05 * curve])
-    line = beams.line("beam", section, 10.0, 4, rest_strain=rest)
+    rest_strain = jnp.stack([1.0 + none, none, none, none, none, 0.05 * curve])
+    line = beams.line("beam", section, 10.0, 4, rest_strain=rest_strain)
     end = line.nodes[0].name
     force = lie_jax.PointForce(end, load * jnp.asarray([8.0, 0.0, 3.0]))
     moment = lie_jax.Torque(end, load * jnp.asarray([10.0, 20.0, -80.0]), frame="body")

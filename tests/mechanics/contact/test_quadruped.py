@@ -87,7 +87,7 @@ def test_a_quadruped_keeps_its_feet_on_the_ground_for_a_start():
 
 @pytest.mark.full
 def test_an_imported_quadruped_stands(tmp_path):
-    """The same robot from its MJCF file, in steps of the convex problem."""
+    """From its MJCF file, in steps of the convex problem."""
     path = tmp_path / "quadruped.xml"
     # The file's pose has straight legs, which would reach into the ground.
     path.write_text(standing.mjcf().replace("<body><freejoint/>", '<body pos="0 0 1"><freejoint/>'))
