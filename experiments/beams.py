@@ -30,6 +30,7 @@ PRINCETON = (-0.030452934696, -0.015621149906, 0.156774617721)
 # Ends of the flight in the plane at 2.5 s, by one spectral element of 16 nodes and Radau's method;
 # one of 24 nodes differs by 3e-4.
 FLIGHT_END, FLIGHT = 2.5, ((4.430264, -0.785281), (5.945581, 8.970658))
+LINEAR = "linear strains"
 ALPHA = lie_jax.GeneralizedAlpha(0.9)
 
 
@@ -67,7 +68,9 @@ def energies(motion: Motion) -> NDArray:
 
 
 def statics() -> dict:
-    """Errors of tips in parts of the length, and of what two meshes extrapolate to."""
+    """Errors of tips in parts of the length: of both interpolations, and of what two meshes
+    extrapolate to.
+    """
     cases = {
         "45° bend, 600 N": (
             *(curved_beam.build, curved_beam.tip, BEND),
@@ -80,14 +83,18 @@ def statics() -> dict:
     }
     results = {}
     for name, (build, tip, truth, length) in cases.items():
-        tips = []
-        for n in MESHES:
-            system, state = build(n)
-            tips.append(np.asarray(tip(system, lie_jax.equilibrium(system, state).q)))
-        better = [b + (b - a) / 3.0 for a, b in itertools.pairwise(tips)]
+        tips = {}
+        for interpolation in ("constant", "linear"):
+            tips[interpolation] = []
+            for n in MESHES:
+                system, state = build(n, interpolation=interpolation)
+                end = lie_jax.equilibrium(system, state)
+                tips[interpolation].append(np.asarray(tip(system, end.q)))
+        better = [b + (b - a) / 3.0 for a, b in itertools.pairwise(tips["constant"])]
+        rows = {"error": tips["constant"], "extrapolated": better, LINEAR: tips["linear"]}
         results[name] = {
-            "error": [float(np.linalg.norm(x - truth) / length) for x in tips],
-            "extrapolated": [float(np.linalg.norm(x - truth) / length) for x in better],
+            row: [float(np.linalg.norm(x - truth) / length) for x in found]
+            for row, found in rows.items()
         }
     return results
 
@@ -178,6 +185,7 @@ def show_statics(results: dict, path: Path) -> None:
     for (name, found), color in zip(results.items(), (_plots.BLUE, _plots.ORANGE), strict=True):
         left.loglog(MESHES, found["error"], "o-", color=color, label=name)
         left.loglog(MESHES[1:], found["extrapolated"], "s--", color=color, label="extrapolated")
+        left.loglog(MESHES, found[LINEAR], "^-", color=color, label=LINEAR)
     left.set(
         xlabel="elements",
         ylabel="error of the tip / length",
@@ -252,9 +260,9 @@ def show_mechanisms(heights: dict, bows: dict, leans: dict, path: Path) -> None:
 def report(results: dict) -> None:
     """Print the tables of the page."""
     rows = (
-        (name, what, *(f"{x:.2e}" for x in ([] if what == "error" else [np.nan]) + found[what]))
+        (name, row, *(f"{x:.2e}" for x in [np.nan] * (len(MESHES) - len(errors)) + errors))
         for name, found in results["statics"].items()
-        for what in ("error", "extrapolated")
+        for row, errors in found.items()
     )
     print("", *_report.table(("tip", "", *map(str, MESHES)), rows, left=2), sep="\n")
     rows = ((name, f"{x:.2e}") for name, x in results["flight"]["errors"].items())

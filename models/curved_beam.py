@@ -34,6 +34,7 @@ def build(
     force: ArrayLike = 600.0,
     formulation: lie_jax.AbstractFormulation | None = None,
     cross_section: beams.Section | None = None,
+    interpolation: str = "constant",
 ) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The unloaded arc under a dead force along z at its tip, in N with lengths in m."""
     # The beam's x axis lies along y, and its y axis towards the centre, along x.
@@ -46,6 +47,7 @@ def build(
         orientation=(0.0, half, half, 0.0),
         rest_strain=(1.0, 0.0, 0.0, 0.0, 0.0, 1.0 / RADIUS),
         start="ground",
+        interpolation=interpolation,
     )
     across = jnp.stack([0.0 * jnp.asarray(force, float)] * 2 + [jnp.asarray(force, float)])
     load = lie_jax.PointForce(arc.nodes[-1].name, across)

@@ -36,10 +36,13 @@ def build(
     angle_degrees: ArrayLike = 45.0,
     formulation: lie_jax.AbstractFormulation | None = None,
     cross_section: beams.Section | None = None,
+    interpolation: str = "constant",
 ) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """The straight strip, clamped to the ground at the origin, under the force (N) at its tip."""
     chosen = section() if cross_section is None else cross_section
-    strip = beams.line("strip", chosen, LENGTH, elements, start="ground")
+    strip = beams.line(
+        "strip", chosen, LENGTH, elements, start="ground", interpolation=interpolation
+    )
     angle = jnp.radians(jnp.asarray(angle_degrees, float))
     across = jnp.stack([0.0 * angle, -jnp.cos(angle), jnp.sin(angle)])
     load = lie_jax.PointForce(strip.nodes[-1].name, jnp.asarray(force, float) * across)

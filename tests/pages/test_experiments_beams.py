@@ -15,6 +15,8 @@ def test_beams():
         orders = np.log2(np.divide(found["error"][:-1], found["error"][1:]))
         assert np.abs(orders - 2.0).max() < 0.02, name
         assert found["extrapolated"][-1] < 1e-7, name
+        fine = np.divide(found["linear strains"][1:-1], found["linear strains"][2:])
+        assert np.abs(np.log2(fine) - 4.0).max() < 0.1, name
     flights = results["flight"]["errors"]
     meshes = [flights[f"{n} elements, 5 ms"] for n in (8, 16, 32)]
     # Its reference has an error of 3e-4.

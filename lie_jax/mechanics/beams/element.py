@@ -1,8 +1,9 @@
-"""The beam element: a constant strain between two nodes."""
+"""The beam element: a screw between two nodes."""
 
 import functools
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,7 +13,7 @@ from typing_extensions import override
 from lie_jax import checks
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.beams import screw
+from lie_jax.mechanics.beams import laws, screw
 from lie_jax.mechanics.beams.screw import Matrix6, Screw, Twist
 from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.fields import OptionalParameter, Parameter
@@ -23,6 +24,7 @@ from lie_jax.numerics.conversion import as_float
 
 # rad; the logarithm of a rotation jumps at π.
 _LARGEST_TURN = 3.0
+_LAWS = {"constant": laws.Constant(), "linear": laws.Linear()}
 _UNITS = "N, N m and N m², forces before moments; or six numbers along the section's axes"
 
 
@@ -83,7 +85,7 @@ class Beam(AbstractPairForce):
 
         f = log(C_A⁻¹ C_B) / length,
 
-    constant along it: stretch and two shears (1, 0, 0 without load), then twist and two curvatures,
+    constant along it by default: stretch and two shears (1, 0, 0 without load), then twist and two curvatures,
     rad/m. Force and moment in the section are K (f - f⁰) + D ḟ, in the section's axes, and the
     energy is ½ length (f - f⁰)·K (f - f⁰). Only the pose of B against A counts: rigid motions
     strain nothing, and bending, torsion and extension by end loads are exact with any number of
@@ -100,6 +102,9 @@ class Beam(AbstractPairForce):
       ratio τ ω / 2.
     - `rest_strain`: f⁰ (6,). An arc of radius ρ that turns from x towards y has (1, 0, 0, 0, 0,
       1/ρ).
+    - `interpolation`: of strains along the element, `"constant"` or `"linear"`. Linear ones take the
+      values of least energy between given nodes, and need no further unknowns: equilibria under
+      loads at nodes are of the fourth order, and of the second otherwise.
     - `parent_point`, `child_point` (3,), m, `parent_orientation`, `child_orientation` (4,), unit
       quaternions: the frames of the nodes in those of the bodies. With them a beam is clamped to a
       body or the ground without a joint.
@@ -120,8 +125,10 @@ class Beam(AbstractPairForce):
     parent_orientation: Parameter = fields.orientation()
     child_point: Parameter = fields.point()
     child_orientation: Parameter = fields.orientation()
+    interpolation: str = eqx.field(static=True, default="constant")
 
     def __check_init__(self):
+        checks.one_of(f"{named(self)}.interpolation", self.interpolation, tuple(_LAWS))
         turn = self.length, self.rest_strain
         if checks.traced(*turn):
             return
@@ -135,7 +142,7 @@ class Beam(AbstractPairForce):
     @override
     def wrenches(self, t, poses, velocities, u):
         between = self._screw(poses)
-        at_nodes = screw.pulled_back(between, self._resultant(between, poses, velocities))
+        at_nodes = screw.pulled_back(between, self._force(between, poses, velocities))
 
         def on(slot: int) -> Wrench:
             wrench = -small.matvec(self._offset(slot).T, at_nodes[slot])
@@ -145,21 +152,23 @@ class Beam(AbstractPairForce):
 
     @override
     def potential_energy(self, poses):
-        """½ length (f - f⁰)·K (f - f⁰)."""
-        strain = self.strain(poses) - self.rest_strain
-        return 0.5 * self.length * small.dot(strain, small.matvec(self.stiffness, strain))
+        """½ ∫ (f - f⁰)·K (f - f⁰) along the length."""
+        return self._law.energy(self._numbers, self._screw(poses).twist)
 
     def strain(self, poses: Poses) -> Twist:
-        """Strain f (6,): stretch and shears, then twist and curvatures (rad/m)."""
-        return self._screw(poses).twist / self.length
+        """Strain f (6,) in the middle: stretch and shears, then twist and curvatures (rad/m)."""
+        return self._law.strain(self._numbers, self._screw(poses).twist)
 
     def resultant(self, poses: Poses, velocities: Velocities) -> Twist:
-        """Force (N) and moment (N m) in the section, in its axes (6,)."""
-        return self._resultant(self._screw(poses), poses, velocities)
+        """Force (N) and moment (N m) in the middle section, in its axes (6,)."""
+        between = self._screw(poses)
+        strain = self._law.strain(self._numbers, between.twist) - self.rest_strain
+        return small.matvec(self.stiffness, strain) + self._damped(between, poses, velocities)
 
     def line(self, poses: Poses, xi: Float[Array, ""]) -> BodyPose:
         """Section's frame at the part xi of the length, between 0 and 1."""
-        start, along = self._node(0, poses[0]), se3.exp(xi * self._screw(poses).twist)
+        start = self._node(0, poses[0])
+        along = se3.exp(self._law.screw_to(self._numbers, self._screw(poses).twist, xi))
         rotation = small.matmul(start.rotation, along[:3, :3])
         return BodyPose(rotation, start.position + small.matvec(start.rotation, along[:3, 3]))
 
@@ -171,11 +180,12 @@ class Beam(AbstractPairForce):
     @override
     def departed(self, t, poses, velocities):
         """Whether the element turns by more than the logarithm of its rotation can show, or is
-        pressed through itself.
+        pressed through itself, or has no strains of least energy.
         """
         between = self._screw(poses)
         turns = small.dot(between.phi, between.phi) > _LARGEST_TURN**2
-        return turns | (small.dot(between.twist[:3], self.rest_strain[:3]) <= 0.0)
+        pressed = small.dot(between.twist[:3], self.rest_strain[:3]) <= 0.0
+        return turns | pressed | self._law.unsolved(self._numbers, between.twist)
 
     @override
     def derivatives(self, t, poses, velocities, u):
@@ -221,9 +231,9 @@ class Beam(AbstractPairForce):
     def _parts(self, poses: Poses, velocities: Velocities) -> "_Parts":
         between = self._screw(poses)
         offsets = tuple(self._offset(slot) for slot in (0, 1))
-        sigma = self._resultant(between, poses, velocities)
+        sigma = self._force(between, poses, velocities)
         acting = screw.pulled_back(between, sigma)
-        elastic, viscous = self.stiffness / self.length, None
+        elastic, viscous = self._law.tangent(self._numbers, between.twist), None
         if self.damping is not None:
             viscous = self.damping / self.length
             twists = self._twists(poses, velocities)
@@ -279,13 +289,25 @@ class Beam(AbstractPairForce):
 
         return [at(slot, *both) for slot, both in enumerate(zip(poses, velocities, strict=True))]
 
-    def _resultant(self, between: Screw, poses: Poses, velocities: Velocities) -> Twist:
-        strain = between.twist / self.length - self.rest_strain
-        elastic = small.matvec(self.stiffness, strain)
+    @property
+    def _law(self) -> laws.AbstractLaw:
+        return _LAWS[self.interpolation]
+
+    @property
+    def _numbers(self) -> laws.Element:
+        return laws.Element(self.length, self.stiffness, self.rest_strain)
+
+    def _force(self, between: Screw, poses: Poses, velocities: Velocities) -> Twist:
+        """σ (6,), which does work on the rate of the screw."""
+        elastic = self._law.force(self._numbers, between.twist)
+        return elastic + self._damped(between, poses, velocities)
+
+    def _damped(self, between: Screw, poses: Poses, velocities: Velocities) -> Twist:
+        """Force and moment of the damping, D ḣ / length."""
         if self.damping is None:
-            return elastic
+            return jnp.zeros_like(between.twist)
         rate = screw.rate(between, *self._twists(poses, velocities)) / self.length
-        return elastic + small.matvec(self.damping, rate)
+        return small.matvec(self.damping, rate)
 
 
 def _product(a: Float[Array, "m n count"], b: Float[Array, "n p count"]) -> Array:

@@ -45,6 +45,7 @@ def line(
     rest_strain: Any = STRAIGHT,
     start: Body | str | None = None,
     end: Body | str | None = None,
+    interpolation: str = "constant",
 ) -> Line:
     """A beam at rest as so many elements, from one end to the other.
 
@@ -59,6 +60,8 @@ def line(
       twist the nodes lie on arcs and helices, see `lie_jax.Beam`.
     - `start`, `end`: None for a free end; `"ground"` or a `Body` clamps it to that body as it
       stands, without a joint and without a node of its own.
+
+    - `interpolation`: of strains along elements, see `lie_jax.Beam`.
 
     Nodes carry half the inertia of the elements at them. At a clamped end there is no node: the
     half element there has no inertia, which a heavy body can be given in addition. Raises
@@ -122,6 +125,7 @@ def line(
                 element_length,
                 section.damping,
                 strains[k],
+                interpolation=interpolation,
                 **frames,
             )
         )
