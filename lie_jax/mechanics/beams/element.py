@@ -85,8 +85,8 @@ class Beam(AbstractPairForce):
 
         f = log(C_A⁻¹ C_B) / length,
 
-    constant along it by default: stretch and two shears (1, 0, 0 without load), then twist and two curvatures,
-    rad/m. Force and moment in the section are K (f - f⁰) + D ḟ, in the section's axes, and the
+    constant along it by default: stretch and two shears (1, 0, 0 without load), then twist and two
+    curvatures, rad/m. Force and moment in the section are K (f - f⁰) + D ḟ, in the section's axes, and the
     energy is ½ length (f - f⁰)·K (f - f⁰). Only the pose of B against A counts: rigid motions
     strain nothing, and bending, torsion and extension by end loads are exact with any number of
     elements. Convergence is of order 2 otherwise. A beam has no mass: that is in the bodies which
@@ -102,9 +102,9 @@ class Beam(AbstractPairForce):
       ratio τ ω / 2.
     - `rest_strain`: f⁰ (6,). An arc of radius ρ that turns from x towards y has (1, 0, 0, 0, 0,
       1/ρ).
-    - `interpolation`: of strains along the element, `"constant"` or `"linear"`. Linear ones take the
-      values of least energy between given nodes, and need no further unknowns: equilibria under
-      loads at nodes are of the fourth order, and of the second otherwise.
+    - `interpolation`: of strains along the element, `"constant"` or `"linear"`. Linear ones take
+      the values of least energy between given nodes, without further unknowns: equilibria under
+      loads at nodes are of the fourth order, of the second otherwise.
     - `parent_point`, `child_point` (3,), m, `parent_orientation`, `child_orientation` (4,), unit
       quaternions: the frames of the nodes in those of the bodies. With them a beam is clamped to a
       body or the ground without a joint.
