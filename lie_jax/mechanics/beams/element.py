@@ -86,11 +86,11 @@ class Beam(AbstractPairForce):
         f = log(C_A⁻¹ C_B) / length,
 
     constant along it by default: stretch and two shears (1, 0, 0 without load), then twist and two
-    curvatures, rad/m. Force and moment in the section are K (f - f⁰) + D ḟ, in the section's axes, and the
-    energy is ½ length (f - f⁰)·K (f - f⁰). Only the pose of B against A counts: rigid motions
-    strain nothing, and bending, torsion and extension by end loads are exact with any number of
-    elements. Convergence is of order 2 otherwise. A beam has no mass: that is in the bodies which
-    are its nodes, see `lie_jax.beams.line`.
+    curvatures, rad/m. Force and moment in the section are K (f - f⁰) + D ḟ, in the section's axes,
+    and the energy is ½ length (f - f⁰)·K (f - f⁰). Only the pose of B against A counts: rigid
+    motions strain nothing, and bending, torsion and extension by end loads are exact with any
+    number of elements. Convergence is of order 2 otherwise. A beam has no mass: that is in the
+    bodies which are its nodes, see `lie_jax.beams.line`.
 
     **Arguments:**
 
