@@ -82,6 +82,7 @@ from lie_jax.spaces.base import AbstractSpace, AbstractVectorSpace, Rn
 from lie_jax.statics.equilibrium import EquilibriumError, equilibrium
 from lie_jax.statics.linear import LinearMotion, linearize
 from lie_jax.statics.modes import Modes, modes
+from lie_jax.statics.path import EquilibriumPath, equilibrium_path
 from lie_jax.sweeps.batched import batched
 from lie_jax.sweeps.sweep import Sweep, sweep
 from lie_jax.system import AbstractSystem, Accelerations, State
@@ -119,6 +120,7 @@ __all__ = [
     "CylindricalJoint",
     "DistanceJoint",
     "EquilibriumError",
+    "EquilibriumPath",
     "EulerParameters",
     "Event",
     "GearJoint",
@@ -181,6 +183,7 @@ __all__ = [
     "control",
     "enable_x64",
     "equilibrium",
+    "equilibrium_path",
     "euler_parameters",
     "fields",
     "identify",

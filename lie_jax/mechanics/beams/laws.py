@@ -184,11 +184,11 @@ class _Balance(NamedTuple):
 
 def _slope(element: Element, h: Twist) -> Twist:
     """The slope a of least energy, by Newton's method."""
-    fixed = rules.held((element, h))
+    held, at = rules.held((element, h))
 
     def step(_: Any, slope: Twist) -> Twist:
-        balance = _Balance.at(*fixed, slope)
-        return slope - balance.correction(fixed[0], balance.left(fixed[0], slope))
+        balance = _Balance.at(held, at, slope)
+        return slope - balance.correction(held, balance.left(held, slope))
 
     # A loop: written out it would be compiled so many times.
     slope = jax.lax.fori_loop(0, _STEPS, step, jnp.zeros_like(h))
