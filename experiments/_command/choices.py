@@ -12,8 +12,9 @@ import lie_jax
 
 # Of those with an initial state and no input that must be given.
 MODELS = (
-    *("bricard", "chain", "double_pendulum", "follower_torque", "free_body", "governor"),
-    *("heavy_top", "puma560", "quadruped", "rotor", "slider_crank", "three_bodies"),
+    *("bricard", "chain", "double_pendulum", "floating_bodies", "follower_torque", "free_body"),
+    *("governor", "heavy_top", "puma560", "quadruped", "rotor", "slider_crank"),
+    *("spherical_pendulum", "three_bars", "three_bodies"),
 )
 FORMULATIONS: dict[str, Callable[[], Any]] = {
     "R3SO3": lie_jax.R3SO3,

@@ -64,4 +64,5 @@ class RevoluteBushing(AbstractPairForce):
 
     def _axis_of_child(self, poses):
         """Axis of the child, parent's components."""
-        return small.matvec(turned(*poses, self.orientation), self.axis)
+        parent, child = poses
+        return small.matvec(turned(parent, child, self.orientation), self.axis)
