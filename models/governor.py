@@ -40,23 +40,20 @@ FOOT_DAMPING, FOOT_ROTATIONAL_DAMPING = 1e3, 50.0
 BODIES = ("shaft", "rod 1", "rod 2", "slider")
 
 # Height of the slider (m), angle of the rods (rad), rate of the shaft (rad/s) at these times (s),
-# to some 2e-12: Lagrange's equations by SciPy in double precision, found by two routes that share
-# no code. One has two coordinates and the conserved moment of momentum, written by hand, by Radau
-# IIA and again by DOP853; the other four coordinates, from the energies of the bodies in space by
-# automatic differentiation. All end with these digits.
+# to 17 digits, and to 15 of the compliant variant; REFERENCE_SOFT has the springs, dampers and rate
+# of that variant on ideal joints. Two routes that share no code: all coordinates of the four
+# bodies, with multipliers for ideal joints, extrapolated from the midpoint rule in quadruple
+# precision; and Hamilton's equations of the motions that half a turn about z does not change, by
+# Gauss collocation with 10 stages. They agree to 2e-18, for the compliant variant to 3e-16. At 5
+# and 10 s of REFERENCE the first route has double extended precision, and they agree to 3e-13.
 REFERENCE = {
-    0.1: (0.52383647557, 0.496173869076, 6.10371780883),
-    0.5: (0.743249424786, 0.259491381543, 5.10341542197),
-    1.0: (0.50142092238, 0.521833301626, 6.27112574188),
-    2.0: (0.505909294297, 0.516663797365, 6.23622361444),
-    5.0: (0.535563103722, 0.482874576587, 6.02249649976),
-    10.0: (0.619622917061, 0.390073701845, 5.54820362266),
+    0.1: (0.52383647556957569, 0.49617386907590026, 6.1037178088308628),
+    0.5: (0.74324942478632572, 0.25949138154341312, 5.1034154219715353),
+    1.0: (0.50142092237956765, 0.52183330162554623, 6.2711257418765548),
+    2.0: (0.50590929429670371, 0.51666379736459874, 6.2362236144359715),
+    5.0: (0.53556310372164348, 0.48287457658693981, 6.0224964997584590),
+    10.0: (0.61962291706136566, 0.39007370184464508, 5.5482036226549266),
 }
-# The same with the springs, dampers and rate of the compliant variant on ideal joints, to 17
-# digits, and of that variant, to 15. Two routes that share no code agree to 2e-18, and to 3e-16:
-# all coordinates of the four bodies, with multipliers for ideal joints, extrapolated from the
-# midpoint rule in quadruple precision; and Hamilton's equations of the motions that half a turn
-# about z does not change, by Gauss collocation with 10 stages.
 REFERENCE_SOFT = {
     0.1: (0.46027596135513811, 0.56629932661410605, 1.0556479031732675),
     0.5: (0.0099371161003431605, 1.3835719898668886, 14.947696723610605),

@@ -5,8 +5,8 @@ mechanical systems" (2022), with a start of our choice. The first rod hangs on t
 directions of rods are unit vectors outwards, their angular velocities lie across them.
 
 The masses are small balls: forces act at their centres alone, so that the balls do not turn, and
-their centres move exactly as points, whatever the radius. Rods are `DistanceJoint`s: nothing
-distinguishes a rod's turn about itself, and joint coordinates have no advantage here.
+their centres move exactly as points, whatever the radius. Rods are `DistanceJoint`s, constraints in
+all formulations.
 """
 
 import jax

@@ -176,9 +176,7 @@ PARAMETERS = {
     "hinge": ("rate", np.asarray(floating_bodies.RATE)),
     "bars": ("span", np.asarray(three_bars.SPAN)),
     "soft governor": ("stiffness", np.asarray(governor.SOFT_STIFFNESS)),
-    "compliant governor": (
-        "joint_rotational_stiffness", np.asarray(governor.JOINT_ROTATIONAL_STIFFNESS)
-    ),
+    "compliant governor": ("joint_stiffness", np.asarray(governor.JOINT_STIFFNESS)),
 }  # fmt: skip
 
 
@@ -187,21 +185,22 @@ PARAMETERS = {
 def test_gradients_are_those_of_differences(name):
     """Derivative along a change of all entries of a parameter, relative to their values."""
     model, (parameter, value) = MODELS[name], PARAMETERS[name]
-    step = min(model.step, 2e-3)
+    step = min(4.0 * model.step, 2e-3)
 
     def read(factor):
         system, state = model.build(**{parameter: factor * value})
         run = lie_jax.simulate(
-            system, lie_jax.RKMK("rk4"), state, dt=step, steps=20, save_every=20, throw=False
+            system, lie_jax.RKMK("rk4"), state, dt=step, steps=100, save_every=100, throw=False
         )
-        weights = jnp.cos(jnp.arange(1.0, 7.0))
+        # The third number is the rate of the light shaft, whose rounding differences enlarge.
         seen = model.read(system, run.q[-1], run.v[-1]).reshape(-1)
-        return weights[: seen.size] @ seen
+        return seen[0] - 0.3 * seen[1]
 
-    around = jnp.asarray([1.0 - 1e-4, 1.0 + 1e-4, 1.0 - 2e-4, 1.0 + 2e-4])
+    around = jnp.asarray([1.0 - 1e-3, 1.0 + 1e-3, 1.0 - 2e-3, 1.0 + 2e-3])
     gradient, near = jax.jit(lambda: (jax.grad(read)(1.0), jax.lax.map(read, around)))()
     # Central differences with the error of the step's square taken out.
-    first, second = (near[1] - near[0]) / 2e-4, (near[3] - near[2]) / 4e-4
+    first, second = (near[1] - near[0]) / 2e-3, (near[3] - near[2]) / 4e-3
     expected = (4.0 * first - second) / 3.0
-    assert abs(gradient) > 1e-6
-    assert_allclose(gradient, expected, rtol=1e-8, atol=1e-10)
+    # The least is that of the bushings, stiff beside all else.
+    assert abs(gradient) > 1e-5, gradient
+    assert_allclose(gradient, expected, rtol=1e-8, atol=0.0)
