@@ -44,8 +44,8 @@ BODIES = ("shaft", "rod 1", "rod 2", "slider")
 # of that variant on ideal joints. Two routes that share no code: all coordinates of the four
 # bodies, with multipliers for ideal joints, extrapolated from the midpoint rule in quadruple
 # precision; and Hamilton's equations of the motions that half a turn about z does not change, by
-# Gauss collocation with 10 stages. They agree to 2e-18, for the compliant variant to 3e-16. At 5
-# and 10 s of REFERENCE the first route has double extended precision, and they agree to 3e-13.
+# Gauss collocation with 10 stages. They agree to 2e-18, for the compliant variant to 3e-16. At 2,
+# 5 and 10 s of REFERENCE the first route has double extended precision; they agree to 3e-13.
 REFERENCE = {
     0.1: (0.52383647556957569, 0.49617386907590026, 6.1037178088308628),
     0.5: (0.74324942478632572, 0.25949138154341312, 5.1034154219715353),
