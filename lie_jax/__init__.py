@@ -54,6 +54,7 @@ from lie_jax.mechanics.forces.bushing import Bushing
 from lie_jax.mechanics.forces.controllers import PDController, PrismaticPDController
 from lie_jax.mechanics.forces.loads import PointForce, Torque, ViscousFriction
 from lie_jax.mechanics.forces.motors import PrismaticMotor, RevoluteMotor
+from lie_jax.mechanics.forces.revolute_bushing import RevoluteBushing
 from lie_jax.mechanics.forces.springs import (
     CartesianSpringDamper,
     LinearSpringDamper,
@@ -148,6 +149,7 @@ __all__ = [
     "RATTLie",
     "Restart",
     "Result",
+    "RevoluteBushing",
     "RevoluteDriver",
     "RevoluteFriction",
     "RevoluteJoint",

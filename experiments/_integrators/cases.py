@@ -72,7 +72,7 @@ def _rotor(system, states: Sequence[lie_jax.State]) -> float:
 
 
 def _governor(system, states: Sequence[lie_jax.State]) -> float:
-    observed = np.asarray([governor.observe(system, state.q, state.v) for state in states])
+    observed = np.asarray([governor.readings(system, state.q, state.v) for state in states])
     gaps = observed - np.asarray(list(governor.REFERENCE.values()))
     return float(np.max(np.abs(gaps[:, :2])))
 

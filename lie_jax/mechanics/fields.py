@@ -114,9 +114,24 @@ def non_negative(unit: str, **default: Any) -> Any:
     return parameter(lambda where, value: checks.non_negative(where, value, unit), **default)
 
 
+def semidefinite(unit: str, **default: Any) -> Any:
+    """Field with a symmetric matrix (3, 3) without negative eigenvalues, or its diagonal (3,)."""
+    return parameter(
+        lambda where, value: checks.semidefinite(where, value, unit), as_matrix, **default
+    )
+
+
 def signal(unit: str, shape: tuple[int, ...] = ()) -> Any:
     """Field with a constant, or a function of the time (s), of this shape and unit."""
     return parameter(lambda where, value: check_signal(where, value, shape, unit), as_signal)
+
+
+def as_matrix(value: Any) -> Any:
+    """Diagonal matrix of numbers (3,); anything else as it is, for the checks to refuse."""
+    array = as_float(value)
+    if conversion.real_shape(array) != (3,):
+        return array
+    return array[:, None] * jnp.eye(3, dtype=array.dtype)
 
 
 def as_direction(value: Any) -> Any:

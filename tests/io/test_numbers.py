@@ -43,6 +43,8 @@ ELEMENTS = {
     lie_jax.LinearSpringDamper: _ENDS | {"stiffness": 1, "damping": 1, "length": 1},
     lie_jax.TorsionalSpringDamper: _ENDS | {"axis": X, "stiffness": 1},
     lie_jax.Bushing: _ENDS | {"stiffness": (1, 2, 3), "rotational_stiffness": EYE},
+    lie_jax.RevoluteBushing: _ENDS
+    | {"axis": X, "stiffness": (1, 2, 3), "rotational_stiffness": 1, "damping": EYE},
     lie_jax.PDController: _ENDS | {"axis": X, "reference": 1, "proportional": 1},
     lie_jax.PrismaticPDController: _ENDS | {"axis": X, "reference": 1, "proportional": 1},
     lie_jax.RevoluteMotor: _ENDS | {"axis": X, "input": 0},

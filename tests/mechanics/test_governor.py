@@ -16,7 +16,7 @@ ROUNDING = 1e-9
 PLACED = 1e-14
 
 
-def _lagrange(angle, slide, speed):
+def _lagrange(angle, slide, rate):
     """Accelerations of slider and rods at rest on a turning shaft, by hand."""
     s, c = np.sin(angle), np.cos(angle)
     along, across = 0.3 * 2e-4 / 12.0, 0.3 * (1.0 + 1e-4) / 12.0
@@ -27,7 +27,7 @@ def _lagrange(angle, slide, speed):
     tension = 8e5 * (length - 0.5)
     lever = -0.5 * (out * s + up * c) / length
     slider = -9.81 + 2.0 * tension * up / length / 3.0
-    moment = pull * speed**2 + 9.81 * (0.15 + 5.0) * c - tension * lever
+    moment = pull * rate**2 + 9.81 * (0.15 + 5.0) * c - tension * lever
     return slider, moment / (across + 0.3 * 0.25 + 5.0)
 
 
@@ -38,8 +38,8 @@ def test_accelerations_are_those_of_lagrange(name):
     @jax.jit
     @jax.vmap
     def evaluated(start):
-        angle, slide, speed = start
-        system, state = governor.build(FORMULATIONS[name], angle=angle, slide=slide, speed=speed)
+        angle, slide, rate = start
+        system, state = governor.build(FORMULATIONS[name], angle=angle, slide=slide, rate=rate)
         change = system.acceleration(jnp.zeros(()), state.q, state.v)
 
         def moved(t):
@@ -48,7 +48,7 @@ def test_accelerations_are_those_of_lagrange(name):
         turning = jax.jvp(moved, (0.0,), (1.0,))[1]
         # Along the shaft, and of both rods about their hinges.
         accelerations = turning[3, 2], turning[1, 4], turning[2, 4]
-        return jnp.stack(accelerations), governor.observe(system, state.q, state.v)
+        return jnp.stack(accelerations), governor.readings(system, state.q, state.v)
 
     accelerations, seen = (np.asarray(x) for x in evaluated(jnp.asarray(starts)))
     assert_allclose(seen, starts[:, [1, 0, 2]], rtol=0, atol=PLACED)
@@ -82,7 +82,7 @@ def _run(formulation, method):
         adaptive=lie_jax.Adaptive(times=times, rtol=TOLERANCE, atol=TOLERANCE),
     )  # fmt: skip
     observed = np.asarray(
-        jax.vmap(lambda q, v: governor.observe(system, q, v))(run.q[1:], run.v[1:])
+        jax.vmap(lambda q, v: governor.readings(system, q, v))(run.q[1:], run.v[1:])
     )
     errors = np.abs(observed - EXPECTED) / (TOLERANCE * (1.0 + np.abs(EXPECTED)))
     return errors, int(run.stats.completed_steps) + int(run.stats.rejected_steps)
@@ -120,6 +120,6 @@ def test_steps_of_one_size(method):
     count = 100 * round(0.01 * factor * steps)
     places = [round(0.1 * t * count) for t in governor.REFERENCE]
     ends = [march(system, METHODS[method], state, 10.0 / count, n).state for n in places]
-    observed = np.asarray([governor.observe(system, end.q, end.v) for end in ends])
+    observed = np.asarray([governor.readings(system, end.q, end.v) for end in ends])
     fixed = np.abs(observed - EXPECTED) / (TOLERANCE * (1.0 + np.abs(EXPECTED)))
     assert np.all((np.max(fixed, axis=0) > np.max(errors, axis=0)) == worse), (fixed, errors)

@@ -44,6 +44,9 @@ def _forces(near, far):
                 parent, child, (1.0, 2.0, 3.0), (0.2, 0.1, 0.3), (0.1, 0.2, 0.3), (0.3, 0.1, 0.2),
                 orientation=orientation, **points,
             ),
+            lie_jax.RevoluteBushing(
+                parent, child, axis, (1.0, 2.0, 3.0), 0.4, (0.1, 0.2, 0.3), 0.3, **points
+            ),
             lie_jax.ViscousFriction(parent, child, 0.6),
             lie_jax.RevoluteMotor(parent, child, axis, 1),
             lie_jax.PrismaticMotor(parent, child, axis, 0, **points),

@@ -215,6 +215,12 @@ CASES = {
     "bushing without potential": (
         lambda: lie_jax.Bushing("a", "b", EYE + np.eye(3, k=1), EYE), "stiffness", "symmetric",
         "below the diagonal"),
+    "axis of a bushing": (
+        lambda: lie_jax.RevoluteBushing("a", "b", np.zeros(3), EYE, 1.0),
+        "RevoluteBushing('a', 'b').axis", "(0, 0, 0)", "any length but zero"),
+    "bushing about an axis": (
+        lambda: lie_jax.RevoluteBushing("a", "b", EYE[2], EYE, -2.0), "rotational_stiffness",
+        "-2.0", "not negative", "N m/rad"),
     "chain of other joints": (
         lambda: chain.build(joint="prismatic"), "'prismatic'", "one of: 'spherical', 'revolute'"),
     "chain of no links": (lambda: chain.build(n=0), "n=", "at least 1"),

@@ -104,7 +104,7 @@ PUBLIC = {
     "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
     "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "
-    "TorsionalSpringDamper Bushing RollingDisc GearJoint PrismaticDriver "
+    "TorsionalSpringDamper Bushing RevoluteBushing RollingDisc GearJoint PrismaticDriver "
     "CoordinateJoint RevoluteMotor PrismaticMotor "
     "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "

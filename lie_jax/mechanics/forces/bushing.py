@@ -1,12 +1,9 @@
 """A bushing: springs and dampers between two frames along and about all axes."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from typing_extensions import override
 
-from lie_jax import checks
 from lie_jax.groups import so3
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.fields import Parameter
@@ -19,23 +16,7 @@ from lie_jax.mechanics.joints.geometry import (
     turned,
     turning,
 )
-from lie_jax.numerics import conversion, small
-from lie_jax.numerics.conversion import as_float
-
-
-def as_matrix(value: Any) -> Any:
-    """Diagonal matrix of numbers (3,); anything else as it is, for the checks to refuse."""
-    array = as_float(value)
-    if conversion.real_shape(array) != (3,):
-        return array
-    return array[:, None] * jnp.eye(3, dtype=array.dtype)
-
-
-def _matrix(unit: str, **default: Any) -> Any:
-    """Field with a symmetric matrix (3, 3) without negative eigenvalues."""
-    return fields.parameter(
-        lambda where, value: checks.semidefinite(where, value, unit), as_matrix, **default
-    )
+from lie_jax.numerics import small
 
 
 class Bushing(AbstractPairForce):
@@ -56,10 +37,10 @@ class Bushing(AbstractPairForce):
     """
 
     is_relative = True
-    stiffness: Parameter = _matrix("N/m")
-    rotational_stiffness: Parameter = _matrix("N m/rad")
-    damping: Parameter = _matrix("N s/m", default=(0.0, 0.0, 0.0))
-    rotational_damping: Parameter = _matrix("N m s/rad", default=(0.0, 0.0, 0.0))
+    stiffness: Parameter = fields.semidefinite("N/m")
+    rotational_stiffness: Parameter = fields.semidefinite("N m/rad")
+    damping: Parameter = fields.semidefinite("N s/m", default=(0.0, 0.0, 0.0))
+    rotational_damping: Parameter = fields.semidefinite("N m s/rad", default=(0.0, 0.0, 0.0))
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
