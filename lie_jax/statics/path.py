@@ -62,7 +62,8 @@ def equilibrium_path(
     **Arguments:** `state`: near an equilibrium without loads, its velocities do not matter;
     `steps`: number of points after it; `length`: of a step, the root of the mean square of the
     increments of all coordinates in parts of the largest coordinate (of 1 where that is smaller).
-    Steps become shorter where they fail. `t`: the instant (s) of loads and drivers; `inputs` (nu,), held.
+    Steps become shorter where they fail. `t`: the instant (s) of loads and drivers; `inputs` (nu,),
+    held.
 
     The first point is the equilibrium without loads. Points are states of
     `system.under_loads(part)`: `lie_jax.equilibrium` of that system, started there, has derivatives
