@@ -90,7 +90,7 @@ def equilibrium_path(
     now = _Point(unloaded.q, jnp.zeros(system.nc, state.q.dtype), none)
     # Loads grow at the start.
     direction = jnp.zeros(problem.size + 1, state.q.dtype).at[-1].set(1.0)
-    points, longest = [now], float(length)
+    points, longest = [now], float(as_float(length))
     size = longest
     while len(points) <= steps:
         step = _advance(problem, now, direction, jnp.asarray(size, state.q.dtype))
