@@ -1,0 +1,1 @@
+"""Parts of the comparison on the fifteen systems."""

@@ -1,0 +1,192 @@
+"""The fifteen systems of [S3] Table 1: all formulations and integrators against digits."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import lie_jax
+from experiments import _report
+from experiments._fifteen_systems import plots, tables
+from experiments._fifteen_systems.cases import CASES, Case
+from lie_jax.simulation.march import march
+
+FORMULATIONS: dict[str, Callable[[], Any]] = {
+    "R3SO3": lie_jax.R3SO3,
+    "SE3": lie_jax.SE3,
+    "UnifiedVelocity": lie_jax.UnifiedVelocity,
+    "TaitBryan": lie_jax.TaitBryan,
+    "EulerParameters": lie_jax.EulerParameters,
+    "Minimal": lie_jax.Minimal,
+}
+
+
+class Method(NamedTuple):
+    """An integrator, its order, and the formulations that run with it, besides R3SO3."""
+
+    integrator: lie_jax.AbstractIntegrator
+    order: int
+    others: tuple[str, ...] = ()
+
+
+_OTHERS = tuple(FORMULATIONS)[1:]
+METHODS = {
+    "RKMK rk4": Method(lie_jax.RKMK("rk4"), 4, _OTHERS),
+    "generalized-α": Method(lie_jax.GeneralizedAlpha(0.9), 2, _OTHERS),
+    "RKMK rk67": Method(lie_jax.RKMK("rk67"), 6, ("Minimal",)),
+    "Crouch-Grossman 3": Method(lie_jax.CrouchGrossman(3), 3),
+    "commutator-free 4": Method(lie_jax.CommutatorFree(4), 4),
+    "RATTLie": Method(lie_jax.RATTLie(), 2),
+    "BDF 2": Method(lie_jax.BDF(2), 2),
+    "Gauss 4": Method(lie_jax.ImplicitRKMK("gauss4"), 4),
+}
+# Steps of the case times these.
+REFINEMENTS = (1, 2, 4)
+# Errors below are rounding for orders.
+_ROUNDING = 1e-11
+_FAILURES = (
+    *("newton_failed", "non_finite", "singular", "out_of_chart", "departed", "turned_over"),
+    *("unstable", "acceleration_not_finite"),
+)
+# Runs whose error is to fall below 1e-10 are refined up to so many steps.
+_FINEST = 32
+# Step of the differences, and of the parameters, which are factors of 1.
+_DIFFERENCE = 2e-3
+
+
+class Run(NamedTuple):
+    """Steps, error, CPU time (s), Newton iterations a step, drifts, and why it failed or None."""
+
+    steps: int
+    error: float | None
+    cpu_s: float
+    iterations: float
+    constraint: float
+    energy: float
+    failure: str | None
+
+
+def _failure(result: Any) -> str | None:
+    return next((name for name in _FAILURES if bool(result == getattr(lie_jax.Result, name))), None)
+
+
+def run(case: Case, built: tuple, method: Method, steps: int) -> Run:
+    """A run to the end of the case, timed at the second call."""
+    system, state = built
+
+    def call(count: int):
+        return jax.block_until_ready(
+            march(system, method.integrator, state, case.duration / steps, count)
+        )
+
+    # One program serves all numbers of steps.
+    call(1)
+    begin = time.process_time()
+    end = call(steps)
+    cpu = time.process_time() - begin
+    failure = _failure(end.result)
+    if failure:
+        return Run(steps, None, cpu, 0.0, 0.0, 0.0, failure)
+    q, v = end.state.q, end.state.v
+    error = float(np.max(np.abs(np.asarray(case.read(system, q, v)) - case.truth)))
+    energies = [
+        float(system.kinetic_energy(*at) + system.potential_energy(at[0]))
+        for at in ((state.q, state.v), (q, v))
+    ]
+    drift = abs(energies[1] - energies[0]) / max(map(abs, energies))
+    gap = float(jnp.max(jnp.abs(system.constraint(case.duration, q)), initial=0.0))
+    return Run(steps, error, cpu, float(end.iterations) / steps, gap, drift, None)
+
+
+def measure(case: Case) -> dict[str, dict[str, Any]]:
+    """Runs by formulation and method; a pair that does not fit is a sentence."""
+    results: dict[str, dict[str, Any]] = {}
+    for name, formulation in FORMULATIONS.items():
+        results[name] = {}
+        try:
+            built = case.build(formulation(), 1.0)
+        except (ValueError, TypeError) as error:
+            results[name] = {label: str(error) for label in METHODS}
+            continue
+        for label, method in METHODS.items():
+            if name not in ("R3SO3", *method.others):
+                continue
+            try:
+                runs = [run(case, built, method, case.steps * n) for n in REFINEMENTS]
+                while label == "RKMK rk67" and _goes_on(case, runs):
+                    runs.append(run(case, built, method, 2 * runs[-1].steps))
+            except (ValueError, TypeError, NotImplementedError) as error:
+                results[name][label] = str(error).splitlines()[0]
+                continue
+            results[name][label] = [r._asdict() | {"order": o} for r, o in _with_orders(runs)]
+    return results
+
+
+def _goes_on(case: Case, runs: list[Run]) -> bool:
+    last = runs[-1]
+    unsolved = last.error is None or last.error > 0.5e-10
+    return unsolved and last.steps < _FINEST * case.steps
+
+
+def _with_orders(runs: list[Run]) -> list[tuple[Run, float | None]]:
+    """All runs with the order by which the error is smaller than that of the run before."""
+    pairs: list[tuple[Run, float | None]] = []
+    before = None
+    for entry in runs:
+        order = None
+        if before is not None and entry.error is not None and entry.error > _ROUNDING:
+            order = float(np.log2(before / entry.error))
+        pairs.append((entry, order))
+        before = entry.error
+    return pairs
+
+
+def gradient(case: Case) -> float:
+    """Largest difference of a derivative by the parameter, in reverse mode, and by differences.
+
+    Both are those of the run with the fewest steps in the model's own formulation, relative to the
+    value.
+    """
+    method = lie_jax.RKMK("rk4")
+
+    def end(x: jax.Array) -> jax.Array:
+        system, state = case.build(None, x)
+        trajectory = lie_jax.simulate(
+            system, method, state, dt=case.duration / case.steps, steps=case.steps,
+            save_every=case.steps,
+        )  # fmt: skip
+        return case.read(system, trajectory.q[-1], trajectory.v[-1])
+
+    one = jnp.ones(())
+    weights = jnp.linspace(1.0, 2.0, case.truth.size)
+    value, slope = jax.jit(lambda x: (end(x) @ weights, jax.grad(lambda x: end(x) @ weights)(x)))(
+        one
+    )
+    forward = jax.jit(lambda x: end(x) @ weights)
+    step = _DIFFERENCE
+    near, far = (forward(one + h) - forward(one - h) for h in (step, 2.0 * step))
+    double = forward(one + 4.0 * step) - forward(one - 4.0 * step)
+    # Differences of order 6, from three steps.
+    first, second = (8.0 * near - far) / (12.0 * step), (8.0 * far - double) / (24.0 * step)
+    difference = (16.0 * first - second) / 15.0
+    scale = max(abs(float(slope)), abs(float(value)))
+    return abs(float(slope - difference)) / scale
+
+
+def main(folder: Path) -> None:
+    """Measure all systems, print the tables, write numbers and pictures."""
+    lie_jax.configure()
+    results: dict[str, Any] = {}
+    for name, case in CASES.items():
+        begin = time.perf_counter()
+        found = {"runs": measure(case), "gradient": gradient(case)}
+        results[name] = found
+        _report.write_json(folder / "results.json", results, ascii=False)
+        print(f"{case.number} {name}: {time.perf_counter() - begin:.0f} s", flush=True)
+    print(*tables.lines(results), sep="\n")
+    plots.integrators(results, folder / "integrators.png")
+    plots.formulations(results, folder / "formulations.png")
