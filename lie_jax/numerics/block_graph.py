@@ -208,6 +208,9 @@ class BlockGraph(eqx.Module):
                 for number, place in enumerate(matrix.places)
                 if min(place) >= 0 and (place[0] >= first) == of_joints
             ]
+            if not chosen:
+                # Loops of forces alone have no joints.
+                continue
             rows, columns = zip(*(matrix.places[number] for number in chosen), strict=True)
             parts.append(Blocks(rows, columns, gather.pick(tuple(chosen), matrix.values, axis=2)))
         if self.graph.bordered:

@@ -271,6 +271,29 @@ def test_batches_in_single_precision_are_those_of_double():
     assert_allclose(found, jnp.stack([expected] * 2), atol=2e-5)
 
 
+def test_a_ring_of_springs_has_no_joints():
+    """Three masses that breathe: forces close a loop, and the momenta stay."""
+    angles = 2.0 * np.pi / 3.0 * np.arange(3)
+    places = np.stack([np.cos(angles), np.sin(angles), np.zeros(3)], axis=1)
+    bodies = [
+        lie_jax.Body(f"mass {k}", 1.0, 0.1 * np.eye(3), position=place)
+        for k, place in enumerate(places)
+    ]
+    relaxed = 0.9 * np.sqrt(3.0)
+    springs = [
+        lie_jax.LinearSpringDamper(f"mass {k}", f"mass {(k + 1) % 3}", 1.0, 0.0, relaxed)
+        for k in range(3)
+    ]
+    mechanism = lie_jax.Mechanism(bodies, forces=springs, gravity=(0, 0, 0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    # Springs of stiffness k at 30 degrees: r̈ = -3 (r - 0.9), by hand.
+    end = march(system, lie_jax.RATTLie(), state, 1e-3, 1000)
+    assert bool(end.result == lie_jax.Result.successful)
+    radii = np.linalg.norm(system.poses(end.state.q)[1], axis=1)
+    # Of second order.
+    assert_allclose(radii, 0.9 + 0.1 * np.cos(np.sqrt(3.0)), atol=1e-6)
+
+
 def test_what_does_not_fit_is_refused_by_name():
     joint = lie_jax.RollingDisc("ground", "disc", 0.3, (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     body = lie_jax.Body("disc", 2.0, np.diag([0.1, 0.15, 0.1]), position=(0.0, 0.0, 0.3))
