@@ -63,6 +63,7 @@ from lie_jax.mechanics.forces.springs import (
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.joints.distance import DistanceJoint
 from lie_jax.mechanics.joints.drivers import CoordinateJoint, PrismaticDriver, RevoluteDriver
+from lie_jax.mechanics.joints.generic import GenericJoint
 from lie_jax.mechanics.joints.pairs import (
     CylindricalJoint,
     PlanarJoint,
@@ -126,6 +127,7 @@ __all__ = [
     "Event",
     "GearJoint",
     "GeneralizedAlpha",
+    "GenericJoint",
     "HuntCrossley",
     "Identifiability",
     "Identification",

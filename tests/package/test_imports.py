@@ -105,7 +105,7 @@ PUBLIC = {
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
     "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "
     "TorsionalSpringDamper Bushing RevoluteBushing RollingDisc GearJoint PrismaticDriver "
-    "CoordinateJoint RevoluteMotor PrismaticMotor "
+    "CoordinateJoint GenericJoint RevoluteMotor PrismaticMotor "
     "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "

@@ -24,8 +24,8 @@ def _labels(cut: Sequence) -> tuple[Label, ...]:
 class Minimal(AbstractFormulation):
     """Joint coordinates of bodies in trees, with floating bases or on the ground. [S1] Section V
 
-    Coordinates have revolute, prismatic, cylindrical, universal, planar, spherical and rigid
-    joints, and joints of one's own with `motions`. The body of a tree that is no joint's
+    Coordinates have revolute, prismatic, cylindrical, universal, planar, spherical, rigid and
+    generic joints, and joints of one's own with `motions`. The body of a tree that is no joint's
     child is its base, unless the tree hangs on the ground. q holds position and quaternion (7) of
     each base in the mechanism's order of bodies, then the coordinates of the joints in their order:
     angles (rad) and distances (m) as the joints define them, or for a spherical joint the unit
