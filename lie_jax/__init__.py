@@ -77,6 +77,7 @@ from lie_jax.mechanics.joints.rolling_and_gears import GearJoint, RollingDisc
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.formulation import Minimal
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.mechanics.place import place
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory
@@ -196,6 +197,7 @@ __all__ = [
     "linearize",
     "modes",
     "monte_carlo",
+    "place",
     "project",
     "quaternion",
     "rn",

@@ -111,7 +111,7 @@ PUBLIC = {
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "monte_carlo MonteCarlo Identifiability rows_at batched sweep Sweep "
     "configure cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result "
-    "SimulationError Identification transforms io Restart",
+    "SimulationError Identification transforms io Restart place",
 }
 
 
