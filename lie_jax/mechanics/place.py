@@ -50,7 +50,7 @@ def place(
     Returns a new `Mechanism` with position and orientation of its bodies, without velocities;
     differentiable. Raises `ValueError` for labels and values that are no coordinates of a joint,
     for named joints that close a loop, and, with the joint and its gap, where a constraint cannot
-    be met (not inside JAX transformations).
+    be met or is met turned over (not inside JAX transformations).
     """
     if not isinstance(mechanism, Mechanism):
         raise ValueError(
@@ -146,8 +146,8 @@ def _closed(system: TreeSystem, state: State) -> Float[Array, " nq"]:
     if system.nv:
         still = State(state.q, jnp.zeros_like(state.v))
         state, _ = _close(system, t, still, _ITERATIONS)
-    gaps = eqx.filter_jit(lambda system, q: jnp.abs(system.constraint(t, q)))(system, state.q)
-    if not checks.traced(gaps):
+    gaps, sides = _gaps_and_sides(system, t, state.q)
+    if not checks.traced(gaps, sides):
         eps = float(jnp.finfo(gaps.dtype).eps)
         limit = eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q), initial=0.0)))
         finite = np.where(np.isfinite(gaps), gaps, np.inf)
@@ -159,7 +159,18 @@ def _closed(system: TreeSystem, state: State) -> Float[Array, " nq"]:
                 "coordinates=, leave out those of joints that must give way, or give bodies poses "
                 "that nearly fit, as lie_jax.place(mechanism, guesses, close=False) does."
             )
+        if not np.all(sides > 0.0):
+            raise ValueError(
+                f"place(close=True) meets {system.joint(int(np.argmin(sides)))} turned over; give "
+                "bodies poses that nearly fit, as lie_jax.place(mechanism, guesses, close=False) "
+                "does."
+            )
     return state.q
 
 
 _close = eqx.filter_jit(project_onto_constraints)
+
+
+@eqx.filter_jit
+def _gaps_and_sides(system: TreeSystem, t: Array, q: Array) -> tuple[Array, Array]:
+    return jnp.abs(system.constraint(t, q)), system.sides(t, q)
