@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 
 import lie_jax
 from lie_jax.mechanics import stacking
+from models import bricard
 from tests import mechanisms
 from tests.messages import check_message
 
@@ -219,3 +220,22 @@ def test_bad_values_are_named(case, monkeypatch):
     # Users' programs have no run-time checks of types, which would come first.
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     check_message(*BAD[case])
+
+
+@pytest.mark.full
+def test_bricards_loop_in_space_closes():
+    """Six hinges with one redundant constraint, from straight bars, against the model's poses."""
+    bodies, joints, parent, end = [], [], "ground", np.zeros(3)
+    for k, edge in enumerate(np.asarray(bricard.EDGES)):
+        name = f"bar {k}"
+        bodies.append(lie_jax.Body(name, 1.0, np.eye(3)))
+        joints.append(lie_jax.RevoluteJoint(parent, name, bricard.AXES[k], end, -0.5 * edge))
+        parent, end = name, 0.5 * edge
+    joints.append(lie_jax.RevoluteJoint(parent, "ground", bricard.AXES[5], end, UP))
+    linkage = lie_jax.Mechanism(bodies, joints)
+    for angle in (0.3, 0.8):
+        placed = lie_jax.place(linkage, {("ground", "bar 0"): angle})
+        system, state = bricard.build(angle=angle)
+        rotation, position = system.poses(state.q)
+        assert_allclose(_poses(placed)[:, :, 3], position, atol=ROUNDING)
+        assert_allclose(_poses(placed)[:, :, :3], rotation, atol=ROUNDING)
