@@ -63,6 +63,7 @@ from lie_jax.mechanics.forces.springs import (
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.joints.distance import DistanceJoint
 from lie_jax.mechanics.joints.drivers import CoordinateJoint, PrismaticDriver, RevoluteDriver
+from lie_jax.mechanics.joints.generic import GenericJoint
 from lie_jax.mechanics.joints.pairs import (
     CylindricalJoint,
     PlanarJoint,
@@ -76,6 +77,7 @@ from lie_jax.mechanics.joints.rolling_and_gears import GearJoint, RollingDisc
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.formulation import Minimal
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.mechanics.place import place
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory
@@ -126,6 +128,7 @@ __all__ = [
     "Event",
     "GearJoint",
     "GeneralizedAlpha",
+    "GenericJoint",
     "HuntCrossley",
     "Identifiability",
     "Identification",
@@ -194,6 +197,7 @@ __all__ = [
     "linearize",
     "modes",
     "monte_carlo",
+    "place",
     "project",
     "quaternion",
     "rn",

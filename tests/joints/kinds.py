@@ -19,6 +19,7 @@ KINDS = {
     lie_jax.RevoluteDriver: 1,
     lie_jax.PrismaticDriver: 1,
     lie_jax.CoordinateJoint: 3,
+    lie_jax.GenericJoint: 2,
 }
 
 
@@ -38,11 +39,14 @@ def joint_of(kind, parent, child, rng):
         "parent_point": rng.normal(size=3),
         "child_point": rng.normal(size=3),
         "orientation": mechanisms.quaternion(rng.normal(size=3)),
+        "parent_orientation": mechanisms.quaternion(rng.normal(size=3)),
+        "held": ("y", "rotation_z"),
         "axis": rng.normal(size=3),
         "child_axis": rng.normal(size=3),
         "normal": rng.normal(size=3),
         "length": rng.uniform(0.5, 2.0),
-        "angle": driven,
+        # The angle of a driver, or between the arms of a cross (rad).
+        "angle": driven if kind is lie_jax.RevoluteDriver else rng.uniform(0.8, 1.4),
         "distance": driven,
         "coordinates": ("y", "rotation_x", "rotation_z"),
         "values": moved,

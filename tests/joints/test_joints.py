@@ -109,6 +109,10 @@ def _allowed(joint, t, rng):
         held = _turn([angles[0], 0.0, angles[1]])
         rotation = _turn(0.3 * np.eye(3)[1]) @ held @ home
         along = np.asarray([rng.normal(), height, rng.normal()])
+    if kind is lie_jax.GenericJoint:
+        x, y, z = Rotation.from_quat(joint.parent_orientation, scalar_first=True).as_matrix().T
+        rotation = _turn(rng.normal() * x) @ _turn(rng.normal() * y) @ home
+        along = rng.normal() * x + rng.normal() * z
     if kind in (lie_jax.PrismaticJoint, lie_jax.CylindricalJoint):
         along = rng.normal() * axis
     if kind is lie_jax.PlanarJoint:
@@ -116,13 +120,13 @@ def _allowed(joint, t, rng):
     if kind is lie_jax.DistanceJoint:
         along = _turn(rng.normal(size=3))[0] * float(joint.length)
     if kind is lie_jax.UniversalJoint:
-        # The child's arm is laid across the parent's, then the child turns about both.
-        arms = [
-            np.linalg.qr(np.column_stack([arm, rng.normal(size=3)]), mode="complete")[0]
-            for arm in (joint.axis, joint.child_axis)
-        ]
-        between = arms[0] @ np.eye(3)[[1, 0, 2]] @ arms[1].T
-        rotation = between * np.linalg.det(between)
+        # The child's arm is laid at its angle to the parent's, then the child turns about both.
+        arms = []
+        for arm in (axis, np.asarray(joint.child_axis)):
+            across = np.cross(arm, rng.normal(size=3))
+            across = across / np.linalg.norm(across)
+            arms.append(np.column_stack([arm, across, np.cross(arm, across)]))
+        rotation = arms[0] @ _turn([0.0, 0.0, float(joint.angle)]) @ arms[1].T
         rotation = _turn(rng.normal() * axis) @ rotation
         rotation = rotation @ _turn(rng.normal() * np.asarray(joint.child_axis))
     ends = [

@@ -149,6 +149,23 @@ CASES = {
     "values of coordinates": (
         lambda: lie_jax.CoordinateJoint("a", "b", ("x", "y"), 0.0), "values has shape ()", "(2,)",
         "m or rad"),
+    "held direction": (
+        lambda: lie_jax.GenericJoint("a", "b", ("x", "rz")), "GenericJoint('a', 'b').held is 'rz'",
+        "'rotation_z'"),
+    "nothing held": (
+        lambda: lie_jax.GenericJoint("a", "b", ()), "held is ()", "at least one of the words"),
+    "order of held directions": (
+        lambda: lie_jax.GenericJoint("a", "b", ("y", "x")), "('y', 'x')",
+        "each once and in this order"),
+    "axes of the generic joint": (
+        lambda: lie_jax.GenericJoint("a", "b", ("x",), parent_orientation=np.ones(4)),
+        "GenericJoint('a', 'b').parent_orientation", "norm 2", "divide"),
+    "parallel arms of a cross": (
+        lambda: lie_jax.UniversalJoint("a", "b", EYE[0], EYE[1], angle=0.0),
+        "UniversalJoint('a', 'b').angle is 0.0", "between 0 and π", "RevoluteJoint"),
+    "arms at another angle": (
+        lambda: _tree([lie_jax.UniversalJoint("a", "b", EYE[0], EYE[1], angle=1.0)]),
+        "cosine 0 ", "cosine 0.54", "orientation= or angle="),
     "axes that do not fit": (
         lambda: _tree([lie_jax.UniversalJoint("a", "b", EYE[0], EYE[1] + 0.1 * EYE[0])]),
         "UniversalJoint('a', 'b')", "cosine 0.0995", "perpendicular", "orientation="),

@@ -105,13 +105,13 @@ PUBLIC = {
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
     "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "
     "TorsionalSpringDamper Bushing RevoluteBushing RollingDisc GearJoint PrismaticDriver "
-    "CoordinateJoint RevoluteMotor PrismaticMotor "
+    "CoordinateJoint GenericJoint RevoluteMotor PrismaticMotor "
     "TorsionalSpringDamper PDController PrismaticPDController "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "monte_carlo MonteCarlo Identifiability rows_at batched sweep Sweep "
     "configure cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result "
-    "SimulationError Identification transforms io Restart",
+    "SimulationError Identification transforms io Restart place",
 }
 
 

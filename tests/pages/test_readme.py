@@ -134,6 +134,10 @@ def test_documentation(page, tmp_path, monkeypatch):
     elif page == "concepts.md":
         assert names["trajectory"].q.shape == (1001, 7)
         np.testing.assert_allclose(names["back"], [0.1, 0.0, 0.0, 0.0, 0.0, 0.2], atol=1e-15)
+        # Parallel bars: the left one at its angle, the right one parallel to it.
+        tops = [np.asarray(body.position) for body in names["leaning"].bodies if body.name != "top"]
+        along = 0.5 * np.asarray([np.cos(1.2), np.sin(1.2), 0.0])
+        np.testing.assert_allclose(tops, [along, along + np.eye(3)[0]], atol=1e-12)
     elif page == "import_models.md":
         assert names["arm"].mechanism.names == ("upper", "fore")
         np.testing.assert_allclose(names["run"].q, np.tile([0.5, 1.0], (501, 1)), atol=1e-9)

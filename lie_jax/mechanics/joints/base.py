@@ -129,7 +129,8 @@ class AbstractJoint(AbstractElement):
         """Number whose sign no motion changes; None for a joint without one.
 
         A joint needs it if its constraint holds in several places that no motion connects. A step
-        that changes the sign has met the joint turned over.
+        that changes the sign has met the joint turned over. `lie_jax.place` refuses those where it
+        is negative.
         """
         return None
 

@@ -139,14 +139,19 @@ class HeldPoint(AbstractCondition):
 
 
 class HeldDirection(AbstractCondition):
-    """A direction of the child stays perpendicular to directions of the parent (1, N m)."""
+    """A direction of the child keeps its angles to directions of the parent (1, N m).
+
+    `cosines` (rows,) are those of the angles, None for right angles.
+    """
 
     child_direction: Vector
     directions: Directions
+    cosines: Float[Array, " rows"] | None = None
 
     @override
     def constraint(self, parent, child):
-        return small.matvec(self.directions, in_parent(parent, child, self.child_direction))
+        values = small.matvec(self.directions, in_parent(parent, child, self.child_direction))
+        return values if self.cosines is None else values - self.cosines
 
     @override
     def reaction(self, parent, child, multipliers):
@@ -178,10 +183,10 @@ class HeldDirection(AbstractCondition):
 class Parallel(HeldDirection):
     """The child's axis stays parallel to the parent's; `orientation` gives it in the child."""
 
-    axis: Vector
+    axis: Vector = eqx.field(kw_only=True)
 
     def __init__(self, axis: Vector, orientation: Quaternion):
-        self.axis = axis
+        self.axis, self.cosines = axis, None
         self.directions = perpendicular(axis)
         self.child_direction = quaternion.rotate(quaternion.conjugate(orientation), axis)
 

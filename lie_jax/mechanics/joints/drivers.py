@@ -88,6 +88,17 @@ class PrismaticDriver(AbstractComposedJoint):
 COORDINATES = ("x", "y", "z", "rotation_x", "rotation_y", "rotation_z")
 
 
+def check_coordinates(where: str, words: tuple[str, ...]) -> None:
+    """Raise unless the words are some of `COORDINATES`, in their order."""
+    for word in words:
+        checks.one_of(where, word, COORDINATES)
+    if not words or list(words) != sorted(set(words), key=COORDINATES.index):
+        raise ValueError(
+            f"{where} is {words!r}; it must hold at least one of the words "
+            f"{', '.join(COORDINATES)}, each once and in this order."
+        )
+
+
 class CoordinateJoint(AbstractComposedJoint):
     """Chosen coordinates of the child against the parent, held or moved as functions of time.
 
@@ -113,16 +124,7 @@ class CoordinateJoint(AbstractComposedJoint):
     orientation: Parameter = fields.orientation()
 
     def __check_init__(self):
-        where = f"{named(self)}.coordinates"
-        for word in self.coordinates:
-            checks.one_of(where, word, COORDINATES)
-        if not self.coordinates or list(self.coordinates) != sorted(
-            set(self.coordinates), key=COORDINATES.index
-        ):
-            raise ValueError(
-                f"{where} is {self.coordinates!r}; it must hold at least one of the words "
-                f"{', '.join(COORDINATES)}, each once and in this order."
-            )
+        check_coordinates(f"{named(self)}.coordinates", self.coordinates)
         if self.values is not None:
             unit = "m or rad, one for each coordinate"
             check_signal(f"{named(self)}.values", self.values, (self.rows,), unit)

@@ -122,8 +122,18 @@ def turned(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix
 
 
 def angle_between(axis: Vector, start: Vector, end: Vector) -> Float[Array, ""]:
-    """Angle about an axis between two directions across the axis, between -π and π (rad)."""
-    return jnp.arctan2(small.dot(axis, small.cross(start, end)), small.dot(start, end))
+    """Angle about an axis between the parts of two directions across it, from -π to π (rad)."""
+    along = small.dot(axis, start) * small.dot(axis, end)
+    return jnp.arctan2(small.dot(axis, small.cross(start, end)), small.dot(start, end) - along)
+
+
+def turn_angles(
+    first_axis: Vector, second_axis: Vector, rotation: Matrix
+) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Angles (rad) of a rotation that is a turn about the first axis after one about the second."""
+    about_first = angle_between(first_axis, second_axis, small.matvec(rotation, second_axis))
+    about_second = angle_between(second_axis, small.matvec(rotation.T, first_axis), first_axis)
+    return about_first, about_second
 
 
 def angle_about(axis: Vector, rotation: Matrix) -> Float[Array, ""]:

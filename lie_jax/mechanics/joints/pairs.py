@@ -3,6 +3,8 @@
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
@@ -20,10 +22,9 @@ from lie_jax.mechanics.joints.conditions import (
 )
 from lie_jax.mechanics.joints.geometry import (
     angle_about,
-    angle_between,
     between_points_in_parent,
-    in_parent,
     perpendicular,
+    turn_angles,
     turned,
 )
 from lie_jax.mechanics.joints.motions import Motion
@@ -95,16 +96,28 @@ class RevoluteJoint(AbstractLowerPair):
         return Coincide(*self.points), Parallel(self.axis, self.orientation)
 
 
+def _check_skew(where: str, value: Any) -> None:
+    checks.scalar(where, value, "rad")
+    checks.finite(where, value)
+    if not checks.traced(value) and not 0.0 < float(value) < np.pi:
+        raise ValueError(
+            f"{where} is {float(value)!r}; it must lie between 0 and π (rad): axes that are "
+            "parallel are one hinge, for which take lie_jax.RevoluteJoint."
+        )
+
+
 class UniversalJoint(AbstractComposedJoint):
-    """Cardan joint: points coincide, an axis of the parent is perpendicular to one of the child.
+    """Cardan joint: points coincide, an axis of the parent and one of the child keep their angle.
 
     The two axes are the arms of the joint's cross; the child turns about both.
 
-    **Arguments:** as for every `AbstractJoint`; only coordinates need the orientation, where the
-    axes are perpendicular. They are the angles (rad) by which the cross is turned about the
-    parent's axis, and by which the child is turned about its own. The four constraints are the
-    inertial vector between the points (m) and the cosine of the angle between the axes; multipliers
-    are a force (N) and a torque about the third direction of the cross (N m).
+    **Arguments:** `angle`: between the axes, more than 0 and less than π (rad), a right angle
+    without. Others as for every `AbstractJoint`; only coordinates need the orientation, where the
+    axes have that angle. They are the angles (rad) by which the cross is turned about the parent's
+    axis, and by which the child is turned about its own. The four constraints are the inertial
+    vector between the points (m) and the error in the cosine of the angle between the axes;
+    multipliers are a force (N) and, over the sine of that angle, a torque about the normal of the
+    cross (N m).
     """
 
     rows = 4
@@ -114,20 +127,23 @@ class UniversalJoint(AbstractComposedJoint):
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
     orientation: Parameter = fields.orientation()
+    angle: OptionalParameter = fields.parameter(_check_skew, default=None)
 
     @override
     def motions(self):
-        """Raises `ValueError` if the axes are not perpendicular at the joint's orientation."""
+        """Raises `ValueError` if the axes have another angle at the joint's orientation."""
         second_axis = quaternion.rotate(self.orientation, self.child_axis)
-        cosine = small.dot(self.axis, second_axis)
-        if not checks.traced(cosine):
+        cosine, held = small.dot(self.axis, second_axis), self._cosines()
+        if not checks.traced(cosine, held):
+            wanted = 0.0 if held is None else float(held[0])
             limit = float(jnp.finfo(cosine.dtype).eps) ** 0.5
-            if not abs(float(cosine)) <= limit:
+            if not abs(float(cosine) - wanted) <= limit:
+                must = "be perpendicular" if held is None else f"have the cosine {wanted:.3g}"
                 raise ValueError(
                     f"{named(self)}: the angle between its axes has the cosine "
                     f"{float(cosine):.3g} when the child has the orientation of the joint; they "
-                    "must be perpendicular there, for that is where the joint's coordinates are "
-                    "zero: correct orientation=."
+                    f"must {must} there, for that is where the joint's coordinates are "
+                    "zero: correct orientation= or angle=."
                 )
         return (
             Motion("turn", self.axis, self.parent_point),
@@ -136,17 +152,17 @@ class UniversalJoint(AbstractComposedJoint):
 
     @override
     def conditions(self, t):
-        return Coincide(*self.points), HeldDirection(self.child_axis, self.axis[None])
+        held = HeldDirection(self.child_axis, self.axis[None], self._cosines())
+        return Coincide(*self.points), held
 
     @override
     def coordinates(self, parent, child):
-        child_axis_at_zero = quaternion.rotate(self.orientation, self.child_axis)
-        child_axis = in_parent(parent, child, self.child_axis)
-        about_parents = angle_between(self.axis, child_axis_at_zero, child_axis)
-        axis_at_zero = quaternion.rotate(quaternion.conjugate(self.orientation), self.axis)
-        axis = in_parent(child, parent, self.axis)
-        about_childs = angle_between(self.child_axis, axis, axis_at_zero)
-        return jnp.stack([about_parents, about_childs])
+        second_axis = quaternion.rotate(self.orientation, self.child_axis)
+        rotation = turned(parent, child, self.orientation)
+        return jnp.stack(turn_angles(self.axis, second_axis, rotation))
+
+    def _cosines(self) -> Float[Array, "1"] | None:
+        return None if self.angle is None else jnp.cos(self.angle)[None]
 
 
 class RigidJoint(AbstractComposedJoint):

@@ -13,7 +13,7 @@ from lie_jax.mechanics.joints.motions import COUNTS, Motion
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.mechanics.minimal import hinges, state
 from lie_jax.mechanics.minimal import joints as tree_joints
-from lie_jax.mechanics.minimal.formulation import split_joints
+from lie_jax.mechanics.minimal.formulation import refuse_armatures, split_joints
 from lie_jax.mechanics.minimal.loops import LoopSystem
 from lie_jax.mechanics.minimal.system import TreeSystem, names_by_slot
 from lie_jax.mechanics.minimal.tree import Tree, make_tree
@@ -28,11 +28,23 @@ def system_of(mechanism: Mechanism, cut: tuple[Label, ...]) -> tuple[TreeSystem,
     carry no mass, and for initial poses or velocities that do not fit the joints of the tree.
     """
     motions, cuts = split_joints(mechanism, cut)
+    refuse_armatures([mechanism.joints[number] for number in cuts])
+    return from_motions(mechanism, motions, cuts)
+
+
+def from_motions(
+    mechanism: Mechanism, motions: list[tuple[Motion, ...]], cuts: list[int], rough: bool = False
+) -> tuple[TreeSystem, State]:
+    """The mechanism with these motions of all joints, () for the cut ones with these numbers.
+
+    `rough`: whether the bodies' poses need not fit the joints; the state has the coordinates for
+    which they fit best. Joints may then leave nothing to move. Raises `ValueError` as `system_of`.
+    """
     all_labels = labels([(joint.parent, joint.child) for joint in mechanism.joints])
     kept = [number for number, of_joint in enumerate(motions) if of_joint]
     skeleton = dataclasses.replace(mechanism, joints=[mechanism.joints[k] for k in kept])
     system, start = _tree_of(
-        skeleton, [motions[k] for k in kept], tuple(all_labels[k] for k in kept)
+        skeleton, [motions[k] for k in kept], tuple(all_labels[k] for k in kept), rough
     )
     if not cuts:
         return system, start
@@ -47,14 +59,17 @@ def system_of(mechanism: Mechanism, cut: tuple[Label, ...]) -> tuple[TreeSystem,
 
 
 def _tree_of(
-    mechanism: Mechanism, motions: list[tuple[Motion, ...]], by_number: tuple[Label, ...]
+    mechanism: Mechanism,
+    motions: list[tuple[Motion, ...]],
+    by_number: tuple[Label, ...],
+    rough: bool,
 ) -> tuple[TreeSystem, State]:
     """The system of a mechanism without loops; labels are those of its joints."""
     names, dtype = mechanism.names, mechanism.gravity.dtype
     steps = [motion for of_joint in motions for motion in of_joint]
     owners = [number for number, of_joint in enumerate(motions) for _ in of_joint]
     tree = make_tree(names, mechanism.joints, motions)
-    if not tree.bases and all(motion.kind == "weld" for motion in steps):
+    if not rough and not tree.bases and all(motion.kind == "weld" for motion in steps):
         raise ValueError(
             "the mechanism has no joint coordinates: rigid joints hold every body to the ground. "
             "Replace one by a joint that moves."
@@ -80,7 +95,7 @@ def _tree_of(
         labels=by_number,
         names=names,
     )
-    return system, system.initial_state(state.initial(mechanism, tree, joints, motions))
+    return system, system.initial_state(state.initial(mechanism, tree, joints, motions, rough))
 
 
 def _refuse_idle_massless(mechanism: Mechanism, tree: Tree) -> None:

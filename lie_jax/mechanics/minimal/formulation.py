@@ -1,6 +1,6 @@
 """The formulation in joint coordinates, and the joints that close loops in it."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import equinox as eqx
 
@@ -24,8 +24,8 @@ def _labels(cut: Sequence) -> tuple[Label, ...]:
 class Minimal(AbstractFormulation):
     """Joint coordinates of bodies in trees, with floating bases or on the ground. [S1] Section V
 
-    Coordinates have revolute, prismatic, cylindrical, universal, planar, spherical and rigid
-    joints, and joints of one's own with `motions`. The body of a tree that is no joint's
+    Coordinates have revolute, prismatic, cylindrical, universal, planar, spherical, rigid and
+    generic joints, and joints of one's own with `motions`. The body of a tree that is no joint's
     child is its base, unless the tree hangs on the ground. q holds position and quaternion (7) of
     each base in the mechanism's order of bodies, then the coordinates of the joints in their order:
     angles (rad) and distances (m) as the joints define them, or for a spherical joint the unit
@@ -49,12 +49,12 @@ class Minimal(AbstractFormulation):
 
 
 def split_joints(
-    mechanism: Mechanism, cut: tuple[Label, ...]
+    mechanism: Mechanism, cut: tuple[Label, ...], first: Container[int] = ()
 ) -> tuple[list[tuple[Motion, ...]], list[int]]:
     """Motions of all joints of the tree, () for others, and the numbers of these.
 
-    Raises `ValueError` for labels of no joint, for loops that are left, and for a cut joint with an
-    armature.
+    Without labels in `cut` the joints with the numbers in `first` come into the tree before others.
+    Raises `ValueError` for labels of no joint and for loops that are left.
     """
     joints = mechanism.joints
     by_label = labels([(joint.parent, joint.child) for joint in joints])
@@ -71,7 +71,7 @@ def split_joints(
     ]
     moving = [number for number, of_joint in enumerate(motions) if of_joint]
     if not cut:
-        moving.sort(key=lambda number: _merit(joints[number]))
+        moving.sort(key=lambda number: (number not in first, *_merit(joints[number])))
     sets = DisjointSets(len(mechanism.names) + 1)
     place = {name: i for i, name in enumerate(mechanism.names, 1)}
     for number in moving:
@@ -84,14 +84,17 @@ def split_joints(
                     "cut=, or leave cut= out."
                 )
             motions[number] = ()
-    cuts = [number for number, of_joint in enumerate(motions) if not of_joint]
-    for number in cuts:
-        if _has_armature(joints[number]):
+    return motions, [number for number, of_joint in enumerate(motions) if not of_joint]
+
+
+def refuse_armatures(joints: Sequence[AbstractJoint]) -> None:
+    """Raise for a cut joint with an armature."""
+    for joint in joints:
+        if _has_armature(joint):
             raise ValueError(
-                f"{named(joints[number])} has an armature and closes a loop; joints that are "
+                f"{named(joint)} has an armature and closes a loop; joints that are "
                 "constraints have none: cut another joint of the loop by lie_jax.Minimal(cut=)."
             )
-    return motions, cuts
 
 
 def _merit(joint: AbstractJoint) -> tuple[bool, int]:

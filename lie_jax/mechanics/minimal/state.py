@@ -38,11 +38,16 @@ _Row = tuple[tuple[int, ...], tuple[int, int]]
 
 
 def initial(
-    mechanism: Mechanism, tree: Tree, joints: TreeJoints, motions: Sequence[tuple[Motion, ...]]
+    mechanism: Mechanism,
+    tree: Tree,
+    joints: TreeJoints,
+    motions: Sequence[tuple[Motion, ...]],
+    rough: bool,
 ) -> Start:
     """Coordinates and velocities of bases and joints from those of the bodies.
 
-    Raises `ValueError`, naming the joint and by how much, if they do not fit the joints.
+    Raises `ValueError`, naming the joint and by how much, if they do not fit the joints, unless a
+    rough fit is enough.
     """
     motion = stacking.initial_motion(mechanism.bodies)
     rows = []
@@ -52,7 +57,7 @@ def initial(
         ends = -1 if nearer < 0 else tree.bodies[nearer], tree.bodies[farther]
         rows.append((tuple(links), ends))
     start, misfit = _fit(tree, tuple(rows), joints, motion)
-    if not checks.traced(misfit):
+    if not rough and not checks.traced(misfit):
         position, _, velocity, _ = motion
         scale = 1.0 + float(np.max(np.abs(position)) + np.max(np.abs(velocity)))
         slack = scale * float(jnp.finfo(position.dtype).eps) ** 0.5
