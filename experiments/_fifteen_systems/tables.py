@@ -52,6 +52,7 @@ def equal_cost(case: dict, method: str) -> dict[str, float | None]:
 
 def lines(results: dict) -> Iterator[str]:
     """All tables of the page."""
+    drift, results = results["drift"], results["systems"]
     methods = list(next(iter(results.values()))["runs"]["R3SO3"])
     yield "\nOrders in R3SO3, the smallest error of all runs, the derivative"
     heads = ("nr", "system", *methods, "smallest error", "of", "derivative")
@@ -79,6 +80,12 @@ def lines(results: dict) -> Iterator[str]:
         for name, case in results.items()
     )
     yield from _report.table(("nr", "system", *methods), rows, left=2)
+    yield "\nOpen constraints of RK4 without projection (m)"
+    rows = (
+        (name, *(FAILED if gap is None else f"{gap:.0e}" for gap in gaps.values()))
+        for name, gaps in drift.items()
+    )
+    yield from _report.table(("system", *next(iter(drift.values()))), rows)
 
 
 def _order(runs: list[dict] | str) -> str:
