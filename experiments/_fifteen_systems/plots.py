@@ -1,4 +1,4 @@
-"""Pictures of the fifteen systems: error against CPU time, a panel each."""
+"""Pictures of the fifteen systems: error against steps, a panel each."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -43,12 +43,13 @@ def _panels(results: dict, series: Any, path: Path) -> None:
             if isinstance(runs, str):
                 continue
             known = [run for run in runs if run["error"] is not None]
-            cost = [1e3 * run["cpu_s"] for run in known]
+            steps = [run["steps"] for run in known]
             error = np.maximum([run["error"] for run in known], 1e-16)
-            axis.loglog(cost, error, style, color=color, label=label, markersize=3, linewidth=1)
+            axis.loglog(steps, error, style, color=color, label=label, markersize=3, linewidth=1)
         axis.set_title(name, fontsize=9)
+        axis.minorticks_off()
     for axis in axes[-1]:
-        axis.set_xlabel("CPU time (ms)")
+        axis.set_xlabel("steps")
     for axis in axes[:, 0]:
         axis.set_ylabel("error")
     # Lines of one panel stand for all; some panels lack a few.
