@@ -1,5 +1,5 @@
-"""Andrews' squeezer and four-bar linkages in a row move as independent digits say, these through
-their singular positions.
+"""Andrews' squeezer, four-bar linkages in a row and the simple pendulum move as independent digits
+say, the linkages through their singular positions.
 """
 
 import jax
@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.simulation.march import march
-from models import four_bars, squeezer
+from models import four_bars, pendulum, squeezer
 
 # Rounding of angles of some rad, and of accelerations relative to the largest.
 ROUNDING = 1e-13
@@ -231,3 +231,17 @@ def test_ten_passes_of_the_singular_position(name):
 
     energies = np.asarray(energy(run.q, run.v))
     assert np.max(np.abs(energies - energies[0])) < ENERGY
+
+
+def test_simple_pendulum():
+    """Over 10 s in steps of 2.5 ms, with its energy of zero."""
+    system, state = pendulum.build()
+    run = lie_jax.simulate(system, PROJECTED, state, dt=2.5e-3, steps=4000, save_every=400)
+    places = jax.vmap(lambda q: pendulum.position(system, q))(run.q)
+    expected = list(pendulum.REFERENCE.values())
+    assert_allclose(places[np.asarray([1, 2, 5, 10])], expected, rtol=0, atol=ACCURATE)
+    energy = [
+        system.kinetic_energy(q, v) + system.potential_energy(q)
+        for q, v in zip(run.q, run.v, strict=True)
+    ]
+    assert_allclose(energy, np.zeros(11), rtol=0, atol=ACCURATE)
