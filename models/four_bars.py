@@ -64,8 +64,8 @@ def build(
     rate: Numbers = RATE,
     gravity: Numbers = GRAVITY,
 ) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
-    """So many linkages in a row as a system with 15 constraints and 5 more a loop, or, in absolute
-    coordinates, 5 and 15 more a loop, and its initial state.
+    """So many linkages in a row as a system with 5 constraints and 15 more a loop, or in joint
+    coordinates 5 a loop, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `loops`: the number of linkages; of each bar,
     `mass` in kg and `length` in m; `angle` of the posts at the start, from the x axis, rad, and its
@@ -98,7 +98,7 @@ def inertia(mass: ArrayLike, length: ArrayLike) -> Float[Array, "3"]:
 
 
 def names(loops: int) -> list[str]:
-    """Names of the bars: a post, then beam and post of each loop in the order of `place`."""
+    """Names of the bars: a post, then post and beam of each loop, in the order of `place`."""
     return ["post 0"] + [f"{bar} {i}" for i in range(1, loops + 1) for bar in ("post", "beam")]
 
 
