@@ -1,16 +1,21 @@
 """Mechanisms with closed loops, as plain numbers that other simulators read, too.
 
-Frames of bodies lie at their centres of mass. Andrews' squeezer has the numbers of the test set for
-initial value problems (Mazzia and Magherini, Bari), where seven plane bodies are tied at ten
-hinges; ours are bodies in space, so that nine of the hinges' fifty conditions are redundant.
+Frames of bodies lie at their centres of mass. Andrews' squeezer and the four-bar linkages are those
+of `models.squeezer` and `models.four_bars`.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 import lie_jax
+from models import four_bars as row
+from models import placement
+from models import squeezer as andrews
 
 X, Y, Z = np.eye(3)
 
@@ -20,7 +25,7 @@ class Link(NamedTuple):
 
     name: str
     mass: float
-    inertia: tuple[float, float, float]
+    inertia: np.ndarray
     position: np.ndarray
     rotation: np.ndarray
     velocity: np.ndarray
@@ -67,75 +72,58 @@ def _turn(angle: float, axis: np.ndarray = Z) -> np.ndarray:
     return np.asarray(lie_jax.so3.exp(jnp.asarray(angle * axis)))
 
 
-def _plane(name: str, mass: float, moment: float, place: np.ndarray, angle: float) -> Link:
-    none = np.zeros(3)
-    return Link(name, mass, (moment, moment, moment), place, _turn(angle), none, none)
+def _links(
+    names: Sequence[str], masses: ArrayLike, inertias: ArrayLike, start: placement.Motion
+) -> list[Link]:
+    """Bodies of a model from their moments of inertia (n, 3) and motion at the start."""
+    rotations = jax.vmap(lie_jax.quaternion.to_matrix)(start.orientation)
+    motions = map(np.asarray, (start.position, rotations, start.velocity, start.omega_body))
+    masses = np.broadcast_to(masses, len(names))
+    inertias = np.broadcast_to(inertias, (len(names), 3))
+    return [Link(*row) for row in zip(names, masses, inertias, *motions, strict=True)]
+
+
+def _hinges(links: list[Link], joints: Sequence) -> list[Tie]:
+    """Hinges about z of a model: parents, children, and places on them, of which the first counts.
+
+    A hinge closes a loop if its child has one already.
+    """
+    placed: set[str] = set()
+    ties = []
+    for parent, child, point, _ in joints:
+        place = _inertial(links, parent, point)
+        ties.append(Tie("hinge", parent, child, place, closes=child in placed))
+        placed.add(child)
+    return ties
+
+
+def _inertial(links: list[Link], body: str, point: tuple[float, ...]) -> np.ndarray:
+    for link in links:
+        if link.name == body:
+            return link.position + link.rotation @ np.asarray(point)
+    return np.asarray(point)
 
 
 def squeezer() -> Loops:
     """Andrews' squeezing mechanism at rest, driven by a moment and a spring."""
-    beta, theta, gamma = -0.0617138900142764496358948458001, 0.0, 0.455279819163070380255912382449
-    phi, delta = 0.222668390165885884674473185609, 0.487364979543842550225598953530
-    omega, epsilon = -0.222668390165885884674473185609, 1.23054744454982119249735015568
-    a, b = np.array([-0.06934, -0.00227, 0.0]), np.array([-0.03635, 0.03273, 0.0])
-    c = np.array([0.014, 0.072, 0.0])
-    d, da, e, ea, rr, ra = 0.028, 0.0115, 0.02, 0.01421, 0.007, 0.00092
-    sa, sb, sc, sd = 0.01874, 0.01043, 0.018, 0.02
-    ta, tb, u, ua, ub, zf, zt, fa = 0.02308, 0.00916, 0.04, 0.01228, 0.00449, 0.02, 0.04, 0.01421
-
-    def along(length, angle):
-        return length * np.array([np.cos(angle), np.sin(angle), 0.0])
-
-    def across(length, angle):
-        return along(length, angle + 0.5 * np.pi)
-
-    crank = along(rr, beta)
-    knee = crank - along(d, beta + theta)
-    elbows = a + along(zt, delta), a - across(u, epsilon)
-    rows = (
-        ("1", 0.04325, 2.194e-6, along(ra, beta), beta),
-        ("2", 0.00365, 4.410e-7, crank - along(da, beta + theta), beta + theta),
-        ("3", 0.02373, 5.255e-6, b - across(sa, gamma) + along(sb, gamma), gamma),
-        ("4", 0.00706, 5.667e-7, elbows[0] - across(e - ea, phi + delta), phi + delta),
-        ("5", 0.07050, 1.169e-5, a + along(ta, delta) + across(tb, delta), delta),
-        ("6", 0.00706, 5.667e-7, elbows[1] + along(zf - fa, omega + epsilon), omega + epsilon),
-        ("7", 0.05498, 1.912e-5, a - across(ua, epsilon) - along(ub, epsilon), epsilon),
-    )
-    links = [_plane(name, mass, i, at, angle) for name, mass, i, at, angle in rows]
-    origin = np.zeros(3)
-    ties = [
-        Tie("hinge", "ground", "1", origin),
-        Tie("hinge", "1", "2", crank),
-        Tie("hinge", "ground", "3", b),
-        Tie("hinge", "ground", "5", a),
-        Tie("hinge", "5", "4", elbows[0]),
-        Tie("hinge", "ground", "7", a),
-        Tie("hinge", "7", "6", elbows[1]),
-    ]
-    ties += [Tie("hinge", "2", other, knee, closes=True) for other in "346"]
-    end = b + along(sd, gamma) - across(sc, gamma)
-    spring = Spring("ground", "3", (c, end), 4530.0, 0.07785)
-    return Loops(links, ties, [spring], 0.033, np.zeros(3))
+    start = placement.motion(andrews.place, jnp.asarray(andrews.ANGLE), jnp.zeros(()))
+    moments = np.asarray(andrews.INERTIAS)[:, None]
+    links = _links(andrews.BODIES, andrews.MASSES, moments, start)
+    ends = np.asarray(andrews.C), _inertial(links, "3", andrews.SPRING_END)
+    spring = Spring("ground", "3", ends, andrews.STIFFNESS, andrews.RELAXED)
+    return Loops(links, _hinges(links, andrews.JOINTS), [spring], andrews.TORQUE, np.zeros(3))
 
 
 def four_bars(loops: int) -> Loops:
     """So many four-bar linkages in a row, of bars of 1 m and 1 kg, that start at 1 m/s."""
-    none, links, ties = np.zeros(3), [], []
-    inertia = (1e-3, 1.0 / 12.0, 1.0 / 12.0)
-    for i in range(loops + 1):
-        x, name = float(i), f"post {i}"
-        links.append(
-            Link(name, 1.0, inertia, np.array([x, 0.5, 0.0]), _turn(0.5 * np.pi), 0.5 * X, -Z)
-        )
-        ties.append(Tie("hinge", "ground", name, x * X))
-        if i:
-            beam = f"beam {i}"
-            links.append(
-                Link(beam, 1.0, inertia, np.array([x - 0.5, 1.0, 0.0]), np.eye(3), X, none)
-            )
-            ties.append(Tie("hinge", f"post {i - 1}", beam, np.array([x - 1.0, 1.0, 0.0])))
-            ties.append(Tie("hinge", beam, name, np.array([x, 1.0, 0.0]), closes=True))
-    return Loops(links, ties, [], 0.0, -9.81 * Y)
+    start = placement.motion(
+        lambda angle: row.place(angle, jnp.asarray(row.LENGTH), loops),
+        jnp.asarray(row.ANGLE),
+        jnp.asarray(row.RATE),
+    )
+    moments = np.asarray(row.inertia(row.MASS, row.LENGTH))
+    links = _links(row.names(loops), row.MASS, moments, start)
+    return Loops(links, _hinges(links, row.hinges(loops)), [], 0.0, np.asarray(row.GRAVITY))
 
 
 def stewart() -> Loops:
@@ -149,8 +137,9 @@ def stewart() -> Loops:
         0.5 * _turn(angle) @ X + heights[1] * Z
         for angle in np.pi / 3.0 * np.arange(6) - 0.25 * (-1.0) ** np.arange(6)
     ]
+    plate, legs = np.array([0.3, 0.3, 0.6]), np.array([0.001, 0.02, 0.02])
     platform = Link(
-        "platform", 4.0, (0.3, 0.3, 0.6), heights[1] * Z, np.eye(3), none, np.array([0.0, 0.0, 0.5])
+        "platform", 4.0, plate, heights[1] * Z, np.eye(3), none, np.array([0.0, 0.0, 0.5])
     )
     links, ties, springs = [], [], []
     for i, (foot, top) in enumerate(zip(feet, tops, strict=True)):
@@ -160,7 +149,7 @@ def stewart() -> Loops:
         rotation = np.stack([along, first, np.cross(along, first)], axis=1)
         for part, share in (("lower", 0.25), ("upper", 0.75)):
             place = foot + share * length * along
-            links.append(Link(f"{part} {i}", 0.5, (0.001, 0.02, 0.02), place, rotation, none, none))
+            links.append(Link(f"{part} {i}", 0.5, legs, place, rotation, none, none))
         second = np.cross(along, first)
         ties.append(Tie("universal", "ground", f"lower {i}", foot, first, second))
         ties.append(Tie("slide", f"lower {i}", f"upper {i}", foot + 0.5 * length * along, along))

@@ -13,8 +13,9 @@ import lie_jax
 # Of those with an initial state and no input that must be given.
 MODELS = (
     *("bricard", "chain", "double_pendulum", "dual_spin", "floating_bodies", "follower_torque"),
-    *("free_body", "governor", "heavy_top", "puma560", "quadrotor_payload", "quadruped"),
-    *("rotor", "slider_crank", "space_robot", "spherical_pendulum", "three_bars", "three_bodies"),
+    *("four_bars", "free_body", "governor", "heavy_top", "pendulum", "puma560"),
+    *("quadrotor_payload", "quadruped", "rotor", "slider_crank", "space_robot"),
+    *("spherical_pendulum", "squeezer", "three_bars", "three_bodies"),
 )
 FORMULATIONS: dict[str, Callable[[], Any]] = {
     "R3SO3": lie_jax.R3SO3,
