@@ -116,6 +116,8 @@ def measure(case: Case) -> dict[str, dict[str, Any]]:
             if name not in ("R3SO3", *method.others):
                 continue
             try:
+                # `march` does not ask the integrator, as `simulate` does.
+                method.integrator.check(built[0])
                 runs = [run(case, built, method, case.steps * n) for n in REFINEMENTS]
                 while label == "RKMK rk67" and _goes_on(case, runs):
                     runs.append(run(case, built, method, 2 * runs[-1].steps))
