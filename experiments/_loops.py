@@ -20,6 +20,18 @@ def run(system, integrator, state: lie_jax.State, seconds: float, steps: int) ->
     return march(system, integrator, state, seconds / steps, steps)
 
 
+# Ends of runs that do not count as a success.
+_FAILURES = (
+    *("newton_failed", "non_finite", "singular", "minimum_step", "step_bound", "out_of_chart"),
+    *("departed", "turned_over", "unstable", "acceleration_not_finite"),
+)
+
+
+def failure(result: lie_jax.Result) -> str | None:
+    """Name of the reason why a run ended early; None if it did not."""
+    return next((name for name in _FAILURES if bool(result == getattr(lie_jax.Result, name))), None)
+
+
 # System, integrator and initial state.
 Program = tuple[Any, Any, lie_jax.State]
 

@@ -23,10 +23,6 @@ from models import (
 )
 
 MESHES = (4, 8, 16, 32)
-# Tips by shooting: an initial value problem of the beam's equations at 3e-14, and Newton's method
-# for the moment at the root.
-BEND = (15.6848005340, 47.1504385736, 53.4748587918)
-PRINCETON = (-0.030452934696, -0.015621149906, 0.156774617721)
 # Ends of the flight in the plane at 2.5 s, by one spectral element of 16 nodes and Radau's method;
 # one of 24 nodes differs by 3e-4.
 FLIGHT_END, FLIGHT = 2.5, ((4.430264, -0.785281), (5.945581, 8.970658))
@@ -73,11 +69,11 @@ def statics() -> dict:
     """
     cases = {
         "45° bend, 600 N": (
-            *(curved_beam.build, curved_beam.tip, BEND),
+            *(curved_beam.build, curved_beam.tip, curved_beam.REFERENCE),
             curved_beam.RADIUS * curved_beam.ANGLE,
         ),
         "Princeton beam, 13.345 N, 45°": (
-            *(princeton_beam.build, princeton_beam.tip_displacement, PRINCETON),
+            *(princeton_beam.build, princeton_beam.tip_displacement, princeton_beam.REFERENCE),
             princeton_beam.LENGTH,
         ),
     }

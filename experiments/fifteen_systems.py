@@ -1,7 +1,6 @@
 """The fifteen systems of [S3] Table 1: all formulations and integrators against digits."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,18 +10,11 @@ import numpy as np
 
 import lie_jax
 from experiments import _report
+from experiments._command.choices import FORMULATIONS
 from experiments._fifteen_systems import plots, tables
 from experiments._fifteen_systems.cases import CASES, Case
+from experiments._loops import failure
 from lie_jax.simulation.march import march
-
-FORMULATIONS: dict[str, Callable[[], Any]] = {
-    "R3SO3": lie_jax.R3SO3,
-    "SE3": lie_jax.SE3,
-    "UnifiedVelocity": lie_jax.UnifiedVelocity,
-    "TaitBryan": lie_jax.TaitBryan,
-    "EulerParameters": lie_jax.EulerParameters,
-    "Minimal": lie_jax.Minimal,
-}
 
 
 class Method(NamedTuple):
@@ -48,10 +40,6 @@ METHODS = {
 REFINEMENTS = (1, 2, 4)
 # Errors below are rounding for orders.
 _ROUNDING = 1e-11
-_FAILURES = (
-    *("newton_failed", "non_finite", "singular", "out_of_chart", "departed", "turned_over"),
-    *("unstable", "acceleration_not_finite"),
-)
 # Runs whose error is to fall below 1e-10 are refined up to so many steps.
 _FINEST = 32
 # Step of the differences, and of the parameters, which are factors of 1.
@@ -70,10 +58,6 @@ class Run(NamedTuple):
     failure: str | None
 
 
-def _failure(result: Any) -> str | None:
-    return next((name for name in _FAILURES if bool(result == getattr(lie_jax.Result, name))), None)
-
-
 def run(case: Case, built: tuple, method: Method, steps: int) -> Run:
     """A run to the end of the case, timed at the second call."""
     system, state = built
@@ -88,9 +72,9 @@ def run(case: Case, built: tuple, method: Method, steps: int) -> Run:
     begin = time.process_time()
     end = call(steps)
     cpu = time.process_time() - begin
-    failure = _failure(end.result)
-    if failure:
-        return Run(steps, None, cpu, 0.0, 0.0, 0.0, failure)
+    reason = failure(end.result)
+    if reason:
+        return Run(steps, None, cpu, 0.0, 0.0, 0.0, reason)
     q, v = end.state.q, end.state.v
     error = float(np.max(np.abs(np.asarray(case.read(system, q, v)) - case.truth)))
     energies = [
@@ -103,27 +87,23 @@ def run(case: Case, built: tuple, method: Method, steps: int) -> Run:
 
 
 def measure(case: Case) -> dict[str, dict[str, Any]]:
-    """Runs by formulation and method; a pair that does not fit is a sentence."""
+    """Runs by formulation and method; of a pair that is refused the reason."""
     results: dict[str, dict[str, Any]] = {}
     for name, formulation in FORMULATIONS.items():
         results[name] = {}
-        try:
-            built = case.build(formulation(), 1.0)
-        except (ValueError, TypeError) as error:
-            results[name] = {label: str(error) for label in METHODS}
-            continue
+        built = case.build(formulation(), 1.0)
         for label, method in METHODS.items():
             if name not in ("R3SO3", *method.others):
                 continue
             try:
                 # `march` does not ask the integrator, as `simulate` does.
                 method.integrator.check(built[0])
-                runs = [run(case, built, method, case.steps * n) for n in REFINEMENTS]
-                while label == "RKMK rk67" and _goes_on(case, runs):
-                    runs.append(run(case, built, method, 2 * runs[-1].steps))
-            except (ValueError, TypeError, NotImplementedError) as error:
-                results[name][label] = str(error).splitlines()[0]
+            except ValueError as refusal:
+                results[name][label] = str(refusal)
                 continue
+            runs = [run(case, built, method, case.steps * n) for n in REFINEMENTS]
+            while label == "RKMK rk67" and _goes_on(case, runs):
+                runs.append(run(case, built, method, 2 * runs[-1].steps))
             results[name][label] = [r._asdict() | {"order": o} for r, o in _with_orders(runs)]
     return results
 
@@ -200,8 +180,7 @@ def main(folder: Path) -> None:
     results: dict[str, Any] = {"systems": {}}
     for name, case in CASES.items():
         begin = time.perf_counter()
-        found = {"runs": measure(case), "gradient": gradient(case)}
-        results["systems"][name] = found
+        results["systems"][name] = {"runs": measure(case), "gradient": gradient(case)}
         _report.write_json(folder / "results.json", results, ascii=False)
         print(f"{case.number} {name}: {time.perf_counter() - begin:.0f} s", flush=True)
         # Compiled programs are of no use for the next case.

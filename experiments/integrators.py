@@ -13,6 +13,7 @@ import lie_jax
 from experiments import _report
 from experiments._integrators import plots
 from experiments._integrators.cases import CASES, Case
+from experiments._loops import failure
 from lie_jax.numerics import checkpointing
 from lie_jax.simulation import adaptive_steps
 from lie_jax.simulation.march import march
@@ -69,17 +70,6 @@ def _timed(call: Callable[[], Any]) -> tuple[Any, float]:
     return end, least
 
 
-# Ends of runs that do not count as a success.
-_FAILURES = (
-    *("newton_failed", "non_finite", "singular", "minimum_step", "step_bound", "out_of_chart"),
-    *("departed", "turned_over", "unstable", "acceleration_not_finite"),
-)
-
-
-def _failure(result: lie_jax.Result) -> str | None:
-    return next((name for name in _FAILURES if bool(result == getattr(lie_jax.Result, name))), None)
-
-
 def fixed(case: Case, system, state, method: Method, steps: int) -> Attempt:
     """A run with steps of one size, observed at each of the case's times."""
     dt = case.times[-1] / steps
@@ -89,9 +79,9 @@ def fixed(case: Case, system, state, method: Method, steps: int) -> Attempt:
         return march(system, method.integrator, state, dt, count)
 
     end, cpu = _timed(lambda: call(steps))
-    failure = _failure(end.result)
-    if failure:
-        return Attempt(None, int(end.completed), cpu, failure)
+    reason = failure(end.result)
+    if reason:
+        return Attempt(None, int(end.completed), cpu, reason)
     ends = [*(call(count).state for count in march_to[:-1]), end.state]
     return Attempt(case.error(system, ends), steps, cpu, None)
 
@@ -107,10 +97,10 @@ def automatic(case: Case, system, state, method: Method, tolerance: float) -> At
             system, estimating, state, first, adaptive, _BOUND, blocks
         )
     )
-    failure = _failure(run.result)
+    reason = failure(run.result)
     steps = int(run.stats.completed_steps) + int(run.stats.rejected_steps)
-    if failure:
-        return Attempt(None, steps, cpu, failure)
+    if reason:
+        return Attempt(None, steps, cpu, reason)
     ends = [lie_jax.State(run.q[i], run.v[i]) for i in range(1, len(case.times) + 1)]
     return Attempt(case.error(system, ends), steps, cpu, None)
 

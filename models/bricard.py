@@ -128,5 +128,6 @@ def observed_point(
 ) -> Float[Array, "3"]:
     """World position (3,) of the joint point P3 between the third and the fourth bar, m."""
     rotation, position = system.poses(q)
-    end = system.joints[0].element.parent_point[3]
-    return position[2] + rotation[2] @ end
+    # The first bar begins at the origin: its centre is half a bar away.
+    half = jnp.linalg.norm(position[0]) * jnp.asarray(EDGES[2])
+    return position[2] + rotation[2] @ half

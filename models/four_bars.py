@@ -72,7 +72,7 @@ def build(
     `rate`, rad/s; `gravity` (3,), m/s². Raises `ValueError` for less than one loop.
     """
     if loops < 1:
-        raise ValueError(f"loops is {loops}: there must be one at least.")
+        raise ValueError(f"build(loops=) is {loops}; it must be at least 1.")
     mass, length, angle, rate = (jnp.asarray(x, float) for x in (mass, length, angle, rate))
     start = placement.motion(lambda a: place(a, length, loops), angle, rate)
     about_center = jnp.diag(inertia(mass, length))
@@ -105,13 +105,13 @@ def names(loops: int) -> list[str]:
 def hinges(loops: int) -> list[tuple[str, str, tuple[float, ...], tuple[float, ...]]]:
     """Parent, child, and the hinge's place on each of them, for bars of 1 m."""
     left, right = (-0.5, 0.0, 0.0), (0.5, 0.0, 0.0)
-    found = [("ground", "post 0", (0.0, 0.0, 0.0), left)]
+    joints = [("ground", "post 0", (0.0, 0.0, 0.0), left)]
     for i in range(1, loops + 1):
         post, beam = f"post {i}", f"beam {i}"
-        found.append(("ground", post, (float(i), 0.0, 0.0), left))
-        found.append((f"post {i - 1}", beam, right, left))
-        found.append((beam, post, right, right))
-    return found
+        joints.append(("ground", post, (float(i), 0.0, 0.0), left))
+        joints.append((f"post {i - 1}", beam, right, left))
+        joints.append((beam, post, right, right))
+    return joints
 
 
 def place(

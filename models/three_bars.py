@@ -86,8 +86,8 @@ def build(
 
 def _trapezoid(length: Float[Array, "3"], span: Array) -> Float[Array, "4 3"]:
     """The four joints (m) in the plane of x and z, with the middle bar level and below."""
-    rest = span - length[1]
-    ahead = (length[0] ** 2 - length[2] ** 2 + rest**2) / (2.0 * rest)
+    beyond = span - length[1]
+    ahead = (length[0] ** 2 - length[2] ** 2 + beyond**2) / (2.0 * beyond)
     depth = jnp.sqrt(length[0] ** 2 - ahead**2)
     zero = jnp.zeros(())
     along = jnp.stack([zero, ahead, ahead + length[1], span])

@@ -91,10 +91,10 @@ def lines(results: dict) -> Iterator[str]:
 def _order(runs: list[dict] | str) -> str:
     if isinstance(runs, str):
         return NONE
-    found = order(runs)
-    if found is None:
+    last = order(runs)
+    if last is None:
         return FAILED if all(run["error"] is None for run in runs) else "rounding"
-    return f"{found:.2f}"
+    return f"{last:.2f}"
 
 
 def _costs(name: str, case: dict, method: str) -> Sequence[str]:

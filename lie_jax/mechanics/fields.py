@@ -117,7 +117,9 @@ def non_negative(unit: str, **default: Any) -> Any:
 def semidefinite(unit: str, **default: Any) -> Any:
     """Field with a symmetric matrix (3, 3) without negative eigenvalues, or its diagonal (3,)."""
     return parameter(
-        lambda where, value: checks.semidefinite(where, value, unit), as_matrix, **default
+        lambda where, value: checks.semidefinite(where, value, unit),
+        lambda value: as_matrix(value, 3),
+        **default,
     )
 
 
@@ -126,12 +128,12 @@ def signal(unit: str, shape: tuple[int, ...] = ()) -> Any:
     return parameter(lambda where, value: check_signal(where, value, shape, unit), as_signal)
 
 
-def as_matrix(value: Any) -> Any:
-    """Diagonal matrix of numbers (3,); anything else as it is, for the checks to refuse."""
+def as_matrix(value: Any, size: int) -> Any:
+    """Diagonal matrix of numbers (size,); anything else as it is, for the checks to refuse."""
     array = as_float(value)
-    if conversion.real_shape(array) != (3,):
+    if conversion.real_shape(array) != (size,):
         return array
-    return array[:, None] * jnp.eye(3, dtype=array.dtype)
+    return array[:, None] * jnp.eye(size, dtype=array.dtype)
 
 
 def as_direction(value: Any) -> Any:

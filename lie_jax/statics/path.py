@@ -1,6 +1,6 @@
 """Equilibria along growing and falling loads: the arc-length method."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -33,8 +33,8 @@ class _Point(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """Point after a step, its direction there (increments, multipliers and part), the number of
-    iterations, the equation with the largest defect, and whether it is an equilibrium.
+    """Point after a step, the tangent that led there (increments, multipliers and part), the number
+    of iterations, the equation with the largest defect, and whether it is an equilibrium.
     """
 
     point: _Point
@@ -157,7 +157,7 @@ def _advance(problem: Problem, start: _Point, before: Array, length: Array) -> _
 
 def _error(problem: Problem, step: _Step, points: list[_Point]) -> EquilibriumError:
     part, owner = float(points[-1].part), problem.system.owner(int(step.worst))
-    state: Any = State(points[-1].q, jnp.zeros(problem.system.nv, points[-1].q.dtype))
+    state = State(points[-1].q, jnp.zeros(problem.system.nv, points[-1].q.dtype))
     return EquilibriumError(
         f"equilibrium_path: the search ended after {len(points) - 1} steps at {part:.4g} of the "
         f"load; the last attempt failed at {owner}. Give a smaller length=, or fewer steps.",

@@ -130,10 +130,10 @@ def test_reference_solutions_and_invariants(name, formulation):
         kept = jax.vmap(lambda q, v: jnp.concatenate(_invariants(name, system, q, v)))
         return jax.vmap(lambda q, v: model.read(system, q, v))(run.q, run.v), kept(run.q, run.v)
 
-    found, kept = (np.asarray(x) for x in simulated())
+    observed, kept = (np.asarray(x) for x in simulated())
     places = np.round(times / apart).astype(int)
     expected = np.asarray(list(model.reference.values()))
-    assert_allclose(found[places], expected, rtol=0, atol=TRUTH)
+    assert_allclose(observed[places], expected, rtol=0, atol=TRUTH)
     assert_allclose(kept, np.tile(kept[:1], (len(kept), 1)), rtol=0, atol=INVARIANT)
 
 

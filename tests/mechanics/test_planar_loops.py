@@ -116,8 +116,8 @@ def test_orders(name):
     integrator, order, counts = ORDERS[name]
     system, state = squeezer.build()
     end = TIMES[-1]
-    found = [march(system, integrator, state, end / n, n).state.q for n in counts]
-    gaps = [np.asarray(squeezer.angles(system, q)) - squeezer.REFERENCE[end] for q in found]
+    ends = [march(system, integrator, state, end / n, n).state.q for n in counts]
+    gaps = [np.asarray(squeezer.angles(system, q)) - squeezer.REFERENCE[end] for q in ends]
     errors = [float(np.linalg.norm(gap)) for gap in gaps]
     assert_allclose(np.log2(errors[0] / errors[1]), order, rtol=0, atol=ORDER_SLACK)
 

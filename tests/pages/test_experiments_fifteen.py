@@ -25,10 +25,10 @@ def results():
 
 
 def test_all_rows_are_filled(results):
-    folder, found = results
-    assert set(found["systems"]) == set(CASES)
-    numbers = {case.number.rstrip("ab") for case in CASES.values()}
-    assert numbers == {str(number) for number in range(1, 16)}
+    folder, numbers = results
+    assert set(numbers["systems"]) == set(CASES)
+    rows = {case.number.rstrip("ab") for case in CASES.values()}
+    assert rows == {str(number) for number in range(1, 16)}
     for picture in ("integrators.png", "formulations.png"):
         assert (folder / picture).stat().st_size > 10_000
 
@@ -48,10 +48,15 @@ def test_gradients_are_those_of_differences(results, name):
 def test_orders(results, name):
     runs = results[1]["systems"][name]["runs"]["R3SO3"]
     for label, method in fifteen_systems.METHODS.items():
-        found = tables.order(runs[label])
-        if found is not None:
-            # Errors of several orders may cancel, and then fall faster.
-            assert found > method.order - SLACK, label
+        if isinstance(runs[label], str):
+            assert "constraints" in runs[label], label
+            continue
+        order = tables.order(runs[label])
+        # Errors of several orders may cancel, and then fall faster.
+        accurate = (
+            runs[label][0]["error"] < 1e-10 if order is None else order > method.order - SLACK
+        )
+        assert accurate, label
 
 
 def test_se3_holds_joints_to_the_ground_and_no_others(results):

@@ -19,8 +19,7 @@ from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.fields import OptionalParameter, Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses, Velocities, Wrench
-from lie_jax.numerics import conversion, small
-from lie_jax.numerics.conversion import as_float
+from lie_jax.numerics import small
 
 # rad; the logarithm of a rotation jumps at π.
 _LARGEST_TURN = 3.0
@@ -29,13 +28,8 @@ _UNITS = "N, N m and N m², forces before moments; or six numbers along the sect
 
 
 def as_matrix(value: Any) -> Any:
-    """Diagonal matrix of numbers (6,); anything else as it is, for the checks to refuse."""
-    if value is None:
-        return None
-    array = as_float(value)
-    if conversion.real_shape(array) != (6,):
-        return array
-    return array[:, None] * jnp.eye(6, dtype=array.dtype)
+    """Diagonal matrix of numbers (6,); all else as it is, for checks to refuse."""
+    return None if value is None else fields.as_matrix(value, 6)
 
 
 def check_definite(where: str, value: Any) -> None:

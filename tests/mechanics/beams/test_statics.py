@@ -10,10 +10,6 @@ import lie_jax
 from lie_jax import beams
 from models import curved_beam, princeton_beam
 
-# Tips by shooting: an initial value problem for the beam's equations at 3e-14, and Newton's method
-# for the moment at the root; all digits are safe.
-BEND = (15.6848005340, 47.1504385736, 53.4748587918)
-PRINCETON = (-0.030452934696, -0.015621149906, 0.156774617721)
 # Of the ratio of errors of two meshes, one of which has twice the elements: 2 to the order.
 ORDER = 0.02
 # Of an extrapolated tip, in parts of the length.
@@ -28,16 +24,17 @@ def tip(build, read, elements):
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("build", "read", "truth", "length"),
+    ("model", "read", "length"),
     [
-        (curved_beam.build, curved_beam.tip, BEND, curved_beam.RADIUS * curved_beam.ANGLE),
-        (princeton_beam.build, princeton_beam.tip_displacement, PRINCETON, princeton_beam.LENGTH),
+        (curved_beam, curved_beam.tip, curved_beam.RADIUS * curved_beam.ANGLE),
+        (princeton_beam, princeton_beam.tip_displacement, princeton_beam.LENGTH),
     ],
     ids=["bend", "Princeton"],
 )
-def test_tips_converge_to_the_continuous_beam(build, read, truth, length):
-    coarse, fine = (tip(build, read, n) for n in (16, 32))
-    errors = [np.linalg.norm(x - np.asarray(truth)) for x in (coarse, fine)]
+def test_tips_converge_to_the_continuous_beam(model, read, length):
+    coarse, fine = (tip(model.build, read, n) for n in (16, 32))
+    truth = np.asarray(model.REFERENCE)
+    errors = [np.linalg.norm(x - truth) for x in (coarse, fine)]
     assert_allclose(np.log2(errors[0] / errors[1]), 2.0, atol=ORDER)
     extrapolated = fine + (fine - coarse) / 3.0
     assert_allclose(extrapolated, truth, rtol=0, atol=EXTRAPOLATED * length)
