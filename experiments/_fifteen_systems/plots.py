@@ -48,6 +48,8 @@ def _panels(results: dict, series: Any, path: Path) -> None:
             axis.loglog(steps, error, style, color=color, label=label, markersize=3, linewidth=1)
         axis.set_title(name, fontsize=9)
         axis.minorticks_off()
+        steps = [run["steps"] for run in case["runs"]["R3SO3"]["RKMK rk4"]]
+        axis.set_xticks(steps, map(str, steps))
     for axis in axes[-1]:
         axis.set_xlabel("steps")
     for axis in axes[:, 0]:
