@@ -52,11 +52,12 @@ def test_orders(results, name):
             assert "constraints" in runs[label], label
             continue
         order = tables.order(runs[label])
+        if order is None:
+            # The second run has come to rounding.
+            assert runs[label][1]["error"] <= 1e-11, label
+            continue
         # Errors of several orders may cancel, and then fall faster.
-        accurate = (
-            runs[label][0]["error"] < 1e-10 if order is None else order > method.order - SLACK
-        )
-        assert accurate, label
+        assert order > method.order - SLACK, label
 
 
 def test_se3_holds_joints_to_the_ground_and_no_others(results):
