@@ -199,6 +199,7 @@ def slid(x):
 START = jnp.asarray([1e6, 0.3, 0.5])
 
 
+@pytest.mark.full
 def test_derivatives_of_both_modes_are_those_of_differences():
     value = jax.jit(slid)
     forward, reverse = jax.jit(lambda x: (jax.jacfwd(slid)(x), jax.jacrev(slid)(x)))(START)
@@ -209,6 +210,7 @@ def test_derivatives_of_both_modes_are_those_of_differences():
         assert_allclose(forward[:, k] / size[k], change / size[k], rtol=0.0, atol=1e-6)
 
 
+@pytest.mark.full
 def test_batches_are_their_members_and_single_precision_is_finite():
     starts = START[None] * jnp.asarray([[1.0, 1.0, 1.0], [3.0, 2.0, 0.1], [0.5, 0.5, 2.0]])
     together, one = jax.jit(jax.vmap(slid))(starts), jax.jit(slid)

@@ -91,6 +91,7 @@ def test_the_top_has_order_two(name):
     assert np.all(np.abs(orders(errors) - 2.0) < ORDER_SLACK), errors
 
 
+@pytest.mark.full
 def test_inertias_of_the_configuration_count():
     """Two hinges in joint coordinates, whose mass matrix changes with the angle between them."""
     system, state = double_pendulum.build(lie_jax.Minimal())
@@ -271,6 +272,7 @@ def test_batches_in_single_precision_are_those_of_double():
     assert_allclose(found, jnp.stack([expected] * 2), atol=2e-5)
 
 
+@pytest.mark.full
 def test_a_ring_of_springs_has_no_joints():
     """Three masses that breathe: forces close a loop, and the momenta stay."""
     angles = 2.0 * np.pi / 3.0 * np.arange(3)

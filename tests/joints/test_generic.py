@@ -154,6 +154,7 @@ TREES = (
 )
 
 
+@pytest.mark.full
 def test_it_has_joint_coordinates():
     """Accelerations and readings in joint coordinates and in absolute ones."""
     rng = np.random.default_rng(11)
@@ -261,6 +262,7 @@ def test_a_plane_loop_has_no_redundant_rows(name):
     assert_allclose(ends[0], ends[1], atol=METHOD_ERROR)
 
 
+@pytest.mark.full
 def test_the_squeezer_has_no_redundant_rows():
     """Seven hinges hold the plane, three pins close the loops: one degree of freedom of 42."""
     mechanism, closing = loops.mechanism("squeezer"), []

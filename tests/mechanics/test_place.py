@@ -43,7 +43,9 @@ def _scattered(mechanism, keep):
     return dataclasses.replace(mechanism, bodies=bodies)
 
 
-@pytest.mark.parametrize("name", ["forest", "compound_forest"])
+@pytest.mark.parametrize(
+    "name", ["forest", pytest.param("compound_forest", marks=pytest.mark.full)]
+)
 def test_bodies_stand_where_their_coordinates_put_them(name):
     """Trees on the ground and on a floating base, with joints in both directions."""
     mechanism = getattr(mechanisms, name)()
@@ -96,7 +98,7 @@ def _rocker_angle(crank):
 GUESS = {("crank", "coupler"): 0.3, ("ground", "rocker"): 1.2}
 
 
-@pytest.mark.parametrize("closing", ["hinge", "pin"])
+@pytest.mark.parametrize("closing", ["hinge", pytest.param("pin", marks=pytest.mark.full)])
 def test_a_four_bar_closes_with_its_crank_held(closing):
     """From a rough pose, with and without redundant constraints, against the cosine theorem."""
     rough = lie_jax.place(_four_bar(closing), GUESS, close=False)
@@ -119,6 +121,7 @@ def test_all_but_named_joints_give_way_by_the_least_change():
     assert_allclose(after[2], _rocker_angle(after[0]), atol=ROUNDING)
 
 
+@pytest.mark.full
 def test_places_have_derivatives_and_are_compiled():
     """The rate of the rocker for that of the crank."""
     rough = lie_jax.place(_four_bar(), GUESS, close=False)

@@ -233,6 +233,7 @@ def test_ten_passes_of_the_singular_position(name):
     assert np.max(np.abs(energies - energies[0])) < ENERGY
 
 
+@pytest.mark.full
 def test_simple_pendulum():
     """Over 10 s in steps of 2.5 ms, with its energy of zero."""
     system, state = pendulum.build()

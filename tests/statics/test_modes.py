@@ -26,6 +26,7 @@ def cantilever(section, length, elements, forces=()):
     return lie_jax.assemble(mechanism, lie_jax.SE3())
 
 
+@pytest.mark.full
 def test_lumped_rods_extend_and_twist_at_the_frequencies_of_a_chain():
     """ω = 2 c / L_e sin((2n - 1) π / 4N): masses between springs, half a mass at the free end."""
     elements, length, mass = 8, 10.0, 2.0
@@ -235,6 +236,7 @@ def test_dampers_give_growth_rates_and_their_derivatives():
     assert np.all(np.isnan(jax.jit(lambda d: lie_jax.modes(*built(d)).frequencies)(4.0)))
 
 
+@pytest.mark.full
 def test_a_frequency_changes_with_the_place_of_a_hinge():
     """ω² = m g l / (I + m l²): the constraints move with l, and the state with them."""
     mass, moment = 2.0, 0.1

@@ -95,6 +95,7 @@ def test_values_that_are_none_of_a_path_are_refused():
         jax.jit(lambda q: lie_jax.equilibrium_path(system, lie_jax.State(q, state.v)).q)(state.q)
 
 
+@pytest.mark.full
 def test_a_path_that_ends_has_what_was_reached():
     """A load that presses an element to no length."""
     section = beams.Section([1e4] * 3 + [10.0] * 3, 1.0, (1.0, 1.0, 1.0))

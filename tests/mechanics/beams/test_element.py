@@ -63,7 +63,7 @@ def spatial(kind, damped, seed=0):
     return lie_jax.Mechanism(bodies, forces=forces, gravity=(0, 0, 0)), rng
 
 
-@pytest.mark.parametrize("damped", [False, True])
+@pytest.mark.parametrize("damped", [pytest.param(False, marks=pytest.mark.full), True])
 def test_written_derivatives_are_those_of_the_wrenches(damped):
     matrices = []
     for kind in (lie_jax.Beam, Differentiated):

@@ -51,6 +51,7 @@ def rolled_up(elements, turns=1.0):
     return lie_jax.assemble(mechanism, lie_jax.SE3()), length
 
 
+@pytest.mark.full
 def test_an_end_moment_rolls_a_beam_up():
     """Screws are exact: three elements close the circle."""
     (system, state), length = rolled_up(3)
