@@ -84,8 +84,7 @@ def joint_rates(
     """Rates of a joint's position constraints, then its velocity constraints."""
     tangents = jnp.ones_like(t), *_moving(poses, velocities)
     _, rates = jax.jvp(joint.constraint, (t, *poses), tangents)
-    (parent, child), (of_parent, of_child) = poses, velocities
-    others = joint.velocity_constraint(t, parent, child, of_parent, of_child)
+    others = joint.velocity_constraint(t, *poses, *velocities)
     return jnp.concatenate([rates, others])
 
 
