@@ -150,4 +150,3 @@ class CompiledFile:
         turn = np.zeros(9)
         self.mujoco.mju_quat2Mat(turn, quaternion)
         return self.seen(body, origin + axes @ position, axes @ turn.reshape(3, 3))
-

@@ -94,11 +94,14 @@ def drives(
     file: CompiledFile, mounts: Mapping[int, Any], of_joints: Iterable[int] | None
 ) -> Drives:
     """Motors of the file's actuators, or of these joints for a file without actuators."""
+    chosen: list[tuple[int | None, int]] = []
     if of_joints is None:
-        working = (i for i in range(file.count("actuator")) if not file.is_off(i))
-        chosen = [(i, joint) for i in working if (joint := _axial(file, i)) in mounts]
+        for i in range(file.count("actuator")):
+            joint = file.driven(i)
+            if joint is not None and file.kind(joint) in ("hinge", "slide") and not file.is_off(i):
+                chosen.append((i, joint))
     else:
-        chosen = [(None, joint) for joint in of_joints if file.kind(joint) != "ball"]
+        chosen += ((None, joint) for joint in of_joints if file.kind(joint) != "ball")
     forces, actuators = [], []
     for number, (i, joint) in enumerate(chosen):
         mount, is_hinge = mounts[joint], file.kind(joint) == "hinge"
@@ -121,12 +124,6 @@ def drives(
             else:
                 forces.append(PrismaticPDController(*ends, *gains, *points))
     return Drives(forces, tuple(actuators))
-
-
-def _axial(file: CompiledFile, actuator: int) -> int | None:
-    """Hinge or slider that an actuator drives, None for other actuators."""
-    joint = file.driven(actuator)
-    return None if joint is None or file.kind(joint) not in ("hinge", "slide") else joint
 
 
 def limits(is_limited: Any, bounds: Iterable[float]) -> tuple[float, float]:

@@ -9,7 +9,7 @@ them along the graph of bodies and joints, see `lie_jax.numerics.block_graph`.
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -173,7 +173,7 @@ def _graph(
     return Graph((*bodies, *connections), after, n, last, bordered)
 
 
-def _bodies_before(n: int, ends: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def _bodies_before(n: int, ends: list[Any]) -> list[tuple[int, ...]]:
     """Bodies that are eliminated before each joint.
 
     Without a loop it is the farther one from the root, which the rest of the tree leaves free. In a

@@ -175,11 +175,8 @@ class AbstractJoint(AbstractElement):
 
         By default twelve forward-mode derivatives of `reaction`.
         """
-
         return Stiffness(
-            *stiffness_blocks(
-                lambda *poses: self.reaction(t, *poses, multipliers), (parent, child)
-            )
+            *stiffness_blocks(lambda a, b: self.reaction(t, a, b, multipliers), (parent, child))
         )
 
     def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:

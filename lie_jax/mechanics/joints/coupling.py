@@ -43,20 +43,21 @@ class CouplingJoint(AbstractJoint):
     """
 
     rows = 1
-    leader_parent: str = fields.body_name()
-    leader_child: str = fields.body_name()
+    leader_parent: str = eqx.field(static=True, metadata=fields.BODY)
+    leader_child: str = eqx.field(static=True, metadata=fields.BODY)
+    # Places among the bodies of follower's parent and child, then of the leader's.
     slots: tuple[int, ...] = eqx.field(static=True)
     pair: tuple[RevoluteJoint | PrismaticJoint, RevoluteJoint | PrismaticJoint]
-    coefficients: Parameter = fields.parameter(_check_coefficients)
     # Coordinates of follower and leader, from which angles differ by less than half a turn.
     near: Float[Array, "..."] | None
+    coefficients: Parameter = fields.parameter(_check_coefficients)
 
     def __init__(self, follower, leader, coefficients):
         for name, joint in (("follower", follower), ("leader", leader)):
             if not isinstance(joint, RevoluteJoint | PrismaticJoint):
                 raise ValueError(
-                    f"CouplingJoint({name}=) is a {type(joint).__name__}; it must be a lie_jax.RevoluteJoint or "
-                    "lie_jax.PrismaticJoint."
+                    f"CouplingJoint({name}=) is a {type(joint).__name__}; it must be a "
+                    "lie_jax.RevoluteJoint or lie_jax.PrismaticJoint."
                 )
         self.parent, self.child = follower.parent, follower.child
         self.leader_parent, self.leader_child = leader.parent, leader.child
@@ -79,7 +80,7 @@ class CouplingJoint(AbstractJoint):
 
     @property
     @override
-    def points(self):
+    def points(self):  # pyright: ignore[reportIncompatibleMethodOverride]
         return (None,) * (1 + max(self.slots))
 
     @property

@@ -8,7 +8,7 @@ Featherstone, "Rigid Body Dynamics Algorithms" (2008), chapter 8.
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -19,7 +19,7 @@ from typing_extensions import override
 from lie_jax import linearization
 from lie_jax.linearization import AbstractLinearization, tangent_columns
 from lie_jax.mechanics import constraints, readings, stacking
-from lie_jax.mechanics.joints.base import AbstractJoint, Wrench
+from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.minimal import recursions
 from lie_jax.mechanics.minimal.hinges import near_coordinates
@@ -276,7 +276,7 @@ def _entries(
 class Reaction(eqx.Module):
     """Force element: action of a cut joint on its bodies for constant multipliers."""
 
-    joint: AbstractJoint
+    joint: Any
     multipliers: Float[Array, "..."]
     last: ClassVar[None] = None
     is_load: ClassVar[bool] = False
