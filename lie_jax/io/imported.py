@@ -109,8 +109,9 @@ class ImportedModel(NamedTuple):
             },
             **{kind: list(getattr(self, kind)) for kind in ("frames", "keyframes", "shapes")},
         }
-        lines = ["ImportedModel", *_rows(rows), "left out", *_rows(self.ignored)]
-        return "\n".join(lines if self.ignored else lines[:-1])
+        present = {kind: names for kind, names in rows.items() if names}
+        lines = ["ImportedModel", *_rows(present), "left out", *_rows(self.ignored)]
+        return "\n".join(lines if self.ignored else lines[: lines.index("left out")])
 
     def stops(self, law: AbstractNormalLaw) -> list[RevoluteStop | PrismaticStop]:
         """Stops of all hinges and sliders with limits.

@@ -99,7 +99,7 @@ def _refusing(path: Path, form: str) -> Iterator[None]:
 
 
 def _check_file(path: Path) -> None:
-    """Raise unless there is a file, which is no source of macros."""
+    """Raise unless there is a file, and no source of macros."""
     if path.is_dir():
         files = sorted(file.name for file in path.iterdir() if file.suffix in (".urdf", ".xml"))
         inside = f"a file in it, such as {files[0]!r}" if files else "a URDF or MJCF file"
@@ -110,21 +110,30 @@ def _check_file(path: Path) -> None:
             "a URDF or MJCF file: check it and the folder that you are in."
         )
     if path.suffix == ".xacro":
-        raise ValueError(
-            f"import_model(path=) is {str(path)!r}, whose macros are not expanded; it must be a "
-            f"URDF file: run `xacro {path.name} > {path.stem.removesuffix('.urdf')}.urdf` first."
-        )
+        raise _with_macros(path)
+
+
+def _with_macros(path: Path) -> ValueError:
+    stem = path.name.removesuffix(".xacro").removesuffix(".urdf")
+    source = path.name if path.suffix == ".xacro" else f"{stem}.urdf.xacro"
+    return ValueError(
+        f"import_model(path=): {str(path)!r} has macros of xacro that are not expanded; it must be "
+        f"a URDF file: run `xacro {source} > {stem}.urdf` first."
+    )
 
 
 def _is_urdf(path: Path) -> bool:
     """Whether a file is in URDF, and not in MJCF; raises for all others."""
     try:
-        root = ElementTree.parse(path).getroot().tag
+        tree = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
         raise ValueError(
             f"import_model(path=): {str(path)!r} is not an XML file ({error}); it must be a URDF "
             "or MJCF file: correct it, or expand its macros first."
         ) from error
+    root = tree.tag
+    if any("xacro" in part.tag for part in tree.iter() if isinstance(part.tag, str)):
+        raise _with_macros(path)
     if root not in ("robot", "mujoco"):
         advice = {
             "sdf": "SDF files and worlds are not read: export the model as URDF or MJCF",
