@@ -61,6 +61,7 @@ from lie_jax.mechanics.forces.springs import (
     TorsionalSpringDamper,
 )
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, BodyVelocity, Wrench
+from lie_jax.mechanics.joints.coupling import CouplingJoint
 from lie_jax.mechanics.joints.distance import DistanceJoint
 from lie_jax.mechanics.joints.drivers import CoordinateJoint, PrismaticDriver, RevoluteDriver
 from lie_jax.mechanics.joints.generic import GenericJoint
@@ -119,6 +120,7 @@ __all__ = [
     "ConvexContact",
     "CoordinateJoint",
     "Coulomb",
+    "CouplingJoint",
     "CrouchGrossman",
     "CylindricalJoint",
     "DistanceJoint",

@@ -78,7 +78,7 @@ def labels(joints: Groups, names: tuple[str, ...]) -> Labels:
     ends = {
         place: (named[parent], named[child])
         for group in joints
-        for place, parent, child in zip(group.places, *group.bodies, strict=True)
+        for place, parent, child in zip(group.places, *group.bodies[:2], strict=True)
     }
     return mechanism.labels([ends[place] for place in sorted(ends)])
 
