@@ -141,7 +141,7 @@ def gradient(case: Case) -> float:
     Both are those of the run with the fewest steps in the model's own formulation, relative to the
     value.
     """
-    method = lie_jax.RKMK("rk4")
+    method = METHODS[case.differentiable].integrator
 
     def end(x: jax.Array) -> jax.Array:
         system, state = case.build(None, x)

@@ -23,7 +23,7 @@ _LOOKS = {
 
 
 def work(results: dict[str, dict[str, list[dict]]], path: Path) -> None:
-    """Error against CPU time, a panel for each system; a dotted line where its reference ends."""
+    """Error against CPU time, a panel for each system."""
     figure, axes = plt.subplots(3, 2, figsize=(9.5, 11.5))
     panels = axes.ravel()
     for panel, (name, methods) in zip(panels, results.items(), strict=False):
@@ -34,8 +34,6 @@ def work(results: dict[str, dict[str, list[dict]]], path: Path) -> None:
                 color=color, linestyle=style, marker=marker, markersize=4, linewidth=1.1,
                 label=method,
             )  # fmt: skip
-        if CASES[name].digits:
-            panel.axhline(CASES[name].digits, color="0.6", linestyle=":", linewidth=0.9)
         panel.set(title=name, ylabel=CASES[name].observed, ylim=(1e-12, 3.0))
     for panel in axes[-1]:
         panel.set_xlabel("CPU time (ms)")

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lie_jax.io.visuals import Mesh
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.geometry import PAIRS
 from lie_jax.mechanics.contact.laws import AbstractNormalLaw, Coulomb
@@ -83,8 +84,8 @@ class ImportedModel(NamedTuple):
     `ignored`, by kind, the names of the parts that the mechanism does not have; `shapes`, by name,
     the shapes of the file that may touch, of moving bodies and of the ground; `couplings`, whose
     joints stand after those of `joints` in the mechanism; `frames`, by name, of bodies, links and
-    sites; `keyframes`, by name, states in the coordinates of `lie_jax.Minimal()`. `print` shows a
-    table of them.
+    sites; `keyframes`, by name, states in the coordinates of `lie_jax.Minimal()`; `visuals`,
+    surfaces for `viz.export(shapes=)`. `print` shows a table of them.
 
     Stops, dry friction and contact need laws that a file does not state: `stops`, `dry_friction`
     and `contacts` make forces of them, which are added to those of the mechanism.
@@ -98,6 +99,7 @@ class ImportedModel(NamedTuple):
     couplings: tuple[ImportedCoupling, ...]
     frames: dict[str, ImportedFrame]
     keyframes: dict[str, State]
+    visuals: tuple[Mesh, ...]
 
     def __repr__(self):
         """Table of the contents with counts, and of the parts left out."""

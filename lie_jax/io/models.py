@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.io import couplings, drives, geoms, inertias, landmarks, trees, unsupported
+from lie_jax.io import couplings, drives, geoms, inertias, landmarks, trees, unsupported, visuals
 from lie_jax.io import meshes as reading
 from lie_jax.io.compiled import CompiledFile
 from lie_jax.io.imported import ImportedJoint, ImportedModel
@@ -151,6 +151,7 @@ def _as_mechanism(mujoco: Any, spec: Any, floating_base: bool, mends: bool) -> i
     reading.find(spec)
     # Inertias come from <inertial> alone.
     spec.compiler.inertiafromgeom = 0
+    spec.compiler.discardvisual = False
     # `trees` joins fixed bodies, after the free one has got its joint.
     spec.compiler.fusestatic = False
     if floating_base:
@@ -198,4 +199,5 @@ def _imported(path: Path, file: CompiledFile, is_urdf: bool) -> ImportedModel:
         coupled.couplings,
         landmarks.frames(file),
         landmarks.keyframes(file, mounts),
+        visuals.visuals(file),
     )

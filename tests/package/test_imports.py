@@ -27,7 +27,8 @@ FLOORS = [
     {"integrators", "mechanics"},
     {"simulation", "statics"},
     {"identification", "sweeps", "control"},
-    {"io", "viz"},
+    {"io"},
+    {"viz"},
 ]
 
 
