@@ -20,6 +20,8 @@ from lie_jax.io import inertias, meshes
 mujoco: Any = importlib.import_module("mujoco")
 
 STATES = 4
+# Forces and accelerations below this are rounding: nothing acts.
+_NOTHING = 1e-9
 _HEADS = "file", "import", "nv", "couplings", "M", "force", "acceleration", "left out"
 # Kinds of `ignored` that the model can add or that need laws of the user.
 _ADDED = ("contacts, which", "dry friction, which", "limits, which", "shapes of", "meshes")
@@ -199,7 +201,7 @@ def _compared(imported: Any, model: Any) -> tuple[float, ...]:
 
     computed = ours(jnp.asarray(q), jnp.asarray(v))
     return tuple(
-        float(np.max(np.abs(a - b)) / (np.max(np.abs(b)) or 1.0))
+        float(np.max(np.abs(a - b)) / max(np.max(np.abs(b)), _NOTHING))
         for a, b in zip(computed, expected, strict=True)
     )
 
