@@ -115,6 +115,22 @@ def robots(
     robots.table(folder, choices.writable(out / "robots"))
 
 
+@app.command
+def robot_examples(
+    folders: Annotated[
+        Positional[tuple[Path, ...]], arg(help="folders with robots, see docs/robot_examples.md")
+    ],
+    out: Out = Path("out"),
+) -> None:
+    """Run the examples with an arm, a quadruped, a biped and a drone whose files are there.
+
+    Writes numbers, pictures and pages to OUT/robot_examples.
+    """
+    from experiments._command import choices, robot_examples
+
+    robot_examples.examples(folders, choices.writable(out / "robot_examples"))
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Read the command line and do what it asks for."""
     # First: modules may hold arrays.

@@ -1,0 +1,1 @@
+"""Robots of files below a folder: an arm, a quadruped, a biped with closed loops, a drone."""
