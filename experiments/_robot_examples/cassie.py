@@ -27,17 +27,7 @@ def main(path: Path, out: Path) -> dict[str, Any]:
     home = model.keyframes["home"]
     bare, _ = lie_jax.assemble(model.mechanism, lie_jax.Minimal())
     closed = lie_jax.project(bare, home)
-
-    driven = {actuator.joint for actuator in model.actuators}
-    angles = bare.joint_coordinates(closed.q)
-    held = [
-        lie_jax.PDController(
-            *(joint.parent, joint.child, joint.axis, angles[joint.parent, joint.child][0]),
-            *(PROPORTIONAL, DERIVATIVE, joint.orientation),
-        )
-        for named, joint in zip(model.joints, model.mechanism.joints, strict=False)
-        if named.name in driven
-    ]
+    held = parts.servos(model, bare, closed.q, PROPORTIONAL, DERIVATIVE)
     ground = contact.Plane("ground")
     feet = [
         lie_jax.Contact(shape, ground, LAW, FRICTION)
@@ -50,7 +40,7 @@ def main(path: Path, out: Path) -> dict[str, Any]:
     gap = jnp.min(system.contacts(0.0, closed.q, closed.v).gap)
     start = dataclasses.replace(closed, q=closed.q.at[2].add(0.02 - gap))
     run = lie_jax.simulate(
-        *(system, lie_jax.GeneralizedAlpha(), start),
+        *(system, lie_jax.GeneralizedAlpha(index=2), start),
         dt=DT,
         steps=STEPS,
         inputs=jnp.zeros((STEPS, system.nu)),
@@ -75,7 +65,7 @@ def main(path: Path, out: Path) -> dict[str, Any]:
         "height": [float(run.q[0, 2]), float(run.q[-1, 2])],
         "largest turn of the shin springs": max(
             float(jnp.max(jnp.abs(turn)))
-            for (_, child), turn in system.joint_coordinates(run.q).items()
-            if child.endswith("shin")
+            for label, turn in system.joint_coordinates(run.q).items()
+            if str(label[1]).endswith("shin")
         ),
     }

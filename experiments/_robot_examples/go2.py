@@ -28,14 +28,8 @@ def main(path: Path, out: Path) -> dict[str, Any]:
     """Write go2.png and go2.html; returns the numbers."""
     model = parts.imported(path)
     home = model.keyframes["home"]
-    angles = home.q[7:]
-    held = [
-        lie_jax.PDController(
-            *(joint.parent, joint.child, joint.axis, angle, PROPORTIONAL, DERIVATIVE),
-            joint.orientation,
-        )
-        for joint, angle in zip(model.mechanism.joints, angles, strict=True)
-    ]
+    bare, _ = lie_jax.assemble(model.mechanism, lie_jax.Minimal())
+    held = parts.servos(model, bare, home.q, PROPORTIONAL, DERIVATIVE)
     ground = contact.Plane("ground")
     feet = [lie_jax.Contact(model.shapes[name], ground, LAW, FRICTION) for name in FEET]
     mechanism = dataclasses.replace(model.mechanism, forces=[*model.mechanism.forces, *held, *feet])
@@ -46,17 +40,19 @@ def main(path: Path, out: Path) -> dict[str, Any]:
 
     t = DT * np.arange(STEPS)
     knees = model.inputs({f"{leg}_calf": PULSE for leg in FEET})
-    inputs = np.where((BEGIN <= t) & (t < END), 1.0, 0.0)[:, None] * np.asarray(knees)
+    inputs = np.where((t >= BEGIN) & (t < END), 1.0, 0.0)[:, None] * np.asarray(knees)
     run = lie_jax.simulate(system, lie_jax.ConvexContact(), home, dt=DT, steps=STEPS, inputs=inputs)
-    parts.scene(out / "go2.html", model, system, run)
+    # The mesh of the trunk is missing in some copies of the folder.
+    trunk = [x for x in model.shapes.values() if isinstance(x, contact.Box) and x.body == "base"]
+    parts.scene(out / "go2.html", model, system, run, others=trunk)
 
     places = jax.jit(jax.vmap(system.contacts))(run.t, run.q, run.v)
     force, gap = np.asarray(places.normal_force), np.asarray(places.gap)
     height = np.asarray(run.q[:, 2])
     mass = float(sum(body.mass for body in mechanism.bodies))
-    standing = int(round(BEGIN / DT)) - 1
+    standing = round(BEGIN / DT) - 1
     knees = [k for k, joint in enumerate(model.joints) if joint.name.endswith("calf_joint")]
-    turn, rate = angles[jnp.asarray(knees)] - run.q[:, 7:][:, knees], run.v[:, 6:][:, knees]
+    turn, rate = home.q[7:][jnp.asarray(knees)] - run.q[:, 7:][:, knees], run.v[:, 6:][:, knees]
     torque = PROPORTIONAL * turn - DERIVATIVE * rate + np.append(inputs, inputs[-1:], 0)[:, knees]
     air = (force.sum(axis=1) == 0.0) & (run.t > BEGIN)
     _plot(out / "go2.png", run.t, height, force)
@@ -84,7 +80,7 @@ def _plot(path: Path, t, height, force) -> None:
     above.plot(t, height)
     above.set(ylabel="height of the trunk / m")
     for name, values in zip(FEET, force.T, strict=True):
-        below.plot(t, values, label=name, lw=1.0)
+        below.plot(t, values, "--" if name.endswith("R") else "-", label=name)
     below.set(xlabel="t / s", ylabel="normal force / N")
     below.legend(ncols=4)
     for axes in (above, below):

@@ -29,7 +29,7 @@ RADIUS = 0.1
 
 
 def main(path: Path, out: Path) -> dict[str, Any]:
-    """Write panda.png, panda_reach.html and panda_identified.urdf; returns the numbers."""
+    """Write panda.png, panda.html and panda_identified.urdf; returns the numbers."""
     model = parts.imported(path)
     mechanism = _closed_hand(model.mechanism)
     system, start = lie_jax.assemble(mechanism, lie_jax.Minimal())
@@ -221,6 +221,6 @@ def _plot(path: Path, run, reached, right, first, again) -> None:
         axes.plot(t, first[:, joint], color=_plots.ORANGE, label="first guess")
         axes.plot(t, right[:, joint], color=_plots.BLACK, lw=2.5, label="truth")
         axes.plot(t, again[:, joint], "--", color=_plots.SKY, label="identified")
-        axes.set(xlabel="t / s", title=f"torque of joint {joint + 1} / N m, another motion")
+        axes.set(xlabel="t / s", title=f"another motion: torque {joint + 1} / N m")
     both[0].legend()
     _plots.save(figure, path)

@@ -1,7 +1,7 @@
 """Import without warnings, feedback in a loop, and scenes."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import jax
@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 import lie_jax
-from lie_jax import viz
+from lie_jax import contact, viz
 
 Policy = Callable[[Array, Array, Array], Array]
 
@@ -21,6 +21,26 @@ def imported(path: Path) -> lie_jax.io.ImportedModel:
         model = lie_jax.io.import_model(path)
     print(model)
     return model
+
+
+def servos(
+    model: lie_jax.io.ImportedModel,
+    system: lie_jax.AbstractMultibodySystem,
+    q: Array,
+    proportional: float,
+    derivative: float,
+) -> list[lie_jax.PDController]:
+    """Controllers (N m/rad, N m s/rad) that hold the hinges with motors at their angles in q."""
+    angles = system.joint_coordinates(q)
+    driven = {actuator.joint for actuator in model.actuators}
+    return [
+        lie_jax.PDController(
+            *(joint.parent, joint.child, joint.axis, angles[joint.parent, joint.child][0]),
+            *(proportional, derivative, joint.orientation),
+        )
+        for named, joint in zip(model.joints, model.mechanism.joints, strict=False)
+        if named.name in driven and isinstance(joint, lie_jax.RevoluteJoint)
+    ]
 
 
 def closed_loop(
@@ -46,6 +66,14 @@ def closed_loop(
     return lie_jax.simulate(system, integrator, state, dt=dt, steps=steps, inputs=scan(state))
 
 
-def scene(path: Path, model: lie_jax.io.ImportedModel, system, run, **options) -> None:
-    """Write a page with the moving robot, drawn by the surfaces of its file."""
-    viz.export(path, (system, run), shapes=model.visuals, **{"traces": (), **options})
+def scene(
+    path: Path,
+    model: lie_jax.io.ImportedModel,
+    system: lie_jax.AbstractMultibodySystem,
+    run: lie_jax.Trajectory,
+    *,
+    others: Sequence[contact.Box] = (),
+    traces: Sequence[str] = (),
+) -> None:
+    """Write a page with the moving robot, drawn by the surfaces of its file and other shapes."""
+    viz.export(path, (system, run), shapes=[*model.visuals, *others], traces=traces)

@@ -75,7 +75,7 @@ def propellers(
     The file's `gear` is force and torque for one unit of thrust, in the axes of the site.
     """
     root = ElementTree.parse(path).getroot()
-    limits = next(np.fromstring(x.get("ctrlrange"), sep=" ") for x in root.iter("motor"))
+    limits = np.fromstring(root.findall("default//motor")[0].attrib["ctrlrange"], sep=" ")
     forces, columns = [], []
     for number, motor in enumerate(root.findall("actuator/motor")):
         frame = model.frames[motor.attrib["site"]]
