@@ -222,6 +222,7 @@ def good(**changes):
         (ZERO, {"dt": -0.1}, "positive"),
         (ZERO, {"running": lambda t, q, v, u: u}, "one number"),
         (ZERO, {"final": lambda q, v: 1}, "array of float64"),
+        (ZERO, {"inequalities": lambda t, q, v, u: 1}, r"inequalities=.*array of float64"),
         (ZERO, {"tolerance": 0.0}, "positive"),
         (ZERO, {"max_iterations": 0}, "at least 1"),
     ],
