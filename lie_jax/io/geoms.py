@@ -1,6 +1,6 @@
 """Shapes of a file's geoms that may touch others."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,14 +33,28 @@ def shapes(file: Any) -> dict[str, AbstractShape]:
     return {name: shape for name, shape in made if shape is not None}
 
 
-def _shape(file: Any, geom: int) -> AbstractShape | None:
-    model, kinds = file.model, file.mujoco.mjtGeom
+class Place(NamedTuple):
+    """Body of a geom, or the ground, and in its frame the center (3,), m, and axes (3, 3)."""
+
+    body: str
+    center: np.ndarray
+    axes: np.ndarray
+
+
+def place(file: Any, geom: int) -> Place:
+    """Place of a geom on the body of the mechanism that it is fixed to."""
+    model = file.model
     body = int(model.body_weldid[model.geom_bodyid[geom]])
     is_moved = bool(model.body_jntnum[body])
     name = file.name("body", body) if is_moved else GROUND
     position, rotation = file.pose(body) if is_moved else (np.zeros(3), np.eye(3))
     center = rotation.T @ (file.data.geom_xpos[geom] - position)
-    axes = rotation.T @ file.data.geom_xmat[geom].reshape(3, 3)
+    return Place(name, center, rotation.T @ file.data.geom_xmat[geom].reshape(3, 3))
+
+
+def _shape(file: Any, geom: int) -> AbstractShape | None:
+    model, kinds = file.model, file.mujoco.mjtGeom
+    name, center, axes = place(file, geom)
     orientation = np.zeros(4)
     file.mujoco.mju_mat2Quat(orientation, axes.ravel())
     size, kind = model.geom_size[geom].copy(), kinds(model.geom_type[geom])

@@ -1,10 +1,13 @@
 """Contents of an imported file: the mechanism, and forces that can be added to it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Array, Float
 
+from lie_jax.io import by_name
+from lie_jax.io.visuals import Mesh
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.geometry import PAIRS
 from lie_jax.mechanics.contact.laws import AbstractNormalLaw, Coulomb
@@ -18,6 +21,9 @@ from lie_jax.mechanics.contact.stops import (
 from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
 from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.robotics.joint_state import joint_state
+from lie_jax.system import State
 
 
 class ImportedJoint(NamedTuple):
@@ -37,20 +43,53 @@ class ImportedJoint(NamedTuple):
 class ImportedActuator(NamedTuple):
     """Actuator i of a file, the input u[i]: `name`; `joint`, the name of the joint that it moves;
     `gain`, u for one unit of the file's control (N m, N); `limits`, the smallest and the largest u,
-    infinite where the file has none.
+    infinite where the file has none; `proportional` (N m/rad, N/m) and `derivative` (N m s/rad,
+    N s/m), the gains of a servo, whose torque or force is u less these times the file's coordinate
+    and its rate.
     """
 
     name: str
     joint: str
     gain: float
     limits: tuple[float, float]
+    proportional: float = 0.0
+    derivative: float = 0.0
+
+
+class ImportedCoupling(NamedTuple):
+    """An equality constraint of a file: `name`; `kind`, "connect" or "weld" for a closed loop,
+    "joint" for coordinates of joints; `first`, `second`, the bodies that are held together, or the
+    joints of which the first one follows the second, or is held where that is "".
+    """
+
+    name: str
+    kind: str
+    first: str
+    second: str
+
+
+class ImportedFrame(NamedTuple):
+    """A named frame of a file: `body`, in the mechanism, or "ground"; `position` (3,), m, and
+    `orientation` (4,), unit quaternion from the frame's to the body's components, in its frame.
+    """
+
+    body: str
+    position: np.ndarray
+    orientation: np.ndarray
+
+
+# Names of one kind in a table.
+_NAMES = 4
 
 
 class ImportedModel(NamedTuple):
     """Model of a file: `mechanism`, in the pose that is zero in all of the file's coordinates, at
     rest; `joints` in the order of the mechanism's; `actuators` in the order of the inputs u;
     `ignored`, by kind, the names of the parts that the mechanism does not have; `shapes`, by name,
-    the shapes of the file that may touch, of moving bodies and of the ground.
+    the shapes of the file that may touch, of moving bodies and of the ground; `couplings`, whose
+    joints stand after those of `joints` in the mechanism; `frames`, by name, of bodies, links and
+    sites; `keyframes`, by name, states in the coordinates of `lie_jax.Minimal()`; `visuals`,
+    surfaces for `viz.export(shapes=)`. `print` shows a table of them.
 
     Stops, dry friction and contact need laws that a file does not state: `stops`, `dry_friction`
     and `contacts` make forces of them, which are added to those of the mechanism.
@@ -61,6 +100,24 @@ class ImportedModel(NamedTuple):
     actuators: tuple[ImportedActuator, ...]
     ignored: dict[str, tuple[str, ...]]
     shapes: dict[str, AbstractShape]
+    couplings: tuple[ImportedCoupling, ...]
+    frames: dict[str, ImportedFrame]
+    keyframes: dict[str, State]
+    visuals: tuple[Mesh, ...]
+
+    def __repr__(self):
+        """Table of the contents with counts, and of the parts left out."""
+        rows = {
+            "bodies": self.mechanism.names,
+            **{
+                kind: [part.name for part in getattr(self, kind)]
+                for kind in ("joints", "couplings", "actuators")
+            },
+            **{kind: list(getattr(self, kind)) for kind in ("frames", "keyframes", "shapes")},
+        }
+        present = {kind: names for kind, names in rows.items() if names}
+        lines = ["ImportedModel", *_rows(present), "left out", *_rows(self.ignored)]
+        return "\n".join(lines if self.ignored else lines[: lines.index("left out")])
 
     def stops(self, law: AbstractNormalLaw) -> list[RevoluteStop | PrismaticStop]:
         """Stops of all hinges and sliders with limits.
@@ -130,7 +187,42 @@ class ImportedModel(NamedTuple):
             )
         return [Contact(shape, below, normal, friction) for shape, below in pairs]
 
+    def state(
+        self,
+        system: AbstractMultibodySystem,
+        state: State,
+        positions: Mapping[str, Any] | None = None,
+        velocities: Mapping[str, Any] | None = None,
+    ) -> State:
+        """The state with coordinates and velocities of some joints, by the file's names.
+
+        `system`: the mechanism in `lie_jax.Minimal()`, also with forces added to it; `positions`:
+        the file's coordinates (rad, m; a unit quaternion of a ball joint); `velocities`: their
+        rates (angular velocity of a ball joint). Raises `ValueError` for other names and shapes.
+        """
+        at = by_name.by_label("positions", self.joints, positions, zeros=True)
+        rates = by_name.by_label("velocities", self.joints, velocities, zeros=False)
+        return joint_state(system, state, at, rates)
+
+    def inputs(self, values: Mapping[str, Any]) -> Float[Array, " nu"]:
+        """Inputs u (N m, N) by the names of actuators, zero for all others.
+
+        Raises `ValueError` for names of no actuator.
+        """
+        return by_name.inputs(self.actuators, values, self.mechanism.gravity.dtype)
+
     def _axial(self) -> Iterator[tuple[ImportedJoint, RevoluteJoint | PrismaticJoint]]:
-        for imported, joint in zip(self.joints, self.mechanism.joints, strict=True):
+        # Joints of couplings come last.
+        for imported, joint in zip(self.joints, self.mechanism.joints, strict=False):
             if isinstance(joint, RevoluteJoint | PrismaticJoint):
                 yield imported, joint
+
+
+def _rows(parts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Lines with kind, count and first names of parts."""
+    width = max(map(len, parts), default=0)
+    lines = []
+    for kind, names in parts.items():
+        more = ", ..." if len(names) > _NAMES else ""
+        lines.append(f"  {kind:{width}} {len(names):4}  {', '.join(names[:_NAMES])}{more}".rstrip())
+    return lines

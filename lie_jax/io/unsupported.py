@@ -5,30 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from lie_jax.io import geoms
+from lie_jax.io import drives, geoms
 
 # Names of one kind in a message.
 _NAMES = 8
-
-
-def is_off(file: Any, actuator: int) -> bool:
-    """Whether a file switches an actuator off, by a flag or by its group."""
-    options, group = file.model.opt, int(file.model.actuator_group[actuator])
-    return file.disables("ACTUATION") or bool(group >= 0 and options.disableactuator >> group & 1)
-
-
-def is_servo(file: Any, actuator: int) -> bool:
-    """Whether an actuator's force depends on the motion, or on earlier motion or controls."""
-    model, mujoco = file.model, file.mujoco
-    if actuator in _rows(model, "actuator_delay"):
-        return True
-    gain, bias, dynamics = (
-        mujoco.mjtGain(model.actuator_gaintype[actuator]),
-        mujoco.mjtBias(model.actuator_biastype[actuator]),
-        mujoco.mjtDyn(model.actuator_dyntype[actuator]),
-    )
-    simple = mujoco.mjtGain.mjGAIN_FIXED, mujoco.mjtBias.mjBIAS_NONE, mujoco.mjtDyn.mjDYN_NONE
-    return (gain, bias, dynamics) != simple
 
 
 def _rows(model: Any, field: str) -> list[int]:
@@ -58,10 +38,21 @@ def elements(
     # MuJoCo ignores the limits of a URDF file in the wrong order.
     is_reversed = model.jnt_range[:, 0] > model.jnt_range[:, 1]
     reversed_limits = [j for j in joints if is_reversed[j] and not model.jnt_limited[j]]
-    off = [i for i in file.actuators() if is_off(file, i)]
-    drives = [i for i in file.actuators() if i not in off]
-    servos = [i for i in drives if file.name("actuator", i) in used and is_servo(file, i)]
-    unused = [i for i in drives if file.name("actuator", i) not in used]
+    # Ball joints have no stops, and neither has one side of a joint.
+    limited = [j for j in joints if model.jnt_limited[j] and file.kind(j) != "free"]
+    numbers = range(file.count("actuator"))
+    off = [i for i in numbers if file.is_off(i)]
+    acting = [i for i in numbers if i not in off]
+    unused = [i for i in acting if file.name("actuator", i) not in used]
+    driving = [i for i in acting if i not in unused]
+    laws = {i: drives.servo(file, i) for i in driving}
+    bounded = [
+        i
+        for i, law in laws.items()
+        if law is not None
+        and (law.proportional or law.derivative)
+        and (model.actuator_forcelimited[i] or model.jnt_actfrclimited[file.driven(i)])
+    ]
     may_touch = geoms.touching(model)
     is_shape = {i: file.name("geom", i) in shapes for i in may_touch}
     others = [i for i in may_touch if not is_shape[i]]
@@ -76,7 +67,6 @@ def elements(
             "geom", [i for i in others if is_mesh[i]]
         ),
         "contact pairs": names("pair", range(model.npair)),
-        "equality constraints": tuple(_equality(file, i) for i in range(model.neq)),
         "motion of": names("body", np.flatnonzero(model.body_mocapid >= 0)),
         "tendons": names("tendon", range(model.ntendon)),
         "flexible bodies": names("flex", range(model.nflex)),
@@ -91,27 +81,20 @@ def elements(
         "nonlinear dampers of": joints_with("dof_dampingpoly"),
         "nonlinear springs of": names("joint", _rows(model, "jnt_stiffnesspoly")),
         "yielding springs of": names("joint", _rows(model, "jnt_springyield")),
-        "compensated gravity of": names("body", _rows(model, "body_gravcomp")),
         "forces of the fluid around": ("density, viscosity",) if fluid else (),
         "actuators": names("actuator", unused),
         "actuators that the file switches off": names("actuator", off),
-        "control laws of the actuators": names("actuator", servos),
+        "control laws of the actuators": names("actuator", [i for i in driving if not laws[i]]),
+        "limits of force of the servos": names("actuator", bounded),
         "nonlinear dampers of the actuators": names(
             "actuator", _rows(model, "actuator_dampingpoly")
         ),
+        "limits, which `stops` adds, of": names("joint", [j for j in limited if j not in loose]),
+        "limits of": names("joint", [j for j in limited if j in loose]),
+        "sensors": names("sensor", range(model.nsensor)),
         "plugins": tuple(plugins),
     }
     return {kind: names for kind, names in left_out.items() if names}
-
-
-def _equality(file: Any, i: int) -> str:
-    """Name of an equality constraint, or else of the joints that it couples, as <mimic> does."""
-    model = file.model
-    name, first, second = model.equality(i).name, model.eq_obj1id[i], model.eq_obj2id[i]
-    if name or model.eq_type[i] != file.mujoco.mjtEq.mjEQ_JOINT:
-        return name or f"equality {i}"
-    leader = file.name("joint", int(second)) if second >= 0 else "a constant"
-    return f"{file.name('joint', int(first))} (follows {leader})"
 
 
 def message(file: str, ignored: dict[str, tuple[str, ...]]) -> str:

@@ -4,13 +4,15 @@ Motions are rotation, position, ṙ and ω of all bodies, as in `stacking`. Valu
 by kind: those of position constraints, then those of velocity constraints.
 """
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import Vectors
-from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, BodyVelocity, Poses, Velocities
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses, Velocities
 from lie_jax.mechanics.multibody import Instant
 from lie_jax.mechanics.stacking import Groups
 from lie_jax.numerics import gather, small
@@ -79,13 +81,12 @@ def accelerations(
 
 
 def joint_rates(
-    joint: AbstractJoint, t: Array, poses: Poses, velocities: Velocities
+    joint: Any, t: Array, poses: Poses, velocities: Velocities
 ) -> Float[Array, " all_rows"]:
     """Rates of a joint's position constraints, then its velocity constraints."""
     tangents = jnp.ones_like(t), *_moving(poses, velocities)
     _, rates = jax.jvp(joint.constraint, (t, *poses), tangents)
-    (parent, child), (of_parent, of_child) = poses, velocities
-    others = joint.velocity_constraint(t, parent, child, of_parent, of_child)
+    others = joint.velocity_constraint(t, *poses, *velocities)
     return jnp.concatenate([rates, others])
 
 

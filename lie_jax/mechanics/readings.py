@@ -58,7 +58,7 @@ def reactions(
     """Reactions of all joints; `multipliers` are those of each group, see `stacking.split`."""
 
     def on_child(element, poses, multipliers):
-        _, wrench = element.reaction(t, *poses, multipliers)
+        wrench = element.reaction(t, *poses, multipliers)[1]
         rotation, point = poses[1].rotation, element.points[1]
         torque = -small.matvec(rotation, wrench.torque)
         if point is not None:
@@ -78,7 +78,7 @@ def labels(joints: Groups, names: tuple[str, ...]) -> Labels:
     ends = {
         place: (named[parent], named[child])
         for group in joints
-        for place, parent, child in zip(group.places, *group.bodies, strict=True)
+        for place, parent, child in zip(group.places, *group.bodies[:2], strict=True)
     }
     return mechanism.labels([ends[place] for place in sorted(ends)])
 

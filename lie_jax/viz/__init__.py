@@ -12,6 +12,7 @@ except ImportError as error:
         "pip install 'lie-jax[viz]'."
     ) from error
 
+from lie_jax.io.visuals import Mesh as Mesh
 from lie_jax.viz.look import COLORS as COLORS
 from lie_jax.viz.look import STYLE as STYLE
 from lie_jax.viz.plots import convergence as convergence

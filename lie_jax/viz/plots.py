@@ -19,7 +19,7 @@ from lie_jax import checks
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.system import AbstractSystem
-from lie_jax.viz import shapes
+from lie_jax.viz import solids
 from lie_jax.viz.look import BLACK, STYLE
 
 _ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
@@ -64,7 +64,7 @@ def check_trajectory(where: str, trajectory: Any) -> None:
 def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     """Positions of the bodies' centres of mass (m), angular velocities (rad/s, body axes)."""
     check_run("viz.motion", system, trajectory)
-    center = shapes.centers(system, trajectory.q)
+    center = solids.centers(system, trajectory.q)
     twists = jax.jit(jax.vmap(system.twists))(trajectory.q, trajectory.v)
     omega = np.asarray(twists)[:, :, 3:]
     n = len(system.names)
@@ -136,7 +136,7 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
 def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     """Paths of the bodies' centres of mass in space (m)."""
     check_run("viz.paths", system, trajectory)
-    center = shapes.centers(system, trajectory.q)
+    center = solids.centers(system, trajectory.q)
     with _look():
         figure = plt.figure(figsize=(5.5, 5.0))
         axes = cast(Any, figure.add_subplot(projection="3d"))

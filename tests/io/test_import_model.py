@@ -88,7 +88,7 @@ MJCF = """
   <tendon><fixed name="cord"><joint joint="hinge" coef="1"/></fixed></tendon>
   <actuator>
     <motor name="drive" joint="hinge" gear="20" ctrlrange="-1 2" armature="1e-4" damping="2e-3"/>
-    <position name="servo" joint="slide" kp="30" forcerange="-4 5"/>
+    <position name="servo" joint="slide" kp="30" kv="1.5" forcerange="-4 5"/>
     <motor name="winch" tendon="cord"/>
   </actuator>
 </mujoco>
@@ -101,8 +101,8 @@ def _prepared(model: mujoco.MjModel) -> mujoco.MjModel:
     model.dof_armature[model.jnt_type[model.dof_jntid] == _FREE] = 0.0
     model.dof_frictionloss[:] = 0.0
     model.opt.density = model.opt.viscosity = 0.0
-    disable = mujoco.mjtDisableBit
-    model.opt.disableflags |= disable.mjDSBL_CONSTRAINT | disable.mjDSBL_ACTUATION
+    model.actuator_forcelimited[:] = 0
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     mujoco.mj_setConst(model, mujoco.MjData(model))
     return model
 
@@ -218,7 +218,8 @@ def mjcf(tmp_path):
         "(armature) of base;",
         "cord",
         "actuators winch",
-        "of the actuators servo",
+        "limits of force of the servos servo",
+        "limits, which `stops` adds, of hinge",
     ):
         assert name in str(warning.message)
     return imported
@@ -233,8 +234,8 @@ def test_mjcf(mjcf):
     assert hinge.limits == pytest.approx((-1.4, 1.1))
     assert slide.limits == (-np.inf, np.inf)
     drive, servo = mjcf.actuators
-    assert drive == ("drive", "hinge", 20.0, (-20.0, 40.0))
-    assert servo == ("servo", "slide", 30.0, (-4.0, 5.0))
+    assert drive == ("drive", "hinge", 20.0, (-20.0, 40.0), 0.0, 0.0)
+    assert servo == ("servo", "slide", 30.0, (-np.inf, np.inf), 30.0, 1.5)
     assert mjcf.ignored["actuators"] == ("winch",)
 
 
@@ -274,8 +275,8 @@ def test_urdf(tmp_path):
     for imported in (fixed, floating):
         assert [joint.limits for joint in imported.joints] == [(-1.0, 2.0), (-0.2, 0.3)]
         assert imported.actuators == (
-            ("shoulder", "shoulder", 1.0, (-10.0, 10.0)),
-            ("rail", "rail", 1.0, (-5.0, 5.0)),
+            ("shoulder", "shoulder", 1.0, (-10.0, 10.0), 0.0, 0.0),
+            ("rail", "rail", 1.0, (-5.0, 5.0), 0.0, 0.0),
         )
     # Joints as constraints.
     tree, at_rest = lie_jax.assemble(floating.mechanism, lie_jax.Minimal())
@@ -341,19 +342,15 @@ def test_laws_that_are_not_imported_are_named(tmp_path):
     text = MJCF.replace('gear="20"', 'gear="20" delay="0.02" nsample="3"')
     text = text.replace('damping="2e-3"', 'damping="2e-3 0.1 0"')
     text = text.replace('springref="-0.2"', 'springref="-0.2" springyield="0.1"')
-    text = text.replace('<body name="arm"', '<body name="arm" gravcomp="1"')
-    ignored = _warned(tmp_path / "laws.xml", text, "compensated gravity of arm").ignored
-    assert ignored["control laws of the actuators"] == ("drive", "servo")
+    ignored = _warned(tmp_path / "laws.xml", text, "control laws of the actuators drive").ignored
+    assert ignored["control laws of the actuators"] == ("drive",)
     assert ignored["nonlinear dampers of the actuators"] == ("drive",)
     assert ignored["yielding springs of"] == ("hinge",)
 
 
-def test_joints_that_follow_others_and_limits_in_the_wrong_order_are_named(tmp_path):
-    text = URDF.replace('lower="-1" upper="2"', 'lower="2" upper="-1"').replace(
-        '<dynamics damping="0.7"/>', '<dynamics damping="0.7"/><mimic joint="shoulder"/>'
-    )
+def test_limits_in_the_wrong_order_are_named(tmp_path):
+    text = URDF.replace('lower="-1" upper="2"', 'lower="2" upper="-1"')
     imported = _warned(tmp_path / "arm.urdf", text, "lower above upper. of shoulder")
-    assert imported.ignored["equality constraints"] == ("rail (follows shoulder)",)
     assert imported.joints[0].limits == (-np.inf, np.inf)
 
 

@@ -29,7 +29,7 @@ def test_lowest_vertex_is_as_high_as_the_gap(shape):
     body = lie_jax.Body("a", 1.0, jnp.eye(3), position=(0.0, 0.0, 2.0))
     forces = [lie_jax.Contact(shape, contact.Plane("ground"), LAW)]
     system, state = lie_jax.assemble(lie_jax.Mechanism([body], forces=forces), lie_jax.R3SO3())
-    drawn = dict(contacts.meshes(system, 1.0))
+    drawn = dict(contacts.surfaces(system, 1.0))
     gap = system.contacts(0.0, state.q, state.v).gap.min()
     assert 0.0 <= drawn[0].vertices[:, 2].min() + 2.0 - gap < FACETS
     assert_allclose(drawn[-1].vertices[:, 2], 0.0, atol=1e-15)
@@ -37,7 +37,7 @@ def test_lowest_vertex_is_as_high_as_the_gap(shape):
 
 def test_ground_of_many_contacts_is_drawn_once_and_forces_carry_the_weight():
     system, state = quadruped.build()
-    drawn = [body for body, _ in contacts.meshes(system, 1.0)]
+    drawn = [body for body, _ in contacts.surfaces(system, 1.0)]
     assert sorted(drawn) == [-1, *(system.names.index(f"{leg} shank") for leg in quadruped.LEGS)]
     lines = contacts.forces(system, np.zeros(1), state.q[None], state.v[None])
     assert lines.shape == (1, 4, 2, 3)
@@ -50,5 +50,5 @@ def test_ground_of_varying_height_is_drawn_as_it_is():
     body = lie_jax.Body("a", 1.0, jnp.eye(3), position=(0.0, 0.0, 2.0))
     forces = [lie_jax.Contact(SHAPES[0], field, LAW)]
     system, _ = lie_jax.assemble(lie_jax.Mechanism([body], forces=forces), lie_jax.R3SO3())
-    x, y, z = dict(contacts.meshes(system, 1.0))[-1].vertices.T
+    x, y, z = dict(contacts.surfaces(system, 1.0))[-1].vertices.T
     assert_allclose(z, 0.1 * x + 0.2 * np.sin(y), atol=1e-12)

@@ -30,7 +30,7 @@ from websockets.sync.client import connect
 
 import lie_jax
 from lie_jax import viz
-from lie_jax.viz import plots, scene
+from lie_jax.viz import frames, plots, scene, solids, springs
 from models import double_pendulum
 
 ROOT = Path(__file__).parents[2]
@@ -115,6 +115,14 @@ def test_bad_input_is_named(runs, tmp_path):
         (lambda: viz.export(tmp_path / "a.html"), "no run"),
         (lambda: viz.export(tmp_path / "a.html", runs[0], speed=0.0), "positive"),
         (lambda: viz.export(tmp_path / "no" / "a.html", runs[0]), "cannot be written"),
+        (lambda: viz.export(tmp_path / "a.html", runs[0], view="above"), "'oblique', 'front'"),
+        (lambda: viz.export(tmp_path / "a.html", runs[0], traces=["leg"]), "'leg'.*link 0, link 1"),
+        (
+            lambda: viz.export(
+                tmp_path / "a.html", runs[0], shapes=[lie_jax.contact.Sphere("leg", 0.1)]
+            ),
+            "names the body 'leg'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()
@@ -223,10 +231,49 @@ def test_exported_page_draws_and_its_slider_moves_a_body(runs, tmp_path):
         assert "http://127.0.0.1" not in text
 
 
-def test_the_camera_sees_bodies_that_only_turn():
-    body = lie_jax.Body("body", 12.0, 2.0 * np.eye(3))
+def _solid(mass, moments):
+    body = lie_jax.Body("body", mass, np.diag(moments))
     system, _ = lie_jax.assemble(lie_jax.Mechanism([body]), lie_jax.R3SO3())
-    low, high = scene._extent(system, np.zeros((3, 1, 3)))
-    # A cube of 12 kg and 2 kg m² has edges of 1 m, and corners √3/2 m away.
-    np.testing.assert_allclose(high, np.full(3, 0.75**0.5))
+    return system, solids.solids(system)[0]
+
+
+def test_bodies_are_drawn_as_solids_with_their_inertia():
+    kind, sizes, _, axes = _solid(12.0, [5.0, 10.0, 13.0])[1]
+    assert kind == "box"
+    # a² + b² = I / (m / 12), of the two sides across.
+    np.testing.assert_allclose((axes @ sizes) ** 2, [9.0, 4.0, 1.0])
+    # A disc of radius 2 m and thickness 0.3 m, about x.
+    across = 3.0 * (3.0 * 2.0**2 + 0.3**2) / 12.0
+    kind, sizes, _, axes = _solid(3.0, [0.5 * 3.0 * 2.0**2, across, across])[1]
+    assert kind == "cylinder"
+    np.testing.assert_allclose(np.abs(axes @ sizes), [0.3, 4.0, 4.0])
+    assert np.linalg.det(axes) > 0.0
+    # A rod of length 2 m and radius 0.1 m, about z.
+    across = 3.0 * (3.0 * 0.1**2 + 2.0**2) / 12.0
+    kind, sizes, _, axes = _solid(3.0, [across, across, 0.5 * 3.0 * 0.1**2])[1]
+    assert kind == "cylinder"
+    np.testing.assert_allclose(np.abs(axes @ sizes), [0.2, 0.2, 2.0])
+    kind, sizes, *_ = _solid(2.0, [0.4 * 2.0 * 0.5**2] * 3)[1]
+    assert kind == "ball"
+    np.testing.assert_allclose(sizes, 1.0)
+
+
+def test_springs_are_coils_between_their_points():
+    body = lie_jax.Body("body", 1.0, np.eye(3), position=(0.0, 2.0, 0.0))
+    spring = lie_jax.LinearSpringDamper(
+        "ground", "body", 1.0, 0.0, 1.0, (0.5, 0.0, 0.0), (0.0, 0.0, 1.0)
+    )
+    mechanism = lie_jax.Mechanism([body], forces=[spring])
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    coil = springs.lines(system, state.q[None])[0]
+    np.testing.assert_allclose(coil[0, 0], [0.5, 0.0, 0.0])
+    np.testing.assert_allclose(coil[-1, 1], [0.0, 2.0, 1.0])
+    np.testing.assert_allclose(coil[1:, 0], coil[:-1, 1])
+
+
+def test_the_camera_sees_bodies_that_only_turn():
+    system, _ = _solid(12.0, [5.0, 10.0, 13.0])
+    low, high = frames.extent(system, np.zeros((3, 1, 3)))
+    # Corners of the box with sides of 3, 2 and 1 m.
+    np.testing.assert_allclose(high, np.full(3, 0.5 * 14.0**0.5))
     np.testing.assert_allclose(low, -high)

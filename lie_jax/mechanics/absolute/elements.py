@@ -145,7 +145,7 @@ def joint_columns(joints: Groups, t: Array, pose: BodyPose, frames: Frames) -> l
     """Columns of Bᵀ: reactions of joints to unit multipliers, pulled back by frames."""
     groups, all_columns = [], constraints.unit_reactions(joints, t, pose)
     for group, columns in zip(joints, all_columns, strict=True):
-        pulled = map(_pulled_back, (frames, frames), group.bodies, columns)
+        pulled = map(_pulled_back, itertools.repeat(frames), group.bodies, columns)
         groups.append(JointColumns(group.bodies, tuple(pulled), group.element.velocity_rows))
     return groups
 

@@ -9,7 +9,7 @@ them along the graph of bodies and joints, see `lie_jax.numerics.block_graph`.
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,6 +106,8 @@ def _forest(
     n: int, joints: tuple[Ends, ...], forces: tuple[Ends, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     """Parents and joints of all bodies, None where joints or forces close a loop."""
+    if any(len(slots) > 2 for slots in joints):
+        return None
     # The ground is vertex n.
     ends = [(a % (n + 1), b % (n + 1)) for pairs in joints for a, b in zip(*pairs, strict=True)]
     edges = {(min(pair), max(pair)) for pair in ends if max(pair) < n}
@@ -160,8 +162,8 @@ def _graph(
         bodies.append(tuple(numbers))
     for pairs, rows, velocity_rows in joints:
         # The ground is vertex n.
-        for a, b in zip(*pairs, strict=True):
-            ends.append((a % (n + 1), b % (n + 1)))
+        for acting in zip(*pairs, strict=True):
+            ends.append(tuple(body % (n + 1) for body in acting))
             numbers = [*itertools.islice(position, rows), *itertools.islice(rate, velocity_rows)]
             if stabilized:
                 numbers += [k + eta for k in numbers[:rows]]
@@ -171,14 +173,15 @@ def _graph(
     return Graph((*bodies, *connections), after, n, last, bordered)
 
 
-def _bodies_before(n: int, ends: list[Edge]) -> list[tuple[int, ...]]:
+def _bodies_before(n: int, ends: list[Any]) -> list[tuple[int, ...]]:
     """Bodies that are eliminated before each joint.
 
     Without a loop it is the farther one from the root, which the rest of the tree leaves free. In a
-    loop it is both: a joint that follows one alone may find no compliance there.
+    loop it is both: a joint that follows one alone may find no compliance there. Couplings of more
+    than two bodies count as loops.
     """
-    if closing_edge(n + 1, ends) is not None:
-        return [tuple(body for body in pair if body < n) for pair in ends]
+    if any(len(acting) > 2 for acting in ends) or closing_edge(n + 1, ends) is not None:
+        return [tuple(body for body in acting if body < n) for acting in ends]
     sets = DisjointSets(n + 1)
     for pair in ends:
         sets.join(*pair)

@@ -8,7 +8,7 @@ joint acts on the child with minus that wrench.
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -153,8 +153,9 @@ class AbstractJoint(AbstractElement):
         By default the transpose of the constraints' derivatives, by reverse mode.
         """
         position_multipliers, velocity_multipliers = small.parted(multipliers, self.rows)
-        _, transpose = jax.vjp(lambda *poses: self.constraint(t, *poses), parent, child)
-        on_parent, on_child = map(_wrench_of_pose, (parent, child), transpose(position_multipliers))
+        on_parent, on_child = pulled_back(
+            lambda *poses: self.constraint(t, *poses), (parent, child), position_multipliers
+        )
         if not self.velocity_rows:
             return on_parent, on_child
 
@@ -174,25 +175,40 @@ class AbstractJoint(AbstractElement):
 
         By default twelve forward-mode derivatives of `reaction`.
         """
-
-        def along(direction):
-            v, omega = direction[:, :3], direction[:, 3:]
-            tangents = tuple(
-                BodyPose(small.matmul(pose.rotation, small.hat(omega[k])), v[k])
-                for k, pose in enumerate((parent, child))
-            )
-            wrenches = jax.jvp(
-                lambda a, b: self.reaction(t, a, b, multipliers), (parent, child), tangents
-            )[1]
-            return jnp.stack([jnp.concatenate(wrench) for wrench in wrenches])
-
-        directions = jnp.eye(12, dtype=child.position.dtype).reshape(12, 2, 6)
-        on_parent, on_child = jax.vmap(along, out_axes=2)(directions)
-        return Stiffness(on_parent[:, :6], on_parent[:, 6:], on_child[:, :6], on_child[:, 6:])
+        return Stiffness(
+            *stiffness_blocks(lambda a, b: self.reaction(t, a, b, multipliers), (parent, child))
+        )
 
     def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:
         """Angles, between -π and π, and distances at poses that the joint allows."""
         return jnp.zeros(0, child.position.dtype)
+
+
+def pulled_back(
+    constraint: Callable, poses: Sequence[BodyPose], multipliers: Array
+) -> tuple[Wrench, ...]:
+    """Bᵀλ on bodies at these poses, B the derivative of a constraint on the poses."""
+    _, transpose = jax.vjp(constraint, *poses)
+    return tuple(map(_wrench_of_pose, poses, transpose(multipliers)))
+
+
+def stiffness_blocks(
+    reaction: Callable, poses: Sequence[BodyPose]
+) -> tuple[Float[Array, "6 6"], ...]:
+    """Derivatives of the reactions on bodies along their hybrid velocities, row by row."""
+    count = len(poses)
+
+    def along(direction):
+        tangents = tuple(
+            BodyPose(small.matmul(pose.rotation, small.hat(omega)), v)
+            for pose, (v, omega) in zip(poses, direction, strict=True)
+        )
+        wrenches = jax.jvp(reaction, tuple(poses), tangents)[1]
+        return jnp.stack([jnp.concatenate(wrench) for wrench in wrenches])
+
+    directions = jnp.eye(6 * count, dtype=poses[0].position.dtype).reshape(-1, count, 2, 3)
+    changes = jax.vmap(along, out_axes=2)(directions)
+    return tuple(change[:, 6 * k : 6 * k + 6] for change in changes for k in range(count))
 
 
 def _wrench_of_pose(pose: BodyPose, gradient: Any) -> Wrench:

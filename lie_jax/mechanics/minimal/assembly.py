@@ -43,16 +43,19 @@ def from_motions(
     all_labels = labels([(joint.parent, joint.child) for joint in mechanism.joints])
     kept = [number for number, of_joint in enumerate(motions) if of_joint]
     skeleton = dataclasses.replace(mechanism, joints=[mechanism.joints[k] for k in kept])
-    system, start = _tree_of(
-        skeleton, [motions[k] for k in kept], tuple(all_labels[k] for k in kept), rough
-    )
+    kept_motions = [motions[k] for k in kept]
+    system, start = _tree_of(skeleton, kept_motions, tuple(all_labels[k] for k in kept), rough)
     if not cuts:
         return system, start
     parts = {field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
     closing = [mechanism.joints[k] for k in cuts]
+    starts = _starts(kept_motions, system.tree)
     return LoopSystem(
         **parts,
-        cuts=stacking.stack_by_kind(closing, system.names_by_slot),
+        cuts=tuple(
+            hinges.with_coordinates(group, skeleton, kept_motions, closing, starts)
+            for group in stacking.stack_by_kind(closing, system.names_by_slot)
+        ),
         cut_labels=tuple(all_labels[k] for k in cuts),
         all_labels=all_labels,
     ), start
@@ -82,8 +85,7 @@ def _tree_of(
     forces = stacking.stack_by_kind(
         mechanism.forces, names_by_slot(tree, names), [pair is None for pair in followed]
     )
-    places = accumulate((COUNTS[motion.kind][0] for motion in steps), initial=7 * tree.bases)
-    starts = dict(zip(owners, places, strict=False))
+    starts = _starts(motions, tree)
     system = TreeSystem(
         bodies=stacking.stack([bodies[i] if i < len(bodies) else massless for i in tree.bodies]),
         joints=joints,
@@ -96,6 +98,12 @@ def _tree_of(
         names=names,
     )
     return system, system.initial_state(state.initial(mechanism, tree, joints, motions, rough))
+
+
+def _starts(motions: list[tuple[Motion, ...]], tree: Tree) -> dict[int, int]:
+    """Place in q of the first coordinate of each joint."""
+    counts = (sum(COUNTS[motion.kind][0] for motion in of_joint) for of_joint in motions)
+    return dict(enumerate(accumulate(counts, initial=7 * tree.bases)))
 
 
 def _refuse_idle_massless(mechanism: Mechanism, tree: Tree) -> None:

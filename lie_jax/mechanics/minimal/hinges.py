@@ -1,4 +1,4 @@
-"""Joint coordinates as the angles of springs and controllers about the same axis.
+"""Joint coordinates as the angles of springs, controllers and couplings about the same axis.
 
 The coordinate of a hinge counts whole turns. An element between the two bodies of a joint that
 turns about one axis alone, and about that axis, takes its turns from there, and needs no past.
@@ -18,10 +18,13 @@ from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.forces.windings import AbstractWinding
+from lie_jax.mechanics.joints.base import AbstractJoint
+from lie_jax.mechanics.joints.coupling import CouplingJoint
 from lie_jax.mechanics.joints.geometry import Winding, angle_about
 from lie_jax.mechanics.joints.motions import Motion
+from lie_jax.mechanics.joints.pairs import RevoluteJoint
 from lie_jax.mechanics.mechanism import Mechanism
-from lie_jax.mechanics.stacking import Connected
+from lie_jax.mechanics.stacking import Connected, Groups
 from lie_jax.numerics import gather, small
 
 # Cosine of the angle between two axes that count as parallel.
@@ -48,9 +51,13 @@ Followed = tuple[int, Array, Array]
 def followed_hinge(
     mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any
 ) -> Followed | None:
-    """The hinge whose coordinate an element's angle follows, if there is one."""
-    if not isinstance(force, AbstractWinding):
-        return None
+    """The hinge whose coordinate a force's angle follows, if there is one."""
+    return _followed(mechanism, motions, force) if isinstance(force, AbstractWinding) else None
+
+
+def _followed(
+    mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any
+) -> Followed | None:
     for number, joint in enumerate(mechanism.joints):
         is_hinge = [motion.kind for motion in motions[number]] == ["turn"]
         if is_hinge and {joint.parent, joint.child} == set(force.bodies):
@@ -98,3 +105,47 @@ def with_hinges(
     numbers, *angles = zip(*followed_here, strict=True)
     hinges = Hinges(tuple(starts[number] for number in numbers), *map(stacking.stack, angles))
     return dataclasses.replace(group, hinges=hinges)
+
+
+def with_coordinates(
+    group: Connected,
+    mechanism: Mechanism,
+    motions: Sequence[tuple[Motion, ...]],
+    cuts: Sequence[AbstractJoint],
+    starts: dict[int, int],
+) -> Connected:
+    """A group of cut joints with the coordinates that its angles follow, if they all do.
+
+    `starts`: as in `with_hinges`, of the joints that have these motions.
+    """
+    if not isinstance(group.element, CouplingJoint):
+        return group
+    # A distance follows nothing.
+    still = np.zeros((), mechanism.gravity.dtype)
+    rows = []
+    for place in group.places:
+        coupling = cuts[place]
+        assert isinstance(coupling, CouplingJoint)
+        for joint in coupling.joints:
+            is_hinge = isinstance(joint, RevoluteJoint)
+            hinge = _followed(mechanism, motions, joint) if is_hinge else (-1, still, still)
+            if hinge is None:
+                return group
+            rows.append((starts.get(hinge[0], -1), *hinge[1:]))
+    places, *angles = zip(*rows, strict=True)
+    return dataclasses.replace(group, hinges=Hinges(places, *map(stacking.stack, angles)))
+
+
+def near_coordinates(groups: Groups, t: Float[Array, ""], q: Float[Array, " nq"]) -> Groups:
+    """Groups of cut joints whose angles have the turns of the coordinates that they follow."""
+    return tuple(
+        group
+        if group.hinges is None
+        else eqx.tree_at(
+            lambda group: group.element.near,
+            group,
+            group.hinges.windings(t, q).angle.reshape(-1, 2),
+            is_leaf=lambda x: x is None,
+        )
+        for group in groups
+    )

@@ -8,7 +8,7 @@ Featherstone, "Rigid Body Dynamics Algorithms" (2008), chapter 8.
 
 import dataclasses
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -19,9 +19,10 @@ from typing_extensions import override
 from lie_jax import linearization
 from lie_jax.linearization import AbstractLinearization, tangent_columns
 from lie_jax.mechanics import constraints, readings, stacking
-from lie_jax.mechanics.joints.base import AbstractJoint, Wrench
+from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.minimal import recursions
+from lie_jax.mechanics.minimal.hinges import near_coordinates
 from lie_jax.mechanics.minimal.linearization import TreeLinearization
 from lie_jax.mechanics.minimal.recursions import Kinematics
 from lie_jax.mechanics.minimal.system import TreeSystem
@@ -65,15 +66,15 @@ class LoopSystem(TreeSystem):
 
     @override
     def constraint(self, t, q):
-        return constraints.positions(self.cuts, jnp.asarray(t, q.dtype), self._pose(q))
+        return constraints.positions(self._cuts(q), jnp.asarray(t, q.dtype), self._pose(q))
 
     @override
     def velocity_constraint(self, t, q, v):
-        return constraints.velocities(self.cuts, self._instant(t, q, v))
+        return constraints.velocities(self._cuts(q), self._instant(t, q, v))
 
     @override
     def constraint_rate(self, t, q, v):
-        return constraints.rates(self.cuts, self._instant(t, q, v))
+        return constraints.rates(self._cuts(q), self._instant(t, q, v))
 
     @override
     def constraint_acceleration(self, t, q, v, acceleration):
@@ -85,15 +86,15 @@ class LoopSystem(TreeSystem):
         linear = linear + small.cross(angular, motion.arm) + small.cross(omega, frames[2].T)
         angular_body = jnp.sum(motion.rotation * angular[:, None], axis=0)
         instant = jnp.asarray(t, q.dtype), *frames
-        return constraints.accelerations(self.cuts, instant, linear.T, angular_body.T)
+        return constraints.accelerations(self._cuts(q), instant, linear.T, angular_body.T)
 
     @override
     def constraint_jacobian(self, t, q):
-        return self._rows(t, self._kinematics(q))[0]
+        return self._rows(t, q, self._kinematics(q))[0]
 
     @override
     def constraint_bounds(self, t, q):
-        return self._rows(t, self._kinematics(q))[1]
+        return self._rows(t, q, self._kinematics(q))[1]
 
     @override
     def saddle(self, t, q):
@@ -115,7 +116,7 @@ class LoopSystem(TreeSystem):
             accelerations = recursions.free_accelerations(self.tree, still, factors, forces)
             return self.velocities.flat(*accelerations)
 
-        rows, bounds = self._rows(t, motion)
+        rows, bounds = self._rows(t, q, motion)
         # Forces and torques on a base move it with different ease.
         diagonal = jnp.diagonal(factors.bases, axis1=0, axis2=1).reshape(-1, 2, 3)
         of_bases = jnp.repeat(jnp.max(diagonal, axis=2), 3, axis=1)
@@ -129,13 +130,13 @@ class LoopSystem(TreeSystem):
 
     @override
     def residual(self, t, q, v, acceleration, multipliers, u=None):
-        pulled = super(LoopSystem, self._pulled(multipliers))
+        pulled = super(LoopSystem, self._pulled(q, multipliers))
         return pulled.residual(t, q, v, acceleration, multipliers, u)
 
     @override
     def linearization(self, t, q, v, acceleration, multipliers, u=None):
-        tree = self._pulled(multipliers).tree_linearization(t, q, v, acceleration, u)
-        rows, bounds = self._rows(t, self._kinematics(q))
+        tree = self._pulled(q, multipliers).tree_linearization(t, q, v, acceleration, u)
+        rows, bounds = self._rows(t, q, self._kinematics(q))
         return LoopLinearization(
             space=self.space,
             residual=tree.residual,
@@ -213,19 +214,23 @@ class LoopSystem(TreeSystem):
     def _by_group(self, multipliers: Array) -> list[Array]:
         return stacking.split(self.cuts, multipliers, self.nc - self.velocity_rows)
 
-    def _pulled(self, multipliers: Array) -> "LoopSystem":
+    def _cuts(self, q: Array) -> Groups:
+        """Cut joints whose angles have their turns."""
+        return near_coordinates(self.cuts, jnp.zeros((), q.dtype), q)
+
+    def _pulled(self, q: Array, multipliers: Array) -> "LoopSystem":
         """The system with the reactions of the cut joints among its forces."""
         pulling = tuple(
             Connected(Reaction(group.element, of_group), group.bodies, group.places, ())
-            for group, of_group in zip(self.cuts, self._by_group(multipliers), strict=True)
+            for group, of_group in zip(self._cuts(q), self._by_group(multipliers), strict=True)
         )
         return dataclasses.replace(self, forces=(*self.forces, *pulling))
 
-    def _rows(self, t: Time, motion: Kinematics) -> tuple[Array, Array]:
+    def _rows(self, t: Time, q: Array, motion: Kinematics) -> tuple[Array, Array]:
         """B (nc, nv), and bounds of its entries."""
         rotation, position, *_ = self._frames(motion)
         now = jnp.asarray(t, position.dtype)
-        reactions = constraints.unit_reactions(self.cuts, now, (rotation, position))
+        reactions = constraints.unit_reactions(self._cuts(q), now, (rotation, position))
         columns, moved = self._columns(motion)[..., None], jnp.asarray(self._moved, now.dtype)
         positions, velocities = [], []
         for group, on_slots in zip(self.cuts, reactions, strict=True):
@@ -271,7 +276,7 @@ def _entries(
 class Reaction(eqx.Module):
     """Force element: action of a cut joint on its bodies for constant multipliers."""
 
-    joint: AbstractJoint
+    joint: Any
     multipliers: Float[Array, "..."]
     last: ClassVar[None] = None
     is_load: ClassVar[bool] = False
@@ -279,9 +284,8 @@ class Reaction(eqx.Module):
     is_relative: ClassVar[bool] = False
 
     def wrenches(self, t, poses, velocities, u):
-        """Wrenches on the parent and the child."""
-        parent, child = poses
-        reactions = self.joint.reaction(t, parent, child, self.multipliers)
+        """Wrenches on the joint's bodies."""
+        reactions = self.joint.reaction(t, *poses, self.multipliers)
         return tuple(Wrench(-force, -torque) for force, torque in reactions)
 
 

@@ -1,0 +1,152 @@
+"""A model that MuJoCo has compiled, as the parts of an import read it."""
+
+from typing import Any
+
+import numpy as np
+
+from lie_jax.mechanics.joints.base import GROUND
+
+# Fields with the numbers of parts, where they are not "n" and the kind.
+_COUNTS = {"joint": "njnt", "equality": "neq"}
+
+
+class CompiledFile:
+    """A compiled model, its poses at zero, and the module `mujoco`.
+
+    `massless`: names of bodies without mass in the file, which the model has given some.
+    """
+
+    def __init__(self, mujoco: Any, model: Any, massless: tuple[str, ...] = ()):
+        self.mujoco, self.model, self.massless = mujoco, model, massless
+        self.data = mujoco.MjData(model)
+        mujoco.mj_kinematics(model, self.data)
+        self._names: dict[str, list[str]] = {}
+
+    def count(self, kind: str) -> int:
+        """Number of parts of a kind; an actuator may have several controls or none."""
+        if kind == "actuator":
+            return len(self.model.actuator_trntype)
+        return int(getattr(self.model, _COUNTS.get(kind, f"n{kind}")))
+
+    def name(self, kind: str, i: int) -> str:
+        """Name of a part, which no other one of its kind has."""
+        if kind not in self._names:
+            self._names[kind] = self._all_names(kind)
+        return self._names[kind][i]
+
+    def _all_names(self, kind: str) -> list[str]:
+        names = [getattr(self.model, kind)(i).name for i in range(self.count(kind))]
+        used = {*names, GROUND}
+        for i, name in enumerate(names):
+            if name and not (kind == "body" and name == GROUND):
+                continue
+            # The mechanism calls the inertial frame "ground".
+            made = f"{name} {kind}" if name else f"{kind} {i}"
+            while made in used:
+                made += " (unnamed)"
+            used.add(made)
+            names[i] = made
+        return names
+
+    def kind(self, joint: int) -> str:
+        """Word for a joint: free, ball, slide or hinge."""
+        return self.mujoco.mjtJoint(self.model.jnt_type[joint]).name[len("mjJNT_") :].lower()
+
+    def is_moved(self, body: int) -> bool:
+        """Whether a body, or the one that it is fixed to, has a joint.
+
+        A body that MuJoCo's user moves has none: it is ground here.
+        """
+        return bool(self.model.body_jntnum[self.model.body_weldid[body]])
+
+    def parent(self, body: int) -> int:
+        """Moving body that a body is joined to, 0 for the ground."""
+        parent = int(self.model.body_parentid[body])
+        return int(self.model.body_weldid[parent]) if self.is_moved(parent) else 0
+
+    def joints(self, body: int) -> list[int]:
+        """Joints of a body, free ones left out."""
+        first, count = self.model.body_jntadr[body], self.model.body_jntnum[body]
+        return [j for j in range(first, first + count) if self.kind(j) != "free"]
+
+    def disables(self, flag: str) -> bool:
+        """Whether the file switches off a kind of force."""
+        bit = getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{flag}")
+        return bool(self.model.opt.disableflags & bit)
+
+    def is_off(self, actuator: int) -> bool:
+        """Whether the file switches an actuator off, by a flag or by its group."""
+        options, group = self.model.opt, int(self.model.actuator_group[actuator])
+        off = group >= 0 and options.disableactuator >> group & 1
+        return self.disables("ACTUATION") or bool(off)
+
+    def driven(self, actuator: int) -> int | None:
+        """Joint in which an actuator exerts its force; None for other actuators."""
+        kinds, kind = self.mujoco.mjtTrn, self.model.actuator_trntype[actuator]
+        moves_a_joint = kinds(kind) in (kinds.mjTRN_JOINT, kinds.mjTRN_JOINTINPARENT)
+        return int(self.model.actuator_trnid[actuator, 0]) if moves_a_joint else None
+
+    def armature(self, joint: int) -> float:
+        """Rotor inertia of a joint and of its actuators, which their gears multiply."""
+        armature = self.model.dof_armature[self.model.jnt_dofadr[joint]]
+        return float(armature) + self._geared(joint, "actuator_armature")
+
+    def damping(self, joint: int) -> float:
+        """Damping of a joint and of its actuators, which their gears multiply."""
+        if self.disables("DAMPER"):
+            return 0.0
+        damping = self.model.dof_damping[self.model.jnt_dofadr[joint]]
+        return float(damping) + self._geared(joint, "actuator_damping")
+
+    def dry_friction(self, joint: int) -> float:
+        """Largest dry friction of a joint with one coordinate."""
+        return float(self.model.dof_frictionloss[self.model.jnt_dofadr[joint]])
+
+    def zero(self, joint: int) -> float:
+        """Coordinate of a joint in the pose that is the mechanism's zero."""
+        is_ball = self.kind(joint) == "ball"
+        return 0.0 if is_ball else float(self.model.qpos0[self.model.jnt_qposadr[joint]])
+
+    def stiffness(self, joint: int) -> float:
+        """Stiffness of a joint's spring."""
+        return 0.0 if self.disables("SPRING") else float(self.model.jnt_stiffness[joint])
+
+    def is_massless(self, body: int) -> bool:
+        """Whether a moving body has no mass in the file."""
+        return self.model.body(body).name in self.massless
+
+    def _geared(self, joint: int, field: str) -> float:
+        model = self.model
+        if not hasattr(model, field) or self.kind(joint) == "ball":
+            return 0.0
+        acting = [i for i in range(self.count("actuator")) if self.driven(i) == joint]
+        return float(sum(model.actuator_gear[i, 0] ** 2 * getattr(model, field)[i] for i in acting))
+
+    def pose(self, body: int) -> tuple[np.ndarray, np.ndarray]:
+        """Position (3,) and rotation (3, 3), body to inertial."""
+        return self.data.xpos[body], self.data.xmat[body].reshape(3, 3)
+
+    def seen(
+        self, body: int, position: np.ndarray, rotation: np.ndarray
+    ) -> tuple[str, np.ndarray, np.ndarray]:
+        """Body of the mechanism that holds a body, and in its frame the position and the
+        orientation, a unit quaternion, of a frame given in the world.
+        """
+        if self.is_moved(body):
+            holder = int(self.model.body_weldid[body])
+            origin, axes = self.pose(holder)
+            name = self.name("body", holder)
+        else:
+            origin, axes, name = np.zeros(3), np.eye(3), GROUND
+        orientation = np.zeros(4)
+        self.mujoco.mju_mat2Quat(orientation, (axes.T @ rotation).ravel())
+        return name, axes.T @ (position - origin), orientation
+
+    def on(
+        self, body: int, position: np.ndarray, quaternion: np.ndarray
+    ) -> tuple[str, np.ndarray, np.ndarray]:
+        """As `seen`, for a frame given in that of a body."""
+        origin, axes = self.pose(body)
+        turn = np.zeros(9)
+        self.mujoco.mju_quat2Mat(turn, quaternion)
+        return self.seen(body, origin + axes @ position, axes @ turn.reshape(3, 3))

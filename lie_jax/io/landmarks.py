@@ -1,0 +1,59 @@
+"""Named frames and named states of a file."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from lie_jax.io.compiled import CompiledFile
+from lie_jax.io.imported import ImportedFrame
+from lie_jax.system import State
+
+
+def frames(file: CompiledFile) -> dict[str, ImportedFrame]:
+    """Frames of all bodies and sites; a site with the name of a body is called "site" as well."""
+    model, data, found = file.model, file.data, {}
+    for body in range(1, file.count("body")):
+        found[file.name("body", body)] = ImportedFrame(*file.seen(body, *file.pose(body)))
+    for site in range(file.count("site")):
+        name, axes = file.name("site", site), data.site_xmat[site].reshape(3, 3)
+        holder = int(model.site_bodyid[site])
+        frame = ImportedFrame(*file.seen(holder, data.site_xpos[site], axes))
+        found[f"{name} site" if name in found else name] = frame
+    return found
+
+
+def keyframes(file: CompiledFile, joints: Iterable[int]) -> dict[str, State]:
+    """States of the keyframes in joint coordinates; `joints` are those of the mechanism."""
+    return {
+        file.name("key", i): _state(file, file.model.key_qpos[i], file.model.key_qvel[i], joints)
+        for i in range(file.count("key"))
+    }
+
+
+def _state(
+    file: CompiledFile, positions: np.ndarray, velocities: np.ndarray, joints: Iterable[int]
+) -> State:
+    model, mujoco = file.model, file.mujoco
+    free = [joint for joint in range(file.count("joint")) if file.kind(joint) == "free"]
+    q, v = [], []
+    for joint in (*free, *joints):
+        place, rate = int(model.jnt_qposadr[joint]), int(model.jnt_dofadr[joint])
+        kind = file.kind(joint)
+        if kind == "free":
+            pose, turn = positions[place : place + 7].copy(), np.zeros(9)
+            mujoco.mju_normalize4(pose[3:])
+            mujoco.mju_quat2Mat(turn, pose[3:])
+            linear, angular = velocities[rate : rate + 6].reshape(2, 3)
+            q.append(pose)
+            # MuJoCo's linear velocity is inertial.
+            v += [turn.reshape(3, 3).T @ linear, angular]
+        elif kind == "ball":
+            own, turned = positions[place : place + 4].copy(), np.zeros(4)
+            mujoco.mju_normalize4(own)
+            mujoco.mju_mulQuat(turned, model.body_quat[model.jnt_bodyid[joint]], own)
+            q.append(turned)
+            v.append(velocities[rate : rate + 3])
+        else:
+            q.append(positions[place : place + 1] - file.zero(joint))
+            v.append(velocities[rate : rate + 1])
+    return State(np.concatenate(q), np.concatenate(v))

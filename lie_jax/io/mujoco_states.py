@@ -1,0 +1,73 @@
+"""States of an imported model as MuJoCo has them, for its viewer."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.groups import quaternion
+from lie_jax.io.imported import ImportedModel
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
+
+
+def mujoco_states(
+    imported: ImportedModel,
+    system: AbstractMultibodySystem,
+    q: Float[Array, "instants nq"],
+    v: Float[Array, "instants nv"],
+) -> tuple[Float[Array, "instants qpos"], Float[Array, "instants qvel"]]:
+    """Coordinates `qpos` and velocities `qvel` of MuJoCo at instants of a motion.
+
+    `imported`: the model of a URDF or MJCF file; `system`: its mechanism in any formulation; `q`,
+    `v`: those of a trajectory. MuJoCo reads the root of a URDF file as fixed: the first seven
+    coordinates and six velocities of a model with `floating_base=True` are those of a free joint
+    that is to be added there. Raises `ValueError` if the system has other bodies.
+    """
+    names = imported.mechanism.names
+    if system.names != names:
+        raise ValueError(
+            f"lie_jax.io.mujoco_states(system=) has the bodies {', '.join(system.names)}; it must "
+            f"have those of the imported model, {', '.join(names)}: assemble imported.mechanism."
+        )
+    joints = {joint.child: joint for joint in imported.joints}
+    at_rest = [quaternion.to_matrix(body.orientation) for body in imported.mechanism.bodies]
+    # The ground comes last.
+    rotations = [*at_rest, jnp.eye(3)]
+    number = {name: k for k, name in enumerate(names)}
+
+    def positions(q: Array) -> Array:
+        rotation, position = system.poses(q)
+        rotation = jnp.concatenate([rotation, jnp.eye(3, dtype=q.dtype)[None]])
+        angles, parts = system.joint_coordinates(q), []
+        for k, name in enumerate(names):
+            joint = joints.get(name)
+            if joint is None:
+                parts += [position[k], quaternion.from_matrix(rotation[k])]
+            elif (joint.parent, name) in angles:
+                parts.append(angles[joint.parent, name] + joint.zero)
+            else:
+                parent = number.get(joint.parent, -1)
+                home = (rotations[parent].T @ rotations[k]).astype(q.dtype)
+                turned = home.T @ rotation[parent].T @ rotation[k]
+                parts.append(quaternion.from_matrix(turned))
+        return jnp.concatenate(parts)
+
+    def velocities(q: Array, v: Array) -> Array:
+        rotation, _ = system.poses(q)
+        twist = system.twists(q, v)
+        _, rates = jax.jvp(system.joint_coordinates, (q,), (system.space.lift(q, v),))
+        parts = []
+        for k, name in enumerate(names):
+            joint = joints.get(name)
+            if joint is None:
+                parts += [rotation[k] @ twist[k, :3], twist[k, 3:]]
+            elif (joint.parent, name) in rates:
+                parts.append(rates[joint.parent, name])
+            else:
+                parent = number.get(joint.parent)
+                spin = twist[k, 3:]
+                if parent is not None:
+                    spin = spin - rotation[k].T @ rotation[parent] @ twist[parent, 3:]
+                parts.append(spin)
+        return jnp.concatenate(parts)
+
+    return jax.jit(jax.vmap(positions))(q), jax.jit(jax.vmap(velocities))(q, v)

@@ -1,0 +1,135 @@
+"""Coupling of the coordinates of two joints."""
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from lie_jax import checks
+from lie_jax.mechanics import fields
+from lie_jax.mechanics.fields import Parameter
+from lie_jax.mechanics.joints.base import AbstractJoint, Poses, pulled_back, stiffness_blocks
+from lie_jax.mechanics.joints.geometry import nearest_turn
+from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
+
+
+def _check_coefficients(where: str, value: Any) -> None:
+    checks.real(where, value)
+    if jnp.ndim(value) != 1 or not jnp.size(value):
+        raise ValueError(
+            f"{where} has shape {jnp.shape(value)}; it must be (n,), at least one coefficient of "
+            "a polynomial, the constant first: write [0.0, ratio] for a fixed ratio."
+        )
+    checks.finite(where, value)
+
+
+class CouplingJoint(AbstractJoint):
+    """The coordinate of a hinge or slider is a polynomial of that of another one.
+
+    With s the leader's coordinate, the follower's is c₀ + c₁ s + c₂ s² + …, as for the fingers of a
+    gripper, a rack or a `<mimic>` of URDF. Both joints are other elements of the mechanism.
+
+    **Arguments:** `follower`, `leader`: a `RevoluteJoint` or `PrismaticJoint`, whose bodies, axis,
+    points and orientation define the coordinate (rad or m); `coefficients`: (n,), c₀ first.
+
+    The constraint is the follower's coordinate minus the polynomial. Angles count whole turns in
+    `lie_jax.Minimal()`. In absolute coordinates the leader's angle is between -π and π, and the
+    follower's is the nearest one. The multiplier is the torque (N m) or force (N) by which the
+    follower's child acts on the coupling along its coordinate; the leader feels the opposite times
+    the polynomial's slope. Raises `ValueError` for other joints and values.
+    """
+
+    rows = 1
+    leader_parent: str = eqx.field(static=True, metadata=fields.BODY)
+    leader_child: str = eqx.field(static=True, metadata=fields.BODY)
+    # Places among the bodies of follower's parent and child, then of the leader's.
+    slots: tuple[int, ...] = eqx.field(static=True)
+    pair: tuple[RevoluteJoint | PrismaticJoint, RevoluteJoint | PrismaticJoint]
+    # Coordinates of follower and leader, from which angles differ by less than half a turn.
+    near: Float[Array, "..."] | None
+    coefficients: Parameter = fields.parameter(_check_coefficients)
+
+    def __init__(self, follower, leader, coefficients):
+        for name, joint in (("follower", follower), ("leader", leader)):
+            if not isinstance(joint, RevoluteJoint | PrismaticJoint):
+                raise ValueError(
+                    f"CouplingJoint({name}=) is a {type(joint).__name__}; it must be a "
+                    "lie_jax.RevoluteJoint or lie_jax.PrismaticJoint."
+                )
+        self.parent, self.child = follower.parent, follower.child
+        self.leader_parent, self.leader_child = leader.parent, leader.child
+        self.slots = tuple(map(self.bodies.index, self._ends))
+        # Couplings that differ in numbers and names of bodies are stacked.
+        blank: dict[str, Any] = {"parent": "", "child": "", "armature": None}
+        self.pair = dataclasses.replace(follower, **blank), dataclasses.replace(leader, **blank)
+        self.coefficients = coefficients
+        self.near = None
+
+    @property
+    def _ends(self) -> tuple[str, ...]:
+        return self.parent, self.child, self.leader_parent, self.leader_child
+
+    @property
+    @override
+    def bodies(self):
+        """Names of follower's and leader's bodies, each once."""
+        return tuple(dict.fromkeys(self._ends))
+
+    @property
+    @override
+    def points(self):  # pyright: ignore[reportIncompatibleMethodOverride]
+        return (None,) * (1 + max(self.slots))
+
+    @property
+    def joints(self) -> tuple[RevoluteJoint | PrismaticJoint, RevoluteJoint | PrismaticJoint]:
+        """Follower and leader with the names of their bodies."""
+        ends, (follower, leader) = self._ends, self.pair
+        return (
+            dataclasses.replace(follower, parent=ends[0], child=ends[1]),
+            dataclasses.replace(leader, parent=ends[2], child=ends[3]),
+        )
+
+    def _coordinates(self, poses: Poses) -> list[Float[Array, ""]]:
+        at = [poses[slot] for slot in self.slots]
+        values = [
+            joint.coordinates(*ends)[0]
+            for joint, ends in zip(self.pair, (at[:2], at[2:]), strict=True)
+        ]
+        if self.near is None:
+            return values
+        return [
+            nearest_turn(value, near) if joint.coordinate_units == ("rad",) else value
+            for joint, value, near in zip(self.pair, values, self.near, strict=True)
+        ]
+
+    @override
+    def constraint(self, t, *poses):  # pyright: ignore[reportIncompatibleMethodOverride]
+        follower, leader = self._coordinates(poses)
+        wanted = jnp.zeros_like(leader)
+        for k in reversed(range(self.coefficients.shape[0])):
+            wanted = wanted * leader + self.coefficients[k]
+        error = follower - wanted
+        if self.near is None and self.pair[0].coordinate_units == ("rad",):
+            error = nearest_turn(error, jnp.zeros_like(error))
+        return error[None]
+
+    @override
+    def side(self, t, *poses):  # pyright: ignore[reportIncompatibleMethodOverride]
+        return None
+
+    @override
+    def velocity_constraint(self, t, *motion):  # pyright: ignore[reportIncompatibleMethodOverride]
+        return jnp.zeros(0, motion[0].position.dtype)
+
+    @override
+    def reaction(self, t, *args):  # pyright: ignore[reportIncompatibleMethodOverride]
+        *poses, multipliers = args
+        return pulled_back(lambda *poses: self.constraint(t, *poses), poses, multipliers)
+
+    @override
+    def stiffness(self, t, *args):  # pyright: ignore[reportIncompatibleMethodOverride]
+        *poses, multipliers = args
+        return stiffness_blocks(lambda *poses: self.reaction(t, *poses, multipliers), poses)

@@ -1,0 +1,56 @@
+"""Springs in a scene: coils between their points."""
+
+import jax
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from lie_jax.mechanics.forces.springs import CartesianSpringDamper, LinearSpringDamper
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
+
+# Turns of a coil, points of each, the parts of the line before and after them, and its radius over
+# the mean length.
+_TURNS, _POINTS, _STRAIGHT, _RADIUS = 6, 8, 0.15, 0.05
+
+
+def lines(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
+    """Segments (instants, segments, 2, 3) of all springs between two points, inertial, m."""
+    rotation, position = (np.asarray(x) for x in jax.jit(jax.vmap(system.poses))(q))
+    number = {slot: k for k, slot in enumerate(system.slots)}
+
+    def inertial(slot: int, point: NDArray) -> NDArray:
+        if slot not in number:
+            return np.broadcast_to(point, (len(position), 3))
+        k = number[slot]
+        return position[:, k] + rotation[:, k] @ point
+
+    drawn = []
+    for group in system.forces:
+        if not isinstance(group.element, CartesianSpringDamper | LinearSpringDamper):
+            continue
+        points = np.asarray(group.element.parent_point), np.asarray(group.element.child_point)
+        for k in range(group.count):
+            ends = (inertial(group.bodies[side][k], points[side][k]) for side in (0, 1))
+            drawn.append(_coil(*ends))
+    if not drawn:
+        return np.zeros((len(position), 0, 2, 3))
+    return np.concatenate(drawn, axis=1)
+
+
+def _coil(start: NDArray, end: NDArray) -> NDArray:
+    """Segments (instants, segments, 2, 3) of a coil from start to end (instants, 3)."""
+    along = end - start
+    length = np.linalg.norm(along, axis=1, keepdims=True)
+    # The inertial axis that is most across the line at first.
+    axis = np.eye(3)[np.argmin(np.abs(along[0]))]
+    first = np.cross(along, axis)
+    first /= np.maximum(np.linalg.norm(first, axis=1, keepdims=True), 1e-12)
+    second = np.cross(along / np.maximum(length, 1e-12), first)
+    turned = np.linspace(0.0, 1.0, _TURNS * _POINTS + 1)
+    parts = np.concatenate([[0.0], _STRAIGHT + (1.0 - 2.0 * _STRAIGHT) * turned, [1.0]])
+    radius = np.full(len(parts), _RADIUS * float(np.mean(length)))
+    radius[[0, 1, -2, -1]] = 0.0
+    angle = 2.0 * np.pi * _TURNS * np.concatenate([[0.0], turned, [1.0]])
+    points = start[:, None] + parts[:, None] * along[:, None]
+    points = points + (radius * np.cos(angle))[:, None] * first[:, None]
+    points = points + (radius * np.sin(angle))[:, None] * second[:, None]
+    return np.stack([points[:, :-1], points[:, 1:]], axis=2)

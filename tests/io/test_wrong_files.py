@@ -1,0 +1,48 @@
+"""Files that are no robots, and names that bodies cannot have."""
+
+import pytest
+
+from lie_jax import io
+
+_BODY = '<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>'
+BAD = {
+    "robot.urdf.xacro": ("<robot/>", r"run `xacro robot.urdf.xacro > robot.urdf` first"),
+    "world.sdf": ("<sdf><world/></sdf>", "root <sdf>; it must be <robot> .* export the model as"),
+    "part.xml": ("<mujocoinclude/>", "root <mujocoinclude>.* import the file that includes it"),
+    "page.xml": ("<html/>", "root <html>; it must be <robot>.* give the file of a robot"),
+    "mesh.stl": ("solid", "is not an XML file"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_files_of_other_kinds(tmp_path, name):
+    text, message = BAD[name]
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ValueError, match=message):
+        io.import_model(tmp_path / name)
+
+
+def test_folders(tmp_path):
+    with pytest.raises(ValueError, match="is a folder: name a URDF or MJCF file"):
+        io.import_model(tmp_path)
+    (tmp_path / "arm.urdf").write_text("<robot/>")
+    with pytest.raises(ValueError, match=r"is a folder: name a file in it, such as 'arm.urdf'"):
+        io.import_model(tmp_path)
+
+
+def test_unexpanded_macros(tmp_path):
+    text = '<robot xmlns:xacro="http://ros.org/wiki/xacro"><xacro:arm/></robot>'
+    (tmp_path / "arm.urdf").write_text(text)
+    with pytest.raises(ValueError, match=r"has macros of xacro .* run `xacro"):
+        io.import_model(tmp_path / "arm.urdf")
+
+
+def test_names_that_others_have(tmp_path):
+    names = "", "", ' name="body 2"', ' name="ground"'
+    bodies = "".join(f"<body{name}><joint/>{_BODY}</body>" for name in names)
+    path = tmp_path / "robot.xml"
+    path.write_text(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+    imported = io.import_model(path)
+    assert imported.mechanism.names == ("body 1", "body 2 (unnamed)", "body 2", "ground body")
+    assert [joint.name for joint in imported.joints] == [f"joint {i}" for i in range(4)]
+    assert set(imported.frames) == set(imported.mechanism.names)
