@@ -22,6 +22,7 @@ from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.robotics.frames import Frame
 from lie_jax.robotics.joint_state import joint_state
 from lie_jax.system import State
 
@@ -68,16 +69,6 @@ class ImportedCoupling(NamedTuple):
     second: str
 
 
-class ImportedFrame(NamedTuple):
-    """A named frame of a file: `body`, in the mechanism, or "ground"; `position` (3,), m, and
-    `orientation` (4,), unit quaternion from the frame's to the body's components, in its frame.
-    """
-
-    body: str
-    position: np.ndarray
-    orientation: np.ndarray
-
-
 # Names of one kind in a table.
 _NAMES = 4
 
@@ -101,7 +92,7 @@ class ImportedModel(NamedTuple):
     ignored: dict[str, tuple[str, ...]]
     shapes: dict[str, AbstractShape]
     couplings: tuple[ImportedCoupling, ...]
-    frames: dict[str, ImportedFrame]
+    frames: dict[str, Frame]
     keyframes: dict[str, State]
     visuals: tuple[Mesh, ...]
 
