@@ -211,7 +211,7 @@ def arm():
 
 @pytest.mark.full
 def test_an_arm_reaches_round_a_sphere_within_the_limits_of_its_joints():
-    """From torques that hold it; multiple shooting checks the optimum with multipliers of its own."""
+    """From torques that hold it; multiple shooting checks the optimum."""
     system = arm()
     state = lie_jax.State(jnp.asarray(FIRST), jnp.zeros(6))
 
