@@ -6,6 +6,7 @@ from pathlib import Path
 from experiments import _report
 from experiments._errata import s0, s1, s2, s3, s4
 from experiments._errata.erratum import Erratum, Evidence
+from experiments._errata.typesetting import typeset
 
 PAPERS = {"S0": s0.ERRATA, "S1": s1.ERRATA, "S2": s2.ERRATA, "S3": s3.ERRATA, "S4": s4.ERRATA}
 Evaluated = dict[str, list[tuple[Erratum, Evidence | None]]]
@@ -19,7 +20,9 @@ lists those that are not, or not as we read them:
 Some rows share one cause: four of S0 come from its (41). One, Table I(a) of S1, may be wrong only
 in the text available to us.
 
-`python -m experiments run errata` computes every number. The truth never comes from a closed form,
+    python -m experiments run errata
+
+computes every number. The truth never comes from a closed form,
 corrected or not, but from definitions at 120 digits: exponentials from power series, Cayley maps
 and inverses from linear systems, differentials and derivatives from central differences,
 compositions from products of matrices or quaternions, integrals over a body from point masses,
@@ -55,7 +58,7 @@ def page(results: Evaluated) -> str:
     }
     counts = ", ".join(f"{kinds[kind]} {label}" for kind, label in labels.items())
     heads = ("equation", "printed", "correct", "error printed", "error correct", "remark")
-    parts = [INTRODUCTION.format(counts=counts)]
+    parts = [typeset(INTRODUCTION.format(counts=counts))]
     for paper, rows in results.items():
         parts.append(f"## {paper}\n")
         lines = (_row(erratum, evidence) for erratum, evidence in rows)
@@ -68,7 +71,8 @@ def _row(erratum: Erratum, evidence: Evidence | None) -> tuple[str, ...]:
     remark = erratum.remark
     if erratum.kind != "wrong":
         remark = f"*{erratum.kind.capitalize()}.* {remark}".rstrip()
-    return erratum.equation, erratum.printed, erratum.correct, *errors, remark
+    printed, correct, remark = map(typeset, (erratum.printed, erratum.correct, remark))
+    return erratum.equation, printed, correct, *errors, remark
 
 
 def main(folder: Path) -> None:
