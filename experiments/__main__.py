@@ -101,6 +101,20 @@ def animate(
     simulating.animated(file, page or file.with_suffix(".html"))
 
 
+@app.command
+def robots(
+    folder: Annotated[Positional[Path], arg(help="folder with URDF and MJCF files")],
+    out: Out = Path("out"),
+) -> None:
+    """Import all robots below a folder and compare their dynamics with MuJoCo's.
+
+    Writes a table to OUT/robots.
+    """
+    from experiments._command import choices, robots
+
+    robots.table(folder, choices.writable(out / "robots"))
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Read the command line and do what it asks for."""
     # First: modules may hold arrays.

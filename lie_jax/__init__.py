@@ -1,6 +1,6 @@
 """Differentiable simulation of multibody systems on Lie groups in JAX."""
 
-from lie_jax import control, io
+from lie_jax import control, io, robotics
 from lie_jax.config import cache_compilations, configure, configure_cpu, enable_x64
 from lie_jax.groups import (
     adjoint,
@@ -79,6 +79,12 @@ from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.formulation import Minimal
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.place import place
+from lie_jax.robotics.frames import Frame
+from lie_jax.robotics.inverse_kinematics import (
+    InverseKinematics,
+    InverseKinematicsError,
+    inverse_kinematics,
+)
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory
@@ -128,6 +134,7 @@ __all__ = [
     "EquilibriumPath",
     "EulerParameters",
     "Event",
+    "Frame",
     "GearJoint",
     "GeneralizedAlpha",
     "GenericJoint",
@@ -135,6 +142,8 @@ __all__ = [
     "Identifiability",
     "Identification",
     "ImplicitRKMK",
+    "InverseKinematics",
+    "InverseKinematicsError",
     "LinearMotion",
     "LinearSpringDamper",
     "Mechanism",
@@ -195,6 +204,7 @@ __all__ = [
     "fields",
     "identify",
     "interop",
+    "inverse_kinematics",
     "io",
     "linearize",
     "modes",
@@ -203,6 +213,7 @@ __all__ = [
     "project",
     "quaternion",
     "rn",
+    "robotics",
     "rows_at",
     "se3",
     "simulate",

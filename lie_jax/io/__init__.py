@@ -4,7 +4,6 @@ from lie_jax.io.files import load as load
 from lie_jax.io.files import save as save
 from lie_jax.io.imported import ImportedActuator as ImportedActuator
 from lie_jax.io.imported import ImportedCoupling as ImportedCoupling
-from lie_jax.io.imported import ImportedFrame as ImportedFrame
 from lie_jax.io.imported import ImportedJoint as ImportedJoint
 from lie_jax.io.imported import ImportedModel as ImportedModel
 from lie_jax.io.inertia_files import write_inertias as write_inertias

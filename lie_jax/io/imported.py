@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Array, Float
 
+from lie_jax.io import by_name
 from lie_jax.io.visuals import Mesh
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.geometry import PAIRS
@@ -19,6 +21,9 @@ from lie_jax.mechanics.contact.stops import (
 from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
 from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.robotics.frames import Frame
+from lie_jax.robotics.joint_state import joint_state
 from lie_jax.system import State
 
 
@@ -64,16 +69,6 @@ class ImportedCoupling(NamedTuple):
     second: str
 
 
-class ImportedFrame(NamedTuple):
-    """A named frame of a file: `body`, in the mechanism, or "ground"; `position` (3,), m, and
-    `orientation` (4,), unit quaternion from the frame's to the body's components, in its frame.
-    """
-
-    body: str
-    position: np.ndarray
-    orientation: np.ndarray
-
-
 # Names of one kind in a table.
 _NAMES = 4
 
@@ -97,7 +92,7 @@ class ImportedModel(NamedTuple):
     ignored: dict[str, tuple[str, ...]]
     shapes: dict[str, AbstractShape]
     couplings: tuple[ImportedCoupling, ...]
-    frames: dict[str, ImportedFrame]
+    frames: dict[str, Frame]
     keyframes: dict[str, State]
     visuals: tuple[Mesh, ...]
 
@@ -182,6 +177,30 @@ class ImportedModel(NamedTuple):
                 "give ground=lie_jax.contact.Plane('ground'), or make a Contact of other shapes."
             )
         return [Contact(shape, below, normal, friction) for shape, below in pairs]
+
+    def state(
+        self,
+        system: AbstractMultibodySystem,
+        state: State,
+        positions: Mapping[str, Any] | None = None,
+        velocities: Mapping[str, Any] | None = None,
+    ) -> State:
+        """The state with coordinates and velocities of some joints, by the file's names.
+
+        `system`: the mechanism in `lie_jax.Minimal()`, also with forces added to it; `positions`:
+        the file's coordinates (rad, m; a unit quaternion of a ball joint); `velocities`: their
+        rates (angular velocity of a ball joint). Raises `ValueError` for other names and shapes.
+        """
+        at = by_name.by_label("positions", self.joints, positions, zeros=True)
+        rates = by_name.by_label("velocities", self.joints, velocities, zeros=False)
+        return joint_state(system, state, at, rates)
+
+    def inputs(self, values: Mapping[str, Any]) -> Float[Array, " nu"]:
+        """Inputs u (N m, N) by the names of actuators, zero for all others.
+
+        Raises `ValueError` for names of no actuator.
+        """
+        return by_name.inputs(self.actuators, values, self.mechanism.gravity.dtype)
 
     def _axial(self) -> Iterator[tuple[ImportedJoint, RevoluteJoint | PrismaticJoint]]:
         # Joints of couplings come last.

@@ -67,8 +67,10 @@ def join(mujoco: Any, spec: Any, mends: bool) -> Joined:
             _set(body, _Mass(_STANDS_FOR_NOTHING, mass.center, _STANDS_FOR_NOTHING * np.eye(3)))
             continue
         broken = _broken_rule(mass)
-        if broken and not mends:
+        is_finite = bool(np.isfinite([mass.mass, *mass.inertia.ravel()]).all())
+        if broken and not (mends and is_finite):
             improper.append(f"{body.name!r} has {broken}")
+            continue
         if broken:
             mended.append(body.name)
             mass = _mended(mass, _LEAST_EXTENT)
@@ -143,7 +145,7 @@ def _is_free(mujoco: Any, body: Any) -> bool:
 
 def _broken_rule(mass: _Mass) -> str | None:
     """Numbers, and the rule that they break; None for the inertia of a body."""
-    if not np.isfinite(mass.mass) or not np.isfinite(mass.inertia).all():
+    if not np.isfinite([mass.mass, *mass.inertia.ravel()]).all():
         return "numbers that are not finite"
     if mass.mass <= 0.0:
         return f"the mass {mass.mass:.6g} kg, which must be positive"

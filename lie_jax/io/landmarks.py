@@ -5,21 +5,21 @@ from collections.abc import Iterable
 import numpy as np
 
 from lie_jax.io.compiled import CompiledFile
-from lie_jax.io.imported import ImportedFrame
+from lie_jax.robotics.frames import Frame
 from lie_jax.system import State
 
 
-def frames(file: CompiledFile) -> dict[str, ImportedFrame]:
+def frames(file: CompiledFile) -> dict[str, Frame]:
     """Frames of all bodies and sites; a site with the name of a body is called "site" as well."""
-    model, data, found = file.model, file.data, {}
+    model, data, placed = file.model, file.data, {}
     for body in range(1, file.count("body")):
-        found[file.name("body", body)] = ImportedFrame(*file.seen(body, *file.pose(body)))
+        placed[file.name("body", body)] = file.seen(body, *file.pose(body))
     for site in range(file.count("site")):
         name, axes = file.name("site", site), data.site_xmat[site].reshape(3, 3)
         holder = int(model.site_bodyid[site])
-        frame = ImportedFrame(*file.seen(holder, data.site_xpos[site], axes))
-        found[f"{name} site" if name in found else name] = frame
-    return found
+        free = f"{name} site" if name in placed else name
+        placed[free] = file.seen(holder, data.site_xpos[site], axes)
+    return {name: Frame(*place, name=name) for name, place in placed.items()}
 
 
 def keyframes(file: CompiledFile, joints: Iterable[int]) -> dict[str, State]:

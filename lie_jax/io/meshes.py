@@ -1,4 +1,4 @@
-"""Files of meshes: where they are, and models without those that cannot be read."""
+"""Files of meshes and pictures: where they are, and models without those that cannot be read."""
 
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,11 @@ def compiled(mujoco: Any, spec: Any) -> tuple[Any, dict[str, tuple[str, ...]]]:
     Left out are geoms of meshes that cannot be read. Raises `ValueError` if the model cannot be
     compiled without them, or if an inertia depends on one.
     """
+    # Pictures move nothing, and their files may be missing.
+    for texture in tuple(spec.textures):
+        spec.delete(texture)
+    for material in spec.materials:
+        material.textures = [""] * len(material.textures)
     try:
         return spec.compile(), {}
     except ValueError:

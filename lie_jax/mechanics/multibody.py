@@ -53,6 +53,18 @@ class AbstractMultibodySystem(AbstractSystem):
         linear = jax.vmap(small.matvec)(rotation.swapaxes(1, 2), velocity)
         return gather.pick(self.slots, jnp.concatenate([linear, omega], axis=1))
 
+    def poses_and_jacobians(
+        self, q: Configuration, bodies: tuple[int, ...]
+    ) -> tuple[Rotations, Vectors, Float[Array, "bodies 6 nv"]]:
+        """Rotations, positions, and Jacobians of the body-fixed twists of bodies by number."""
+        rotation, position = self.poses(q)
+        rest = jnp.zeros(self.nv, q.dtype)
+        twists, transpose = jax.vjp(lambda v: gather.pick(bodies, self.twists(q, v)), rest)
+        units = jnp.eye(twists.size, dtype=q.dtype).reshape(-1, *twists.shape)
+        (rows,) = jax.vmap(transpose)(units)
+        rows = rows.reshape(*twists.shape, self.nv)
+        return gather.pick(bodies, rotation), gather.pick(bodies, position), rows
+
     def kinetic_energy(self, q: Configuration, v: Velocity) -> Float[Array, ""]:
         """Kinetic energy (J)."""
         _, rotation, _, velocity, omega = self._instant(0.0, q, v)

@@ -58,7 +58,7 @@ def reactions(
     """Reactions of all joints; `multipliers` are those of each group, see `stacking.split`."""
 
     def on_child(element, poses, multipliers):
-        _, wrench = element.reaction(t, *poses, multipliers)
+        wrench = element.reaction(t, *poses, multipliers)[1]
         rotation, point = poses[1].rotation, element.points[1]
         torque = -small.matvec(rotation, wrench.torque)
         if point is not None:

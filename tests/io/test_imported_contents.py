@@ -68,6 +68,7 @@ def assembled(imported):
     return lie_jax.assemble(imported.mechanism, lie_jax.Minimal())[0]
 
 
+@pytest.mark.full
 def test_frames_move_as_in_mujoco(imported, assembled):
     model = mujoco.MjModel.from_xml_string(MJCF)
     data = mujoco.MjData(model)

@@ -35,6 +35,11 @@ ELEMENTS = {
     lie_jax.DistanceJoint: _ENDS | {"length": 1},
     lie_jax.RollingDisc: _ENDS | {"radius": 1, "child_axis": X},
     lie_jax.GearJoint: _ENDS | {"axis": X, "child_axis": X, "ratio": -2},
+    lie_jax.CouplingJoint: {
+        "follower": lie_jax.RevoluteJoint("ground", "a", X),
+        "leader": lie_jax.RevoluteJoint("a", "b", X),
+        "coefficients": (0, 2),
+    },
     lie_jax.RevoluteDriver: _ENDS | {"axis": X, "angle": 1},
     lie_jax.PrismaticDriver: _ENDS | {"axis": X, "distance": 1},
     lie_jax.PointForce: {"body": "b", "force": X},

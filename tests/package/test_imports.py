@@ -26,7 +26,7 @@ FLOORS = [
     {"index1"},
     {"integrators", "mechanics"},
     {"simulation", "statics"},
-    {"identification", "sweeps", "control"},
+    {"identification", "sweeps", "control", "robotics"},
     {"io"},
     {"viz"},
 ]
@@ -101,6 +101,9 @@ PUBLIC = {
     "se3": "hat vee exp log dexp dexp_inv ddexp ddexp_inv cay cay_inv dcay dcay_inv ddcay "
     "ddcay_inv ad Ad identity compose inverse act",
     "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
+    "robotics": "inverse_dynamics bias_force gravity_force coriolis_matrix operational_inertia "
+    "center_of_mass center_of_mass_jacobian centroidal_momentum centroidal_momentum_matrix "
+    "inertial_parameters torque_regressor joint_state",
     "control": "ilqr shoot spline_basis Solution History",
     "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
@@ -112,7 +115,8 @@ PUBLIC = {
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "monte_carlo MonteCarlo Identifiability rows_at batched sweep Sweep "
     "configure cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result "
-    "SimulationError Identification transforms io Restart place",
+    "SimulationError Identification transforms io Restart place Frame inverse_kinematics "
+    "InverseKinematics InverseKinematicsError",
 }
 
 

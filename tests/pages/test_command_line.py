@@ -1,5 +1,7 @@
 """The command `python -m experiments` runs, compares, animates and names mistakes."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,30 @@ def test_tables_and_figures_have_their_experiments():
     assert choices.reproducing("S2") == choices.PAPERS["S2"]
     known = choices.experiments()
     assert all(name in known for chosen in choices.PAPERS.values() for name in chosen)
+
+
+def test_robots_below_a_folder(tmp_path):
+    (tmp_path / "files").mkdir()
+    body = '<inertial pos="0 0 0.1" mass="1" diaginertia="1 1 1"/>'
+    link = '<mass value="1"/><inertia ixx="{}" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+    files = {
+        "hinge.xml": f"<mujoco><worldbody><body><joint/>{body}</body></worldbody></mujoco>",
+        "scene.xml": "<mujoco/>",
+        "flat.urdf": '<robot name="r"><link name="a"/><link name="b"><inertial>'
+        f'{link.format(5)}</inertial></link><joint name="j" type="continuous">'
+        '<parent link="a"/><child link="b"/></joint></robot>',
+        "idle.urdf": '<robot name="r"><link name="a"/></robot>',
+    }
+    for name, text in files.items():
+        (tmp_path / "files" / name).write_text(text)
+    _command("robots", tmp_path / "files", "--out", tmp_path)
+    flat, hinge, idle = json.loads((tmp_path / "robots" / "robots.json").read_text())
+    assert (flat["file"], flat["imported"], flat["nv"]) == ("flat.urdf", "balance", 1)
+    assert idle["file"] == "idle.urdf" and "nothing moves" in idle["imported"]
+    assert (hinge["imported"], hinge["nv"]) == ("ok", 1)
+    # One hinge in double precision.
+    assert max(flat["differences"] + hinge["differences"]) < 1e-14
+    text = (tmp_path / "robots" / "robots.md").read_text()
+    assert "2 of 3 files are imported, 1 of them with inertia='balance'" in text
+    with pytest.raises(SystemExit, match="is no folder"):
+        _command("robots", tmp_path / "nothing")

@@ -49,6 +49,7 @@ PAGES = (
         "optimal_control.md",
         "concepts.md",
         "import_models.md",
+        "robots.md",
         "beams.md",
         "contact.md",
         "events.md",
@@ -65,6 +66,7 @@ def test_documentation(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # A fit does not determine all, and an import leaves out what is added later.
     warnings = {"identification.md": "only 2 of 3", "import_models.md": "contacts, which"}
+    warnings["robots.md"] = "limits, which"
     warned = pytest.warns(UserWarning, match=warnings.get(page))
     with warned if page in warnings else contextlib.nullcontext():
         names = _run(ROOT / "docs" / page)
@@ -158,6 +160,25 @@ def test_documentation(page, tmp_path, monkeypatch):
         held = 1e5 * fall.q[-1, 1] ** 2
         reach = 0.3 * np.sin(turned)
         np.testing.assert_allclose(weights + held, 1e6 * gap**2 * reach, rtol=1e-3)
+    elif page == "robots.md":
+        np.testing.assert_allclose(
+            names["pose"][:3, :3] @ names["pose"][:3, :3].T, np.eye(3), atol=1e-13
+        )
+        np.testing.assert_allclose(names["jacobian"] @ names["state"].v, names["twist"], atol=1e-13)
+        solution, tool = names["solution"], names["tool"]
+        jacobian = tool.jacobian(names["system"], solution.q)
+        np.testing.assert_allclose(
+            tool.pose(names["system"], solution.q), names["goal"], atol=1e-10
+        )
+        np.testing.assert_allclose(jacobian @ names["along"], np.eye(6), atol=1e-9)
+        assert np.all(names["batch"].converged)
+        np.testing.assert_allclose(names["by_regressor"], names["by_newton_euler"], rtol=1e-12)
+        # Critically damped: (1 + 10 t) exp(-10 t) of the way is left after 1.5 s, but for torques
+        # that are held for a step.
+        way = np.asarray(names["state"].q - solution.q)
+        left = names["end"].q - solution.q
+        np.testing.assert_allclose(left, 16.0 * np.exp(-15.0) * way, atol=1e-5)
+        assert np.all(np.isfinite(names["effort"]))
     elif page == "extending.md":
         np.testing.assert_allclose(names["violation"], np.zeros(2), atol=1e-14)
         assert np.max(np.ptp(names["run"].q, axis=0)) > 0.1

@@ -82,6 +82,18 @@ class TreeSystem(AbstractMultibodySystem):
         return gather.pick(self.slots, rotation), gather.pick(self.slots, position)
 
     @override
+    def poses_and_jacobians(self, q, bodies):
+        motion, slots = self._kinematics(q), tuple(self.slots[body] for body in bodies)
+        rotation = gather.pick(slots, motion.rotation, axis=2)
+        position, arm = (gather.pick(slots, x, axis=1) for x in (motion.position, motion.arm))
+        moved = jnp.asarray(self._moved[list(slots)].T, q.dtype)
+        linear, omega = (self._columns(motion)[..., None] * moved[None]).reshape(2, 3, self.nv, -1)
+        linear = linear + small.cross(omega, jnp.broadcast_to(arm[:, None], omega.shape))
+        back = small.transpose(rotation)
+        rows = jnp.concatenate([small.matmul(back, linear), small.matmul(back, omega)])
+        return jnp.moveaxis(rotation, -1, 0), position.T, jnp.moveaxis(rows, -1, 0)
+
+    @override
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, by the composite-rigid-body algorithm."""
         motion = self._kinematics(q)

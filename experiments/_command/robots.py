@@ -1,0 +1,230 @@
+"""A table of robot files: which can be imported, and their dynamics against MuJoCo's."""
+
+import dataclasses
+import importlib
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import lie_jax
+from experiments import _report
+from lie_jax.io import inertias, meshes
+
+# Pyright does not know its members.
+mujoco: Any = importlib.import_module("mujoco")
+
+STATES = 4
+# Forces and accelerations below this are rounding: nothing acts.
+_NOTHING = 1e-9
+_HEADS = "file", "import", "nv", "couplings", "M", "force", "acceleration", "left out"
+# Kinds of `ignored` that the model can add or that need laws of the user.
+_ADDED = ("contacts, which", "dry friction, which", "limits, which", "shapes of", "meshes")
+
+
+class Robot(NamedTuple):
+    """A file: how it is imported, or why it is not; velocities, couplings, the largest differences
+    from MuJoCo over the largest entry (mass matrix, force, acceleration), and counts of what is
+    left out by kind.
+    """
+
+    file: str
+    imported: str
+    nv: int | None = None
+    couplings: int = 0
+    differences: tuple[float, ...] = ()
+    ignored: dict[str, int] | None = None
+
+
+def table(folder: Path, out: Path) -> None:
+    """Write robots.json and robots.md with all robot files below a folder."""
+    robots = []
+    for path in files(folder):
+        robots.append(robot(path, str(path.relative_to(folder))))
+        print(_row(robots[-1]), flush=True)
+        _report.write_json(out / "robots.json", [robot._asdict() for robot in robots])
+        lines = _report.table(_HEADS, map(_row, robots))
+        (out / "robots.md").write_text("\n".join([*lines, "", *_summary(robots), ""]))
+
+
+def files(folder: Path) -> Iterator[Path]:
+    """URDF files, and MJCF files with joints of their own, which scenes have not."""
+    if not folder.is_dir():
+        raise SystemExit(f"{str(folder)!r} is no folder: name one with URDF or MJCF files.")
+    for path in sorted([*folder.rglob("*.urdf"), *folder.rglob("*.xml")]):
+        try:
+            root = ElementTree.parse(path).getroot()
+        except ElementTree.ParseError:
+            continue
+        moves = root.find(".//joint") is not None or root.find(".//freejoint") is not None
+        if root.tag == "robot" or (root.tag == "mujoco" and moves):
+            yield path
+
+
+def robot(path: Path, name: str) -> Robot:
+    """Import a file, with mended inertias or a free base where it needs them, and compare it."""
+    refusal = ""
+    is_urdf = path.suffix == ".urdf"
+    options: list[dict[str, Any]] = [{}]
+    if is_urdf:
+        options += [{"floating_base": True}, {"inertia": "balance"}]
+    for chosen in options:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = lie_jax.io.import_model(path, **chosen)
+        except (ValueError, FileNotFoundError) as error:
+            refusal = refusal or " ".join(str(error).replace(f"{str(path)!r}", "").split())
+            continue
+        how = ", ".join(map(str, chosen.values())).replace("True", "floating base") or "ok"
+        ignored = {kind: len(names) for kind, names in model.ignored.items()}
+        differences = _compared(model, _theirs(path, chosen))
+        nv = sum(_velocities(joint) for joint in model.mechanism.joints[: len(model.joints)])
+        nv += 6 * sum(_is_base(model, body) for body in model.mechanism.names)
+        return Robot(name, how, nv, len(model.couplings), differences, ignored)
+    return Robot(name, refusal)
+
+
+def _velocities(joint: Any) -> int:
+    return 3 if isinstance(joint, lie_jax.SphericalJoint) else 1
+
+
+def _is_base(model: Any, body: str) -> bool:
+    return body not in {joint.child for joint in model.joints}
+
+
+def _theirs(path: Path, chosen: dict[str, Any]) -> Any:
+    """Model of MuJoCo without what import leaves out; with joined inertias where it needs them."""
+    spec = mujoco.MjSpec.from_file(str(path))
+    if path.suffix == ".urdf":
+        spec.compiler.inertiafromgeom = 0
+        spec.compiler.fusestatic = False
+        if chosen.get("floating_base"):
+            for body in spec.worldbody.bodies:
+                body.add_freejoint()
+        for part in (*spec.geoms, *spec.meshes):
+            spec.delete(part)
+        try:
+            model = spec.copy().compile()
+        except ValueError:
+            inertias.join(mujoco, spec, "inertia" in chosen)
+            model = spec.compile()
+    else:
+        model, _ = meshes.compiled(mujoco, spec)
+    free = model.jnt_type[model.dof_jntid] == mujoco.mjtJoint.mjJNT_FREE
+    model.dof_armature[free], model.dof_damping[free] = 0.0, 0.0
+    loose = np.isin(model.jnt_type, (mujoco.mjtJoint.mjJNT_FREE, mujoco.mjtJoint.mjJNT_BALL))
+    model.jnt_stiffness[loose] = 0.0
+    model.tendon_stiffness[:] = model.tendon_damping[:] = 0.0
+    model.opt.density = model.opt.viscosity = 0.0
+    model.opt.disableflags |= (
+        mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_ACTUATION
+    )
+    return model
+
+
+class _State(NamedTuple):
+    """State in joint coordinates, and MuJoCo's mass matrix, force and acceleration in them."""
+
+    q: np.ndarray
+    v: np.ndarray
+    mass: np.ndarray
+    force: np.ndarray
+    acceleration: np.ndarray
+
+
+def _state(model: Any, rng: np.random.Generator) -> _State:
+    data, qpos = mujoco.MjData(model), model.qpos0.copy()
+    mujoco.mj_integratePos(model, qpos, rng.normal(size=model.nv), 0.7)
+    data.qpos[:], data.qvel[:] = qpos, rng.normal(size=model.nv)
+    mujoco.mj_forward(model, data)
+    mass = np.zeros((model.nv, model.nv))
+    for unit, column in zip(np.eye(model.nv), mass, strict=True):
+        mujoco.mj_mulM(model, data, column, unit)
+    # From MuJoCo's velocities to body-fixed ones, bases first.
+    kinds = model.jnt_type
+    order = sorted(range(model.njnt), key=lambda j: (kinds[j] != mujoco.mjtJoint.mjJNT_FREE, j))
+    q, places, turned, drift = [], [], np.eye(model.nv), np.zeros(model.nv)
+    for joint in order:
+        place, dof = model.jnt_qposadr[joint], model.jnt_dofadr[joint]
+        if kinds[joint] == mujoco.mjtJoint.mjJNT_FREE:
+            turn = np.zeros(9)
+            mujoco.mju_quat2Mat(turn, qpos[place + 3 : place + 7])
+            turn = turn.reshape(3, 3)
+            turned[dof : dof + 3, dof : dof + 3] = turn
+            spin = turn @ data.qvel[dof + 3 : dof + 6]
+            drift[dof : dof + 3] = np.cross(spin, data.qvel[dof : dof + 3])
+            q.append(qpos[place : place + 7])
+            places += range(dof, dof + 6)
+        elif kinds[joint] == mujoco.mjtJoint.mjJNT_BALL:
+            own = np.zeros(4)
+            mujoco.mju_mulQuat(
+                own, model.body_quat[model.jnt_bodyid[joint]], qpos[place : place + 4]
+            )
+            q.append(own)
+            places += range(dof, dof + 3)
+        else:
+            q.append(qpos[place : place + 1] - model.qpos0[place : place + 1])
+            places.append(dof)
+    acceleration = (turned.T @ (data.qacc - drift))[places]
+    mass = (turned.T @ mass @ turned)[np.ix_(places, places)]
+    v = (turned.T @ data.qvel)[places]
+    return _State(np.concatenate(q), v, mass, mass @ acceleration, acceleration)
+
+
+def _compared(imported: Any, model: Any) -> tuple[float, ...]:
+    """Largest differences in random states over the largest entries; without couplings, motors and
+    servos.
+    """
+    mechanism = imported.mechanism
+    drives = lie_jax.RevoluteMotor, lie_jax.PrismaticMotor, lie_jax.PDController
+    drives += (lie_jax.PrismaticPDController,)
+    mechanism = dataclasses.replace(
+        mechanism,
+        joints=mechanism.joints[: len(imported.joints)],
+        forces=[force for force in mechanism.forces if not isinstance(force, drives)],
+    )
+    system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    rng = np.random.default_rng(1)
+    states = [_state(model, rng) for _ in range(STATES)]
+    q, v, *expected = map(np.stack, zip(*states, strict=True))
+
+    @jax.jit
+    @jax.vmap
+    def ours(q, v):
+        return system.mass_matrix(q), system.force(0.0, q, v), system.acceleration(0.0, q, v)
+
+    computed = ours(jnp.asarray(q), jnp.asarray(v))
+    return tuple(
+        float(np.max(np.abs(a - b)) / max(np.max(np.abs(b)), _NOTHING))
+        for a, b in zip(computed, expected, strict=True)
+    )
+
+
+def _row(robot: Robot) -> str:
+    if robot.ignored is None:
+        return _report.row([robot.file, f"refused: {robot.imported}", *[""] * 6])
+    numbers = (f"{difference:.0e}" for difference in robot.differences)
+    left = (
+        f"{kind} {count}"
+        for kind, count in robot.ignored.items()
+        if not kind.startswith(_ADDED) and "inertia='balance'" not in kind
+    )
+    cells = robot.file, robot.imported, str(robot.nv), str(robot.couplings), *numbers
+    return _report.row([*cells, "; ".join(left)])
+
+
+def _summary(robots: list[Robot]) -> list[str]:
+    done = [robot for robot in robots if robot.ignored is not None]
+    mended = [robot for robot in done if "balance" in robot.imported]
+    worst = np.max([robot.differences for robot in done], axis=0) if done else np.zeros(3)
+    return [
+        f"{len(done)} of {len(robots)} files are imported, {len(mended)} of them with "
+        f"inertia='balance'. Largest differences from MuJoCo {mujoco.__version__}: mass matrix "
+        f"{worst[0]:.0e}, force {worst[1]:.0e}, acceleration {worst[2]:.0e} of the largest entry."
+    ]

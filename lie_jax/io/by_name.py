@@ -1,0 +1,47 @@
+"""States and inputs of an imported model by the names of its file."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.mechanics.mechanism import Label, labels
+from lie_jax.numerics.conversion import in_precision
+
+
+def by_label(
+    name: str, joints: Sequence[Any], values: Mapping[str, Any] | None, *, zeros: bool
+) -> dict[Label, Any]:
+    """Values of joints by their labels in the mechanism, less the file's zeros if these count."""
+    places = labels([(joint.parent, joint.child) for joint in joints])
+    named = {joint.name: (label, joint) for label, joint in zip(places, joints, strict=True)}
+    found = {}
+    for key, value in ({} if values is None else values).items():
+        where = f"ImportedModel.state({name}=)[{key!r}]"
+        _known(where, key, named, "joint")
+        label, joint = named[key]
+        checks.real(where, value)
+        shifted = zeros and joint.zero != 0.0
+        found[label] = in_precision(value, None) - joint.zero if shifted else value
+    return found
+
+
+def inputs(actuators: Sequence[Any], values: Mapping[str, Any], dtype: Any) -> Float[Array, " nu"]:
+    """Inputs by names of actuators, zero for those that have no value."""
+    where, names = "ImportedModel.inputs", [actuator.name for actuator in actuators]
+    for key, value in values.items():
+        _known(f"{where}: {key!r}", key, names, "actuator")
+        checks.scalar(f"{where}: {key!r}", value, "N m or N")
+    given = [jnp.asarray(in_precision(values.get(name, 0.0), dtype), dtype) for name in names]
+    return jnp.stack(given) if given else jnp.zeros(0, dtype)
+
+
+def _known(where: str, key: Any, names: Any, kind: str) -> None:
+    if key not in names:
+        known = ", ".join(map(repr, names)) or "none"
+        raise ValueError(
+            f"{where} is given, which is the name of no {kind} of the file; the names are {known}: "
+            "correct it."
+        )

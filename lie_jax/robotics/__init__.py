@@ -1,0 +1,36 @@
+"""Robots: the terms of the equations of motion by name, momentum, and regressors.
+
+Frames are `lie_jax.Frame`, inverse kinematics `lie_jax.inverse_kinematics`; kinetic and potential
+energy and the mass matrix are methods of the system.
+"""
+
+from lie_jax.robotics.dynamics import (
+    bias_force,
+    coriolis_matrix,
+    gravity_force,
+    inverse_dynamics,
+    operational_inertia,
+)
+from lie_jax.robotics.joint_state import joint_state
+from lie_jax.robotics.momentum import (
+    center_of_mass,
+    center_of_mass_jacobian,
+    centroidal_momentum,
+    centroidal_momentum_matrix,
+)
+from lie_jax.robotics.regressor import inertial_parameters, torque_regressor
+
+__all__ = [
+    "bias_force",
+    "center_of_mass",
+    "center_of_mass_jacobian",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
+    "coriolis_matrix",
+    "gravity_force",
+    "inertial_parameters",
+    "inverse_dynamics",
+    "joint_state",
+    "operational_inertia",
+    "torque_regressor",
+]

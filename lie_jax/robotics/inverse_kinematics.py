@@ -1,0 +1,189 @@
+"""Inverse kinematics: configurations in which frames are at given places."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from lie_jax import checks
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.numerics import dense, rules, small
+from lie_jax.numerics.conversion import in_precision
+from lie_jax.robotics.frames import Frame
+from lie_jax.robotics.placement import Placement, straight
+from lie_jax.robotics.search import search
+
+
+class InverseKinematics(NamedTuple):
+    """Configuration `q` (nq,), the best one of the search where it has not `converged`.
+
+    `residual` (targets,): largest error of each target, m or rad, and of the position constraints
+    if the system has any; `iterations`: steps from all starts together.
+    """
+
+    q: Float[Array, " nq"]
+    residual: Float[Array, " targets"]
+    converged: Bool[Array, ""]
+    iterations: Int[Array, ""]
+
+
+class InverseKinematicsError(RuntimeError):
+    """Search without a solution; `best` is the nearest configuration."""
+
+    def __init__(self, message: str, best: InverseKinematics):
+        super().__init__(message)
+        self.best = best
+
+
+def inverse_kinematics(
+    system: AbstractMultibodySystem,
+    targets: Sequence[tuple[Frame, Any]],
+    q: Any,
+    *,
+    lower: Any = None,
+    upper: Any = None,
+) -> InverseKinematics:
+    """A configuration in which all frames are at their targets, within limits.
+
+    Levenberg's and Marquardt's method along the velocities of the system, with displacement and
+    rotation vector of each frame as errors, up to eps^(2/3), 4e-11 in double precision. Position
+    constraints of the system at time zero are met, too. Where targets leave a choice, joints tend
+    to the middle of their limits.
+
+    Batches of targets by `jax.vmap`: it solves them in a queue, so that no one waits for the
+    slowest. Derivatives by targets, frames and the system are those of the least change of
+    velocities' coordinates that keeps the targets, limits left aside: of the solution itself where
+    it has no freedom. Those by `q` and the limits are zero.
+
+    **Arguments:** `targets`: pairs of a frame and its target, a pose (4, 4) or a position (3,) of
+    its origin, inertial; `q`: a start (nq,), or starts (n, nq) of which the nearest is taken and up
+    to 15 others if it fails: for a robot arm some 250 random ones within the limits; `lower`,
+    `upper`: limits (nq,), infinite for none, of coordinates whose rates are velocities.
+
+    Raises `InverseKinematicsError`, which has the best configuration, where the search fails; under
+    JAX transformations `converged` is False then, and derivatives are NaN. Raises `ValueError` for
+    bad arguments.
+    """
+    problem, starts = _problem(system, targets, q, lower, upper)
+    solved = _solved(rules.held(problem), rules.held(starts))
+    if not checks.traced(solved) and not bool(solved.converged):
+        raise _error(problem, solved, starts.shape[0])
+    return solved._replace(
+        q=rules.value_with_rule(solved.q, _change, (problem, solved.converged)),
+        residual=jax.lax.stop_gradient(solved.residual),
+    )
+
+
+@eqx.filter_jit
+def _solved(problem: Placement, starts: Array) -> InverseKinematics:
+    found = search(problem, jnp.clip(starts, problem.lower[None], problem.upper[None]))
+    errors, _ = problem.errors(found.q)
+    residual = problem.residuals(errors)
+    return InverseKinematics(found.q, residual, found.converged, found.iterations)
+
+
+def _change(q: Array, parameters: Any, tangents: Any) -> Array:
+    """Change of the solution: the least velocity that undoes the change of the errors."""
+    (problem, converged), (changes, _) = parameters, tangents
+    (_, jacobian), (errors, _) = eqx.filter_jvp(lambda p: p.errors(q), (problem,), (changes,))
+    rows, columns = jacobian.shape
+    if rows <= columns:
+        solved = dense.solve(small.matmul(jacobian, jacobian.T), errors)
+        velocity = small.matvec(jacobian.T, solved)
+    else:
+        pushes = small.matvec(jacobian.T, errors)
+        velocity = dense.solve(small.matmul(jacobian.T, jacobian), pushes)
+    # A product, which spoils derivatives in reverse mode, too.
+    valid = jnp.where(converged, jnp.ones((), q.dtype), jnp.nan)
+    return problem.system.space.lift(q, valid * velocity)
+
+
+def _problem(
+    system: AbstractMultibodySystem, targets: Any, q: Any, lower: Any, upper: Any
+) -> tuple[Placement, Array]:
+    dtype = system.gravity.dtype
+    checks.real("inverse_kinematics(q=)", q)
+    starts = jnp.asarray(in_precision(q, dtype), dtype)
+    starts = starts[None] if starts.ndim == 1 else starts
+    if starts.ndim != 2 or not starts.shape[0] or starts.shape[1] != system.nq:
+        raise ValueError(
+            f"inverse_kinematics(q=) has shape {np.shape(q)}; it must be a start ({system.nq},) or "
+            f"starts (n, {system.nq}): give numbers in the order of the system's q."
+        )
+    checks.finite("inverse_kinematics(q=)", starts)
+    frames, goals = _targets(targets, dtype)
+    for frame in frames:
+        frame.number(system)
+    places = straight(system.space)
+    limits = []
+    for name, value, default in (("lower", lower, -np.inf), ("upper", upper, np.inf)):
+        where = f"inverse_kinematics({name}=)"
+        limit = np.full(system.nq, default) if value is None else value
+        checks.shape(where, limit, (system.nq,), "one number for each coordinate of q")
+        limits.append(jnp.asarray(in_precision(limit, dtype), dtype))
+        if not checks.traced(limits[-1]):
+            _check_limit(where, np.asarray(limits[-1]), places)
+    if not checks.traced(limits):
+        below, above = map(np.asarray, limits)
+        if not np.all(below <= above):
+            i = int(np.argmin(below <= above))
+            raise ValueError(
+                f"inverse_kinematics(lower=) is {below[i]:g} at coordinate {i}, and upper= is "
+                f"{above[i]:g}; lower must not be above upper: swap them."
+            )
+    return Placement(system, frames, goals, limits[0], limits[1], places), starts
+
+
+def _targets(targets: Any, dtype: Any) -> tuple[tuple[Frame, ...], tuple[Array, ...]]:
+    pairs = list(targets) if isinstance(targets, Sequence) else []
+    if not pairs or not all(
+        isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Frame)
+        for pair in pairs
+    ):
+        raise ValueError(
+            f"inverse_kinematics(targets=) is a {type(targets).__name__}; it must be a list of "
+            "pairs of a lie_jax.Frame and its target: write [(frame, pose)]."
+        )
+    goals = []
+    for frame, value in pairs:
+        where = f"the target of {frame.title}"
+        checks.real(where, value)
+        goal = jnp.asarray(in_precision(value, dtype), dtype)
+        if goal.shape not in ((4, 4), (3,)):
+            raise ValueError(
+                f"{where} has shape {goal.shape}; it must be a pose (4, 4) or a position (3,): "
+                "use jax.vmap for batches."
+            )
+        checks.finite(where, goal)
+        if goal.ndim == 2:
+            checks.rotation(f"the rotation in {where}", goal[:3, :3])
+        goals.append(goal)
+    return tuple(frame for frame, _ in pairs), tuple(goals)
+
+
+def _check_limit(where: str, limit: np.ndarray, places: tuple[int, ...]) -> None:
+    if np.isnan(limit).any():
+        raise ValueError(f"{where} is NaN at coordinate {int(np.isnan(limit).argmax())}; give one.")
+    curved = np.isfinite(limit) & ~np.isin(np.arange(limit.size), places)
+    if curved.any():
+        raise ValueError(
+            f"{where} is {limit[curved][0]:g} at coordinate {int(curved.argmax())}, whose rate is "
+            "no velocity of the system (a quaternion has no limits): make it infinite."
+        )
+
+
+def _error(problem: Placement, best: InverseKinematics, starts: int) -> InverseKinematicsError:
+    worst = int(np.argmax(np.nan_to_num(np.asarray(best.residual), nan=np.inf)))
+    frames = [frame.title for frame in problem.frames]
+    owner = frames[worst] if worst < len(frames) else "the constraints of the system"
+    return InverseKinematicsError(
+        f"inverse_kinematics: no solution from {starts} start{'s' * (starts > 1)}; the best "
+        f"configuration leaves {float(best.residual[worst]):.3g} (m or rad) at {owner}. Give a "
+        "target within reach and limits, or more starts q= (n, nq), as random ones within the "
+        "limits.",
+        best,
+    )

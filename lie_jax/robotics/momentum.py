@@ -1,0 +1,53 @@
+"""Centre of mass and centroidal momentum of a mechanism."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from lie_jax.mechanics import body as rigid
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.numerics import gather, small
+from lie_jax.system import Configuration, Velocity
+
+
+def center_of_mass(system: AbstractMultibodySystem, q: Configuration) -> Float[Array, "3"]:
+    """Centre of mass (3,) of all bodies, inertial components, m."""
+    bodies = _bodies(system)
+    rotation, position = system.poses(q)
+    centers = position + jax.vmap(small.matvec)(rotation, bodies.center_of_mass)
+    return jnp.sum(bodies.mass[:, None] * centers, axis=0) / jnp.sum(bodies.mass)
+
+
+def center_of_mass_jacobian(
+    system: AbstractMultibodySystem, q: Configuration
+) -> Float[Array, "3 nv"]:
+    """Jacobian (3, nv): the centre's velocity (m/s, inertial) is its product with v."""
+    return centroidal_momentum_matrix(system, q)[:3] / jnp.sum(system.bodies.mass)
+
+
+def centroidal_momentum(
+    system: AbstractMultibodySystem, q: Configuration, v: Velocity
+) -> Float[Array, "6"]:
+    """Linear momentum (kg m/s) and angular momentum about the centre of mass (kg m²/s), inertial.
+
+    Both change by gravity and contacts alone. Rotor inertia of joints has no part in them.
+    """
+    rotation, position = system.poses(q)
+    arm = position - center_of_mass(system, q)[None]
+    twists = system.twists(q, v)
+    velocity = jax.vmap(small.matvec)(rotation, twists[:, :3])
+    momenta = jax.vmap(rigid.momentum)(_bodies(system), rotation, arm, velocity, twists[:, 3:])
+    return jnp.sum(jnp.concatenate(momenta, axis=1), axis=0)
+
+
+def centroidal_momentum_matrix(
+    system: AbstractMultibodySystem, q: Configuration
+) -> Float[Array, "6 nv"]:
+    """Matrix (6, nv): the centroidal momentum is its product with v."""
+    rest = jnp.zeros(system.nv, q.dtype)
+    return jax.jacrev(lambda v: centroidal_momentum(system, q, v))(rest)
+
+
+def _bodies(system: AbstractMultibodySystem) -> rigid.MassProperties:
+    """Bodies in the mechanism's order, without frames inside joints."""
+    return jax.tree.map(lambda x: gather.pick(system.slots, x), system.bodies)
