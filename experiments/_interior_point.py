@@ -89,7 +89,11 @@ def _values(problem: Problem, states: lie_jax.State, inputs: Array):
 
 def _run(states: lie_jax.State, inputs: Array) -> Run:
     start, last = (jax.tree.map(lambda x, s=s: x[s], states) for s in (slice(-1), -1))
-    return Run(inputs, start, last, jnp.zeros(()))
+    return Run(inputs, start, last, jnp.zeros(()), _no_inequalities(inputs))
+
+
+def _no_inequalities(inputs: Array) -> Array:
+    return jnp.zeros((inputs.shape[0], 0))
 
 
 @eqx.filter_jit
@@ -105,7 +109,7 @@ def _curvature(problem: Problem, states: lie_jax.State, inputs: Array, gaps: Arr
     """Second derivatives of gaps and end values, summed with their multipliers."""
     run = _run(states, inputs)
     last = expansion.ending(problem, run.last, ends).hessian
-    return expansion.curvature(problem, run, gaps), last
+    return expansion.curvature(problem, run, gaps, _no_inequalities(inputs)), last
 
 
 @eqx.filter_jit

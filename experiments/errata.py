@@ -6,7 +6,15 @@ from pathlib import Path
 from experiments import _report
 from experiments._errata import s0, s1, s2, s3, s4
 from experiments._errata.erratum import Erratum, Evidence
+from experiments._errata.typesetting import typeset
 
+TOPICS = {
+    "S0": "Local-global maps",
+    "S1": "Explicit methods on groups",
+    "S2": "Unified velocities",
+    "S3": "Lie group methods for multibody systems",
+    "S4": "Exponential and Cayley maps",
+}
 PAPERS = {"S0": s0.ERRATA, "S1": s1.ERRATA, "S2": s2.ERRATA, "S3": s3.ERRATA, "S4": s4.ERRATA}
 Evaluated = dict[str, list[tuple[Erratum, Evidence | None]]]
 
@@ -19,9 +27,13 @@ lists those that are not, or not as we read them:
 Some rows share one cause: four of S0 come from its (41). One, Table I(a) of S1, may be wrong only
 in the text available to us.
 
-`python -m experiments run errata` computes every number. The truth never comes from a closed form,
-corrected or not, but from definitions at 120 digits: exponentials from power series, Cayley maps
-and inverses from linear systems, differentials and derivatives from central differences,
+Numbers are those of
+
+    python -m experiments run errata
+
+The truth never comes from a closed form, corrected or not, but from definitions at 120 digits:
+exponentials from power series, Cayley maps and inverses from linear systems, differentials and
+derivatives from central differences,
 compositions from products of matrices or quaternions, integrals over a body from point masses,
 equations of motion from the momentum and acceleration of point masses. Errors are the largest
 relative deviations (Frobenius norm) over `‖x‖ = 1e-8, 1e-3, 0.5, 2, 3.1`, with fixed vectors of
@@ -55,9 +67,9 @@ def page(results: Evaluated) -> str:
     }
     counts = ", ".join(f"{kinds[kind]} {label}" for kind, label in labels.items())
     heads = ("equation", "printed", "correct", "error printed", "error correct", "remark")
-    parts = [INTRODUCTION.format(counts=counts)]
+    parts = [typeset(INTRODUCTION.format(counts=counts))]
     for paper, rows in results.items():
-        parts.append(f"## {paper}\n")
+        parts.append(f"## {TOPICS[paper]} [{paper}]\n")
         lines = (_row(erratum, evidence) for erratum, evidence in rows)
         parts += [*_report.table(heads, lines, left=len(heads)), ""]
     return "\n".join(parts)
@@ -68,7 +80,9 @@ def _row(erratum: Erratum, evidence: Evidence | None) -> tuple[str, ...]:
     remark = erratum.remark
     if erratum.kind != "wrong":
         remark = f"*{erratum.kind.capitalize()}.* {remark}".rstrip()
-    return erratum.equation, erratum.printed, erratum.correct, *errors, remark
+    texts = erratum.equation, erratum.printed, erratum.correct, remark
+    equation, printed, correct, remark = map(typeset, texts)
+    return equation, printed, correct, *errors, remark
 
 
 def main(folder: Path) -> None:

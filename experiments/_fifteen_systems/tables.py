@@ -32,21 +32,40 @@ def order(runs: list[dict] | str) -> float | None:
     return next((run["order"] for run in reversed(runs) if run["order"] is not None), None)
 
 
-def error_at(runs: list[dict] | str, cpu_s: float) -> float | None:
-    """Error at a CPU time: that of the nearest run, carried there by its order."""
-    if isinstance(runs, str) or (known := order(runs)) is None:
+def step_cost(runs: list[dict]) -> float | None:
+    """CPU time of a step (s); None if fewer than two runs came to their end.
+
+    Differences of runs leave out the cost of a call.
+    """
+    known = [run for run in runs if run["error"] is not None]
+    if len(known) < 2:
         return None
-    run = min(
-        (r for r in runs if r["error"] is not None),
-        key=lambda r: abs(np.log(r["cpu_s"] / cpu_s)),
-    )
-    return float(run["error"] * (run["cpu_s"] / cpu_s) ** known)
+    first, last = known[0], known[-1]
+    return (last["cpu_s"] - first["cpu_s"]) / (last["steps"] - first["steps"])
+
+
+def error_at(runs: list[dict] | str, cpu_s: float) -> float | None:
+    """Error at a CPU time of the steps: that of the nearest run, carried there by its order.
+
+    The smallest error where rounding hides the order; None without two runs.
+    """
+    if isinstance(runs, str) or (cost := step_cost(runs)) is None:
+        return None
+    known = [run for run in runs if run["error"] is not None]
+    slope = order(runs)
+    if slope is None:
+        return min(run["error"] for run in known)
+    steps = cpu_s / cost
+    run = min(known, key=lambda r: abs(np.log(r["steps"] / steps)))
+    return float(run["error"] * (run["steps"] / steps) ** slope)
 
 
 def equal_cost(case: dict, method: str) -> dict[str, float | None]:
     """Errors of all formulations at the CPU time of the finest run of R3SO3."""
     runs = case["runs"]["R3SO3"][method]
-    cpu = runs[-1]["cpu_s"]
+    cost = step_cost(runs)
+    assert cost is not None, method
+    cpu = cost * runs[-1]["steps"]
     return {name: error_at(methods[method], cpu) for name, methods in case["runs"].items()}
 
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PyTree
 
 from lie_jax.control.problem import Inputs, Problem, Run, difference, displace
 from lie_jax.numerics.small import matvec
@@ -39,7 +39,7 @@ class Adjoint(NamedTuple):
     """Derivatives of a function of the last state, by the adjoint recursion.
 
     `costate`: with respect to the state after each step; `gradient`: of the whole cost with respect
-    to the inputs; `terms`: sum of the absolute values of the gradient's two terms, its scale.
+    to the inputs; `terms`: sum of the absolute values of the gradient's three terms, its scale.
     """
 
     costate: Float[Array, "steps n"]
@@ -47,11 +47,10 @@ class Adjoint(NamedTuple):
     terms: Inputs
 
 
-def _along(problem: Problem, run: Run, derivative: Callable, *rows: Array) -> Any:
+def _along(problem: Problem, run: Run, derivative: Callable, *rows: PyTree) -> Any:
     """derivative(step, cost, z = 0, *row) of each step, its end and cost as functions of z."""
     space = problem.system.space
     n = 2 * space.nv
-    after = jax.tree.map(lambda x, last: jnp.concatenate([x[1:], last[None]]), run.states, run.last)
     count, m = run.inputs.shape
     origin = jnp.zeros((count, n + m), run.inputs.dtype)
 
@@ -65,7 +64,8 @@ def _along(problem: Problem, run: Run, derivative: Callable, *rows: Array) -> An
 
         return derivative(step, cost, origin, *row)
 
-    return jax.vmap(at_step)(jnp.arange(count), run.states, after, run.inputs, origin, *rows)
+    numbers = jnp.arange(count)
+    return jax.vmap(at_step)(numbers, run.states, run.after(), run.inputs, origin, *rows)
 
 
 def dynamics(problem: Problem, run: Run) -> Dynamics:
@@ -84,16 +84,47 @@ def costs(problem: Problem, run: Run) -> Quadratic:
     return _along(problem, run, expanded)
 
 
+def inequality_jacobian(
+    problem: Problem, run: Run, steps: Dynamics
+) -> Float[Array, "steps inequalities z"]:
+    """Derivatives of the inequalities after all steps, by z before them."""
+    space = problem.system.space
+    n = 2 * space.nv
+
+    def of_end(k, after, u):
+        def values(y):
+            return problem.inequality_values(k, displace(space, after, y[:n]), u + y[n:])
+
+        return jax.jacfwd(values)(jnp.zeros(n + u.shape[0], u.dtype))
+
+    rows = jax.vmap(of_end)(jnp.arange(run.inputs.shape[0]), run.after(), run.inputs)
+    of_state, of_input = rows[:, :, :n], rows[:, :, n:]
+    return jnp.concatenate([of_state @ steps.a, of_state @ steps.b + of_input], axis=2)
+
+
 def curvature(
-    problem: Problem, run: Run, costate: Float[Array, "steps n"]
+    problem: Problem,
+    run: Run,
+    costate: Float[Array, "steps n"],
+    pull: Float[Array, "steps inequalities"],
 ) -> Float[Array, "steps z z"]:
-    """Second derivatives of all steps, summed with the costates."""
+    """Second derivatives of all steps and inequalities, summed with the costates and the pulls.
+
+    Costates are those of the costs after a step, without its inequalities.
+    """
+    space, m = problem.system.space, run.inputs.shape[1]
 
     # Forward over forward: few directions, and no reverse pass through a step.
-    def summed(step, _, z, costate):
-        return jax.jacfwd(lambda z: matvec(jax.jacfwd(step)(z).T, costate))(z)
+    def summed(step, _, z, k, after, u, costate, pull):
+        def total(z):
+            end = step(z)
+            values = problem.inequality_values(k, displace(space, after, end), u + z[-m:])
+            return jnp.sum(costate * end) + jnp.sum(pull * values)
 
-    return _along(problem, run, summed, costate)
+        return jax.jacfwd(jax.jacfwd(total))(z)
+
+    rows = jnp.arange(run.inputs.shape[0]), run.after(), run.inputs
+    return _along(problem, run, summed, *rows, costate, pull)
 
 
 def ending(problem: Problem, last: State, multipliers: Array | None = None) -> Ending:
@@ -118,19 +149,22 @@ def ending(problem: Problem, last: State, multipliers: Array | None = None) -> E
     )
 
 
-def adjoint(steps: Dynamics, slopes: Float[Array, "steps z"], last: Float[Array, " n"]) -> Adjoint:
-    """Gradient with respect to the inputs; `last` is that with respect to the last state."""
+def adjoint(
+    steps: Dynamics,
+    slopes: Float[Array, "steps z"],
+    pulled: Float[Array, "steps z"],
+    last: Float[Array, " n"],
+) -> Adjoint:
+    """Gradient with respect to the inputs, from the slopes of costs and of inequalities.
+
+    `last` is the gradient with respect to the last state.
+    """
     n = last.shape[0]
 
     def back(costate, step):
-        a, b, slope = step
-        pulled_back = matvec(b.T, costate)
-        terms = jnp.abs(slope[n:]) + jnp.abs(pulled_back)
-        return slope[:n] + matvec(a.T, costate), (costate, slope[n:] + pulled_back, terms)
+        a, b, slope, pulled = step
+        terms = jnp.stack([slope[n:], pulled[n:], matvec(b.T, costate)])
+        sums = jnp.sum(terms, axis=0), jnp.sum(jnp.abs(terms), axis=0)
+        return slope[:n] + pulled[:n] + matvec(a.T, costate), (costate, *sums)
 
-    return Adjoint(*jax.lax.scan(back, last, (*steps, slopes), reverse=True)[1])
-
-
-def end_jacobian(steps: Dynamics, last: Float[Array, "ends n"]) -> Float[Array, "steps ends nu"]:
-    """Derivatives of the end values with respect to the inputs; `last`: to the last state."""
-    return jax.lax.scan(lambda y, step: (y @ step.a, y @ step.b), last, steps, reverse=True)[1]
+    return Adjoint(*jax.lax.scan(back, last, (*steps, slopes, pulled), reverse=True)[1])

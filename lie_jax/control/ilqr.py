@@ -1,4 +1,4 @@
-"""iLQR and its second-order form, with limits on inputs and conditions at the end."""
+"""iLQR and its second-order form, with limits on inputs and conditions on states."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float
 
 from lie_jax import checks
-from lie_jax.control import backward, expansion
+from lie_jax.control import backward, conditions, expansion
+from lie_jax.control.conditions import Conditions
 from lie_jax.control.problem import Options, Problem, Run, checked_problem, difference, follow
 from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
@@ -31,6 +32,7 @@ def ilqr(
     running: Callable,
     final: Callable | None = None,
     end: Callable | None = None,
+    inequalities: Callable | None = None,
     limits: tuple[Any, Any] | None = None,
     second_order: bool = False,
     penalty: float = 100.0,
@@ -54,11 +56,14 @@ def ilqr(
       `jax.tree_util.Partial`; other values that a function reads are compiled for anew.
     - `end(q, v)`: an array that must be zero at the last state, such as
       `system.space.inverse_retract(target, q)`, by an augmented Lagrangian.
+    - `inequalities(t, q, v, u)`: an array that must not be positive after each step, with the time
+      and the state at the end of the step and the inputs held over it, by an augmented Lagrangian
+      with a multiplier for each entry and step. The state at the start of the run is not tested.
     - `limits`: (lower, upper), numbers or (nu,); `numpy.inf` for none. They hold at all times.
     - `second_order`: whether second derivatives of the steps enter: quadratic convergence where
       the motion is far from linear, for a few times the work of an iteration.
-    - `penalty`: the first weight of the end values, relative to the estimated cost of meeting them;
-      1e3 to 1e7 for motions that are unstable or far from an equilibrium.
+    - `penalty`: the first weight of these conditions, relative to the estimated cost of meeting
+      them; 1e3 to 1e7 for motions that are unstable or far from an equilibrium.
     - `tolerance`: on `Solution.gradient_norm`; `end_tolerance`: on `Solution.violation`.
 
     **Returns** a `Solution`, and warns if it has not converged. Raises `ValueError` for wrong
@@ -66,16 +71,17 @@ def ilqr(
     Tassa, Mansard and Todorov, Control-limited differential dynamic programming, ICRA 2014.
     """
     system, state, table = as_jax(system, state, inputs)
-    options, costs = Options(tolerance, end_tolerance, max_iterations), (running, final, end)
+    options = Options(tolerance, end_tolerance, max_iterations)
+    functions = running, final, end, inequalities
     problem = checked_problem(
-        "ilqr", system, integrator, state, table, dt, costs, limits, table, options
+        "ilqr", system, integrator, state, table, dt, functions, limits, table, options
     )
-    checks.positive("ilqr(penalty=)", penalty, "relative weight of the end values")
+    checks.positive("ilqr(penalty=)", penalty, "relative weight of the conditions")
     gradient, violation, weight = (
         jnp.asarray(x, problem.state.q.dtype) for x in (tolerance, end_tolerance, penalty)
     )
     arrays = Options(gradient, violation, max_iterations)
-    search, multipliers = _search(problem, table, arrays, weight, second_order)
+    search, values, multipliers = _search(problem, table, arrays, weight, second_order)
     at, history = search.iterations, search.history
     numbers = jnp.arange(max_iterations + 1, dtype=at.dtype)
     solution = Solution(
@@ -85,25 +91,25 @@ def ilqr(
         cost=history.cost[at],
         gradient_norm=history.gradient_norm[at],
         violation=history.violation[at],
-        multipliers=multipliers,
+        multipliers=multipliers.ends,
+        inequality_multipliers=multipliers.inequalities,
         gains=search.gains,
         iterations=at,
         history=padding.mark_unreached(history, numbers <= at),
         converged=search.converged,
     )
-    advice = "another penalty= or lie_jax.control.shoot"
-    advice = f"Take {advice}" if second_order else f"Take second_order=True, {advice}"
-    warn_unless_converged("ilqr", solution, options, advice)
+    slow = "take lie_jax.control.shoot" if second_order else "take second_order=True"
+    warn_unless_converged("ilqr", solution, values, options, slow, "take a larger penalty=")
     return solution
 
 
 class _Search(NamedTuple):
-    """Carry of the search; `before`: end values at the last correction of the multipliers."""
+    """Carry of the search; `before`: violation at the last correction of the multipliers."""
 
     run: Run
     gains: Array
-    multipliers: Array
-    weights: Array
+    multipliers: Conditions
+    weights: Conditions
     before: Array
     damping: Array
     iterations: Array
@@ -114,7 +120,7 @@ class _Search(NamedTuple):
 
 # Relative gradient below which the multipliers are corrected, before the inputs are optimal.
 _INNER = 1e-2
-# The weights grow unless the end values fall by this factor from one correction to the next.
+# The weights grow unless the violation falls by this factor from one correction to the next.
 _FALL = 0.25
 _GROWTH = 10.0
 _LARGEST_PENALTY = 1e8
@@ -126,16 +132,17 @@ _HALVINGS = 12
 @eqx.filter_jit
 def _search(
     problem: Problem, inputs: Array, options: Options, penalty: Array, second_order: bool
-) -> tuple[_Search, Array]:
+) -> tuple[_Search, Conditions, Conditions]:
+    """End of the search, with the values of the conditions and their multipliers there."""
     run = follow(problem, problem.state, inputs)
-    ends = problem.end_values(run.last)
+    none = jax.tree.map(jnp.zeros_like, conditions.values(problem, run))
     empty = jnp.zeros(options.max_iterations + 1, inputs.dtype)
     start = _Search(
         run=run,
         gains=jnp.zeros((*inputs.shape, 2 * problem.system.nv), inputs.dtype),
-        multipliers=jnp.zeros_like(ends),
-        weights=jnp.zeros_like(ends),
-        before=jnp.full_like(ends, jnp.inf),
+        multipliers=none,
+        weights=none,
+        before=jnp.full((), jnp.inf, inputs.dtype),
         damping=jnp.zeros((), inputs.dtype),
         iterations=jnp.zeros((), jnp.int32),
         history=History(empty, empty, empty),
@@ -147,7 +154,8 @@ def _search(
         lambda search: _advance(problem, options, penalty, second_order, search),
         start,
     )
-    return search, search.multipliers + search.weights * problem.end_values(search.run.last)
+    values = conditions.values(problem, search.run)
+    return search, values, conditions.pulls(values, search.multipliers, search.weights)
 
 
 def _advance(
@@ -158,34 +166,49 @@ def _advance(
     steps = expansion.dynamics(problem, run)
     costs = expansion.costs(problem, run)
     last = expansion.ending(problem, run.last)
-    values = last.values
-    violation = jnp.max(jnp.abs(values), initial=0.0)
-    natural = _natural_weights(problem, steps, costs, last)
-    weights = jnp.where(at == 0, penalty * natural, search.weights)
+    jacobian = expansion.inequality_jacobian(problem, run, steps)
+    values = Conditions(last.values, run.inequalities)
+    natural = conditions.natural_weights(problem, steps, costs, last, jacobian)
+    weights = jax.tree.map(lambda n, w: jnp.where(at == 0, penalty * n, w), natural, search.weights)
 
     def adjoint(pull):
-        return expansion.adjoint(steps, costs.slope, last.slope + matvec(last.jacobian.T, pull))
+        pulled = _pulled(jacobian, pull.inequalities)
+        of_last = last.slope + matvec(last.jacobian.T, pull.ends)
+        return expansion.adjoint(steps, costs.slope, pulled, of_last)
 
-    norm = _relative_norm(problem, run, adjoint(search.multipliers + weights * values))
+    corrected = conditions.pulls(values, search.multipliers, weights)
+    violation = conditions.largest(conditions.errors(values, corrected))
+    norm = _relative_norm(problem, run, adjoint(corrected))
     met = violation <= options.end_tolerance
     correct = (norm <= _INNER) & ~met
-    multipliers = jnp.where(correct, search.multipliers + weights * values, search.multipliers)
-    slow = violation > _FALL * jnp.max(jnp.abs(search.before), initial=0.0)
-    grown = jnp.minimum(_GROWTH * weights, _LARGEST_PENALTY * natural)
-    weights = jnp.where(correct & slow, jnp.maximum(grown, weights), weights)
+    slow = violation > _FALL * search.before
 
-    pull = multipliers + weights * values
-    slope = last.slope + matvec(last.jacobian.T, pull)
-    hessian = last.hessian + (last.jacobian.T * weights[None]) @ last.jacobian
+    def grown(weight, natural):
+        more = jnp.minimum(_GROWTH * weight, _LARGEST_PENALTY * natural)
+        return jnp.where(correct & slow, jnp.maximum(more, weight), weight)
+
+    multipliers = jax.tree.map(
+        lambda new, old: jnp.where(correct, new, old), corrected, search.multipliers
+    )
+    weights = jax.tree.map(grown, weights, natural)
+
+    pull = conditions.pulls(values, multipliers, weights)
+    slope = last.slope + matvec(last.jacobian.T, pull.ends)
+    hessian = last.hessian + (last.jacobian.T * weights.ends[None]) @ last.jacobian
     curvature = None
     if second_order:
         curvature = (
-            expansion.curvature(problem, run, adjoint(pull).costate),
-            expansion.ending(problem, run.last, pull).hessian - last.hessian,
+            expansion.curvature(problem, run, adjoint(pull).costate, pull.inequalities),
+            expansion.ending(problem, run.last, pull.ends).hessian - last.hessian,
         )
     bounds = problem.lower[None] - run.inputs, problem.upper[None] - run.inputs
     policy, damping = backward.solve_convex(
-        steps, costs, (slope, hessian), curvature, bounds, search.damping
+        steps,
+        _with_inequalities(costs, jacobian, pull.inequalities, weights.inequalities),
+        (slope, hessian),
+        curvature,
+        bounds,
+        search.damping,
     )
 
     converged = met & (norm <= options.tolerance)
@@ -198,7 +221,7 @@ def _advance(
         gains=policy.gains,
         multipliers=multipliers,
         weights=weights,
-        before=jnp.where(correct, values, search.before),
+        before=jnp.where(correct, violation, search.before),
         damping=damping,
         iterations=jnp.where(done, at, at + 1),
         history=jax.tree.map(lambda past, x: past.at[at].set(x), search.history, History(*row)),
@@ -218,37 +241,42 @@ def _relative_norm(problem: Problem, run: Run, adjoint: expansion.Adjoint) -> Ar
     return largest / jnp.where(size > 0.0, size, 1.0)
 
 
-def _natural_weights(
-    problem: Problem, steps: expansion.Dynamics, costs: expansion.Quadratic, last: expansion.Ending
-) -> Float[Array, " ends"]:
-    """Price of end values by the running costs alone: moving one by c costs about weight c²/2."""
-    n = last.slope.shape[0]
-    price = jnp.diagonal(costs.hessian, axis1=1, axis2=2)[:, n:]
-    price = jnp.where(price > 0.0, price, problem.dt)
-    reach = expansion.end_jacobian(steps, last.jacobian)
-    reached = jnp.sum(reach**2 / price[:, None, :], axis=(0, 2))
-    weights = 1.0 / jnp.where(reached > 0.0, reached, 1.0)
-    largest = jnp.max(jnp.where(reached > 0.0, weights, 0.0), initial=0.0)
-    return jnp.where(reached > 0.0, weights, jnp.where(largest > 0.0, largest, 1.0))
+def _pulled(
+    jacobian: Float[Array, "steps inequalities z"], pull: Float[Array, "steps inequalities"]
+) -> Float[Array, "steps z"]:
+    """Slopes of the inequalities' price."""
+    return jnp.sum(jacobian * pull[:, :, None], axis=1)
+
+
+def _with_inequalities(
+    costs: expansion.Quadratic,
+    jacobian: Float[Array, "steps inequalities z"],
+    pull: Float[Array, "steps inequalities"],
+    weights: Float[Array, "steps inequalities"],
+) -> expansion.Quadratic:
+    """Costs of the steps and price of their inequalities, as if these were linear."""
+    curved = jnp.where(pull > 0.0, weights, 0.0)[:, :, None] * jacobian
+    return expansion.Quadratic(
+        costs.slope + _pulled(jacobian, pull),
+        costs.hessian + jnp.swapaxes(jacobian, 1, 2) @ curved,
+    )
 
 
 def _line_search(
     problem: Problem,
     start: Run,
     policy: backward.Policy,
-    augmented: tuple[Array, Array],
+    augmented: tuple[Conditions, Conditions],
     damping: Float[Array, ""],
     done: Bool[Array, ""],
 ) -> tuple[Run, Float[Array, ""]]:
-    """Halve the step until cost + multipliers · ends + weights · ends²/2 falls as expected.
+    """Halve the step until the cost with the price of the conditions falls as expected.
 
     Returns the run, `start` if none is accepted, and the next damping: less after a full step.
     """
-    multipliers, weights = augmented
 
     def merit(run):
-        ends = problem.end_values(run.last)
-        price = jnp.sum(ends * (multipliers + 0.5 * weights * ends))
+        price = conditions.price(conditions.values(problem, run), *augmented)
         return run.cost + problem.final_cost(run.last) + price
 
     first = merit(start)

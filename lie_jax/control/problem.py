@@ -25,9 +25,10 @@ Inputs = Float[Array, "steps nu"]
 
 
 class Problem(eqx.Module):
-    """Minimise Σ dt running(t, q, v, u) + final(q, v) subject to end(q, v) = 0 and limits on u.
+    """Minimise Σ dt running(t, q, v, u) + final(q, v) subject to conditions and limits on u.
 
     The sum goes over the steps, with the state at the start of each; the inputs u are held over it.
+    Conditions: end(q, v) = 0 at the last state, inequalities(t, q, v, u) <= 0 after each step.
     """
 
     system: AbstractSystem
@@ -39,6 +40,7 @@ class Problem(eqx.Module):
     running: Callable
     final: Callable | None = None
     end: Callable | None = None
+    inequalities: Callable | None = None
 
     def step(self, k: Array, state: State, u: Array) -> State:
         """State after step k."""
@@ -64,6 +66,13 @@ class Problem(eqx.Module):
             return jnp.zeros(0, state.q.dtype)
         return self.end(state.q, state.v).reshape(-1)
 
+    def inequality_values(self, k: Array, after: State, u: Array) -> Float[Array, " inequalities"]:
+        """Values of the inequalities at the end of step k, not positive at a solution."""
+        if self.inequalities is None:
+            return jnp.zeros(0, after.q.dtype)
+        t = (k + 1).astype(self.dt.dtype) * self.dt
+        return self.inequalities(t, after.q, after.v, u).reshape(-1)
+
     def trajectory(self, inputs: Inputs) -> Trajectory:
         """`Trajectory` that the inputs give, with the reason in it where a step failed."""
         return simulate(
@@ -78,7 +87,7 @@ class Problem(eqx.Module):
 
 
 class Options(NamedTuple):
-    """Largest relative gradient and end value of a converged search, and its iterations."""
+    """Largest relative gradient and error of a converged search, and its iterations."""
 
     tolerance: Any
     end_tolerance: Any
@@ -96,12 +105,21 @@ def difference(space: AbstractSpace, state: State, other: State) -> Float[Array,
 
 
 class Run(NamedTuple):
-    """Inputs and the states before each step, the last state, and the sum of the steps' costs."""
+    """Inputs and the states before each step, the last state, the sum of the steps' costs, and the
+    values of the inequalities after each step.
+    """
 
     inputs: Inputs
     states: State
     last: State
     cost: Float[Array, ""]
+    inequalities: Float[Array, "steps inequalities"]
+
+    def after(self) -> State:
+        """States after each step."""
+        return jax.tree.map(
+            lambda x, last: jnp.concatenate([x[1:], last[None]]), self.states, self.last
+        )
 
 
 def follow(
@@ -119,13 +137,14 @@ def follow(
     def body(state, step):
         k, row = step
         u = control(state, row)
-        return problem.step(k, state, u), (u, state, problem.step_cost(k, state, u))
+        after, cost = problem.step(k, state, u), problem.step_cost(k, state, u)
+        return after, (u, state, cost, problem.inequality_values(k, after, u))
 
     numbers = first + jnp.arange(len(jax.tree.leaves(rows)[0]))
     # Reverse mode keeps the states alone, and computes the stages of each step again.
     body = jax.checkpoint(body, prevent_cse=False)
-    last, (inputs, states, costs) = jax.lax.scan(body, state, (numbers, rows))
-    return Run(inputs, states, last, jnp.sum(costs))
+    last, (inputs, states, costs, values) = jax.lax.scan(body, state, (numbers, rows))
+    return Run(inputs, states, last, jnp.sum(costs), values)
 
 
 def checked_problem(
@@ -135,12 +154,12 @@ def checked_problem(
     state: Any,
     inputs: Any,
     dt: Any,
-    costs: tuple[Any, Any, Any],
+    functions: tuple[Any, Any, Any, Any],
     limits: Any,
     guess: Any,
     options: Options,
 ) -> Problem:
-    """Problem of checked arguments; `costs` are running, final and end.
+    """Problem of checked arguments; `functions` are running, final, end and inequalities.
 
     Limits hold for `guess`, the inputs or their coefficients. Raises `ValueError` for wrong ones.
     """
@@ -162,13 +181,13 @@ def checked_problem(
         simulation.check_violations(system, state)
     _check_classes(call, system, integrator)
     dtype = state.q.dtype
-    # `_check_costs` refuses values that are no functions.
-    functions = [snapshots.watched(cost) if callable(cost) else cost for cost in costs]
+    # `_check_functions` refuses values that are no functions.
+    watched = [snapshots.watched(each) if callable(each) else each for each in functions]
     lower, upper = _limits(call, guess, limits)
-    result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *functions)
-    _check_costs(call, result, shape[1])
+    result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *watched)
+    _check_functions(call, result, shape[1])
     checks.positive(f"{call}(tolerance=)", options.tolerance, "relative gradient")
-    checks.positive(f"{call}(end_tolerance=)", options.end_tolerance, "size of the end values")
+    checks.positive(f"{call}(end_tolerance=)", options.end_tolerance, "error of the conditions")
     iterations = options.max_iterations
     checks.positive_integer(f"{call}(max_iterations=)", iterations, "steps of the search")
     return snapshots.frozen(result)
@@ -232,13 +251,14 @@ def _limits(call: str, guess: Array, limits: Any) -> tuple[Array, Array]:
     return lower, upper
 
 
-def _check_costs(call: str, problem: Problem, nu: int) -> None:
+def _check_functions(call: str, problem: Problem, nu: int) -> None:
     q, v = problem.state.q, problem.state.v
     time, u = (jax.ShapeDtypeStruct(shape, q.dtype) for shape in ((), (nu,)))
     for option, function, arguments in (
         ("running", problem.running, (time, q, v, u)),
         ("final", problem.final, (q, v)),
         ("end", problem.end, (q, v)),
+        ("inequalities", problem.inequalities, (time, q, v, u)),
     ):
         if function is None and option != "running":
             continue
@@ -250,7 +270,7 @@ def _check_costs(call: str, problem: Problem, nu: int) -> None:
                 f"{call}({option}=) returns {returns}; it must return an array of {q.dtype}, the "
                 "precision of the state: compute it with jax.numpy from the arguments."
             )
-        if option != "end" and value.shape != ():
+        if option in ("running", "final") and value.shape != ():
             raise ValueError(
                 f"{call}({option}=) returns shape {value.shape}; a cost is one number: use jnp.sum."
             )

@@ -36,6 +36,8 @@ class Programme(eqx.Module):
     - `basis`: (steps, coefficients), from coefficients to inputs; None where they are the same.
     - `start`: the guess. `scale`: units in which the cost is curved alike; z is the array of the
       scaled unknowns.
+    - `equations`: the number of gaps and end values, the first rows, which must be zero; the
+      others are the inequalities of all steps.
     """
 
     problem: Problem
@@ -43,6 +45,7 @@ class Programme(eqx.Module):
     basis: Float[Array, "steps coefficients"] | None
     start: Unknowns
     scale: Unknowns
+    equations: int
 
     def unknowns(self, z: Array) -> Unknowns:
         """Unknowns from scaled numbers."""
@@ -63,14 +66,18 @@ class Programme(eqx.Module):
         return jax.vmap(lambda state, x: displace(space, state, x))(self.references, nodes)
 
     def values(self, z: Array) -> Float[Array, " values"]:
-        """Cost, gaps at the nodes in local coordinates, and end values; segments run as a batch."""
+        """Cost, then `rows`: gaps at the nodes in local coordinates, end values, inequalities.
+
+        Segments run as a batch.
+        """
         problem, space = self.problem, self.problem.system.space
         nodes, run = self._runs(z)
         reached = jax.tree.map(lambda x: x[:-1], run.last)
         last = jax.tree.map(lambda x: x[-1], run.last)
         gaps = jax.vmap(lambda a, b: difference(space, a, b))(nodes, reached)
         cost = jnp.sum(run.cost) + problem.final_cost(last)
-        return jnp.concatenate([cost[None], gaps.reshape(-1), problem.end_values(last)])
+        ends, inequalities = problem.end_values(last), run.inequalities.reshape(-1)
+        return jnp.concatenate([cost[None], gaps.reshape(-1), ends, inequalities])
 
     def slope_of_inputs(self, z: Array) -> Float[Array, " unknowns"]:
         """Gradient of the cost by z with the states held: one of the two terms of the gradient."""
@@ -134,19 +141,20 @@ def build(problem: Problem, coefficients: Array, basis: Array | None, nodes: int
         basis,
         start=Unknowns(coefficients, at_nodes),
         scale=Unknowns(scale, jnp.ones_like(at_nodes)),
+        equations=at_nodes.size + problem.end_values(run.last).size,
     )
 
 
 @eqx.filter_jit
 def _linearize(programme: Programme, z: Array) -> tuple[Array, Array, Array]:
-    """Cost, gaps and end values (1 + rows,), their Jacobian, and the slope of the inputs."""
+    """Cost and rows (1 + rows,), their Jacobian, and the slope of the inputs."""
     jacobian, values = jax.jacrev(lambda z: (programme.values(z),) * 2, has_aux=True)(z)
     return values, jacobian, programme.slope_of_inputs(z)
 
 
 @eqx.filter_jit
 def _curvature(programme: Programme, z: Array, weights: Array, direction: Array) -> Array:
-    """Second derivative of weights · (cost, gaps, ends) along a direction."""
+    """Second derivative of weights · (cost, rows) along a direction."""
     slope = jax.grad(lambda z: jnp.sum(weights * programme.values(z)))
     return jax.jvp(slope, (z,), (direction,))[1]
 
@@ -161,7 +169,7 @@ def _recenter(programme: Programme, z: Array) -> tuple[Programme, Array]:
 
 
 class Measure(NamedTuple):
-    """Distance from an optimum, see `Solution`; multipliers of gaps, then of end values."""
+    """Distance from an optimum, see `Solution`; multipliers of the rows."""
 
     cost: float
     gradient_norm: float
@@ -183,10 +191,13 @@ class Optimum(NamedTuple):
 
 
 class _Functions:
-    """Cost, and rows (gaps, then end values), of z (unknowns,) in double precision, for SciPy."""
+    """Cost and rows of z (unknowns,) in double precision, for SciPy.
 
-    def __init__(self, programme: Programme):
-        self.programme = programme
+    Inequalities closer to zero than `slack` count as active.
+    """
+
+    def __init__(self, programme: Programme, slack: float):
+        self.programme, self.slack = programme, slack
         self.lower, self.upper = (np.asarray(x, float) for x in programme.bounds())
         # SciPy calls cost, rows and Jacobian one after the other at each point: all come from one
         # linearisation, the last of which is kept.
@@ -208,14 +219,21 @@ class _Functions:
         values, jacobian, _ = self.evaluate(z)
         return values[0], jacobian[0]
 
-    def rows(self, z: np.ndarray) -> np.ndarray:
-        return self.evaluate(z)[0][1:]
+    def equations(self, z: np.ndarray) -> np.ndarray:
+        return self.evaluate(z)[0][1 : 1 + self.programme.equations]
 
-    def rows_jacobian(self, z: np.ndarray) -> np.ndarray:
-        return self.evaluate(z)[1][1:]
+    def equations_jacobian(self, z: np.ndarray) -> np.ndarray:
+        return self.evaluate(z)[1][1 : 1 + self.programme.equations]
+
+    def kept(self, z: np.ndarray) -> np.ndarray:
+        """Inequalities as SLSQP has them, not negative."""
+        return -self.evaluate(z)[0][1 + self.programme.equations :]
+
+    def kept_jacobian(self, z: np.ndarray) -> np.ndarray:
+        return -self.evaluate(z)[1][1 + self.programme.equations :]
 
     def hessian(self, z: np.ndarray, multipliers: Any = ()) -> Any:
-        """Hessian of cost + multipliers · rows, as a linear operator."""
+        """Hessian of cost + multipliers · equations, as a linear operator."""
         from scipy.sparse.linalg import LinearOperator
 
         point, weights = self.array(z), self.array(np.concatenate([[1.0], multipliers]))
@@ -230,12 +248,15 @@ class _Functions:
         """`Measure` with the multipliers that leave the least gradient."""
         values, jacobian, of_inputs = self.evaluate(z)
         slope, rows = jacobian[0], jacobian[1:]
+        equations = np.arange(len(rows)) < self.programme.equations
+        active = equations | (values[1:] >= -self.slack)
         slack = _AT_LIMIT * (1.0 + np.abs(z))
         at_lower, at_upper = z - self.lower <= slack, self.upper - z <= slack
         free = ~(at_lower | at_upper)
         multipliers = np.zeros(len(rows))
-        if len(rows) and free.any():
-            multipliers = np.linalg.lstsq(rows[:, free].T, -slope[free], rcond=None)[0]
+        if active.any() and free.any():
+            least = np.where(equations[active], -np.inf, 0.0)
+            multipliers[active] = _multipliers(rows[np.ix_(active, free)].T, -slope[free], least)
         pull = multipliers @ rows
         # A limit balances a gradient that pushes against it, not one that leads away from it.
         gradient = slope + pull
@@ -245,7 +266,9 @@ class _Functions:
         terms = np.abs(of_inputs) + np.abs(slope - of_inputs) + np.abs(pull)
         size = float(np.max(terms))
         norm = float(np.max(np.abs(gradient))) / (size if size > 0.0 else 1.0)
-        violation = float(np.max(np.abs(values[1:]), initial=0.0))
+        exact = equations | (multipliers > 0.0)
+        errors = np.where(exact, np.abs(values[1:]), values[1:])
+        violation = float(np.max(errors, initial=0.0))
         return Measure(float(values[0]), norm, violation, multipliers)
 
     def is_far(self, z: np.ndarray) -> bool:
@@ -255,9 +278,19 @@ class _Functions:
         return bool(jnp.max(jnp.abs(nodes[:, :nv]), initial=0.0) > _FAR)
 
 
+def _multipliers(matrix: np.ndarray, right: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Solution x >= `least` of matrix x = right by least squares."""
+    from scipy import optimize
+
+    if np.all(np.isinf(least)):
+        return np.linalg.lstsq(matrix, right, rcond=None)[0]
+    return optimize.lsq_linear(matrix, right, (least, np.inf), method="bvls").x
+
+
 def solve(programme: Programme, options: Options) -> Optimum:
     """Search from the programme's start until the tolerances are met or SciPy's solver gives up."""
-    functions = _Functions(programme)
+    slack = float(options.end_tolerance)
+    functions = _Functions(programme, slack)
     z = np.asarray(programme.scaled(programme.start), float)
     measure = functions.measure(z)
     history = [measure[:3]]
@@ -266,7 +299,7 @@ def solve(programme: Programme, options: Options) -> Optimum:
         history += iterates
         is_far = functions.is_far(z)
         recentered, start = _recenter(functions.programme, functions.array(z))
-        functions, z = _Functions(recentered), np.asarray(start, float)
+        functions, z = _Functions(recentered, slack), np.asarray(start, float)
         measure = functions.measure(z)
         if measure.meets(options) or not is_far or not iterates:
             break
@@ -290,26 +323,33 @@ def _minimize(
         if measure.meets(options) or functions.is_far(z):
             raise StopIteration
 
-    rows, jacobian, hessian = functions.rows, functions.rows_jacobian, functions.hessian
-    has_rows = len(rows(z)) > 0
+    has_equations = len(functions.equations(z)) > 0
+    has_inequalities = len(functions.kept(z)) > 0
+    has_limits = np.any(np.isfinite(functions.lower) | np.isfinite(functions.upper))
+    constraints: list[Any] = []
     # The callback ends the search, before SciPy's own tolerances do.
-    if np.any(np.isfinite(functions.lower) | np.isfinite(functions.upper)):
-        constraint: Any = {"type": "eq", "fun": rows, "jac": jacobian}
+    if has_limits or has_inequalities:
+        for kind, has_rows, fun, jac in (
+            ("eq", has_equations, functions.equations, functions.equations_jacobian),
+            ("ineq", has_inequalities, functions.kept, functions.kept_jacobian),
+        ):
+            constraints += [{"type": kind, "fun": fun, "jac": jac}] if has_rows else []
         solver: dict[str, Any] = {
             "method": "SLSQP",
             "bounds": optimize.Bounds(functions.lower, functions.upper),  # pyright: ignore
             "options": {"maxiter": options.max_iterations, "ftol": 1e-16},
         }
     else:
-        constraint = optimize.NonlinearConstraint(rows, 0.0, 0.0, jacobian, hessian)  # pyright: ignore
+        if has_equations:
+            rows = functions.equations, 0.0, 0.0, functions.equations_jacobian, functions.hessian
+            constraints = [optimize.NonlinearConstraint(*rows)]  # pyright: ignore
         # SciPy adds the Hessian of the constraints to that of the cost. One pass computes the sum,
         # as that of the constraints; with them, that of the cost is zero.
         solver = {
             "method": "trust-constr",
-            "hess": (lambda z: np.zeros((len(z), len(z)))) if has_rows else hessian,
+            "hess": (lambda z: np.zeros((len(z), len(z)))) if has_equations else functions.hessian,
             "options": {"maxiter": options.max_iterations, "gtol": 1e-16, "xtol": 1e-16},
         }
-    constraints = [constraint] if has_rows else []
     result = optimize.minimize(
         functions.cost, z, jac=True, callback=record, constraints=constraints, **solver
     )

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
-from lie_jax.control import programme
+from lie_jax.control import conditions, programme
+from lie_jax.control.conditions import Conditions
 from lie_jax.control.problem import Options, checked_problem
 from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
@@ -27,6 +28,7 @@ def shoot(
     running: Callable,
     final: Callable | None = None,
     end: Callable | None = None,
+    inequalities: Callable | None = None,
     limits: tuple[Any, Any] | None = None,
     basis: ArrayLike | None = None,
     nodes: int = 1,
@@ -36,10 +38,10 @@ def shoot(
 ) -> Solution:
     """Find the inputs that minimise Σ dt running(t, q, v, u) + final(q, v), by direct shooting.
 
-    A nonlinear programme with exact first derivatives, solved by SciPy: by SLSQP with limits, which
-    takes minutes for more than some 200 unknowns, else by `trust-constr` with exact second
-    derivatives. Unlike `ilqr` it takes splines, and nodes that keep long unstable motions in hand;
-    it has no feedback gains and is not to be traced by JAX.
+    A nonlinear programme with exact first derivatives, solved by SciPy: with limits or inequalities
+    by SLSQP, which takes minutes for more than some 200 unknowns, else by `trust-constr` with exact
+    second derivatives. Unlike `ilqr` it takes splines, and nodes that keep long unstable motions in
+    hand; it has no feedback gains and is not to be traced by JAX.
 
     **Arguments:** those of `ilqr`, and
 
@@ -50,15 +52,16 @@ def shoot(
       multiple shooting, with the states between the segments among the unknowns.
 
     **Returns** a `Solution`; with nodes, its `violation` counts the gaps between segments, and the
-    end that the inputs reach without them. Warns if it has not converged. Raises `ValueError` as
-    `ilqr` does, and for a basis or number of nodes that does not fit.
+    conditions along the motion of the inputs without them. Warns if it has not converged. Raises
+    `ValueError` as `ilqr` does, and for a basis or number of nodes that does not fit.
     """
     system, state, table = as_jax(system, state, inputs)
     matrix = in_precision(basis, table.dtype if isinstance(table, Array) else None)
     applied = table if matrix is None else _applied(table, matrix)
-    options, costs = Options(tolerance, end_tolerance, max_iterations), (running, final, end)
+    options = Options(tolerance, end_tolerance, max_iterations)
+    functions = running, final, end, inequalities
     problem = checked_problem(
-        "shoot", system, integrator, state, applied, dt, costs, limits, table, options
+        "shoot", system, integrator, state, applied, dt, functions, limits, table, options
     )
     steps = applied.shape[0]
     checks.positive_integer("shoot(nodes=)", nodes, "the number of segments")
@@ -75,10 +78,13 @@ def shoot(
     coefficients, dtype = optimum.unknowns.coefficients, table.dtype
     best_inputs = coefficients if matrix is None else matrix @ coefficients
     trajectory = problem.trajectory(best_inputs)
-    ends = problem.end_values(State(trajectory.q[-1], trajectory.v[-1]))
     _, norm, gap, multipliers = optimum.measure
     norm, gap, multipliers = (jnp.asarray(x, dtype) for x in (norm, gap, multipliers))
-    violation = jnp.maximum(gap, jnp.max(jnp.abs(ends), initial=0.0))
+    values = conditions.along(problem, trajectory, best_inputs)
+    gaps = optimum.unknowns.nodes.size
+    equations = gaps + values.ends.size
+    pulls = Conditions(multipliers[gaps:equations], multipliers[equations:].reshape(steps, -1))
+    violation = jnp.maximum(gap, conditions.largest(conditions.errors(values, pulls)))
     history = History(
         *(jnp.asarray(column, dtype) for column in zip(*optimum.history, strict=True))
     )
@@ -89,14 +95,15 @@ def shoot(
         cost=history.cost[-1],
         gradient_norm=norm,
         violation=violation,
-        multipliers=multipliers[optimum.unknowns.nodes.size :],
+        multipliers=pulls.ends,
+        inequality_multipliers=pulls.inequalities,
         gains=None,
         iterations=jnp.asarray(len(optimum.history) - 1),
         history=history,
         converged=(norm <= tolerance) & (violation <= end_tolerance),
     )
-    advice = "Take other nodes=" if nodes > 1 else "Take nodes="
-    warn_unless_converged("shoot", solution, options, advice)
+    remedy = "take other nodes=" if nodes > 1 else "take nodes="
+    warn_unless_converged("shoot", solution, values, options, remedy, remedy)
     return solution
 
 

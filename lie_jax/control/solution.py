@@ -4,9 +4,12 @@ import warnings
 from typing import NamedTuple
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
+from lie_jax.control import conditions
+from lie_jax.control.conditions import Conditions
 from lie_jax.control.problem import Options
 from lie_jax.simulation.trajectory import Trajectory
 
@@ -25,10 +28,12 @@ class Solution(eqx.Module):
     - `inputs`: (steps, nu), held over each step. `trajectory`: the `Trajectory` they give.
     - `unknowns`: the inputs, or the coefficients of a spline.
     - `cost`: the sum that was minimised, without any penalty.
-    - `gradient_norm`: largest entry of the gradient of cost + multipliers · end values by the
+    - `gradient_norm`: largest entry of the gradient of cost + multipliers · conditions by the
       unknowns that no limit holds, relative to the terms that cancel in it; zero at an optimum.
-    - `violation`: largest absolute end value (and, between nodes, the largest gap).
-    - `multipliers`: (ends,), derivative of the cost by each end value, with the opposite sign.
+    - `violation`: largest absolute end value, inequality above zero, or distance from zero of an
+      inequality with a multiplier (and, between nodes, the largest gap).
+    - `multipliers`: (ends,), derivative of the cost by each end value, with the opposite sign;
+      `inequality_multipliers`: (steps, inequalities), not negative, zero where one is not active.
     - `gains`: (steps, nu, 2 nv), the feedback: inputs + gains @ (local coordinates of q, v - v̄)
       around the trajectory; None if the method has none.
     - `iterations`, `history`; `converged`: whether gradient and violation met their tolerances.
@@ -41,20 +46,59 @@ class Solution(eqx.Module):
     gradient_norm: Float[Array, "..."]
     violation: Float[Array, "..."]
     multipliers: Float[Array, "..."]
+    inequality_multipliers: Float[Array, "..."]
     gains: Float[Array, "..."] | None
     iterations: Int[Array, "..."]
     history: History
     converged: Bool[Array, "..."]
 
 
-def warn_unless_converged(call: str, solution: Solution, options: Options, advice: str) -> None:
-    """Warn if the search has not converged; silent where JAX traces."""
+def warn_unless_converged(
+    call: str, solution: Solution, values: Conditions, options: Options, slow: str, unmet: str
+) -> None:
+    """Warn if the search has not converged; silent where JAX traces.
+
+    `slow` is the remedy for a gradient that is too large, `unmet` that for a violation.
+    """
     if checks.traced(solution.converged) or bool(solution.converged):
         return
+    iterations, norm, violation = (
+        x.item() for x in (solution.iterations, solution.gradient_norm, solution.violation)
+    )
+    missed, remedies = [], []
+    if not np.isfinite([solution.cost, norm, violation]).all():
+        missed += ["the motion of the inputs is not finite"]
+        remedies += ["start from other inputs, or take smaller steps"]
+    if norm > options.tolerance:
+        missed += [f"gradient_norm is {norm:.2g} (tolerance={options.tolerance:.2g})"]
+        remedies += [slow]
+    if violation > options.end_tolerance:
+        where = _largest_error(solution, values)
+        missed += [
+            f"violation is {violation:.2g} (end_tolerance={options.end_tolerance:.2g}){where}"
+        ]
+        remedies += [unmet, "look for conditions that exclude each other"]
+    if iterations >= options.max_iterations:
+        remedies = [f"raise max_iterations={options.max_iterations}", *remedies]
+    advice = ", or ".join(dict.fromkeys(remedies))
     warnings.warn(
-        f"{call}: not converged, iterations: {int(solution.iterations)}; gradient_norm is "
-        f"{float(solution.gradient_norm):.2g} (tolerance={options.tolerance:.2g}), violation "
-        f"{float(solution.violation):.2g} (end_tolerance={options.end_tolerance:.2g}). "
-        f"{advice}, start nearer, or raise max_iterations=; `inputs` are the best that were found.",
+        f"{call}: not converged, iterations: {iterations}; {' and '.join(missed)}: {advice}. "
+        "`inputs` are the best that were computed.",
         stacklevel=3,
     )
+
+
+def _largest_error(solution: Solution, values: Conditions) -> str:
+    """Place of the violation."""
+    multipliers = Conditions(solution.multipliers, solution.inequality_multipliers)
+    ends, inequalities = (np.asarray(x) for x in conditions.errors(values, multipliers))
+    end, inequality = (np.max(x, initial=0.0) for x in (ends, inequalities))
+    if solution.violation > max(end, inequality):
+        return ", of a gap at a node"
+    if end >= inequality:
+        return f", of end value {np.argmax(ends)}"
+    step, number = np.unravel_index(np.argmax(inequalities), inequalities.shape)
+    after = f"after step {step}, at t = {solution.trajectory.t[step + 1]:.6g}"
+    value = values.inequalities[step, number]
+    acts = "" if value > 0.0 else f", which is {value:.2g} and has a multiplier"
+    return f", of inequality {number} {after}{acts}"

@@ -191,8 +191,8 @@ class ImportedModel(NamedTuple):
         the file's coordinates (rad, m; a unit quaternion of a ball joint); `velocities`: their
         rates (angular velocity of a ball joint). Raises `ValueError` for other names and shapes.
         """
-        at = by_name.by_label("positions", self.joints, positions, zeros=True)
-        rates = by_name.by_label("velocities", self.joints, velocities, zeros=False)
+        at = by_name.by_label("positions", self.joints, positions, self.mechanism.bodies)
+        rates = by_name.by_label("velocities", self.joints, velocities)
         return joint_state(system, state, at, rates)
 
     def inputs(self, values: Mapping[str, Any]) -> Float[Array, " nu"]:

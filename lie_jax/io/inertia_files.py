@@ -52,7 +52,9 @@ def write_inertias(
             none = {"pos": "0 0 0", "mass": "0", "diaginertia": "0 0 0"}
             part.insert(0, Element("inertial", none))
     for compiler in root.findall("compiler"):
-        compiler.attrib.pop("inertiafromgeom", None)
+        # They would put other inertias in their place.
+        for attribute in ("inertiafromgeom", "settotalmass"):
+            compiler.attrib.pop(attribute, None)
     ElementTree.indent(tree)
     tree.write(Path(path), encoding="utf-8", xml_declaration=True)
 

@@ -60,6 +60,7 @@ def join(mujoco: Any, spec: Any, mends: bool) -> Joined:
     them.
     """
     improper, massless, mended = [], [], []
+    are_numbers = True
     for body, mass, carries in _moving(mujoco, spec):
         is_empty = not mass.mass and not mass.inertia.any()
         if is_empty and carries and body.joints and not _is_free(mujoco, body):
@@ -70,6 +71,7 @@ def join(mujoco: Any, spec: Any, mends: bool) -> Joined:
         is_finite = bool(np.isfinite([mass.mass, *mass.inertia.ravel()]).all())
         if broken and not (mends and is_finite):
             improper.append(f"{body.name!r} has {broken}")
+            are_numbers = are_numbers and is_finite
             continue
         if broken:
             mended.append(body.name)
@@ -77,11 +79,14 @@ def join(mujoco: Any, spec: Any, mends: bool) -> Joined:
         _set(body, mass if broken else _mended(mass, 0.0))
     if improper:
         more = f", and {len(improper) - _NAMES} more" if len(improper) > _NAMES else ""
+        balance = (
+            ", or take import_model(..., inertia='balance'), which changes them to the nearest "
+            "ones that a body can have"
+        )
         raise ValueError(
             "has links with inertias that no body has, counted with all links that are fixed to "
-            f"them: {'; '.join(improper[:_NAMES])}{more}. Correct <inertial>, or take "
-            "import_model(..., inertia='balance'), which changes them to the nearest ones that a "
-            "body can have."
+            f"them: {'; '.join(improper[:_NAMES])}{more}. Correct <inertial>"
+            f"{balance if are_numbers else ''}."
         )
     return Joined(tuple(massless), tuple(mended))
 
@@ -167,7 +172,7 @@ def _mended(mass: _Mass, extent: float) -> _Mass:
     spread = 0.5 * np.trace(mass.inertia) * np.eye(3) - mass.inertia
     sizes, axes = np.linalg.eigh(spread)
     least = weight * extent**2
-    if sizes[0] >= least:
+    if sizes[0] >= least and mass.mass > 0.0:
         return mass
     spread = axes @ np.diag(np.maximum(sizes, least)) @ axes.T
     return _Mass(weight, mass.center, np.trace(spread) * np.eye(3) - spread)

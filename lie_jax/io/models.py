@@ -143,7 +143,22 @@ def _is_urdf(path: Path) -> bool:
             f"import_model(path=): {str(path)!r} has the root <{root}>; it must be <robot> as in "
             f"URDF or <mujoco> as in MJCF: {advice}."
         )
+    if root == "robot":
+        _check_mimics(path, tree)
     return root == "robot"
+
+
+def _check_mimics(path: Path, robot: ElementTree.Element) -> None:
+    """Raise if a joint of a URDF file follows one that the file does not have."""
+    names = [joint.get("name") for joint in robot.findall("joint")]
+    for joint in robot.findall("joint"):
+        for mimic in joint.findall("mimic"):
+            if mimic.get("joint") not in names:
+                raise ValueError(
+                    f"import_model(path=): in {str(path)!r} the joint {joint.get('name')!r} "
+                    f"mimics {mimic.get('joint')!r}, which is no joint of the file; correct the "
+                    "name, or remove <mimic>."
+                )
 
 
 def _as_mechanism(mujoco: Any, spec: Any, floating_base: bool, mends: bool) -> inertias.Joined:

@@ -87,6 +87,13 @@ class Mechanism(eqx.Module):
                     f"Mechanism(bodies=) has a body with the name {name!r}, which is that of "
                     f"{what}; every body needs a name of its own: rename it."
                 )
+        for joint in self.joints:
+            missing = joint.missing(self.joints)
+            if missing is not None:
+                raise ValueError(
+                    f"{_called(joint)} couples the {_called(missing)}, which is none of the "
+                    "mechanism's joints; it must be one of them: add it to joints=."
+                )
         known = ", ".join(repr(n) for n in (*names, GROUND))
         for element in (*self.joints, *self.forces):
             for name in element.bodies:

@@ -37,6 +37,9 @@ def inverse_dynamics(
     joint has a motor and `inputs` is zero, these are the inputs of the motion. Raises `ValueError`
     for systems with constraints, whose reactions it does not have.
     """
+    checks.shape("inverse_dynamics(acceleration=)", acceleration, (system.nv,), "v̇ of the motion")
+    if inputs is not None:
+        checks.shape("inverse_dynamics(inputs=)", inputs, (system.nu,), "one for each input")
     if system.nc:
         raise ValueError(
             f"inverse_dynamics(system=) has {system.nc} constraints, whose reactions share the "

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax import checks
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.elements import AbstractElement, named
@@ -58,6 +59,8 @@ class Frame(AbstractElement):
         Its first three components a are those of the origin's velocity in turning axes; the
         acceleration of the origin itself is a + ω × v.
         """
+        where = f"{self.title}.acceleration(acceleration=)"
+        checks.shape(where, acceleration, (system.nv,), "v̇ of the system")
         return jax.jvp(
             lambda q, v: self.twist(system, q, v), (q, v), (system.space.lift(q, v), acceleration)
         )[1]

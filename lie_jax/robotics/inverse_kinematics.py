@@ -21,8 +21,9 @@ from lie_jax.robotics.search import search
 class InverseKinematics(NamedTuple):
     """Configuration `q` (nq,), the best one of the search where it has not `converged`.
 
-    `residual` (targets,): largest error of each target, m or rad, and of the position constraints
-    if the system has any; `iterations`: steps from all starts together.
+    `residual` (targets,): distance (m) or angle (rad) to each target, the larger one, and the
+    largest error of the position constraints if the system has any; `iterations`: steps from all
+    starts together.
     """
 
     q: Float[Array, " nq"]
@@ -115,6 +116,8 @@ def _problem(
             f"starts (n, {system.nq}): give numbers in the order of the system's q."
         )
     checks.finite("inverse_kinematics(q=)", starts)
+    if not checks.traced(starts, system):
+        _check_quaternions(system, starts)
     frames, goals = _targets(targets, dtype)
     for frame in frames:
         frame.number(system)
@@ -136,6 +139,30 @@ def _problem(
                 f"{above[i]:g}; lower must not be above upper: swap them."
             )
     return Placement(system, frames, goals, limits[0], limits[1], places), starts
+
+
+@eqx.filter_jit
+def _on_the_space(system: AbstractMultibodySystem, starts: Array) -> Bool[Array, " starts"]:
+    """Whether a step of no length leaves a start where it is, and all velocities move it."""
+    units = jnp.eye(system.nv, dtype=starts.dtype)
+    slack = jnp.finfo(starts.dtype).eps ** 0.5
+
+    def check(q: Array) -> Array:
+        change = jnp.max(jnp.abs(system.space.flow(q, jnp.zeros_like(units[0])) - q))
+        rates = jax.vmap(lambda unit: jnp.max(jnp.abs(system.space.lift(q, unit))))(units)
+        return (change <= slack * (1.0 + jnp.max(jnp.abs(q)))) & jnp.all(rates > 0.0)
+
+    return jax.vmap(check)(starts)
+
+
+def _check_quaternions(system: AbstractMultibodySystem, starts: Array) -> None:
+    good = np.asarray(_on_the_space(system, starts))
+    if not good.all():
+        i = int(np.argmin(good))
+        raise ValueError(
+            f"inverse_kinematics(q=): start {i} is no configuration; its quaternions must have "
+            "length one: divide them by theirs, or start from the state that assemble returns."
+        )
 
 
 def _targets(targets: Any, dtype: Any) -> tuple[tuple[Frame, ...], tuple[Array, ...]]:

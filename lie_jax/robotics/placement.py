@@ -63,10 +63,15 @@ class Placement(eqx.Module):
         return jnp.concatenate(rows), jnp.concatenate(jacobians)
 
     def residuals(self, errors: Float[Array, " rows"]) -> Float[Array, " equations"]:
-        """Largest error of each target, and of the constraints if the system has any."""
-        sizes = [6 if target.ndim == 2 else 3 for target in self.targets]
-        parts = jnp.split(jnp.abs(errors), np.cumsum(sizes).tolist())
-        return jnp.stack([jnp.max(part) for part in parts if part.shape[0]])
+        """Distance (m) or angle (rad) to each target, the larger one, and the largest error of the
+        constraints if the system has any.
+        """
+        ways = [(6 if target.ndim == 2 else 3) for target in self.targets]
+        *parts, constraints = jnp.split(errors, np.cumsum(ways).tolist())
+        squares = [jnp.max(jnp.sum(part.reshape(-1, 3) ** 2, axis=1)) for part in parts]
+        if constraints.shape[0]:
+            squares.append(jnp.max(constraints**2))
+        return jnp.sqrt(jnp.stack(squares))
 
     def nearest(self, starts: Float[Array, "starts nq"], count: int) -> Float[Array, "count nq"]:
         """Starts near the targets, the nearest one first: the best one of each of `count` groups.

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lie_jax import checks
 from lie_jax.mechanics.body import MassProperties, inertia_about_origin
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.numerics import gather
@@ -36,6 +37,7 @@ def torque_regressor(
     Its product with them is `inverse_dynamics` without the mechanism's forces but gravity and
     without rotor inertia of joints.
     """
+    checks.shape("torque_regressor(acceleration=)", acceleration, (system.nv,), "v̇ of the motion")
     bare = dataclasses.replace(system, forces=())
     none = jnp.zeros(system.nc, q.dtype)
 

@@ -84,7 +84,7 @@ def _queue(member: Callable, numbers: list, batched: list[bool], size: int) -> F
     def advance(numbers, lane: _Lane) -> tuple[Found, Array, Array]:
         problem, _ = member(numbers)
         errors, jacobian = problem.errors(lane.q)
-        worst = jnp.max(jnp.abs(errors))
+        worst = jnp.max(problem.residuals(errors))
         converged, better = worst <= limit, worst < lane.best.error
         best = Found(
             jnp.where(better, lane.q, lane.best.q),

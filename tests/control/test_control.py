@@ -96,7 +96,7 @@ def test_a_search_that_has_not_converged_says_so():
     with pytest.warns(UserWarning, match=r"ilqr: not conv.* 2; .*1e-300.*second_order=True"):
         # Tolerances that no search meets; each search ends by its bound.
         control.ilqr(*(Cart(), MIDPOINT, START, ZERO), **common, tolerance=1e-300, max_iterations=2)
-    with pytest.warns(UserWarning, match=r"shoot: not conv.*gradient_norm is .*Take nodes="):
+    with pytest.warns(UserWarning, match=r"shoot: not conv.*gradient_norm is .*take nodes="):
         control.shoot(*(Cart(), MIDPOINT, START, ZERO), **common, max_iterations=1)
 
 
@@ -222,6 +222,7 @@ def good(**changes):
         (ZERO, {"dt": -0.1}, "positive"),
         (ZERO, {"running": lambda t, q, v, u: u}, "one number"),
         (ZERO, {"final": lambda q, v: 1}, "array of float64"),
+        (ZERO, {"inequalities": lambda t, q, v, u: 1}, r"inequalities=.*array of float64"),
         (ZERO, {"tolerance": 0.0}, "positive"),
         (ZERO, {"max_iterations": 0}, "at least 1"),
     ],

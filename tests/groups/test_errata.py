@@ -8,6 +8,7 @@ import pytest
 
 from experiments import errata
 from experiments._errata.erratum import Convergence, Deviation
+from experiments._errata.typesetting import typeset
 
 PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
 FAST = (
@@ -47,10 +48,10 @@ def test_some():
 def test_page_lists_everything():
     text = PAGE.read_text()
     for paper, listed in errata.PAPERS.items():
-        section = text.split(f"## {paper}\n")[1].split("\n## ")[0]
+        section = text.split(f" [{paper}]\n")[1].split("\n## ")[0]
         rows = section.strip().splitlines()[2:]
         assert [row.split(" | ")[0].removeprefix("| ") for row in rows] == [
-            e.equation for e in listed
+            typeset(e.equation) for e in listed
         ]
         assert all(row.replace("\\|", "").count("|") == 7 for row in rows)
 

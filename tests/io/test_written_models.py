@@ -132,3 +132,23 @@ def test_motions_are_those_of_mujocos_keyframe(robot):
     ]
     for one, two in zip(*pairs, strict=True):
         assert_allclose(one, two, atol=CLOSE)
+
+
+def test_states_by_name_are_those_of_the_file(robot):
+    """The quaternion of a ball joint counts from the pose of its body in the file."""
+    system, start = lie_jax.assemble(robot.mechanism, lie_jax.Minimal())
+    turn = np.asarray([0.6, 0.0, 0.8, 0.0])
+    state = robot.state(system, start, {"ball": turn, "hinge": 1.5}, {"ball": np.arange(3.0)})
+    assert_allclose(state.q[7:12], robot.keyframes["up"].q[7:12], atol=CLOSE)
+    assert_allclose(state.v[6:9], np.arange(3.0))
+
+
+def test_a_total_mass_in_the_file_does_not_rescale_what_is_written(tmp_path):
+    text = MJCF.replace('inertiafromgeom="true"', 'inertiafromgeom="true" settotalmass="10"')
+    (tmp_path / "robot.xml").write_text(text)
+    with pytest.warns(UserWarning):
+        robot = lie_jax.io.import_model(tmp_path / "robot.xml")
+    mechanism = _identified(robot.mechanism)
+    lie_jax.io.write_inertias(tmp_path / "robot.xml", mechanism, tmp_path / "new.xml")
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / "new.xml"))
+    assert_allclose(model.body_mass.sum(), 11.0, rtol=CLOSE)

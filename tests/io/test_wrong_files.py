@@ -10,6 +10,10 @@ BAD = {
     "world.sdf": ("<sdf><world/></sdf>", "root <sdf>; it must be <robot> .* export the model as"),
     "part.xml": ("<mujocoinclude/>", "root <mujocoinclude>.* import the file that includes it"),
     "page.xml": ("<html/>", "root <html>; it must be <robot>.* give the file of a robot"),
+    "arm.urdf": (
+        '<robot><joint name="a"><mimic joint="b"/></joint></robot>',
+        "joint 'a' mimics 'b', which is no joint of the file",
+    ),
     "mesh.stl": ("solid", "is not an XML file"),
 }
 

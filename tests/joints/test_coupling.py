@@ -133,10 +133,19 @@ def test_a_run_and_its_derivative():
 
 
 def test_bad_couplings():
-    a = lie_jax.RevoluteJoint("ground", "a", (0, 0, 1))
+    a, b = (lie_jax.RevoluteJoint("ground", name, (0, 0, 1)) for name in "ab")
     with pytest.raises(ValueError, match=r"CouplingJoint\(leader=\).*must be a lie_jax.Revolute"):
         lie_jax.CouplingJoint(a, lie_jax.SphericalJoint("ground", "b"), [0.0, 1.0])
     with pytest.raises(ValueError, match=r"coefficients has shape \(\); it must be \(n,\)"):
-        lie_jax.CouplingJoint(a, a, 1.0)
+        lie_jax.CouplingJoint(a, b, 1.0)
     with pytest.raises(ValueError, match="coefficients"):
-        lie_jax.CouplingJoint(a, a, [0.0, np.nan])
+        lie_jax.CouplingJoint(a, b, [0.0, np.nan])
+
+
+def test_couplings_of_joints_that_are_not_there():
+    bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in "ab"]
+    a, b = (lie_jax.RevoluteJoint("ground", name, (0, 0, 1)) for name in "ab")
+    with pytest.raises(ValueError, match=r"couples the RevoluteJoint\('ground', 'b'\).* add it"):
+        lie_jax.Mechanism(bodies, [a, lie_jax.CouplingJoint(b, a, [0.0, 1.0])])
+    with pytest.raises(ValueError, match="with itself"):
+        lie_jax.CouplingJoint(a, a, [0.0, 1.0])

@@ -56,6 +56,7 @@ PAGES = (
         "extending.md",
         "gpu.md",
     ),
+    *(f"theory/{path.name}" for path in sorted((ROOT / "docs" / "theory").glob("[!i]*.md"))),
 )
 
 
@@ -133,6 +134,11 @@ def test_documentation(page, tmp_path, monkeypatch):
         assert np.ptp(omega[0, :, 1]) < 1e-12 < 1.0 < np.ptp(omega[50, :, 1])
         assert not names["swept"].failed.any()
         np.testing.assert_allclose(names["stored"].v, names["swept"].results.v, rtol=1e-10)
+    elif page == "theory/explicit_methods.md":
+        np.testing.assert_allclose(list(names["orders"].values()), [4.0, 3.0, 4.0], atol=0.1)
+    elif page.startswith("theory/"):
+        # The page asserts what it claims.
+        assert "assert" in (ROOT / "docs" / page).read_text()
     elif page == "concepts.md":
         assert names["trajectory"].q.shape == (1001, 7)
         np.testing.assert_allclose(names["back"], [0.1, 0.0, 0.0, 0.0, 0.0, 0.2], atol=1e-15)

@@ -209,4 +209,27 @@ def test_bad_arguments_are_refused():
     walker_frame = ((lie_jax.Frame("trunk"), np.zeros(3)),)
     below = np.full(11, -np.inf)
     below[4] = 0.0
+    refused("start 0", "quaternions", system=walker, targets=walker_frame, q=0.0 * q)
     refused("quaternion", "coordinate 4", system=walker, targets=walker_frame, q=q, lower=below)
+
+
+def test_residuals_are_distances():
+    """Of two links of 1 m and a point 3 m away no configuration is nearer than 1 m."""
+    z, inertia = (0.0, 0.0, 1.0), 0.1 * np.eye(3)
+    bodies = [
+        lie_jax.Body("a", 1.0, inertia),
+        lie_jax.Body("b", 1.0, inertia, position=(1.0, 0.0, 0.0)),
+    ]
+    joints = [
+        lie_jax.RevoluteJoint("ground", "a", z),
+        lie_jax.RevoluteJoint("a", "b", z, (1.0, 0.0, 0.0)),
+    ]
+    system, _ = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.Minimal())
+    tip, target = lie_jax.Frame("b", (1.0, 0.0, 0.0)), np.asarray([3.0, 0.0, 0.0])
+    starts = np.random.default_rng(0).uniform(-3.0, 3.0, (50, 2))
+    with pytest.raises(lie_jax.InverseKinematicsError) as caught:
+        lie_jax.inverse_kinematics(system, [(tip, target)], starts)
+    best = caught.value.best
+    distance = np.linalg.norm(tip.pose(system, best.q)[:3, 3] - target)
+    np.testing.assert_allclose(best.residual[0], distance, rtol=1e-12)
+    assert 1.0 <= distance < 1.1

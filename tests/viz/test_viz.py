@@ -123,6 +123,14 @@ def test_bad_input_is_named(runs, tmp_path):
             ),
             "names the body 'leg'",
         ),
+        (
+            lambda: viz.export(
+                tmp_path / "a.html",
+                runs[0],
+                shapes=[viz.Mesh("link 0", np.eye(3), np.asarray([[1, 2, 3]]))],
+            ),
+            "subtract 1",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()

@@ -125,6 +125,10 @@ class AbstractJoint(AbstractElement):
     def constraint(self, t: Time, parent: BodyPose, child: BodyPose) -> Float[Array, " rows"]:
         """Values that are zero when the joint holds."""
 
+    def missing(self, others: "tuple[AbstractJoint, ...]") -> "AbstractJoint | None":
+        """A joint that this one needs beside itself and that is not among all of a mechanism."""
+        return None
+
     def side(self, t: Time, parent: BodyPose, child: BodyPose) -> Float[Array, ""] | None:
         """Number whose sign no motion changes; None for a joint without one.
 

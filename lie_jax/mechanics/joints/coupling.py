@@ -26,6 +26,10 @@ def _check_coefficients(where: str, value: Any) -> None:
     checks.finite(where, value)
 
 
+def _place(joint: AbstractJoint) -> tuple[type, str, str]:
+    return type(joint), joint.parent, joint.child
+
+
 class CouplingJoint(AbstractJoint):
     """The coordinate of a hinge or slider is a polynomial of that of another one.
 
@@ -59,6 +63,11 @@ class CouplingJoint(AbstractJoint):
                     f"CouplingJoint({name}=) is a {type(joint).__name__}; it must be a "
                     "lie_jax.RevoluteJoint or lie_jax.PrismaticJoint."
                 )
+        if _place(follower) == _place(leader):
+            raise ValueError(
+                f"CouplingJoint couples the joint between {follower.parent!r} and "
+                f"{follower.child!r} with itself; follower= and leader= must be two joints."
+            )
         self.parent, self.child = follower.parent, follower.child
         self.leader_parent, self.leader_child = leader.parent, leader.child
         self.slots = tuple(map(self.bodies.index, self._ends))
@@ -91,6 +100,11 @@ class CouplingJoint(AbstractJoint):
             dataclasses.replace(follower, parent=ends[0], child=ends[1]),
             dataclasses.replace(leader, parent=ends[2], child=ends[3]),
         )
+
+    @override
+    def missing(self, others):
+        places = [_place(joint) for joint in others]
+        return next((joint for joint in self.joints if _place(joint) not in places), None)
 
     def _coordinates(self, poses: Poses) -> list[Float[Array, ""]]:
         at = [poses[slot] for slot in self.slots]

@@ -1,0 +1,22 @@
+"""Pages of the documentation that are notebooks, with the outputs that their files have."""
+
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from nbconvert import MarkdownExporter
+
+NOTEBOOKS = Path(__file__).parent / "notebooks"
+
+
+def on_files(files: Files, *, config: MkDocsConfig, **_: Any) -> Files:
+    """Called by mkdocs once it has listed the pages."""
+    for path in sorted(NOTEBOOKS.glob("*.ipynb")):
+        places = {"unique_key": path.stem, "output_files_dir": f"{path.stem}_files"}
+        text, resources = MarkdownExporter().from_filename(str(path), resources=places)
+        # Links of a notebook start in its folder of the repository.
+        pages = {f"{path.stem}.md": text.replace("](../docs/", "](../"), **resources["outputs"]}
+        for name, content in pages.items():
+            files.append(File.generated(config, f"notebooks/{name}", content=content))
+    return files
