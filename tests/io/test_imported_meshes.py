@@ -90,6 +90,7 @@ def test_a_hull_touches_as_the_mesh_of_mujoco(folder):
         )
 
 
+@pytest.mark.full
 def test_a_hull_of_a_box_is_the_box(folder):
     """Scaled, mirrored, in a package: gaps, forces and the depth at which a run ends."""
     imported = _read(folder / "robot.urdf", URDF.replace("OTHERS", ""), floating_base=True)

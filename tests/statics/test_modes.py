@@ -203,6 +203,7 @@ def test_a_sleeping_top_is_stable_if_it_spins_fast(spin):
     assert_allclose(np.nanmax(result.growth), np.max(in_space.imag), rtol=1e-9, atol=1e-4)
 
 
+@pytest.mark.full
 def test_dampers_give_growth_rates_and_their_derivatives():
     """Motions e^λt with m λ² + d λ + k = 0, under and over the critical damping."""
 

@@ -90,6 +90,7 @@ def test_convergence_and_work():
         viz.work_precision({"one": steps}, errors)
 
 
+@pytest.mark.full
 def test_what_a_backend_sets_outlives_the_first_figure(tmp_path):
     """That of notebooks shows figures by a setting which it makes when it is loaded."""
     backend = "import matplotlib\nfrom matplotlib.backends.backend_agg import *\n"

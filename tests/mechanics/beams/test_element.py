@@ -97,6 +97,7 @@ def test_wrenches_are_the_gradient_of_the_energy_and_damping_takes_energy():
     assert float(power) < 0.0
 
 
+@pytest.mark.full
 def test_rigid_motions_strain_nothing():
     mechanism, rng = spatial(lie_jax.Beam, damped=False)
     held = dataclasses.replace(mechanism, forces=mechanism.forces[:1])
