@@ -162,11 +162,11 @@ def _state(model: Any, rng: np.random.Generator) -> _State:
             q.append(qpos[place : place + 7])
             places += range(dof, dof + 6)
         elif kinds[joint] == mujoco.mjtJoint.mjJNT_BALL:
-            own = np.zeros(4)
+            turned_by = np.zeros(4)
             mujoco.mju_mulQuat(
-                own, model.body_quat[model.jnt_bodyid[joint]], qpos[place : place + 4]
+                turned_by, model.body_quat[model.jnt_bodyid[joint]], qpos[place : place + 4]
             )
-            q.append(own)
+            q.append(turned_by)
             places += range(dof, dof + 3)
         else:
             q.append(qpos[place : place + 1] - model.qpos0[place : place + 1])

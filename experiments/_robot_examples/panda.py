@@ -98,10 +98,10 @@ def _reach(model, system, start) -> tuple[lie_jax.Trajectory, dict[str, Any]]:
     middle = 0.5 * (lower + upper)
     state = dataclasses.replace(start, q=jnp.asarray(middle))
     starts = np.random.default_rng(0).uniform(lower, upper, (250, system.nq))
-    found = lie_jax.inverse_kinematics(
+    solution = lie_jax.inverse_kinematics(
         system, [(tool, goal)], np.concatenate([middle[None], starts]), lower=lower, upper=upper
     )
-    end, way = 0.75 * DT * STEPS, found.q - middle
+    end, way = 0.75 * DT * STEPS, solution.q - middle
 
     def wish(t):
         s = jnp.clip(t / end, 0.0, 1.0)
@@ -121,8 +121,8 @@ def _reach(model, system, start) -> tuple[lie_jax.Trajectory, dict[str, Any]]:
     bound = np.asarray([actuator.limits[1] for actuator in model.actuators[:7]])
     used = jax.vmap(policy)(run.t, run.q, run.v)
     return run, {
-        "residual of inverse kinematics": float(jnp.max(found.residual)),
-        "iterations": int(jnp.max(found.iterations)),
+        "residual of inverse kinematics": float(jnp.max(solution.residual)),
+        "iterations": int(jnp.max(solution.iterations)),
         "position error": float(np.linalg.norm(errors[-1, :3])),
         "rotation error": float(np.linalg.norm(errors[-1, 3:])),
         "largest torque / limit": float(np.max(np.abs(used) / bound)),

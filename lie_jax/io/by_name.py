@@ -36,14 +36,22 @@ def by_label(
         checks.real(where, value)
         placed[label] = value
         if bodies is not None and np.shape(value) == (4,):
-            home = orientations[joint.child]
-            if joint.parent in orientations:
-                back = quaternion.conjugate(orientations[joint.parent])
-                home = quaternion.multiply(back, home)
-            placed[label] = quaternion.multiply(home, in_precision(value, None))
+            turn = in_precision(value, None)
+            placed[label] = quaternion.multiply(at_zero(joint, orientations), turn)
         elif bodies is not None and joint.zero != 0.0:
             placed[label] = in_precision(value, None) - joint.zero
     return placed
+
+
+def at_zero(joint: Any, orientations: Mapping[str, Array]) -> Float[Array, "4"]:
+    """Turn from the child's to the parent's axes where the file's coordinates are zero.
+
+    `orientations`: those of the bodies of the mechanism by their names.
+    """
+    if joint.parent not in orientations:
+        return orientations[joint.child]
+    back = quaternion.conjugate(orientations[joint.parent])
+    return quaternion.multiply(back, orientations[joint.child])
 
 
 def inputs(actuators: Sequence[Any], values: Mapping[str, Any], dtype: Any) -> Float[Array, " nu"]:

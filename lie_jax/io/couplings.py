@@ -70,10 +70,10 @@ def _coupling(
     if kind == kinds.mjEQ_JOINT:
         pair, scales = (first, second), (1.0, 1.0)
     elif kind == kinds.mjEQ_TENDON:
-        found = _of_tendons(file, first, second)
-        if found is None:
+        of_tendons = _of_tendons(file, first, second)
+        if of_tendons is None:
             return None
-        pair, scales, is_sum = found
+        pair, scales, is_sum = of_tendons
         if is_sum:
             # Constant length: the second joint moves the first one the other way.
             coefficients = np.asarray([coefficients[0] if coefficients.size else 0.0, -1.0])

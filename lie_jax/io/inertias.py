@@ -97,7 +97,7 @@ def _moving(mujoco: Any, spec: Any) -> Iterator[tuple[Any, _Mass, bool]]:
 
     Others are left without mass.
     """
-    found = []
+    moving = []
 
     def visit(body: Any) -> tuple[_Mass, bool]:
         total, carries = _mass(mujoco, body), False
@@ -112,14 +112,14 @@ def _moving(mujoco: Any, spec: Any) -> Iterator[tuple[Any, _Mass, bool]]:
                 total = total + part.moved(np.asarray(child.pos), rotation.reshape(3, 3))
                 _set(child, _NOTHING)
         if body.joints:
-            found.append((body, total, carries))
+            moving.append((body, total, carries))
         return total, carries
 
     for body in spec.worldbody.bodies:
         visit(body)
         if not body.joints:
             _set(body, _NOTHING)
-    return iter(found[::-1])
+    return iter(moving[::-1])
 
 
 def _mass(mujoco: Any, body: Any) -> _Mass:

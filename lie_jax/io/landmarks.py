@@ -48,9 +48,9 @@ def _state(
             # MuJoCo's linear velocity is inertial.
             v += [turn.reshape(3, 3).T @ linear, angular]
         elif kind == "ball":
-            own, turned = positions[place : place + 4].copy(), np.zeros(4)
-            mujoco.mju_normalize4(own)
-            mujoco.mju_mulQuat(turned, model.body_quat[model.jnt_bodyid[joint]], own)
+            turn_of_joint, turned = positions[place : place + 4].copy(), np.zeros(4)
+            mujoco.mju_normalize4(turn_of_joint)
+            mujoco.mju_mulQuat(turned, model.body_quat[model.jnt_bodyid[joint]], turn_of_joint)
             q.append(turned)
             v.append(velocities[rate : rate + 3])
         else:

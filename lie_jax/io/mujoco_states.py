@@ -5,6 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.groups import quaternion
+from lie_jax.io import by_name
 from lie_jax.io.imported import ImportedModel
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 
@@ -29,13 +30,12 @@ def mujoco_states(
             f"have those of the imported model, {', '.join(names)}: assemble imported.mechanism."
         )
     joints = {joint.child: joint for joint in imported.joints}
-    at_rest = [quaternion.to_matrix(body.orientation) for body in imported.mechanism.bodies]
-    # The ground comes last.
-    rotations = [*at_rest, jnp.eye(3)]
+    orientations = {body.name: body.orientation for body in imported.mechanism.bodies}
     number = {name: k for k, name in enumerate(names)}
 
     def positions(q: Array) -> Array:
         rotation, position = system.poses(q)
+        # The ground comes last.
         rotation = jnp.concatenate([rotation, jnp.eye(3, dtype=q.dtype)[None]])
         angles, parts = system.joint_coordinates(q), []
         for k, name in enumerate(names):
@@ -46,8 +46,8 @@ def mujoco_states(
                 parts.append(angles[joint.parent, name] + joint.zero)
             else:
                 parent = number.get(joint.parent, -1)
-                home = (rotations[parent].T @ rotations[k]).astype(q.dtype)
-                turned = home.T @ rotation[parent].T @ rotation[k]
+                home = quaternion.to_matrix(by_name.at_zero(joint, orientations))
+                turned = home.T.astype(q.dtype) @ rotation[parent].T @ rotation[k]
                 parts.append(quaternion.from_matrix(turned))
         return jnp.concatenate(parts)
 

@@ -58,8 +58,8 @@ class AbstractMultibodySystem(AbstractSystem):
     ) -> tuple[Rotations, Vectors, Float[Array, "bodies 6 nv"]]:
         """Rotations, positions, and Jacobians of the body-fixed twists of bodies by number."""
         rotation, position = self.poses(q)
-        rest = jnp.zeros(self.nv, q.dtype)
-        twists, transpose = jax.vjp(lambda v: gather.pick(bodies, self.twists(q, v)), rest)
+        still = jnp.zeros(self.nv, q.dtype)
+        twists, transpose = jax.vjp(lambda v: gather.pick(bodies, self.twists(q, v)), still)
         units = jnp.eye(twists.size, dtype=q.dtype).reshape(-1, *twists.shape)
         (rows,) = jax.vmap(transpose)(units)
         rows = rows.reshape(*twists.shape, self.nv)

@@ -56,8 +56,8 @@ def bias_force(system: AbstractMultibodySystem, q: Configuration, v: Velocity) -
 
 def gravity_force(system: AbstractMultibodySystem, q: Configuration) -> Velocity:
     """Forces g (nv,) that hold the bodies at rest under gravity alone."""
-    rest = jnp.zeros(system.nv, q.dtype)
-    return _needed(system, q, rest, rest)
+    still = jnp.zeros(system.nv, q.dtype)
+    return _needed(system, q, still, still)
 
 
 def coriolis_matrix(system: AbstractMultibodySystem, q: Configuration, v: Velocity) -> Square:
@@ -68,8 +68,8 @@ def coriolis_matrix(system: AbstractMultibodySystem, q: Configuration, v: Veloci
     C w = 1/2 ∂(C v)/∂v w + 1/2 M [v, w].
     """
     weightless = dataclasses.replace(system, gravity=jnp.zeros_like(system.gravity))
-    rest = jnp.zeros_like(v)
-    curved = jax.jacfwd(lambda v: _needed(weightless, q, v, rest))(v)
+    still = jnp.zeros_like(v)
+    curved = jax.jacfwd(lambda v: _needed(weightless, q, v, still))(v)
     return 0.5 * (curved + dense.product(system.mass_matrix(q), _bracket(system.space, v)))
 
 

@@ -81,10 +81,10 @@ def inverse_kinematics(
 
 @eqx.filter_jit
 def _solved(problem: Placement, starts: Array) -> InverseKinematics:
-    found = search(problem, jnp.clip(starts, problem.lower[None], problem.upper[None]))
-    errors, _ = problem.errors(found.q)
+    nearest = search(problem, jnp.clip(starts, problem.lower[None], problem.upper[None]))
+    errors, _ = problem.errors(nearest.q)
     residual = problem.residuals(errors)
-    return InverseKinematics(found.q, residual, found.converged, found.iterations)
+    return InverseKinematics(nearest.q, residual, nearest.converged, nearest.iterations)
 
 
 def _change(q: Array, parameters: Any, tangents: Any) -> Array:

@@ -44,8 +44,8 @@ def centroidal_momentum_matrix(
     system: AbstractMultibodySystem, q: Configuration
 ) -> Float[Array, "6 nv"]:
     """Matrix (6, nv): the centroidal momentum is its product with v."""
-    rest = jnp.zeros(system.nv, q.dtype)
-    return jax.jacrev(lambda v: centroidal_momentum(system, q, v))(rest)
+    still = jnp.zeros(system.nv, q.dtype)
+    return jax.jacrev(lambda v: centroidal_momentum(system, q, v))(still)
 
 
 def _bodies(system: AbstractMultibodySystem) -> rigid.MassProperties:

@@ -17,7 +17,7 @@ _ATTEMPTS, _STEPS = 16, 192
 _LANES = 32
 
 
-class Found(NamedTuple):
+class Outcome(NamedTuple):
     """Last configuration if it converged, else the best one, and its largest error."""
 
     q: Float[Array, " nq"]
@@ -33,16 +33,16 @@ class _Lane(NamedTuple):
     q: Array
     attempt: Array
     step: Array
-    best: Found
+    best: Outcome
 
 
 class _Loop(NamedTuple):
     lanes: _Lane
     waiting: Array
-    results: Found
+    results: Outcome
 
 
-def search(problem: Placement, starts: Float[Array, "starts nq"]) -> Found:
+def search(problem: Placement, starts: Float[Array, "starts nq"]) -> Outcome:
     """A solution from the start nearest to it, or from the next ones.
 
     In a batch lanes that are done take the next problem: no lane waits for the slowest one.
@@ -55,18 +55,18 @@ def search(problem: Placement, starts: Float[Array, "starts nq"]) -> Found:
 
     @custom_vmap
     def run(numbers):
-        found = _queue(member, numbers, [False] * len(numbers), 1)
-        return jax.tree.map(lambda x: x[0], found)
+        outcomes = _queue(member, numbers, [False] * len(numbers), 1)
+        return jax.tree.map(lambda x: x[0], outcomes)
 
     @run.def_vmap
     def _(size, batched, numbers):
-        found = _queue(member, numbers, batched[0], size)
-        return found, jax.tree.map(lambda _: True, found)
+        outcomes = _queue(member, numbers, batched[0], size)
+        return outcomes, jax.tree.map(lambda _: True, outcomes)
 
     return run(numbers)
 
 
-def _queue(member: Callable, numbers: list, batched: list[bool], size: int) -> Found:
+def _queue(member: Callable, numbers: list, batched: list[bool], size: int) -> Outcome:
     axes = [0 if of_member else None for of_member in batched]
 
     def chosen(numbers):
@@ -81,12 +81,12 @@ def _queue(member: Callable, numbers: list, batched: list[bool], size: int) -> F
     dtype, attempts, nq = starts.dtype, starts.shape[1], starts.shape[2]
     limit = jnp.finfo(dtype).eps ** (2.0 / 3.0)
 
-    def advance(numbers, lane: _Lane) -> tuple[Found, Array, Array]:
+    def advance(numbers, lane: _Lane) -> tuple[Outcome, Array, Array]:
         problem, _ = member(numbers)
         errors, jacobian = problem.errors(lane.q)
         worst = jnp.max(problem.residuals(errors))
         converged, better = worst <= limit, worst < lane.best.error
-        best = Found(
+        best = Outcome(
             jnp.where(better, lane.q, lane.best.q),
             jnp.where(better, worst, lane.best.error),
             converged,
@@ -134,6 +134,6 @@ def _queue(member: Callable, numbers: list, batched: list[bool], size: int) -> F
     return jax.tree.map(lambda x: x[:size], end.results)
 
 
-def _fresh(count: int, q: Array) -> Found:
+def _fresh(count: int, q: Array) -> Outcome:
     zeros = jnp.zeros(count, jnp.int32)
-    return Found(q, jnp.full(count, jnp.inf, q.dtype), zeros > 0, zeros)
+    return Outcome(q, jnp.full(count, jnp.inf, q.dtype), zeros > 0, zeros)
