@@ -156,7 +156,8 @@ def _on_the_space(system: AbstractMultibodySystem, starts: Array) -> Bool[Array,
 
 
 def _check_quaternions(system: AbstractMultibodySystem, starts: Array) -> None:
-    good = np.asarray(_on_the_space(system, starts))
+    with jax.ensure_compile_time_eval():
+        good = np.asarray(_on_the_space(system, starts))
     if not good.all():
         i = int(np.argmin(good))
         raise ValueError(
