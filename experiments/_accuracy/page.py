@@ -47,9 +47,9 @@ _COMPARISON = """\
 ## Comparison of libraries
 
 **Inputs.** The inputs are {angles} angles in eight intervals, about two coordinate axes and six
-random ones. They include angles close to which common implementations switch formulas. Translations have
-the length 1, for two of the axes 10. All libraries receive the same numbers; twists are reordered,
-and Jacobians of the other trivialisation are evaluated at -x.
+random ones. They include angles close to which common implementations switch formulas.
+Translations have the length 1, for two of the axes 10. All libraries receive the same numbers;
+twists are reordered, and Jacobians of the other trivialisation are evaluated at -x.
 
 **Exact values** are power series in {digits}-digit arithmetic, and their derivatives forward
 differences with a step of 1e-30. A logarithm is that of the rotation nearest to the rounded

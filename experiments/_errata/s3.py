@@ -228,7 +228,8 @@ ERRATA = (
         "exponent `1/(p + 1)`",
         "`1/p`",
         "The estimate of a pair of orders p and p - 1 is proportional to `hᵖ`; the printed "
-        "exponent only makes the control more cautious. Power of h in the estimate of Heun and Euler, p = 2.",
+        "exponent only makes the control more cautious. Power of h in the estimate of Heun and "
+        "Euler, p = 2.",
         deviation(growth, eq_B19, (mp.mpf("1e-30"),)),
         "doubtful",
     ),
