@@ -44,11 +44,26 @@ class AbstractTendon(AbstractForce):
     """A force F along a length ℓ that the poses of bodies determine: its power is F ℓ̇."""
 
     is_relative = True
+    # Names of bodies, which may repeat, and their places among `bodies`.
+    ends: tuple[str, ...] = eqx.field(static=True, metadata=fields.BODY)
+    slots: tuple[int, ...] = eqx.field(static=True)
     stiffness: Parameter = fields.non_negative("N/m")
     damping: Parameter = fields.non_negative("N s/m")
     relaxed: Parameter = _range("length at which the spring has no force")
     input: int | None = fields.input_number(default=None)
     limits: OptionalParameter = _range("force", default=None)
+
+    def __init__(self, ends, stiffness, damping, relaxed, input, limits):
+        self.ends = tuple(ends)
+        self.slots = tuple(map(self.bodies.index, self.ends))
+        self.stiffness, self.damping, self.relaxed = stiffness, damping, relaxed
+        self.input, self.limits = input, limits
+
+    @property
+    @override
+    def bodies(self):
+        """Names of the bodies, each once."""
+        return tuple(dict.fromkeys(self.ends))
 
     @abc.abstractmethod
     def _coordinates(self, *poses: BodyPose) -> Float[Array, " coordinates"]:
@@ -114,10 +129,8 @@ class CouplingForce(AbstractTendon):
     joints and values.
     """
 
-    # Names of parent and child of all joints, and their places among the bodies.
-    ends: tuple[str, ...] = eqx.field(static=True, metadata=fields.BODY)
-    slots: tuple[int, ...] = eqx.field(static=True)
-    parts: tuple[RevoluteJoint | PrismaticJoint, ...]
+    # Joints without names: elements that differ in numbers and names of bodies are stacked.
+    parts: tuple[RevoluteJoint | PrismaticJoint, ...]  # pyright: ignore[reportGeneralTypeIssues]
     coefficients: Parameter = fields.parameter(checks.finite)
 
     def __init__(
@@ -131,7 +144,6 @@ class CouplingForce(AbstractTendon):
         input=None,
         limits=None,
     ):
-        super().__init__(stiffness, damping, relaxed, input, limits)
         joints = list(joints) if isinstance(joints, Sequence) else [joints]
         for joint in joints or [None]:
             if not isinstance(joint, RevoluteJoint | PrismaticJoint):
@@ -139,9 +151,8 @@ class CouplingForce(AbstractTendon):
                     f"CouplingForce(joints=) has a {type(joint).__name__}; it must be a list of "
                     "lie_jax.RevoluteJoint and lie_jax.PrismaticJoint, at least one."
                 )
-        self.ends = tuple(end for joint in joints for end in (joint.parent, joint.child))
-        self.slots = tuple(map(self.bodies.index, self.ends))
-        # Elements that differ in numbers and names of bodies are stacked.
+        ends = (end for joint in joints for end in (joint.parent, joint.child))
+        super().__init__(ends, stiffness, damping, relaxed, input, limits)
         blank: dict[str, Any] = {"parent": "", "child": "", "armature": None}
         self.parts = tuple(dataclasses.replace(joint, **blank) for joint in joints)
         self.coefficients = coefficients
@@ -149,12 +160,6 @@ class CouplingForce(AbstractTendon):
     def __check_init__(self):
         where = f"{named(self)}.coefficients"
         checks.shape(where, self.coefficients, (len(self.parts),), "one number for each joint")
-
-    @property
-    @override
-    def bodies(self):
-        """Names of the joints' bodies, each once."""
-        return tuple(dict.fromkeys(self.ends))
 
     @property
     def joints(self) -> tuple[RevoluteJoint | PrismaticJoint, ...]:
@@ -212,8 +217,6 @@ class PathForce(AbstractTendon):
     which one passes through the other in a step ends with `Result.departed`.
     """
 
-    ends: tuple[str, ...] = eqx.field(static=True, metadata=fields.BODY)
-    slots: tuple[int, ...] = eqx.field(static=True)
     places: Parameter = fields.parameter(checks.finite)
 
     def __init__(
@@ -226,7 +229,6 @@ class PathForce(AbstractTendon):
         input=None,
         limits=None,
     ):
-        super().__init__(stiffness, damping, relaxed, input, limits)
         pairs = list(points) if isinstance(points, Sequence) else []
         are_pairs = all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs)
         if len(pairs) < 2 or not are_pairs:
@@ -237,15 +239,9 @@ class PathForce(AbstractTendon):
         for name, point in pairs:
             checks.name("the body in PathForce(points=)", name)
             checks.shape(f"the point of {name!r} in PathForce(points=)", point, (3,), "m")
-        self.ends = tuple(name for name, _ in pairs)
-        self.slots = tuple(map(self.bodies.index, self.ends))
+        names = (name for name, _ in pairs)
+        super().__init__(names, stiffness, damping, relaxed, input, limits)
         self.places = jnp.stack([as_float(point) for _, point in pairs])
-
-    @property
-    @override
-    def bodies(self):
-        """Names of the bodies, each once."""
-        return tuple(dict.fromkeys(self.ends))
 
     def _lines(self, poses: Poses) -> Float[Array, "lines 3"]:
         points = jnp.stack(
