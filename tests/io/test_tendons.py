@@ -1,7 +1,5 @@
 """Actuators at sites and on tendons, springs of tendons, limits of force: against MuJoCo."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import mujoco
@@ -116,3 +114,40 @@ def test_accelerations_are_those_of_mujoco(imported):
         *(jnp.asarray(x) for x in (q, v, gains * control))
     )
     assert_allclose(computed, expected, atol=CLOSE * np.abs(expected).max())
+
+
+def test_inputs_of_keyframes(imported):
+    """Zero for a law that is left out."""
+    thrust, pose, grip, winch, reel, push, brake = imported.keyframe_inputs["up"]
+    assert (thrust, winch, push, brake) == (1.0, 0.7 * 4.0, 6.0, 0.0)
+    assert_allclose((pose, grip, reel), (1.5 * 3.0 * 2.0, -2.0 * 0.5 * 3.0, 5.0), rtol=CLOSE)
+    text = str(imported)
+    assert "force limits" in text and "input limits" in text
+
+
+ARM = """
+<mujoco>
+  <worldbody>
+    <geom name="peg" size="0.1"/><site name="top" pos="0 0 1"/>
+    <body name="arm"><joint name="shoulder" axis="0 1 0" actuatorfrcrange="-2 3"/>
+      <inertial pos="0 0 -0.2" mass="1" diaginertia="0.02 0.03 0.04"/><site name="end"/>
+      <body name="hand" pos="0 0 -0.5"><joint name="wrist" axis="0 1 0" actuatorfrcrange="-1 1"/>
+        <inertial pos="0 0 -0.2" mass="1" diaginertia="0.02 0.03 0.04"/></body></body>
+  </worldbody>
+  <tendon><spatial name="rope"><site site="top"/><geom geom="peg"/><site site="end"/></spatial>
+    <fixed name="bar"><joint joint="wrist" coef="2"/></fixed></tendon>
+  <actuator><position name="lift" joint="shoulder" kp="90" forcerange="-9 1"/>
+    <position name="bend" joint="wrist" kp="3"/><motor name="twist" tendon="bar"/></actuator>
+</mujoco>
+"""
+
+
+def test_limits_that_actuators_share_and_wrapped_tendons_are_named(tmp_path):
+    path = tmp_path / "arm.xml"
+    path.write_text(ARM)
+    with pytest.warns(UserWarning, match="tendons around geoms or over pulleys rope"):
+        arm = io.import_model(path)
+    assert arm.ignored["limits of the force of several actuators in"] == ("wrist",)
+    lift, bend, _ = arm.actuators
+    assert lift.force_limits == (-2.0, 1.0) and bend.force_limits == (-np.inf, np.inf)
+    assert [joint.force_limits for joint in arm.joints] == [(-2.0, 3.0), (-1.0, 1.0)]
