@@ -76,9 +76,7 @@ def motion(imported: Any, mechanism: Any, model: Any) -> Motion:
     elements, (steps, rate) = _elements(file, imported), _first_steps(model, start)
     if steps >= _MOST:
         return Motion(elements, rate)
-    # Of second order in the coordinates of ball joints and free bodies, then of fourth.
-    orders = (2, 4) if turns else ()
-    theirs = _converged(lambda steps: _their_run(model, start, steps), steps, turns, orders)
+    theirs = _converged(lambda steps: _their_run(model, start, steps), steps, turns)
     ours = _converged(_our_run(system, q, v, inputs), steps, turns)
     nudge = _NUDGE * rng.normal(size=model.nv)
     near, far = (_their_run(model, start, 2 * steps, x) for x in (nudge, 0.0 * nudge))
@@ -187,22 +185,18 @@ def _first_steps(model: Any, start: Any) -> tuple[int, float]:
     return _STEPS * 2**doublings, rate
 
 
-def _converged(
-    run: Callable[[int], np.ndarray], steps: int, turns: list[int], orders: tuple[int, ...] = ()
-) -> _Run:
-    """Halve the step until the coordinates stay; extrapolate terms of these orders."""
-    row, change = [run(steps)], np.inf
+def _converged(run: Callable[[int], np.ndarray], steps: int, turns: list[int]) -> _Run:
+    """Halve the step until the coordinates stay."""
+    q, change = run(steps), np.inf
     while steps < _MOST:
         steps *= 2
-        finer = [run(steps)]
-        for order, coarse in zip(orders, row, strict=False):
-            finer.append(finer[-1] + (finer[-1] - coarse) / (2**order - 1))
-        before, change = change, _difference(finer[-1], row[-1], turns)
-        row = finer
+        finer, before = run(steps), change
+        change = _difference(finer, q, turns)
+        q = finer
         at_rounding = change < _ROUNDING and change > 0.7 * before
         if change < _CONVERGED or at_rounding:
             break
-    return _Run(row[-1], 1.0 / steps, change)
+    return _Run(q, 1.0 / steps, change)
 
 
 def _begin(model: Any, data: Any, start: Any, moved: np.ndarray | None = None) -> None:

@@ -49,9 +49,13 @@ def table(folder: Path, out: Path) -> None:
     for path in files(folder):
         robots.append(robot(path, str(path.relative_to(folder))))
         print(_row(robots[-1]), flush=True)
-        _report.write_json(out / "robots.json", [robot._asdict() for robot in robots])
+        _report.write_json(out / "robots.json", list(map(_numbers, robots)))
         lines = _report.table(_HEADS, map(_row, robots))
         (out / "robots.md").write_text("\n".join([*lines, "", *_summary(robots), ""]))
+
+
+def _numbers(robot: Robot) -> dict[str, Any]:
+    return robot._asdict() | {"motion": robot.motion and robot.motion._asdict()}
 
 
 def files(folder: Path) -> Iterator[Path]:
