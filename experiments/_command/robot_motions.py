@@ -181,7 +181,7 @@ def _first_steps(model: Any, start: Any) -> tuple[int, float]:
     blocks = [np.stack(rows, axis=1) / (2.0 * _SMALL) for rows in (by_place, by_rate)]
     system = np.block([[np.zeros((n, n)), np.eye(n)], blocks])
     rate = float(np.max(np.abs(np.linalg.eigvals(system))))
-    doublings = max(0, math.ceil(math.log2(rate / (_STABLE * _STEPS))))
+    doublings = math.ceil(math.log2(max(1.0, rate / (_STABLE * _STEPS))))
     return _STEPS * 2**doublings, rate
 
 

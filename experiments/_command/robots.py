@@ -187,6 +187,8 @@ def _row(robot: Robot) -> str:
     if motion.difference is not None:
         numbers = motion.difference, motion.amplitude, motion.step
         moved = [f"{number:.0e}" for number in numbers]
+        if motion.difference > _AGREES:
+            moved[0] += f" (of the start: × {motion.growth:.0e})"
     cells = robot.imported, *counts, f"{max(robot.differences):.0e}", *moved
     return _report.row([robot.file, *cells, *map(_listed, (motion.elements, left))])
 
