@@ -5,7 +5,6 @@ Equinox makes when a class is imported have none.
 """
 
 import ast
-import collections.abc
 import dataclasses
 import inspect
 import types
