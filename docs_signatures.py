@@ -80,7 +80,9 @@ def _expression(text: str | None, parent: Any) -> Any:
     if text is None:
         return None
     scope = parent if isinstance(parent, griffe.Class) else parent.parent
-    return griffe.get_expression(ast.parse(text, mode="eval").body, parent=scope)
+    # Shapes are strings, not types.
+    tree = ast.parse(text, mode="eval").body
+    return griffe.get_expression(tree, parent=scope, parse_strings=False)
 
 
 def _accepted(parameter: inspect.Parameter, field: dataclasses.Field | None) -> str | None:
@@ -129,7 +131,7 @@ def _text(annotation: Any) -> str:
 
 def _members(arguments: tuple[Any, ...]) -> list[str]:
     """Types of a union, with numbers and arrays as `ArrayLike`."""
-    if set(arguments) < _NUMBERS | {types.NoneType} or not set(arguments) >= _NUMBERS:
+    if not set(arguments) >= _NUMBERS:
         return [_text(argument) for argument in arguments]
     others = [_text(argument) for argument in arguments if argument not in _NUMBERS]
     return ["ArrayLike", *others]
