@@ -106,7 +106,7 @@ lower, upper = np.asarray([joint.limits for joint in arm.joints]).T
 starts = np.asarray(bent.q) + 0.5 * np.random.default_rng(0).normal(size=(32, system.nq))
 starts = np.clip(starts, lower, upper)
 down = lie_jax.so3.exp(jnp.asarray([0.0, 2.2, 0.0]))  # the tool points forward and down
-goal = lie_jax.se3.pose(down, jnp.asarray([0.45, 0.30, 0.35]))
+goal = lie_jax.se3.pose(down, jnp.asarray([0.20, 0.50, 0.35]))
 reached = lie_jax.inverse_kinematics(system, [(tool, goal)], starts, lower=lower, upper=upper)
 print("angles (rad)", np.round(np.asarray(reached.q), 4))
 print("pose is off by", float(jnp.abs(tool.pose(system, reached.q) - goal).max()))
@@ -203,7 +203,8 @@ axis = plt.figure(figsize=(7, 6)).add_subplot(projection="3d")
 for k in range(0, 76, 15):
     axis.plot(*places[k].T, "o-", color=plt.get_cmap("viridis")(k / 80), linewidth=3)
 axis.plot(*places[:, -1].T, "C3")
-axis.set(xlabel="x (m)", ylabel="y (m)", zlabel="z (m)", zlim=(0.0, 0.9))
+axis.set(xlabel="x (m)", ylabel="y (m)", zlabel="z (m)")
+axis.set(xlim=(0.0, 0.8), ylim=(-0.1, 0.6), zlim=(0.0, 0.8))
 axis.set_aspect("equal");
 
 # %% [markdown]
