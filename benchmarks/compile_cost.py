@@ -3,7 +3,7 @@
 `python -m benchmarks.compile_cost` measures them in a fresh process pinned to one core, without a
 cache and with the flags of `lie_jax.configure()`, and writes `out/bench/compile_cost.json` and a
 table: equations of the jaxpr, instructions of XLA's optimised program, CPU seconds of each phase.
-The first rows are README's block and its gradient, as a user calls them. Seconds are of this
+The first rows are a heavy top, run first and then differentiated, as users do. Seconds are of this
 machine; equations and instructions are the same everywhere with one release of JAX.
 """
 
@@ -104,13 +104,13 @@ def _phases(function: Callable, *arguments: Any) -> list[float]:
 
 
 def measure() -> dict[str, list[float]]:
-    """Rows of the table; those of README's block have only a sum of seconds."""
+    """Rows of the table; those of the heavy top have only a sum of seconds."""
     import jax
     import jax.numpy as jnp
 
     import lie_jax
 
-    def readme(mass):
+    def height(mass):
         inertia = jnp.diag(jnp.asarray([0.24, 0.47, 0.24]))
         start = {"position": (0, 1, 0), "velocity": (4.6, 0, 0), "omega_body": (0, 150, -4.6)}
         joint = lie_jax.SphericalJoint("ground", "top", child_point=(0, -1, 0))
@@ -121,7 +121,7 @@ def measure() -> dict[str, list[float]]:
         ).q[-1, 2]
 
     figures = {}
-    for name, function in (("README, first result", readme), ("its gradient", jax.grad(readme))):
+    for name, function in (("heavy top, first result", height), ("its gradient", jax.grad(height))):
         begin = time.process_time()
         jax.block_until_ready(function(15.0))
         figures[name] = [time.process_time() - begin]

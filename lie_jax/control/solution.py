@@ -84,7 +84,8 @@ def warn_unless_converged(
     warnings.warn(
         f"{call}: not converged, iterations: {iterations}; {' and '.join(missed)}: {advice}. "
         "`inputs` are the best that were computed.",
-        stacklevel=3,
+        # Callers of a function that `sharding.automatic` wraps.
+        stacklevel=4,
     )
 
 

@@ -1,6 +1,7 @@
 """Contract of an integrator, and the record of a step."""
 
 import abc
+import dataclasses
 import math
 from typing import Any, ClassVar, NamedTuple
 
@@ -50,6 +51,11 @@ class AbstractIntegrator(eqx.Module):
 
     history: ClassVar[int] = 1
     shortest: ClassVar[float] = 0.0
+
+    # Equinox leaves out what has its default value, the tableau of a method for example.
+    def __repr__(self):
+        values = (f"{x.name}={getattr(self, x.name)!r}" for x in dataclasses.fields(self))
+        return f"{type(self).__name__}({', '.join(values)})"
 
     @property
     def embedded_order(self) -> int | None:

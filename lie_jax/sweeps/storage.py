@@ -201,14 +201,13 @@ def create(path: Path, wanted: dict, batch: int, variables: list[Variable]) -> N
     `variables` of parameters and results. Raises `OSError` where nothing can be written.
     """
     import zarr
-    from zarr.codecs import Crc32cCodec
+    from zarr.codecs import Crc32cCodec, ZstdCodec
 
+    attributes = {_ATTRIBUTE: wanted | {"batch": batch}, "coordinates": _coordinates(variables)}
     with _writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with unfinished.beside(path) as new:
-            group = zarr.create_group(
-                new, zarr_format=3, attributes={_ATTRIBUTE: wanted | {"batch": batch}}
-            )
+            group = zarr.create_group(new, zarr_format=3, attributes=attributes)
             for variable in (*variables, _STATUS_VARIABLE):
                 missing = _STATUS["pending"] if variable is _STATUS_VARIABLE else 0
                 missing = np.nan if variable.dtype.kind in "fc" else missing
@@ -216,8 +215,11 @@ def create(path: Path, wanted: dict, batch: int, variables: list[Variable]) -> N
                     variable.name,
                     **_description(variable, wanted["variants"], batch),
                     fill_value=variable.dtype.type(missing),
-                    # Numbers of a simulation hardly compress, and that takes as long as computing.
-                    compressors=Crc32cCodec(),
+                    # Floats of a simulation hardly compress, and that takes as long as computing;
+                    # counts are mostly equal, all zero for explicit methods.
+                    compressors=[Crc32cCodec()]
+                    if variable.dtype.kind in "fc"
+                    else [ZstdCodec(), Crc32cCodec()],
                 )
             with warnings.catch_warnings():
                 # Zarr warns that version 3 does not specify what xarray looks for.
@@ -229,6 +231,18 @@ def create(path: Path, wanted: dict, batch: int, variables: list[Variable]) -> N
             except OSError:
                 if not path.exists():
                     raise
+
+
+def _coordinates(variables: list[Variable]) -> str:
+    """Names that xarray makes coordinates by the CF conventions, which separate them by blanks."""
+    names = [variable.name for variable in variables if variable.name.startswith("parameters")]
+    names += [v.name for v in variables if v.dimensions and v.name == _time(v.dimensions[0])]
+    return " ".join(name for name in (*names, _STATUS_VARIABLE.name) if len(name.split()) == 1)
+
+
+def _time(instants: str) -> str:
+    """Name of the times of a dimension of instants."""
+    return instants.removesuffix("instant") + "t"
 
 
 def _description(variable: Variable, variants: int, batch: int) -> dict[str, Any]:

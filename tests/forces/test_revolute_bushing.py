@@ -131,6 +131,7 @@ def test_turns_about_the_axis_change_nothing():
     assert_allclose(tilted, np.tile(tilted[:1], (81, 1)), rtol=0, atol=ROUNDING)
 
 
+@pytest.mark.full
 def test_a_body_on_it_is_five_oscillators():
     """At rest and next to it: accelerations of -K/m, -c/J, -D/m and -d/J, none about the axis.
 

@@ -122,7 +122,8 @@ def test_a_step_of_several_radians_counts_its_turns():
 METHODS = {"midpoint": lie_jax.RKMK("midpoint"), "generalized-α": lie_jax.GeneralizedAlpha(1.0)}
 
 
-@pytest.mark.parametrize("name", cases(METHODS, ["midpoint"]))
+@pytest.mark.full
+@pytest.mark.parametrize("name", METHODS)
 def test_derivatives_and_batches_go_through_turns(name):
     """Of a disc that turns about its axis without a hinge."""
     integrator, stiffness = METHODS[name], INERTIA * SPRING_RATE**2

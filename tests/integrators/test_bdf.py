@@ -74,7 +74,7 @@ SAME_CONSTANT = 0.05
 SAME_ERROR = 1.5
 
 
-@pytest.mark.parametrize("order", cases([1, 2, 3, 4, 5], [5]))
+@pytest.mark.parametrize("order", cases([1, 2, 3, 4, 5], [2]))
 def test_order_on_the_group_with_steps_of_any_sizes(order):
     system, state = heavy_top.build(lie_jax.Minimal(), omega_body=SLOW_SPIN)
     for spread in (0.0, 0.3):
@@ -197,7 +197,7 @@ def _servo(**options):
     return run, exact
 
 
-@pytest.mark.parametrize("order", cases([2, 5], [5]))
+@pytest.mark.parametrize("order", cases([2, 5], [2]))
 def test_stiff_control_where_explicit_methods_fail(order):
     run, exact = _servo(integrator=lie_jax.BDF(order), dt=1e-2, steps=100)
     assert bool(run.result == lie_jax.Result.successful)

@@ -203,6 +203,7 @@ def test_bricard_follows_its_reference():
     assert np.abs(ends[1] + (ends[1] - ends[0]) / 3.0 - exact).max() < 1e-2 * errors[1]
 
 
+@pytest.mark.full
 def test_a_disc_rolls_without_slip():
     system, state, acceleration = mechanisms.rolling_disc(lie_jax.R3SO3())
     run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(0.9), state, dt=2e-3, steps=500)

@@ -116,7 +116,8 @@ def _spinner(moment):
 GRADIENTS = {"heavy top": _top, "free body": _spinner}
 
 
-@pytest.mark.parametrize("name", cases(GRADIENTS, ["free body"]))
+@pytest.mark.full
+@pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients_of_a_step_agree_with_differences(name):
     integrator, t, dt = lie_jax.ImplicitRKMK("gauss2"), jnp.zeros(()), jnp.asarray(1e-2)
 

@@ -168,3 +168,7 @@ def test_constraints_hold_to_rounding_newton_is_counted_and_multipliers_are_the_
     assert counts.max() <= 4
     # The multipliers pull at the ground: the opposite acts on the top. First order at least.
     assert_allclose(-trajectory.multipliers[-1], expected, rtol=1e-3)
+
+
+def test_settings_are_printed():
+    assert "tableau='rk4'" in repr(lie_jax.RKMK("rk4")) and "order=2" in repr(lie_jax.BDF(2))

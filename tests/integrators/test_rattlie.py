@@ -39,6 +39,7 @@ def _slow_tops(composition, counts):
     return [_top(system, end.state) for end in ends], _top(system, state)
 
 
+@pytest.mark.full
 def test_a_slow_top_is_that_of_another_code():
     """Errors and energies of a script in NumPy and SciPy, with the equations on SO(3) alone."""
     ends, (_, energy, momentum) = _slow_tops(2, (50, 100))

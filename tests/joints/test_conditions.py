@@ -26,6 +26,7 @@ def _pose(rng):
     )
 
 
+@pytest.mark.full
 def test_reaction_and_stiffness_are_the_inherited_derivatives():
     """Of all joints, far from where their constraints hold."""
     rng, t = np.random.default_rng(11), jnp.asarray(0.3)

@@ -123,6 +123,7 @@ def test_it_is_the_named_joints():
         assert_allclose(second, first, atol=100 * ROUNDING, err_msg=str(type(named)))
 
 
+@pytest.mark.full
 def test_every_choice_holds_on_its_motions_and_on_no_others():
     """Constraints vanish on the motions of all 63 choices; their rows are independent."""
     rng, parent = np.random.default_rng(7), BodyPose(jnp.eye(3), jnp.zeros(3))

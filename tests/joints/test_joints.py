@@ -240,6 +240,7 @@ def test_multipliers_are_forces_and_torques():
     assert_allclose(multipliers, expected, atol=1e-11)
 
 
+@pytest.mark.full
 def test_a_body_led_along_all_coordinates_feels_newton_and_euler():
     """Force and torque are those of the given motion; a driver holds one of its coordinates."""
     mass, inertia, gravity, t = 2.0, np.diag([0.3, 0.4, 0.5]), np.asarray([0.0, 0.0, -9.81]), 0.3
@@ -303,7 +304,8 @@ def test_a_body_led_along_all_coordinates_feels_newton_and_euler():
 METHOD_ERROR = 1e-7
 
 
-@pytest.mark.parametrize("moving", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("moving", [False, True])
 def test_a_driven_cardan_joint_and_a_conical_pendulum(moving):
     """Hooke's joint: shafts at the angle β turn by φ and ψ with tan ψ = cos β tan φ. Positions
     follow from the constraints alone, the driver's torque from the energy of the shafts. The

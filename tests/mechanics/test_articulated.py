@@ -371,6 +371,7 @@ def test_single_precision_stays_single(forest, compiled):
         assert_allclose(mass_matrix @ acceleration, force, atol=1e-5 * scale)
 
 
+@pytest.mark.full
 def test_armatures_slow_joints_down():
     """(J + a) q̈ = torque about a hinge, (m + a) s̈ = force along a slider, and their derivatives."""
     mass, length, own, gravity = 2.0, 0.4, 0.1, 9.81

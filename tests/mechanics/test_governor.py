@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax.simulation.march import march
 from models import governor
+from tests.suites import cases
 
 FORMULATIONS = {"joint coordinates": lie_jax.Minimal(), "R3SO3": lie_jax.R3SO3()}
 # Springs of 8e5 N/m take the rounding of lengths, 1e-16 m, to 1e-10 m/s².
@@ -31,7 +32,7 @@ def _lagrange(angle, slide, rate):
     return slider, moment / (across + 0.3 * 0.25 + 5.0)
 
 
-@pytest.mark.parametrize("name", FORMULATIONS)
+@pytest.mark.parametrize("name", cases(FORMULATIONS, ["R3SO3"]))
 def test_accelerations_are_those_of_lagrange(name):
     starts = np.asarray([(np.pi / 6.0, 0.5, 2.0 * np.pi), (0.4, 0.6, 3.0), (-0.2, 0.55, -5.0)])
 

@@ -32,7 +32,8 @@ def test_a_massless_body_stands_between_joints_in_joint_coordinates():
         lie_jax.assemble(floating, lie_jax.Minimal())
 
 
-@pytest.mark.parametrize("part", ["body", pytest.param("joint", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("part", ["body", "joint"])
 def test_a_run_that_meets_a_singular_block_names_it(part):
     """A body that has lost its mass after `assemble`; a joint whose constraints vanish."""
 

@@ -98,7 +98,8 @@ def _rocker_angle(crank):
 GUESS = {("crank", "coupler"): 0.3, ("ground", "rocker"): 1.2}
 
 
-@pytest.mark.parametrize("closing", ["hinge", pytest.param("pin", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("closing", ["hinge", "pin"])
 def test_a_four_bar_closes_with_its_crank_held(closing):
     """From a rough pose, with and without redundant constraints, against the cosine theorem."""
     rough = lie_jax.place(_four_bar(closing), GUESS, close=False)
@@ -111,6 +112,7 @@ def test_a_four_bar_closes_with_its_crank_held(closing):
         assert float(jnp.max(jnp.abs(system.constraint(0.0, state.q)))) < ROUNDING
 
 
+@pytest.mark.full
 def test_all_but_named_joints_give_way_by_the_least_change():
     """Guesses of all joints: with none named all three angles change."""
     guesses = GUESS | {("ground", "crank"): 0.6}

@@ -105,10 +105,8 @@ def _check(name, formulation, step, times):
     return system, states
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param("dual spin", marks=pytest.mark.full), "dual spin, no friction"],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["dual spin", "dual spin, no friction"])
 def test_dual_spin_satellite(name):
     """Over 100 s; its angular momentum stays, and without friction its energy, too."""
     case = CASES[name]

@@ -94,6 +94,7 @@ def _points(system, state):
     return tuple(map(jnp.asarray, (q, v, accelerations, 0.4 * x)))
 
 
+@pytest.mark.full
 def test_a_step_has_the_matrix_of_derivatives_of_the_residual():
     """On a branch with a joint of each kind, in motion."""
     system, state = lie_jax.assemble(mechanisms.branch(), lie_jax.Minimal())

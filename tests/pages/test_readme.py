@@ -5,8 +5,11 @@ import functools
 import re
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
+from scipy.spatial.transform import Rotation
 
 import lie_jax
 from models import heavy_top
@@ -33,13 +36,33 @@ def _run(page: Path) -> dict:
     return names
 
 
-def test_readme():
+def test_readme(capsys):
     names = _run(ROOT / "README.md")
-    assert names["trajectory"].q.shape == (101, 7)
-    # The final height per kilogram, against a difference quotient.
-    simulate = names["simulate"]
-    difference = (simulate(15.01).q[-1, 2] - simulate(14.99).q[-1, 2]) / 0.02
-    np.testing.assert_allclose(names["slope"], difference, rtol=1e-4, atol=1e-8)
+    (printed,) = re.findall(r"print\(.*\)  # (.*)\n", (ROOT / "README.md").read_text())
+    assert capsys.readouterr().out == printed + "\n"
+    tip = jax.jit(names["tip"])
+    difference = (tip(0.5 + 1e-5) - tip(0.5 - 1e-5)) / 2e-5
+    np.testing.assert_allclose(names["slope"], difference, rtol=1e-7)
+    # A rod on a ball joint, by SciPy: the direction d of its length turns with ω.
+    turning = 1.0 * (0.01**2 / 4 + 0.5**2 / 12 + 0.25**2)
+    spinning = 0.5 * 1.0 * 0.01**2
+
+    def change(t, y):
+        orientation, omega = Rotation.from_quat(y[:4], scalar_first=True), y[4:]
+        weight = orientation.inv().apply([0.0, 0.0, -9.81])
+        moment = np.asarray([turning, turning, spinning])
+        torque = np.cross([0.0, 0.0, -0.25], weight) - np.cross(omega, moment * omega)
+        w, x, y, z = y[:4]
+        a, b, c = 0.5 * omega
+        turned = [-x * a - y * b - z * c, w * a + y * c - z * b]
+        turned += [w * b + z * a - x * c, w * c + x * b - y * a]
+        return np.concatenate([turned, torque / moment])
+
+    start = [1.0, 0.0, 0.0, 0.0, 5.0, 0.0, 9.0]
+    end = solve_ivp(change, (0.0, 2.0), start, method="DOP853", rtol=1e-12, atol=1e-12).y[:, -1]
+    exact = Rotation.from_quat(end[:4], scalar_first=True).apply([0.0, 0.0, -0.5])[2]
+    # The error of RK4.
+    np.testing.assert_allclose(names["height"], exact, rtol=1e-8)
 
 
 PAGES = (

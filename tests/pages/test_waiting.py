@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
+
+import lie_jax
 
 pytestmark = pytest.mark.full
 
@@ -31,7 +35,10 @@ def test_the_page_on_waiting(tmp_path):
         programs.append({file.name for file in files if file.name.endswith("-cache")})
     assert printed[0] == printed[1]
     assert programs[0] == programs[1] and programs[0]
-    # The README prints the slope of the same block.
-    (slope,) = re.findall(r"print\(slope\)  # (.*)", (ROOT / "README.md").read_text())
-    computed = float(re.findall(r"Array\(([-+.e\d]+)", printed[1])[1])
-    assert f"{computed:.4f}" == slope
+    (function,) = re.findall(r"def height.*?\n\n\n", blocks[0], flags=re.DOTALL)
+    names = {"jnp": jnp, "lie_jax": lie_jax}
+    exec(function, names)
+    value, slope = (float(x) for x in re.findall(r"Array\(([-+.e\d]+)", printed[1]))
+    difference = (names["height"](15.01) - names["height"](14.99)) / 0.02
+    # Printed digits, and the difference's error of second order.
+    np.testing.assert_allclose([value, slope], [names["height"](15.0), difference], rtol=1e-4)

@@ -185,6 +185,7 @@ class TurnsOver(AbstractIntegrator):
         return Accelerations(jnp.zeros(system.nv), jnp.zeros(system.nc))
 
 
+@pytest.mark.full
 def test_a_joint_that_is_met_turned_over_is_named():
     z = (0.0, 0.0, 1.0)
     everything = ("x", "y", "z", "rotation_x", "rotation_y", "rotation_z")

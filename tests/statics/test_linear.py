@@ -121,6 +121,7 @@ def pendulum(formulation, joints=1, gravity=-9.81):
     return lie_jax.assemble(mechanism, formulation)
 
 
+@pytest.mark.full
 def test_redundant_constraints_are_left_out():
     system, state = pendulum(lie_jax.R3SO3(), joints=2)
     linear = lie_jax.linearize(system, state)

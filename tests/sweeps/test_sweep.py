@@ -74,6 +74,7 @@ def test_equals_vmap_and_is_the_same_on_disk(tmp_path, capsys):
         assert stored[name].dims[0] == "variant"
         assert stored[name].encoding["chunks"][0] == 5
     assert stored.q.dims == ("variant", "instant", "q_1") and stored.sizes["instant"] == 3
+    assert set(stored.coords) == {"t", "parameters.mass", "parameters.dt", "status"}
     assert stored.status.values.tolist() == swept.failed.astype(int).tolist()
     assert stored.status.attrs["flag_meanings"] == "pending fine failed"
     code = stored.result.attrs["flag_meanings"].split().index("non_finite")
@@ -119,8 +120,15 @@ def test_single_precision_and_single_arrays(tmp_path):
     assert swept.results.dtype == np.float32
     np.testing.assert_array_equal(swept.results, np.sqrt(np.asarray(values)))
     stored = _sweep(jnp.sqrt, values, save_to=tmp_path / "s")
-    assert set(stored) == {"value", "parameters", "status"}
+    assert set(stored.variables) == {"value", "parameters", "status"}
     np.testing.assert_array_equal(stored["value"], swept.results)
+
+
+def test_counts_that_are_zero_take_no_room(tmp_path):
+    store = tmp_path / "s"
+    _sweep(lambda x: jnp.zeros(10_000, int), np.arange(4.0), save_to=store)
+    chunks = [path for path in (store / "value" / "c").rglob("*") if path.is_file()]
+    assert chunks and sum(path.stat().st_size for path in chunks) < 1000
 
 
 def test_batches_that_fit_are_chosen(monkeypatch):

@@ -63,7 +63,8 @@ def spatial(kind, damped, seed=0):
     return lie_jax.Mechanism(bodies, forces=forces, gravity=(0, 0, 0)), rng
 
 
-@pytest.mark.parametrize("damped", [pytest.param(False, marks=pytest.mark.full), True])
+@pytest.mark.full
+@pytest.mark.parametrize("damped", [False, True])
 def test_written_derivatives_are_those_of_the_wrenches(damped):
     matrices = []
     for kind in (lie_jax.Beam, Differentiated):
@@ -79,6 +80,7 @@ def test_written_derivatives_are_those_of_the_wrenches(damped):
     assert_allclose(matrices[1], matrices[3], atol=ROUNDING * scale)
 
 
+@pytest.mark.full
 def test_wrenches_are_the_gradient_of_the_energy_and_damping_takes_energy():
     mechanism, _ = spatial(lie_jax.Beam, damped=False)
     system, state = lie_jax.assemble(mechanism, lie_jax.SE3())

@@ -28,6 +28,7 @@ def element(seed=0):
     return numbers, 0.7 * jnp.asarray(unloaded + 0.2 * rng.normal(size=6))
 
 
+@pytest.mark.full
 def test_force_and_tangent_are_derivatives_of_the_energy():
     law, (numbers, h) = Linear(), element()
 

@@ -67,6 +67,7 @@ def test_an_end_moment_rolls_a_beam_up():
     assert_allclose(readings.position[1, 1], [0.0, length / np.pi, 0.0], atol=1e-11)
 
 
+@pytest.mark.full
 def test_a_load_that_turns_elements_too_far_is_refused_with_what_was_reached():
     (system, state), _ = rolled_up(3, turns=1.5)
     with pytest.raises(lie_jax.EquilibriumError, match="of the load") as raised:

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax import contact
+from tests.suites import cases
 
 LAW = lie_jax.HuntCrossley(1e5, np.int64(2), 0.1)
 RADIUS = 0.1
@@ -63,7 +64,9 @@ def test_a_start_that_is_known_is_looked_at_where_jax_traces_the_run():
         jax.jit(lambda dt: end(dt, lower))(1e-3)
 
 
-@pytest.mark.parametrize("formulation", [lie_jax.R3SO3(), lie_jax.Minimal()])
+@pytest.mark.parametrize(
+    "formulation", cases([lie_jax.R3SO3(), lie_jax.Minimal()], [lie_jax.R3SO3()])
+)
 def test_balls_that_pass_through_each_other_end_the_run(formulation):
     ball, anchored = contact.Sphere("a", RADIUS), contact.Sphere("ground", RADIUS)
 
@@ -98,6 +101,7 @@ def test_a_ball_pressed_into_the_ground_to_its_middle_ends_the_run():
         lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-4, steps=100)
 
 
+@pytest.mark.full
 def test_a_line_that_turns_with_a_body_passes_through_nothing():
     """A pebble on the rim of a large ball, half a radian a step."""
     arm = lie_jax.Body("a", 1.0, 0.1 * jnp.eye(3), omega_body=(0.0, 0.0, 50.0))

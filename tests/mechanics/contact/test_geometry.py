@@ -42,7 +42,7 @@ PAIRS = [
     *((one, other) for one in ("sphere", "capsule") for other in ("sphere", "capsule")),
 ]
 ROUND = [pair for pair in PAIRS if pair[1] in FIRST]
-QUICK = [("ellipsoid", "plane"), ("sphere", "field"), ("capsule", "capsule")]
+QUICK = [("ellipsoid", "plane"), ("capsule", "capsule")]
 LAW = lie_jax.HuntCrossley(1e3, dissipation=0.2)
 FRICTION = lie_jax.Coulomb(0.4, static_coefficient=0.6, spinning_radius=0.02, rolling_lever=0.01)
 # Of distances found by an optimiser, and of sums of forces of 1e3 N.
