@@ -160,7 +160,6 @@ def _elements(file: CompiledFile, imported: Any) -> dict[str, int]:
         "servos": len(servos),
         "motors": len(imported.actuators) - len(servos),
         "carried bodies": int(carried),
-        "tendons": model.ntendon,
     }
     return {kind: count for kind, count in counts.items() if count}
 

@@ -131,6 +131,7 @@ def test_redundant_constraints_are_left_out():
     assert_allclose(ratio, [[2.0 * 9.81 * 0.5 / 0.6]], rtol=ROUNDING)
 
 
+@pytest.mark.full
 def test_an_equilibrium_at_zero_is_reached_from_zero():
     """A bar on a coil spring, with its weight and without."""
     bar = lie_jax.Body("bar", 2.0, np.eye(3), center_of_mass=(0.5, 0.0, 0.0))
