@@ -14,7 +14,7 @@ from lie_jax.viz.look import VIEWS
 
 # Edges of triangles over the size of the scene: polygons are sorted by the distance of their
 # middles, which is wrong for long ones.
-_LONGEST = 0.1
+_LONGEST = 0.06
 # Width (points) of the edges of surfaces, which hides the seams.
 _SEAM = 0.4
 _DARK = (40, 40, 40)
@@ -89,11 +89,15 @@ def attached(scene: Frames, run: int) -> Attached:
     return Attached(bodies, together([piece for _, piece in pieces]))
 
 
+def rotations(scene: Frames, frame: int) -> NDArray:
+    """Rotation matrices (bodies, 3, 3) of bodies in a frame."""
+    return Rotation.from_quat(np.roll(scene.orientation[frame], -1, axis=1)).as_matrix()
+
+
 def placed(fixed: Attached, scene: Frames, frame: int) -> Polygons:
     """Polygons of bodies where these are in a frame, inertial."""
     # The ground comes last, which has the number -1.
-    turns = Rotation.from_quat(np.roll(scene.orientation[frame], -1, axis=1)).as_matrix()
-    rotation = np.concatenate([turns, np.eye(3)[None]])
+    rotation = np.concatenate([rotations(scene, frame), np.eye(3)[None]])
     position = np.concatenate([scene.position[frame], np.zeros((1, 3))])
     corners = np.einsum("nij,npj->npi", rotation[fixed.bodies], fixed.polygons.corners)
     corners += position[fixed.bodies][:, None] + scene.offset
@@ -143,6 +147,4 @@ def seen(polygons: Polygons, axes: NDArray) -> dict[str, Any]:
         "facecolors": colors,
         "edgecolors": edges,
         "linewidths": widths,
-        # Seams of translucent surfaces would show.
-        "antialiaseds": widths > 0.0,
     }

@@ -1,0 +1,199 @@
+"""Forces of the gallery: runs from a start at which they act."""
+
+from typing import Any
+
+import numpy as np
+
+import lie_jax
+from experiments._gallery.entries import (
+    BRICK,
+    CEILING,
+    FOOT,
+    PAIR,
+    RAIL,
+    ROD,
+    SLAB,
+    STAND,
+    UNDER,
+    WALL,
+    WEIGHTLESS,
+    Entry,
+    X,
+    Y,
+    body,
+    turn,
+)
+from lie_jax import beams, contact, solids
+
+_LEAN = -0.9
+_LOW = 0.075
+
+
+def entries() -> list[Entry]:
+    """All forces."""
+    return [
+        *_loads(),
+        *_springs(),
+        *_bushings(),
+        _beam(),
+        *_in_hinges(),
+        *_in_sliders(),
+        _contact(),
+    ]
+
+
+def _entry(sentence: str, force: Any, moved: lie_jax.Body, ground: Any, seconds: float) -> Entry:
+    mechanism = lie_jax.Mechanism([moved], forces=[force], gravity=WEIGHTLESS)
+    return Entry(sentence, force, mechanism, ground, seconds=seconds)
+
+
+def _loads() -> list[Entry]:
+    return [
+        _entry(
+            "A force at a point of a body, fixed in the world or in the body, constant, a function "
+            "of the time or an input",
+            lie_jax.PointForce("body", (2.0, 0.0, 1.0), (-0.1, 0.0, 0.06)),
+            body(BRICK, (-0.3, 0.0, 0.05)), (), 0.7,
+        ),
+        _entry(
+            "A torque on a body, as a force is given",
+            lie_jax.Torque("body", (0.0, 0.0, 0.02)),
+            body((0.36, 0.1, 0.08), (0.0, 0.0, 0.1)), (), 0.9,
+        ),
+    ]  # fmt: skip
+
+
+def _springs() -> list[Entry]:
+    hung = {"parent_point": (0.0, 0.0, 0.35), "child_point": (0.0, 0.0, 0.06)}
+    return [
+        _entry(
+            "Springs and dampers along the three inertial axes",
+            lie_jax.CartesianSpringDamper(
+                *PAIR, (40.0, 40.0, 40.0), offset=(0.0, 0.0, -0.25), **hung
+            ),
+            body(BRICK, (-0.25, 0.0, -0.02)), CEILING, 0.25,
+        ),
+        _entry(
+            "A spring and damper along the line between two points",
+            lie_jax.LinearSpringDamper(*PAIR, 40.0, 0.0, 0.15, **hung),
+            body(BRICK, (-0.25, 0.0, -0.02)), CEILING, 0.4,
+        ),
+    ]  # fmt: skip
+
+
+def _bushings() -> list[Entry]:
+    soft, places = (200.0,) * 3, {"child_point": FOOT}
+    turned = turn(np.asarray([0.6, 0.8, 0.0]), -0.8)
+    return [
+        _entry(
+            "Springs and dampers in six axes between a frame of the parent and one of the child",
+            lie_jax.Bushing(*PAIR, soft, (4.0,) * 3, (2.0,) * 3, (0.05,) * 3, **places),
+            _leaning(turned), STAND, 0.16,
+        ),
+        _entry(
+            "A hinge of springs and dampers: the child turns freely about the axis alone",
+            lie_jax.RevoluteBushing(
+                *PAIR, Y, soft, 20.0, (2.0,) * 3, 0.1, **places
+            ),
+            _leaning(turn(Y, _LEAN), omega_body=3.0 * Y), STAND, 0.5,
+        ),
+    ]  # fmt: skip
+
+
+def _leaning(orientation: Any, **motion: Any) -> lie_jax.Body:
+    """The rod with its foot in the origin."""
+    rotation = np.asarray(lie_jax.quaternion.to_matrix(orientation))
+    return body(ROD, -rotation @ np.asarray(FOOT), orientation=orientation, **motion)
+
+
+def _beam() -> Entry:
+    section = beams.rectangle(0.06, 0.012, 2e8, 8e7, 1000.0)
+    line = beams.line("node", section, 0.8, 8, position=(-0.42, 0.0, 0.2), start="ground")
+    mechanism = lie_jax.Mechanism(line.nodes, forces=line.elements)
+    return Entry(
+        "An element of a geometrically exact beam; here eight, clamped to a wall",
+        line.elements[0], mechanism, WALL, seconds=0.16,
+    )  # fmt: skip
+
+
+def _in_hinges() -> list[Entry]:
+    law = lie_jax.HuntCrossley(50.0, 1.0)
+    start, still = turn(Y, _LEAN), turn(Y, 0.0)
+    cases = (
+        (
+            "A spring and damper about a hinge",
+            lie_jax.TorsionalSpringDamper(*PAIR, Y, 2.0), start, 0.0, 0.5,
+        ),
+        (
+            "A controller that turns a hinge to a reference",
+            lie_jax.PDController(*PAIR, Y, 0.6, 6.0, 0.6), start, 0.0, 0.55,
+        ),
+        ("A motor in a hinge, by an input", lie_jax.RevoluteMotor(*PAIR, Y, 0), start, 0.0, 0.6),
+        (
+            "Friction that grows with the rate between two bodies",
+            lie_jax.ViscousFriction(*PAIR, 0.25), start, 8.0, 0.9,
+        ),
+        (
+            "Dry friction in a hinge", lie_jax.RevoluteFriction(*PAIR, Y, 0.5), start, 4.6, 0.5,
+        ),
+        (
+            "Stops at the ends of a hinge's range",
+            lie_jax.RevoluteStop(*PAIR, Y, -0.5, 0.5, law), still, 4.0, 0.33,
+        ),
+    )  # fmt: skip
+    hinge = lie_jax.RevoluteJoint(*PAIR, axis=Y, child_point=FOOT)
+    return [
+        Entry(
+            sentence, force,
+            lie_jax.Mechanism(
+                [_leaning(orientation, omega_body=rate * Y)], [hinge], [force], WEIGHTLESS
+            ),
+            STAND, seconds=seconds,
+            inputs=(0.5,) if isinstance(force, lie_jax.RevoluteMotor) else (),
+        )
+        for sentence, force, orientation, rate, seconds in cases
+    ]  # fmt: skip
+
+
+def _in_sliders() -> list[Entry]:
+    law, under = lie_jax.HuntCrossley(400.0, 1.0), {"child_point": UNDER}
+    cases = (
+        (
+            "A controller that moves a slider to a reference",
+            lie_jax.PrismaticPDController(*PAIR, X, 0.25, 40.0, 6.0, **under), 0.0, 0.6,
+        ),
+        ("A motor in a slider, by an input", lie_jax.PrismaticMotor(*PAIR, X, 0, **under), 0.0, 0.7),
+        ("Dry friction in a slider", lie_jax.PrismaticFriction(*PAIR, X, 2.0, **under), 1.5, 0.7),
+        (
+            "Stops at the ends of a slider's range",
+            lie_jax.PrismaticStop(*PAIR, X, -0.35, 0.2, law, **under), 1.5, 0.5,
+        ),
+    )  # fmt: skip
+    slider = lie_jax.PrismaticJoint(*PAIR, axis=X, **under)
+    return [
+        Entry(
+            sentence, force,
+            lie_jax.Mechanism(
+                [body(BRICK, (-0.3, 0.0, _LOW), velocity=speed * X)], [slider], [force]
+            ),
+            RAIL, seconds=seconds,
+            inputs=(2.0,) if isinstance(force, lie_jax.PrismaticMotor) else (),
+        )
+        for sentence, force, speed, seconds in cases
+    ]  # fmt: skip
+
+
+def _contact() -> Entry:
+    radius = 0.08
+    ball = lie_jax.Body(
+        "body", 1.0, solids.sphere(1.0, radius), position=(-0.3, 0.0, 0.33),
+        velocity=(1.0, 0.0, 0.0),
+    )  # fmt: skip
+    touch = lie_jax.Contact(
+        contact.Sphere("body", radius), contact.Plane("ground"),
+        lie_jax.HuntCrossley(2e4, 1.0), lie_jax.Coulomb(0.5),
+    )  # fmt: skip
+    return Entry(
+        "Contact of two shapes, with friction; here a ball bounces",
+        touch, lie_jax.Mechanism([ball], forces=[touch]), SLAB, seconds=0.5,
+    )  # fmt: skip
