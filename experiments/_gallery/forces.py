@@ -25,8 +25,8 @@ from experiments._gallery.entries import (
 )
 from lie_jax import beams, contact, solids
 
-_LEAN = -0.9
-_LOW = 0.075
+# Angle of rods at the start, height of bricks on the rail, the rod's end.
+_LEAN, _LOW, _END = -0.9, 0.075, (0.0, 0.0, -0.17)
 
 
 def entries() -> list[Entry]:
@@ -57,7 +57,7 @@ def _loads() -> list[Entry]:
         ),
         _entry(
             "A torque on a body, as a force is given",
-            lie_jax.Torque("body", (0.0, 0.0, 0.02)),
+            lie_jax.Torque("body", (0.0, 0.0, 0.05)),
             body((0.36, 0.1, 0.08), (0.0, 0.0, 0.1)), (), 0.9,
         ),
     ]  # fmt: skip
@@ -75,40 +75,42 @@ def _springs() -> list[Entry]:
         ),
         _entry(
             "A spring and damper along the line between two points",
-            lie_jax.LinearSpringDamper(*PAIR, 40.0, 0.0, 0.15, **hung),
-            body(BRICK, (-0.25, 0.0, -0.02)), CEILING, 0.4,
+            lie_jax.LinearSpringDamper(*PAIR, 30.0, 0.0, 0.15, **hung),
+            body(BRICK, (-0.25, 0.0, -0.02)), CEILING, 0.27,
         ),
     ]  # fmt: skip
 
 
 def _bushings() -> list[Entry]:
-    soft, places = (200.0,) * 3, {"child_point": FOOT}
+    stiff, places = (2000.0,) * 3, {"child_point": _END}
     turned = turn(np.asarray([0.6, 0.8, 0.0]), -0.8)
     return [
         _entry(
             "Springs and dampers in six axes between a frame of the parent and one of the child",
-            lie_jax.Bushing(*PAIR, soft, (4.0,) * 3, (2.0,) * 3, (0.05,) * 3, **places),
-            _leaning(turned), STAND, 0.16,
+            lie_jax.Bushing(*PAIR, stiff, (4.0,) * 3, (20.0,) * 3, (0.05,) * 3, **places),
+            _leaning(turned, _END), STAND, 0.2,
         ),
         _entry(
             "A hinge of springs and dampers: the child turns freely about the axis alone",
             lie_jax.RevoluteBushing(
-                *PAIR, Y, soft, 20.0, (2.0,) * 3, 0.1, **places
+                *PAIR, Y, stiff, 20.0, (20.0,) * 3, 0.1, **places
             ),
-            _leaning(turn(Y, _LEAN), omega_body=3.0 * Y), STAND, 0.5,
+            _leaning(turn(Y, _LEAN), _END, 3.0), STAND, 0.5,
         ),
     ]  # fmt: skip
 
 
-def _leaning(orientation: Any, **motion: Any) -> lie_jax.Body:
-    """The rod with its foot in the origin."""
+def _leaning(orientation: Any, foot: Any, rate: float = 0.0) -> lie_jax.Body:
+    """The rod with its foot in the origin, about which it turns in the plane of x and z."""
     rotation = np.asarray(lie_jax.quaternion.to_matrix(orientation))
-    return body(ROD, -rotation @ np.asarray(FOOT), orientation=orientation, **motion)
+    middle = -rotation @ np.asarray(foot)
+    turning = {"velocity": np.cross(rate * Y, middle), "omega_body": rate * Y}
+    return body(ROD, middle, orientation=orientation, **turning)
 
 
 def _beam() -> Entry:
     section = beams.rectangle(0.06, 0.012, 2e8, 8e7, 1000.0)
-    line = beams.line("node", section, 0.8, 8, position=(-0.42, 0.0, 0.2), start="ground")
+    line = beams.line("node", section, 0.7, 8, position=(-0.33, 0.0, 0.25), start="ground")
     mechanism = lie_jax.Mechanism(line.nodes, forces=line.elements)
     return Entry(
         "An element of a geometrically exact beam; here eight, clamped to a wall",
@@ -118,7 +120,7 @@ def _beam() -> Entry:
 
 def _in_hinges() -> list[Entry]:
     law = lie_jax.HuntCrossley(50.0, 1.0)
-    start, still = turn(Y, _LEAN), turn(Y, 0.0)
+    start = turn(Y, _LEAN)
     cases = (
         (
             "A spring and damper about a hinge",
@@ -138,7 +140,7 @@ def _in_hinges() -> list[Entry]:
         ),
         (
             "Stops at the ends of a hinge's range",
-            lie_jax.RevoluteStop(*PAIR, Y, -0.5, 0.5, law), still, 4.0, 0.33,
+            lie_jax.RevoluteStop(*PAIR, Y, -0.5, 0.5, law), turn(Y, -0.45), 4.0, 0.45,
         ),
     )  # fmt: skip
     hinge = lie_jax.RevoluteJoint(*PAIR, axis=Y, child_point=FOOT)
@@ -146,7 +148,7 @@ def _in_hinges() -> list[Entry]:
         Entry(
             sentence, force,
             lie_jax.Mechanism(
-                [_leaning(orientation, omega_body=rate * Y)], [hinge], [force], WEIGHTLESS
+                [_leaning(orientation, FOOT, rate)], [hinge], [force], WEIGHTLESS
             ),
             STAND, seconds=seconds,
             inputs=(0.5,) if isinstance(force, lie_jax.RevoluteMotor) else (),
@@ -162,7 +164,10 @@ def _in_sliders() -> list[Entry]:
             "A controller that moves a slider to a reference",
             lie_jax.PrismaticPDController(*PAIR, X, 0.25, 40.0, 6.0, **under), 0.0, 0.6,
         ),
-        ("A motor in a slider, by an input", lie_jax.PrismaticMotor(*PAIR, X, 0, **under), 0.0, 0.7),
+        (
+            "A motor in a slider, by an input",
+            lie_jax.PrismaticMotor(*PAIR, X, 0, **under), 0.0, 0.7,
+        ),
         ("Dry friction in a slider", lie_jax.PrismaticFriction(*PAIR, X, 2.0, **under), 1.5, 0.7),
         (
             "Stops at the ends of a slider's range",

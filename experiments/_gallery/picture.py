@@ -25,7 +25,10 @@ _POINTS_PER_METRE = 72.0 * _SIZE[0] / (2.0 * _HALF)
 _FADED = 0.2, 0.45
 # Half the length of axes, their dashes and the gaps between, radius of points, length
 # of arrows (m).
-_REACH, _DASH, _GAP, _BALL, _ARROW = 0.26, 0.035, 0.02, 0.016, 0.2
+_REACH, _DASH, _GAP, _BALL, _ARROW = 0.22, 0.035, 0.02, 0.016, 0.2
+
+
+_AXES = ("parent", ("axis", "normal")), ("child", ("child_axis",))
 
 
 def save(entry: Entry, path: Path) -> None:
@@ -34,21 +37,21 @@ def save(entry: Entry, path: Path) -> None:
     scene = frames.at_instants(system, t, q, v, 0, entry.ground, ())
     fixed = painting.attached(scene, 0)
     last = len(t) - 1
+    on_ground = fixed.bodies == GROUND
+    # Planes without end, which are translucent, are not drawn.
     still, moving = (
-        painting.Attached(*jax.tree.map(lambda x, where=where: x[where], tuple(fixed)))
-        for where in (fixed.bodies == GROUND, fixed.bodies != GROUND)
+        painting.Attached(*jax.tree.map(lambda x, chosen=chosen: x[chosen], tuple(fixed)))
+        for chosen in (on_ground & (fixed.polygons.colors[:, 3] == 1.0), ~on_ground)
     )
     layers = [painting.placed(still, scene, last)]
-    for pose, strength in enumerate(np.linspace(*_FADED, last)):
-        ghost = painting.placed(moving, scene, pose)
-        # Paler, and opaque.
-        colors = 1.0 - (1.0 - ghost.colors) * strength
-        layers.append(ghost._replace(colors=np.clip(colors, [0, 0, 0, 1], 1)))
-    drawn = [
-        painting.placed(moving, scene, last),
-        painting.lines(scene, 0, last, _POINTS_PER_METRE),
-    ]
-    layers += [painting.together(drawn), _marks(entry, scene, last)]
+    for pose, strength in enumerate([*np.linspace(*_FADED, last), 1.0]):
+        bodies = painting.placed(moving, scene, pose)
+        lines = painting.lines(scene, 0, pose, _POINTS_PER_METRE)
+        for layer in (bodies, lines):
+            # Paler, and opaque.
+            colors = np.clip(1.0 - (1.0 - layer.colors) * strength, [0.0, 0.0, 0.0, 1.0], 1.0)
+            layers.append(layer._replace(colors=colors))
+    layers.append(_marks(entry, scene, last))
     camera = painting.camera("oblique")
     x, y, _ = camera @ np.asarray(_MIDDLE)
     high = _HALF * _SIZE[1] / _SIZE[0]
@@ -71,12 +74,13 @@ def _marks(entry: Entry, scene: frames.Frames, frame: int) -> painting.Polygons:
     pieces = [painting.segments(np.zeros((0, 2, 3)), red, 0.0)]
     for element in {id(x): x for x in (*entry.mechanism.joints, entry.element)}.values():
         points = []
-        for side, names in (("parent", ("axis", "normal")), ("child", ("child_axis",))):
+        for side, names in _AXES:
             point = getattr(element, f"{side}_point", None)
             rotation, position = _pose(scene, frame, getattr(element, side, "ground"))
             points.append(position + rotation @ (np.zeros(3) if point is None else point))
             for axis in (getattr(element, name, None) for name in names):
-                if axis is not None:
+                # The normal of a contact is a law; others without points act on joints.
+                if isinstance(axis, jax.Array) and hasattr(element, "child_point"):
                     dashes = _dashed(points[-1], rotation @ axis)
                     pieces.append(painting.segments(dashes, red, 1.6))
             if point is not None:
