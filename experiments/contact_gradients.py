@@ -31,7 +31,7 @@ PHASES, PARTS = 7, 3
 TOLERANCES = (1e-6, 1e-8, 1e-10, 1e-12)
 ALPHA = lie_jax.GeneralizedAlpha(0.9)
 # Two balls of 1 kg on a line: places (m) and speeds (m/s), seen after 1 s. The case of a known
-# issue (nimblephysics, number 97), in which hard balls have the derivatives (1, 0, 1, 0).
+# issue (nimblephysics, number 97), in which rigid balls have the derivatives (1, 0, 1, 0).
 BALLS, BALLS_END, BALLS_STIFFNESS = (0.0, 0.52, 1.0, 0.0), 1.0, 1e5
 HARD, NIMBLE = (1.0, 0.0, 1.0, 0.0), (0.75, 0.25, 0.91, 0.08)
 
@@ -219,7 +219,7 @@ def balls() -> dict[str, dict]:
     lasts = float(np.pi * np.sqrt(1.0 / (2.0 * BALLS_STIFFNESS)))
     steps = round(BALLS_END / (lasts / STEPS_IN_CONTACT[2]))
     rows: dict[str, tuple[float | None, np.ndarray]] = {
-        "hard balls, exact": (None, np.asarray(HARD)),
+        "rigid balls, exact": (None, np.asarray(HARD)),
         "Nimble, as reported": (None, np.asarray(NIMBLE)),
         "this spring, exact": exact_balls(),
         "lie_jax, 40 steps in the contact": elastic_balls(False, steps),

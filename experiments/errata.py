@@ -21,29 +21,31 @@ Evaluated = dict[str, list[tuple[Erratum, Evidence | None]]]
 INTRODUCTION = """\
 # Errata
 
-Most formulas of the five papers behind the project ([their keys](papers.md)) are right. This page
-lists those that are not, or not as we read them:
+Most formulas of the five [papers](papers.md) behind the project are right: Müller (2022) S0, Park
+and Chung (2005) S1, Holzinger, Schöberl and Gerstmayr (2020) S2, Holzinger, Arnold and Gerstmayr
+(2024) S3, and Müller (2021) S4. This page lists formulas that are wrong, or that we read as wrong:
 {counts}.
-Some rows share one cause: four of S0 come from its (41). One, Table I(a) of S1, may be wrong only
-in the text available to us.
+Some rows have one cause: four of S0 follow from its (41). Table I(a) of S1 may be wrong only in
+the text available to us.
 
-Numbers are those of
+The numbers are computed by
 
     python -m experiments run errata
 
-The truth never comes from a closed form, corrected or not, but from definitions at 120 digits:
-exponentials from power series, Cayley maps and inverses from linear systems, differentials and
-derivatives from central differences,
-compositions from products of matrices or quaternions, integrals over a body from point masses,
-equations of motion from the momentum and acceleration of point masses. Errors are the largest
-relative deviations (Frobenius norm) over `‖x‖ = 1e-8, 1e-3, 0.5, 2, 3.1`, with fixed vectors of
-size one for the other arguments. Where a method is wrong, its order and its last error in a short
-integration in double precision stand instead, against the classical Runge-Kutta method with
-thousands of steps on the plain equations.
+Reference values never come from a closed form, corrected or not, but from definitions at 120
+digits: exponentials from power series, Cayley maps and inverses from linear systems, differentials
+and derivatives from central differences, compositions from products of matrices or quaternions,
+integrals over a body from point masses, and equations of motion from the momentum and acceleration
+of point masses. Errors are the largest relative deviations (Frobenius norm) over
+`‖x‖ = 1e-8, 1e-3, 0.5, 2, 3.1`, with fixed vectors of norm one for the other arguments. For a wrong
+method the columns contain its order and its last error in a short integration in double
+precision. The reference is then the classical Runge-Kutta method with thousands of steps on the
+plain equations.
 
-Notation is each paper's own: twists are `(ω, v)` in S0 and S4, `(v, ω)` in S1 and S2. The papers
-were available to us as text, in which dots, tildes, exponents and columns get lost; remarks say
-where that may be the reason. Rows are wrong formulas unless the remark begins otherwise.
+The notation is that of each paper: twists are `(ω, v)` in S0 and S4, `(v, ω)` in S1 and S2. The
+papers were available to us as text, in which dots, tildes, exponents and columns are easily lost;
+remarks state where this may be the reason. Rows are wrong formulas unless the remark begins
+otherwise.
 """
 
 

@@ -60,6 +60,7 @@ from lie_jax.mechanics.forces.springs import (
     LinearSpringDamper,
     TorsionalSpringDamper,
 )
+from lie_jax.mechanics.forces.tendons import CouplingForce, PathForce
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.joints.coupling import CouplingJoint
 from lie_jax.mechanics.joints.distance import DistanceJoint
@@ -126,6 +127,7 @@ __all__ = [
     "ConvexContact",
     "CoordinateJoint",
     "Coulomb",
+    "CouplingForce",
     "CouplingJoint",
     "CrouchGrossman",
     "CylindricalJoint",
@@ -151,6 +153,7 @@ __all__ = [
     "Modes",
     "MonteCarlo",
     "PDController",
+    "PathForce",
     "PlanarJoint",
     "PointForce",
     "PrismaticDriver",

@@ -21,20 +21,22 @@ _INTRODUCTION = """\
 
 Written by `python -m experiments run accuracy`, with {versions}.
 
-**Error** means the Frobenius norm of the difference from the exact tensor, divided by the norm of
-the exact one; the largest over all inputs of a cell is shown. ε is the machine epsilon, 2⁻⁵² in
-float64 and 2⁻²³ in float32. The exact values belong to the very floating-point numbers that a
-library was given.
+This page measures the errors of the maps on SO(3) and SE(3) ([definitions](theory/groups.md)).
+**Error** is the Frobenius norm of the difference from the exact tensor, divided by the norm of the
+exact one. Entries are the largest errors over all inputs of a cell. ε is the machine epsilon, 2⁻⁵²
+in float64 and 2⁻²³ in float32. Exact values are those at the floating-point numbers that a library
+received.
 """
 
 _GOLDEN = """\
 ## Golden values
 
-Errors in ε against the 30-digit values in `tests/data`, which come from the definitions (power
-series of matrices). D is the derivative along a direction, D² the second one along the same
-direction. Every function is regular up to θ = 4.5; dexp⁻¹ is singular at 2π, and its condition
-number 1/(1 - θ/2π) is {condition:.0f} at the largest golden angle, {largest:.1f}. `log exp`
-returns the principal logarithm there. The error of `bch` is absolute for results shorter than 1.
+The table lists errors in ε against the 30-digit values in `tests/data`, which follow from the
+definitions (power series of matrices). D is the derivative along a direction, D² the second one
+along the same direction. All functions are regular up to θ = 4.5. dexp⁻¹ is singular at 2π, and its
+condition number 1/(1 - θ/2π) is {condition:.0f} at the largest golden angle, {largest:.1f}, where
+`log exp` returns the principal logarithm. The error of `bch` is absolute for results shorter
+than 1.
 
 | | {header} |
 |---|{rules}|
@@ -44,29 +46,29 @@ returns the principal logarithm there. The error of `bch` is absolute for result
 _COMPARISON = """\
 ## Comparison of libraries
 
-**Inputs.** {angles} angles in eight intervals, among them angles next to which common
-implementations switch formulas; two coordinate axes and six random ones; translations of length
-1, for two of the axes of length 10. The same numbers go to every library, twists reordered and
-Jacobians of the other trivialisation taken at -x.
+**Inputs.** The inputs are {angles} angles in eight intervals, about two coordinate axes and six
+random ones. They include angles close to which common implementations switch formulas.
+Translations have the length 1, for two of the axes 10. All libraries receive the same numbers;
+twists are reordered, and Jacobians of the other trivialisation are evaluated at -x.
 
-**Exact values** come from power series in {digits}-digit arithmetic, their derivatives from
-forward differences with a step of 1e-30 in it. A logarithm is that of the nearest rotation to the
-rounded matrix, or of the normalised rounded quaternion; where rounding decides on which side of π
-a rotation lies, either rotation vector is accepted.
+**Exact values** are power series in {digits}-digit arithmetic, and their derivatives forward
+differences with a step of 1e-30. A logarithm is that of the rotation nearest to the rounded
+matrix, or of the normalised rounded quaternion. Where rounding decides on which side of π a
+rotation lies, either rotation vector is accepted.
 
 **Derivatives.** *log* is differentiated as d ↦ log(T exp d) at d = 0, the residual of a pose in
-optimisation. Its second derivative vanishes at T = I: that error is relative to the first
-derivative where that is larger. For translation and rotation of *exp* and *log* the larger of the
-two errors is shown. lie_jax and jaxlie are differentiated automatically, once in forward and
-reverse mode (the worse counts) and twice in forward over reverse mode. Pinocchio and GTSAM have
-analytic Jacobians, which are what is shown as the first derivative of exp (the error of dexp) and
-of log. jaxlie and Pinocchio have dexp⁻¹ as the Jacobian of log, here at exp(-x), for θ < π only.
-Single precision runs with JAX's 64-bit mode off.
+optimisation. Its second derivative vanishes at T = I: the error is then relative to the first
+derivative, if this is larger. For translation and rotation of *exp* and *log* the larger of the
+two errors is listed. lie_jax and jaxlie are differentiated automatically, once in forward and
+reverse mode (the larger error counts) and twice in forward over reverse mode. Pinocchio and GTSAM
+have analytic Jacobians, which serve as the first derivatives of exp (with the error of dexp) and of
+log. jaxlie and Pinocchio have dexp⁻¹ as the Jacobian of log, here at exp(-x), for θ < π only.
+Single precision runs without JAX's 64-bit mode.
 
-**Reading.** A cell holds the errors of value / first / second derivative; – means that the
-library lacks the function, NaN that a result is not finite. {missing}**Bold** is best. Errors of
-at most {value_eps:.0f} ε in values and {derivative_eps:.0f} ε in derivatives are rounding of the
-last digits: they count as equal to the best, for every library.
+**Cells** contain the errors of value / first / second derivative. A dash means that the library
+lacks the function, NaN that a result is not finite. {missing}**Bold** is best. Errors up to
+{value_eps:.0f} ε in values and {derivative_eps:.0f} ε in derivatives are rounding of the last
+digits: they count as equal to the best for every library.
 
 **Result.** {result}
 

@@ -120,7 +120,6 @@ def _theirs(path: Path, chosen: dict[str, Any]) -> Any:
     model.dof_armature[free], model.dof_damping[free] = 0.0, 0.0
     loose = np.isin(model.jnt_type, (mujoco.mjtJoint.mjJNT_FREE, mujoco.mjtJoint.mjJNT_BALL))
     model.jnt_stiffness[loose] = 0.0
-    model.tendon_stiffness[:] = model.tendon_damping[:] = 0.0
     model.opt.density = model.opt.viscosity = 0.0
     model.opt.disableflags |= (
         mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_ACTUATION
@@ -182,12 +181,15 @@ def _compared(imported: Any, model: Any) -> tuple[float, ...]:
     servos.
     """
     mechanism = imported.mechanism
-    drives = lie_jax.RevoluteMotor, lie_jax.PrismaticMotor, lie_jax.PDController
-    drives += (lie_jax.PrismaticPDController,)
+    controllers = lie_jax.PDController, lie_jax.PrismaticPDController
     mechanism = dataclasses.replace(
         mechanism,
         joints=mechanism.joints[: len(imported.joints)],
-        forces=[force for force in mechanism.forces if not isinstance(force, drives)],
+        forces=[
+            force
+            for force in mechanism.forces
+            if getattr(force, "input", None) is None and not isinstance(force, controllers)
+        ],
     )
     system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
     rng = np.random.default_rng(1)

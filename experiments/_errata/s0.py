@@ -265,7 +265,7 @@ ERRATA = (
         "(70), combinations 2.b, 2.c",
         "`r′ = r + R(ρ) Δr`",
         "`r′ = r + Δr`",
-        "As (66). 2.d takes (70) for SE(3), where it is right.",
+        "As (66). 2.d uses (70) on SE(3), where it is right.",
         convergence(integration.body_end, position, 4),
     ),
     Erratum(
@@ -286,7 +286,7 @@ ERRATA = (
         "(77)-(79), `τ_R` of 2.c, 2.d",
         "`√(1 - σ/2)` in β, γ and φ",
         "`√(σ/2)`",
-        "From (41). ‖c‖ = 3.1 is left out: the printed argument of arccos leaves [-1, 1].",
+        "From (41). ‖c‖ = 3.1 is omitted: the printed argument of arccos is outside [-1, 1].",
         deviation(composed_cayley, eq_77, SAMPLES[:4]),
     ),
 )

@@ -121,16 +121,16 @@ ERRATA = (
         "Table I(a), CG3",
         "`a₂₁ = 3/24`",
         "`a₂₁ = 3/4 = c₂`",
-        f"{PROBLEM}. Perhaps only the text available to us has 3/24: row sums ask for 3/4, and "
-        "the caption says order 3.",
+        f"{PROBLEM}. Perhaps only the text available to us has 3/24: row sums require 3/4, and "
+        "the caption states order 3.",
         convergence(rotation_end, cg3, 3),
     ),
     Erratum(
         "Table I(b), CG4",
         "rational coefficients",
         "decimals of Jackiewicz, Marthinsen and Owren, `a₂₁ = 0.8177227988124852`, …",
-        f"{PROBLEM}. The rationals are short approximations: the error stops falling. "
-        "The fractions had to be put together from a scrambled text.",
+        f"{PROBLEM}. The rational numbers are approximations: errors stop falling. "
+        "The fractions were reconstructed from a corrupted text.",
         convergence(rotation_end, cg4, 4, (64, 128)),
         "inaccurate",
     ),

@@ -227,7 +227,7 @@ ERRATA = (
         "(85), (87)",
         "off-diagonal blocks both `J₂`, in (85) the upper right one `∫ρ ỹ`",
         "upper right `J₂ = ∫ρ ỹᵀ`, lower left `J₂ᵀ`",
-        "Of no consequence at the centre of mass, where J₂ = 0. Truth: kinetic energy of point "
+        "Without effect at the centre of mass, where J₂ = 0. Reference: kinetic energy of point "
         "masses.",
         deviation(mass_matrix, eq_85, (BODY,)),
     ),
@@ -235,21 +235,22 @@ ERRATA = (
         "(95)-(97), as a matrix",
         "integrand `[[E, Eỹ], [Eỹ, Eỹỹᵀ]]` (E: the skew matrix of (49))",
         "`[[E, Eỹᵀ], [ỹE, ỹEỹᵀ]]`",
-        "E and ỹ do not commute. Truth: (60) for point masses.",
+        "E and ỹ do not commute. Reference: (60) for point masses.",
         deviation(gamma, eq_95, (BODY,)),
     ),
     Erratum(
         "(97), (99), as a matrix",
         "rotational block `E J₃` at the centre of mass",
         "`∫ρ ỹEỹᵀ`",
-        "Only the product Γw is right, so (99) is neither (60) nor good for derivatives.",
+        "Only the product Γw is right: as a matrix (99) differs from (60) and is unsuitable for "
+        "derivatives.",
         deviation(gamma, eq_99, (BODY.shifted(),)),
     ),
     Erratum(
         "(97), product Γw",
         "lower left block `E J₂`",
         "`J₂ᵀ E`",
-        "Off the centre of mass. Truth: accelerations of point masses.",
+        "Off the centre of mass. Reference: accelerations of point masses.",
         deviation(inertia_forces, eq_97_product, (BODY,)),
     ),
     Erratum(
@@ -263,9 +264,9 @@ ERRATA = (
         "(119)-(125)",
         "stages `T̂⁻¹(½K₁)(w + ½k₁)`, `f(H_j, w + ½k₁, …)`",
         "`T̂⁻¹(½Δt K₁)(w + ½Δt k₁)`, `f(H_j exp(½Δt K₁), w + ½Δt k₁, …)`, and so on",
-        "(124), (125) multiply by Δt once more. Forces at H_j are right only if they do not depend "
-        "on the configuration, as in the example of the paper. (119)-(122) had to be put together "
-        "from a scrambled text. A body with thrust and spring, position after 1 s.",
+        "(124), (125) multiply by Δt again. Forces at H_j are right only if they do not depend "
+        "on the configuration, as in the example of the paper. (119)-(122) were reconstructed from "
+        "a corrupted text. A body with thrust and spring, position after 1 s.",
         convergence(integration.body_end, position, 4),
     ),
 )

@@ -180,7 +180,7 @@ ERRATA = (
         "(11)",
         "`g_gyr = [0; ω̃Jω]`",
         "`g_gyr = [0; -ω̃Jω]`",
-        "On the right side of (1). Truth: angular momentum of point masses.",
+        "On the right side of (1). Reference: angular momentum of point masses.",
         deviation(gyroscopic, eq_11),
     ),
     Erratum(
@@ -202,7 +202,7 @@ ERRATA = (
         "(35)",
         "lower left block `H B`",
         "`B H`",
-        "Hats left out. Evaluated for a ball joint.",
+        "Hats are omitted. Evaluated for a ball joint.",
         deviation(constraint_gradient, eq_35),
     ),
     Erratum("Algorithm 4, line 1", "`q_{n+1} := 0`", "`q̈_{n+1} := 0`", "", kind="typo"),
@@ -219,16 +219,17 @@ ERRATA = (
         "(A10)-(A14)",
         "`(ν₀η + η₀ν + ν × η)/(2 sinc φ)`",
         "`2 (ν₀η + η₀ν + η × ν)/sinc φ`",
-        "A factor of 4, and the order of the composition: (18) asks for `R(ψ₀) R(Δψ)`. Where "
-        "`ν₀η₀ - ν·η = -1` it is 0/0, unlike the text says.",
+        "A factor of 4, and the order of the composition: (18) requires `R(ψ₀) R(Δψ)`. Where "
+        "`ν₀η₀ - ν·η = -1` it is 0/0, contrary to the text.",
         deviation(composed, eq_A10),
     ),
     Erratum(
         "(B19)",
         "exponent `1/(p + 1)`",
         "`1/p`",
-        "The estimate of a pair of orders p and p - 1 goes with `hᵖ`; the printed exponent only "
-        "makes the control more cautious. Power of h in the estimate of Heun and Euler, p = 2.",
+        "The estimate of a pair of orders p and p - 1 is proportional to `hᵖ`; the printed "
+        "exponent only makes the control more cautious. Power of h in the estimate of Heun and "
+        "Euler, p = 2.",
         deviation(growth, eq_B19, (mp.mpf("1e-30"),)),
         "doubtful",
     ),

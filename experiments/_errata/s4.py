@@ -238,7 +238,7 @@ ERRATA = (
         "(1.2), Vᵇ",
         "`Vᵇ = dexp_{-X}(Ẋ)` for `C = exp(X) C(0)`",
         "`Vᵇ = Ad⁻¹(C(0)) dexp_{-X}(Ẋ)`",
-        "The printed form belongs to `C = C(0) exp(X)`. (1.5) has the same slip for cay.",
+        "The printed form belongs to `C = C(0) exp(X)`. (1.5) has the same error for cay.",
         deviation(body_twist, eq_1_2),
     ),
     Erratum(
@@ -259,8 +259,8 @@ ERRATA = (
         "text after (2.13), (2.27)",
         "with `n = x/‖x‖` the forms (2.11), (2.13), (2.27) are numerically stable",
         "series of `(1 - α)/‖x‖²` around 0",
-        "True for x ≠ 0. At x = 0 it is 0/0; a branch there mends the value, not what automatic "
-        "differentiation makes of it. In double precision.",
+        "True for x ≠ 0. At x = 0 it is 0/0; a branch there repairs the value, but not "
+        "automatic derivatives. In double precision.",
         deviation(dexp, in_double, (*SAMPLES, ORIGIN), 1e-15, "0/0 at x = 0"),
         "misleading",
     ),
@@ -291,7 +291,7 @@ ERRATA = (
         "(2.49)",
         "no term with `ũ`; `δ(x̃ṽ + ṽx̃ + ỹũ + ũỹ)` inside the bracket with factor `(β/2 - 3δ)/‖x‖²`",
         "`+ (α - β)/‖x‖² (x·y) ũ`; `δ(…)` outside that bracket",
-        "(2.48), from which it is rearranged, is right.",
+        "(2.48), from which it is derived, is right.",
         deviation(partial(second, inverted=False), eq_2_49),
     ),
     Erratum(

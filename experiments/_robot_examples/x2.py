@@ -1,9 +1,7 @@
-"""A drone flies to a point; its propellers are forces and torques at frames of the file."""
+"""A drone flies to a point by its propellers, actuators at sites of the file."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
@@ -25,13 +23,13 @@ POSITION, ATTITUDE = (4.0, 3.5), (120.0, 18.0)
 def main(path: Path, out: Path) -> dict[str, Any]:
     """Write x2.png and x2.html; returns the numbers."""
     model = parts.imported(path)
-    forces, mixer, limits = propellers(path, model)
-    mechanism = dataclasses.replace(model.mechanism, forces=forces)
+    mechanism, limits = model.mechanism, model.actuators[0].limits
     system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    matrix = mixer(model, system)
     start = model.keyframes["hover"]
     # The file's propellers of one side turn the same way: their torque about z follows from that
     # about x. Three numbers can be chosen, and the drone keeps its heading by itself.
-    share = jnp.linalg.pinv(mixer[jnp.asarray([0, 1, 3])])
+    share = jnp.linalg.pinv(matrix[jnp.asarray([0, 1, 3])])
     mass, inertia = mechanism.bodies[0].mass, mechanism.bodies[0].inertia
 
     def policy(t, q, v):
@@ -60,34 +58,19 @@ def main(path: Path, out: Path) -> dict[str, Any]:
         "thrusts at the end": thrusts[-1],
         "smallest and largest thrust": [thrusts.min(), thrusts.max()],
         "limits": limits,
-        "torques about z over those about x": np.asarray(mixer[2] / mixer[0]),
+        "torques about z over those about x": np.asarray(matrix[2] / matrix[0]),
         "largest tilt": float(np.max(np.arccos(turned[:, 2, 2]))),
         "largest turn about z": float(np.max(np.abs(np.arctan2(turned[:, 1, 0], turned[:, 0, 0])))),
     }
 
 
-def propellers(
-    path: Path, model: lie_jax.io.ImportedModel
-) -> tuple[list[lie_jax.AbstractForce], jax.Array, tuple[float, float]]:
-    """Forces and torques at the sites of the file's actuators, which import leaves out; the matrix
-    (4, 4) from thrusts to torque and force along z about the centre of mass; limits of a thrust.
-
-    The file's `gear` is force and torque for one unit of thrust, in the axes of the site.
-    """
-    root = ElementTree.parse(path).getroot()
-    limits = np.fromstring(root.findall("default//motor")[0].attrib["ctrlrange"], sep=" ")
-    forces, columns = [], []
-    for number, motor in enumerate(root.findall("actuator/motor")):
-        frame = model.frames[motor.attrib["site"]]
-        gear = np.fromstring(motor.attrib["gear"], sep=" ")
-        turn = lie_jax.quaternion.to_matrix(frame.orientation)
-        force, torque = turn @ gear[:3], turn @ gear[3:]
-        at = {"frame": "body", "input": number}
-        forces.append(lie_jax.PointForce(frame.body, force, frame.position, **at))
-        forces.append(lie_jax.Torque(frame.body, torque, **at))
-        lever = frame.position - model.mechanism.bodies[0].center_of_mass
-        columns.append(jnp.append(jnp.cross(lever, force) + torque, force[2]))
-    return forces, jnp.stack(columns, axis=1), (limits[0], limits[1])
+def mixer(model: lie_jax.io.ImportedModel, system: lie_jax.AbstractMultibodySystem) -> jax.Array:
+    """Matrix (4, 4) from thrusts to torque about the centre of mass and force along z."""
+    start, center = model.keyframes["hover"], model.mechanism.bodies[0].center_of_mass
+    hover = model.keyframe_inputs["hover"]
+    by_thrust = jax.jacfwd(lambda u: system.force(0.0, start.q, start.v, u))(hover)
+    levers = jnp.cross(center, by_thrust[:3], axisb=0, axisc=0)
+    return jnp.concatenate([by_thrust[3:] - levers, by_thrust[2:3]])
 
 
 def _plot(path: Path, run, thrusts) -> None:

@@ -34,7 +34,7 @@ def ilqr(
     end: Callable | None = None,
     inequalities: Callable | None = None,
     limits: tuple[Any, Any] | None = None,
-    second_order: bool = False,
+    second_order: bool | None = None,
     penalty: float = 100.0,
     tolerance: float = 1e-6,
     end_tolerance: float = 1e-6,
@@ -61,7 +61,9 @@ def ilqr(
       with a multiplier for each entry and step. The state at the start of the run is not tested.
     - `limits`: (lower, upper), numbers or (nu,); `numpy.inf` for none. They hold at all times.
     - `second_order`: whether second derivatives of the steps enter: quadratic convergence where
-      the motion is far from linear, for a few times the work of an iteration.
+      the motion is far from linear, for a few times the work of an iteration. By default they enter
+      after half of the iterations, or where the search is stuck without them. In `jit` that
+      default compiles both searches: choose one there.
     - `penalty`: the first weight of these conditions, relative to the estimated cost of meeting
       them; 1e3 to 1e7 for motions that are unstable or far from an equilibrium.
     - `tolerance`: on `Solution.gradient_norm`; `end_tolerance`: on `Solution.violation`.
@@ -81,7 +83,14 @@ def ilqr(
         jnp.asarray(x, problem.state.q.dtype) for x in (tolerance, end_tolerance, penalty)
     )
     arrays = Options(gradient, violation, max_iterations)
-    search, values, multipliers = _search(problem, table, arrays, weight, second_order)
+    search = _begin(problem, table, max_iterations)
+    if second_order is None:
+        half = arrays._replace(max_iterations=max_iterations // 2)
+        search = _search(problem, half, weight, False, search)
+        search = search._replace(done=search.converged, damping=jnp.zeros_like(search.damping))
+    if checks.traced(search.done) or not bool(search.done):
+        search = _search(problem, arrays, weight, second_order is not False, search)
+    values, multipliers = _ended(problem, search)
     at, history = search.iterations, search.history
     numbers = jnp.arange(max_iterations + 1, dtype=at.dtype)
     solution = Solution(
@@ -98,7 +107,8 @@ def ilqr(
         history=padding.mark_unreached(history, numbers <= at),
         converged=search.converged,
     )
-    slow = "take lie_jax.control.shoot" if second_order else "take second_order=True"
+    first_order = second_order is False
+    slow = "leave second_order out" if first_order else "take lie_jax.control.shoot"
     warn_unless_converged("ilqr", solution, values, options, slow, "take a larger penalty=")
     return solution
 
@@ -130,14 +140,12 @@ _HALVINGS = 12
 
 
 @eqx.filter_jit
-def _search(
-    problem: Problem, inputs: Array, options: Options, penalty: Array, second_order: bool
-) -> tuple[_Search, Conditions, Conditions]:
-    """End of the search, with the values of the conditions and their multipliers there."""
+def _begin(problem: Problem, inputs: Array, max_iterations: int) -> _Search:
+    """Start of the search, without multipliers."""
     run = follow(problem, problem.state, inputs)
     none = jax.tree.map(jnp.zeros_like, conditions.values(problem, run))
-    empty = jnp.zeros(options.max_iterations + 1, inputs.dtype)
-    start = _Search(
+    empty = jnp.zeros(max_iterations + 1, inputs.dtype)
+    return _Search(
         run=run,
         gains=jnp.zeros((*inputs.shape, 2 * problem.system.nv), inputs.dtype),
         multipliers=none,
@@ -149,13 +157,25 @@ def _search(
         converged=jnp.zeros((), bool),
         done=jnp.zeros((), bool),
     )
-    search = jax.lax.while_loop(
+
+
+@eqx.filter_jit
+def _search(
+    problem: Problem, options: Options, penalty: Array, second_order: bool, search: _Search
+) -> _Search:
+    """End of the search that goes on from another one."""
+    return jax.lax.while_loop(
         lambda search: ~search.done,
         lambda search: _advance(problem, options, penalty, second_order, search),
-        start,
+        search,
     )
+
+
+@eqx.filter_jit
+def _ended(problem: Problem, search: _Search) -> tuple[Conditions, Conditions]:
+    """Values of the conditions at the end of a search, and their multipliers."""
     values = conditions.values(problem, search.run)
-    return search, values, conditions.pulls(values, search.multipliers, search.weights)
+    return values, conditions.pulls(values, search.multipliers, search.weights)
 
 
 def _advance(

@@ -80,11 +80,30 @@ class CompiledFile:
         off = group >= 0 and options.disableactuator >> group & 1
         return self.disables("ACTUATION") or bool(off)
 
-    def driven(self, actuator: int) -> int | None:
-        """Joint in which an actuator exerts its force; None for other actuators."""
-        kinds, kind = self.mujoco.mjtTrn, self.model.actuator_trntype[actuator]
-        moves_a_joint = kinds(kind) in (kinds.mjTRN_JOINT, kinds.mjTRN_JOINTINPARENT)
-        return int(self.model.actuator_trnid[actuator, 0]) if moves_a_joint else None
+    def driven(self, actuator: int) -> tuple[str, int]:
+        """The kind of part that an actuator acts on, and its number; "" for other kinds.
+
+        "joint", "tendon" or "site", a site without another one that it is seen from.
+        """
+        kinds = self.mujoco.mjtTrn
+        kind, (number, other) = (
+            self.model.actuator_trntype[actuator],
+            self.model.actuator_trnid[actuator],
+        )
+        words = {
+            kinds.mjTRN_JOINT: "joint",
+            kinds.mjTRN_JOINTINPARENT: "joint",
+            kinds.mjTRN_TENDON: "tendon",
+            kinds.mjTRN_SITE: "site" if other < 0 else "",
+        }
+        return words.get(kinds(kind), ""), int(number)
+
+    def control(self, actuator: int) -> int | None:
+        """Number of an actuator's control; None unless it has a single one."""
+        counts = getattr(self.model, "actuator_ctrlnum", None)
+        if counts is None:
+            return actuator
+        return int(self.model.actuator_ctrladr[actuator]) if counts[actuator] == 1 else None
 
     def armature(self, joint: int) -> float:
         """Rotor inertia of a joint and of its actuators, which their gears multiply."""
@@ -119,7 +138,7 @@ class CompiledFile:
         model = self.model
         if not hasattr(model, field) or self.kind(joint) == "ball":
             return 0.0
-        acting = [i for i in range(self.count("actuator")) if self.driven(i) == joint]
+        acting = [i for i in range(self.count("actuator")) if self.driven(i) == ("joint", joint)]
         return float(sum(model.actuator_gear[i, 0] ** 2 * getattr(model, field)[i] for i in acting))
 
     def pose(self, body: int) -> tuple[np.ndarray, np.ndarray]:
@@ -141,6 +160,11 @@ class CompiledFile:
         orientation = np.zeros(4)
         self.mujoco.mju_mat2Quat(orientation, (axes.T @ rotation).ravel())
         return name, axes.T @ (position - origin), orientation
+
+    def site(self, site: int) -> tuple[str, np.ndarray, np.ndarray]:
+        """As `seen`, for the frame of a site."""
+        place = self.data.site_xpos[site], self.data.site_xmat[site].reshape(3, 3)
+        return self.seen(int(self.model.site_bodyid[site]), *place)
 
     def on(
         self, body: int, position: np.ndarray, quaternion: np.ndarray

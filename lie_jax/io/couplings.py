@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lie_jax.io import tendons
 from lie_jax.io.compiled import CompiledFile
 from lie_jax.io.imported import ImportedCoupling
 from lie_jax.mechanics.joints.base import AbstractJoint
@@ -135,10 +136,8 @@ def _of_tendons(
     model = file.model
 
     def parts(tendon: int) -> list[tuple[int, float]] | None:
-        if tendon < 0:
-            return []
-        rows = range(model.tendon_adr[tendon], model.tendon_adr[tendon] + model.tendon_num[tendon])
-        if any(model.wrap_type[row] != file.mujoco.mjtWrap.mjWRAP_JOINT for row in rows):
+        rows = [] if tendon < 0 else tendons.parts(file, tendon, "JOINT")
+        if rows is None:
             return None
         return [(int(model.wrap_objid[row]), float(model.wrap_prm[row])) for row in rows]
 

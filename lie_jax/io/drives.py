@@ -1,23 +1,29 @@
-"""Motors, servos, springs and dampers of a file's joints, and forces that carry weights."""
+"""Actuators of a file, springs and dampers of its joints, and forces that carry weights."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Array, Float
 
+from lie_jax.io import tendons
 from lie_jax.io.compiled import CompiledFile
 from lie_jax.io.imported import ImportedActuator
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.forces.bushing import Bushing
 from lie_jax.mechanics.forces.controllers import PDController, PrismaticPDController
-from lie_jax.mechanics.forces.loads import PointForce, ViscousFriction
+from lie_jax.mechanics.forces.loads import PointForce, Torque, ViscousFriction
 from lie_jax.mechanics.forces.motors import PrismaticMotor, RevoluteMotor
 from lie_jax.mechanics.forces.springs import TorsionalSpringDamper
+from lie_jax.mechanics.forces.tendons import CouplingForce
+from lie_jax.mechanics.joints.base import GROUND
+from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
+from lie_jax.numerics.conversion import as_float
 
 
 class Servo(NamedTuple):
     """Law of a servo: force = gain · control + constant - proportional · x - derivative · ẋ, with x
-    the file's coordinate of the joint.
+    the file's coordinate of the joint, or the length of the tendon.
     """
 
     constant: float
@@ -26,18 +32,21 @@ class Servo(NamedTuple):
 
 
 def servo(file: CompiledFile, actuator: int) -> Servo | None:
-    """Law of an actuator of a joint, all zero for one that exerts its control; None for laws that
-    are not imported.
+    """Law of an actuator, all zero for one that exerts its control; None for laws that are not
+    imported.
     """
     model, mujoco = file.model, file.mujoco
     if np.any(np.asarray(getattr(model, "actuator_delay", np.zeros(0)))[actuator : actuator + 1]):
         return None
     is_fixed = model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_FIXED
-    if not is_fixed or model.actuator_dyntype[actuator] != mujoco.mjtDyn.mjDYN_NONE:
+    has_state = model.actuator_dyntype[actuator] != mujoco.mjtDyn.mjDYN_NONE
+    if not is_fixed or has_state or file.control(actuator) is None:
         return None
     if model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_NONE:
         return Servo(0.0, 0.0, 0.0)
     if model.actuator_biastype[actuator] != mujoco.mjtBias.mjBIAS_AFFINE:
+        return None
+    if file.driven(actuator)[0] == "site":
         return None
     gear = float(model.actuator_gear[actuator, 0])
     constant, by_length, by_rate = (float(x) for x in model.actuator_biasprm[actuator, :3])
@@ -90,39 +99,28 @@ class Drives(NamedTuple):
     actuators: tuple[ImportedActuator, ...]
 
 
-def drives(
-    file: CompiledFile, mounts: Mapping[int, Any], of_joints: Iterable[int] | None
-) -> Drives:
-    """Motors of the file's actuators, or of these joints for a file without actuators."""
-    chosen: list[tuple[int | None, int]] = []
-    if of_joints is None:
-        for i in range(file.count("actuator")):
-            joint = file.driven(i)
-            if joint is not None and file.kind(joint) in ("hinge", "slide") and not file.is_off(i):
-                chosen.append((i, joint))
-    else:
-        chosen += ((None, joint) for joint in of_joints if file.kind(joint) != "ball")
-    forces, actuators = [], []
-    for number, (i, joint) in enumerate(chosen):
-        mount, is_hinge = mounts[joint], file.kind(joint) == "hinge"
-        ends = mount.parent, mount.child, mount.axis
-        points = mount.parent_point, mount.child_point
-        if is_hinge:
-            forces.append(RevoluteMotor(*ends, number))
-        else:
-            forces.append(PrismaticMotor(*ends, number, *points))
-        if i is None:
-            actuators.append(_motor_of(file, joint))
-            continue
-        law = servo(file, i)
-        actuators.append(_actuator(file, i, joint, law))
-        if law is not None and (law.proportional or law.derivative):
-            held = law.constant / law.proportional if law.proportional else 0.0
-            gains = held - file.zero(joint), law.proportional, law.derivative
-            if is_hinge:
-                forces.append(PDController(*ends, *gains, mount.orientation))
-            else:
-                forces.append(PrismaticPDController(*ends, *gains, *points))
+def drives(file: CompiledFile, joints: tendons.Joints) -> Drives:
+    """Forces of the file's actuators; `joints`: those of the mechanism, by number."""
+    forces: list[AbstractForce] = []
+    actuators: list[ImportedActuator] = []
+    for i in range(file.count("actuator")):
+        law = servo(file, i) or Servo(0.0, 0.0, 0.0)
+        made = None if file.is_off(i) else _forces(file, joints, i, law, len(actuators))
+        if made is not None:
+            forces += made
+            actuators.append(_actuator(file, i, law))
+    return Drives(forces, tuple(actuators))
+
+
+def motors(file: CompiledFile, joints: tendons.Joints, driven: Iterable[int]) -> Drives:
+    """Motors of these joints, of a file that has no actuators."""
+    chosen = [joint for joint in driven if file.kind(joint) != "ball"]
+    forces: list[AbstractForce] = []
+    actuators = []
+    for number, joint in enumerate(chosen):
+        forces.append(_motor(joints[joint], number))
+        name, bounds = file.name("joint", joint), total_limits(file, "joint", joint)
+        actuators.append(ImportedActuator(name, name, 1.0, bounds, force_limits=bounds))
     return Drives(forces, tuple(actuators))
 
 
@@ -132,22 +130,138 @@ def limits(is_limited: Any, bounds: Iterable[float]) -> tuple[float, float]:
     return float(lower), float(upper)
 
 
-def _motor_of(file: CompiledFile, joint: int) -> ImportedActuator:
-    """Actuator of a joint itself, within the joint's limits of force."""
-    model, name = file.model, file.name("joint", joint)
-    bounds = limits(model.jnt_actfrclimited[joint], model.jnt_actfrcrange[joint])
-    return ImportedActuator(name, name, 1.0, bounds)
+def total_limits(file: CompiledFile, kind: str, number: int) -> tuple[float, float]:
+    """Limits of the force of all actuators of a joint or tendon."""
+    prefix = {"joint": "jnt", "tendon": "tendon"}[kind]
+    is_limited, bounds = (
+        getattr(file.model, f"{prefix}_{field}") for field in ("actfrclimited", "actfrcrange")
+    )
+    return limits(is_limited[number], bounds[number])
 
 
-def _actuator(file: CompiledFile, i: int, joint: int, law: Servo | None) -> ImportedActuator:
-    model, motor = file.model, _motor_of(file, joint)
-    gear = float(model.actuator_gear[i, 0])
-    gain = gear * float(model.actuator_gainprm[i, 0])
-    name = file.name("actuator", i)
-    of_control = limits(model.actuator_ctrllimited[i] and law, gain * model.actuator_ctrlrange[i])
-    if law is not None and (law.proportional or law.derivative):
-        # The input of a servo is a part of its force.
-        return ImportedActuator(name, motor.joint, gain, of_control, *law[1:])
-    of_force = limits(model.actuator_forcelimited[i], gear * model.actuator_forcerange[i])
-    lower, upper = zip(motor.limits, of_force, of_control, strict=True)
-    return ImportedActuator(name, motor.joint, gain, (max(lower), min(upper)))
+def shares_limits(file: CompiledFile, kind: str, number: int) -> bool:
+    """Whether more than one actuator, of the joint or tendon itself, may have a force in it."""
+
+    def acts(actuator: int) -> bool:
+        on, part = file.driven(actuator)
+        if kind == "tendon" or on == "joint":
+            return (on, part) == (kind, number)
+        rows = tendons.parts(file, part, "JOINT") if on == "tendon" else None
+        return rows is None or number in file.model.wrap_objid[rows]
+
+    numbers = range(file.count("actuator"))
+    acting = [file.driven(i) for i in numbers if not file.is_off(i) and acts(i)]
+    return acting not in ([], [(kind, number)])
+
+
+def keyframe_inputs(
+    file: CompiledFile, actuators: Iterable[ImportedActuator]
+) -> dict[str, Float[Array, " nu"]]:
+    """Inputs of the keyframes, zero for actuators with laws that are not imported."""
+    numbers = {file.name("actuator", i): i for i in range(file.count("actuator"))}
+
+    def value(key: int, actuator: ImportedActuator) -> float:
+        i = numbers[actuator.name]
+        is_known = servo(file, i) is not None
+        return actuator.gain * file.model.key_ctrl[key, file.control(i)] if is_known else 0.0
+
+    return {
+        file.name("key", key): as_float(np.asarray([value(key, a) for a in actuators], float))
+        for key in range(file.count("key"))
+    }
+
+
+def _forces(
+    file: CompiledFile, joints: tendons.Joints, i: int, law: Servo, number: int
+) -> list[AbstractForce] | None:
+    """Forces of an actuator with this number of its input; None for those without a counterpart."""
+    kind, part = file.driven(i)
+    if kind == "site":
+        return _at_site(file, i, part, number)
+    drive: dict[str, Any] = {"input": number}
+    bounds, is_servo = _force_limits(file, i), bool(law.proportional or law.derivative)
+    held = law.constant / law.proportional if law.proportional else 0.0
+    if is_servo:
+        drive |= {"stiffness": law.proportional, "damping": law.derivative}
+        drive |= {"limits": bounds} if np.isfinite(bounds).any() else {}
+    if kind == "tendon":
+        made = tendons.force(file, joints, part, relaxed=np.full(2, held), **drive)
+        return None if made is None else [made]
+    joint = joints.get(part) if kind == "joint" else None
+    if not isinstance(joint, RevoluteJoint | PrismaticJoint):
+        return None
+    held -= file.zero(part)
+    if "limits" in drive:
+        return [CouplingForce([joint], [1.0], relaxed=(held, held), **drive)]
+    motor = _motor(joint, number)
+    if not is_servo:
+        return [motor]
+    gains = held, law.proportional, law.derivative
+    if isinstance(joint, RevoluteJoint):
+        ends = joint.parent, joint.child, joint.axis
+        return [motor, PDController(*ends, *gains, joint.orientation)]
+    return [
+        motor,
+        PrismaticPDController(joint.parent, joint.child, joint.axis, *gains, *joint.points),
+    ]
+
+
+def _motor(joint: RevoluteJoint | PrismaticJoint, number: int) -> RevoluteMotor | PrismaticMotor:
+    ends = joint.parent, joint.child, joint.axis, number
+    if isinstance(joint, RevoluteJoint):
+        return RevoluteMotor(*ends)
+    return PrismaticMotor(*ends, *joint.points)
+
+
+def _at_site(file: CompiledFile, i: int, site: int, number: int) -> list[AbstractForce] | None:
+    body, point, orientation = file.site(site)
+    if body == GROUND:
+        return None
+    turned = np.zeros((2, 3))
+    for part, given in zip(turned, file.model.actuator_gear[i].reshape(2, 3), strict=True):
+        file.mujoco.mju_rotVecQuat(part, given, orientation)
+    force, torque = turned
+    made: list[AbstractForce] = []
+    if force.any():
+        made.append(PointForce(body, force, point, "body", number))
+    if torque.any():
+        made.append(Torque(body, torque, "body", number))
+    return made
+
+
+def _gear(file: CompiledFile, i: int) -> float:
+    """Force where an actuator acts for one unit of its own; those of sites have six in elements."""
+    return 1.0 if file.driven(i)[0] == "site" else float(file.model.actuator_gear[i, 0])
+
+
+def _force_limits(file: CompiledFile, i: int) -> tuple[float, float]:
+    """Limits of an actuator's force where it acts, but for those that it shares with others."""
+    model, (kind, part), gear = file.model, file.driven(i), _gear(file, i)
+    bounds = limits(model.actuator_forcelimited[i], gear * model.actuator_forcerange[i])
+    if kind not in ("joint", "tendon") or shares_limits(file, kind, part):
+        return bounds
+    total = np.asarray(total_limits(file, kind, part))
+    if kind == "tendon" and np.isfinite(total).any():
+        # Those of tendons count before the gear.
+        total = gear * total
+    return _both(bounds, limits(True, total))
+
+
+def _both(*bounds: tuple[float, float]) -> tuple[float, float]:
+    lower, upper = zip(*bounds, strict=True)
+    return max(lower), min(upper)
+
+
+def _actuator(file: CompiledFile, i: int, law: Servo) -> ImportedActuator:
+    model, (kind, part), control = file.model, file.driven(i), file.control(i)
+    gain = _gear(file, i) * float(model.actuator_gainprm[i, 0])
+    of_control, of_force = (-np.inf, np.inf), _force_limits(file, i)
+    if servo(file, i) is not None:
+        of_control = limits(
+            model.actuator_ctrllimited[control], gain * model.actuator_ctrlrange[control]
+        )
+    # The input of a servo is a part of its force.
+    is_servo = law.proportional or law.derivative
+    bounds = of_control if is_servo else _both(of_control, of_force)
+    names = file.name("actuator", i), file.name(kind, part)
+    return ImportedActuator(*names, gain, bounds, *law[1:], kind, of_force)

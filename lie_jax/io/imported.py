@@ -30,7 +30,9 @@ from lie_jax.system import State
 class ImportedJoint(NamedTuple):
     """A joint of a file: `name`; `parent` and `child` as in the mechanism; `limits`, the smallest
     and the largest coordinate (rad, m; of a ball joint the turn, rad), infinite where the file has
-    none; `zero`, the file's coordinate where the mechanism's is zero; `dry_friction` (N m, N).
+    none; `zero`, the file's coordinate where the mechanism's is zero; `dry_friction` (N m, N);
+    `velocity_limit`, of the rate (rad/s, m/s), which URDF files have; `force_limits`, the smallest
+    and the largest torque or force of its actuators together (N m, N).
     """
 
     name: str
@@ -39,14 +41,17 @@ class ImportedJoint(NamedTuple):
     limits: tuple[float, float]
     zero: float
     dry_friction: float = 0.0
+    velocity_limit: float = np.inf
+    force_limits: tuple[float, float] = (-np.inf, np.inf)
 
 
 class ImportedActuator(NamedTuple):
-    """Actuator i of a file, the input u[i]: `name`; `joint`, the name of the joint that it moves;
-    `gain`, u for one unit of the file's control (N m, N); `limits`, the smallest and the largest u,
-    infinite where the file has none; `proportional` (N m/rad, N/m) and `derivative` (N m s/rad,
-    N s/m), the gains of a servo, whose torque or force is u less these times the file's coordinate
-    and its rate.
+    """Actuator i of a file, the input u[i]: `name`; `joint`, the name of the joint, tendon or site
+    on which it acts, as `transmission` says; `gain`, u for one unit of the file's control (N m, N);
+    `limits`, the smallest and the largest u, infinite where the file has none; `proportional`
+    (N m/rad, N/m) and `derivative` (N m s/rad, N s/m), the gains of a servo, whose torque or force
+    is u less these times the file's coordinate or length and its rate; `force_limits`, the smallest
+    and the largest torque or force, between which that of a servo stays.
     """
 
     name: str
@@ -55,6 +60,8 @@ class ImportedActuator(NamedTuple):
     limits: tuple[float, float]
     proportional: float = 0.0
     derivative: float = 0.0
+    transmission: str = "joint"
+    force_limits: tuple[float, float] = (-np.inf, np.inf)
 
 
 class ImportedCoupling(NamedTuple):
@@ -80,7 +87,8 @@ class ImportedModel(NamedTuple):
     the shapes of the file that may touch, of moving bodies and of the ground; `couplings`, whose
     joints stand after those of `joints` in the mechanism; `frames`, by name, of bodies, links and
     sites; `keyframes`, by name, states in the coordinates of `lie_jax.Minimal()`; `visuals`,
-    surfaces for `viz.export(shapes=)`. `print` shows a table of them.
+    surfaces for `viz.export(shapes=)`; `keyframe_inputs`, by name, inputs u of the keyframes, zero
+    for actuators of laws that are left out. `print` shows a table of them.
 
     Stops, dry friction and contact need laws that a file does not state: `stops`, `dry_friction`
     and `contacts` make forces of them, which are added to those of the mechanism.
@@ -95,9 +103,17 @@ class ImportedModel(NamedTuple):
     frames: dict[str, Frame]
     keyframes: dict[str, State]
     visuals: tuple[Mesh, ...]
+    keyframe_inputs: dict[str, Float[Array, " nu"]]
 
     def __repr__(self):
         """Table of the contents with counts, and of the parts left out."""
+        actuators, joints = self.actuators, self.joints
+        limited = {
+            "position limits": [(joint.name, joint.limits) for joint in joints],
+            "velocity limits": [(joint.name, joint.velocity_limit) for joint in joints],
+            "force limits": [(part.name, part.force_limits) for part in (*joints, *actuators)],
+            "input limits": [(actuator.name, actuator.limits) for actuator in actuators],
+        }
         rows = {
             "bodies": self.mechanism.names,
             **{
@@ -105,6 +121,10 @@ class ImportedModel(NamedTuple):
                 for kind in ("joints", "couplings", "actuators")
             },
             **{kind: list(getattr(self, kind)) for kind in ("frames", "keyframes", "shapes")},
+            **{
+                kind: list(dict.fromkeys(name for name, x in of if np.isfinite(x).any()))
+                for kind, of in limited.items()
+            },
         }
         present = {kind: names for kind, names in rows.items() if names}
         lines = ["ImportedModel", *_rows(present), "left out", *_rows(self.ignored)]

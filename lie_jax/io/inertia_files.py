@@ -24,10 +24,28 @@ def write_inertias(
     `source`: the file that the mechanism was imported from; `path`: of the new file, in the same
     folder if its meshes have relative addresses. Of links that are fixed to each other the first
     one gets the inertia of all. All else stays as it is, but for comments. Raises `ValueError` for
-    a file in which the mechanism's bodies have no names, or stand in files that it includes.
+    a file in which the mechanism's bodies have no names, or stand in files that it includes, and
+    `FileNotFoundError` for a source or a folder that does not exist.
     """
     for argument, value in (("source", source), ("path", path)):
         checks.path(f"lie_jax.io.write_inertias({argument}=)", value)
+    if not Path(source).is_file():
+        raise FileNotFoundError(
+            f"lie_jax.io.write_inertias(source=) is {str(source)!r}, which is not a file; it must "
+            "be the file that the mechanism was imported from: check it and the folder that you "
+            "are in."
+        )
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"lie_jax.io.write_inertias(path=) is {str(path)!r}, in a folder that does not exist; "
+            f"make it first: pathlib.Path({str(folder)!r}).mkdir(parents=True)."
+        )
+    if Path(path).is_dir():
+        raise ValueError(
+            f"lie_jax.io.write_inertias(path=) is {str(path)!r}, which is a folder; it must be the "
+            "name of the new file: add one."
+        )
     tree = ElementTree.parse(source)
     root: Any = tree.getroot()
     bodies = {body.name: body for body in mechanism.bodies if not body.is_massless}

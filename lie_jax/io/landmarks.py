@@ -11,14 +11,12 @@ from lie_jax.system import State
 
 def frames(file: CompiledFile) -> dict[str, Frame]:
     """Frames of all bodies and sites; a site with the name of a body is called "site" as well."""
-    model, data, placed = file.model, file.data, {}
+    placed = {}
     for body in range(1, file.count("body")):
         placed[file.name("body", body)] = file.seen(body, *file.pose(body))
     for site in range(file.count("site")):
-        name, axes = file.name("site", site), data.site_xmat[site].reshape(3, 3)
-        holder = int(model.site_bodyid[site])
-        free = f"{name} site" if name in placed else name
-        placed[free] = file.seen(holder, data.site_xpos[site], axes)
+        name = file.name("site", site)
+        placed[f"{name} site" if name in placed else name] = file.site(site)
     return {name: Frame(*place, name=name) for name, place in placed.items()}
 
 

@@ -12,7 +12,17 @@ from xml.etree import ElementTree
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.io import couplings, drives, geoms, inertias, landmarks, trees, unsupported, visuals
+from lie_jax.io import (
+    couplings,
+    drives,
+    geoms,
+    inertias,
+    landmarks,
+    tendons,
+    trees,
+    unsupported,
+    visuals,
+)
 from lie_jax.io import meshes as reading
 from lie_jax.io.compiled import CompiledFile
 from lie_jax.io.imported import ImportedJoint, ImportedModel
@@ -59,7 +69,8 @@ def import_model(
             "import_model reads files by MuJoCo's compiler, which is not installed: "
             "pip install 'lie-jax[io]'."
         ) from error
-    is_urdf = _is_urdf(path)
+    tree = _tree(path)
+    is_urdf = tree.tag == "robot"
     if floating_base and not is_urdf:
         raise ValueError(
             f"import_model(floating_base=True), but {str(path)!r} is an MJCF file, where "
@@ -80,7 +91,7 @@ def import_model(
             joined = _as_mechanism(mujoco, spec, floating_base, inertia == "balance")
     with _refusing(path, "cannot be compiled: {}. Correct the file."):
         model, meshes = reading.compiled(mujoco, spec)
-    imported = _imported(path, CompiledFile(mujoco, model, joined.massless), is_urdf)
+    imported = _imported(path, CompiledFile(mujoco, model, joined.massless), tree)
     balanced = {_BALANCED: joined.mended} if joined.mended else {}
     ignored = balanced | imported.ignored | meshes
     if ignored:
@@ -122,8 +133,8 @@ def _with_macros(path: Path) -> ValueError:
     )
 
 
-def _is_urdf(path: Path) -> bool:
-    """Whether a file is in URDF, and not in MJCF; raises for all others."""
+def _tree(path: Path) -> ElementTree.Element:
+    """Root of a file in URDF or in MJCF; raises for all others."""
     try:
         tree = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
@@ -145,7 +156,7 @@ def _is_urdf(path: Path) -> bool:
         )
     if root == "robot":
         _check_mimics(path, tree)
-    return root == "robot"
+    return tree
 
 
 def _check_mimics(path: Path, robot: ElementTree.Element) -> None:
@@ -175,8 +186,9 @@ def _as_mechanism(mujoco: Any, spec: Any, floating_base: bool, mends: bool) -> i
     return inertias.join(mujoco, spec, mends)
 
 
-def _imported(path: Path, file: CompiledFile, is_urdf: bool) -> ImportedModel:
+def _imported(path: Path, file: CompiledFile, tree: ElementTree.Element) -> ImportedModel:
     model, bodies, mounts = file.model, [], {}
+    speeds = _speeds(tree) if tree.tag == "robot" else {}
     # Bodies without joints are parts of those that they are fixed to.
     moving = np.flatnonzero(model.body_jntnum).tolist()
     for body in moving:
@@ -190,12 +202,21 @@ def _imported(path: Path, file: CompiledFile, is_urdf: bool) -> ImportedModel:
     elements = {joint: trees.joint(file, joint, mount) for joint, mount in mounts.items()}
     coupled = couplings.couplings(file, elements)
     forces = [force for joint in mounts for force in drives.passive(file, joint, mounts[joint])]
-    leaders = [joint for joint in mounts if joint not in couplings.followers(file)]
-    driven = drives.drives(file, mounts, leaders if is_urdf else None)
+    if tree.tag == "robot":
+        followers = couplings.followers(file)
+        leaders = [joint for joint in mounts if joint not in followers]
+        driven = drives.motors(file, elements, leaders)
+    else:
+        driven = drives.drives(file, elements)
     mechanism = Mechanism(
         bodies,
         [*elements.values(), *coupled.joints],
-        [*forces, *drives.compensation(file, moving), *driven.forces],
+        [
+            *forces,
+            *tendons.springs(file, elements),
+            *drives.compensation(file, moving),
+            *driven.forces,
+        ],
         (0.0, 0.0, 0.0) if file.disables("GRAVITY") else model.opt.gravity,
     )
     joints = []
@@ -203,7 +224,9 @@ def _imported(path: Path, file: CompiledFile, is_urdf: bool) -> ImportedModel:
         name, zero = file.name("joint", joint), file.zero(joint)
         limits = drives.limits(model.jnt_limited[joint], model.jnt_range[joint] - zero)
         friction = 0.0 if file.kind(joint) == "ball" else file.dry_friction(joint)
-        joints.append(ImportedJoint(name, mount.parent, mount.child, limits, zero, friction))
+        strength = drives.total_limits(file, "joint", joint)
+        data = limits, zero, friction, speeds.get(name, np.inf), strength
+        joints.append(ImportedJoint(name, mount.parent, mount.child, *data))
     shapes = geoms.shapes(file)
     return ImportedModel(
         mechanism,
@@ -215,4 +238,15 @@ def _imported(path: Path, file: CompiledFile, is_urdf: bool) -> ImportedModel:
         landmarks.frames(file),
         landmarks.keyframes(file, mounts),
         visuals.visuals(file),
+        drives.keyframe_inputs(file, driven.actuators),
     )
+
+
+def _speeds(robot: ElementTree.Element) -> dict[str, float]:
+    """Limits of velocity in a URDF file, by the names of joints."""
+    limits = ((joint.get("name"), joint.find("limit")) for joint in robot.findall("joint"))
+    return {
+        str(name): float(limit.get("velocity", "inf"))
+        for name, limit in limits
+        if limit is not None
+    }

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lie_jax.io import drives, geoms
+from lie_jax.io import drives, geoms, tendons
 
 # Names of one kind in a message.
 _NAMES = 8
@@ -46,13 +46,18 @@ def elements(
     unused = [i for i in acting if file.name("actuator", i) not in used]
     driving = [i for i in acting if i not in unused]
     laws = {i: drives.servo(file, i) for i in driving}
-    bounded = [
+    geared = sorted({i for x in ("armature", "damping") for i in _rows(model, f"actuator_{x}")})
+    nonlinear = ("tendon_stiffnesspoly", "tendon_dampingpoly", "tendon_springyield")
+    wrapped = [
         i
-        for i, law in laws.items()
-        if law is not None
-        and (law.proportional or law.derivative)
-        and (model.actuator_forcelimited[i] or model.jnt_actfrclimited[file.driven(i)])
+        for i in range(model.ntendon)
+        if not any(tendons.parts(file, i, kind) is not None for kind in ("JOINT", "SITE"))
     ]
+
+    def bounded(kind: str, field: str) -> tuple[str, ...]:
+        limited = _rows(model, field)
+        return names(kind, [i for i in limited if drives.shares_limits(file, kind, i)])
+
     may_touch = geoms.touching(model)
     is_shape = {i: file.name("geom", i) in shapes for i in may_touch}
     others = [i for i in may_touch if not is_shape[i]]
@@ -68,7 +73,13 @@ def elements(
         ),
         "contact pairs": names("pair", range(model.npair)),
         "motion of": names("body", np.flatnonzero(model.body_mocapid >= 0)),
-        "tendons": names("tendon", range(model.ntendon)),
+        "tendons around geoms or over pulleys": names("tendon", wrapped),
+        "limits of the tendons": names("tendon", _rows(model, "tendon_limited")),
+        "dry friction of the tendons": names("tendon", _rows(model, "tendon_frictionloss")),
+        "inertia (armature) of the tendons": names("tendon", _rows(model, "tendon_armature")),
+        "springs and dampers that are not linear, of the tendons": names(
+            "tendon", sorted({i for field in nonlinear for i in _rows(model, field)})
+        ),
         "flexible bodies": names("flex", range(model.nflex)),
         "rotor inertia (armature) of": names("joint", heavier),
         "limits in the wrong order (lower above upper) of": names("joint", reversed_limits),
@@ -85,7 +96,16 @@ def elements(
         "actuators": names("actuator", unused),
         "actuators that the file switches off": names("actuator", off),
         "control laws of the actuators": names("actuator", [i for i in driving if not laws[i]]),
-        "limits of force of the servos": names("actuator", bounded),
+        "limits of the force of several actuators in": (
+            *bounded("joint", "jnt_actfrclimited"),
+            *bounded("tendon", "tendon_actfrclimited"),
+        ),
+        "carried weights within the limits of actuators of": names(
+            "joint", np.flatnonzero(model.jnt_actgravcomp & model.jnt_actfrclimited)
+        ),
+        "inertia (armature) and dampers of the actuators": names(
+            "actuator", [i for i in geared if file.driven(i)[0] != "joint"]
+        ),
         "nonlinear dampers of the actuators": names(
             "actuator", _rows(model, "actuator_dampingpoly")
         ),

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.numerics import dense, small
+from lie_jax.robotics.arguments import of_an_instant
 from lie_jax.robotics.frames import Frame
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, Configuration, Inputs, Time, Velocity
@@ -21,6 +22,7 @@ from lie_jax.system import AbstractSystem, Configuration, Inputs, Time, Velocity
 Square = Float[Array, "nv nv"]
 
 
+@of_an_instant
 def inverse_dynamics(
     system: AbstractSystem,
     q: Configuration,
@@ -37,9 +39,6 @@ def inverse_dynamics(
     joint has a motor and `inputs` is zero, these are the inputs of the motion. Raises `ValueError`
     for systems with constraints, whose reactions it does not have.
     """
-    checks.shape("inverse_dynamics(acceleration=)", acceleration, (system.nv,), "v̇ of the motion")
-    if inputs is not None:
-        checks.shape("inverse_dynamics(inputs=)", inputs, (system.nu,), "one for each input")
     if system.nc:
         raise ValueError(
             f"inverse_dynamics(system=) has {system.nc} constraints, whose reactions share the "
@@ -49,17 +48,20 @@ def inverse_dynamics(
     return system.residual(t, q, v, acceleration, jnp.zeros(0, q.dtype), inputs)
 
 
+@of_an_instant
 def bias_force(system: AbstractMultibodySystem, q: Configuration, v: Velocity) -> Velocity:
     """Forces C v + g (nv,) that keep all velocities constant under gravity alone."""
     return _needed(system, q, v, jnp.zeros_like(v))
 
 
+@of_an_instant
 def gravity_force(system: AbstractMultibodySystem, q: Configuration) -> Velocity:
     """Forces g (nv,) that hold the bodies at rest under gravity alone."""
     still = jnp.zeros(system.nv, q.dtype)
     return _needed(system, q, still, still)
 
 
+@of_an_instant
 def coriolis_matrix(system: AbstractMultibodySystem, q: Configuration, v: Velocity) -> Square:
     """C (nv, nv), with Ṁ = C + Cᵀ: Ṁ - 2 C is skew.
 
@@ -96,6 +98,7 @@ def _bracket(space: AbstractSpace, v: Velocity) -> Square:
     return jax.vmap(lambda unit: curl(space.rate_at_zero(unit)), out_axes=1)(units)
 
 
+@of_an_instant
 def operational_inertia(
     system: AbstractMultibodySystem, q: Configuration, frame: Frame
 ) -> Float[Array, "6 6"]:

@@ -5,7 +5,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import checks
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.elements import AbstractElement, named
@@ -13,6 +12,7 @@ from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.numerics import small
+from lie_jax.robotics.arguments import of_an_instant
 
 Matrix = Float[Array, "3 3"]
 Vector = Float[Array, "3"]
@@ -36,6 +36,7 @@ class Frame(AbstractElement):
     orientation: Parameter = fields.orientation()
     name: str | None = eqx.field(static=True, default=None)
 
+    @of_an_instant
     def pose(self, system: AbstractMultibodySystem, q: Array) -> Float[Array, "4 4"]:
         """Homogeneous matrix (4, 4) from the frame's to inertial coordinates."""
         rotation, position = system.poses(q)
@@ -44,6 +45,7 @@ class Frame(AbstractElement):
             return se3.pose(*self.placement(q.dtype))
         return se3.pose(*self.placed(rotation[number], position[number]))
 
+    @of_an_instant
     def twist(self, system: AbstractMultibodySystem, q: Array, v: Array) -> Twist:
         """Twist (6,) of the frame."""
         number = self.number(system)
@@ -51,6 +53,7 @@ class Frame(AbstractElement):
             return jnp.zeros(6, q.dtype)
         return self.seen(system.twists(q, v)[number])
 
+    @of_an_instant
     def acceleration(
         self, system: AbstractMultibodySystem, q: Array, v: Array, acceleration: Array
     ) -> Twist:
@@ -59,12 +62,11 @@ class Frame(AbstractElement):
         Its first three components a are those of the origin's velocity in turning axes; the
         acceleration of the origin itself is a + ω × v.
         """
-        where = f"{self.title}.acceleration(acceleration=)"
-        checks.shape(where, acceleration, (system.nv,), "v̇ of the system")
         return jax.jvp(
             lambda q, v: self.twist(system, q, v), (q, v), (system.space.lift(q, v), acceleration)
         )[1]
 
+    @of_an_instant
     def jacobian(self, system: AbstractMultibodySystem, q: Array) -> Float[Array, "6 nv"]:
         """Jacobian (6, nv): the twist is its product with the velocities v."""
         number = self.number(system)

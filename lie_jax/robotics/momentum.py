@@ -7,9 +7,11 @@ from jaxtyping import Array, Float
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.numerics import gather, small
+from lie_jax.robotics.arguments import of_an_instant
 from lie_jax.system import Configuration, Velocity
 
 
+@of_an_instant
 def center_of_mass(system: AbstractMultibodySystem, q: Configuration) -> Float[Array, "3"]:
     """Centre of mass (3,) of all bodies, inertial components, m."""
     bodies = _bodies(system)
@@ -18,6 +20,7 @@ def center_of_mass(system: AbstractMultibodySystem, q: Configuration) -> Float[A
     return jnp.sum(bodies.mass[:, None] * centers, axis=0) / jnp.sum(bodies.mass)
 
 
+@of_an_instant
 def center_of_mass_jacobian(
     system: AbstractMultibodySystem, q: Configuration
 ) -> Float[Array, "3 nv"]:
@@ -25,6 +28,7 @@ def center_of_mass_jacobian(
     return centroidal_momentum_matrix(system, q)[:3] / jnp.sum(system.bodies.mass)
 
 
+@of_an_instant
 def centroidal_momentum(
     system: AbstractMultibodySystem, q: Configuration, v: Velocity
 ) -> Float[Array, "6"]:
@@ -40,6 +44,7 @@ def centroidal_momentum(
     return jnp.sum(jnp.concatenate(momenta, axis=1), axis=0)
 
 
+@of_an_instant
 def centroidal_momentum_matrix(
     system: AbstractMultibodySystem, q: Configuration
 ) -> Float[Array, "6 nv"]:

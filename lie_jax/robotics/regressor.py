@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax import checks
 from lie_jax.mechanics.body import MassProperties, inertia_about_origin
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.numerics import gather
+from lie_jax.robotics.arguments import of_an_instant
 from lie_jax.system import Configuration, Velocity
 
 # Entries of a symmetric matrix: xx, xy, yy, xz, yz, zz.
@@ -29,6 +29,7 @@ def inertial_parameters(system: AbstractMultibodySystem) -> Float[Array, " param
     return jnp.concatenate([*parts, moments[:, _ROWS, _COLUMNS]], axis=1).reshape(-1)
 
 
+@of_an_instant
 def torque_regressor(
     system: AbstractMultibodySystem, q: Configuration, v: Velocity, acceleration: Velocity
 ) -> Float[Array, "nv parameters"]:
@@ -37,7 +38,6 @@ def torque_regressor(
     Its product with them is `inverse_dynamics` without the mechanism's forces but gravity and
     without rotor inertia of joints.
     """
-    checks.shape("torque_regressor(acceleration=)", acceleration, (system.nv,), "v̇ of the motion")
     bare = dataclasses.replace(system, forces=())
     none = jnp.zeros(system.nc, q.dtype)
 

@@ -101,7 +101,6 @@ def _prepared(model: mujoco.MjModel) -> mujoco.MjModel:
     model.dof_armature[model.jnt_type[model.dof_jntid] == _FREE] = 0.0
     model.dof_frictionloss[:] = 0.0
     model.opt.density = model.opt.viscosity = 0.0
-    model.actuator_forcelimited[:] = 0
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     mujoco.mj_setConst(model, mujoco.MjData(model))
     return model
@@ -216,9 +215,6 @@ def mjcf(tmp_path):
     for name in (
         "contacts, which `contacts` adds, of sole",
         "(armature) of base;",
-        "cord",
-        "actuators winch",
-        "limits of force of the servos servo",
         "limits, which `stops` adds, of hinge",
     ):
         assert name in str(warning.message)
@@ -233,10 +229,12 @@ def test_mjcf(mjcf):
     assert (slide.zero, hinge.zero) == pytest.approx((0.1, 0.4))
     assert hinge.limits == pytest.approx((-1.4, 1.1))
     assert slide.limits == (-np.inf, np.inf)
-    drive, servo = mjcf.actuators
-    assert drive == ("drive", "hinge", 20.0, (-20.0, 40.0), 0.0, 0.0)
-    assert servo == ("servo", "slide", 30.0, (-np.inf, np.inf), 30.0, 1.5)
-    assert mjcf.ignored["actuators"] == ("winch",)
+    drive, servo, winch = mjcf.actuators
+    free = (-np.inf, np.inf)
+    assert drive == ("drive", "hinge", 20.0, (-20.0, 40.0), 0.0, 0.0, "joint", free)
+    assert servo == ("servo", "slide", 30.0, free, 30.0, 1.5, "joint", (-4.0, 5.0))
+    assert winch == ("winch", "cord", 1.0, free, 0.0, 0.0, "tendon", free)
+    assert not any("actuators" in kind for kind in mjcf.ignored)
 
 
 @pytest.mark.full
@@ -253,7 +251,7 @@ def test_a_trajectory_is_that_of_mujoco(mjcf):
         mujoco.mj_step(model, data)
     end = _change(model, data.qpos, data.qvel)
     run = lie_jax.simulate(
-        system, lie_jax.RKMK("rk4"), state, dt=h, steps=steps, inputs=jnp.zeros((steps, 2))
+        system, lie_jax.RKMK("rk4"), state, dt=h, steps=steps, inputs=jnp.zeros((steps, 3))
     )
     np.testing.assert_allclose(run.q[-1], end.q, atol=TRAJECTORY)
     np.testing.assert_allclose(run.v[-1], np.linalg.solve(end.rates, data.qvel), atol=TRAJECTORY)
@@ -275,9 +273,11 @@ def test_urdf(tmp_path):
     for imported in (fixed, floating):
         assert [joint.limits for joint in imported.joints] == [(-1.0, 2.0), (-0.2, 0.3)]
         assert imported.actuators == (
-            ("shoulder", "shoulder", 1.0, (-10.0, 10.0), 0.0, 0.0),
-            ("rail", "rail", 1.0, (-5.0, 5.0), 0.0, 0.0),
+            ("shoulder", "shoulder", 1.0, (-10.0, 10.0), 0.0, 0.0, "joint", (-10.0, 10.0)),
+            ("rail", "rail", 1.0, (-5.0, 5.0), 0.0, 0.0, "joint", (-5.0, 5.0)),
         )
+        assert [joint.velocity_limit for joint in imported.joints] == [3.0, 3.0]
+        assert [joint.force_limits for joint in imported.joints] == [(-10.0, 10.0), (-5.0, 5.0)]
     # Joints as constraints.
     tree, at_rest = lie_jax.assemble(floating.mechanism, lie_jax.Minimal())
     loose, start = lie_jax.assemble(floating.mechanism, lie_jax.SE3())
@@ -295,7 +295,7 @@ def test_inputs_are_forces_of_the_actuators(mjcf):
     data.ctrl[0] = 0.3
     mujoco.mj_forward(model, data)
     system, state = lie_jax.assemble(mjcf.mechanism, lie_jax.Minimal())
-    inputs = jnp.asarray([mjcf.actuators[0].gain * 0.3, 0.0])
+    inputs = mjcf.inputs({"drive": mjcf.actuators[0].gain * 0.3})
     force = jax.jit(lambda *given: system.force(*given))
     with_input, without = (
         force(0.0, state.q, state.v, u) for u in (inputs, jnp.zeros_like(inputs))
@@ -322,17 +322,17 @@ def test_what_flags_switch_off_is_not_there(tmp_path):
         match = "actuators that the file switches off servo"
         imported = _warned(tmp_path / "flags.xml", flagged, match)
         assert imported.ignored["actuators that the file switches off"] == ("servo",)
-        assert [actuator.name for actuator in imported.actuators] == ["drive"]
+        assert [actuator.name for actuator in imported.actuators] == ["drive", "winch"]
         assert not imported.mechanism.gravity.any()
         return imported.mechanism.forces
 
     # Of the ball joint, of the slider and of the hinge with its actuator, whose gear is 20.
-    ball, slide, hinge, _ = forces('gravity="disable" spring="disable"')
+    ball, slide, hinge, *_ = forces('gravity="disable" spring="disable"')
     assert (ball.coefficient, hinge.stiffness) == (0.2, 0.0)
     assert hinge.damping == pytest.approx(0.1 + 20.0**2 * 2e-3)
     np.testing.assert_allclose(np.linalg.eigvalsh(slide.damping), (0, 0, 2), atol=1e-15)
     assert not slide.stiffness.any()
-    slide, hinge, _ = forces('gravity="disable" damper="disable"')
+    slide, hinge, *_ = forces('gravity="disable" damper="disable"')
     assert (hinge.stiffness, hinge.damping) == (3.0, 0.0)
     np.testing.assert_allclose(np.linalg.eigvalsh(slide.stiffness), (0, 0, 20), atol=1e-14)
     assert not slide.damping.any()

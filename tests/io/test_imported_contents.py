@@ -101,10 +101,10 @@ def test_forces_of_servos_springs_and_carried_weights(imported, assembled):
     """Beyond half a turn, with zeros off zero and gears."""
     assert [a.name for a in imported.actuators] == ["turn", "shift", "bent", "slow"]
     turn, shift, bent, slow = imported.actuators
-    assert turn[2:] == (-90.0, (-180.0, 90.0), 270.0, 18.0)
-    assert shift[2:] == (2.0, (-np.inf, np.inf), 0.0, 1.0)
-    assert bent[2:] == (7.0, (-np.inf, np.inf), 5.0, 0.2)
-    assert slow[4:] == (0.0, 0.0)
+    assert turn[2:6] == (-90.0, (-180.0, 90.0), 270.0, 18.0)
+    assert shift[2:6] == (2.0, (-np.inf, np.inf), 0.0, 1.0)
+    assert bent[2:6] == (7.0, (-np.inf, np.inf), 5.0, 0.2)
+    assert slow[4:6] == (0.0, 0.0)
     assert imported.ignored["control laws of the actuators"] == ("slow",)
     model = mujoco.MjModel.from_xml_string(MJCF)
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT

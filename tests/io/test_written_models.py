@@ -104,6 +104,16 @@ def test_inertias_are_written_to_urdf(tmp_path):
     assert_allclose(inertia, body.inertia, atol=CLOSE)
 
 
+def test_folders_that_are_missing_are_named(robot, tmp_path):
+    source, mechanism = tmp_path / "robot.xml", robot.mechanism
+    with pytest.raises(FileNotFoundError, match=r"path=.*does not exist; make it first"):
+        lie_jax.io.write_inertias(source, mechanism, tmp_path / "none" / "new.xml")
+    with pytest.raises(FileNotFoundError, match=r"source=.*is not a file"):
+        lie_jax.io.write_inertias(tmp_path / "none.xml", mechanism, tmp_path / "new.xml")
+    with pytest.raises(ValueError, match="is a folder"):
+        lie_jax.io.write_inertias(source, mechanism, tmp_path)
+
+
 def test_a_file_of_another_mechanism_is_refused(robot, tmp_path):
     (tmp_path / "arm.urdf").write_text(URDF)
     with pytest.raises(ValueError, match="no bodies with the names base, cart, finger"):

@@ -66,7 +66,14 @@ def test_readme(capsys):
 
 
 PAGES = (
-    *("index.md", "first_steps.md", "pictures.md", "identification.md", "integrators.md"),
+    *(
+        "index.md",
+        "first_steps.md",
+        "tutorial.md",
+        "pictures.md",
+        "identification.md",
+        "integrators.md",
+    ),
     *(
         "sweeps.md",
         "optimal_control.md",
@@ -84,7 +91,7 @@ PAGES = (
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_documentation(page, tmp_path, monkeypatch):
+def test_documentation(page, tmp_path, monkeypatch, capsys):
     # Some pages write files.
     monkeypatch.chdir(tmp_path)
     # A fit does not determine all, and an import leaves out what is added later.
@@ -137,6 +144,9 @@ def test_documentation(page, tmp_path, monkeypatch):
         np.testing.assert_allclose(energy, -0.21 * 9.81 * np.cos(np.radians(40.0)), rtol=1e-6)
         assert float(names["further"].t[0]) == float(names["trajectory"].t[-1])
         assert (tmp_path / "pendulum.html").exists()
+    elif page == "tutorial.md":
+        printed = capsys.readouterr().out.splitlines()
+        assert printed == re.findall(r"print\(.*\)  # (.*)", (ROOT / "docs" / page).read_text())
     elif page == "pictures.md":
         ends = [np.asarray(system.poses(run.q[-1])[1]) for system, run in names["runs"]]
         np.testing.assert_allclose(*ends, atol=2e-2)

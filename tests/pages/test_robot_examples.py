@@ -1,10 +1,8 @@
 """Parts of the examples with robots that need no folder of files."""
 
-import dataclasses
 import importlib
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -33,6 +31,7 @@ DRONE = """
     <motor class="lift" name="left" site="left" gear="0 0 1 0 0 -0.02"/>
     <motor class="lift" name="right" site="right" gear="0 0.1 2 0 0 0.03"/>
   </actuator>
+  <keyframe><key name="hover" ctrl="1 2"/></keyframe>
 </mujoco>
 """
 
@@ -41,23 +40,23 @@ def test_propellers_at_sites_are_those_of_mujoco(tmp_path):
     path = tmp_path / "drone.xml"
     path.write_text(DRONE)
     model = parts.imported(path)
-    forces, mixer, limits = x2.propellers(path, model)
-    mechanism = dataclasses.replace(model.mechanism, forces=forces)
-    system, start = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    system, start = lie_jax.assemble(model.mechanism, lie_jax.Minimal())
     thrusts = np.asarray([1.5, 0.7])
     theirs = mujoco.MjModel.from_xml_string(DRONE)
     data = mujoco.MjData(theirs)
     data.ctrl[:] = thrusts
     mujoco.mj_forward(theirs, data)
-    ours = system.acceleration(0.0, start.q, start.v, jnp.asarray(thrusts))
+    ours = system.acceleration(0.0, start.q, start.v, model.inputs({"left": 1.5, "right": 0.7}))
     np.testing.assert_allclose(ours, data.qacc, rtol=TOLERANCE, atol=TOLERANCE)
 
     # About the centre of mass instead of the body's origin.
     force, torque = np.split(data.qfrc_actuator, 2)
     torque = torque - np.cross([0.01, -0.02, 0.03], force)
     expected = [*torque, force[2]]
-    np.testing.assert_allclose(mixer @ thrusts, expected, rtol=TOLERANCE, atol=TOLERANCE)
-    assert limits == (0.0, 5.0)
+    np.testing.assert_allclose(
+        x2.mixer(model, system) @ thrusts, expected, rtol=TOLERANCE, atol=TOLERANCE
+    )
+    assert model.actuators[0].limits == (0.0, 5.0)
 
 
 def test_folders_without_the_robots_are_named(tmp_path, capsys):

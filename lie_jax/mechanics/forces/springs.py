@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from lie_jax import checks
@@ -22,6 +23,12 @@ from lie_jax.numerics import small
 # A line whose middle is this short beside its ends in a step has passed through zero; a line that
 # turns by less than 2.9 rad has not.
 _THROUGH = 0.1
+
+
+def passed_through(last: Float[Array, "3"], now: Float[Array, "3"]) -> Bool[Array, ""]:
+    """Whether the way from the last line between two points to this one leads next to zero."""
+    shorter = jnp.minimum(small.dot(last, last), small.dot(now, now))
+    return small.least_square_between(last, now) < _THROUGH**2 * shorter
 
 
 def _along_axes(unit: str, **default: Any) -> Any:
@@ -109,10 +116,8 @@ class LinearSpringDamper(AbstractPairForce):
 
     @override
     def departed(self, t, poses, velocities):
-        """Whether the way from the last line to this one leads next to zero."""
-        last, now = self.last, between_points(self, *poses)
-        shorter = jnp.minimum(small.dot(last, last), small.dot(now, now))
-        return small.least_square_between(last, now) < _THROUGH**2 * shorter
+        """Whether one point has passed through the other."""
+        return passed_through(self.last, between_points(self, *poses))
 
 
 class TorsionalSpringDamper(AbstractWinding):

@@ -25,7 +25,7 @@ from lie_jax.mechanics.joints.geometry import (
 from lie_jax.numerics import small
 
 # An angle this far (rad) from its extrapolation by the rates may have any number of turns.
-_DOUBT = 0.5 * np.pi
+DOUBT = 0.5 * np.pi
 
 
 class AbstractWinding(AbstractPairForce):
@@ -63,4 +63,4 @@ class AbstractWinding(AbstractPairForce):
         """Whether the angle is more than a quarter turn from its extrapolation."""
         rate = self.rate(poses, velocities)
         near = predicted(self.last, t, rate)
-        return jnp.abs(self.counted(t, poses, rate) - near) > _DOUBT
+        return jnp.abs(self.counted(t, poses, rate) - near) > DOUBT

@@ -159,18 +159,20 @@ def angle_change(axis: Vector, rotation: Matrix) -> Vector:
 
 
 class Winding(NamedTuple):
-    """An angle (rad) that counts whole turns, and its rate (rad/s), at a time t (s)."""
+    """An angle (rad) that counts whole turns, and its rate (rad/s), at a time t (s); or several."""
 
-    t: Float[Array, ""]
-    angle: Float[Array, ""]
-    rate: Float[Array, ""]
+    t: Float[Array, "..."]
+    angle: Float[Array, "..."]
+    rate: Float[Array, "..."]
 
 
-def predicted(last: Winding, t: Float[Array, ""], rate: Float[Array, ""]) -> Float[Array, ""]:
+def predicted(
+    last: Winding, t: Float[Array, "..."], rate: Float[Array, "..."]
+) -> Float[Array, "..."]:
     """Angle of a winding extrapolated to a time, given its rate there (trapezoidal rule)."""
     return last.angle + 0.5 * (t - last.t) * (last.rate + rate)
 
 
-def nearest_turn(angle: Float[Array, ""], near: Float[Array, ""]) -> Float[Array, ""]:
+def nearest_turn(angle: Float[Array, "..."], near: Float[Array, "..."]) -> Float[Array, "..."]:
     """Angle (rad) plus the whole turns that bring the angle nearest to another angle."""
     return angle + 2.0 * jnp.pi * jnp.round((near - angle) / (2.0 * jnp.pi))

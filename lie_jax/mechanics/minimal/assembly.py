@@ -50,10 +50,11 @@ def from_motions(
     parts = {field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
     closing = [mechanism.joints[k] for k in cuts]
     starts = _starts(kept_motions, system.tree)
+    followed = [hinges.followed(skeleton, kept_motions, joint) for joint in closing]
     return LoopSystem(
         **parts,
         cuts=tuple(
-            hinges.with_coordinates(group, skeleton, kept_motions, closing, starts)
+            hinges.with_hinges(group, followed, starts)
             for group in stacking.stack_by_kind(closing, system.names_by_slot)
         ),
         cut_labels=tuple(all_labels[k] for k in cuts),
@@ -81,7 +82,7 @@ def _tree_of(
     joints = tree_joints.stack([steps[k] for k in tree.motions], tree.reversed, dtype)
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
     massless = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
-    followed = [hinges.followed_hinge(mechanism, motions, force) for force in mechanism.forces]
+    followed = [hinges.followed(mechanism, motions, force) for force in mechanism.forces]
     forces = stacking.stack_by_kind(
         mechanism.forces, names_by_slot(tree, names), [pair is None for pair in followed]
     )

@@ -17,8 +17,8 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
+from lie_jax.mechanics.forces.tendons import CouplingForce
 from lie_jax.mechanics.forces.windings import AbstractWinding
-from lie_jax.mechanics.joints.base import AbstractJoint
 from lie_jax.mechanics.joints.coupling import CouplingJoint
 from lie_jax.mechanics.joints.geometry import Winding, angle_about
 from lie_jax.mechanics.joints.motions import Motion
@@ -32,7 +32,10 @@ _PARALLEL = 0.999
 
 
 class Hinges(eqx.Module):
-    """Angles (rad) of a group's elements: sign times the coordinate at its place, plus offset."""
+    """Angles (rad) of a group's elements: sign times the coordinate at its place, plus offset.
+
+    Signs and offsets are those of the elements, (count,), or of their joints, (count, n).
+    """
 
     places: tuple[int, ...] = eqx.field(static=True)
     sign: Float[Array, "..."]
@@ -40,24 +43,43 @@ class Hinges(eqx.Module):
 
     def windings(self, t: Float[Array, ""], q: Float[Array, " nq"]) -> Winding:
         """The angles at a time t (s)."""
-        angle = self.sign * gather.pick(self.places, q) + self.offset
+        angle = self.sign * gather.pick(self.places, q).reshape(self.sign.shape) + self.offset
         return Winding(jnp.broadcast_to(t, angle.shape), angle, jnp.zeros_like(angle))
 
 
-# Number of the joint that an element follows, and the sign and offset of its angle.
-Followed = tuple[int, Array, Array]
+# Numbers of the joints that an element follows, -1 for a distance, and signs and offsets of its
+# angles.
+Followed = tuple[tuple[int, ...], Array, Array]
 
 
-def followed_hinge(
-    mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any
+def followed(
+    mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], element: Any
 ) -> Followed | None:
-    """The hinge whose coordinate a force's angle follows, if there is one."""
-    return _followed(mechanism, motions, force) if isinstance(force, AbstractWinding) else None
+    """The hinges whose coordinates all angles of an element follow, if there are such."""
+    if isinstance(element, AbstractWinding):
+        hinge = _followed(mechanism, motions, element)
+        return None if hinge is None else ((hinge[0],), *hinge[1:])
+    if not isinstance(element, CouplingJoint | CouplingForce):
+        return None
+    # A distance follows nothing.
+    still = np.zeros((), mechanism.gravity.dtype)
+    of_joints = [
+        _followed(mechanism, motions, joint)
+        if isinstance(joint, RevoluteJoint)
+        else (-1, still, still)
+        for joint in element.joints
+    ]
+    hinges = [hinge for hinge in of_joints if hinge is not None]
+    if len(hinges) < len(of_joints):
+        return None
+    numbers, *angles = zip(*hinges, strict=True)
+    signs, offsets = map(stacking.stack, angles)
+    return numbers, signs, offsets
 
 
 def _followed(
     mechanism: Mechanism, motions: Sequence[tuple[Motion, ...]], force: Any
-) -> Followed | None:
+) -> tuple[int, Array, Array] | None:
     for number, joint in enumerate(mechanism.joints):
         is_hinge = [motion.kind for motion in motions[number]] == ["turn"]
         if is_hinge and {joint.parent, joint.child} == set(force.bodies):
@@ -95,44 +117,16 @@ def _cosine_and_offset(
 def with_hinges(
     group: Connected, followed: Sequence[Followed | None], starts: dict[int, int]
 ) -> Connected:
-    """A group of forces with the hinges that it follows, if it follows any.
+    """A group of elements with the hinges that they follow, if all of them do.
 
-    `followed`: those of all forces; `starts`: the place in q of the coordinate of each joint.
+    `followed`: those of the elements by their places; `starts`: the place in q of the coordinate of
+    each joint.
     """
-    followed_here = [hinge for place in group.places if (hinge := followed[place]) is not None]
-    if not followed_here:
+    here = [hinges for place in group.places if (hinges := followed[place]) is not None]
+    if len(here) < group.count:
         return group
-    numbers, *angles = zip(*followed_here, strict=True)
-    hinges = Hinges(tuple(starts[number] for number in numbers), *map(stacking.stack, angles))
-    return dataclasses.replace(group, hinges=hinges)
-
-
-def with_coordinates(
-    group: Connected,
-    mechanism: Mechanism,
-    motions: Sequence[tuple[Motion, ...]],
-    cuts: Sequence[AbstractJoint],
-    starts: dict[int, int],
-) -> Connected:
-    """A group of cut joints with the coordinates that its angles follow, if they all do.
-
-    `starts`: as in `with_hinges`, of the joints that have these motions.
-    """
-    if not isinstance(group.element, CouplingJoint):
-        return group
-    # A distance follows nothing.
-    still = np.zeros((), mechanism.gravity.dtype)
-    rows = []
-    for place in group.places:
-        coupling = cuts[place]
-        assert isinstance(coupling, CouplingJoint)
-        for joint in coupling.joints:
-            is_hinge = isinstance(joint, RevoluteJoint)
-            hinge = _followed(mechanism, motions, joint) if is_hinge else (-1, still, still)
-            if hinge is None:
-                return group
-            rows.append((starts.get(hinge[0], -1), *hinge[1:]))
-    places, *angles = zip(*rows, strict=True)
+    numbers, *angles = zip(*here, strict=True)
+    places = tuple(starts.get(number, -1) for of_element in numbers for number in of_element)
     return dataclasses.replace(group, hinges=Hinges(places, *map(stacking.stack, angles)))
 
 
@@ -144,7 +138,7 @@ def near_coordinates(groups: Groups, t: Float[Array, ""], q: Float[Array, " nq"]
         else eqx.tree_at(
             lambda group: group.element.near,
             group,
-            group.hinges.windings(t, q).angle.reshape(-1, 2),
+            group.hinges.windings(t, q).angle,
             is_leaf=lambda x: x is None,
         )
         for group in groups

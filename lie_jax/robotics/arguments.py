@@ -1,0 +1,39 @@
+"""Arguments of functions of a system at an instant."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from lie_jax import checks
+from lie_jax.numerics.conversion import in_precision
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Attributes of the system with the sizes of arguments.
+_SIZES = {"q": "nq", "v": "nv", "acceleration": "nv", "inputs": "nu"}
+
+
+def of_an_instant(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function of a system take lists, integers and NumPy arrays too, and refuse wrong sizes
+    of `q`, `v`, `acceleration` and `inputs`.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        bound = signature.bind(*args, **kwargs)
+        given = {name: x for name, x in bound.arguments.items() if name in _SIZES and x is not None}
+        arrays = (x for x in given.values() if isinstance(x, jax.Array))
+        dtype = next((x.dtype for x in arrays if jnp.issubdtype(x.dtype, jnp.floating)), None)
+        for name, value in given.items():
+            where = f"{function.__qualname__}({name}=)"
+            checks.instant(where, value, getattr(bound.arguments["system"], _SIZES[name]))
+            bound.arguments[name] = in_precision(value, dtype)
+        return function(*bound.args, **bound.kwargs)
+
+    return checked
