@@ -38,6 +38,7 @@ def entries() -> list[Entry]:
         _beam(),
         *_in_hinges(),
         *_in_sliders(),
+        *_tendons(),
         _contact(),
     ]
 
@@ -104,8 +105,8 @@ def _leaning(orientation: Any, foot: Any, rate: float = 0.0) -> lie_jax.Body:
     """The rod with its foot in the origin, about which it turns in the plane of x and z."""
     rotation = np.asarray(lie_jax.quaternion.to_matrix(orientation))
     middle = -rotation @ np.asarray(foot)
-    turning = {"velocity": np.cross(rate * Y, middle), "omega_body": rate * Y}
-    return body(ROD, middle, orientation=orientation, **turning)
+    velocity, omega = np.cross(rate * Y, middle), rate * Y
+    return body(ROD, middle, orientation=orientation, velocity=velocity, omega_body=omega)
 
 
 def _beam() -> Entry:
@@ -185,6 +186,28 @@ def _in_sliders() -> list[Entry]:
             inputs=(2.0,) if isinstance(force, lie_jax.PrismaticMotor) else (),
         )
         for sentence, force, speed, seconds in cases
+    ]  # fmt: skip
+
+
+def _tendons() -> list[Entry]:
+    size, foot = (0.07, 0.07, 0.26), (0.0, 0.0, -0.15)
+    rods = [body(size, (x, 0.0, 0.15), name) for name, x in (("left", -0.25), ("right", 0.25))]
+    hinges = [
+        lie_jax.RevoluteJoint("ground", name, Y, (x, 0.0, 0.0), foot)
+        for name, x in (("left", -0.25), ("right", 0.25))
+    ]
+    pull = lie_jax.CouplingForce(hinges, [1.0, -1.0], stiffness=1.0, relaxed=(1.4, 1.4))
+    line = [("ground", (-0.45, 0.0, 0.3)), ("left", (0.0, 0.0, 0.13)), ("right", (0.0, 0.0, 0.13))]
+    cable = lie_jax.PathForce(line, stiffness=40.0, relaxed=(0.0, 0.5))
+    return [
+        Entry(
+            "A spring, a damper and an input along a combination of the coordinates of joints",
+            pull, lie_jax.Mechanism(rods, hinges, [pull], WEIGHTLESS), RAIL, seconds=0.25,
+        ),
+        Entry(
+            "A spring, a damper and an input along a line through points of bodies: a cable",
+            cable, lie_jax.Mechanism(rods, hinges, [cable], WEIGHTLESS), RAIL, seconds=0.2,
+        ),
     ]  # fmt: skip
 
 

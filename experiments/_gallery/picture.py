@@ -7,6 +7,7 @@ import jax
 import matplotlib.pyplot as plt
 import numpy as np
 import trimesh
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from numpy.typing import NDArray
 from PIL import Image
@@ -61,9 +62,10 @@ def save(entry: Entry, path: Path) -> None:
     axes.set_axis_off()
     for layer in layers:
         axes.add_collection(PolyCollection([])).set(**painting.seen(layer, camera))
-    figure.canvas.draw()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
     # Few colors make small files.
-    image = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
+    image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
     image.quantize(64).save(path, optimize=True)
     plt.close(figure)
 
@@ -73,7 +75,7 @@ def _marks(entry: Entry, scene: frames.Frames, frame: int) -> painting.Polygons:
     red = parts.rgb(_plots.RED)
     pieces = [painting.segments(np.zeros((0, 2, 3)), red, 0.0)]
     for element in {id(x): x for x in (*entry.mechanism.joints, entry.element)}.values():
-        points = []
+        points, path = [], []
         for side, names in _AXES:
             point = getattr(element, f"{side}_point", None)
             rotation, position = _pose(scene, frame, getattr(element, side, "ground"))
@@ -87,6 +89,12 @@ def _marks(entry: Entry, scene: frames.Frames, frame: int) -> painting.Polygons:
                 ball = trimesh.creation.icosphere(2, _BALL)
                 moved = Surface(ball.vertices + points[-1], ball.faces)
                 pieces.append(painting.triangles(moved, red, 1.0, _BALL))
+        if isinstance(element, lie_jax.PathForce):
+            for name, point in zip(element.ends, element.places, strict=True):
+                rotation, position = _pose(scene, frame, name)
+                path.append(position + rotation @ np.asarray(point))
+            ends = np.stack([path[:-1], path[1:]], axis=1)
+            pieces.append(painting.segments(ends, red, 2.0))
         if isinstance(element, lie_jax.DistanceJoint):
             pieces.append(painting.segments(np.asarray(points)[None], red, 2.0))
     if isinstance(entry.element, lie_jax.PointForce | lie_jax.Torque):

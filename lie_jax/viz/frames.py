@@ -69,8 +69,8 @@ def prepared(
             )
         system, trajectory = run
         plots.check_run(where, system, trajectory)
-        instants = _at_even_times(trajectory, spacing)
-        scene = at_instants(system, *instants, len(scenes), shapes, traces)
+        t, q, v = _at_even_times(trajectory, spacing)
+        scene = at_instants(system, t, q, v, len(scenes), shapes, traces)
         low, high = extent(system, scene.center)
         if scenes:
             scene = scene._replace(offset=np.asarray([edge - low[0], 0.0, 0.0]))

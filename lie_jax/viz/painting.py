@@ -45,7 +45,7 @@ def segments(ends: NDArray, color: Any, width: float) -> Polygons:
 def triangles(surface: Any, color: Any, opacity: float, longest: float) -> Polygons:
     """Faces of a surface, in triangles with edges no longer than `longest` (m)."""
     vertices, faces = np.asarray(surface.vertices, float), np.asarray(surface.faces)
-    vertices, faces = trimesh.remesh.subdivide_to_size(vertices, faces, longest)
+    vertices, faces, *_ = trimesh.remesh.subdivide_to_size(vertices, faces, longest)
     colors = _colors(color, opacity, len(faces))
     return Polygons(vertices[faces], colors, np.full(len(faces), _SEAM if opacity == 1.0 else 0.0))
 
