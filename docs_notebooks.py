@@ -6,15 +6,18 @@ from typing import Any
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from nbconvert import MarkdownExporter
+from nbconvert.preprocessors import CoalesceStreamsPreprocessor
 
 NOTEBOOKS = Path(__file__).parent / "notebooks"
 
 
 def on_files(files: Files, *, config: MkDocsConfig, **_: Any) -> Files:
     """Called by mkdocs once it has listed the pages."""
+    # Lines that one cell has printed stand in one block.
+    exporter = MarkdownExporter(preprocessors=[CoalesceStreamsPreprocessor])
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         places = {"unique_key": path.stem, "output_files_dir": f"{path.stem}_files"}
-        text, resources = MarkdownExporter().from_filename(str(path), resources=places)
+        text, resources = exporter.from_filename(str(path), resources=places)
         # Links of a notebook start in its folder of the repository.
         pages = {f"{path.stem}.md": text.replace("](../docs/", "](../"), **resources["outputs"]}
         for name, content in pages.items():

@@ -7,6 +7,12 @@ from experiments._gallery import forces, joints, picture
 from experiments._gallery.entries import Entry
 
 
+def _linked(entry: Entry) -> str:
+    # The reference has a page for each room of elements.
+    room = type(entry.element).__module__.split(".")[2]
+    return f"[`{entry.name}`](reference/{room}.md#lie_jax.{entry.name})"
+
+
 def rows(entries: list[Entry]) -> list[str]:
     """Table of entries, with pictures in `images/gallery`."""
     return _report.table(
@@ -14,7 +20,7 @@ def rows(entries: list[Entry]) -> list[str]:
         [
             (
                 f"![{entry.name}](images/gallery/{entry.name}.png)",
-                f"`{entry.name}`",
+                _linked(entry),
                 entry.sentence + ".",
                 str(entry.held or ""),
             )

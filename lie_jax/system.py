@@ -329,7 +329,7 @@ class AbstractSystem(eqx.Module):
 
 
 class Accelerations(NamedTuple):
-    """Accelerations v̇ (nv,) and multipliers λ (nc,) at one instant."""
+    """Rates `acceleration` v̇ (nv,) of the velocities and `multipliers` λ (nc,) at one instant."""
 
     acceleration: Array
     multipliers: Array

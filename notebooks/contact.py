@@ -21,7 +21,6 @@
 # the laws, [docs/contact_gradients.md](../docs/contact_gradients.md) has tables.
 
 # %%
-# %cd -q ..
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt

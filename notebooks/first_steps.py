@@ -17,7 +17,6 @@
 # [docs/first_steps.md](../docs/first_steps.md) goes on to a pendulum of your own that is fitted to a recording.
 
 # %%
-# %cd -q ..
 import jax
 import jax.numpy as jnp
 import numpy as np

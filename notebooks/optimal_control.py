@@ -17,19 +17,16 @@
 # # Turning a satellite with least effort
 #
 # A rigid satellite is turned from rest to rest with the least ∫ ½ |u|² dt, u its three torques. About a principal
-# axis the optimum is known; about another one the products of inertia matter. The whole experiment, with a
-# second method and limits: `python -m experiments run satellite_reorientation`; quadrotor, robot and pendulum:
-# [docs/control_examples.md](../docs/control_examples.md); [docs/optimal_control.md](../docs/optimal_control.md).
+# axis the optimum is known in closed form. [docs/optimal_control.md](../docs/optimal_control.md) has methods and limits,
+# [docs/control_examples.md](../docs/control_examples.md) a quadrotor, a robot and a pendulum.
 
 # %%
-# %cd -q ..
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
 
 import lie_jax
-from models import satellite
 
 lie_jax.configure()
 STEPS, DURATION = 50, 10.0
@@ -37,7 +34,12 @@ dt = DURATION / STEPS
 MOMENTS = np.asarray([10.0, 15.0, 20.0])  # kg m²
 
 # %%
-system, state = satellite.build_rigid(inertia=np.diag(MOMENTS))
+satellite = lie_jax.Body("satellite", 60.0, np.diag(MOMENTS))
+torques = [
+    lie_jax.Torque("satellite", axis, frame="body", input=k) for k, axis in enumerate(np.eye(3))
+]
+mechanism = lie_jax.Mechanism([satellite], forces=torques, gravity=(0.0, 0.0, 0.0))
+system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
 
 
 def running(t, q, v, u):

@@ -1,7 +1,6 @@
 """A table of robot files: which can be imported, and their dynamics against MuJoCo's."""
 
 import dataclasses
-import importlib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,23 +13,25 @@ import numpy as np
 
 import lie_jax
 from experiments import _report
-from lie_jax.io import inertias, meshes
-
-# Pyright does not know its members.
-mujoco: Any = importlib.import_module("mujoco")
+from experiments._command import robot_motions
+from experiments._command.mujoco_models import coordinates, model_of, mujoco, order
+from experiments._command.robot_motions import Motion
 
 STATES = 4
 # Forces and accelerations below this are rounding: nothing acts.
 _NOTHING = 1e-9
-_HEADS = "file", "import", "nv", "couplings", "M", "force", "acceleration", "left out"
+_HEADS = ("file", "import", "velocities", "couplings", "difference", "motion", "amplitude", "step")
+_HEADS += ("springs, dampers, drives", "left out, and how many")
+# Of coordinates after a second (rad, m).
+_AGREES = 1e-9
 # Kinds of `ignored` that the model can add or that need laws of the user.
 _ADDED = ("contacts, which", "dry friction, which", "limits, which", "shapes of", "meshes")
 
 
 class Robot(NamedTuple):
     """A file: how it is imported, or why it is not; velocities, couplings, the largest differences
-    from MuJoCo over the largest entry (mass matrix, force, acceleration), and counts of what is
-    left out by kind.
+    from MuJoCo over the largest entry (mass matrix, force, acceleration), counts of the parts that
+    are left out by kind, and a second of motion.
     """
 
     file: str
@@ -39,6 +40,7 @@ class Robot(NamedTuple):
     couplings: int = 0
     differences: tuple[float, ...] = ()
     ignored: dict[str, int] | None = None
+    motion: Motion | None = None
 
 
 def table(folder: Path, out: Path) -> None:
@@ -47,9 +49,13 @@ def table(folder: Path, out: Path) -> None:
     for path in files(folder):
         robots.append(robot(path, str(path.relative_to(folder))))
         print(_row(robots[-1]), flush=True)
-        _report.write_json(out / "robots.json", [robot._asdict() for robot in robots])
+        _report.write_json(out / "robots.json", list(map(_numbers, robots)))
         lines = _report.table(_HEADS, map(_row, robots))
         (out / "robots.md").write_text("\n".join([*lines, "", *_summary(robots), ""]))
+
+
+def _numbers(robot: Robot) -> dict[str, Any]:
+    return robot._asdict() | {"motion": robot.motion and robot.motion._asdict()}
 
 
 def files(folder: Path) -> Iterator[Path]:
@@ -83,10 +89,15 @@ def robot(path: Path, name: str) -> Robot:
             continue
         how = ", ".join(map(str, chosen.values())).replace("True", "floating base") or "ok"
         ignored = {kind: len(names) for kind, names in model.ignored.items()}
-        differences = _compared(model, _theirs(path, chosen))
-        nv = sum(_velocities(joint) for joint in model.mechanism.joints[: len(model.joints)])
+        theirs = model_of(path, chosen, model.ignored)
+        # Loops are exact here and soft there: without them.
+        tree = model.mechanism.joints[: len(model.joints)]
+        mechanism = dataclasses.replace(model.mechanism, joints=tree)
+        motion = robot_motions.motion(model, mechanism, theirs)
+        differences = _compared(mechanism, theirs)
+        nv = sum(_velocities(joint) for joint in tree)
         nv += 6 * sum(_is_base(model, body) for body in model.mechanism.names)
-        return Robot(name, how, nv, len(model.couplings), differences, ignored)
+        return Robot(name, how, nv, len(model.couplings), differences, ignored, motion)
     return Robot(name, refusal)
 
 
@@ -96,35 +107,6 @@ def _velocities(joint: Any) -> int:
 
 def _is_base(model: Any, body: str) -> bool:
     return body not in {joint.child for joint in model.joints}
-
-
-def _theirs(path: Path, chosen: dict[str, Any]) -> Any:
-    """Model of MuJoCo without what import leaves out; with joined inertias where it needs them."""
-    spec = mujoco.MjSpec.from_file(str(path))
-    if path.suffix == ".urdf":
-        spec.compiler.inertiafromgeom = 0
-        spec.compiler.fusestatic = False
-        if chosen.get("floating_base"):
-            for body in spec.worldbody.bodies:
-                body.add_freejoint()
-        for part in (*spec.geoms, *spec.meshes):
-            spec.delete(part)
-        try:
-            model = spec.copy().compile()
-        except ValueError:
-            inertias.join(mujoco, spec, "inertia" in chosen)
-            model = spec.compile()
-    else:
-        model, _ = meshes.compiled(mujoco, spec)
-    free = model.jnt_type[model.dof_jntid] == mujoco.mjtJoint.mjJNT_FREE
-    model.dof_armature[free], model.dof_damping[free] = 0.0, 0.0
-    loose = np.isin(model.jnt_type, (mujoco.mjtJoint.mjJNT_FREE, mujoco.mjtJoint.mjJNT_BALL))
-    model.jnt_stiffness[loose] = 0.0
-    model.opt.density = model.opt.viscosity = 0.0
-    model.opt.disableflags |= (
-        mujoco.mjtDisableBit.mjDSBL_CONSTRAINT | mujoco.mjtDisableBit.mjDSBL_ACTUATION
-    )
-    return model
 
 
 class _State(NamedTuple):
@@ -146,51 +128,37 @@ def _state(model: Any, rng: np.random.Generator) -> _State:
     for unit, column in zip(np.eye(model.nv), mass, strict=True):
         mujoco.mj_mulM(model, data, column, unit)
     # From MuJoCo's velocities to body-fixed ones, bases first.
-    kinds = model.jnt_type
-    order = sorted(range(model.njnt), key=lambda j: (kinds[j] != mujoco.mjtJoint.mjJNT_FREE, j))
-    q, places, turned, drift = [], [], np.eye(model.nv), np.zeros(model.nv)
-    for joint in order:
-        place, dof = model.jnt_qposadr[joint], model.jnt_dofadr[joint]
-        if kinds[joint] == mujoco.mjtJoint.mjJNT_FREE:
+    places, turned, drift = [], np.eye(model.nv), np.zeros(model.nv)
+    for joint in order(model):
+        place, dof, kind = model.jnt_qposadr[joint], model.jnt_dofadr[joint], model.jnt_type[joint]
+        if kind == mujoco.mjtJoint.mjJNT_FREE:
             turn = np.zeros(9)
             mujoco.mju_quat2Mat(turn, qpos[place + 3 : place + 7])
             turn = turn.reshape(3, 3)
             turned[dof : dof + 3, dof : dof + 3] = turn
             spin = turn @ data.qvel[dof + 3 : dof + 6]
             drift[dof : dof + 3] = np.cross(spin, data.qvel[dof : dof + 3])
-            q.append(qpos[place : place + 7])
             places += range(dof, dof + 6)
-        elif kinds[joint] == mujoco.mjtJoint.mjJNT_BALL:
-            turned_by = np.zeros(4)
-            mujoco.mju_mulQuat(
-                turned_by, model.body_quat[model.jnt_bodyid[joint]], qpos[place : place + 4]
-            )
-            q.append(turned_by)
+        elif kind == mujoco.mjtJoint.mjJNT_BALL:
             places += range(dof, dof + 3)
         else:
-            q.append(qpos[place : place + 1] - model.qpos0[place : place + 1])
             places.append(dof)
     acceleration = (turned.T @ (data.qacc - drift))[places]
     mass = (turned.T @ mass @ turned)[np.ix_(places, places)]
-    v = (turned.T @ data.qvel)[places]
-    return _State(np.concatenate(q), v, mass, mass @ acceleration, acceleration)
+    q, v = coordinates(model, qpos, data.qvel)
+    return _State(q, v, mass, mass @ acceleration, acceleration)
 
 
-def _compared(imported: Any, model: Any) -> tuple[float, ...]:
-    """Largest differences in random states over the largest entries; without couplings, motors and
-    servos.
-    """
-    mechanism = imported.mechanism
+def _compared(mechanism: Any, model: Any) -> tuple[float, ...]:
+    """Largest differences in random states over the largest entries; without motors and servos."""
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_ACTUATION
     controllers = lie_jax.PDController, lie_jax.PrismaticPDController
-    mechanism = dataclasses.replace(
-        mechanism,
-        joints=mechanism.joints[: len(imported.joints)],
-        forces=[
-            force
-            for force in mechanism.forces
-            if getattr(force, "input", None) is None and not isinstance(force, controllers)
-        ],
-    )
+    forces = [
+        force
+        for force in mechanism.forces
+        if getattr(force, "input", None) is None and not isinstance(force, controllers)
+    ]
+    mechanism = dataclasses.replace(mechanism, forces=forces)
     system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
     rng = np.random.default_rng(1)
     states = [_state(model, rng) for _ in range(STATES)]
@@ -209,24 +177,38 @@ def _compared(imported: Any, model: Any) -> tuple[float, ...]:
 
 
 def _row(robot: Robot) -> str:
-    if robot.ignored is None:
-        return _report.row([robot.file, f"refused: {robot.imported}", *[""] * 6])
-    numbers = (f"{difference:.0e}" for difference in robot.differences)
-    left = (
-        f"{kind} {count}"
+    if robot.ignored is None or robot.motion is None:
+        return _report.row([robot.file, f"refused: {robot.imported}", *[""] * 8])
+    motion = robot.motion
+    left = {
+        kind: count
         for kind, count in robot.ignored.items()
         if not kind.startswith(_ADDED) and "inertia='balance'" not in kind
-    )
-    cells = robot.file, robot.imported, str(robot.nv), str(robot.couplings), *numbers
-    return _report.row([*cells, "; ".join(left)])
+    }
+    counts = str(robot.nv), str(robot.couplings)
+    moved = f"rates of {motion.rate:.0e} /s", "", ""
+    if motion.difference is not None:
+        numbers = motion.difference, motion.amplitude, motion.step
+        moved = [f"{number:.0e}" for number in numbers]
+        if motion.difference > _AGREES:
+            moved[0] += f" (of the start: × {motion.growth:.0e})"
+    cells = robot.imported, *counts, f"{max(robot.differences):.0e}", *moved
+    return _report.row([robot.file, *cells, *map(_listed, (motion.elements, left))])
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return "; ".join(f"{kind} {count}" for kind, count in counts.items())
 
 
 def _summary(robots: list[Robot]) -> list[str]:
     done = [robot for robot in robots if robot.ignored is not None]
     mended = [robot for robot in done if "balance" in robot.imported]
     worst = np.max([robot.differences for robot in done], axis=0) if done else np.zeros(3)
+    motions = [robot.motion.difference for robot in done if robot.motion is not None]
+    agree = sum(difference is not None and difference < _AGREES for difference in motions)
     return [
         f"{len(done)} of {len(robots)} files are imported, {len(mended)} of them with "
         f"inertia='balance'. Largest differences from MuJoCo {mujoco.__version__}: mass matrix "
-        f"{worst[0]:.0e}, force {worst[1]:.0e}, acceleration {worst[2]:.0e} of the largest entry."
+        f"{worst[0]:.0e}, force {worst[1]:.0e}, acceleration {worst[2]:.0e} of the largest entry. "
+        f"A second of motion agrees to {_AGREES:.0e} (rad, m) for {agree} of {len(motions)} robots."
     ]

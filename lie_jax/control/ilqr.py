@@ -66,7 +66,8 @@ def ilqr(
       default compiles both searches: choose one there.
     - `penalty`: the first weight of these conditions, relative to the estimated cost of meeting
       them; 1e3 to 1e7 for motions that are unstable or far from an equilibrium.
-    - `tolerance`: on `Solution.gradient_norm`; `end_tolerance`: on `Solution.violation`.
+    - `tolerance`: on `Solution.gradient_norm`; `end_tolerance`: on `Solution.violation`;
+      `max_iterations`: at most so many.
 
     **Returns** a `Solution`, and warns if it has not converged. Raises `ValueError` for wrong
     shapes, limits that cross, a guess outside them, and other systems and integrators. Source:

@@ -45,7 +45,7 @@ def shoot(
     second derivatives. Unlike `ilqr` it takes splines, and nodes that keep long unstable motions in
     hand; it has no feedback gains and is not to be traced by JAX.
 
-    **Arguments:** those of `ilqr`, and
+    **Arguments:** those of `ilqr`, `tolerance`, `end_tolerance` and `max_iterations` too, and
 
     - `inputs`: (steps, nu), or with a basis (coefficients, nu).
     - `basis`: (steps, coefficients), for example `spline_basis(steps, 12)`; the inputs are

@@ -15,7 +15,10 @@ from lie_jax.simulation.trajectory import Trajectory
 
 
 class History(NamedTuple):
-    """One row for each iterate, the first guess included; NaN after the last one."""
+    """`cost`, `gradient_norm` and `violation` (iterates,) of a search, as in `Solution`.
+
+    The first guess is the first iterate; entries after the last one are NaN.
+    """
 
     cost: Float[Array, "*batch iterates"]
     gradient_norm: Float[Array, "*batch iterates"]

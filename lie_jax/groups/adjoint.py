@@ -6,6 +6,7 @@ exp(ad(X)) = Ad(exp(X)). The Cayley map differs: the position of cay(ad(X)), X =
 """
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from lie_jax import checks
 from lie_jax.groups import se3, so3
@@ -22,7 +23,7 @@ ddexp_inv = se3.ddexp_inv
 ad = hat = se3.ad
 
 
-def identity(dtype=float) -> Matrix6:
+def identity(dtype: DTypeLike = float) -> Matrix6:
     """The unit matrix."""
     return jnp.eye(6, dtype=dtype)
 

@@ -7,6 +7,7 @@ q and -q are the same rotation. The differentials are those of SO(3). All groups
 
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from lie_jax import checks
@@ -18,7 +19,7 @@ from lie_jax.numerics import small
 Quaternion = Float[Array, "4"]
 
 
-def identity(dtype=float) -> Quaternion:
+def identity(dtype: DTypeLike = float) -> Quaternion:
     """The quaternion of no rotation, (1, 0, 0, 0)."""
     return jnp.asarray([1.0, 0.0, 0.0, 0.0], dtype)
 

@@ -5,6 +5,7 @@ that dcay(0) = 2 I as on the other groups.
 """
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from lie_jax import checks
@@ -13,7 +14,7 @@ Vector = Float[Array, " n"]
 Matrix = Float[Array, "n n"]
 
 
-def identity(n: int, dtype=float) -> Vector:
+def identity(n: int, dtype: DTypeLike = float) -> Vector:
     """The zero vector."""
     return jnp.zeros(n, dtype)
 

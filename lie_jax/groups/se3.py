@@ -10,6 +10,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import DTypeLike
 from jaxtyping import Array, Float
 
 from lie_jax import checks
@@ -41,7 +42,7 @@ def upper(a: Matrix, b: Matrix, d: Matrix) -> Matrix6:
     return jnp.where(_BLOCK == 2, 0.0, blocks).reshape(6, 6)
 
 
-def identity(dtype=float) -> Pose:
+def identity(dtype: DTypeLike = float) -> Pose:
     """The unit element."""
     return jnp.eye(4, dtype=dtype)
 

@@ -5,6 +5,7 @@ functions take one element; use `jax.vmap` for batches.
 """
 
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from lie_jax import checks
 from lie_jax.groups import quaternion, series
@@ -13,7 +14,7 @@ from lie_jax.groups.rotation_algebra import Matrix, Vector, with_square
 from lie_jax.numerics import small
 
 
-def identity(dtype=float) -> Matrix:
+def identity(dtype: DTypeLike = float) -> Matrix:
     """The unit rotation."""
     return jnp.eye(3, dtype=dtype)
 

@@ -5,6 +5,8 @@ the velocity of the frame's origin and Ω the angular velocity, both in body com
 projection D collects them: w = D (U, Ω), with twists translation first. Source: [S2] Sect. 3, 4.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -20,7 +22,7 @@ Matrix6 = Float[Array, "6 6"]
 _DEPENDENT_EPS = 100.0
 
 
-def hexahedron(half_lengths=(1.0, 1.0, 1.0), scale=0.5**0.5) -> tuple[Six, Six]:
+def hexahedron(half_lengths: Any = (1.0, 1.0, 1.0), scale: Any = 0.5**0.5) -> tuple[Six, Six]:
     """Points and directions (6, 3) on the faces of a hexahedron. [S2] (26)-(31)
 
     `half_lengths`: half the edges (l₁, l₂, l₃), m; `scale`: length of the directions. With the
@@ -35,7 +37,7 @@ def hexahedron(half_lengths=(1.0, 1.0, 1.0), scale=0.5**0.5) -> tuple[Six, Six]:
     return points, directions
 
 
-def tetrahedron(length=1.0, scale=1.0) -> tuple[Six, Six]:
+def tetrahedron(length: Any = 1.0, scale: Any = 1.0) -> tuple[Six, Six]:
     """Points and directions (6, 3) on the edges of a tetrahedron. [S2] (74)-(79)
 
     `length`: distance of three corners from the fourth, the frame's origin, m; `scale`: length of

@@ -1,6 +1,6 @@
 """Unconstrained coordinates for physical parameters, for `identify`.
 
-A transform takes the start value of a parameter and returns its coordinates z, an array without
+A transform takes the start `value` of a parameter and returns its coordinates z, an array without
 constraints, and the function from coordinates to the parameter. `identify` accepts every such one.
 """
 

@@ -24,12 +24,13 @@ class Difference(NamedTuple):
 class Step(NamedTuple):
     """End of a step. A method without iterations writes `Step(State(q, v), carry)`.
 
-    `carry`: values that the integrator passes to its next step. `newton_iterations`; `converged`:
-    success of the iterations or of the projection. `residuals`: largest entry of the residual after
-    each iteration, as many as the integrator's `history`, `newton.NONE` without an iteration.
-    `worst`: number of the equation with the largest residual, -1 if unknown. `error`: embedded
-    method's end minus the method's, if there is an embedded one. `stability`: fourth power of h |λ|
-    relative to the limit of stability (see `stability`), None for methods without an estimate.
+    `state`: at the end of the step. `carry`: values that the integrator passes to its next step.
+    `newton_iterations`; `converged`: success of the iterations or of the projection. `residuals`:
+    largest entry of the residual after each iteration, as many as the integrator's `history`,
+    `newton.NONE` without an iteration. `worst`: number of the equation with the largest residual,
+    -1 if unknown. `error`: embedded method's end minus the method's, if there is an embedded one.
+    `stability`: fourth power of h |λ| relative to the limit of stability (see `stability`), None
+    for methods without an estimate.
     """
 
     state: State

@@ -19,8 +19,9 @@ Number = F | float | int
 class Tableau(NamedTuple):
     """Explicit Runge-Kutta method, with embedded weights of another order for an error estimate.
 
-    a: lower triangle by rows, the first one empty; b: weights; c: nodes; order: of convergence.
-    Numbers may be fractions or floats.
+    `a`: lower triangle by rows, the first one empty; `b`: weights; `c`: nodes; `order`: of
+    convergence; `embedded`: weights of the other method, `embedded_order`: its order, by default
+    one less. Numbers may be fractions or floats.
     """
 
     a: tuple[tuple[Number, ...], ...]

@@ -22,7 +22,7 @@ Poses = Float[Array, "*batch 4 4"]
 
 
 def to_scipy(q: Quaternions) -> "Rotation":
-    """`scipy.spatial.transform.Rotation` of unit quaternions (..., 4)."""
+    """`scipy.spatial.transform.Rotation` of unit quaternions `q` (..., 4)."""
     from scipy.spatial.transform import Rotation
 
     checks.unit_quaternions("interop.to_scipy: q", q)
@@ -30,7 +30,7 @@ def to_scipy(q: Quaternions) -> "Rotation":
 
 
 def from_scipy(rotation: "Rotation") -> Quaternions:
-    """Unit quaternions (..., 4) of a `scipy.spatial.transform.Rotation`."""
+    """Unit quaternions (..., 4) of a `rotation`, a `scipy.spatial.transform.Rotation`."""
     return jnp.asarray(rotation.as_quat(scalar_first=True), float)
 
 
@@ -43,7 +43,7 @@ def to_jaxlie(q: Quaternions) -> "jaxlie.SO3":
 
 
 def from_jaxlie(rotation: "jaxlie.SO3") -> Quaternions:
-    """Unit quaternions (..., 4) of a `jaxlie.SO3`."""
+    """Unit quaternions (..., 4) of a `rotation`, a `jaxlie.SO3`."""
     return rotation.wxyz
 
 
@@ -58,5 +58,5 @@ def pose_to_jaxlie(c: Poses) -> "jaxlie.SE3":
 
 
 def pose_from_jaxlie(pose: "jaxlie.SE3") -> Poses:
-    """Homogeneous matrices (..., 4, 4) of a `jaxlie.SE3`."""
+    """Homogeneous matrices (..., 4, 4) of a `pose`, a `jaxlie.SE3`."""
     return pose.as_matrix()

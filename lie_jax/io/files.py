@@ -58,10 +58,11 @@ class _Variable(NamedTuple):
 def save(path: str | os.PathLike, what: Any) -> None:
     """Write a trajectory, mechanism, system or state, or a dictionary, list or tuple of such.
 
-    `load` returns an equal object, to the last bit. `path`: the file, usually `*.nc`; an existing
-    one is replaced, at once and only when all is written. Raises `ValueError` for functions,
-    classes from outside of lie_jax, complex numbers, integers beyond 32 bits, arrays of more than
-    4 GB, two names that are one when joined by dots, and a path that cannot be written.
+    `what`: the object; `load` returns an equal object, to the last bit. `path`: the file, usually
+    `*.nc`; an existing one is replaced, at once and only when all is written. Raises `ValueError`
+    for functions, classes from outside of lie_jax, complex numbers, integers beyond 32 bits, arrays
+    of more than 4 GB, two names that are one when joined by dots, and a path that cannot be
+    written.
     """
     checks.path("io.save(path=)", path)
     variables: dict[str, _Variable] = {}
@@ -79,7 +80,7 @@ def save(path: str | os.PathLike, what: Any) -> None:
 
 
 def load(path: str | os.PathLike) -> Any:
-    """Object that `save` has written, now or in an earlier version of lie_jax.
+    """Object that `save` has written to `path`, now or in an earlier version of lie_jax.
 
     Arrays of JAX have the dtype that they had. Raises `FileNotFoundError`, and `ValueError` for a
     file that `save` has not written, that is damaged or of a newer version of lie_jax, and for 64

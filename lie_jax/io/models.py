@@ -48,10 +48,11 @@ def import_model(
     contact of shapes are data: `ImportedModel.stops`, `dry_friction` and `contacts` make forces of
     them. Parts that the mechanism does not have are left out: `ignored` and a warning name them.
 
-    **Arguments:** `floating_base`: whether the root of a URDF file is free; otherwise it is fixed
-    to the ground. `inertia`: `"strict"` refuses a URDF file in which a link, with all that are
-    fixed to it, has an inertia that no body has; `"balance"` gives it the nearest one that a body
-    can have, and at least 1 g, 1 mm wide, and a warning names it. MJCF files state both themselves.
+    **Arguments:** `path`: of the file; `floating_base`: whether the root of a URDF file is free;
+    otherwise it is fixed to the ground. `inertia`: `"strict"` refuses a URDF file in which a link,
+    with all that are fixed to it, has an inertia that no body has; `"balance"` gives it the nearest
+    one that a body can have, and at least 1 g, 1 mm wide, and a warning names it. MJCF files state
+    both themselves.
 
     Inertias of URDF files come from `<inertial>` alone. Meshes (STL or OBJ) are the vertices of
     their convex hulls, of at most 64; a mesh without a file is no error where its body has an

@@ -3,6 +3,7 @@
 A field made here raises `ValueError` with the name of the element and the field for a value that
 its meaning does not allow. `body_name` and `input_number` also declare a role: elements that differ
 in numbers and in these two alone are stacked and compiled once, whatever their fields are called.
+Messages name the `unit` or the `meaning`; a field with a `default` may be left out.
 """
 
 from collections.abc import Callable
@@ -63,7 +64,10 @@ def input_number(**default: Any) -> Any:
 
 
 def parameter(check: Callable, converter: Callable = as_float, **default: Any) -> Any:
-    """Field with an array, and the check (where, value) that a new element runs on it."""
+    """Field with an array, and the `check` (where, value) that a new element runs on it.
+
+    `converter`: function of the value that a user gives, by default to floating point.
+    """
     return eqx.field(converter=converter, metadata={"check": check}, **default)
 
 
@@ -129,7 +133,7 @@ def signal(unit: str, shape: tuple[int, ...] = ()) -> Any:
 
 
 def as_matrix(value: Any, size: int) -> Any:
-    """Diagonal matrix of numbers (size,); anything else as it is, for the checks to refuse."""
+    """Diagonal matrix of a `value` (size,); anything else as it is, for the checks to refuse."""
     array = as_float(value)
     if conversion.real_shape(array) != (size,):
         return array
@@ -137,7 +141,7 @@ def as_matrix(value: Any, size: int) -> Any:
 
 
 def as_direction(value: Any) -> Any:
-    """Unit vector along a vector (3,); anything else as it is, for the checks to refuse."""
+    """Unit vector along a `value` (3,); anything else as it is, for the checks to refuse."""
     components = as_float(value)
     if conversion.real_shape(components) != (3,):
         return components

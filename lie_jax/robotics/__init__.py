@@ -1,7 +1,9 @@
 """Robots: the terms of the equations of motion by name, momentum, and regressors.
 
-Frames are `lie_jax.Frame`, inverse kinematics `lie_jax.inverse_kinematics`; kinetic and potential
-energy and the mass matrix are methods of the system.
+`system` is a mechanism in some formulation, `q` (nq,) its configuration, `v` (nv,) its velocity and
+`acceleration` (nv,) the rate v̇. Frames are `lie_jax.Frame`, inverse kinematics
+`lie_jax.inverse_kinematics`; kinetic and potential energy and the mass matrix are methods of the
+system.
 """
 
 from lie_jax.robotics.dynamics import (

@@ -18,8 +18,8 @@ from lie_jax.sweeps import batches, storage
 
 
 class Sweep(NamedTuple):
-    """Results of a sweep in memory: the pytree that `fn` returns, of NumPy arrays with a leading
-    axis of variants, and whether each variant failed.
+    """A sweep in memory. `results`: the pytree that `fn` returns, of NumPy arrays with a leading
+    axis of variants; `failed` (variants,): whether each variant failed.
     """
 
     results: PyTree

@@ -153,7 +153,11 @@ def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
 def convergence(
     steps: Numbers, errors: Mapping[str, Numbers], orders: Sequence[int] = ()
 ) -> Figure:
-    """Errors over step sizes (n,) in s, one line for each name, and the slopes of some orders."""
+    """Errors over step sizes.
+
+    **Arguments:** `steps` (n,), s; `errors` (n,) by name, one line for each; `orders`: those
+    of which a slope is drawn.
+    """
     with _look():
         figure, axes = plt.subplots(figsize=(6.0, 4.5))
         _lines(axes, dict.fromkeys(errors, steps), errors)
@@ -170,7 +174,10 @@ def convergence(
 
 
 def work_precision(costs: Mapping[str, Numbers], errors: Mapping[str, Numbers]) -> Figure:
-    """Errors over cost (n,) in s, one line for each name."""
+    """Errors over computing times.
+
+    **Arguments:** `costs` (n,), s, and `errors` (n,), by the same names, one line for each.
+    """
     with _look():
         figure, axes = plt.subplots(figsize=(6.0, 4.5))
         _lines(axes, costs, errors)

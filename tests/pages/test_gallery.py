@@ -24,4 +24,4 @@ def test_gallery_has_every_joint_and_force():
     for picture in pictures.values():
         assert 0 < (DOCS / picture).stat().st_size < LARGEST_BYTES
     for name, held in (("SphericalJoint", 3), ("RevoluteJoint", 5), ("RollingDisc", 3)):
-        assert re.search(rf"`{name}` \|.*\| {held} \|", page)
+        assert re.search(rf"`{name}`\]\(\S+\) \|.*\| {held} \|", page)

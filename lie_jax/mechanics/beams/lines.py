@@ -28,7 +28,7 @@ STRAIGHT = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 class Line(NamedTuple):
-    """Nodes and elements of a beam: for `Mechanism(bodies=)` and `Mechanism(forces=)`."""
+    """`nodes` and `elements` of a beam: for `Mechanism(bodies=)` and `Mechanism(forces=)`."""
 
     nodes: tuple[Body, ...]
     elements: tuple[Beam, ...]

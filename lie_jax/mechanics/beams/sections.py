@@ -120,7 +120,10 @@ def tube(
     density: ArrayLike,
     **options: Any,
 ) -> Section:
-    """Ring with an `outer` and an `inner` radius, m; see `circle`."""
+    """Ring with an `outer` and an `inner` radius, m.
+
+    `young`, `shear`, `density` and `options` are those of `of_material`; see `circle`.
+    """
     checks.positive("beams: outer", outer, "m")
     checks.non_negative("beams: inner", inner, "m")
     out, within = as_float(outer), as_float(inner)

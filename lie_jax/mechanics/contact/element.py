@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from typing import NamedTuple
+from typing import NamedTuple, no_type_check
 
 import equinox as eqx
 import jax
@@ -58,7 +58,15 @@ class Contact(AbstractForce):
     normal: AbstractNormalLaw
     friction: Coulomb | None
 
-    def __init__(self, first, second, normal, friction=None):
+    # Other types raise `ValueError` below.
+    @no_type_check
+    def __init__(
+        self,
+        first: AbstractShape,
+        second: AbstractShape,
+        normal: AbstractNormalLaw,
+        friction: Coulomb | None = None,
+    ):
         kinds = (
             ("first", first, AbstractShape, "a shape, such as lie_jax.contact.Sphere"),
             ("second", second, AbstractShape, "a shape, such as lie_jax.contact.Plane"),

@@ -3,10 +3,13 @@
 Velocities and local coordinates are those of SE(3), times a constant matrix D.
 """
 
+from typing import no_type_check
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array
 from typing_extensions import override
 
@@ -38,7 +41,9 @@ class UnifiedVelocity(AbstractComposedSpace, SE3):
     points: Rows = eqx.field(static=True, default=())
     directions: Rows = eqx.field(static=True, default=())
 
-    def __init__(self, points=None, directions=None):
+    # Other shapes raise `ValueError` below.
+    @no_type_check
+    def __init__(self, points: ArrayLike | None = None, directions: ArrayLike | None = None):
         if checks.traced(points, directions):
             raise ValueError(
                 "UnifiedVelocity(points=, directions=) are traced by JAX; they must be numbers, "

@@ -28,21 +28,25 @@ GROUND = "ground"
 
 
 class BodyPose(NamedTuple):
-    """Rotation matrix (3, 3), body to inertial, and position (3,) of a body frame (m)."""
+    """Matrix `rotation` (3, 3), body to inertial, and `position` (3,) of a body frame (m)."""
 
     rotation: Matrix
     position: Vector
 
 
 class BodyVelocity(NamedTuple):
-    """Velocity ṙ of the body frame's origin, inertial (m/s), and ω, body components (rad/s)."""
+    """Velocity of a body: `linear` (3,) is ṙ of the body frame's origin, inertial components (m/s),
+    `omega_body` (3,) is ω, body components (rad/s).
+    """
 
     linear: Vector
     omega_body: Vector
 
 
 class Wrench(NamedTuple):
-    """Force, inertial (N), and torque about the body frame's origin, body components (N m)."""
+    """Action on a body: `force` (3,), inertial components (N), and `torque` (3,) about the body
+    frame's origin, body components (N m).
+    """
 
     force: Vector
     torque: Vector

@@ -1,10 +1,12 @@
 """Coupling of the coordinates of two joints."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, no_type_check
 
 import equinox as eqx
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -56,7 +58,14 @@ class CouplingJoint(AbstractJoint):
     near: Float[Array, "..."] | None
     coefficients: Parameter = fields.parameter(_check_coefficients)
 
-    def __init__(self, follower, leader, coefficients):
+    # Other types raise `ValueError` below.
+    @no_type_check
+    def __init__(
+        self,
+        follower: RevoluteJoint | PrismaticJoint,
+        leader: RevoluteJoint | PrismaticJoint,
+        coefficients: ArrayLike | Sequence[ArrayLike],
+    ):
         for name, joint in (("follower", follower), ("leader", leader)):
             if not isinstance(joint, RevoluteJoint | PrismaticJoint):
                 raise ValueError(
