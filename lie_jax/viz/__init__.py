@@ -21,5 +21,6 @@ from lie_jax.viz.plots import energy as energy
 from lie_jax.viz.plots import motion as motion
 from lie_jax.viz.plots import paths as paths
 from lie_jax.viz.plots import work_precision as work_precision
+from lie_jax.viz.recording import video as video
 from lie_jax.viz.scene import export as export
 from lie_jax.viz.scene import show as show

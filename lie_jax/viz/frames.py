@@ -70,27 +70,45 @@ def prepared(
         system, trajectory = run
         plots.check_run(where, system, trajectory)
         t, q, v = _at_even_times(trajectory, spacing)
-        rotation, position = jax.jit(jax.vmap(lambda q, s=system: s.poses(q)))(q)
-        orientation = jax.jit(jax.vmap(jax.vmap(quaternion.from_matrix)))(rotation)
-        center = solids.centers(system, q)
-        low, high = extent(system, center)
-        offset = np.asarray([edge - low[0], 0.0, 0.0]) if scenes else np.zeros(3)
-        edge = high[0] + offset[0] + 0.3 * (high[0] - low[0]) + 0.2 * float(np.max(high - low))
-        pushes = contacts.forces(system, t, q, v)
-        longest = np.max(np.linalg.norm(pushes[:, :, 1], axis=-1), initial=0.0)
-        pushes[:, :, 1] *= _LONGEST * float(np.max(high - low)) / (longest or 1.0)
-        pushes[:, :, 1] += pushes[:, :, 0]
-        color = COLORS[len(scenes) % len(COLORS)]
-        drawn = (
-            Lines("forces", pushes, _FORCE, 3.0, "screen"),
-            Lines("beams", tubes.lines(system, q), color, tubes.thickness(system), "world"),
-            Lines("springs", springs.lines(system, q), BLACK, 2.0, "screen"),
+        scene = at_instants(system, t, q, v, len(scenes), shapes, traces)
+        low, high = extent(system, scene.center)
+        if scenes:
+            scene = scene._replace(offset=np.asarray([edge - low[0], 0.0, 0.0]))
+        edge = (
+            high[0] + scene.offset[0] + 0.3 * (high[0] - low[0]) + 0.2 * float(np.max(high - low))
         )
-        lines = tuple(line for line in drawn if line.points.shape[1])
-        named = tuple(system.names if traces is None else traces)
-        poses = np.asarray(position), np.asarray(orientation)
-        scenes.append(Frames(system, t, *poses, center, offset, lines, tuple(shapes), named))
+        scenes.append(scene)
     return scenes
+
+
+def at_instants(
+    system: AbstractMultibodySystem,
+    t: NDArray,
+    q: NDArray,
+    v: NDArray,
+    run: int,
+    shapes: Sequence[Shape],
+    traces: Sequence[str] | None,
+) -> Frames:
+    """Frames at times (instants,), configurations and velocities; the number of the run colors."""
+    rotation, position = jax.jit(jax.vmap(lambda q: system.poses(q)))(q)
+    orientation = jax.jit(jax.vmap(jax.vmap(quaternion.from_matrix)))(rotation)
+    center = solids.centers(system, q)
+    low, high = extent(system, center)
+    pushes = contacts.forces(system, t, q, v)
+    longest = np.max(np.linalg.norm(pushes[:, :, 1], axis=-1), initial=0.0)
+    pushes[:, :, 1] *= _LONGEST * float(np.max(high - low)) / (longest or 1.0)
+    pushes[:, :, 1] += pushes[:, :, 0]
+    color = COLORS[run % len(COLORS)]
+    drawn = (
+        Lines("forces", pushes, _FORCE, 3.0, "screen"),
+        Lines("beams", tubes.lines(system, q), color, tubes.thickness(system), "world"),
+        Lines("springs", springs.lines(system, q), BLACK, 2.0, "screen"),
+    )
+    lines = tuple(line for line in drawn if line.points.shape[1])
+    named = tuple(system.names if traces is None else traces)
+    poses = np.asarray(position), np.asarray(orientation)
+    return Frames(system, t, *poses, center, np.zeros(3), lines, tuple(shapes), named)
 
 
 def _at_even_times(trajectory: Trajectory, spacing: float | None) -> tuple[NDArray, ...]:

@@ -30,3 +30,12 @@ STYLE: Any = {
     "legend.frameon": False,
     "axes.prop_cycle": cycler(color=COLORS),
 }
+
+# Directions from the middle of the scene to the camera, and lengths of the scene away.
+VIEWS = {
+    "oblique": (0.5, -0.75, 0.4),
+    "front": (0.0, -1.2, 0.0),
+    "side": (1.2, 0.0, 0.0),
+    # Not quite, as the camera's up is z.
+    "top": (0.0, -0.01, 1.2),
+}

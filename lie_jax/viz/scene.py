@@ -16,10 +16,10 @@ import numpy as np
 import viser
 
 from lie_jax import checks
-from lie_jax.io.visuals import Mesh
 from lie_jax.viz import drawing
-from lie_jax.viz.drawing import VIEWS, Drawn
-from lie_jax.viz.frames import Frames, Run, Shape, prepared
+from lie_jax.viz.arguments import checked, written
+from lie_jax.viz.drawing import Drawn
+from lie_jax.viz.frames import Frames, Run, Shape
 
 
 def export(
@@ -52,20 +52,15 @@ def export(
     checks.path("viz.export(path=)", path)
     checks.positive("viz.export(speed=)", speed, "seconds of motion in a second")
     checks.positive("viz.export(frames_per_second=)", frames_per_second, "1/s")
-    scenes = _checked("viz.export", runs, speed / frames_per_second, shapes, traces, view)
+    scenes = checked("viz.export", runs, speed / frames_per_second, shapes, traces, view)
     with _served(0, scenes, names, view) as (server, drawn):
         recording = server.get_scene_serializer()
         for frame in range(max(len(scene.t) for scene in scenes)):
             drawing.move(drawn, scenes, [frame] * len(scenes))
             recording.insert_sleep(1.0 / frames_per_second)
         page = recording.as_html()
-    try:
+    with written("viz.export", path):
         Path(path).write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise ValueError(
-            f"viz.export(path=) is {str(path)!r}, which cannot be written ({error.strerror}); it "
-            "must be a file in a folder that exists and that you may write to: take another."
-        ) from error
 
 
 def show(
@@ -83,50 +78,13 @@ def show(
     `export`; `port`: where to serve, the next free one if it is taken.
     """
     checks.positive("viz.show(speed=)", speed, "seconds of motion in a second")
-    scenes = _checked("viz.show", runs, None, shapes, traces, view)
+    scenes = checked("viz.show", runs, None, shapes, traces, view)
     with (
         _served(port, scenes, names, view) as (server, drawn),
         contextlib.suppress(KeyboardInterrupt),
     ):
         print(f"the scene is at http://localhost:{server.get_port()} until Ctrl-C", flush=True)
         _play(server, drawn, scenes, speed)
-
-
-def _checked(where: str, runs: tuple[Run, ...], spacing: float | None, *look: Any) -> list[Frames]:
-    shapes, traces, view = look
-    checks.one_of(f"{where}(view=)", view, tuple(VIEWS))
-    for mesh in (shape for shape in shapes if isinstance(shape, Mesh)):
-        _check_mesh(f"the mesh of {mesh.body!r} in {where}(shapes=)", mesh)
-    scenes = prepared(where, runs, spacing, shapes, traces)
-    known = {name for scene in scenes for name in scene.system.names}
-    for argument, bodies in (("shapes", [s.body for s in shapes]), ("traces", traces or ())):
-        for body in bodies:
-            if body not in known | ({"ground"} if argument == "shapes" else set()):
-                raise ValueError(
-                    f"{where}({argument}=) names the body {body!r}; the bodies are "
-                    f"{', '.join(sorted(known))}: take one of these."
-                )
-    return scenes
-
-
-def _check_mesh(where: str, mesh: Mesh) -> None:
-    vertices, faces = np.asarray(mesh.vertices), np.asarray(mesh.faces)
-    for name, value in (("vertices", vertices), ("faces", faces)):
-        if value.ndim != 2 or value.shape[1] != 3:
-            raise ValueError(f"{where} has {name} of shape {value.shape}; it must be (n, 3).")
-    checks.finite(f"vertices of {where}", vertices)
-    if faces.size and not (faces.min() >= 0 and faces.max() < len(vertices)):
-        raise ValueError(
-            f"{where} has faces with the vertices {faces.min()} to {faces.max()} of "
-            f"{len(vertices)}; they must be numbers counted from 0: subtract 1 if the file counts "
-            "from 1."
-        )
-    color = (0.0,) * 4 if mesh.color is None else tuple(mesh.color)
-    if len(color) != 4 or not all(0.0 <= x <= 1.0 for x in color):
-        raise ValueError(
-            f"{where} has the color {color}; it must be red, green, blue and opacity, between 0 "
-            "and 1: divide by 255, or append 1.0."
-        )
 
 
 @contextlib.contextmanager

@@ -48,7 +48,7 @@ def of_shape(shape: Any, reach: float) -> Surface:
             along = np.asarray(shape.end) - np.asarray(shape.start)
             # trimesh's capsule lies along z, with its middle at the origin.
             bar = trimesh.creation.capsule(float(np.linalg.norm(along)), float(shape.radius))
-            turn = _from_z(along)
+            turn = from_z(along)
             middle = 0.5 * (np.asarray(shape.start) + np.asarray(shape.end))
             return Surface(bar.vertices @ turn.T + middle, bar.faces)
         case shapes.Box():
@@ -62,14 +62,14 @@ def of_shape(shape: Any, reach: float) -> Surface:
             stretched = ball.vertices * np.asarray(shape.semi_axes)
             return Surface(stretched @ _turn(shape).T + np.asarray(shape.center), ball.faces)
         case shapes.Plane():
-            turn, point = _from_z(shape.normal), np.asarray(shape.point)
+            turn, point = from_z(shape.normal), np.asarray(shape.point)
             return _ground(reach, lambda flat: flat @ turn.T + point)
         case shapes.HeightField():
             return _ground(reach, lambda flat: _raised(shape, flat))
     raise TypeError(f"no picture of a {type(shape).__name__}")
 
 
-def _from_z(along: ArrayLike) -> NDArray:
+def from_z(along: ArrayLike) -> NDArray:
     """A rotation (3, 3) of z into a direction; of no length, any."""
     direction = np.asarray(along)
     if not np.any(direction):

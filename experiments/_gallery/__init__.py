@@ -1,0 +1,1 @@
+"""Parts of the gallery: entries, joints, forces and their pictures."""

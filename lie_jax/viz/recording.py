@@ -1,0 +1,105 @@
+"""Videos of motions, drawn by matplotlib."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.animation import FFMpegWriter, PillowWriter
+from matplotlib.collections import PolyCollection
+from numpy.typing import NDArray
+
+from lie_jax import checks
+from lie_jax.viz import painting, solids
+from lie_jax.viz.arguments import checked, written
+from lie_jax.viz.drawing import clock_text
+from lie_jax.viz.frames import Frames, Run, Shape
+from lie_jax.viz.solids import GROUND
+
+# A GIF counts hundredths of a second.
+FRAMES_PER_SECOND = 20
+# Longest and shortest edge of the picture in inches, points in a inch, dots in an inch.
+_LONG, _SHORT, _POINTS, _DOTS = 5.0, 3.0, 72.0, 100.0
+
+
+def video(
+    path: str | os.PathLike,
+    *runs: Run,
+    speed: float = 1.0,
+    shapes: Sequence[Shape] = (),
+    traces: Sequence[str] | None = None,
+    names: bool = False,
+    view: str = "oblique",
+) -> None:
+    """Write a video of the scene that `viz.export` draws, 20 frames a second.
+
+    **Arguments:** those of `viz.export`; `path`: of a `.gif` file, or of a `.mp4` file, for which
+    ffmpeg must be installed. All frames of a GIF are in memory until it is written, 0.7 MB each.
+
+    Raises `ValueError` for other values and a path that cannot be written.
+    """
+    checks.path("viz.video(path=)", path)
+    checks.positive("viz.video(speed=)", speed, "seconds of motion in a second")
+    writer = _writer(Path(path))
+    scenes = checked("viz.video", runs, speed / FRAMES_PER_SECOND, shapes, traces, view)
+    fixed = [painting.attached(scene, run) for run, scene in enumerate(scenes)]
+    camera = painting.camera(view)
+    frames = max(len(scene.t) for scene in scenes)
+    low, high = _bounds(scenes, fixed, camera)
+    scale = _LONG / float(np.max(high - low))
+    width, height = np.maximum(scale * (high - low), _SHORT)
+    figure = plt.figure(figsize=(width, height))
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), aspect="equal")
+    axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
+    axes.set_axis_off()
+    clock = axes.text(0.03, 0.97, "", transform=axes.transAxes, va="top", size=10)
+    picture = axes.add_collection(PolyCollection([]))
+    labels = [[axes.text(0, 0, name) for name in s.system.names] if names else [] for s in scenes]
+    with written("viz.video", path), writer.saving(figure, os.fspath(path), _DOTS):
+        for frame in range(frames):
+            polygons = []
+            for run, scene in enumerate(scenes):
+                now = min(frame, len(scene.t) - 1)
+                polygons.append(painting.placed(fixed[run], scene, now))
+                polygons.append(painting.lines(scene, run, now, scale * _POINTS))
+                for label, center in zip(labels[run], scene.center[now], strict=False):
+                    label.set_position((camera @ (center + scene.offset))[:2])
+            picture.set(**painting.seen(painting.together(polygons), camera))
+            clock.set_text(clock_text(scenes, frame))
+            writer.grab_frame()
+    plt.close(figure)
+
+
+def _writer(path: Path) -> PillowWriter | FFMpegWriter:
+    if path.suffix.lower() == ".gif":
+        return PillowWriter(fps=FRAMES_PER_SECOND)
+    if path.suffix.lower() != ".mp4":
+        raise ValueError(f"viz.video(path=) is {str(path)!r}; it must end with .gif or .mp4.")
+    if not FFMpegWriter.isAvailable():
+        raise ValueError(
+            f"viz.video(path=) is {str(path)!r}, which ffmpeg would write, and ffmpeg is not "
+            "installed: install it, or write a .gif."
+        )
+    return FFMpegWriter(fps=FRAMES_PER_SECOND, codec="h264")
+
+
+def _bounds(
+    scenes: list[Frames], fixed: list[painting.Attached], camera: NDArray
+) -> tuple[NDArray, NDArray]:
+    """Corners (2,) of the picture that bodies, joints and lines never leave, with a margin.
+
+    Ground without end is cut.
+    """
+    low, high = np.full(2, np.inf), np.full(2, -np.inf)
+    for run, (scene, attached) in enumerate(zip(scenes, fixed, strict=True)):
+        on_bodies = attached.bodies != GROUND
+        joints = solids.joint_points(scene.system).get(GROUND, np.zeros((0, 3))) + scene.offset
+        for frame in range(len(scene.t)):
+            corners = painting.placed(attached, scene, frame).corners[on_bodies]
+            moving = painting.lines(scene, run, frame, 1.0).corners
+            points = np.concatenate([x.reshape(-1, 3) for x in (corners, moving, joints)])
+            flat = points @ camera[:2].T
+            low, high = np.minimum(low, flat.min(axis=0)), np.maximum(high, flat.max(axis=0))
+    margin = 0.05 * np.max(high - low)
+    return low - margin, high + margin
