@@ -3,12 +3,13 @@
 import abc
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, no_type_check
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -133,16 +134,17 @@ class CouplingForce(AbstractTendon):
     parts: tuple[RevoluteJoint | PrismaticJoint, ...]  # pyright: ignore[reportGeneralTypeIssues]
     coefficients: Parameter = fields.parameter(checks.finite)
 
+    @no_type_check
     def __init__(
         self,
-        joints,
-        coefficients,
+        joints: Sequence[RevoluteJoint | PrismaticJoint],
+        coefficients: ArrayLike | Sequence[ArrayLike],
         *,
-        stiffness=0.0,
-        damping=0.0,
-        relaxed=(0.0, 0.0),
-        input=None,
-        limits=None,
+        stiffness: ArrayLike = 0.0,
+        damping: ArrayLike = 0.0,
+        relaxed: ArrayLike | Sequence[ArrayLike] = (0.0, 0.0),
+        input: int | None = None,
+        limits: ArrayLike | Sequence[ArrayLike] | None = None,
     ):
         joints = list(joints) if isinstance(joints, Sequence) else [joints]
         for joint in joints or [None]:
@@ -212,22 +214,24 @@ class PathForce(AbstractTendon):
     `CouplingForce`; it pushes the ends apart, and a tension is negative.
 
     **Arguments:** `points`: pairs of the name of a body, or `"ground"`, and a point (3,) of it (m),
-    in the order of the line; others as for the `CouplingForce`, in N, N/m, N s/m and m. Points that
+    in the order of the line; `stiffness` (N/m), `damping` (N s/m), `relaxed` (m), `input` and
+    `limits` (N) as for the `CouplingForce`. Points that
     follow each other must not meet: the line has no direction there and the force is NaN. A run in
     which one passes through the other in a step ends with `Result.departed`.
     """
 
     places: Parameter = fields.parameter(checks.finite)
 
+    @no_type_check
     def __init__(
         self,
-        points,
+        points: Sequence[tuple[str, ArrayLike | Sequence[float]]],
         *,
-        stiffness=0.0,
-        damping=0.0,
-        relaxed=(0.0, 0.0),
-        input=None,
-        limits=None,
+        stiffness: ArrayLike = 0.0,
+        damping: ArrayLike = 0.0,
+        relaxed: ArrayLike | Sequence[ArrayLike] = (0.0, 0.0),
+        input: int | None = None,
+        limits: ArrayLike | Sequence[ArrayLike] | None = None,
     ):
         pairs = list(points) if isinstance(points, Sequence) else []
         are_pairs = all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs)
