@@ -35,7 +35,8 @@ def video(
     """Write a video of the scene that `viz.export` draws, 20 frames a second.
 
     **Arguments:** `path`: of a `.gif` file, or of a `.mp4` file, for which ffmpeg must be
-    installed; `runs`, `speed`, `shapes`, `traces`, `names`, `view`: as for `viz.export`. All frames of a GIF are in memory until it is written, 0.7 MB each.
+    installed; `runs`, `speed`, `shapes`, `traces`, `names`, `view`: as for `viz.export`. All frames
+    of a GIF are in memory until it is written, 0.7 MB each.
 
     Raises `ValueError` for other values and a path that cannot be written.
     """
