@@ -34,8 +34,9 @@ class ResidualStatistics(NamedTuple):
 
     Pytrees like the residuals without their leading axis and without missing samples, `mean` and
     `rms` in their units, the autocorrelation, over the noise, within about 2/√n of zero if white.
-    `reduced_chi_squared`: weighted sum of squares, priors included, by the degrees of freedom, near
-    1 if model and noise are right.
+    `reduced_chi_squared`: weighted sum of squares, priors included, by the degrees of freedom (the
+    number of samples and priors without that of determined combinations), near 1 if model and noise
+    are right. Its root estimates the noise, relative to a stated one.
     """
 
     mean: PyTree
@@ -110,8 +111,10 @@ class Identification(eqx.Module):
         ratio = float(self.statistics.reduced_chi_squared) ** 0.5
         if self._noise_is_known and not ratio <= _LARGE:
             end += ", NOT fitted"
-        size = f"{ratio:.3g} times the noise" if self._noise_is_known else f"{ratio:.3g} (rms)"
-        lines.append(f"{end}, iterations: {len(self.history.cost)}, residuals: {size}")
+        size = f"residuals: {ratio:.3g} times the noise"
+        if not self._noise_is_known:
+            size = f"noise, estimated: {ratio:.3g}"
+        lines.append(f"{end}, iterations: {len(self.history.cost)}, {size}")
         return "\n".join(lines)
 
 

@@ -16,7 +16,8 @@ _WEAK = 10.0
 _HEADER = """\
 Changes that together leave the prediction as it is, or nearly, the largest of them by 1 %:
 singular value"""
-# Numbers below this share of a direction are not printed.
+# Numbers are printed whose share of a direction, or whose relative change, is above this part of the
+# largest. Badly determined numbers have small shares and change as much as others.
 _SMALL = 0.1
 
 
@@ -171,10 +172,12 @@ class Identifiability(eqx.Module):
         shares = np.abs(np.asarray(self.shares[k]))
         change = 0.01 * np.asarray(self.directions[k])
         values = np.asarray(self.values)
+        relative = np.abs(change) / np.where(values == 0.0, np.inf, np.abs(values))
+        shown = (shares > _SMALL * shares.max()) | (relative > _SMALL * relative.max())
         terms = [
             f"{self.names[i]} {values[i]:.5g} -> {values[i] + change[i]:.5g}"
             for i in np.argsort(-shares)
-            if shares[i] > _SMALL * shares.max()
+            if shown[i]
         ]
         return ", ".join(terms)
 
