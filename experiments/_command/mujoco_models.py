@@ -48,21 +48,22 @@ def model_of(path: Path, chosen: dict[str, Any], ignored: dict[str, tuple[str, .
 
 def _leave_out(file: CompiledFile, ignored: dict[str, tuple[str, ...]]) -> None:
     model = file.model
+    shared = ignored.get("limits of the force of several actuators in", ())
+    model.tendon_armature[:] = 0.0
     for i in range(file.count("tendon")):
         if file.name("tendon", i) in ignored.get("tendons around geoms or over pulleys", ()):
             model.tendon_stiffness[i] = model.tendon_damping[i] = 0.0
+        if file.name("tendon", i) in shared:
+            model.tendon_actfrclimited[i] = 0
+    for i in range(model.njnt):
+        if file.name("joint", i) in shared:
+            model.jnt_actfrclimited[i] = 0
     for i in range(file.count("actuator")):
         name = file.name("actuator", i)
         if any(name in ignored.get(kind, ()) for kind in NOT_IMPORTED):
             model.actuator_gainprm[i] = model.actuator_biasprm[i] = 0.0
-    shared = ignored.get("limits of the force of several actuators in", ())
-    for kind, limited in (
-        ("joint", model.jnt_actfrclimited),
-        ("tendon", model.tendon_actfrclimited),
-    ):
-        for i in range(len(limited)):
-            if file.name(kind, i) in shared:
-                limited[i] = 0
+        if name in ignored.get("inertia (armature) and dampers of the actuators", ()):
+            model.actuator_armature[i] = model.actuator_damping[i] = 0.0
 
 
 def coordinates(model: Any, qpos: np.ndarray, qvel: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

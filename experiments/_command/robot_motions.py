@@ -121,7 +121,7 @@ def _controlled(
     joints = {file.name("joint", j): j for j in range(model.njnt)}
     left_out = {name for kind in NOT_IMPORTED for name in imported.ignored.get(kind, ())}
     for actuator in imported.actuators:
-        dof = model.jnt_dofadr[joints[actuator.joint]] if actuator.joint in joints else 0
+        dof = model.jnt_dofadr[joints[actuator.joint]] if actuator.transmission == "joint" else None
         if actuator.name in left_out or not actuator.gain:
             inputs.append(0.0)
             continue
@@ -130,12 +130,12 @@ def _controlled(
             wanted = actuator.gain * (start.actuator_length[numbers[actuator.name]] + wanted)
         elif actuator.derivative:
             wanted = actuator.gain * wanted
-        else:
+        elif dof is not None:
             wanted = mass[dof, dof] * wanted
         lower, upper = actuator.limits
         inputs.append(min(max(wanted, lower), upper))
         if actuator.name in numbers:
-            start.ctrl[numbers[actuator.name]] = inputs[-1] / actuator.gain
+            start.ctrl[file.control(numbers[actuator.name])] = inputs[-1] / actuator.gain
         else:
             start.qfrc_applied[dof] = inputs[-1]
     return np.asarray(inputs)

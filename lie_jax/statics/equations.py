@@ -20,6 +20,8 @@ from lie_jax.system import AbstractSystem
 # Unknowns up to which matrices are solved at full size, with pivots: parts of a mechanism may be
 # free by themselves.
 _FULL = 400
+# Least size (rad, m) that a change of coordinates is relative to.
+_SMALLEST = 1e-2
 
 
 class Problem(NamedTuple):
@@ -91,8 +93,9 @@ class Problem(NamedTuple):
 
     def length(self, q: Array, change: Array) -> Float[Array, ""]:
         """Size of a change (n,) of unknowns, by that of q: multipliers do not count."""
-        # Of all bodies together: one of them may be at the origin.
-        size = jnp.max(self.system.space.magnitude(q))
+        # Of all bodies together: one of them may be at the origin. All joint coordinates may be
+        # zero, where no relative size is ever small.
+        size = jnp.maximum(jnp.max(self.system.space.magnitude(q)), _SMALLEST)
         return jnp.max(jnp.abs(change[: self.system.nv])) / size
 
     def valid(self, q: Array) -> Array:

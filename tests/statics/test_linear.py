@@ -131,6 +131,22 @@ def test_redundant_constraints_are_left_out():
     assert_allclose(ratio, [[2.0 * 9.81 * 0.5 / 0.6]], rtol=ROUNDING)
 
 
+@pytest.mark.full
+def test_an_equilibrium_at_zero_is_reached_from_zero():
+    """A bar on a coil spring, with its weight and without."""
+    bar = lie_jax.Body("bar", 2.0, np.eye(3), center_of_mass=(0.5, 0.0, 0.0))
+    hinge = lie_jax.RevoluteJoint("ground", "bar", (0.0, 1.0, 0.0))
+    coil = lie_jax.TorsionalSpringDamper("ground", "bar", (0.0, 1.0, 0.0), 40.0, 0.0)
+    system, state = lie_jax.assemble(lie_jax.Mechanism([bar], [hinge], [coil]), lie_jax.Minimal())
+    angle = float(lie_jax.equilibrium(system, state).q[0])
+    # 40 θ = 2 · 9.81 · 0.5 cos θ.
+    assert abs(40.0 * angle - 9.81 * np.cos(angle)) < 1e-12
+    weightless, _ = lie_jax.assemble(
+        lie_jax.Mechanism([bar], [hinge], [coil], gravity=(0, 0, 0)), lie_jax.Minimal()
+    )
+    assert float(lie_jax.equilibrium(weightless, state).q[0]) == 0.0
+
+
 def test_states_that_are_no_equilibrium_are_refused_with_the_body():
     system, state = pendulum(lie_jax.Minimal())
     tilted = lie_jax.State(state.q + 0.1, state.v)
