@@ -41,7 +41,7 @@ def shoot(
     """Find the inputs that minimise Σ dt running(t, q, v, u) + final(q, v), by direct shooting.
 
     A nonlinear programme with exact first derivatives, solved by SciPy: with limits or inequalities
-    by SLSQP, which takes minutes for more than some 200 unknowns, else by `trust-constr` with exact
+    by SLSQP, which may take minutes above some 200 unknowns, else by `trust-constr` with exact
     second derivatives. Unlike `ilqr` it takes splines, and nodes that keep long unstable motions in
     hand; it has no feedback gains and is not to be traced by JAX.
 

@@ -80,8 +80,11 @@ def warn_unless_converged(
         missed += [
             f"violation is {violation:.2g} (end_tolerance={options.end_tolerance:.2g}){where}"
         ]
-        remedies += [unmet, "look for conditions that exclude each other"]
-    if iterations >= options.max_iterations:
+        exclusive = "loosen conditions that exclude each other within these steps"
+        # Where the gradient is zero, the violation is as small as it can be nearby.
+        is_least = norm <= options.tolerance
+        remedies += [exclusive, unmet] if is_least else [unmet, exclusive]
+    if iterations >= options.max_iterations and norm > options.tolerance:
         remedies = [f"raise max_iterations={options.max_iterations}", *remedies]
     advice = ", or ".join(dict.fromkeys(remedies))
     warnings.warn(

@@ -16,8 +16,8 @@ _WEAK = 10.0
 _HEADER = """\
 Changes that together leave the prediction as it is, or nearly, the largest of them by 1 %:
 singular value"""
-# Numbers are printed whose share of a direction, or whose relative change, is above this part of the
-# largest. Badly determined numbers have small shares and change as much as others.
+# Numbers are printed whose share of a direction, or whose relative change, is above this part of
+# the largest. Badly determined numbers have small shares and change as much as others.
 _SMALL = 0.1
 
 

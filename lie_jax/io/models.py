@@ -112,6 +112,11 @@ def _refusing(path: Path, form: str) -> Iterator[None]:
 
 def _check_file(path: Path) -> None:
     """Raise unless there is a file, and no source of macros."""
+    if "<" in str(path):
+        raise ValueError(
+            f"import_model(path=) begins with {str(path)[:20]!r}, text of a model; it must be the "
+            "name of a file: write the text to one with pathlib.Path(name).write_text(text)."
+        )
     if path.is_dir():
         files = sorted(file.name for file in path.iterdir() if file.suffix in (".urdf", ".xml"))
         inside = f"a file in it, such as {files[0]!r}" if files else "a URDF or MJCF file"

@@ -168,13 +168,15 @@ def _check_quaternions(system: AbstractMultibodySystem, starts: Array) -> None:
 
 def _targets(targets: Any, dtype: Any) -> tuple[tuple[Frame, ...], tuple[Array, ...]]:
     pairs = list(targets) if isinstance(targets, Sequence) else []
-    if not pairs or not all(
-        isinstance(pair, tuple | list) and len(pair) == 2 and isinstance(pair[0], Frame)
-        for pair in pairs
-    ):
+    are_pairs = all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs)
+    others = [pair[0] for pair in pairs if are_pairs and not isinstance(pair[0], Frame)]
+    if not pairs or not are_pairs or others:
+        given = f"is a {type(targets).__name__}"
+        if others:
+            given = f"names {others[0]!r}, a {type(others[0]).__name__}"
         raise ValueError(
-            f"inverse_kinematics(targets=) is a {type(targets).__name__}; it must be a list of "
-            "pairs of a lie_jax.Frame and its target: write [(frame, pose)]."
+            f"inverse_kinematics(targets=) {given}; it must be a list of pairs of a lie_jax.Frame "
+            "and its target: write [(frame, pose)], with a frame such as imported.frames['tool']."
         )
     goals = []
     for frame, value in pairs:

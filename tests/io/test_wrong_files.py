@@ -26,6 +26,11 @@ def test_files_of_other_kinds(tmp_path, name):
         io.import_model(tmp_path / name)
 
 
+def test_text_of_a_model_is_no_path():
+    with pytest.raises(ValueError, match=r"begins with '<robot name=.*write the text"):
+        io.import_model('<robot name="arm"/>')
+
+
 def test_folders(tmp_path):
     with pytest.raises(ValueError, match="is a folder: name a URDF or MJCF file"):
         io.import_model(tmp_path)
