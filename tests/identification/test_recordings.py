@@ -98,6 +98,20 @@ def test_a_prior_determines_what_the_data_do_not_and_the_report_says_what():
     assert "2 of 3 combinations are well determined" in str(report)
 
 
+def test_numbers_of_small_shares_are_named_if_they_change_as_much():
+    """Mass, friction and stiffness of an oscillator, whose friction is determined badly alone."""
+    values = jnp.asarray([2.0, 0.3, 40.0, 5.0])
+    others = jnp.diag(jnp.asarray([5.0, 40.0, 0.3]), 1)[:3]
+    directions = jnp.concatenate([others, jnp.asarray([[2.0, 0.3, 40.0, 1e-9]])])
+    shares = jnp.concatenate([jnp.eye(4)[:3], jnp.asarray([[0.7, 5e-3, 0.7, 1e-12]])])
+    singular = jnp.asarray([1.0, 1.0, 1.0, 1e-17])
+    names = ("m", "c", "k", "length")
+    determined = jnp.asarray([True, True, True, False])
+    report = lie_jax.Identifiability(names, values, singular, directions, shares, determined)
+    (line,) = [line for line in str(report).splitlines() if "not determined" in line]
+    assert line.endswith("m 2 -> 2.02, k 40 -> 40.4, c 0.3 -> 0.303")
+
+
 TURNS = np.random.default_rng(4).normal(size=(6, 3))
 TURNS *= (np.asarray([1e-9, 0.5, 3.0, np.pi - 1e-6, np.pi - 1e-9, np.pi - 1e-3])
           / np.linalg.norm(TURNS, axis=1))[:, None]  # fmt: skip
