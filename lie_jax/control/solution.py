@@ -81,11 +81,12 @@ def warn_unless_converged(
             f"violation is {violation:.2g} (end_tolerance={options.end_tolerance:.2g}){where}"
         ]
         exclusive = "loosen conditions that exclude each other within these steps"
-        # Where the gradient is zero, the violation is as small as it can be nearby.
-        is_least = norm <= options.tolerance
-        remedies += [exclusive, unmet] if is_least else [unmet, exclusive]
-    if iterations >= options.max_iterations and norm > options.tolerance:
-        remedies = [f"raise max_iterations={options.max_iterations}", *remedies]
+        # A search that is optimal but for the conditions has hardly a way to go on.
+        is_optimal = norm <= options.tolerance
+        remedies += [exclusive, unmet] if is_optimal else [unmet, exclusive]
+    if iterations >= options.max_iterations:
+        more = f"raise max_iterations={options.max_iterations}"
+        remedies = [*remedies, more] if norm <= options.tolerance else [more, *remedies]
     advice = ", or ".join(dict.fromkeys(remedies))
     warnings.warn(
         f"{call}: not converged, iterations: {iterations}; {' and '.join(missed)}: {advice}. "

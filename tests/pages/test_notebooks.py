@@ -21,10 +21,10 @@ SHOWN = {
     "learned_force": "assert losses[-1] < 3.0 and rms['network'] < 0.5 * rms['constant']",
     "robot": "assert worst['with feedback'] < 0.1 * worst['torques alone']",
 }
-each = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
+every_notebook = pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 
 
-@each
+@every_notebook
 def test_notebook_stands_on_its_own(notebook):
     cells = [cell for cell in jupytext.read(notebook).cells if cell.cell_type == "code"]
     assert not [cell.source for cell in cells if cell.source.lstrip().startswith(("%", "!"))]
@@ -38,7 +38,7 @@ def test_notebook_stands_on_its_own(notebook):
     assert "stderr" not in streams
 
 
-@each
+@every_notebook
 def test_text_is_that_of_the_notebook(notebook):
     cells, text = (
         [(cell.cell_type, cell.source) for cell in jupytext.read(path).cells]
@@ -48,7 +48,7 @@ def test_text_is_that_of_the_notebook(notebook):
 
 
 @pytest.mark.full
-@each
+@every_notebook
 def test_notebook_runs_in_any_folder(notebook, tmp_path):
     program = tmp_path / notebook.with_suffix(".py").name
     text = notebook.with_suffix(".py").read_text()

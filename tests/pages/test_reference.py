@@ -98,11 +98,11 @@ def _described(thing):
     """Docstrings of a function or class, of its bases, its module and those it refers to."""
     of_class = thing.__mro__[:-1] if inspect.isclass(thing) else (thing,)
     module = importlib.import_module(thing.__module__)
-    own = "".join(inspect.getdoc(part) or "" for part in (*of_class, module))
+    text = "".join(inspect.getdoc(part) or "" for part in (*of_class, module))
     if thing.__module__.startswith("lie_jax.robotics."):
-        own += inspect.getdoc(lie_jax.robotics) or ""
-    others = (vars(module).get(word) for word in re.findall(r"`(\w+)`", own))
-    return own + "".join(inspect.getdoc(other) or "" for other in others if other is not None)
+        text += inspect.getdoc(lie_jax.robotics) or ""
+    others = (vars(module).get(word) for word in re.findall(r"`(\w+)`", text))
+    return text + "".join(inspect.getdoc(other) or "" for other in others if other is not None)
 
 
 def test_parameters_have_types_and_words(public):
