@@ -18,7 +18,7 @@ from jaxtyping import Array, ArrayLike, Float
 from lie_jax import checks
 from lie_jax.callables import snapshots
 from lie_jax.mechanics.body import Body, Rotations
-from lie_jax.mechanics.elements import AbstractElement, declared
+from lie_jax.mechanics.elements import AbstractElement, declared, named
 from lie_jax.mechanics.forces.base import entry
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, BodyVelocity, Wrench
 from lie_jax.numerics import gather
@@ -139,7 +139,21 @@ def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
     for field in dataclasses.fields(element):
         value = blank[field.name] if field.name in blank else getattr(element, field.name)
         object.__setattr__(copy, field.name, value)
-    return copy, reads
+    leaves, structure = jax.tree_util.tree_flatten_with_path(copy)
+    return jax.tree.unflatten(structure, [_stackable(element, *leaf) for leaf in leaves]), reads
+
+
+def _stackable(element: AbstractElement, path: tuple, leaf: Any) -> Any:
+    """Leaf of an element as an array; a function, such as a network's activation, as static."""
+    if isinstance(leaf, jax.Array | np.ndarray | np.generic):
+        return leaf
+    if callable(leaf):
+        return snapshots.watched(leaf)
+    raise ValueError(
+        f"{named(element)}{jax.tree_util.keystr(path)} is {leaf!r}, and no array; a field of a "
+        "joint or force must be a parameter, a function, or static: declare it by "
+        "lie_jax.fields.number(unit), or by equinox.field(static=True) if it is a word or a flag."
+    )
 
 
 def each(
