@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lie_jax.callables import reader, snapshots
 from lie_jax.numerics import conversion, jax_internals
 
 # Relative slack for rules that hold up to the rounding of the user's input (symmetry, unit norm).
@@ -33,13 +34,27 @@ def name(name: str, value: Any) -> None:
         raise ValueError(f"{name} is {value!r}; it must be text, not empty: put it in quotes.")
 
 
-def function(name: str, value: Any) -> None:
-    """Raise unless the value can be called."""
+def function(name: str, value: Any, *arguments: str) -> None:
+    """Raise unless the value can be called, with these positional arguments if any are named."""
     if not callable(value):
         raise ValueError(
             f"{name} is {reprlib.repr(value)}; it must be a function: pass the function "
             "itself, not its name or what it returns."
         )
+    inner = value.function if isinstance(value, snapshots.Function) else value
+    try:
+        signature = inspect.signature(inner)
+    except (TypeError, ValueError):  # Some functions that are no Python have none.
+        return
+    try:
+        signature.bind(*arguments)
+    except TypeError as error:
+        if arguments:
+            call = f"({', '.join(arguments)})"
+            raise ValueError(
+                f"{name} is {reader.name_of(inner)}{signature}, and it is called with {call}: "
+                f"{error}; give it these arguments in this order, also those that it does not use."
+            ) from None
 
 
 def path(name: str, value: Any) -> None:
@@ -109,6 +124,11 @@ def shape(name: str, value: Any, expected: tuple[int, ...], meaning: str) -> Non
 
 def instant(name: str, value: Any, size: int) -> None:
     """Raise unless q or v belongs to one instant: rows of a trajectory would pass other checks."""
+    if hasattr(value, "q") and hasattr(value, "v"):
+        raise ValueError(
+            f"{name} is a {type(value).__name__}; it must have shape ({size},): give its part, "
+            "such as state.q."
+        )
     shape(name, value, (size,), "one instant of this system; use jax.vmap for a trajectory")
 
 

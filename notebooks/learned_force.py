@@ -100,7 +100,7 @@ class Crisis(eqx.Module):
         return 0.45 - 0.3 * jax.nn.sigmoid((speed - 13.0) / 1.2)
 
 
-@jax.jit
+@eqx.filter_jit
 def throws(law, velocities):
     return jax.vmap(lambda velocity: throw(law, velocity, 500))(velocities)
 
@@ -119,28 +119,21 @@ axis.set(xlabel="distance (m)", ylabel="height (m)");
 # %% [markdown]
 # ## A network
 #
-# A small network in the place of the law, with one hidden layer. Its input is of order one, and its output is made positive:
-# drag brakes.
+# A small network of Equinox in the place of the law, with one hidden layer. Its input is of order one, and its output is
+# made positive: drag brakes.
 
 
 # %%
 class Network(eqx.Module):
     """Drag coefficient as a function of the speed, by 24 hidden units."""
 
-    slopes: jax.Array
-    shifts: jax.Array
-    weights: jax.Array
-    offset: jax.Array
+    layers: eqx.nn.MLP
 
-    def __init__(self, key, units=24):
-        first, second = jax.random.split(key)
-        self.slopes = 3.0 * jax.random.normal(first, (units,))
-        self.shifts = self.slopes * jax.random.uniform(second, (units,), minval=-2.5, maxval=0.0)
-        self.weights, self.offset = jnp.zeros(units), jnp.asarray(-1.0)
+    def __init__(self, key):
+        self.layers = eqx.nn.MLP("scalar", "scalar", 24, 1, activation=jnp.tanh, key=key)
 
     def __call__(self, speed):
-        hidden = jnp.tanh(self.slopes * speed / 10.0 + self.shifts)
-        return jax.nn.softplus(self.offset + jnp.sum(self.weights * hidden))
+        return jax.nn.softplus(self.layers(speed / 3.0 - 4.0) - 1.0)
 
 
 network = Network(jax.random.key(0))
@@ -161,14 +154,14 @@ STEPS = 150
 optimiser = optax.adam(optax.cosine_decay_schedule(2e-2, STEPS))
 
 
-@jax.jit
+@eqx.filter_jit
 def improve(law, memory):
-    value, gradient = jax.value_and_grad(loss)(law)
+    value, gradient = eqx.filter_value_and_grad(loss)(law)
     updates, memory = optimiser.update(gradient, memory)
-    return optax.apply_updates(law, updates), memory, value
+    return eqx.apply_updates(law, updates), memory, value
 
 
-learned, memory, losses = network, optimiser.init(network), []
+learned, memory, losses = network, optimiser.init(eqx.filter(network, eqx.is_array)), []
 for _ in range(STEPS):
     learned, memory, value = improve(learned, memory)
     losses.append(float(value))
@@ -239,7 +232,7 @@ print(
 # %%
 new = np.asarray([15.0, 6.0, 9.0])
 true, by_network, by_constant = (
-    np.asarray(jax.jit(lambda law: throw(law, new, 1000))(law))
+    np.asarray(eqx.filter_jit(throw)(law, new, 1000))
     for law in (Crisis(), learned, constant)
 )
 rms = {

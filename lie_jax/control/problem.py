@@ -262,7 +262,8 @@ def _check_functions(call: str, problem: Problem, nu: int) -> None:
     ):
         if function is None and option != "running":
             continue
-        checks.function(f"{call}({option}=)", function)
+        names = ("t", "q", "v", "u") if len(arguments) == 4 else ("q", "v")
+        checks.function(f"{call}({option}=)", function, *names)
         value: Any = jax.eval_shape(cast(Callable, function), *arguments)
         if not hasattr(value, "shape") or value.dtype != q.dtype:
             returns = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__

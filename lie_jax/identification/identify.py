@@ -171,7 +171,7 @@ def identify(
     that do not match the prediction, and start values without a finite prediction.
     """
     where = "identify"
-    checks.function(f"{where}(predict=)", predict)
+    checks.function(f"{where}(predict=)", predict, "parameters")
     checks.real_leaves(f"{where}(start=)", start)
     checks.real_leaves(f"{where}(observations=)", observations)
     start, observations = jax.tree.map(as_float, (start, observations))

@@ -84,7 +84,7 @@ def monte_carlo(
     where = "monte_carlo"
     checks.positive_integer(f"{where}(runs=)", runs, "the number of recordings")
     checks.positive_integer(f"{where}(max_iterations=)", max_iterations, "for each fit")
-    checks.function(f"{where}(predict=)", predict)
+    checks.function(f"{where}(predict=)", predict, "parameters")
     checks.real_leaves(f"{where}(truth=)", truth)
     truth = jax.tree.map(as_float, truth)
     sought = parameters(where, truth, transforms)

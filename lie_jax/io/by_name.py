@@ -1,8 +1,10 @@
 """States and inputs of an imported model by the names of its file."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -12,6 +14,43 @@ from lie_jax.groups import quaternion
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.mechanism import Label, labels
 from lie_jax.numerics.conversion import in_precision
+
+T = TypeVar("T")
+
+
+class Named(dict[str, T]):
+    """Parts of a file of one `kind` by name; the error for another name lists the names."""
+
+    def __init__(self, kind: str, parts: Mapping[str, T] | Iterable[tuple[str, T]] = ()):
+        super().__init__(parts)
+        self.kind = kind
+
+    def __missing__(self, key: Any) -> T:
+        raise KeyError(f"{key!r} is the name of no {self.kind} of the file; {_names(key, self)}")
+
+
+# Like a dict, in the order of the names.
+jax.tree_util.register_pytree_with_keys(
+    Named,
+    lambda named: (
+        [(jax.tree_util.DictKey(name), named[name]) for name in sorted(named)],
+        (named.kind, tuple(sorted(named))),
+    ),
+    lambda static, parts: Named(static[0], zip(static[1], parts, strict=True)),
+)
+
+# Names in a message.
+_MOST = 20
+
+
+def _names(key: Any, names: Iterable[str]) -> str:
+    """Names that a key may mean, and the names that there are."""
+    names = list(names)
+    known = ", ".join(map(repr, names[:_MOST])) or "none"
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    close = difflib.get_close_matches(str(key), names, cutoff=0.5)
+    guess = f"perhaps {' or '.join(map(repr, close))} is meant; " if close else ""
+    return f"{guess}the names are {known}{more}: correct it."
 
 
 def by_label(
@@ -67,8 +106,6 @@ def inputs(actuators: Sequence[Any], values: Mapping[str, Any], dtype: Any) -> F
 
 def _known(where: str, key: Any, names: Any, kind: str) -> None:
     if key not in names:
-        known = ", ".join(map(repr, names)) or "none"
         raise ValueError(
-            f"{where} is given, which is the name of no {kind} of the file; the names are {known}: "
-            "correct it."
+            f"{where} is given, which is the name of no {kind} of the file; {_names(key, names)}"
         )

@@ -24,6 +24,7 @@ from lie_jax.io import (
     visuals,
 )
 from lie_jax.io import meshes as reading
+from lie_jax.io.by_name import Named
 from lie_jax.io.compiled import CompiledFile
 from lie_jax.io.imported import ImportedJoint, ImportedModel
 from lie_jax.mechanics.mechanism import Mechanism
@@ -239,12 +240,12 @@ def _imported(path: Path, file: CompiledFile, tree: ElementTree.Element) -> Impo
         tuple(joints),
         driven.actuators,
         unsupported.elements(file, driven.actuators, shapes) | coupled.ignored,
-        shapes,
+        Named("shape", shapes),
         coupled.couplings,
-        landmarks.frames(file),
-        landmarks.keyframes(file, mounts),
+        Named("frame", landmarks.frames(file)),
+        Named("keyframe", landmarks.keyframes(file, mounts)),
         visuals.visuals(file),
-        drives.keyframe_inputs(file, driven.actuators),
+        Named("keyframe", drives.keyframe_inputs(file, driven.actuators)),
     )
 
 

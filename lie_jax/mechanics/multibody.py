@@ -220,6 +220,15 @@ class AbstractMultibodySystem(AbstractSystem):
         """Time, and rotation, position, ṙ and ω of all slots of `bodies`."""
 
 
+def check_system(where: str, value: Any) -> None:
+    """Raise unless the value is a system."""
+    if not isinstance(value, AbstractSystem):
+        raise ValueError(
+            f"{where} is a {type(value).__name__}; it must be a system. "
+            "lie_jax.assemble(mechanism, formulation) returns the pair (system, state): unpack it."
+        )
+
+
 @eqx.filter_jit
 def _penetrations(system: AbstractMultibodySystem, t: Array, q: Array, v: Array):
     _, *motion = system._instant(t, q, v)

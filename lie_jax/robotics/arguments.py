@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from lie_jax import checks
+from lie_jax.mechanics.multibody import check_system
 from lie_jax.numerics.conversion import in_precision
 
 P = ParamSpec("P")
@@ -27,6 +28,7 @@ def of_an_instant(function: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         bound = signature.bind(*args, **kwargs)
+        check_system(f"{function.__qualname__}(system=)", bound.arguments["system"])
         given = {name: x for name, x in bound.arguments.items() if name in _SIZES and x is not None}
         arrays = (x for x in given.values() if isinstance(x, jax.Array))
         dtype = next((x.dtype for x in arrays if jnp.issubdtype(x.dtype, jnp.floating)), None)

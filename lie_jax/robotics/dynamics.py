@@ -43,7 +43,14 @@ def inverse_dynamics(
         raise ValueError(
             f"inverse_dynamics(system=) has {system.nc} constraints, whose reactions share the "
             "forces with the drives; it must have none: assemble a mechanism without loops in "
-            "lie_jax.Minimal(), or give multipliers to system.residual."
+            "lie_jax.Minimal(). With loops, system.residual(t, q, v, acceleration, multipliers, "
+            "inputs) has the forces for multipliers (nc,) of your choice."
+        )
+    if inputs is None and system.nu:
+        raise ValueError(
+            f"inverse_dynamics(inputs=) is None, and the motors of the mechanism read {system.nu} "
+            f"inputs; it must have shape ({system.nu},): for the forces of the motion without "
+            f"motors give jnp.zeros({system.nu})."
         )
     return system.residual(t, q, v, acceleration, jnp.zeros(0, q.dtype), inputs)
 

@@ -10,12 +10,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.mechanics.multibody import AbstractMultibodySystem, check_system
 from lie_jax.numerics import dense, rules, small
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.robotics.frames import Frame
 from lie_jax.robotics.placement import Placement, straight
 from lie_jax.robotics.search import search
+from lie_jax.system import State
 
 
 class InverseKinematics(NamedTuple):
@@ -106,7 +107,12 @@ def _change(q: Array, parameters: Any, tangents: Any) -> Array:
 def _problem(
     system: AbstractMultibodySystem, targets: Any, q: Any, lower: Any, upper: Any
 ) -> tuple[Placement, Array]:
+    check_system("inverse_kinematics(system=)", system)
     dtype = system.gravity.dtype
+    if isinstance(q, State):
+        raise ValueError(
+            "inverse_kinematics(q=) is a State; it must be the configuration alone: give state.q."
+        )
     checks.real("inverse_kinematics(q=)", q)
     starts = jnp.asarray(in_precision(q, dtype), dtype)
     starts = starts[None] if starts.ndim == 1 else starts
@@ -181,18 +187,44 @@ def _targets(targets: Any, dtype: Any) -> tuple[tuple[Frame, ...], tuple[Array, 
     goals = []
     for frame, value in pairs:
         where = f"the target of {frame.title}"
+        if isinstance(value, tuple | list) and len(value) == 2:
+            raise ValueError(
+                f"{where} is a pair; {_ACCEPTED}: of a rotation matrix R, or "
+                "lie_jax.quaternion.to_matrix(x), and a position p make lie_jax.se3.pose(R, p)."
+            )
         checks.real(where, value)
         goal = jnp.asarray(in_precision(value, dtype), dtype)
         if goal.shape not in ((4, 4), (3,)):
-            raise ValueError(
-                f"{where} has shape {goal.shape}; it must be a pose (4, 4) or a position (3,): "
-                "use jax.vmap for batches."
-            )
+            raise ValueError(f"{where} has shape {goal.shape}; {_ACCEPTED}: {_remedy(goal)}")
         checks.finite(where, goal)
         if goal.ndim == 2:
             checks.rotation(f"the rotation in {where}", goal[:3, :3])
         goals.append(goal)
     return tuple(frame for frame, _ in pairs), tuple(goals)
+
+
+_ACCEPTED = "it must be a pose (4, 4), or a position (3,) where the orientation is free"
+
+
+def _remedy(goal: Array) -> str:
+    shape = goal.shape
+    if shape == (3, 3):
+        return "with the position p of the frame's origin, m, make lie_jax.se3.pose(rotation, p)."
+    if shape == (3, 4):
+        return "add the last row (0, 0, 0, 1)."
+    if shape in ((4,), (7,)):
+        return (
+            "of a unit quaternion x, scalar first, and a position p make "
+            "lie_jax.se3.pose(lie_jax.quaternion.to_matrix(x), p)."
+        )
+    if shape == (6,):
+        return (
+            "of a rotation vector x (rad) and a position p make "
+            "lie_jax.se3.pose(lie_jax.so3.exp(x), p)."
+        )
+    if shape[-2:] == (4, 4) or shape[-1:] == (3,):
+        return "use jax.vmap for a batch of targets."
+    return "make a pose of a rotation matrix R and a position p by lie_jax.se3.pose(R, p)."
 
 
 def _check_limit(where: str, limit: np.ndarray, places: tuple[int, ...]) -> None:
@@ -208,12 +240,38 @@ def _check_limit(where: str, limit: np.ndarray, places: tuple[int, ...]) -> None
 
 def _error(problem: Placement, best: InverseKinematics, starts: int) -> InverseKinematicsError:
     worst = int(np.argmax(np.nan_to_num(np.asarray(best.residual), nan=np.inf)))
-    frames = [frame.title for frame in problem.frames]
-    owner = frames[worst] if worst < len(frames) else "the constraints of the system"
+    left = f"{float(best.residual[worst]):.3g} in the constraints of the system"
+    moves = True
+    if worst < len(problem.frames):
+        frame = problem.frames[worst]
+        moves = frame.number(problem.system) is not None
+        pose = np.asarray(_pose(frame, problem.system, best.q))
+        left = f"{_left(pose, np.asarray(problem.targets[worst]))} of {frame.title}"
+    advice = (
+        "Give a target within reach and limits, or more starts q= (n, nq), as random ones within "
+        "the limits."
+    )
+    if not moves:
+        advice = "This frame is fixed to the ground, which no joint moves: name another one."
     return InverseKinematicsError(
         f"inverse_kinematics: no solution from {starts} start{'s' * (starts > 1)}; the best "
-        f"configuration leaves {float(best.residual[worst]):.3g} (m or rad) at {owner}. Give a "
-        "target within reach and limits, or more starts q= (n, nq), as random ones within the "
-        "limits.",
+        f"configuration leaves {left}. {advice}",
         best,
+    )
+
+
+@eqx.filter_jit
+def _pose(frame: Frame, system: AbstractMultibodySystem, q: Array) -> Array:
+    return frame.pose(system, q)
+
+
+def _left(pose: np.ndarray, target: np.ndarray) -> str:
+    """Distance to a target, and the angle if it is a pose, in words."""
+    if target.ndim == 1:
+        return f"{np.linalg.norm(pose[:3, 3] - target):.3g} m in the position"
+    # |R - S|² = 8 sin²(angle / 2).
+    sine = np.linalg.norm(pose[:3, :3] - target[:3, :3]) / 8.0**0.5
+    return (
+        f"{np.linalg.norm(pose[:3, 3] - target[:3, 3]):.3g} m in the position and "
+        f"{2.0 * np.arcsin(min(sine, 1.0)):.3g} rad in the orientation"
     )

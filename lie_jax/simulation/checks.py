@@ -10,8 +10,10 @@ import numpy as np
 from jaxtyping import Array
 
 from lie_jax import checks
+from lie_jax.callables.reader import name_of
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
+from lie_jax.mechanics.multibody import check_system
 from lie_jax.numerics import conversion, memory, padding, programs
 from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, march
@@ -91,11 +93,7 @@ def check(
 
 
 def _check_types(system: Any, integrator: Any, start: Any) -> None:
-    if not isinstance(system, AbstractSystem):
-        raise ValueError(
-            f"simulate(system=) is a {type(system).__name__}; it must be a system. "
-            "lie_jax.assemble returns the pair (system, state): unpack it."
-        )
+    check_system("simulate(system=)", system)
     if not isinstance(integrator, AbstractIntegrator):
         raise ValueError(
             f"simulate(integrator=) is {integrator!r}; it must be an integrator, for example "
@@ -130,6 +128,14 @@ def _check_schedule(steps: Any, save_every: Any, checkpoint: Any, adjoint: Any) 
 
 def _check_inputs(system: AbstractSystem, steps: int, inputs: Any) -> None:
     columns = 0
+    if callable(inputs):
+        raise ValueError(
+            f"simulate(inputs=) is the function {name_of(inputs)}; it must be an array ({steps}, "
+            "nu), one input vector for each step, held over it. Of a function of the time u(t) "
+            "make jax.vmap(u)(dt * jnp.arange(steps)). For feedback, which reads q and v, call "
+            "simulate with steps=1 in jax.lax.scan, or let a force compute it: a "
+            "lie_jax.PDController, or a lie_jax.AbstractForce of your own."
+        )
     if inputs is not None:
         checks.finite("simulate(inputs=)", inputs)
         if np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps:

@@ -43,12 +43,14 @@ class Event(eqx.Module):
     direction: int = eqx.field(static=True, default=0)
 
     def __check_init__(self):
-        checks.function("Event(function=)", self.function)
+        checks.function("Event(function=)", self.function, "t", "q", "v")
         if self.action != STOP and not callable(self.action):
             raise ValueError(
                 f"Event(action=) is {self.action!r}; it must be 'stop', or a function (t, q, v) -> "
                 "(q, v) that returns the state after the event."
             )
+        if not self.stops:
+            checks.function("Event(action=)", self.action, "t", "q", "v")
         if type(self.direction) is not int or self.direction not in (-1, 0, 1):
             raise ValueError(
                 f"Event(direction=) is {self.direction!r}; it must be 1 for zeros at which the "

@@ -67,6 +67,14 @@ class Problem(NamedTuple):
             linear = linear.dense()
         return linear.step_matrix(x, 1.0, 0.0, 0.0)
 
+    def dense_matrix(self, q: Array, multipliers: Array) -> Float[Array, "n n"]:
+        """Entries of `matrix` at z = 0: stiffness (nv, nv), then constraints."""
+        still, v = jnp.zeros(self.system.nv, q.dtype), self.velocity(q)
+        linear = self.system.linearization(self.t, q, v, still, multipliers, self.u).dense()
+        if self.rate is not None:
+            return self._turning_matrix(linear, v, None).entries
+        return linear.step_matrix(None, 1.0, 0.0, 0.0).entries
+
     def _turning_matrix(
         self, linear: linearization.AbstractDenseLinearization, v: Array, x: Array | None
     ) -> DenseMatrix:

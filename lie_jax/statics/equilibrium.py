@@ -8,9 +8,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks
+from lie_jax.mechanics.multibody import check_system
 from lie_jax.numerics import newton, rules
 from lie_jax.numerics.conversion import as_float
-from lie_jax.statics import rotation
+from lie_jax.statics import failure, rotation
 from lie_jax.statics.equations import Problem
 from lie_jax.statics.search import Search, load
 from lie_jax.system import AbstractSystem, State
@@ -60,6 +61,7 @@ def equilibrium(
     transformations the state is NaN then. Raises `ValueError` for systems with velocity
     constraints: rolling bodies are at rest anywhere.
     """
+    check_system("equilibrium(system=)", system)
     if system.velocity_rows:
         raise ValueError(
             f"equilibrium(system=) has {system.velocity_rows} constraints on velocities, which "
@@ -75,7 +77,7 @@ def equilibrium(
     problem = Problem(system, jnp.asarray(t, state.q.dtype), u, rate)
     reached = _reached(rules.held(problem), rules.held(state.q))
     if not checks.traced(reached.converged) and not bool(reached.converged):
-        raise _error(problem, reached)
+        raise _error(problem, state.q, reached)
     change = _change(problem, reached)
     q, _ = problem.moved(reached.q, reached.multipliers, change)
     q = jnp.where(reached.converged, q, jnp.nan)
@@ -111,15 +113,9 @@ def _linearized(y: Array, args: Any):
     return problem.defect(q, multipliers), problem.matrix(q, multipliers, x)
 
 
-def _error(problem: Problem, reached: Search) -> EquilibriumError:
-    owner = problem.system.owner(int(reached.worst))
-    part = float(reached.part)
-    state = State(reached.q, problem.velocity(reached.q))
+def _error(problem: Problem, start: Array, reached: Search) -> EquilibriumError:
+    part, state = float(reached.part), State(reached.q, problem.velocity(reached.q))
+    reason = failure.causes(problem, start, reached)
     return EquilibriumError(
-        f"equilibrium: the search ended at {part:.4g} of the load; beyond it no equilibrium "
-        f"continues the start, a direction is free of forces, or constraints are redundant. The "
-        f"last attempt failed at {owner}. Give a smaller load or a start nearer to the "
-        "equilibrium, hold what is free, or leave redundant constraints out.",
-        state,
-        part,
+        f"equilibrium: the search ended at {part:.4g} of the load. {reason}", state, part
     )

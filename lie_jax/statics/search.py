@@ -18,7 +18,8 @@ _EASY = 6
 
 class Search(NamedTuple):
     """Configuration (nq,), multipliers (nc,), the part of the load that they carry, and whether
-    that is all of it; `worst`: number of the equation with the largest defect of the last attempt.
+    that is all of it; `worst`: number of the equation with the largest defect of the last attempt;
+    `out`: whether that attempt ended where laws of forces or coordinates are not valid.
     """
 
     q: Float[Array, " nq"]
@@ -26,6 +27,7 @@ class Search(NamedTuple):
     part: Float[Array, ""]
     converged: Bool[Array, ""]
     worst: Int[Array, ""]
+    out: Bool[Array, ""]
 
 
 class _Iteration(NamedTuple):
@@ -88,6 +90,7 @@ class _Loading(NamedTuple):
     increment: Array
     attempts: Array
     worst: Array
+    out: Array
 
 
 def load(problem: Problem, q: Array) -> Search:
@@ -108,7 +111,8 @@ def load(problem: Problem, q: Array) -> Search:
     # Both ways are passes of one loop: the search is compiled once.
     zero, part = jnp.zeros((), jnp.int32), jnp.zeros((), q.dtype)
     none = jnp.zeros(problem.system.nc, q.dtype)
-    begun = Search(q, none, part, jnp.zeros((), bool), zero)
+    no = jnp.zeros((), bool)
+    begun = Search(q, none, part, no, zero, no)
     _, end = jax.lax.while_loop(
         lambda now: (now[0] < 2) & ~now[1].converged, lambda now: attempt(*now), (zero, begun)
     )
@@ -145,13 +149,14 @@ def _continued(problem: Problem, q: Array, grows: Array) -> Search:
             chosen(grown, 0.25 * now.increment),
             now.attempts + 1,
             jnp.argmax(left).astype(jnp.int32),
+            reached.converged & ~good,
         )
 
     def proceed(now: _Loading) -> Array:
         goes_on = (now.increment >= _SMALLEST) & (now.attempts < _ATTEMPTS)
         return (now.part < 1.0) & goes_on
 
-    zero = jnp.zeros((), jnp.int32)
-    begun = _Loading(q, none, jnp.zeros((), q.dtype), jnp.full((), _FIRST, q.dtype), zero, zero)
+    zero, size = jnp.zeros((), jnp.int32), jnp.full((), _FIRST, q.dtype)
+    begun = _Loading(q, none, jnp.zeros((), q.dtype), size, zero, zero, jnp.zeros((), bool))
     end = jax.lax.while_loop(proceed, advance, begun)
-    return Search(end.q, end.multipliers, end.part, end.part >= 1.0, end.worst)
+    return Search(end.q, end.multipliers, end.part, end.part >= 1.0, end.worst, end.out)

@@ -72,7 +72,7 @@ def sweep(
     folder that holds something else or a sweep with other settings; `OSError` if `save_to` cannot
     be written; `ImportError` if it is given and the extra `sweep` is not installed.
     """
-    checks.function("sweep(fn=)", fn)
+    checks.function("sweep(fn=)", fn, "variant")
     rows, structure, variants = _rows(parameters)
     layout = batches.layout(rows)
     one = structure.unflatten([jax.ShapeDtypeStruct(*leaf) for leaf in layout])

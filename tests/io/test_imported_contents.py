@@ -140,3 +140,16 @@ def test_a_table_counts_everything(imported):
     assert "0, up" not in str(imported) and "up, key 1" in str(imported)
     left = imported._replace(ignored={})
     assert "left out" in str(imported) and "left out" not in str(left)
+
+
+def test_names_that_the_file_does_not_have_are_refused_with_those_that_it_has(imported):
+    with pytest.raises(KeyError, match=r"'lmap'.*no frame of the file; perhaps 'lamp' .*'finger'"):
+        imported.frames["lmap"]
+    with pytest.raises(KeyError, match=r"no keyframe of the file; the names are 'up', "):
+        imported.keyframes["bottom"]
+    assert imported.frames.get("lmap") is None
+    # A pytree as a dict is, with the same leaves.
+    leaves, structure = jax.tree.flatten(imported.frames)
+    assert len(leaves) == len(jax.tree.leaves(dict(imported.frames)))
+    again = jax.tree.unflatten(structure, leaves)
+    assert again.keys() == imported.frames.keys() and again.kind == "frame"

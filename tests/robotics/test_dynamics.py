@@ -245,3 +245,13 @@ def test_systems_with_constraints_have_no_inverse_dynamics():
         "inverse_dynamics(system=) has 25 constraints",
         "lie_jax.Minimal()",
     )
+
+
+def test_missing_inputs_are_named():
+    system, still = robots.robot("arm").system, np.zeros(5)
+    check_message(
+        lambda: robotics.inverse_dynamics(system, still, still, still),
+        "inverse_dynamics(inputs=) is None",
+        "read 5 inputs",
+        "jnp.zeros(5)",
+    )

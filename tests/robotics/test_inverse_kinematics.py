@@ -202,6 +202,11 @@ def test_bad_arguments_are_refused():
 
     refused("targets=", "list of pairs", targets=())
     refused("target of Frame('finger')", "(4, 4)", targets=[(FINGER, np.zeros(4))])
+    refused("(3, 3)", "position (3,)", "se3.pose", targets=[(FINGER, np.eye(3))])
+    refused("(6,)", "rotation vector", "so3.exp", targets=[(FINGER, np.zeros(6))])
+    refused("(7,)", "to_matrix", targets=[(FINGER, np.zeros(7))])
+    refused("(9, 3)", "jax.vmap", targets=[(FINGER, np.zeros((9, 3)))])
+    refused("is a pair", "se3.pose", targets=[(FINGER, (np.eye(3), np.zeros(3)))])
     refused("rotation matrix", targets=[(FINGER, np.ones((4, 4)))])
     refused("q=) has shape (4,)", "(n, 5)", q=np.zeros(4))
     refused("lower=", "(5,)", lower=np.zeros(2))
@@ -230,6 +235,19 @@ def test_residuals_are_distances():
     with pytest.raises(lie_jax.InverseKinematicsError) as caught:
         lie_jax.inverse_kinematics(system, [(tip, target)], starts)
     best = caught.value.best
+    assert f"leaves {best.residual[0]:.3g} m in the position of" in str(caught.value)
     distance = np.linalg.norm(tip.pose(system, best.q)[:3, 3] - target)
     np.testing.assert_allclose(best.residual[0], distance, rtol=1e-12)
     assert 1.0 <= distance < 1.1
+
+
+@pytest.mark.full
+def test_a_pose_that_is_not_reached_has_its_error_in_both_units():
+    """The base stands on the ground, turned by 0.5 rad and 2 m away from its target."""
+    system = robots.robot("arm").system
+    pose = lie_jax.se3.pose(lie_jax.so3.exp(jnp.asarray([0.0, 0.3, 0.4])), jnp.asarray([0, 2, 0.0]))
+    base = lie_jax.Frame("ground")
+    with pytest.raises(lie_jax.InverseKinematicsError) as caught:
+        lie_jax.inverse_kinematics(system, [(base, pose)], np.zeros(5))
+    assert "2 m in the position and 0.5 rad in the orientation" in str(caught.value)
+    assert "fixed to the ground" in str(caught.value)
