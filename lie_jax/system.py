@@ -22,8 +22,7 @@ from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks, linearization
 from lie_jax.linearization import AbstractLinearization, AbstractReactions, ForwardLinearization
-from lie_jax.numerics import rules, small
-from lie_jax.numerics.conversion import as_float
+from lie_jax.numerics import conversion, rules, small
 from lie_jax.numerics.matrices import Matrix, Saddle
 from lie_jax.numerics.places import AbstractPlaces
 from lie_jax.spaces import derivatives
@@ -42,12 +41,16 @@ SOLVED = "solved for accelerations and multipliers"
 class State(eqx.Module):
     """Configuration q (nq,) and velocity v (nv,) of a system: what a simulation starts from."""
 
-    q: Float[Array, "..."] = eqx.field(converter=as_float)
-    v: Float[Array, "..."] = eqx.field(converter=as_float)
+    q: Float[Array, "..."] = eqx.field(converter=conversion.as_float)
+    v: Float[Array, "..."] = eqx.field(converter=conversion.as_float)
 
     def __check_init__(self):
         checks.real("State(q=)", self.q)
         checks.real("State(v=)", self.v)
+
+    def __repr__(self):
+        """The numbers, or shapes under JAX transformations."""
+        return f"State(q={conversion.text(self.q)}, v={conversion.text(self.v)})"
 
 
 class AbstractSystem(eqx.Module):
@@ -128,8 +131,7 @@ class AbstractSystem(eqx.Module):
         if not self.velocity_rows:
             return b
         rest = jnp.zeros(self.nv, q.dtype)
-        a = jax.jacfwd(lambda v: self.velocity_constraint(t, q, v))(rest)
-        return jnp.concatenate([b, a])
+        return jnp.concatenate([b, jax.jacfwd(lambda v: self.velocity_constraint(t, q, v))(rest)])
 
     def constraint_rate(self, t: Time, q: Configuration, v: Velocity) -> Multipliers:
         """Φ̇ on a motion with velocity v, then the velocity constraints: (nc,)."""
@@ -368,8 +370,7 @@ def accelerations_and_multipliers(
 def _solved(args: Any) -> Accelerations:
     system, t, q, v, u, _ = args
     drift = _constraint_accelerations(args, jnp.zeros_like(v))
-    right = jnp.concatenate([system.force(t, q, v, u), -drift])
-    return _solution(system, t, q, right)
+    return _solution(system, t, q, jnp.concatenate([system.force(t, q, v, u), -drift]))
 
 
 def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accelerations:

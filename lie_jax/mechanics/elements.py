@@ -5,6 +5,8 @@ import inspect
 
 import equinox as eqx
 
+from lie_jax.numerics import conversion
+
 
 class AbstractElement(eqx.Module):
     """A body, joint or force; construction runs the checks that its fields declare."""
@@ -28,6 +30,12 @@ class AbstractElement(eqx.Module):
             left_out = value is None and field.default is None
             if "check" in field.metadata and not left_out:
                 field.metadata["check"](f"{named(self)}.{field.name}", value)
+
+    def __repr__(self):
+        """The fields with their numbers."""
+        values = {f.name: getattr(self, f.name, None) for f in dataclasses.fields(self) if f.repr}
+        words = [f"{name}={conversion.text(value)}" for name, value in values.items()]
+        return f"{type(self).__name__}({', '.join(words)})"
 
     @property
     def bodies(self) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.elements import AbstractElement
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
+from lie_jax.numerics import conversion
 from lie_jax.numerics.conversion import as_float
 
 # Type of the members of a field, and how to make one.
@@ -23,6 +24,8 @@ _MEMBERS = {
     "forces": (AbstractForce, "a force such as lie_jax.PointForce(body, force)"),
 }
 
+# Names of one kind in a text.
+_MOST_NAMES = 6
 # Contacts, of which a step computes each.
 _MOST_PAIRS = 10_000
 
@@ -108,6 +111,18 @@ class Mechanism(eqx.Module):
                     f"{_called(element)} connects {element.bodies[0]!r} with itself; it "
                     "needs two different bodies: correct one of the names."
                 )
+
+    def __repr__(self):
+        """Table of the bodies, joints and forces; each of them shows its numbers."""
+        parts = {"bodies": self.bodies, "joints": self.joints, "forces": self.forces}
+        lines = [f"Mechanism, gravity {conversion.text(self.gravity)} m/s²"]
+        for kind, elements in parts.items():
+            words = self.names if kind == "bodies" else tuple(map(_called, elements))
+            more = f", ... {len(words) - _MOST_NAMES} more" if len(words) > _MOST_NAMES else ""
+            lines.append(
+                f"  {kind} {len(words):4}  {', '.join(words[:_MOST_NAMES])}{more}".rstrip()
+            )
+        return "\n".join(lines)
 
     @property
     def names(self) -> tuple[str, ...]:

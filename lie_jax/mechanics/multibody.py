@@ -26,6 +26,9 @@ from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import gather, small
 from lie_jax.system import AbstractSystem, Configuration, Inputs, Time, Velocity
 
+# Names in a text.
+_MOST_NAMES = 8
+
 # Time, and rotation, position, ṙ and ω of bodies.
 Instant = tuple[Array, ...]
 
@@ -42,6 +45,15 @@ class AbstractMultibodySystem(AbstractSystem):
     forces: tuple[Connected, ...]
     gravity: Float[Array, "..."]
     names: tuple[str, ...] = eqx.field(static=True)
+
+    def __repr__(self):
+        """Sizes, and the bodies by name."""
+        sizes = f"q ({self.nq},), v ({self.nv},), constraints {self.nc}, inputs {self.nu}"
+        names = ", ".join(self.names[:_MOST_NAMES])
+        more = (
+            f", ... {len(self.names) - _MOST_NAMES} more" if len(self.names) > _MOST_NAMES else ""
+        )
+        return f"{type(self).__name__}: {sizes}\n  bodies {len(self.names):4}  {names}{more}"
 
     @abc.abstractmethod
     def poses(self, q: Configuration) -> tuple[Rotations, Vectors]:

@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,6 +64,22 @@ def in_precision(value: Any, dtype: Any) -> Any:
     if dtype is None or real_shape(value) is None:
         return as_float(value)
     return as_float(value).astype(dtype)
+
+
+# Numbers of an array in a text.
+_MOST = 60
+
+
+def text(x: Any) -> str:
+    """Numbers of an array on one line; dtype and shape where JAX traces it, or it is elsewhere."""
+    if isinstance(x, jax.Array):
+        known = not jax_internals.is_traced(x) and x.is_fully_addressable and not x.is_deleted()
+        x = np.asarray(x) if known else x
+    if not isinstance(x, np.ndarray):
+        return eqx.tree_pformat(x)
+    short: Any = {"float_kind": "{:.6g}".format}
+    written = np.array2string(x, separator=", ", threshold=_MOST, edgeitems=2, formatter=short)
+    return " ".join(written.split())
 
 
 def _floating(dtype: Any) -> Any:

@@ -248,7 +248,8 @@ def test_systems_with_constraints_have_no_inverse_dynamics():
 
 
 def test_missing_inputs_are_named():
-    system, still = robots.robot("arm").system, np.zeros(5)
+    mechanism, still = robots.robot("arm").model.mechanism, np.zeros(5)
+    system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
     check_message(
         lambda: robotics.inverse_dynamics(system, still, still, still),
         "inverse_dynamics(inputs=) is None",
