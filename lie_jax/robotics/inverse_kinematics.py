@@ -108,11 +108,11 @@ def _problem(
     system: AbstractMultibodySystem, targets: Any, q: Any, lower: Any, upper: Any
 ) -> tuple[Placement, Array]:
     check_system("inverse_kinematics(system=)", system)
-    dtype = system.gravity.dtype
     if isinstance(q, State):
         raise ValueError(
             "inverse_kinematics(q=) is a State; it must be the configuration alone: give state.q."
         )
+    dtype = system.gravity.dtype
     checks.real("inverse_kinematics(q=)", q)
     starts = jnp.asarray(in_precision(q, dtype), dtype)
     starts = starts[None] if starts.ndim == 1 else starts

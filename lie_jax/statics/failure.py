@@ -74,8 +74,8 @@ def causes(problem: Problem, start: Array, reached: Search) -> str:
         if _softest(under_all.matrix[:nv, :nv], free)[0] <= rounding * largest:
             return (
                 f"A direction is free: no force changes when {_owner(problem, direction)} moves. "
-                "Hold it by a joint or a spring; if it hangs, as a pendulum, give a start nearer to "
-                "the place where it hangs."
+                "Hold it by a joint or a spring; if it hangs, as a pendulum, start nearer to the "
+                "place where it hangs."
             )
     at_start = _numpy(_at(problem, none, start, jnp.zeros_like(reached.multipliers)))
     if part > 0.0:

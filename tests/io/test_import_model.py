@@ -377,3 +377,22 @@ def test_files_that_are_not_there_and_bases_that_are_free_already(tmp_path):
     (tmp_path / "robot.xml").write_text(MJCF)
     with pytest.raises(ValueError, match="is an MJCF file"):
         io.import_model(tmp_path / "robot.xml", floating_base=True)
+
+
+@pytest.mark.full
+def test_limits_are_named_once_and_where_there_are_any(tmp_path, recwarn):
+    def joint(name, kind, parent, limit):
+        inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+        return (
+            f'<link name="{name}"><inertial><mass value="1"/>{inertia}</inertial></link>'
+            f'<joint name="to {name}" type="{kind}"><parent link="{parent}"/><child link="{name}"/>'
+            f'<axis xyz="0 0 1"/><limit {limit} effort="3" velocity="2"/></joint>'
+        )
+
+    for kind, limit, count in (("continuous", "", 0), ("revolute", 'lower="-1" upper="1"', 1)):
+        links = joint("a", "continuous", "base", "") + joint("b", kind, "a", limit)
+        (tmp_path / "arm.urdf").write_text(f'<robot name="r"><link name="base"/>{links}</robot>')
+        io.import_model(tmp_path / "arm.urdf")
+        messages = [str(warning.message) for warning in recwarn]
+        assert len(messages) == count
+    assert "limits, which `stops` adds, of to b." in messages[0]

@@ -8,9 +8,8 @@ import pytest
 
 import lie_jax
 from lie_jax import control, robotics
-from tests import robots
 from tests.cart import DT, MIDPOINT, START, ZERO, Cart
-from tests.messages import check_message
+from tests.messages import body, check_message
 from tests.systems import Spinner
 
 TEN = np.zeros(10)
@@ -58,27 +57,27 @@ CASES = {
     "sweep of two": (
         lambda: lie_jax.sweep(lambda m, k: m, TEN), "sweep(fn=)", "called with (variant)"),
 }  # fmt: skip
-ARM = robots.robot("arm")
-STILL = np.zeros(5)
+MECHANISM = lie_jax.Mechanism([body()])
+SPINNER, STILL = Spinner(jnp.eye(3)), lie_jax.State(np.eye(4)[0], np.zeros(3))
 # Run-time checks of types, which users' programs have not, would come first.
 WRONG_TYPES = {
     "policy as inputs": (
         lambda: _run(lambda t, q, v: -v), "simulate(inputs=)", "the function", "(5, nu)",
         "jax.vmap(u)", "jax.lax.scan", "PDController"),
     "mechanism for inverse kinematics": (
-        lambda: lie_jax.inverse_kinematics(ARM.model.mechanism, [], STILL),
+        lambda: lie_jax.inverse_kinematics(MECHANISM, [], STILL.q),
         "inverse_kinematics(system=) is a Mechanism", "assemble"),
     "state for inverse kinematics": (
-        lambda: lie_jax.inverse_kinematics(ARM.system, [], lie_jax.State(STILL, STILL)),
+        lambda: lie_jax.inverse_kinematics(SPINNER, [], STILL),
         "inverse_kinematics(q=) is a State", "state.q"),
     "mechanism for forces": (
-        lambda: robotics.gravity_force(ARM.model.mechanism, STILL),
+        lambda: robotics.gravity_force(MECHANISM, STILL.q),
         "gravity_force(system=) is a Mechanism", "unpack it"),
     "state for forces": (
-        lambda: robotics.gravity_force(ARM.system, lie_jax.State(STILL, STILL)),
-        "gravity_force(q=) is a State", "(5,)", "state.q"),
+        lambda: robotics.gravity_force(SPINNER, STILL),
+        "gravity_force(q=) is a State", "(4,)", "state.q"),
     "mechanism for an equilibrium": (
-        lambda: lie_jax.equilibrium(ARM.model.mechanism, lie_jax.State(STILL, STILL)),
+        lambda: lie_jax.equilibrium(MECHANISM, STILL),
         "equilibrium(system=) is a Mechanism", "unpack it"),
 }  # fmt: skip
 

@@ -247,6 +247,7 @@ def test_systems_with_constraints_have_no_inverse_dynamics():
     )
 
 
+@pytest.mark.full
 def test_missing_inputs_are_named():
     mechanism, still = robots.robot("arm").model.mechanism, np.zeros(5)
     system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
