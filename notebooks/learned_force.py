@@ -196,8 +196,8 @@ print(f"best constant {float(constant.coefficient):.3f}, its loss {loss(constant
 # ## Learned against true law
 #
 # Grey bars show where the speeds of the recordings lie. Beyond them the network has seen nothing, and means
-# nothing. Below 8 m/s it is off, too: drag is small there and hardly moves the ball. The loss of 1.9, where the true law has 1.0,
-# says that the fit could be better still.
+# nothing. Below 7 m/s it is off, too: drag is small there and hardly moves the ball. The loss of 1.04, where the true law
+# has 0.97, leaves little to learn.
 
 # %%
 seen = np.linalg.norm(np.diff(clean, axis=1), axis=2).ravel() / (DT * EVERY)
@@ -254,7 +254,8 @@ axis.legend();
 # %% [markdown]
 # ## In short
 #
-# - A force is a class with a method that returns wrenches; a network in a field of it is a parameter like a mass.
+# - A force is a class with a method that returns wrenches; a network of Equinox in a field of it is a parameter like a mass.
+#   Its activation is a function and no parameter: take `equinox.filter_jit` and its like in the place of `jax.jit`.
 # - No force is measured: the gradient of a simulated run by all weights, through contact, is enough.
 # - Steps must resolve the contact, as here by nine of them, so that gradients are those of the motion.
 # - Keep what is known out of the network: here the direction, the square of the speed, weight and contact.
