@@ -5,7 +5,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from lie_jax.statics.equations import Problem
 from lie_jax.statics.search import Search
@@ -23,14 +23,18 @@ _OPEN = 1e-2
 class _Instant(NamedTuple):
     """Defect (n,) and matrix (n, n) of the equations, at the last state or at the start."""
 
-    defect: Float[Array, " n"]
-    matrix: Float[Array, "n n"]
+    defect: np.ndarray
+    matrix: np.ndarray
 
 
 @eqx.filter_jit
-def _at(problem: Problem, part: Array, q: Array, multipliers: Array) -> _Instant:
+def _equations(problem: Problem, part: Array, q: Array, multipliers: Array) -> tuple[Array, Array]:
     loaded = problem.under_loads(part)
-    return _Instant(loaded.defect(q, multipliers), loaded.dense_matrix(q, multipliers))
+    return loaded.defect(q, multipliers), loaded.dense_matrix(q, multipliers)
+
+
+def _at(problem: Problem, part: Array, q: Array, multipliers: Array) -> _Instant:
+    return _Instant(*map(np.asarray, _equations(problem, part, q, multipliers)))
 
 
 def causes(problem: Problem, start: Array, reached: Search) -> str:
@@ -50,7 +54,7 @@ def causes(problem: Problem, start: Array, reached: Search) -> str:
             "constraints out."
         )
     none, whole = jnp.zeros_like(reached.part), jnp.ones_like(reached.part)
-    last = _numpy(_at(problem, reached.part, reached.q, reached.multipliers))
+    last = _at(problem, reached.part, reached.q, reached.multipliers)
     for name, values in (("forces", last.defect), ("derivatives of forces", last.matrix)):
         if not np.all(np.isfinite(values)):
             row = int(np.argmin(np.isfinite(values.reshape(len(values), -1)).all(axis=1)))
@@ -70,14 +74,14 @@ def causes(problem: Problem, start: Array, reached: Search) -> str:
     softest, direction, largest = _softest(last.matrix[:nv, :nv], free)
     rounding = 64.0 * len(last.defect) * float(np.finfo(last.defect.dtype).eps)
     if softest <= rounding * largest:
-        under_all = _numpy(_at(problem, whole, reached.q, reached.multipliers))
+        under_all = _at(problem, whole, reached.q, reached.multipliers)
         if _softest(under_all.matrix[:nv, :nv], free)[0] <= rounding * largest:
             return (
                 f"A direction is free: no force changes when {_owner(problem, direction)} moves. "
                 "Hold it by a joint or a spring; if it hangs, as a pendulum, start nearer to the "
                 "place where it hangs."
             )
-    at_start = _numpy(_at(problem, none, start, jnp.zeros_like(reached.multipliers)))
+    at_start = _at(problem, none, start, jnp.zeros_like(reached.multipliers))
     if part > 0.0:
         unloaded = _softest(at_start.matrix[:nv, :nv], _null_space(at_start.matrix[nv:, :nv])[0])[0]
         if softest <= _LIMIT * unloaded:
@@ -99,10 +103,6 @@ def causes(problem: Problem, start: Array, reached: Search) -> str:
         f"The equations are regular there, and the last attempt failed at {worst}: give a start "
         "nearer to the equilibrium, or a smaller load."
     )
-
-
-def _numpy(instant: _Instant) -> _Instant:
-    return _Instant(*(np.asarray(x) for x in instant))
 
 
 def _null_space(rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
