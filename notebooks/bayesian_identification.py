@@ -110,22 +110,13 @@ error = np.asarray([fit.standard_errors[name] for name in NAMES])
 # ## The posterior density
 #
 # With independent normal noise the logarithm of the likelihood is minus half the sum of squares. The prior is flat over
-# all positive lengths and frictions. The sampler works with any real numbers, and so with the logarithms of length and
-# friction: the density over these is the one over the parameters times their derivative, which is the last term.
-
+# all positive lengths and frictions. The sampler works with any real numbers, and so with the coordinates of the fit,
+# `fit.coordinates`: the angle and the logarithms of friction and length. The density over these is the one over the
+# parameters times their derivative. `fit.log_density` is the logarithm of the product. Because of the derivative, its
+# slope is not zero at the best fit.
 
 # %%
-def decode(z):
-    return {"angle": z[0], "friction": jnp.exp(z[1]), "length": jnp.exp(z[2])}
-
-
-def log_density(z):
-    residuals = (predict(decode(z)) - measured) / NOISE
-    return -0.5 * jnp.sum(residuals**2) + z[1] + z[2]
-
-
-best = jnp.asarray([estimate[0], np.log(estimate[1]), np.log(estimate[2])])
-value, gradient = jax.jit(jax.value_and_grad(log_density))(best)
+value, gradient = jax.jit(jax.value_and_grad(fit.log_density))(fit.coordinates)
 print(f"at the best fit: {value:.3f}, gradient", np.round(np.asarray(gradient), 3))
 
 # %% [markdown]
@@ -136,12 +127,10 @@ print(f"at the best fit: {value:.3f}, gradient", np.round(np.asarray(gradient), 
 # steps are half a standard error. Four chains run in one compiled program, and their first hundred samples are dropped.
 
 # %%
-covariance = error[:, None] * np.asarray(fit.correlation) * error
-per_unit = np.asarray([1.0, 1.0 / estimate[1], 1.0 / estimate[2]])  # derivatives of z
 sampler = blackjax.hmc(
-    log_density,
+    fit.log_density,
     step_size=0.5,
-    inverse_mass_matrix=per_unit[:, None] * covariance * per_unit,
+    inverse_mass_matrix=fit.covariance,
     num_integration_steps=4,
 )
 
@@ -151,7 +140,7 @@ def chain(key):
         state, info = sampler.step(key, state)
         return state, (state.position, info.is_divergent, info.acceptance_rate)
 
-    return jax.lax.scan(step, sampler.init(best), jax.random.split(key, 1100))[1]
+    return jax.lax.scan(step, sampler.init(fit.coordinates), jax.random.split(key, 1100))[1]
 
 
 sampled = jax.jit(jax.vmap(chain))(jax.random.split(jax.random.key(0), 4))
@@ -171,9 +160,10 @@ print("effective samples:", np.round(np.asarray(blackjax.diagnostics.effective_s
 # there and have a longer tail to the other side, and the angle at the start follows it.
 
 # %%
-decoded = jax.vmap(decode)(z.reshape(-1, 3))
+decoded = jax.vmap(fit.decode)(z.reshape(-1, 3))
 samples = np.stack([decoded[name] for name in NAMES], axis=1)
 known = np.asarray([truth[name] for name in NAMES])
+covariance = error[:, None] * np.asarray(fit.correlation) * error
 angles = np.linspace(0.0, 2.0 * np.pi, 100)
 circle = 2.0 * np.stack([np.cos(angles), np.sin(angles)])  # two standard errors
 figure, axes = plt.subplots(3, 3, figsize=(8, 7.5), sharex="col", layout="constrained")
@@ -228,7 +218,7 @@ axis.legend(loc="upper right");
 #
 # - `identify` gives a normal distribution from one fit. It is right where the prediction is nearly linear over the standard
 #   errors and no bound is near.
-# - Where it is not, or where a bound such as zero friction is near, sample: write the logarithm of the density as a function
-#   of `simulate` and give it to any sampler that takes JAX functions.
+# - Where it is not, or where a bound such as zero friction is near, sample: give `fit.log_density` to any sampler that
+#   takes JAX functions, and read its samples by `fit.decode`.
 # - Start at the best fit, in coordinates without bounds, with the covariance of least squares, and look at R-hat and at steps
 #   that diverged. For densities that are far from normal take `blackjax.nuts` after `blackjax.window_adaptation`.

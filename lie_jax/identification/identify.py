@@ -54,7 +54,8 @@ class Identification(eqx.Module):
       group rotation vectors (3,) or twists (6,).
     - `statistics`: `ResidualStatistics`. `history`: `History`.
     - `converged`: whether the method met its tolerance.
-    - `coordinates`: the unconstrained coordinates (p,), in which the parameters were sought.
+    - `coordinates`: the unconstrained coordinates (p,), in which the parameters were sought;
+      `decode` returns the parameters at any such coordinates.
     - `names`: of the p independent numbers that the parameters hold, such as `"inertia[0, 1]"`.
     - `information_root`: R with RᵀR = JᵀJ, the recordings' information on the coordinates.
     """
@@ -72,6 +73,33 @@ class Identification(eqx.Module):
     _noise_is_known: bool = eqx.field(static=True)
     _decode: Callable = eqx.field(static=True)
     _numbers: Callable = eqx.field(static=True)
+    _log_densities: Callable = eqx.field(static=True)
+    _noise: Float[Array, ""]
+
+    def decode(self, coordinates: Float[Array, " p"]) -> PyTree:
+        """Parameters at unconstrained coordinates (p,): a pytree like the start values."""
+        self._check(coordinates)
+        return self._decode(coordinates)
+
+    def log_density(self, coordinates: Float[Array, " p"]) -> Float[Array, ""]:
+        """Logarithm of the posterior density over the unconstrained coordinates (p,).
+
+        For samplers such as BlackJAX's: start at `coordinates`, with `covariance` as the inverse
+        mass matrix, and read samples by `decode`. Up to a constant it is, with weighted residuals r
+        of recordings and priors and the numbers x that `names` lists, -½ |r|² + log |det ∂x/∂z|.
+        Without `prior` the density over x is thus flat, within the range of the transforms.
+
+        Stated noise counts as it is, unlike in standard errors, which the residuals scale; noise
+        that was not stated is held at its estimate. NaN where the prediction is not finite.
+        Raises `ValueError` for coordinates of another shape.
+        """
+        self._check(coordinates)
+        recordings, priors = self._log_densities(coordinates)
+        slope = jax.jacfwd(self._numbers)(coordinates)
+        return recordings / self._noise**2 + priors + jnp.linalg.slogdet(slope)[1]
+
+    def _check(self, coordinates: Array) -> None:
+        checks.shape("coordinates", coordinates, self.coordinates.shape, "as fit.coordinates")
 
     def propagate(self, function: Callable[[PyTree], PyTree]) -> tuple[PyTree, PyTree]:
         """Value and standard error of any function of the estimates, to first order.
@@ -218,6 +246,10 @@ def identify(
     )
     z = path[-1]
 
+    def log_densities(z):
+        """Of the recordings, and of the priors."""
+        return tuple(-0.5 * jnp.sum(ravel_pytree(part)[0] ** 2) for part in residuals(z, None))
+
     value, jacobian, (weighted, _) = linearize(z, whole)
     spread = statistics.spread(jacobian, value, numbers)
     estimates, standard_errors = statistics.propagate(sought.decode, z, spread)
@@ -236,6 +268,8 @@ def identify(
         _noise_is_known=recorded.noise_is_known,
         _decode=sought.decode,
         _numbers=sought.numbers,
+        _log_densities=log_densities,
+        _noise=jnp.ones_like(spread.variance) if noise is not None else spread.variance**0.5,
     )
     _warn(fit)
     return fit

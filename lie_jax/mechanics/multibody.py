@@ -13,18 +13,20 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.mechanics import body as rigid
-from lie_jax.mechanics import stacking
+from lie_jax.mechanics import readings, stacking
 from lie_jax.mechanics.beams import readings as beam_readings
 from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
-from lie_jax.mechanics.contact import impulses, readings
+from lie_jax.mechanics.contact import impulses
+from lie_jax.mechanics.contact import readings as contact_readings
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.readings import Contacts
 from lie_jax.mechanics.forces.loads import PartOfLoad
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
-from lie_jax.mechanics.stacking import Connected
+from lie_jax.mechanics.readings import JointReaction, Labels, Powers
+from lie_jax.mechanics.stacking import Connected, Groups
 from lie_jax.numerics import gather, small
-from lie_jax.system import AbstractSystem, Configuration, Inputs, Time, Velocity
+from lie_jax.system import AbstractSystem, Configuration, Inputs, Multipliers, Time, Velocity
 
 # Names in a text.
 _MOST_NAMES = 8
@@ -100,10 +102,54 @@ class AbstractMultibodySystem(AbstractSystem):
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, *motion)
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
 
+    def powers(
+        self,
+        t: Time,
+        q: Configuration,
+        v: Velocity,
+        multipliers: Multipliers,
+        u: Inputs = None,
+    ) -> Powers:
+        """Powers (W) of forces and joints at an instant; their sum is the rate of the energy.
+
+        The energy is `kinetic_energy` + `potential_energy`. Of a contact these are the powers of
+        its law at the instant, not of the impulses of `ConvexContact`.
+        """
+        checks.instant("multipliers", multipliers, self.nc)
+        now, *motion = self._instant(t, q, v)
+        joints, labels = self._constrained(q)
+        by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
+        return Powers(
+            readings.force_powers(self.forces, now, motion, u),
+            readings.joint_powers(joints, labels, now, motion, by_group),
+        )
+
+    def reactions(
+        self,
+        t: Time | Float[Array, " instants"],
+        q: Float[Array, "*instants nq"],
+        multipliers: Float[Array, "*instants nc"],
+    ) -> dict[Label, JointReaction]:
+        """Force (N) and torque (N m), inertial, by which each joint acts on its child.
+
+        At an instant, or at those of a trajectory: t (n,), q (n, nq), multipliers (n, nc). The
+        torque is about the joint's `child_point`. Joints are called as by `joint_coordinates`; in
+        joint coordinates only joints that are constraints have reactions.
+        """
+
+        def at(t, q, multipliers):
+            now, *pose, _, _ = self._instant(t, q, jnp.zeros(self.nv, q.dtype))
+            joints, labels = self._constrained(q)
+            by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
+            return readings.reactions(joints, labels, now, (pose[0], pose[1]), by_group)
+
+        t = jnp.asarray(t, q.dtype)
+        return (at if q.ndim == 1 else jax.vmap(at))(t, q, multipliers)
+
     def contacts(self, t: Time, q: Configuration, v: Velocity) -> Contacts:
         """Gap, normal and point, forces and slip at each place of each `Contact`."""
         _, *motion = self._instant(t, q, v)
-        return readings.contacts(self.forces, motion)
+        return contact_readings.contacts(self.forces, motion)
 
     def beams(
         self, q: Configuration, v: Velocity | None = None, points: int = 2
@@ -213,6 +259,10 @@ class AbstractMultibodySystem(AbstractSystem):
             "the bodies apart."
         )
 
+    def _constrained(self, q: Configuration) -> tuple[Groups, Labels]:
+        """Joints that are constraints, stacked, and labels of all of them by their places."""
+        return (), ()
+
     def _applied(self, instant: Instant, u: Inputs) -> Wrench:
         """Hybrid wrenches of gravity and of all forces on all slots of `bodies`."""
         t, *motion = instant
@@ -244,4 +294,4 @@ def check_system(where: str, value: Any) -> None:
 @eqx.filter_jit
 def _penetrations(system: AbstractMultibodySystem, t: Array, q: Array, v: Array):
     _, *motion = system._instant(t, q, v)
-    return readings.penetrations(system.forces, motion)
+    return contact_readings.penetrations(system.forces, motion)

@@ -1,14 +1,16 @@
-"""Readings of joints at the poses of a trajectory: their coordinates and reactions."""
+"""Readings of joints and forces at an instant: coordinates, reactions and powers."""
 
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.mechanics import mechanism, stacking
-from lie_jax.mechanics.joints.base import GROUND
+from lie_jax.mechanics.joints.base import GROUND, BodyPose, Velocities, Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.stacking import Groups
 from lie_jax.numerics import small
@@ -25,6 +27,18 @@ class JointReaction(NamedTuple):
 
     force: Float[Array, "*instants 3"]
     torque: Float[Array, "*instants 3"]
+
+
+class Powers(NamedTuple):
+    """Powers (W) by which forces and joints change the kinetic and potential energy.
+
+    `forces` (n,) in the mechanism's order: all of a motor's, driver's or damper's power, and of a
+    spring with a damper the damper's, as the spring's is a change of the potential energy. `joints`
+    by their labels, as in `reactions`: zero but for drivers and other joints that move with time.
+    """
+
+    forces: Float[Array, " n"]
+    joints: dict[Label, Float[Array, ""]]
 
 
 def coordinates(joints: Groups, labels: Labels, pose: tuple[Array, Array]) -> dict[Label, Array]:
@@ -70,6 +84,53 @@ def reactions(
         for group, of_group in zip(joints, multipliers, strict=True)
     ]
     return _by_label(joints, labels, values)
+
+
+def force_powers(
+    forces: Groups, t: Array, motion: Sequence[Array], u: Array | None
+) -> Float[Array, " n"]:
+    """Powers of forces and rates of their potential energies, in the mechanism's order.
+
+    `motion`: rotation, position, ṙ and ω of all bodies.
+    """
+
+    def at(element, poses, velocities, inputs):
+        rates = tuple(
+            BodyPose(small.matmul(pose.rotation, small.hat(velocity.omega_body)), velocity.linear)
+            for pose, velocity in zip(poses, velocities, strict=True)
+        )
+        _, growth = jax.jvp(element.potential_energy, (poses,), (rates,))
+        return _power(element.wrenches(t, poses, velocities, inputs), velocities) + growth
+
+    by_place = {}
+    for group in forces:
+        values = stacking.each(at, group, motion, stacking.own_inputs(group, u))
+        by_place |= dict(zip(group.places, values, strict=True))
+    none = jnp.zeros(0, motion[1].dtype)
+    return jnp.stack([by_place[place] for place in sorted(by_place)]) if by_place else none
+
+
+def joint_powers(
+    joints: Groups, labels: Labels, t: Array, motion: Sequence[Array], multipliers: list[Array]
+) -> dict[Label, Array]:
+    """Powers of the reactions of all joints on their bodies; arguments as above."""
+
+    def at(element, poses, velocities, multipliers):
+        return -_power(element.reaction(t, *poses, multipliers), velocities)
+
+    values = [
+        stacking.each(at, group, motion, of_group)
+        for group, of_group in zip(joints, multipliers, strict=True)
+    ]
+    return _by_label(joints, labels, values)
+
+
+def _power(wrenches: Sequence[Wrench], velocities: Velocities) -> Array:
+    terms = [
+        small.dot(wrench.force, velocity.linear) + small.dot(wrench.torque, velocity.omega_body)
+        for wrench, velocity in zip(wrenches, velocities, strict=True)
+    ]
+    return reduce(jnp.add, terms)
 
 
 def labels(joints: Groups, names: tuple[str, ...]) -> Labels:

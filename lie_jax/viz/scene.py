@@ -5,7 +5,6 @@ more controls.
 """
 
 import contextlib
-import io
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import rich
 import viser
 
 from lie_jax import checks
@@ -92,14 +92,24 @@ def _served(
     port: int, scenes: list[Frames], names: bool, view: str
 ) -> Iterator[tuple[viser.ViserServer, Drawn]]:
     """Server of the drawn scenes, and the nodes of all that moves."""
-    # viser prints a table of its addresses.
-    with contextlib.redirect_stdout(io.StringIO()):
+    with _silence():
         server = viser.ViserServer(host="127.0.0.1", port=port, verbose=False)
     try:
         yield server, drawing.draw(server, scenes, names, view)
     finally:
-        with contextlib.redirect_stdout(io.StringIO()):
+        with _silence():
             server.stop()
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    # viser prints a table of its addresses by rich, which shows it in notebooks past `stdout`.
+    console = rich.get_console()
+    quiet, console.quiet = console.quiet, True
+    try:
+        yield
+    finally:
+        console.quiet = quiet
 
 
 def _play(server: viser.ViserServer, drawn: Drawn, scenes: list[Frames], speed: float) -> None:

@@ -25,6 +25,7 @@ import itertools
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import rich
 from matplotlib.image import imread
 from websockets.sync.client import connect
 
@@ -151,6 +152,17 @@ def test_scene_is_served_until_it_is_interrupted(runs, monkeypatch, capsys):
     monkeypatch.setattr(scene, "time", clock)
     viz.show(*runs, port=0)
     assert len(pages) == 1 and b"<html" in pages[0]
+
+
+@pytest.mark.full
+def test_notebooks_show_no_table_of_addresses(runs, tmp_path, monkeypatch):
+    shown = []
+    monkeypatch.setattr(rich.get_console(), "is_jupyter", True)
+    monkeypatch.setattr("rich.jupyter.display", lambda *parts: shown.append(parts))
+    rich.print("something")
+    assert len(shown) == 1
+    viz.export(tmp_path / "scene.html", runs[1])
+    assert len(shown) == 1
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")

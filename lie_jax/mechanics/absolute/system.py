@@ -21,12 +21,10 @@ from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.multibody import AbstractMultibodySystem, Instant
-from lie_jax.mechanics.readings import JointReaction
 from lie_jax.mechanics.stacking import Connected
 from lie_jax.numerics import small
 from lie_jax.numerics.graphs import Graph
 from lie_jax.spaces.products import Power
-from lie_jax.system import Time
 
 
 class RigidBodySystem(AbstractMultibodySystem):
@@ -321,25 +319,9 @@ class RigidBodySystem(AbstractMultibodySystem):
             return at(q)
         return readings.continued(self.joints, labels, jax.vmap(at)(q))
 
-    def reactions(
-        self,
-        t: Time | Float[Array, " instants"],
-        q: Float[Array, "*instants nq"],
-        multipliers: Float[Array, "*instants nc"],
-    ) -> dict[Label, JointReaction]:
-        """Force (N) and torque (N m), inertial, by which each joint acts on its child.
-
-        At an instant, or at those of a trajectory: t (n,), q (n, nq), multipliers (n, nc). The
-        torque is about the joint's `child_point`. Joints are called as by `joint_coordinates`.
-        """
-        labels = readings.labels(self.joints, self.names)
-
-        def at(t, q, multipliers):
-            by_group = self._joint_multipliers(multipliers)
-            return readings.reactions(self.joints, labels, t, self.poses(q), by_group)
-
-        t = jnp.asarray(t, q.dtype)
-        return (at if q.ndim == 1 else jax.vmap(at))(t, q, multipliers)
+    @override
+    def _constrained(self, q):
+        return self.joints, readings.labels(self.joints, self.names)
 
     def _split(self, flat: Array) -> Array:
         return flat.reshape(len(self.names), -1)

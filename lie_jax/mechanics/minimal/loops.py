@@ -26,7 +26,6 @@ from lie_jax.mechanics.minimal.hinges import near_coordinates
 from lie_jax.mechanics.minimal.linearization import TreeLinearization
 from lie_jax.mechanics.minimal.recursions import Kinematics
 from lie_jax.mechanics.minimal.system import TreeSystem
-from lie_jax.mechanics.readings import JointReaction
 from lie_jax.mechanics.stacking import Connected, Groups
 from lie_jax.numerics import gather, rules, small
 from lie_jax.numerics.schur import SchurMatrix
@@ -188,23 +187,9 @@ class LoopSystem(TreeSystem):
         values = super().joint_coordinates(q) | closing
         return {label: values[label] for label in self.all_labels if label in values}
 
-    def reactions(
-        self,
-        t: Time | Float[Array, " instants"],
-        q: Float[Array, "*instants nq"],
-        multipliers: Float[Array, "*instants nc"],
-    ) -> dict[Label, JointReaction]:
-        """Force (N) and torque (N m), inertial, by which each cut joint acts on its child.
-
-        As `RigidBodySystem.reactions`; joints of the tree have none.
-        """
-
-        def at(t, q, multipliers):
-            by_group = self._by_group(multipliers)
-            return readings.reactions(self.cuts, self.cut_labels, t, self._pose(q), by_group)
-
-        t = jnp.asarray(t, q.dtype)
-        return (at if q.ndim == 1 else jax.vmap(at))(t, q, multipliers)
+    @override
+    def _constrained(self, q):
+        return self._cuts(q), self.cut_labels
 
     def _pose(self, q: Array) -> tuple[Array, Array]:
         """Rotations and positions of bases and links."""

@@ -149,6 +149,11 @@ class TreeSystem(AbstractMultibodySystem):
         return super(TreeSystem, self._following(jnp.zeros((), q.dtype), q)).potential_energy(q)
 
     @override
+    def powers(self, t, q, v, multipliers, u=None):
+        following = super(TreeSystem, self._following(jnp.asarray(t, q.dtype), q))
+        return following.powers(t, q, v, multipliers, u)
+
+    @override
     def remember(self, t, q, v):
         """Memory of the forces at an instant, except those that follow a joint's coordinate."""
         free = tuple(group for group in self.forces if group.hinges is None)
