@@ -62,14 +62,17 @@ def _run(server: viser.ViserServer, number: int, scene: Frames, names: bool) -> 
     root = f"/run {number + 1}"
     server.scene.add_frame(root, position=scene.offset, show_axes=False)
     bodies, on_beams = solids.solids(scene.system), tubes.nodes(scene.system)
-    length = parts.axes_length(scene)
+    length = parts.marks_size(scene)
     nodes = []
     for k, name in enumerate(scene.system.names):
         # A slash in a name would make a child node.
         path = f"{root}/{k} {name.replace('/', ' ')}"
         # Tubes show where nodes of beams are; the trace is that of their ends.
         node = server.scene.add_frame(
-            path, axes_length=length, axes_radius=0.03 * length, show_axes=not on_beams[k]
+            path,
+            axes_length=parts.FRAME * length,
+            axes_radius=0.02 * length,
+            show_axes=not on_beams[k],
         )
         nodes.append(node)
         if names:

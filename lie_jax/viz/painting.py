@@ -63,7 +63,7 @@ class Attached(NamedTuple):
 
 def attached(scene: Frames, run: int) -> Attached:
     """Solids, shapes, and joints with their axes and lines to centres of mass."""
-    size, length = parts.size(scene), parts.axes_length(scene)
+    size, length = parts.size(scene), parts.marks_size(scene)
     pieces = [
         (k, segments(_divided(arms), parts.body_color(run, k), 3.0))
         for k, arms in parts.arms(scene)

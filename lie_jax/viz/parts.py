@@ -18,10 +18,11 @@ from lie_jax.viz.surfaces import Surface
 Color = tuple[int, int, int]
 
 _GROUND: Color = (190, 190, 180)
-# Half the length of joints' axes, and the radius of their points, over the length of frames' axes.
-AXIS, BALL = 0.5, 0.1
+# Length of frames' axes, half the length of joints' axes, and the radius of their points, over the
+# size of marks.
+FRAME, AXIS, BALL = 0.5, 0.5, 0.1
 # Opacity of solids with the inertia of bodies and of shapes of contacts, through which joints show.
-_TRANSLUCENT = 0.35
+_TRANSLUCENT = 0.25
 
 
 class Part(NamedTuple):
@@ -65,12 +66,12 @@ def size(scene: Frames) -> float:
     return float(np.max(high - low))
 
 
-def axes_length(scene: Frames) -> float:
-    """Length (m) of the axes of frames, to which marks of joints are in proportion."""
+def marks_size(scene: Frames) -> float:
+    """Length (m) to which axes of frames and marks of joints are in proportion."""
     on_beams = tubes.nodes(scene.system)
     bodies = solids.solids(scene.system)
     sizes = [float(np.max(body.sizes)) for k, body in enumerate(bodies) if not on_beams[k]]
-    return 0.3 * max(sizes, default=0.1 * size(scene))
+    return max(0.3 * float(np.median(sizes)) if sizes else 0.0, 0.03 * size(scene))
 
 
 def of_shapes(scene: Frames, run: int, reach: float) -> Iterator[Part]:

@@ -175,7 +175,7 @@ def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
             axes.set(**{f"{axis}lim": (least, most) for axis, least, most in limits})
             axes.set_box_aspect((1.0, 1.0, 1.0))
             axes.locator_params(nbins=4)
-        axes.legend(**_ABOVE)
+        axes.legend(ncols=min(3, len(system.names)), **_ABOVE)
     return figure
 
 
