@@ -85,6 +85,7 @@ def _writer(path: Path) -> PillowWriter | FFMpegWriter:
     if not FFMpegWriter.isAvailable():
         raise ValueError(
             f"viz.video(path=) is {str(path)!r}, which ffmpeg would write, and ffmpeg is not "
-            "installed: install it, or write a .gif."
+            f"installed: take {str(path.with_suffix('.gif'))!r}, which needs nothing more, or "
+            "install it (apt-get install ffmpeg, brew install ffmpeg)."
         )
     return FFMpegWriter(fps=FRAMES_PER_SECOND, codec="h264")
