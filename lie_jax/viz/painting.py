@@ -16,7 +16,7 @@ from lie_jax.viz.look import VIEWS
 # middles, which is wrong for long ones.
 _LONGEST = 0.06
 # Width (points) of the edges of surfaces, which hides the seams.
-_SEAM = 0.4
+SEAM = 0.4
 _DARK = (40, 40, 40)
 
 
@@ -47,7 +47,7 @@ def triangles(surface: Any, color: Any, opacity: float, longest: float) -> Polyg
     vertices, faces = np.asarray(surface.vertices, float), np.asarray(surface.faces)
     vertices, faces, *_ = trimesh.remesh.subdivide_to_size(vertices, faces, longest)
     colors = _colors(color, opacity, len(faces))
-    return Polygons(vertices[faces], colors, np.full(len(faces), _SEAM if opacity == 1.0 else 0.0))
+    return Polygons(vertices[faces], colors, np.full(len(faces), SEAM if opacity == 1.0 else 0.0))
 
 
 def _colors(color: Any, opacity: float, count: int) -> NDArray:
