@@ -53,7 +53,7 @@ def run_bricard() -> lie_jax.Trajectory:
     )
 
 
-def run_puma() -> tuple[lie_jax.AbstractSystem, lie_jax.Trajectory]:
+def run_puma() -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.Trajectory]:
     """The motion of [S3] 4.4 in joint coordinates."""
     system, state = puma560.build(lie_jax.Minimal())
     # The controllers' shortest time constant is 0.4 ms.

@@ -33,7 +33,7 @@ LIMIT = 1.2  # N m, below the largest torque of the free optimum
 TOLERANCES = {"tolerance": 1e-8, "end_tolerance": 1e-9}
 
 
-def build() -> tuple[lie_jax.AbstractSystem, lie_jax.State]:
+def build() -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """A free body with a torque about each body axis as input."""
     body = lie_jax.Body("satellite", 100.0, np.diag(MOMENTS))
     torques = [
