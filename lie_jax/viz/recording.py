@@ -55,7 +55,7 @@ def video(
     low, high = low - margin, high + margin
     scale = _LONG / float(np.max(high - low))
     width, height = np.maximum(scale * (high - low), _SHORT)
-    figure = plt.figure(figsize=(width, height))
+    figure = plt.figure(figsize=(width, height), layout="none")
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), aspect="equal")
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.set_axis_off()
