@@ -62,7 +62,9 @@ def video(
     clock = axes.text(0.03, 0.97, "", transform=axes.transAxes, va="top", size=10)
     picture = axes.add_collection(PolyCollection([]))
     labels = [[axes.text(0, 0, name) for name in s.system.names] if names else [] for s in scenes]
-    with written("viz.video", path), writer.saving(figure, os.fspath(path), _DOTS):
+    # The axes fill the figure: a layout that users set for theirs would warn at each frame.
+    fixed_layout = plt.rc_context({"figure.constrained_layout.use": False})
+    with written("viz.video", path), fixed_layout, writer.saving(figure, os.fspath(path), _DOTS):
         for frame in range(frames):
             polygons = []
             for run, scene in enumerate(scenes):
