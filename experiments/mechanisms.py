@@ -1,5 +1,6 @@
 """A robot and a closed chain in motion, as moving pictures, against their reference solutions."""
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -8,7 +9,8 @@ import numpy as np
 from jaxtyping import Array
 
 import lie_jax
-from experiments import _animate, _report
+from experiments import _report
+from lie_jax import viz
 from models import bricard, puma560
 
 DT = 1e-3
@@ -51,7 +53,7 @@ def run_bricard() -> lie_jax.Trajectory:
     )
 
 
-def run_puma() -> tuple[lie_jax.AbstractSystem, lie_jax.Trajectory]:
+def run_puma() -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.Trajectory]:
     """The motion of [S3] 4.4 in joint coordinates."""
     system, state = puma560.build(lie_jax.Minimal())
     # The controllers' shortest time constant is 0.4 ms.
@@ -76,11 +78,10 @@ def main(folder: Path) -> None:
     _report.write_json(folder / "mechanisms.json", errors)
     for name, each in errors.items():
         print(f"{name:12}", ", ".join(f"{t:g} s: {error:.1e}" for t, error in each.items()))
-    shape, _ = puma560.build()
-    rotation, position = _animate.poses(robot, motion.q)
-    _animate.write(folder / "puma560.gif", shape, rotation, position, "Puma 560")
+    viz.video(folder / "puma560.gif", (robot, motion))
     shape, _ = bricard.build()
     two_seconds = round(2.0 / FRAME) + 1
     placed = jax.jit(jax.vmap(lambda a: bricard.build(angle=a)[1].q))(loop.q[:two_seconds, 0])
-    rotation, position = _animate.poses(shape, placed)
-    _animate.write(folder / "bricard.gif", shape, rotation, position, "Bricard mechanism")
+    at_rest = jnp.zeros((two_seconds, shape.nv))
+    closed = dataclasses.replace(loop, t=loop.t[:two_seconds], q=placed, v=at_rest)
+    viz.video(folder / "bricard.gif", (shape, closed))

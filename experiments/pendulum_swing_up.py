@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from experiments import _animate, _control, _plots, _report
+from experiments import _control, _plots, _report
 from experiments._control import Task
 from experiments._interior_point import Found
-from lie_jax import control, quaternion
+from lie_jax import control, quaternion, viz
 from models import double_pendulum
 
 DURATION = 1.5
@@ -32,7 +32,6 @@ SWING = 1.0
 PENALTY = 1e6
 # The inputs from which the second method starts differ by this part of the largest.
 SHAKEN = 0.02
-FRAME = 1
 
 
 def task() -> Task:
@@ -170,10 +169,5 @@ def main(folder: Path) -> None:
     )
     _report.write_json(folder / "results.json", result)
     _plot(folder / "swing_up.png", places, found, again)
-    moving = [
-        np.stack([np.zeros_like(places[:, 0]), places[:, 0]], axis=1)[::FRAME],
-        places[::FRAME],
-    ]
-    _animate.lines(
-        folder / "swing_up.gif", moving, "Swing-up, the least effort", ground=np.zeros((1, 3))
-    )
+    # One frame for each step.
+    viz.video(folder / "swing_up.gif", (problem.system, trajectory), speed=0.3)

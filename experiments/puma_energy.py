@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Array
 
 import lie_jax
-from experiments import _animate, _control, _plots, _report
+from experiments import _control, _plots, _report
 from experiments._control import Task
 from experiments._interior_point import Found
-from lie_jax import control
+from lie_jax import control, viz
 from models import puma560
 
 STEPS = 50
@@ -188,6 +188,5 @@ def main(folder: Path) -> None:
     print(f"the links' potential energy grows by {result['potential_gained_J']:.4f} J")
     _report.write_json(folder / "results.json", result)
     _plot(folder / "puma.png", motions, largest, (found, again))
-    shape, _ = puma560.build()
-    rotation, position = _animate.poses(problem.system, found.trajectory.q)
-    _animate.write(folder / "puma.gif", shape, rotation, position, "Puma 560, the least effort")
+    # One frame for each step.
+    viz.video(folder / "puma.gif", (problem.system, found.trajectory), speed=0.4)

@@ -14,10 +14,10 @@ import numpy as np
 from jaxtyping import Array
 
 import lie_jax
-from experiments import _animate, _control, _plots, _report
+from experiments import _control, _plots, _report
 from experiments._control import Task
 from experiments._interior_point import Found
-from lie_jax import control
+from lie_jax import contact, control, viz
 from models import quadrotor
 
 DT = 0.02
@@ -82,14 +82,11 @@ def _plot(path: Path, problem: Task, solution: control.Solution, other: Found) -
     _plots.save(figure, path)
 
 
-def _animation(path: Path, problem: Task, trajectory: lie_jax.Trajectory) -> None:
-    rotation, position = _animate.poses(problem.system, trajectory.q)
-    up = np.asarray([0.0, 0.0, 0.08])
+def shapes() -> list[contact.Capsule]:
+    """The quadrotor in its GIF: two arms, and a mast that shows where up is."""
     arms = quadrotor.ARM * quadrotor.DIRECTIONS
-    shapes = [arms[[0, 2]], arms[[1, 3]], np.stack([np.zeros(3), up])]
-    rotations, positions = np.asarray(rotation)[:, 0], np.asarray(position)[:, :1]
-    moving = [np.einsum("fij,pj->fpi", rotations, shape) + positions for shape in shapes]
-    _animate.lines(path, moving, "Quadrotor, the least effort")
+    lines = *arms.reshape(2, 2, 3).transpose(1, 0, 2), np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.08]])
+    return [contact.Capsule(quadrotor.BODY, 0.01, start, end) for start, end in lines]
 
 
 def main(folder: Path) -> None:
@@ -121,4 +118,5 @@ def main(folder: Path) -> None:
     )
     _report.write_json(folder / "results.json", result)
     _plot(folder / "flip.png", problem, found, again)
-    _animation(folder / "flip.gif", problem, trajectory)
+    # One frame for each step.
+    viz.video(folder / "flip.gif", (problem.system, trajectory), speed=0.4, shapes=shapes())

@@ -7,18 +7,19 @@ a fixed axis, and two methods must agree on it.
 """
 
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
+import trimesh
 from jaxtyping import Array, Float
-from matplotlib.animation import FuncAnimation, PillowWriter
 
 import lie_jax
-from experiments import _animate, _plots, _report
-from lie_jax import control, quaternion
+from experiments import _plots, _report
+from lie_jax import control, quaternion, viz
 
 MOMENTS = (10.0, 15.0, 20.0)  # kg m²
 DURATION = 10.0  # s
@@ -32,7 +33,7 @@ LIMIT = 1.2  # N m, below the largest torque of the free optimum
 TOLERANCES = {"tolerance": 1e-8, "end_tolerance": 1e-9}
 
 
-def build() -> tuple[lie_jax.AbstractSystem, lie_jax.State]:
+def build() -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     """A free body with a torque about each body axis as input."""
     body = lie_jax.Body("satellite", 100.0, np.diag(MOMENTS))
     torques = [
@@ -153,38 +154,22 @@ def plot(solutions: dict[str, control.Solution], path: Path) -> None:
     _plots.save(figure, path)
 
 
-# A box and two panels of solar cells, by their corners in the body's frame (m).
-_BOX = [
-    np.array([[x, y, z], [x, -y, z], [-x, -y, z], [-x, y, z], [x, y, z]])
-    for x, y, z in ((0.5, 0.5, 0.5), (0.5, 0.5, -0.5))
-] + [np.array([[x, y, -0.5], [x, y, 0.5]]) for x in (-0.5, 0.5) for y in (-0.5, 0.5)]
-_PANELS = [
-    side * np.array([[0, 0.5, 0], [0.4, 0.8, 0], [0.4, 2.0, 0], [-0.4, 2.0, 0], [-0.4, 0.8, 0],
-                     [0, 0.5, 0]])
-    for side in (1.0, -1.0)
-]  # fmt: skip
+# Corners of a panel of solar cells in the body's frame (m); another one lies across from it.
+_PANEL = np.array([[0, 0.5, 0], [0.4, 0.8, 0], [0.4, 2.0, 0], [-0.4, 2.0, 0], [-0.4, 0.8, 0]])
+_FACES = np.array([[0, 1, 4], [1, 2, 3], [1, 3, 4]])
 
 
-def animate(rotations: np.ndarray, path: Path) -> None:
-    """The turning satellite, as a GIF."""
-    figure = plt.figure(figsize=(4.5, 4.5))
-    axes = figure.add_subplot(projection="3d", title="Reorientation with least effort")
-    axes.set(xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), zlim=(-1.6, 1.6))
-    axes.set(xlabel="x / m", ylabel="y / m", zlabel="z / m")
-    axes.locator_params(nbins=4)
-    shapes = [(part, _plots.BLACK) for part in _BOX] + [(part, _plots.BLUE) for part in _PANELS]
-    shapes.append((np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 1.4]]), _plots.RED))
-    lines = [axes.plot(*part.T, color=color, lw=2)[0] for part, color in shapes]
-
-    def draw(frame):
-        for line, (part, _) in zip(lines, shapes, strict=True):
-            line.set(data_3d=(part @ rotations[frame].T).T)
-        return lines
-
-    frames = [*range(0, len(rotations), 2), *[len(rotations) - 1] * 15]
-    animation = FuncAnimation(figure, draw, frames=frames)
-    animation.save(path, writer=PillowWriter(fps=_animate.FRAMES_PER_SECOND), dpi=80)
-    plt.close(figure)
+def shapes() -> list[Any]:
+    """The satellite in its GIF: a box, two panels and an antenna."""
+    blue = tuple(np.array([0, 114, 178, 255]) / 255.0)
+    red = tuple(np.array([213, 94, 0, 255]) / 255.0)
+    antenna = trimesh.creation.cylinder(0.04, segment=[(0, 0, 0.5), (0, 0, 1.4)])
+    box = trimesh.creation.box((1.0, 1.0, 1.0))
+    return [
+        viz.Mesh("satellite", box.vertices, box.faces, (0.75, 0.75, 0.75, 1.0)),
+        viz.Mesh("satellite", antenna.vertices, antenna.faces, red),
+        *(viz.Mesh("satellite", side * _PANEL, _FACES, blue) for side in (1.0, -1.0)),
+    ]
 
 
 def main(folder: Path) -> None:
@@ -202,5 +187,5 @@ def main(folder: Path) -> None:
     _report.write_json(folder / "optimum.json", results)
     plot(free | limited, folder / "reorientation.png")
     system, _ = build()
-    rotations, _ = _animate.poses(system, free["iLQR"].trajectory.q)
-    animate(np.asarray(rotations[:, 0]), folder / "reorientation.gif")
+    run = system, free["iLQR"].trajectory
+    viz.video(folder / "reorientation.gif", run, speed=2.0, shapes=shapes())

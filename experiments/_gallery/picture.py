@@ -51,7 +51,9 @@ def save(entry: Entry, path: Path) -> None:
         for layer in (bodies, lines):
             # Paler, and opaque.
             colors = np.clip(1.0 - (1.0 - layer.colors) * strength, [0.0, 0.0, 0.0, 1.0], 1.0)
-            layers.append(layer._replace(colors=colors))
+            # Solids were translucent, without edges that hide the seams of opaque ones.
+            widths = np.maximum(layer.widths, painting.SEAM)
+            layers.append(layer._replace(colors=colors, widths=widths))
     layers.append(_marks(entry, scene, last))
     camera = painting.camera("oblique")
     x, y, _ = camera @ np.asarray(_MIDDLE)

@@ -199,6 +199,15 @@ class AbstractMultibodySystem(AbstractSystem):
     def joint_points(self) -> list[tuple[int, Array]]:
         """Numbers of bodies, -1 for the ground, and points (3,) of their joints, body frame (m)."""
 
+    @abc.abstractmethod
+    def joint_axes(self) -> list[tuple[int, Array, Array]]:
+        """Numbers of bodies, -1 for the ground, points (3,) and unit vectors (3,) of the axes of
+        hinges and sliders on them, body frame (m).
+
+        A joint of several motions has the first one's axis on its parent and the last one's on its
+        child.
+        """
+
     @property
     @override
     def nu(self):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from lie_jax.groups import quaternion
 from lie_jax.mechanics import mechanism, stacking
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, Velocities, Wrench
 from lie_jax.mechanics.mechanism import Label
@@ -50,6 +51,25 @@ def coordinates(joints: Groups, labels: Labels, pose: tuple[Array, Array]) -> di
         for group in joints
     ]
     return _by_label(joints, labels, values)
+
+
+def axes(joints: Groups) -> list[tuple[int, Array, Array]]:
+    """Bodies, points (m) and axes of the first motions of joints on parents, of the last ones on
+    children; see `AbstractMultibodySystem.joint_axes`.
+    """
+    drawn = []
+    for group in joints:
+        for k in range(group.count):
+            motions = jax.tree.map(lambda x, k=k: x[k], group.element).motions() or ()
+            for side, motion in enumerate((*motions[:1], *motions[1:][-1:])):
+                if motion.axis is None:
+                    continue
+                point, axis = (motion.parent_point, motion.child_point)[side], motion.axis
+                if side == 1 and motion.orientation is not None:
+                    axis = quaternion.rotate(quaternion.conjugate(motion.orientation), axis)
+                point = jnp.zeros_like(axis) if point is None else point
+                drawn.append((group.bodies[side][k], point, axis))
+    return drawn
 
 
 def continued(joints: Groups, labels: Labels, values: dict[Label, Array]) -> dict[Label, Array]:

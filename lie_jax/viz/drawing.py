@@ -4,12 +4,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import viser
+from numpy.typing import NDArray
 
-from lie_jax.viz import parts, solids, surfaces, tubes
-from lie_jax.viz.frames import Frames, extent
-from lie_jax.viz.look import VIEWS
+from lie_jax.viz import painting, parts, solids, tubes
+from lie_jax.viz.frames import Frames
 
-_JOINT, _JOINT_ON_GROUND = (40, 40, 40), (0, 0, 0)
+_JOINT = (40, 40, 40)
+# Field of view of the camera, from below to above (rad), its width over its height at the least,
+# and the distance over the one at which the motion fills it.
+_FIELD, _ASPECT, _MARGIN = 0.8, 1.2, 1.15
 
 
 class Drawn(NamedTuple):
@@ -21,19 +24,31 @@ class Drawn(NamedTuple):
 
 def draw(server: viser.ViserServer, scenes: list[Frames], names: bool, view: str) -> Drawn:
     """Draw all runs at their first instant."""
-    corners = [corner + s.offset for s in scenes for corner in extent(s.system, s.center)]
-    low, high = np.min(corners, axis=0), np.max(corners, axis=0)
+    points = np.concatenate([parts.reached(scene, i) for i, scene in enumerate(scenes)])
+    low, high = np.min(points, axis=0), np.max(points, axis=0)
     middle, size = 0.5 * (low + high), float(np.max(high - low))
     server.scene.set_up_direction("+z")
     server.scene.add_grid(
         "/grid", width=4.0 * size, height=4.0 * size, cell_size=0.25 * size,
         position=(middle[0], middle[1], low[2] - 0.1 * size),
     )  # fmt: skip
-    server.initial_camera.position = middle + size * np.asarray(VIEWS[view])
-    server.initial_camera.look_at = middle
-    above = (middle[0], middle[1], high[2] + 0.1 * size)
+    above = np.asarray([middle[0], middle[1], high[2] + 0.1 * size])
+    _look(server.initial_camera, np.concatenate([points, above[None]]), view)
     clock = server.scene.add_label("/time", clock_text(scenes, 0), position=above)
     return Drawn([_run(server, i, scene, names) for i, scene in enumerate(scenes)], clock)
+
+
+def _look(camera: Any, points: NDArray, view: str) -> None:
+    """Place the camera where it sees all points (n, 3)."""
+    axes = painting.camera(view)
+    seen = points @ axes.T
+    middle = 0.5 * (seen.min(axis=0) + seen.max(axis=0))
+    right, up, towards = (seen - middle).T
+    across = np.maximum(np.abs(up), np.abs(right) / _ASPECT) / np.tan(0.5 * _FIELD)
+    away = _MARGIN * float(np.max(towards + across))
+    camera.fov, camera.near, camera.far = _FIELD, 1e-2 * away, 1e2 * away
+    camera.look_at = middle @ axes
+    camera.position = (middle + away * np.asarray([0.0, 0.0, 1.0])) @ axes
 
 
 def clock_text(scenes: list[Frames], frame: int) -> str:
@@ -46,33 +61,45 @@ def _run(server: viser.ViserServer, number: int, scene: Frames, names: bool) -> 
     """Draw a run; nodes of its bodies and of its lines, for `move`."""
     root = f"/run {number + 1}"
     server.scene.add_frame(root, position=scene.offset, show_axes=False)
-    points, bodies = solids.joint_points(scene.system), solids.solids(scene.system)
-    drawn, on_beams = parts.drawn_solids(scene), tubes.nodes(scene.system)
-    length = parts.axes_length(scene)
+    bodies, on_beams = solids.solids(scene.system), tubes.nodes(scene.system)
+    length = parts.marks_size(scene)
     nodes = []
-    for k, (name, solid) in enumerate(zip(scene.system.names, drawn, strict=True)):
-        color = parts.body_color(number, k)
+    for k, name in enumerate(scene.system.names):
         # A slash in a name would make a child node.
         path = f"{root}/{k} {name.replace('/', ' ')}"
         # Tubes show where nodes of beams are; the trace is that of their ends.
         node = server.scene.add_frame(
-            path, axes_length=length, axes_radius=0.03 * length, show_axes=solid is not None
+            path,
+            axes_length=parts.FRAME * length,
+            axes_radius=0.02 * length,
+            show_axes=not on_beams[k],
         )
         nodes.append(node)
-        if solid is not None:
-            _surface(server, f"{path}/body", surfaces.of_solid(solid), color, 0.7)
         if names:
             server.scene.add_label(f"{path}/name", name, position=bodies[k].center)
-        _joints(server, path, points.get(k, ()), solid, color, length)
         trace = np.stack([scene.center[:-1, k], scene.center[1:, k]], axis=1)
         if len(trace) and name in scene.traces and on_beams[k] < 2:
-            server.scene.add_line_segments(
-                f"{root}/trace {k}", trace, colors=color, thickness=1.5, thickness_units="screen"
+            _segments(server, f"{root}/trace {k}", trace, parts.body_color(number, k), 1.5)
+    paths = [node.name for node in nodes] + [root]
+    shapes = parts.of_shapes(scene, number, reach=2.0 * parts.size(scene))
+    for i, part in enumerate((*parts.of_solids(scene, number), *shapes)):
+        server.scene.add_mesh_simple(
+            f"{paths[part.body]}/shape {i}",
+            np.asarray(part.surface.vertices),
+            np.asarray(part.surface.faces),
+            color=part.color,
+            opacity=part.opacity if part.opacity != 1.0 else None,
+            side="double",
+        )
+    for k, arms in parts.arms(scene):
+        _segments(server, f"{paths[k]}/arms", arms, parts.body_color(number, k), 4.0)
+    for k, axes in solids.joint_axes(scene.system, parts.AXIS * length).items():
+        _segments(server, f"{paths[k]}/axes", axes, _JOINT, 3.0)
+    for k, points in solids.joint_points(scene.system).items():
+        for i, point in enumerate(points):
+            server.scene.add_icosphere(
+                f"{paths[k]}/joint {i}", radius=parts.BALL * length, color=_JOINT, position=point
             )
-    for i, part in enumerate(parts.of_shapes(scene, number, reach=2.0 * parts.size(scene))):
-        path = root if part.body == solids.GROUND else nodes[part.body].name
-        opacity = part.opacity if part.opacity != 1.0 else None
-        _surface(server, f"{path}/shape {i}", part.surface, part.color, opacity)
     for line in scene.lines:
         nodes.append(
             server.scene.add_line_segments(
@@ -80,35 +107,16 @@ def _run(server: viser.ViserServer, number: int, scene: Frames, names: bool) -> 
                 thickness=line.thickness, thickness_units=line.units,
             )
         )  # fmt: skip
-    for i, point in enumerate(points.get(solids.GROUND, ())):
-        server.scene.add_icosphere(
-            f"{root}/ground {i}", radius=0.12 * length, color=_JOINT_ON_GROUND, position=point
-        )
     return nodes
 
 
-def _surface(
-    server: viser.ViserServer, path: str, surface: Any, color: Any, opacity: float | None
+def _segments(
+    server: viser.ViserServer, path: str, ends: NDArray, color: parts.Color, width: float
 ) -> None:
-    server.scene.add_mesh_simple(
-        path, np.asarray(surface.vertices), np.asarray(surface.faces),
-        color=color, opacity=opacity, side="double",
-    )  # fmt: skip
-
-
-def _joints(
-    server: viser.ViserServer, path: str, points: Any, solid: Any, color: Any, length: float
-) -> None:
-    """Balls at the joints of a body, with lines to the middle of its solid."""
-    if len(points) and solid is not None:
-        ends = np.stack([np.broadcast_to(solid.center, points.shape), points], axis=1)
-        server.scene.add_line_segments(
-            f"{path}/links", ends, colors=color, thickness=4.0, thickness_units="screen"
-        )
-    for i, point in enumerate(points):
-        server.scene.add_icosphere(
-            f"{path}/joint {i}", radius=0.08 * length, color=_JOINT, position=point
-        )
+    """Lines between ends (n, 2, 3), of a width in pixels."""
+    server.scene.add_line_segments(
+        path, ends, colors=color, thickness=width, thickness_units="screen"
+    )
 
 
 def move(drawn: Drawn, scenes: list[Frames], frames: list[int]) -> None:

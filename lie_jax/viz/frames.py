@@ -36,7 +36,7 @@ class Frames(NamedTuple):
     """Times (frames,), poses of the bodies at them, the position of a run in the scene, its look.
 
     `lines` move on their own: forces of contacts, from their places along the forces on the first
-    bodies, beams and springs.
+    bodies, beams, springs and cables.
     """
 
     system: Any
@@ -104,6 +104,7 @@ def at_instants(
         Lines("forces", pushes, _FORCE, 3.0, "screen"),
         Lines("beams", tubes.lines(system, q), color, tubes.thickness(system), "world"),
         Lines("springs", springs.lines(system, q), BLACK, 2.0, "screen"),
+        Lines("cables", springs.cables(system, q), BLACK, 3.0, "screen"),
     )
     lines = tuple(line for line in drawn if line.points.shape[1])
     named = tuple(system.names if traces is None else traces)

@@ -28,14 +28,16 @@ STYLE: Any = {
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
     "legend.frameon": False,
+    # Ticks show the values themselves, not their distance from one above the axis.
+    "axes.formatter.useoffset": False,
     "axes.prop_cycle": cycler(color=COLORS),
 }
 
-# Directions from the middle of the scene to the camera, and lengths of the scene away.
+# Directions from the middle of the scene to the camera.
 VIEWS = {
     "oblique": (0.5, -0.75, 0.4),
-    "front": (0.0, -1.2, 0.0),
-    "side": (1.2, 0.0, 0.0),
+    "front": (0.0, -1.0, 0.0),
+    "side": (1.0, 0.0, 0.0),
     # Not quite, as the camera's up is z.
-    "top": (0.0, -0.01, 1.2),
+    "top": (0.0, -0.01, 1.0),
 }

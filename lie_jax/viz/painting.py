@@ -16,7 +16,7 @@ from lie_jax.viz.look import VIEWS
 # middles, which is wrong for long ones.
 _LONGEST = 0.06
 # Width (points) of the edges of surfaces, which hides the seams.
-_SEAM = 0.4
+SEAM = 0.4
 _DARK = (40, 40, 40)
 
 
@@ -47,7 +47,7 @@ def triangles(surface: Any, color: Any, opacity: float, longest: float) -> Polyg
     vertices, faces = np.asarray(surface.vertices, float), np.asarray(surface.faces)
     vertices, faces, *_ = trimesh.remesh.subdivide_to_size(vertices, faces, longest)
     colors = _colors(color, opacity, len(faces))
-    return Polygons(vertices[faces], colors, np.full(len(faces), _SEAM if opacity == 1.0 else 0.0))
+    return Polygons(vertices[faces], colors, np.full(len(faces), SEAM if opacity == 1.0 else 0.0))
 
 
 def _colors(color: Any, opacity: float, count: int) -> NDArray:
@@ -62,31 +62,32 @@ class Attached(NamedTuple):
 
 
 def attached(scene: Frames, run: int) -> Attached:
-    """Solids, shapes, and joints with lines to the middles of solids."""
-    size, length = parts.size(scene), parts.axes_length(scene)
-    points = solids.joint_points(scene.system)
-    pieces = []
-    for k, solid in enumerate(parts.drawn_solids(scene)):
-        if solid is None:
-            continue
-        color = parts.body_color(run, k)
-        surface = surfaces.of_solid(solid)
-        pieces.append((k, triangles(surface, color, 1.0, _LONGEST * size)))
-        for point in points.get(k, ()):
-            line = np.linspace(solid.center, point, 11)
-            pieces.append((k, segments(np.stack([line[:-1], line[1:]], axis=1), color, 3.0)))
-    for k, of_body in points.items():
-        ball = trimesh.creation.icosphere(subdivisions=2, radius=0.1 * length)
+    """Solids, shapes, and joints with their axes and lines to centres of mass."""
+    size, length = parts.size(scene), parts.marks_size(scene)
+    pieces = [
+        (k, segments(_divided(arms), parts.body_color(run, k), 3.0))
+        for k, arms in parts.arms(scene)
+    ]
+    for k, axes in solids.joint_axes(scene.system, parts.AXIS * length).items():
+        pieces.append((k, segments(_divided(axes), _DARK, 1.5)))
+    ball = trimesh.creation.icosphere(subdivisions=2, radius=parts.BALL * length)
+    for k, of_body in solids.joint_points(scene.system).items():
         for point in of_body:
             moved = surfaces.Surface(ball.vertices + point, ball.faces)
             pieces.append((k, triangles(moved, _DARK, 1.0, size)))
-    for part in parts.of_shapes(scene, run, reach=size):
+    for part in (*parts.of_solids(scene, run), *parts.of_shapes(scene, run, reach=size)):
         longest = _LONGEST * size
         pieces.append((part.body, triangles(part.surface, part.color, part.opacity, longest)))
     if not pieces:
         return Attached(np.zeros(0, int), segments(np.zeros((0, 2, 3)), _DARK, 0.0))
     bodies = np.concatenate([np.full(len(piece.widths), k) for k, piece in pieces])
     return Attached(bodies, together([piece for _, piece in pieces]))
+
+
+def _divided(ends: NDArray) -> NDArray:
+    """Pieces (m, 2, 3) of segments (n, 2, 3): long ones are sorted wrongly."""
+    points = np.linspace(ends[:, 0], ends[:, 1], 11, axis=1)
+    return np.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(-1, 2, 3)
 
 
 def rotations(scene: Frames, frame: int) -> NDArray:
@@ -105,7 +106,7 @@ def placed(fixed: Attached, scene: Frames, frame: int) -> Polygons:
 
 
 def lines(scene: Frames, run: int, frame: int, points_per_metre: float) -> Polygons:
-    """Forces, beams, springs and traces of a frame."""
+    """Forces, beams, springs, cables and traces of a frame."""
     pieces = [
         segments(
             line.points[frame] + scene.offset,

@@ -24,6 +24,9 @@ from lie_jax.viz.look import BLACK, STYLE
 
 _ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
 
+# Least range of an axis over its largest value; extent across a plane over that in it.
+_FLAT, _PLANE = 0.1, 1e-3
+
 Numbers = ArrayLike | Sequence[float]
 
 
@@ -99,10 +102,21 @@ def energy(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
         for values, name in ((kinetic, "kinetic"), (potential, "potential"), (total, "total")):
             above.plot(trajectory.t, values, label=name)
         above.set(ylabel="energy / J")
+        _widen(above)
         above.legend(ncols=3, **_ABOVE)
         below.plot(trajectory.t, total - total[0], color=BLACK)
         below.set(xlabel="t / s", ylabel="change of the total / J")
+        below.yaxis.set_major_formatter("{x:.3g}")
     return figure
+
+
+def _widen(axes: Axes) -> None:
+    """Give constant values room: the axis would show their rounding alone."""
+    low, high = axes.get_ylim()
+    least = _FLAT * max(abs(low), abs(high))
+    if high - low < least:
+        middle = 0.5 * (low + high)
+        axes.set_ylim(middle - 0.5 * least, middle + 0.5 * least)
 
 
 def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
@@ -134,19 +148,34 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
 
 
 def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
-    """Paths of the bodies' centres of mass in space (m)."""
+    """Paths of the bodies' centres of mass (m), with equal axes.
+
+    Motions in a plane of two inertial axes are drawn in that plane, others in space.
+    """
     check_run("viz.paths", system, trajectory)
     center = solids.centers(system, trajectory.q)
+    points = center[np.isfinite(center).all(axis=(1, 2))].reshape(-1, 3)
+    low, high = np.min(points, axis=0), np.max(points, axis=0)
+    extent, labels = high - low, ("x / m", "y / m", "z / m")
+    across = int(np.argmin(extent))
+    is_plane = extent[across] <= _PLANE * np.max(extent)
+    shown = [k for k in range(3) if not (is_plane and k == across)]
     with _look():
         figure = plt.figure(figsize=(5.5, 5.0))
-        axes = cast(Any, figure.add_subplot(projection="3d"))
+        axes = cast(Any, figure.add_subplot(projection=None if is_plane else "3d"))
         for body, name in enumerate(system.names):
-            (line,) = axes.plot(*center[:, body].T, label=name)
-            axes.plot(*center[:1, body].T, "o", color=line.get_color())
-        axes.set(xlabel="x / m", ylabel="y / m", zlabel="z / m")
-        axes.set_aspect("equal")
-        axes.locator_params(nbins=4)
-        axes.legend(**_ABOVE)
+            (line,) = axes.plot(*center[:, body, shown].T, label=name)
+            axes.plot(*center[:1, body, shown].T, "o", color=line.get_color())
+        axes.set(**{f"{axis}label": labels[k] for axis, k in zip("xyz", shown, strict=False)})
+        if is_plane:
+            axes.set_aspect("equal", adjustable="datalim")
+        else:
+            half, middle = 0.55 * np.max(extent), 0.5 * (low + high)
+            limits = zip("xyz", middle - half, middle + half, strict=True)
+            axes.set(**{f"{axis}lim": (least, most) for axis, least, most in limits})
+            axes.set_box_aspect((1.0, 1.0, 1.0))
+            axes.locator_params(nbins=4)
+        axes.legend(ncols=min(3, len(system.names)), **_ABOVE)
     return figure
 
 

@@ -8,19 +8,19 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.animation import FFMpegWriter, PillowWriter
 from matplotlib.collections import PolyCollection
-from numpy.typing import NDArray
 
 from lie_jax import checks
-from lie_jax.viz import painting, solids
+from lie_jax.viz import painting, parts
 from lie_jax.viz.arguments import checked, written
 from lie_jax.viz.drawing import clock_text
-from lie_jax.viz.frames import Frames, Run, Shape
-from lie_jax.viz.solids import GROUND
+from lie_jax.viz.frames import Run, Shape
 
 # A GIF counts hundredths of a second.
 FRAMES_PER_SECOND = 20
 # Longest and shortest edge of the picture in inches, points in a inch, dots in an inch.
 _LONG, _SHORT, _POINTS, _DOTS = 5.0, 3.0, 72.0, 100.0
+# Edge around all that moves, over the longest edge of the picture.
+_MARGIN = 0.05
 
 
 def video(
@@ -47,17 +47,24 @@ def video(
     fixed = [painting.attached(scene, run) for run, scene in enumerate(scenes)]
     camera = painting.camera(view)
     frames = max(len(scene.t) for scene in scenes)
-    low, high = _bounds(scenes, fixed, camera)
+    # The picture that bodies, joints and lines never leave, with a margin.
+    points = np.concatenate([parts.reached(scene, i) for i, scene in enumerate(scenes)])
+    flat = points @ camera[:2].T
+    low, high = flat.min(axis=0), flat.max(axis=0)
+    margin = _MARGIN * np.max(high - low)
+    low, high = low - margin, high + margin
     scale = _LONG / float(np.max(high - low))
     width, height = np.maximum(scale * (high - low), _SHORT)
-    figure = plt.figure(figsize=(width, height))
+    figure = plt.figure(figsize=(width, height), layout="none")
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), aspect="equal")
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.set_axis_off()
     clock = axes.text(0.03, 0.97, "", transform=axes.transAxes, va="top", size=10)
     picture = axes.add_collection(PolyCollection([]))
     labels = [[axes.text(0, 0, name) for name in s.system.names] if names else [] for s in scenes]
-    with written("viz.video", path), writer.saving(figure, os.fspath(path), _DOTS):
+    # The axes fill the figure: a layout that users set for theirs would warn at each frame.
+    fixed_layout = plt.rc_context({"figure.constrained_layout.use": False})
+    with written("viz.video", path), fixed_layout, writer.saving(figure, os.fspath(path), _DOTS):
         for frame in range(frames):
             polygons = []
             for run, scene in enumerate(scenes):
@@ -80,27 +87,7 @@ def _writer(path: Path) -> PillowWriter | FFMpegWriter:
     if not FFMpegWriter.isAvailable():
         raise ValueError(
             f"viz.video(path=) is {str(path)!r}, which ffmpeg would write, and ffmpeg is not "
-            "installed: install it, or write a .gif."
+            f"installed: take {str(path.with_suffix('.gif'))!r}, which needs nothing more, or "
+            "install it (apt-get install ffmpeg, brew install ffmpeg)."
         )
     return FFMpegWriter(fps=FRAMES_PER_SECOND, codec="h264")
-
-
-def _bounds(
-    scenes: list[Frames], fixed: list[painting.Attached], camera: NDArray
-) -> tuple[NDArray, NDArray]:
-    """Corners (2,) of the picture that bodies, joints and lines never leave, with a margin.
-
-    Ground without end is cut.
-    """
-    low, high = np.full(2, np.inf), np.full(2, -np.inf)
-    for run, (scene, attached) in enumerate(zip(scenes, fixed, strict=True)):
-        on_bodies = attached.bodies != GROUND
-        joints = solids.joint_points(scene.system).get(GROUND, np.zeros((0, 3))) + scene.offset
-        for frame in range(len(scene.t)):
-            corners = painting.placed(attached, scene, frame).corners[on_bodies]
-            moving = painting.lines(scene, run, frame, 1.0).corners
-            points = np.concatenate([x.reshape(-1, 3) for x in (corners, moving, joints)])
-            flat = points @ camera[:2].T
-            low, high = np.minimum(low, flat.min(axis=0)), np.maximum(high, flat.max(axis=0))
-    margin = 0.05 * np.max(high - low)
-    return low - margin, high + margin

@@ -77,3 +77,14 @@ def joint_points(system: AbstractMultibodySystem) -> dict[int, NDArray]:
     for body, point in system.joint_points():
         points.setdefault(body, []).append(np.asarray(point))
     return {body: np.stack(on_body) for body, on_body in points.items()}
+
+
+def joint_axes(system: AbstractMultibodySystem, reach: float) -> dict[int, NDArray]:
+    """Segments (n, 2, 3) along the axes of hinges and sliders, `reach` (m) to either side of their
+    points, by the number of the body as in `joint_points`.
+    """
+    axes: dict[int, list[NDArray]] = {}
+    for body, point, axis in system.joint_axes():
+        middle, along = np.asarray(point), reach * np.asarray(axis)
+        axes.setdefault(body, []).append(np.stack([middle - along, middle + along]))
+    return {body: np.stack(on_body) for body, on_body in axes.items()}

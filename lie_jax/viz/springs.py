@@ -1,10 +1,15 @@
-"""Springs in a scene: coils between their points."""
+"""Springs in a scene as coils between their points, cables and rods as lines."""
+
+from collections.abc import Callable
 
 import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lie_jax.mechanics.forces.springs import CartesianSpringDamper, LinearSpringDamper
+from lie_jax.mechanics.forces.tendons import PathForce
+from lie_jax.mechanics.joints.distance import DistanceJoint
+from lie_jax.mechanics.minimal.system import TreeSystem
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 
 # Turns of a coil, points of each, the parts of the line before and after them, and its radius over
@@ -14,6 +19,44 @@ _TURNS, _POINTS, _STRAIGHT, _RADIUS = 6, 8, 0.15, 0.05
 
 def lines(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
     """Segments (instants, segments, 2, 3) of all springs between two points, inertial, m."""
+    placed, drawn = _placed(system, q), []
+    for group in system.forces:
+        if not isinstance(group.element, CartesianSpringDamper | LinearSpringDamper):
+            continue
+        points = np.asarray(group.element.parent_point), np.asarray(group.element.child_point)
+        for k in range(group.count):
+            drawn.append(
+                _coil(*(placed(group.bodies[side][k], points[side][k]) for side in (0, 1)))
+            )
+    return _joined(drawn, q)
+
+
+def cables(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
+    """Segments (instants, segments, 2, 3) of lines of `PathForce`s and of the massless rods of
+    `DistanceJoint`s, inertial, m.
+    """
+    placed, drawn = _placed(system, q), []
+    # Joints of a tree hold no distance; those that close its loops may.
+    joints = getattr(system, "cuts", ()) if isinstance(system, TreeSystem) else system.joints
+    for group in (*system.forces, *joints):
+        element = group.element
+        if isinstance(element, PathForce):
+            slots, points = element.slots, np.asarray(element.places)
+        elif isinstance(element, DistanceJoint):
+            ends = np.asarray(element.parent_point), np.asarray(element.child_point)
+            slots, points = (0, 1), np.stack(ends, axis=1)
+        else:
+            continue
+        for k in range(group.count):
+            line = [placed(group.bodies[i][k], x) for i, x in zip(slots, points[k], strict=True)]
+            drawn.append(np.stack([np.stack(line[:-1], 1), np.stack(line[1:], 1)], axis=2))
+    return _joined(drawn, q)
+
+
+def _placed(system: AbstractMultibodySystem, q: ArrayLike) -> Callable[[int, NDArray], NDArray]:
+    """Function from the place of a body and a point (3,) of it to the inertial points (instants, 3)
+    at configurations (instants, nq).
+    """
     rotation, position = (np.asarray(x) for x in jax.jit(jax.vmap(system.poses))(q))
     number = {slot: k for k, slot in enumerate(system.slots)}
 
@@ -23,17 +66,11 @@ def lines(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
         k = number[slot]
         return position[:, k] + rotation[:, k] @ point
 
-    drawn = []
-    for group in system.forces:
-        if not isinstance(group.element, CartesianSpringDamper | LinearSpringDamper):
-            continue
-        points = np.asarray(group.element.parent_point), np.asarray(group.element.child_point)
-        for k in range(group.count):
-            ends = (inertial(group.bodies[side][k], points[side][k]) for side in (0, 1))
-            drawn.append(_coil(*ends))
-    if not drawn:
-        return np.zeros((len(position), 0, 2, 3))
-    return np.concatenate(drawn, axis=1)
+    return inertial
+
+
+def _joined(drawn: list[NDArray], q: ArrayLike) -> NDArray:
+    return np.concatenate([np.zeros((len(np.asarray(q)), 0, 2, 3)), *drawn], axis=1)
 
 
 def _coil(start: NDArray, end: NDArray) -> NDArray:

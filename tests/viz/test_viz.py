@@ -298,3 +298,33 @@ def test_the_camera_sees_bodies_that_only_turn():
     # Corners of the box with sides of 3, 2 and 1 m.
     np.testing.assert_allclose(high, np.full(3, 0.5 * 14.0**0.5))
     np.testing.assert_allclose(low, -high)
+
+
+def _straight(velocity):
+    body = lie_jax.Body("ball", 1.0, np.eye(3), velocity=velocity, omega_body=(0.0, 0.0, 2.0))
+    mechanism = lie_jax.Mechanism([body], gravity=(0.0, 0.0, 0.0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    return system, lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.1, steps=4)
+
+
+@pytest.mark.full
+def test_paths_have_equal_axes_and_plane_motions_their_plane(runs):
+    plane = viz.paths(*_straight((1.0, 0.0, 0.2))).axes[0]
+    assert (plane.get_xlabel(), plane.get_ylabel(), plane.get_aspect()) == ("x / m", "z / m", 1.0)
+    x, z = plane.lines[0].get_data()
+    np.testing.assert_allclose(z, 0.2 * np.asarray(x), atol=1e-12)
+    space = viz.paths(*runs[0]).axes[0]
+    widths = [np.ptp(limits) for limits in (space.get_xlim(), space.get_ylim(), space.get_zlim())]
+    np.testing.assert_allclose(widths, widths[0])
+
+
+@pytest.mark.full
+def test_constant_energies_are_drawn_as_constant_with_values_at_the_ticks():
+    above, below = viz.energy(*_straight((0.3, 0.0, 0.0))).axes
+    above.figure.canvas.draw()
+    # ½ 0.3² + ½ 2² J; rounding is not stretched over the axis.
+    assert np.ptp(above.get_ylim()) > 0.1
+    for axes in (above, below):
+        assert not axes.yaxis.get_offset_text().get_text()
+        ticks = [label.get_text() for label in axes.get_yticklabels()]
+        assert len(set(ticks)) == len(ticks)

@@ -308,6 +308,10 @@ class RigidBodySystem(AbstractMultibodySystem):
             for pair in zip(bodies, points, strict=True)
         ]
 
+    def joint_axes(self):
+        """Axes of all joints that have motions, group by group."""
+        return readings.axes(self.joints)
+
     @override
     def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
         labels = readings.labels(self.joints, self.names)

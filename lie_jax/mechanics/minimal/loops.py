@@ -176,6 +176,15 @@ class LoopSystem(TreeSystem):
         ]
 
     @override
+    def joint_axes(self):
+        frames, bodies = self.tree.bodies, len(self.names)
+        return super().joint_axes() + [
+            (frames[slot] if slot >= 0 else -1, point, axis)
+            for slot, point, axis in readings.axes(self.cuts)
+            if slot < 0 or frames[slot] < bodies
+        ]
+
+    @override
     def joint_coordinates(self, q):
         def at(q):
             return readings.coordinates(self.cuts, self.cut_labels, self._pose(q))

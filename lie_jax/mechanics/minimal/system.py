@@ -178,17 +178,34 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def joint_points(self):
-        tree = self.tree
-        nearer = (-1 if place < 0 else tree.bodies[place] for place in tree.nearer)
-        ends = zip(nearer, tree.bodies[tree.bases :], strict=True)
         return [
             (body, points[link])
-            for link, pair in enumerate(ends)
+            for link, pair in enumerate(self._ends())
             for body, points in zip(
                 pair, (self.joints.parent_point, self.joints.child_point), strict=True
             )
             if body < len(self.names)
         ]
+
+    @override
+    def joint_axes(self):
+        joints, found = self.joints, []
+        for link, (nearer, farther) in enumerate(self._ends()):
+            if joints.kinds[link] not in ("turn", "slide"):
+                continue
+            # Frames inside joints are no bodies: the axis lies on the end that is one.
+            if nearer < len(self.names):
+                found.append((nearer, joints.parent_point[link], joints.axis[link]))
+            elif farther < len(self.names):
+                axis = small.matvec(joints.home[link].T, joints.axis[link])
+                found.append((farther, joints.child_point[link], axis))
+        return found
+
+    def _ends(self) -> list[tuple[int, int]]:
+        """Numbers of the bodies nearer to and farther from the root, of each link."""
+        tree = self.tree
+        nearer = (-1 if place < 0 else tree.bodies[place] for place in tree.nearer)
+        return list(zip(nearer, tree.bodies[tree.bases :], strict=True))
 
     @property
     @override
