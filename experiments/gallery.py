@@ -14,20 +14,18 @@ def _linked(entry: Entry) -> str:
 
 
 def rows(entries: list[Entry]) -> list[str]:
-    """Table of entries, with pictures in `images/gallery`."""
-    return _report.table(
-        ("", "", "", "held"),
-        [
-            (
-                f"![{entry.name}](images/gallery/{entry.name}.png)",
-                _linked(entry),
-                entry.sentence + ".",
-                str(entry.held or ""),
-            )
-            for entry in entries
-        ],
-        left=3,
-    )
+    """Table of entries, with pictures in `images/gallery`; only joints hold directions."""
+    cells = [
+        (
+            f"![{entry.name}](images/gallery/{entry.name}.png)",
+            _linked(entry),
+            entry.sentence + ".",
+            *([str(entry.held)] if entry.held else []),
+        )
+        for entry in entries
+    ]
+    heads = ("", "", "", "held")[: len(cells[0])]
+    return _report.table(heads, cells, left=3)
 
 
 def main(folder: Path) -> None:

@@ -114,7 +114,7 @@ def _row(cells: dict[str, list | None], precision: str) -> Iterator[str]:
 def _table(heading: str, rows: list[tuple[str, dict[str, list | None]]], precision: str) -> str:
     heads = heading, *_LIBRARIES[precision]
     lines = [(label, *_row(cells, precision)) for label, cells in rows]
-    return "\n".join(_report.table(heads, lines, left=len(heads)))
+    return "\n".join(_report.table(heads, lines))
 
 
 def _largest(table: dict[str, list]) -> list:

@@ -48,9 +48,9 @@ def table(folder: Path, out: Path) -> None:
     robots = []
     for path in files(folder):
         robots.append(robot(path, str(path.relative_to(folder))))
-        print(_row(robots[-1]), flush=True)
+        print(_report.row(_cells(robots[-1])), flush=True)
         _report.write_json(out / "robots.json", list(map(_numbers, robots)))
-        lines = _report.table(_HEADS, map(_row, robots))
+        lines = _report.table(_HEADS, map(_cells, robots))
         (out / "robots.md").write_text("\n".join([*lines, "", *_summary(robots), ""]))
 
 
@@ -176,9 +176,11 @@ def _compared(mechanism: Any, model: Any) -> tuple[float, ...]:
     )
 
 
-def _row(robot: Robot) -> str:
+def _cells(robot: Robot) -> list[str]:
+    # Paths may break after their folders, or they would fill the page.
+    file = robot.file.replace("/", "/<wbr>")
     if robot.ignored is None or robot.motion is None:
-        return _report.row([robot.file, f"refused: {robot.imported}", *[""] * 8])
+        return [file, "refused", *[""] * 7, robot.imported]
     motion = robot.motion
     left = {
         kind: count
@@ -191,9 +193,9 @@ def _row(robot: Robot) -> str:
         numbers = motion.difference, motion.amplitude, motion.step
         moved = [f"{number:.0e}" for number in numbers]
         if motion.difference > _AGREES:
-            moved[0] += f" (of the start: × {motion.growth:.0e})"
+            moved[0] += f" (× {motion.growth:.0e})"
     cells = robot.imported, *counts, f"{max(robot.differences):.0e}", *moved
-    return _report.row([robot.file, *cells, *map(_listed, (motion.elements, left))])
+    return [file, *cells, *map(_listed, (motion.elements, left))]
 
 
 def _listed(counts: dict[str, int]) -> str:

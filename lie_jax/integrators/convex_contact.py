@@ -72,8 +72,8 @@ class ConvexContact(AbstractIntegrator):
     come from the implicit function theorem.
 
     Mechanisms without constraints: joint coordinates (`lie_jax.Minimal()`) without loops, or free
-    bodies in coordinates that are not redundant. Others are refused, as is friction with a
-    `spinning_radius` or `rolling_lever`.
+    bodies in coordinates that are not redundant. `lie_jax.simulate` raises `ValueError` for others,
+    and for friction with a `spinning_radius` or `rolling_lever`.
     """
 
     history = newton.HISTORY

@@ -36,8 +36,9 @@ def inverse_dynamics(
 
     M v̇ - f, in `lie_jax.Minimal()` by the recursive Newton-Euler algorithm. f has gravity and all
     forces of the mechanism, those of motors for `inputs` (nu,) at the time `t` (s). Where every
-    joint has a motor and `inputs` is zero, these are the inputs of the motion. Raises `ValueError`
-    for systems with constraints, whose reactions it does not have.
+    joint has a motor and `inputs` is zero, these are the inputs of the motion (N for distances, N m
+    for angles). Raises `ValueError` for other sizes and for systems with constraints, whose
+    reactions it does not have.
     """
     if system.nc:
         raise ValueError(
@@ -57,13 +58,21 @@ def inverse_dynamics(
 
 @of_an_instant
 def bias_force(system: AbstractMultibodySystem, q: Configuration, v: Velocity) -> Velocity:
-    """Forces C v + g (nv,) that keep all velocities constant under gravity alone."""
+    """Forces C v + g (nv,) that keep all velocities constant under gravity alone.
+
+    In the order of the velocities: N for distances, N m for angles. Springs, dampers and motors of
+    the mechanism have no part in them. Raises `ValueError` for `q` and `v` of other sizes than
+    (nq,) and (nv,).
+    """
     return _needed(system, q, v, jnp.zeros_like(v))
 
 
 @of_an_instant
 def gravity_force(system: AbstractMultibodySystem, q: Configuration) -> Velocity:
-    """Forces g (nv,) that hold the bodies at rest under gravity alone."""
+    """Forces g (nv,) that hold the bodies at rest under gravity alone.
+
+    Units as for `bias_force`. Raises `ValueError` for `q` of another size than (nq,).
+    """
     still = jnp.zeros(system.nv, q.dtype)
     return _needed(system, q, still, still)
 
@@ -74,7 +83,8 @@ def coriolis_matrix(system: AbstractMultibodySystem, q: Configuration, v: Veloci
 
     Of all such matrices the one without torsion: for joint angles and distances that of
     Christoffel's symbols. For body-fixed velocities their brackets are added,
-    C w = 1/2 ∂(C v)/∂v w + 1/2 M [v, w].
+    C w = 1/2 ∂(C v)/∂v w + 1/2 M [v, w]. Raises `ValueError` for `q` and `v` of other sizes than
+    (nq,) and (nv,).
     """
     weightless = dataclasses.replace(system, gravity=jnp.zeros_like(system.gravity))
     still = jnp.zeros_like(v)
@@ -112,8 +122,8 @@ def operational_inertia(
     """Inertia (6, 6) that a frame shows: wrench for a unit rate of its twist, free joints at rest.
 
     (J M⁻¹ Jᵀ)⁻¹, in the frame's axes and about its origin, with the constraints of the system in
-    M⁻¹. Raises `ValueError` where the frame cannot move in all six directions; NaN under JAX
-    transformations.
+    M⁻¹: kg, kg m and kg m², translation first. Raises `ValueError` where the frame cannot move in
+    all six directions; NaN under JAX transformations.
     """
     jacobian = frame.jacobian(system, q)
     if system.nc:

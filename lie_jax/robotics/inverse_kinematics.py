@@ -34,7 +34,7 @@ class InverseKinematics(NamedTuple):
 
 
 class InverseKinematicsError(RuntimeError):
-    """Search without a solution; `best` is the nearest configuration."""
+    """Search without a solution; `best` is its `InverseKinematics`, the nearest configuration."""
 
     def __init__(self, message: str, best: InverseKinematics):
         super().__init__(message)

@@ -13,7 +13,10 @@ from lie_jax.system import Configuration, Velocity
 
 @of_an_instant
 def center_of_mass(system: AbstractMultibodySystem, q: Configuration) -> Float[Array, "3"]:
-    """Centre of mass (3,) of all bodies, inertial components, m."""
+    """Centre of mass (3,) of all bodies, inertial components, m.
+
+    Raises `ValueError` for `q` of another size than (nq,).
+    """
     bodies = _bodies(system)
     rotation, position = system.poses(q)
     centers = position + jax.vmap(small.matvec)(rotation, bodies.center_of_mass)
@@ -24,7 +27,10 @@ def center_of_mass(system: AbstractMultibodySystem, q: Configuration) -> Float[A
 def center_of_mass_jacobian(
     system: AbstractMultibodySystem, q: Configuration
 ) -> Float[Array, "3 nv"]:
-    """Jacobian (3, nv): the centre's velocity (m/s, inertial) is its product with v."""
+    """Jacobian (3, nv): the centre's velocity (m/s, inertial) is its product with v.
+
+    Raises `ValueError` for `q` of another size than (nq,).
+    """
     return centroidal_momentum_matrix(system, q)[:3] / jnp.sum(system.bodies.mass)
 
 
@@ -32,9 +38,10 @@ def center_of_mass_jacobian(
 def centroidal_momentum(
     system: AbstractMultibodySystem, q: Configuration, v: Velocity
 ) -> Float[Array, "6"]:
-    """Linear momentum (kg m/s) and angular momentum about the centre of mass (kg m²/s), inertial.
+    """Linear momentum (kg m/s), then angular momentum about the centre of mass (kg m²/s), inertial.
 
-    Both change by gravity and contacts alone. Rotor inertia of joints has no part in them.
+    Both have three components, and change by gravity and contacts alone. Rotor inertia of joints
+    has no part in them. Raises `ValueError` for `q` and `v` of other sizes than (nq,) and (nv,).
     """
     rotation, position = system.poses(q)
     arm = position - center_of_mass(system, q)[None]
@@ -48,7 +55,10 @@ def centroidal_momentum(
 def centroidal_momentum_matrix(
     system: AbstractMultibodySystem, q: Configuration
 ) -> Float[Array, "6 nv"]:
-    """Matrix (6, nv): the centroidal momentum is its product with v."""
+    """Matrix (6, nv): the centroidal momentum is its product with v.
+
+    Raises `ValueError` for `q` of another size than (nq,).
+    """
     still = jnp.zeros(system.nv, q.dtype)
     return jax.jacrev(lambda v: centroidal_momentum(system, q, v))(still)
 

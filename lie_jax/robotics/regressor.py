@@ -36,7 +36,8 @@ def torque_regressor(
     """Matrix (nv, 10 N) of the forces M v̇ + C v + g as functions of the `inertial_parameters`.
 
     Its product with them is `inverse_dynamics` without the mechanism's forces but gravity and
-    without rotor inertia of joints.
+    without rotor inertia of joints. Raises `ValueError` for `q`, `v` and `acceleration` of other
+    sizes than (nq,), (nv,) and (nv,).
     """
     bare = dataclasses.replace(system, forces=())
     none = jnp.zeros(system.nc, q.dtype)

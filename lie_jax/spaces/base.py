@@ -163,7 +163,10 @@ class AbstractVectorSpace(AbstractSpace):
 
 
 class Rn(AbstractVectorSpace):
-    """The vector space Rⁿ: retraction is addition, and each integrator its classical self."""
+    """The vector space Rⁿ: retraction is addition, and each integrator its classical self.
+
+    **Arguments:** `n`: the dimension. Raises `ValueError` unless it is a positive integer.
+    """
 
     n: int = eqx.field(static=True)
 

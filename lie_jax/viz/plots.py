@@ -65,7 +65,10 @@ def check_trajectory(where: str, trajectory: Any) -> None:
 
 
 def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
-    """Positions of the bodies' centres of mass (m), angular velocities (rad/s, body axes)."""
+    """Positions of the bodies' centres of mass (m), angular velocities (rad/s, body axes).
+
+    Raises `ValueError` for a trajectory of another system, and for a batch of trajectories.
+    """
     check_run("viz.motion", system, trajectory)
     center = solids.centers(system, trajectory.q)
     twists = jax.jit(jax.vmap(system.twists))(trajectory.q, trajectory.v)
@@ -88,7 +91,10 @@ def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
 
 
 def energy(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
-    """Kinetic, potential and total energy (J), and the change of the total one."""
+    """Kinetic, potential and total energy (J), and the change of the total one.
+
+    Raises `ValueError` for a trajectory of another system, and for a batch of trajectories.
+    """
     check_run("viz.energy", system, trajectory)
 
     def at(q, v, memory):
@@ -150,7 +156,8 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
 def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     """Paths of the bodies' centres of mass (m), with equal axes.
 
-    Motions in a plane of two inertial axes are drawn in that plane, others in space.
+    Motions in a plane of two inertial axes are drawn in that plane, others in space. Raises
+    `ValueError` for a trajectory of another system, and for a batch of trajectories.
     """
     check_run("viz.paths", system, trajectory)
     center = solids.centers(system, trajectory.q)
@@ -185,7 +192,7 @@ def convergence(
     """Errors over step sizes.
 
     **Arguments:** `steps` (n,), s; `errors` (n,) by name, one line for each; `orders`: those
-    of which a slope is drawn.
+    of which a slope is drawn. Raises `ValueError` for errors of another length than `steps`.
     """
     with _look():
         figure, axes = plt.subplots(figsize=(6.0, 4.5))
@@ -205,7 +212,8 @@ def convergence(
 def work_precision(costs: Mapping[str, Numbers], errors: Mapping[str, Numbers]) -> Figure:
     """Errors over computing times.
 
-    **Arguments:** `costs` (n,), s, and `errors` (n,), by the same names, one line for each.
+    **Arguments:** `costs` (n,), s, and `errors` (n,), by the same names, one line for each. Raises
+    `ValueError` for names and lengths that differ.
     """
     with _look():
         figure, axes = plt.subplots(figsize=(6.0, 4.5))

@@ -62,11 +62,14 @@ def of_material(
     shear_factors: tuple[ArrayLike, ArrayLike] = (1.0, 1.0),
     damping_time: ArrayLike | None = None,
 ) -> Section:
-    """Section of one material: `area` (m²), `moments` of area I_y and I_z (m⁴) and the `torsion`
-    constant (m⁴).
+    """Section of one material.
 
+    **Arguments:** `area` (m²), `moments` of area I_y and I_z (m⁴) and the `torsion` constant (m⁴);
     `young` E and `shear` G (Pa), `density` (kg/m³); the `shear_factors` multiply G `area` along y
     and z; with a `damping_time` τ (s) the section has the damping τ K.
+
+    Returns a `Section`. Raises `ValueError` for numbers that are not positive, and for a negative
+    damping time.
     """
     quantities = [
         *(("area", area, "m²"), ("moments[0]", moments[0], "m⁴"), ("moments[1]", moments[1], "m⁴")),
@@ -95,10 +98,10 @@ def rectangle(
     density: ArrayLike,
     **options: Any,
 ) -> Section:
-    """Rectangle, `width` along y and `height` along z, m.
+    """Section of a rectangle, `width` along y and `height` along z, m.
 
-    Shear factors are 5/6 and the torsion constant is Saint-Venant's by default; `options` are those
-    of `of_material`.
+    `young` and `shear` in Pa, `density` in kg/m³. Shear factors are 5/6 and the torsion constant is
+    Saint-Venant's by default; `options` and errors are those of `of_material`.
     """
     checks.positive("beams: width", width, "m")
     checks.positive("beams: height", height, "m")
@@ -120,9 +123,10 @@ def tube(
     density: ArrayLike,
     **options: Any,
 ) -> Section:
-    """Ring with an `outer` and an `inner` radius, m.
+    """Section of a ring with an `outer` and an `inner` radius, m.
 
-    `young`, `shear`, `density` and `options` are those of `of_material`; see `circle`.
+    `young` and `shear` in Pa, `density` in kg/m³. Shear factors are 0.9 by default; `options` and
+    errors are those of `of_material`. Raises `ValueError` unless `inner` is less than `outer`, too.
     """
     checks.positive("beams: outer", outer, "m")
     checks.non_negative("beams: inner", inner, "m")
@@ -145,9 +149,10 @@ def tube(
 def circle(
     radius: ArrayLike, young: ArrayLike, shear: ArrayLike, density: ArrayLike, **options: Any
 ) -> Section:
-    """Full circle, `radius` in m.
+    """Section of a full circle, `radius` in m.
 
-    Shear factors are 0.9 by default; `options` are those of `of_material`.
+    `young` and `shear` in Pa, `density` in kg/m³. Shear factors are 0.9 by default; `options` and
+    errors are those of `of_material`.
     """
     return tube(radius, 0.0, young, shear, density, **options)
 

@@ -58,6 +58,7 @@ class HuntCrossley(AbstractNormalLaw):
 
     **Arguments:** `stiffness`: k, positive, N/mᵖ; `exponent`: p, at least 1, 3/2 for the sphere of
     Hertz; it is part of the program and has no derivatives; `dissipation`: a, not negative, s/m.
+    Raises `ValueError` for other values.
     """
 
     stiffness: Parameter = fields.positive("N/mᵖ")
@@ -92,7 +93,7 @@ class SmoothLinear(AbstractNormalLaw):
     k (δ - ε/2) beyond the overlap ε, and k ε (s³ - s⁴/2), s = δ/ε, in the layer: twice smooth.
 
     **Arguments:** `stiffness`: k, positive, N/m; `onset`: ε, positive, m; `dissipation`: a, not
-    negative, s/m.
+    negative, s/m. Raises `ValueError` for other values.
     """
 
     stiffness: Parameter = fields.positive("N/m")

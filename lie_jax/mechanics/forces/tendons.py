@@ -215,9 +215,10 @@ class PathForce(AbstractTendon):
 
     **Arguments:** `points`: pairs of the name of a body, or `"ground"`, and a point (3,) of it (m),
     in the order of the line; `stiffness` (N/m), `damping` (N s/m), `relaxed` (m), `input` and
-    `limits` (N) as for the `CouplingForce`. Points that
-    follow each other must not meet: the line has no direction there and the force is NaN. A run in
-    which one passes through the other in a step ends with `Result.departed`.
+    `limits` (N) as for the `CouplingForce`, with the same errors.
+
+    Points that follow each other must not meet: the line has no direction there and the force is
+    NaN. A run in which one passes through the other in a step ends with `Result.departed`.
     """
 
     places: Parameter = fields.parameter(checks.finite)
