@@ -110,6 +110,8 @@ def ilqr(
     )
     first_order = second_order is False
     slow = "leave second_order out" if first_order else "take lie_jax.control.shoot"
+    if problem.inequalities is not None:
+        slow = f"start from the inputs of a solution without inequalities=, or {slow}"
     warn_unless_converged("ilqr", solution, values, options, slow, "take a larger penalty=")
     return solution
 

@@ -70,7 +70,11 @@ def warn_unless_converged(
     )
     missed, remedies = [], []
     if not np.isfinite([solution.cost, norm, violation]).all():
-        missed += ["the motion of the inputs is not finite"]
+        if np.isfinite(solution.trajectory.q).all() and np.isfinite(solution.trajectory.v).all():
+            missed += ["a cost, a condition or a derivative of them is not finite"]
+            remedies += ["avoid roots, logarithms and quotients of zero in your functions"]
+        else:
+            missed += ["the motion of the inputs is not finite"]
         remedies += ["start from other inputs, or take smaller steps"]
     if norm > options.tolerance:
         missed += [f"gradient_norm is {norm:.2g} (tolerance={options.tolerance:.2g})"]

@@ -126,8 +126,19 @@ class Identification(eqx.Module):
     def identifiability(self) -> Identifiability:
         """Combinations of the parameters that the recordings, without priors, determine."""
         return statistics.identifiability(
-            self.names, self._numbers, self.coordinates, self.information_root
+            self.names,
+            self._numbers,
+            self.coordinates,
+            self.information_root,
+            self._spread.variance,
         )
+
+    @property
+    def _is_misfit(self) -> bool:
+        """Whether residuals are larger than stated noise, beyond chance and beyond rough noise."""
+        chance = 1.0 + _SIGMAS * (2.0 / max(int(self._spread.degrees), 1)) ** 0.5
+        excess = float(self.statistics.reduced_chi_squared)
+        return self._noise_is_known and not excess <= max(_LARGE**2, chance)
 
     def __str__(self):
         values, errors = statistics.propagate(self._numbers, self.coordinates, self._spread)
@@ -137,7 +148,7 @@ class Identification(eqx.Module):
             lines.append(f"{name:{width}}  {value:12.6g}  {error:14.2g}")
         end = "converged" if self.converged else "NOT converged"
         ratio = float(self.statistics.reduced_chi_squared) ** 0.5
-        if self._noise_is_known and not ratio <= _LARGE:
+        if self._is_misfit:
             end += ", NOT fitted"
         size = f"residuals: {ratio:.3g} times the noise"
         if not self._noise_is_known:
@@ -271,24 +282,42 @@ def identify(
         _log_densities=log_densities,
         _noise=jnp.ones_like(spread.variance) if noise is not None else spread.variance**0.5,
     )
-    _warn(fit)
+    _warn(fit, recorded.observed)
     return fit
 
 
-# Residuals above this multiple of the stated noise are reported as a misfit.
-_LARGE = 3.0
+# Residuals above this multiple of the stated noise are reported as a misfit; noise is rarely known
+# better.
+_LARGE = 1.5
+# Below this multiple of it residuals may depend on each other, as rounded numbers do.
+_SMALL = 0.5
+# Autocorrelation of residuals from which they are reported, and their least size relative to the
+# observations: below are rounding and the tolerance of the search.
+_CORRELATED, _TINY = 0.5, 1e-6
+# Standard deviations that either has to be away from chance.
+_SIGMAS = 5.0
 
 
-def _warn(fit: Identification) -> None:
+def _warn(fit: Identification, observed: PyTree) -> None:
     def warn(words):
         warnings.warn(f"identify: {words}", stacklevel=4)
 
     ratio = float(fit.statistics.reduced_chi_squared) ** 0.5
-    if fit._noise_is_known and not ratio <= _LARGE:
+    if fit._is_misfit:
         warn(
             f"the residuals are {ratio:.3g} times the stated noise: the model does not describe "
             "the recordings, or the start values were too far off (angles are in rad), or the "
             "noise is larger than stated; see fit.residuals."
+        )
+    elif (
+        fit.converged
+        and not (fit._noise_is_known and ratio < _SMALL)
+        and (channel := _most_correlated(fit, observed))
+    ):
+        warn(
+            f"neighbouring residuals {channel} are correlated: the model does not describe the "
+            "recordings, or their noise is not independent from sample to sample. Standard errors "
+            "are too small then; see fit.residuals."
         )
     missing = round(float(np.trace(fit._spread.undetermined)))
     if missing:
@@ -306,6 +335,24 @@ def _warn(fit: Identification) -> None:
             f"not converged, iterations: {len(fit.history.cost)}; start nearer, raise "
             "max_iterations=, give horizons=, or another learning rate to an Optax method="
         )
+
+
+def _most_correlated(fit: Identification, observed: PyTree) -> str:
+    """Channel with the largest autocorrelation of residuals beyond chance, or nothing."""
+    worst, channel = _CORRELATED, ""
+    numbers = fit.statistics.autocorrelation, fit.statistics.rms, fit.residuals, observed
+    leaves, _ = jax.tree_util.tree_flatten_with_path(numbers[0])
+    for (path, correlation), *others in zip(
+        leaves, *map(jax.tree.leaves, numbers[1:]), strict=True
+    ):
+        rms, residuals, values = map(np.asarray, others)
+        count = np.sum(np.isfinite(residuals), axis=0)
+        beyond = np.asarray(correlation) * np.sqrt(count) > _SIGMAS
+        beyond &= rms > _TINY * np.max(np.abs(values), initial=0.0)
+        largest = float(np.max(np.where(beyond, correlation, 0.0), initial=0.0))
+        if largest > worst:
+            worst, channel = largest, f"{jax.tree_util.keystr(path)} ({largest:.2f})"
+    return channel.strip()
 
 
 @jax.jit

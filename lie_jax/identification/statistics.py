@@ -14,8 +14,9 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 # weak: the collinearity index of Brun, Reichert and Künsch (2001), who draw the line at 10 to 15.
 _WEAK = 10.0
 _HEADER = """\
-Changes that together leave the prediction as it is, or nearly, the largest of them by 1 %:
+Changes that together hardly change the prediction, the largest of them by 1 %:
 singular value"""
+_STEP = 0.01
 # Numbers are printed whose share of a direction, or whose relative change, is above this part of
 # the largest. Badly determined numbers have small shares and change as much as others.
 _SMALL = 0.1
@@ -147,6 +148,7 @@ class Identifiability(eqx.Module):
     - `shares`: (p, p), these changes as unit vectors, in units in which numbers alone are equally
       well determined.
     - `determined`: (p,), whether each combination stands above rounding.
+    - `standard_errors`: (p,), how many standard errors of its combination each direction is.
     """
 
     names: tuple[str, ...] = eqx.field(static=True)
@@ -155,6 +157,7 @@ class Identifiability(eqx.Module):
     directions: Float[Array, "p p"]
     shares: Float[Array, "p p"]
     determined: Bool[Array, " p"]
+    standard_errors: Float[Array, " p"]
 
     def __str__(self):
         singular, determined = np.asarray(self.singular_values), np.asarray(self.determined)
@@ -162,15 +165,18 @@ class Identifiability(eqx.Module):
         count = int(np.sum(determined & strong))
         lines = [_HEADER] if count < len(self.names) else []
         for k in reversed(np.flatnonzero(~(determined & strong)).tolist()):
-            word = "weak" if determined[k] else "not determined"
-            lines.append(f"{singular[k]:14.2e}  {word}: {self._changes(k)}")
+            word, end = ("weak", self._size(k)) if determined[k] else ("not determined", "")
+            lines.append(f"{singular[k]:14.2e}  {word}: {self._changes(k)}{end}")
         end = f" (smallest singular value {min(singular[strong]):.2g})." if count else "."
         lines.append(f"{count} of {len(self.names)} combinations are well determined{end}")
         return "\n".join(lines)
 
+    def _size(self, k: int) -> str:
+        return f" ({_STEP * float(self.standard_errors[k]):.2g} standard errors)"
+
     def _changes(self, k: int) -> str:
         shares = np.abs(np.asarray(self.shares[k]))
-        change = 0.01 * np.asarray(self.directions[k])
+        change = _STEP * np.asarray(self.directions[k])
         values = np.asarray(self.values)
         relative = np.abs(change) / np.where(values == 0.0, np.inf, np.abs(values))
         shown = (shares > _SMALL * shares.max()) | (relative > _SMALL * relative.max())
@@ -187,8 +193,12 @@ def identifiability(
     numbers: Callable[[Array], Array],
     z: Float[Array, " p"],
     root: Float[Array, "n p"],
+    variance: Float[Array, ""],
 ) -> Identifiability:
-    """Report from RᵀR, the information on coordinates z, and the numbers that they mean."""
+    """Report from RᵀR, the information on coordinates z, and the numbers that they mean.
+
+    `variance`: of weighted residuals.
+    """
 
     @jax.jit
     def analyse(z, root):
@@ -202,7 +212,9 @@ def identifiability(
         changes = right / scale[None, :]
         largest = jnp.argmax(jnp.abs(right), axis=1)
         size = jnp.where(values == 0.0, 1.0, values)[largest]
-        directions = changes * (size / changes[jnp.arange(len(names)), largest])[:, None]
-        return values, singular, directions, right, determined
+        factors = size / changes[jnp.arange(len(names)), largest]
+        directions = changes * factors[:, None]
+        deviations = jnp.abs(factors) * singular / jnp.sqrt(variance)
+        return values, singular, directions, right, determined, deviations
 
     return Identifiability(names, *analyse(z, root))

@@ -62,7 +62,10 @@ class AbstractMultibodySystem(AbstractSystem):
         """Rotation matrices (N, 3, 3), body to inertial, and positions (N, 3) of body frames."""
 
     def twists(self, q: Configuration, v: Velocity) -> Float[Array, "bodies 6"]:
-        """Body-fixed twists (N, 6): Rᵀṙ and ω, both in body components, in every formulation."""
+        """Body-fixed twists (N, 6): Rᵀṙ (m/s) and ω (rad/s), both in body components.
+
+        In the order of `names`, which is the mechanism's, in every formulation.
+        """
         _, rotation, _, velocity, omega = self._instant(0.0, q, v)
         linear = jax.vmap(small.matvec)(rotation.swapaxes(1, 2), velocity)
         return gather.pick(self.slots, jnp.concatenate([linear, omega], axis=1))

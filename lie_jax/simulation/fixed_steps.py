@@ -138,6 +138,9 @@ def _with_bar(
                 # The first row is the last one of the piece before.
                 rows = jax.tree.map(lambda x: x[1:], rows)
             parts.append((rows, counts))
+            if not done:
+                # The first piece waits for compilation, which would spoil the estimate.
+                bar.unpause()
             bar.update(part.steps)
     return loop, *jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
 

@@ -24,8 +24,9 @@ from lie_jax.viz.look import BLACK, STYLE
 
 _ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
 
-# Least range of an axis over its largest value; extent across a plane over that in it.
-_FLAT, _PLANE = 0.1, 1e-3
+# Least range of an axis over the largest value, of energies and of motions; extent across a plane
+# over that in it.
+_FLAT, _ROUNDING, _PLANE = 0.1, 1e-9, 1e-3
 
 Numbers = ArrayLike | Sequence[float]
 
@@ -83,6 +84,7 @@ def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
             for body, axes in enumerate(column):
                 for i, label in enumerate(labels):
                     axes.plot(trajectory.t, values[:, body, i], label=label)
+                _widen(axes, _ROUNDING * np.max(np.abs(values)))
                 axes.set_ylabel(f"{system.names[body]} / {unit}")
             column[0].set_title(title, loc="left")
             column[0].legend(ncols=3, handlelength=1.2, columnspacing=1.0, **_ABOVE)
@@ -108,7 +110,7 @@ def energy(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
         for values, name in ((kinetic, "kinetic"), (potential, "potential"), (total, "total")):
             above.plot(trajectory.t, values, label=name)
         above.set(ylabel="energy / J")
-        _widen(above)
+        _widen(above, _FLAT * np.max(np.abs(above.get_ylim())))
         above.legend(ncols=3, **_ABOVE)
         below.plot(trajectory.t, total - total[0], color=BLACK)
         below.set(xlabel="t / s", ylabel="change of the total / J")
@@ -116,10 +118,9 @@ def energy(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     return figure
 
 
-def _widen(axes: Axes) -> None:
+def _widen(axes: Axes, least: float) -> None:
     """Give constant values room: the axis would show their rounding alone."""
     low, high = axes.get_ylim()
-    least = _FLAT * max(abs(low), abs(high))
     if high - low < least:
         middle = 0.5 * (low + high)
         axes.set_ylim(middle - 0.5 * least, middle + 0.5 * least)

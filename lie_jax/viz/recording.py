@@ -61,7 +61,10 @@ def video(
     axes.set_axis_off()
     clock = axes.text(0.03, 0.97, "", transform=axes.transAxes, va="top", size=10)
     picture = axes.add_collection(PolyCollection([]))
-    labels = [[axes.text(0, 0, name) for name in s.system.names] if names else [] for s in scenes]
+    labels = [
+        [axes.text(0, 0, name, ha="center") for name in s.system.names] if names else []
+        for s in scenes
+    ]
     # The axes fill the figure: a layout that users set for theirs would warn at each frame.
     fixed_layout = plt.rc_context({"figure.constrained_layout.use": False})
     with written("viz.video", path), fixed_layout, writer.saving(figure, os.fspath(path), _DOTS):

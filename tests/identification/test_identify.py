@@ -111,7 +111,8 @@ def test_covariance_and_correlation_are_those_of_linear_regression():
 
 def test_a_parameter_at_the_end_of_its_range_is_not_determined():
     data, bounds = noisy_line(0.1), {"slope": transforms.interval(0.0, 1.0)}
-    with pytest.warns(UserWarning, match="errors of slope are NaN.* end of its range"):
+    ends = pytest.warns(UserWarning, match="errors of slope are NaN.* end of its range")
+    with pytest.warns(UserWarning, match="neighbouring residuals .* are correlated"), ends:
         fit = lie_jax.identify(
             line, {"slope": 0.3, "offset": 1.0}, data, progress=False,
             transforms=bounds | {"offset": transforms.free},
@@ -128,6 +129,13 @@ def test_a_fit_that_cannot_be_right_is_not_silent():
     assert re.search(
         r"^converged, NOT fitted, .*, residuals: .* times the noise$", str(fit), re.MULTILINE
     )
+    # Twice the noise is beyond chance for a hundred samples.
+    with pytest.warns(UserWarning, match="residuals are 1.9. times the stated noise"):
+        lie_jax.identify(line, START, data, noise=0.05, progress=False)
+    # A parabola is no line, and no noise is stated that could tell.
+    bent = {"line": data["line"] + 2.0 * TIME**2}
+    with pytest.warns(UserWarning, match=r"residuals \['line'\] \(0.\d+\) are correlated"):
+        lie_jax.identify(line, START, bent, progress=False)
     with pytest.warns(UserWarning, match="not converged, iterations: 1;"):
         lie_jax.identify(line, START, data, max_iterations=1, progress=False)
     # 1 stands for noise that is not known, where samples are missing too.

@@ -94,6 +94,9 @@ def test_a_prior_determines_what_the_data_do_not_and_the_report_says_what():
     assert_allclose(report.singular_values, expected, atol=1e-7)
     a, b, c = np.asarray(report.directions[2])
     assert_allclose([b / a, c / a], [-0.5, 0.0], atol=1e-9)
+    sizes = np.linalg.norm(rows[: len(time)] @ np.asarray(report.directions).T, axis=0)
+    sizes = sizes / np.sqrt(fit.statistics.reduced_chi_squared)
+    assert_allclose(report.standard_errors[:2], sizes[:2], rtol=1e-6)
     assert "not determined: " in str(report)
     assert "2 of 3 combinations are well determined" in str(report)
 
@@ -107,7 +110,9 @@ def test_numbers_of_small_shares_are_named_if_they_change_as_much():
     singular = jnp.asarray([1.0, 1.0, 1.0, 1e-17])
     names = ("m", "c", "k", "length")
     determined = jnp.asarray([True, True, True, False])
-    report = lie_jax.Identifiability(names, values, singular, directions, shares, determined)
+    report = lie_jax.Identifiability(
+        names, values, singular, directions, shares, determined, jnp.ones(4)
+    )
     (line,) = [line for line in str(report).splitlines() if "not determined" in line]
     assert line.endswith("m 2 -> 2.02, k 40 -> 40.4, c 0.3 -> 0.303")
 

@@ -21,6 +21,16 @@ def test_right_results_pass_in_another_release(another_release):
         jax_guard.warn_of_untested_jax()
 
 
+def test_right_results_pass_inside_a_transformation(another_release):
+    def traced(x):
+        jax_guard.warn_of_untested_jax()
+        return x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jax.jit(jax.grad(traced))(1.0)
+
+
 def test_wrong_results_are_named(another_release):
     product = jax.numpy.sum
     another_release.setattr(

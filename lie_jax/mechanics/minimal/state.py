@@ -75,11 +75,14 @@ def _refuse_misfit(mechanism: Mechanism, misfit: Array, slack: float) -> None:
             finite = np.where(np.isfinite(deviations), deviations, np.inf)
             worst = int(np.argmax(np.max(finite, axis=1)))
             far, turned = deviations[worst]
+            others = int(np.sum(np.any(finite > slack, axis=1))) - 1
+            more = f", and {others} other joints do not fit either" if others else ""
+            placing = ", or let lie_jax.place(mechanism) search poses" if what == "poses" else ""
             raise ValueError(
                 f"the initial {what} of the bodies do not fit {named(mechanism.joints[worst])}: "
                 f"they are off by {far:.3g} {units[0]} and {turned:.3g} {units[1]}; at most "
-                f"{slack:.1g} is allowed: correct {fields} of the bodies, or the joint's points, "
-                "axis and orientation."
+                f"{slack:.1g} is allowed{more}: correct {fields} of the bodies, or the joint's "
+                f"points, axis and orientation{placing}."
             )
 
 
