@@ -232,8 +232,7 @@ print(
 # %%
 new = np.asarray([15.0, 6.0, 9.0])
 true, by_network, by_constant = (
-    np.asarray(eqx.filter_jit(throw)(law, new, 1000))
-    for law in (Crisis(), learned, constant)
+    np.asarray(eqx.filter_jit(throw)(law, new, 1000)) for law in (Crisis(), learned, constant)
 )
 rms = {
     name: np.sqrt(np.mean(np.sum((places - true) ** 2, axis=1)))
