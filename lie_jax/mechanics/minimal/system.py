@@ -189,17 +189,17 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def joint_axes(self):
-        joints, found = self.joints, []
+        joints, axes = self.joints, []
         for link, (nearer, farther) in enumerate(self._ends()):
             if joints.kinds[link] not in ("turn", "slide"):
                 continue
             # Frames inside joints are no bodies: the axis lies on the end that is one.
             if nearer < len(self.names):
-                found.append((nearer, joints.parent_point[link], joints.axis[link]))
+                axes.append((nearer, joints.parent_point[link], joints.axis[link]))
             elif farther < len(self.names):
                 axis = small.matvec(joints.home[link].T, joints.axis[link])
-                found.append((farther, joints.child_point[link], axis))
-        return found
+                axes.append((farther, joints.child_point[link], axis))
+        return axes
 
     def _ends(self) -> list[tuple[int, int]]:
         """Numbers of the bodies nearer to and farther from the root, of each link."""
