@@ -45,6 +45,8 @@ class Lanes:
     """What takes the loops of a program apart, and how many members it takes at a time."""
 
     def __init__(self, program: Any, arguments: list[Value]):
+        # Kept alive: equations are known by identity, and a freed one passes its own on.
+        self._program = program
         self._worthwhile = _worthwhile(program)
         self._graphs: dict[Any, TakenApart | None] = {}
         # Evaluated for shapes only: loops are taken apart, and none is computed. Arrays of members
@@ -91,7 +93,11 @@ class Lanes:
     def _taken(self, equation, values):
         if id(equation) not in self._worthwhile:
             return None
-        key = id(equation), tuple(x.batched for x in values)
+        # JAX shares one equation among all calls of a jitted function: graphs are told apart by
+        # the values of their constants as well, which are part of them.
+        constants, *_ = Scan.of(equation).split(values)
+        known = tuple(None if x is None else x.tobytes() for x in map(_known, constants))
+        key = id(equation), tuple(x.batched for x in values), known
         if key not in self._graphs:
             try:
                 self._graphs[key] = _taken_apart(equation, values)
@@ -117,6 +123,14 @@ def _worthwhile(program: Any) -> dict[int, int]:
     return numbers
 
 
+def _known(x: Value) -> np.ndarray | None:
+    """Array of a constant that becomes part of a graph, None for one that the graph is given."""
+    extended = jnp.issubdtype(x.array.dtype, jax.dtypes.extended)
+    if x.batched or extended or jax_internals.is_traced(x.array) or np.size(x.array) > _LARGEST:
+        return None
+    return np.asarray(x.array)
+
+
 def _shape(x: Value) -> tuple[int, ...]:
     shape = np.shape(x.array)
     return shape[:-1] if x.batched else shape
@@ -132,10 +146,8 @@ def _taken_apart(equation: Any, values: list[Value]) -> TakenApart:
     arguments = []
     dtypes = iter(x.aval.dtype for x in equation.invars)
     for x in constants:
-        held = graph.held(_shape(x), next(dtypes), x.batched)
-        known = not x.batched and not jax_internals.is_traced(x.array)
-        small = np.size(x.array) <= _LARGEST
-        arguments.append(graph.constants(x.array) if known and small else held)
+        held, known = graph.held(_shape(x), next(dtypes), x.batched), _known(x)
+        arguments.append(held if known is None else graph.constants(known))
     for x, flag in zip(carry, flags, strict=True):
         count = math.prod(_shape(x))
         if count > _LARGEST:

@@ -135,7 +135,7 @@ class Graph:
         if simple is not None:
             return simple
         varies = primitive.name != "anywhere" and any(self.nodes[x].varies for x in numbers)
-        key = primitive.name, str(params), dtype, numbers
+        key = primitive, tuple(sorted(params.items())), dtype, numbers
         return self._once(key, Operation(primitive, params, numbers, dtype, varies))
 
     def _once(self, key, node) -> int:

@@ -1,0 +1,40 @@
+"""Batched functions of programs whose parts look alike are still those of jax.vmap."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+import lie_jax
+
+# Sums are added in another order.
+ROUNDING = 1e-13
+
+
+def _members(shape=(2,), members=10):
+    return jnp.asarray(np.random.default_rng(0).uniform(-1, 1, (members, *shape)))
+
+
+def _check(fn, *arguments):
+    got = jax.jit(lie_jax.batched(fn))(*arguments)
+    expected = jax.jit(jax.vmap(fn))(*arguments)
+    np.testing.assert_allclose(got, expected, rtol=ROUNDING, atol=ROUNDING)
+
+
+FIRST, SECOND = np.asarray([0.5, 1.0]), np.asarray([2.0, -1.0])
+
+
+@jax.jit
+def _turned(x, factors):
+    return lax.scan(lambda x, _: (jnp.sin(factors * x) + 0.1, None), x, length=40)[0]
+
+
+def test_calls_of_one_loop_keep_their_constants():
+    """JAX shares one program among all calls of a jitted function."""
+
+    def run(x):
+        # Most of the work is in the first calls: their loop is taken apart.
+        x = lax.scan(lambda x, _: (_turned(x, FIRST), None), x, length=10)[0]
+        return jnp.stack([_turned(x, SECOND), _turned(x, FIRST), _turned(x, x)])
+
+    _check(run, _members())
