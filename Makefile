@@ -1,9 +1,17 @@
-# Every target sets up what it needs: a virtual environment in .venv, made again only when
-# pyproject.toml changes. Nothing is installed outside of this folder.
+# Every target sets up what it needs: a virtual environment in .venv, for the site in .venv-docs,
+# made again only when pyproject.toml changes. Nothing is installed outside of this folder.
 PYTHON ?= python3
 VENV := .venv
+DOCS := .venv-docs
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+# Install lie_jax from here with the extra $(2) into the environment $(1).
+define install
+	@echo "Installing lie_jax with the extra [$(2)] into $(1): minutes, and again when pyproject.toml changes."
+	@$(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[$(2)]'
+	@touch $@
+endef
 
 # The newest interpreter that is installed, for which pip finds the newest JAX.
 NEWEST = $(firstword $(foreach minor,14 13 12 11,$(foreach python,\
@@ -50,37 +58,30 @@ lint: $(VENV)/.ready
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 
-docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict
+# The theme prints a page about another project's plans unless the variable is set.
+docs: $(DOCS)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
 clean:
-	rm -rf .venv .venv-newest .jax_cache .pytest_cache .ruff_cache out site
+	rm -rf .venv .venv-newest $(DOCS) .jax_cache .pytest_cache .ruff_cache out site
 
 # All that the command line and most experiments need, half of what tests and lint do.
 $(VENV)/.experiments: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --editable '.[experiments]'
-	touch $@
+	$(call install,$(VENV),experiments)
 
 $(VENV)/.ready: pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(PIP) install --editable '.[dev]'
-	touch $@
+	$(call install,$(VENV),dev)
 
 # The libraries that the experiment `accuracy` compares with, besides those that tests use.
 $(VENV)/.peers: $(VENV)/.ready
-	$(PIP) install --editable '.[peers]'
-	touch $@
+	$(call install,$(VENV),peers)
 
 # The simulators that `make bench` measures against.
 $(VENV)/.bench: $(VENV)/.ready
-	$(PIP) install --editable '.[bench]'
-	touch $@
+	$(call install,$(VENV),bench)
 
 $(VENV)/.notebooks: $(VENV)/.ready
-	$(PIP) install --editable '.[notebooks]'
-	touch $@
+	$(call install,$(VENV),notebooks)
 
-$(VENV)/.docs: $(VENV)/.ready
-	$(PIP) install --editable '.[docs]'
-	touch $@
+$(DOCS)/.ready: pyproject.toml
+	$(call install,$(DOCS),docs)

@@ -88,7 +88,7 @@ from lie_jax.robotics.inverse_kinematics import (
 )
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.simulate import SimulationError, simulate
-from lie_jax.simulation.trajectory import Restart, Result, Trajectory
+from lie_jax.simulation.trajectory import Restart, Result, Trajectory, count_results
 from lie_jax.spaces.base import AbstractSpace, AbstractVectorSpace, Rn
 from lie_jax.statics.equilibrium import EquilibriumError, equilibrium
 from lie_jax.statics.linear import LinearMotion, linearize
@@ -200,6 +200,7 @@ __all__ = [
     "configure_cpu",
     "contact",
     "control",
+    "count_results",
     "enable_x64",
     "equilibrium",
     "equilibrium_path",

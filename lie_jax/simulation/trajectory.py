@@ -3,15 +3,50 @@
 from typing import Any
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.system import State
 
 _KEPT = "; what came before is in the trajectory."
 
+# Equinox does not export the class of its enumerations.
+_Enumerations: Any = type(eqx.Enumeration)
 
-class Result(eqx.Enumeration):
-    """End of a simulation: success, or the reason of the first failure."""
+
+class _Counted(_Enumerations):
+    """Enumerations whose text for a batch has the number of each item."""
+
+    def __getitem__(self, item):
+        if not (isinstance(item, self) and np.ndim(item._value)) or item.is_traced():
+            return super().__getitem__(item)
+        return ", ".join(f"{n} {name}" for name, n in count_results(item).items())
+
+
+class Result(eqx.Enumeration, metaclass=_Counted):
+    """End of a simulation: success, or the reason of the first failure.
+
+    - `successful`: the run reached its end.
+    - `redundant`: the run reached its end. Constraints depend on each other; multipliers are those
+      of minimum norm.
+    - `newton_failed`: Newton's method or a projection onto the constraints did not converge.
+    - `non_finite`: the state became infinite or NaN.
+    - `singular`: the formulation's coordinates, such as angles, became singular.
+    - `minimum_step`: an adaptive run missed its tolerances with the smallest step size.
+    - `step_bound`: an adaptive run used up its `steps` before the end.
+    - `out_of_chart`: a step turned a body further than its chart describes.
+    - `departed`: a step left the range of a force's law, such as a spring of no length.
+    - `turned_over`: a step reached a joint turned over, where its constraints hold as well.
+    - `unstable`: steps of an explicit method stayed beyond its limit of stability.
+    - `acceleration_not_finite`: accelerations or multipliers are infinite or NaN, the state is not.
+    - `too_many_events`: more events than `max_events`, or faster than rounding resolves.
+    - `event_not_finite`: an event's function became infinite or NaN.
+    - `action_off_constraints`: an event's action left a state that violates the constraints.
+
+    `Result[result]` is a sentence. Of a batch, `result == lie_jax.Result.unstable` has a value for
+    each member, `lie_jax.count_results(result)` the numbers of members by name, and the text these
+    numbers: "510 successful, 2 unstable".
+    """
 
     successful = "The simulation reached its end."
     redundant = (
@@ -56,6 +91,16 @@ class Result(eqx.Enumeration):
 def succeeded(result: Result) -> Bool[Array, "..."]:
     """Whether a simulation reached its end."""
     return (result == Result.successful) | (result == Result.redundant)
+
+
+def count_results(result: Result) -> dict[str, int]:
+    """Numbers of members of a batch by the names of their results, in the order of `Result`.
+
+    `result` has any batch axes, as that of runs under `jax.vmap` or of a sweep, or none.
+    """
+    numbers = np.asarray(result._value)
+    counts = {name: int(np.sum(numbers == i._value)) for name, i in items_by_name(Result).items()}
+    return {name: count for name, count in counts.items() if count}
 
 
 class Statistics(eqx.Module):

@@ -1,0 +1,45 @@
+"""Results of batches: counts by name, and a text as short for a thousand runs as for one."""
+
+import inspect
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import lie_jax
+from lie_jax import Result
+from lie_jax.simulation.trajectory import items_by_name
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """512 results (2, 256), of which two are unstable."""
+    number = jnp.arange(512).reshape(2, 256)
+    unstable = (number == 7) | (number == 400)
+    either = jax.vmap(jax.vmap(lambda x: Result.where(x, Result.unstable, Result.successful)))
+    return either(unstable)
+
+
+def test_a_batch_is_counted(batch):
+    assert lie_jax.count_results(batch) == {"successful": 510, "unstable": 2}
+    assert Result[batch] == "510 successful, 2 unstable"
+    assert repr(batch).endswith("Result<510 successful, 2 unstable>")
+    assert [tuple(place) for place in jnp.argwhere(batch == Result.unstable)] == [(0, 7), (1, 144)]
+
+
+def test_one_result_is_its_sentence(batch):
+    one = jax.tree.map(lambda x: x[0, 7], batch)
+    assert Result[one] == Result[Result.unstable] != Result[Result.successful]
+    assert lie_jax.count_results(one) == {"unstable": 1}
+
+
+def test_a_traced_result_says_so(batch):
+    texts = []
+    jax.jit(lambda result: texts.append(Result[result]))(batch)
+    assert texts == ["traced"]
+
+
+def test_the_documentation_lists_every_result():
+    listed = re.findall(r"^- `(\w+)`:", inspect.getdoc(Result) or "", re.MULTILINE)
+    assert listed == list(items_by_name(Result))
