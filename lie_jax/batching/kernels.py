@@ -26,7 +26,10 @@ _SHARED, _ALONE = 8, 200
 
 
 class _Plan:
-    """Numbers of a graph that are computed by themselves, and operations and leaves of each."""
+    """Numbers of a graph that are read from given arrays, and those computed by themselves.
+
+    The latter have operations and leaves of their own.
+    """
 
     def __init__(self, graph: Graph, numbers: Sequence[int]):
         self._graph = graph
@@ -48,6 +51,8 @@ class _Plan:
                 whole.update(needed)
         cost: dict[int, int] = {}
         self.alone: set[int] = set()
+        nodes = ((x, graph.nodes[x]) for x in sorted(live))
+        self.given = [(x, node) for x, node in nodes if isinstance(node, Input)]
         for number in sorted(live):
             node = graph.nodes[number]
             if isinstance(node, Part):
@@ -112,6 +117,10 @@ class Evaluation:
 
     def _results(self, numbers: Sequence[int]) -> list[Any]:
         plan, done = _Plan(self._graph, numbers), set()
+        # All at once: an entry that is first read inside of a branch or a loop belongs to the trace
+        # of that branch, and later uses outside of it would raise.
+        for number, node in plan.given:
+            self._found[number] = _entry(self._given[node.array], node.entry, node.varies)
         for number in sorted(plan.alone):
             node = self._graph.nodes[number]
             if isinstance(node, Operation):
@@ -130,8 +139,6 @@ class Evaluation:
         node = self._graph.nodes[number]
         if isinstance(node, Constant):
             return np.asarray(node.value)
-        if isinstance(node, Input) and number not in self._found:
-            self._found[number] = _entry(self._given[node.array], node.entry, node.varies)
         return self._found[number]
 
     def _kernel(self, root: int, node: Operation, plan: _Plan) -> Any:

@@ -38,3 +38,22 @@ def test_calls_of_one_loop_keep_their_constants():
         return jnp.stack([_turned(x, SECOND), _turned(x, FIRST), _turned(x, x)])
 
     _check(run, _members())
+
+
+def test_values_first_read_in_a_branch_are_read_again_outside_of_it():
+    """A loop too long to be written out is entered as one branch, if any member enters it."""
+
+    def run(x, shift):
+        def shifted(y):
+            return lax.fori_loop(0, 20, lambda _, y: 0.99 * y + 0.001 * shift, y)
+
+        def step(x, _):
+            x = lax.while_loop(lambda y: jnp.sum(y**2) > 0.5, shifted, x)
+            return jnp.sin(x) + shift, x
+
+        return lax.scan(step, x, length=30)[1]
+
+    members = _members(), _members()[::-1]
+    _check(run, *members)
+    swept = lie_jax.sweep(lambda xs: run(*xs), members, progress=False)
+    np.testing.assert_allclose(swept.results, jax.vmap(run)(*members), rtol=ROUNDING, atol=ROUNDING)
