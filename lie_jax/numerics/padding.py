@@ -1,5 +1,6 @@
 """Arrays with more rows than are used: sizes, cutting, and NaN in rows that a run did not reach."""
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import equinox as eqx
@@ -20,7 +21,7 @@ def roomy(size: int) -> int:
     return max(_FEW, -(-size // unit) * unit)
 
 
-def lengthened(array: Array, size: int) -> Array:
+def lengthened(array: Array | np.ndarray, size: int) -> Array:
     """The array (n, ...) with rows of zeros up to the size, by NumPy: nothing is compiled."""
     missing = size - array.shape[0]
     known = np.asarray(array)
@@ -36,6 +37,24 @@ def shortened(rows: T, size: int) -> T:
     return jax.tree.unflatten(
         structure, jax.device_put([np.asarray(x)[:size] for x in leaves], place)
     )
+
+
+def joined(parts: Sequence[T], size: int, shared: int = 0) -> T:
+    """Rows of all parts, pytrees of arrays (n, ...), then copies of the last one, by NumPy.
+
+    `size`: number of rows with the copies. `shared`: number of rows at the beginning of each part
+    that repeat the last ones of the part before.
+    """
+    columns = zip(*(jax.tree.leaves(part) for part in parts), strict=True)
+    place = next((x.sharding for x in jax.tree.leaves(parts) if x.committed), None)
+
+    def column(first, *others):
+        rows = [np.asarray(first), *(np.asarray(x)[shared:] for x in others)]
+        missing = size - sum(map(len, rows))
+        return np.concatenate([*rows, np.repeat(rows[-1][-1:], missing, axis=0)])
+
+    leaves = jax.device_put([column(*arrays) for arrays in columns], place)
+    return jax.tree.unflatten(jax.tree.structure(parts[0]), leaves)
 
 
 def mark_unreached(rows: T, reached: Bool[Array, "*n"]) -> T:

@@ -1,12 +1,14 @@
 """Saved runs with steps of one size.
 
 Reverse mode needs a scan over a fixed number of steps, in blocks that it recomputes. A run that
-nothing differentiates loops over a traced number of steps, in arrays with room for more: one
-program serves many lengths.
+nothing differentiates loops over a traced number of steps, piece by piece, in arrays with room for
+more: one program serves all numbers of steps.
 """
 
+import contextlib
 import dataclasses
 import functools
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -41,15 +43,15 @@ class Schedule(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Numbers of instants and of steps that the arrays of a run have room for, and whether each
-    step is saved.
-    """
+    """Numbers of instants and of steps that the arrays of a piece of a run have room for."""
 
     instants: int
     steps: int
-    saves_each: bool
 
 
+# Steps of a piece, unless saved instants are further from each other. To start a piece takes some
+# 0.3 ms, a fiftieth of the time of so many of the fastest steps.
+MOST_STEPS = 2**15
 # Number of pieces into which a run with a progress bar is cut.
 _PROGRESS_UPDATES = 50
 
@@ -78,17 +80,17 @@ def trajectory(
         if not restarts and not checks.traced(system, start):
             preflight.check_violations(system, start)
         return _compiled_as_one(run, start, schedule, previous_input, origin), None
-    room = _room(start.state if restarts else start, schedule)
-    if room and inputs is not None:
-        inputs = padding.lengthened(inputs, room.steps)
-    run = Run(system, integrator, dt, inputs, first_step)
+    # Programs before and after the loop read one input: others would make them depend on steps.
+    some: Any = None if inputs is None else np.asarray(inputs)
+    run = Run(system, integrator, dt, None if some is None else some[:1], first_step)
     first, sample, violations, redundant = _begin(run, start, previous_input)
     if not restarts:
         preflight.check_violations(system, start, violations)
-    if progress:
-        last, samples, counts = _with_bar(run, first, sample, schedule)
-    else:
-        last, samples, counts = _saved(run, first, sample, _traced(schedule, room), room)
+    last, samples, counts = _in_pieces(
+        run._replace(inputs=inputs), first, sample, schedule, progress
+    )
+    # JAX takes an index beyond the end of an array for that of its last row.
+    run = run._replace(inputs=None if some is None else some[-1:])
     every = np.asarray(schedule.save_every, np.int32)
     return record(run, last, samples, counts, every, origin), redundant
 
@@ -102,15 +104,57 @@ def cut(trajectory: Trajectory, schedule: Schedule) -> Trajectory:
     return dataclasses.replace(trajectory, stats=stats, **instants)
 
 
-def _room(state: State, schedule: Schedule) -> Room | None:
-    """Room of a run; None where shortening its arrays would copy them between devices."""
+def _in_pieces(
+    run: Run, loop: Loop, sample: Sample, schedule: Schedule, progress: bool
+) -> tuple[Loop, Sample, Array]:
+    """`_saved` with unused rows beyond the end, for a schedule of Python's numbers."""
+    steps, save_every, blocks = schedule
+    rows = -(-schedule.rows // _PROGRESS_UPDATES) if progress else schedule.rows
+    room = _room(loop.state, rows, save_every)
+    if room is not None:
+        # Less than another row: steps after the last saved instant belong to the last piece.
+        rows = min(rows, max(1, MOST_STEPS // save_every - 1))
+    parts = []
+    with _progress_bar(steps, progress) as update:
+        for row in range(0, schedule.rows, rows):
+            done, is_last = row * save_every, row + rows >= schedule.rows
+            part = Schedule(steps - done if is_last else rows * save_every, save_every, blocks)
+            piece = _piece(run, done, part, room)
+            loop, samples, counts = _saved(piece, loop, sample, _traced(part, room), room)
+            if part.steps == steps:
+                if progress:
+                    jax.block_until_ready(samples)
+                    update(steps)
+                return loop, samples, counts
+            samples = padding.shortened(jax.block_until_ready(samples), part.rows + 1)
+            parts.append((samples, padding.shortened(counts, part.steps)))
+            update(part.steps)
+    rows = padding.roomy(schedule.rows + 2) if room else schedule.rows + 1
+    samples, counts = zip(*parts, strict=True)
+    # The first row of a piece is the last one of the piece before.
+    return loop, padding.joined(samples, rows, shared=1), padding.joined(counts, steps)
+
+
+def _room(state: State, rows: int, save_every: int) -> Room | None:
+    """Room for a piece; None where shortening its arrays would copy them between devices.
+
+    It has as many instants as the whole run: `save_every` then changes no size.
+    """
     devices = state.q.devices()
     if len(devices) > 1 or any(device.platform != "cpu" for device in devices):
         return None
-    steps, save_every, _ = schedule
     # A row for the first instant, one for steps after the last saved instant.
-    instants = padding.roomy(schedule.rows + 2)
-    return Room(instants, padding.roomy(steps), save_every == 1)
+    instants = padding.roomy(min(rows, MOST_STEPS) + 2)
+    return Room(instants, max(MOST_STEPS, padding.roomy(2 * save_every)))
+
+
+def _piece(run: Run, done: int, part: Schedule, room: Room | None) -> Run:
+    """Run with the inputs of a piece alone, in an array with room for more."""
+    if run.inputs is None or room is None:
+        return run
+    some = np.asarray(run.inputs)[done : done + part.steps]
+    first_step: Any = np.asarray(run.first_step) + np.int32(done)
+    return run._replace(inputs=padding.lengthened(some, room.steps), first_step=first_step)
 
 
 def _traced(schedule: Schedule, room: Room | None) -> Schedule:
@@ -120,29 +164,26 @@ def _traced(schedule: Schedule, room: Room | None) -> Schedule:
     return Schedule(steps, save_every, Blocks(None, None))
 
 
-def _with_bar(
-    run: Run, loop: Loop, sample: Sample, schedule: Schedule
-) -> tuple[Loop, Sample, Array]:
-    """`_saved` in pieces, with a progress bar and without rows beyond the end."""
-    steps, save_every, blocks = schedule
-    piece = max(1, -(-schedule.rows // _PROGRESS_UPDATES)) * save_every
-    parts = []
-    with tqdm(total=steps, unit="step", desc="simulate") as bar:
-        for done in range(0, steps, piece):
-            part = Schedule(min(piece, steps - done), save_every, blocks)
-            room = _room(loop.state, part)
-            loop, rows, counts = _saved(run, loop, sample, _traced(part, room), room)
-            counts = padding.shortened(counts, part.steps)
-            rows = padding.shortened(jax.block_until_ready(rows), part.rows + 1)
-            if parts:
-                # The first row is the last one of the piece before.
-                rows = jax.tree.map(lambda x: x[1:], rows)
-            parts.append((rows, counts))
-            if not done:
-                # The first piece waits for compilation, which would spoil the estimate.
-                bar.unpause()
-            bar.update(part.steps)
-    return loop, *jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
+@contextlib.contextmanager
+def _progress_bar(steps: int, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Function that moves a progress bar by a number of steps.
+
+    The bar begins with the first piece, which waits for compilation: an estimate of the time that
+    counts this one would be wrong.
+    """
+    bars = []
+
+    def update(number: int) -> None:
+        if bars:
+            bars[0].update(number)
+        elif shown:
+            bars.append(tqdm(total=steps, initial=number, unit="step", desc="simulate"))
+
+    try:
+        yield update
+    finally:
+        for bar in bars:
+            bar.close()
 
 
 @programs.run_once
@@ -201,11 +242,8 @@ def _counted(
     def until_sample(carry):
         loop, rows, row, counts = carry
         now = loop, counts
-        if room.saves_each:
-            loop, counts = step(now)
-        else:
-            some = jnp.minimum(schedule.save_every, end - loop.taken)
-            loop, counts = jax.lax.fori_loop(0, some, lambda _, now: step(now), now)
+        some = jnp.minimum(schedule.save_every, end - loop.taken)
+        loop, counts = jax.lax.fori_loop(0, some, lambda _, now: step(now), now)
         sample = run.sample(loop, run.input(loop.taken - 1))
         rows = jax.tree.map(lambda rows, x: written(rows, x, row), rows, sample)
         return loop, rows, row + 1, counts
@@ -248,7 +286,6 @@ def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Array
     return loop, samples, counts
 
 
-@programs.run_once
 def record(
     run: Run,
     last: Loop,
@@ -258,6 +295,16 @@ def record(
     origin: Array | np.ndarray,
 ) -> Trajectory:
     """Trajectory of a run from its last loop and its samples; `origin` are checksums."""
+    trajectory = _record(run, last, samples, save_every, origin)
+    stats = dataclasses.replace(trajectory.stats, newton_iterations=counts)
+    return dataclasses.replace(trajectory, stats=stats)
+
+
+@programs.run_once
+def _record(
+    run: Run, last: Loop, samples: Sample, save_every: Any, origin: Array | np.ndarray
+) -> Trajectory:
+    """`record` without the iterations of each step, whose number would be part of the program."""
     index = jnp.arange(samples.state.q.shape[0], dtype=jnp.int32)
     index = run.first_step + index * save_every
     noted = last.residuals != newton.NONE
@@ -272,7 +319,7 @@ def record(
         acceleration=samples.accelerations.acceleration,
         multipliers=samples.accelerations.multipliers,
         stats=Statistics(
-            newton_iterations=counts,
+            newton_iterations=last.iterations,
             completed_steps=completed - run.first_step,
             rejected_steps=jnp.zeros((), jnp.int32),
             end_time=run.time(completed),

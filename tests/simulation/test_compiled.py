@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import lie_jax
+from lie_jax.simulation import fixed_steps
 from models import chain, heavy_top, slider_crank
 from tests.suites import cases
 from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator
@@ -169,13 +170,21 @@ def test_cache_refuses_what_is_no_folder_to_write_to(folder):
         lie_jax.cache_compilations(folder)
 
 
-def test_other_parameters_and_numbers_of_steps_are_not_compiled_again():
+@pytest.fixture
+def compilations():
+    """List that grows by one with each compilation."""
     count = []
 
     def listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
             count.append(event)
 
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield count
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_other_parameters_and_numbers_of_steps_are_not_compiled_again(compilations):
     def run(mass, steps=7, save_every=1):
         system, state = heavy_top.build(mass=mass)
         return lie_jax.simulate(
@@ -183,18 +192,12 @@ def test_other_parameters_and_numbers_of_steps_are_not_compiled_again():
         )
 
     first = run(15.0)
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    try:
-        run(14.0)
-        other = run(15.0, steps=12)
-        assert not count
-        every_third = run(15.0, steps=11, save_every=3)
-        assert count
-        count.clear()
-        every_fifth = run(15.0, steps=12, save_every=5)
-        assert not count
-    finally:
-        jax.monitoring.unregister_event_duration_listener(listen)
+    compilations.clear()
+    run(14.0)
+    other = run(15.0, steps=12)
+    every_third = run(15.0, steps=11, save_every=3)
+    every_fifth = run(15.0, steps=12, save_every=5)
+    assert not compilations
     # Shapes and rows are those of the steps asked for, bit by bit.
     assert other.q.shape[0] == 13 and other.stats.newton_iterations.shape == (12,)
     assert np.array_equal(other.q[:8], first.q)
@@ -202,6 +205,69 @@ def test_other_parameters_and_numbers_of_steps_are_not_compiled_again():
     assert np.array_equal(every_fifth.q, other.q[::5])
     assert np.array_equal(every_fifth.restart.state.q, other.q[12])
     assert np.array_equal(every_third.t, other.t[:12:3])
+
+
+# Integrators with carries of their own, and a system that they take.
+STUDIES = {
+    "RKMK4, inputs": (lambda: _motor(), lie_jax.RKMK("rk4")),
+    "generalized-α": (lambda: heavy_top.build(constrained=True), lie_jax.GeneralizedAlpha(0.9)),
+    "BDF": (lambda: (OSCILLATOR, OSCILLATOR_START), lie_jax.BDF(3)),
+    "RATTLie": (lambda: (OSCILLATOR, OSCILLATOR_START), lie_jax.RATTLie()),
+}
+
+
+def _motor():
+    """A disc on an axle with a motor."""
+    disc = lie_jax.Body("disc", 1.0, np.diag([0.1, 0.2, 0.3]))
+    axle = lie_jax.RevoluteJoint("ground", "disc", (1, 0, 0))
+    motor = lie_jax.RevoluteMotor("ground", "disc", (1, 0, 0), input=0)
+    return lie_jax.assemble(lie_jax.Mechanism([disc], [axle], [motor]), lie_jax.Minimal())
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_convergence_study_and_its_restarts_compile_once(name, compilations):
+    build, integrator = STUDIES[name]
+    system, state = build()
+
+    def study(start, steps, rows=5):
+        inputs = np.ones((steps, 1)) if system.nu else None
+        return lie_jax.simulate(
+            system, integrator, start, dt=2e-3 / steps, steps=steps, save_every=steps // rows,
+            inputs=inputs,
+        )  # fmt: skip
+
+    def runs(counts):
+        return [study(study(state, n).restart, n) for n in counts]
+
+    runs([5])
+    compilations.clear()
+    ends = runs([10, 40, 600])
+    assert not compilations
+    assert [run.stats.newton_iterations.shape for run in ends] == [(10,), (40,), (600,)]
+    times = np.linspace(2e-3, 4e-3, 6)
+    for run in ends:
+        np.testing.assert_allclose(run.t, times, rtol=1e-12)
+
+
+def test_long_runs_in_pieces_are_short_runs_one_after_the_other(compilations, monkeypatch):
+    system, state = _motor()
+    inputs = np.sin(np.arange(103.0))[:, None]
+    # Turns without other loads: torque over the step times the step, over the moment of inertia.
+    rates = np.cumsum(np.append(0.0, inputs * 1e-2 / 0.1))
+    angles = np.cumsum(np.append(0.0, 1e-2 * (rates[1:] + rates[:-1]) / 2))
+    options = {"dt": 1e-2, "steps": 103, "inputs": inputs}
+    whole = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, **options)
+    monkeypatch.setattr(fixed_steps, "MOST_STEPS", 10)
+    for save_every in (1, 3, 10, 15):
+        pieces = lie_jax.simulate(
+            system, lie_jax.RKMK("rk4"), state, save_every=save_every, **options
+        )
+        for name in ("t", "q", "v", "acceleration", "multipliers"):
+            assert np.array_equal(getattr(pieces, name), getattr(whole, name)[::save_every]), name
+        assert pieces.stats.newton_iterations.shape == (103,)
+        assert np.array_equal(pieces.restart.state.q, whole.q[-1])
+        assert np.array_equal(pieces.restart.inputs, inputs[-1])
+        np.testing.assert_allclose(pieces.q[:, 0], angles[::save_every], atol=1e-12)
 
 
 # How often the forces may be written down for a gradient: explicit methods do it once for all
