@@ -123,12 +123,14 @@ def _worthwhile(program: Any) -> dict[int, int]:
     return numbers
 
 
+def baked(array: Any) -> bool:
+    """Whether a constant becomes part of a graph; the graph is given others."""
+    extended = jnp.issubdtype(array.dtype, jax.dtypes.extended)
+    return not extended and not jax_internals.is_traced(array) and np.size(array) <= _LARGEST
+
+
 def _known(x: Value) -> np.ndarray | None:
-    """Array of a constant that becomes part of a graph, None for one that the graph is given."""
-    extended = jnp.issubdtype(x.array.dtype, jax.dtypes.extended)
-    if x.batched or extended or jax_internals.is_traced(x.array) or np.size(x.array) > _LARGEST:
-        return None
-    return np.asarray(x.array)
+    return np.asarray(x.array) if not x.batched and baked(x.array) else None
 
 
 def _shape(x: Value) -> tuple[int, ...]:

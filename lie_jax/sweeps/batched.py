@@ -1,6 +1,7 @@
 """One function for a batch of arguments, in the form that runs fastest."""
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -9,11 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.batching import batch_last
+from lie_jax.batching import batch_last, lanes
 from lie_jax.batching.batch_last import Value
-from lie_jax.batching.lanes import Lanes
+from lie_jax.batching.fingerprint import Fingerprint, content
 from lie_jax.numerics import jax_internals
 
+# Compiled programs, of some 5 MB each, that are kept for calls outside of `jax.jit`.
+_KEPT = 32
 # Smaller batches do not fill a vector unit.
 _SMALLEST = 8
 
@@ -38,17 +41,23 @@ def batched(fn: Callable, in_axes: Any = 0) -> Callable:
       a tuple with one of them, or a pytree of them, for each argument. What is no array is shared.
 
     **Returns** a function of positional arguments; the members are the first axis of its results.
-    Call it under `jax.jit`: what the function closes over is then a constant, which is faster than
-    an argument. It raises `ValueError` for arguments without members or with several numbers of
-    them.
+    Outside of `jax.jit` every call traces `fn`, as `jax.vmap` does, and so reads what `fn` reads
+    now; it compiles programs that are new. Under `jax.jit` a call does neither, and all that `fn`
+    closes over is a constant, which is faster than an argument. It raises `ValueError` for
+    arguments without members or with several numbers of them.
     """
     checks.function("batched(fn=)", fn)
 
     def call(*arguments: Any) -> Any:
-        arguments = jax.tree.map(_as_jax, arguments)
-        if checks.traced(arguments):
-            return _called(fn, in_axes, arguments)
-        return _compiled(fn, in_axes, arguments)
+        one, members = _of_member(fn, in_axes, jax.tree.map(_as_jax, arguments))
+        size = _size(members)
+        if jax.default_backend() != "cpu" or size < _SMALLEST:
+            return jax.vmap(one)(*members)
+        example = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in members]
+        program, shapes = jax.make_jaxpr(one, return_shape=True)(*example)
+        _, constants = jax_internals.opened(program)
+        evaluated = _evaluated if checks.traced(members, constants) else _compiled
+        return jax.tree.unflatten(jax.tree.structure(shapes), evaluated(program, members))
 
     return call
 
@@ -57,12 +66,8 @@ def _as_jax(x: Any) -> Any:
     return jnp.asarray(x) if isinstance(x, np.ndarray) else x
 
 
-@eqx.filter_jit
-def _compiled(fn, in_axes, arguments):
-    return _called(fn, in_axes, arguments)
-
-
-def _called(fn: Callable, in_axes: Any, arguments: tuple) -> Any:
+def _of_member(fn: Callable, in_axes: Any, arguments: tuple) -> tuple[Callable, list]:
+    """Function of the arrays of one member, and those of all, with the members in front."""
     axes = _axes(in_axes, arguments)
     leaves, structure = jax.tree.flatten(arguments)
     members = [
@@ -70,7 +75,6 @@ def _called(fn: Callable, in_axes: Any, arguments: tuple) -> Any:
         for x, axis in zip(leaves, axes, strict=True)
         if axis is not None
     ]
-    size = _size(members)
 
     def one(*rows):
         of_member = iter(rows)
@@ -79,33 +83,61 @@ def _called(fn: Callable, in_axes: Any, arguments: tuple) -> Any:
         ]
         return jax.tree.map(jnp.asarray, fn(*structure.unflatten(filled)))
 
-    if jax.default_backend() != "cpu" or size < _SMALLEST:
-        return jax.vmap(one)(*members)
-    example = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in members]
-    program, shapes = jax.make_jaxpr(one, return_shape=True)(*example)
-    return jax.tree.unflatten(jax.tree.structure(shapes), _evaluated(program, size, members))
+    return one, members
 
 
-def _evaluated(program: Any, size: int, members: list) -> list:
+class _Form:
+    """Compiled program: the constants of its first call are part of it, others are arguments.
+
+    Constants that are part of a program make it faster, and a function that reads another value in
+    each call must not be compiled in each call.
+    """
+
+    def __init__(self):
+        self.constants: tuple | None = None
+
+        def run(known: Fingerprint, places: tuple[int, ...], given: list, members: list) -> list:
+            _, constants = jax_internals.opened(known.program)
+            return _in_chunks(known.program, _filled(constants, places, given), members)
+
+        self.run = jax.jit(run, static_argnums=(0, 1))
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _form(_: Fingerprint) -> _Form:
+    return _Form()
+
+
+def _compiled(program: Any, members: list) -> list:
+    """Results by the program that was compiled for an equal one."""
+    known = Fingerprint(program)
+    _, constants = jax_internals.opened(program)
+    now = tuple(content(x) for x in constants if lanes.baked(x))
+    form = _form(known)
+    if form.constants is None:
+        form.constants = now
+    is_first = form.constants == now
+    places = tuple(i for i, x in enumerate(constants) if not (is_first and lanes.baked(x)))
+    found = form.run(known, places, [constants[i] for i in places], members)
+    # What is kept needs the key only, and may outlive large constants.
+    known.program = None
+    return found
+
+
+def _evaluated(program: Any, members: list) -> list:
     """Results of a program of one member for all members, the first axis of each array."""
     _, constants = jax_internals.opened(program)
     # Derivatives with respect to what the function closes over need it as an argument.
     places = [i for i, x in enumerate(constants) if jax_internals.is_traced(x)]
 
-    def filled(traced):
-        complete = list(constants)
-        for place, x in zip(places, traced, strict=True):
-            complete[place] = x
-        return complete
-
     @jax.custom_jvp
     def run(traced, members):
-        return _in_chunks(program, filled(traced), size, members)
+        return _in_chunks(program, _filled(constants, places, traced), members)
 
     @run.defjvp
     def _(primals, tangents):
         def mapped(traced, members):
-            complete = filled(traced)
+            complete = _filled(constants, places, traced)
             return jax.vmap(lambda *rows: jax_internals.evaluated(program, complete, *rows))(
                 *members
             )
@@ -115,14 +147,21 @@ def _evaluated(program: Any, size: int, members: list) -> list:
     return run([constants[i] for i in places], members)
 
 
-def _in_chunks(program: Any, constants: list, size: int, members: list) -> list:
-    shared = [Value(x, False) for x in constants]
-    lanes = Lanes(program, [*shared, *(Value(x[0], True) for x in members)])
-    chunk, count = _chunks(size, lanes.members)
+def _filled(constants: Sequence, places: Sequence[int], arrays: Sequence) -> list:
+    complete = list(constants)
+    for place, x in zip(places, arrays, strict=True):
+        complete[place] = x
+    return complete
+
+
+def _in_chunks(program: Any, constants: list, members: list) -> list:
+    shared, size = [Value(x, False) for x in constants], members[0].shape[0]
+    loops = lanes.Lanes(program, [*shared, *(Value(x[0], True) for x in members)])
+    chunk, count = _chunks(size, loops.members)
 
     def evaluate(rows):
         arguments = [*shared, *(Value(jnp.moveaxis(x, 0, -1), True) for x in rows)]
-        results = batch_last.evaluate(program, arguments, chunk, lanes.loop)
+        results = batch_last.evaluate(program, arguments, chunk, loops.loop)
         return [jnp.moveaxis(batch_last.batched(x, chunk), -1, 0) for x in results]
 
     if count == 1:
