@@ -87,6 +87,7 @@ from lie_jax.robotics.inverse_kinematics import (
     inverse_kinematics,
 )
 from lie_jax.simulation.events import Event
+from lie_jax.simulation.policy import Policy
 from lie_jax.simulation.simulate import SimulationError, simulate
 from lie_jax.simulation.trajectory import Restart, Result, Trajectory, count_results
 from lie_jax.spaces.base import AbstractSpace, AbstractVectorSpace, Rn
@@ -156,6 +157,7 @@ __all__ = [
     "PathForce",
     "PlanarJoint",
     "PointForce",
+    "Policy",
     "PrismaticDriver",
     "PrismaticFriction",
     "PrismaticJoint",

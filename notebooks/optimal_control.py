@@ -21,7 +21,6 @@
 # [docs/control_examples.md](../docs/control_examples.md) a quadrotor, a robot and a pendulum.
 
 # %%
-import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
 import numpy as np
@@ -104,20 +103,17 @@ integrator = lie_jax.RKMK("rk4")
 def final_errors(with_gains):
     reference = free.trajectory
 
-    def step(now, data):
-        q, v, u, gain = data
-        change = jnp.concatenate([system.space.inverse_retract(q, now.q), now.v - v])
-        applied = u + (gain @ change if with_gains else 0.0 * u)
-        run = lie_jax.simulate(
-            system, integrator, now, dt=dt, steps=1, inputs=applied[None], throw=False
+    def policy(t, q, v):
+        k = jnp.rint(t / dt).astype(int)
+        change = jnp.concatenate(
+            [system.space.inverse_retract(reference.q[k], q), v - reference.v[k]]
         )
-        return lie_jax.State(run.q[-1], run.v[-1]), None
+        return free.inputs[k] + (free.gains[k] @ change if with_gains else 0.0)
 
-    end, _ = jax.lax.scan(
-        step, pushed, (reference.q[:-1], reference.v[:-1], free.inputs, free.gains)
-    )
-    miss = system.space.inverse_retract(reference.q[-1], end.q)[3:]
-    return float(jnp.linalg.norm(miss)), float(jnp.linalg.norm(end.v[3:] - reference.v[-1][3:]))
+    steps = len(free.inputs)
+    end = lie_jax.simulate(system, integrator, pushed, dt=dt, steps=steps, policy=policy)
+    miss = system.space.inverse_retract(reference.q[-1], end.q[-1])[3:]
+    return float(jnp.linalg.norm(miss)), float(jnp.linalg.norm(end.v[-1, 3:] - reference.v[-1, 3:]))
 
 
 for name, with_gains in (("without gains", False), ("with gains", True)):

@@ -112,7 +112,7 @@ def _reach(model, system, start) -> tuple[lie_jax.Trajectory, dict[str, Any]]:
         push = jax.jacfwd(rate)(t) + GAINS[0] * (wish(t) - q) + GAINS[1] * (rate(t) - v)
         return robotics.inverse_dynamics(system, q, v, push, inputs=jnp.zeros(system.nu))
 
-    run = parts.closed_loop(system, lie_jax.RKMK("rk4"), state, policy, dt=DT, steps=STEPS)
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=DT, steps=STEPS, policy=policy)
 
     def error(q):
         return lie_jax.se3.log(lie_jax.se3.inverse(goal) @ tool.pose(system, q))

@@ -1,17 +1,13 @@
-"""Import without warnings, feedback in a loop, and scenes."""
+"""Import without warnings, servos, and scenes."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array
 
 import lie_jax
 from lie_jax import contact, viz
-
-Policy = Callable[[Array, Array, Array], Array]
 
 
 def imported(path: Path) -> lie_jax.io.ImportedModel:
@@ -41,29 +37,6 @@ def servos(
         for named, joint in zip(model.joints, model.mechanism.joints, strict=False)
         if named.name in driven and isinstance(joint, lie_jax.RevoluteJoint)
     ]
-
-
-def closed_loop(
-    system: lie_jax.AbstractMultibodySystem,
-    integrator: lie_jax.AbstractIntegrator,
-    state: lie_jax.State,
-    policy: Policy,
-    *,
-    dt: float,
-    steps: int,
-) -> lie_jax.Trajectory:
-    """Trajectory with inputs u = policy(t, q, v) that are held over each step."""
-
-    def advance(now, number):
-        t = number * dt
-        u = policy(t, now.q, now.v)
-        run = lie_jax.simulate(
-            *(system, integrator, now), dt=dt, steps=1, inputs=u[None], throw=False
-        )
-        return lie_jax.State(run.q[-1], run.v[-1]), u
-
-    scan = jax.jit(lambda state: jax.lax.scan(advance, state, jnp.arange(float(steps)))[1])
-    return lie_jax.simulate(system, integrator, state, dt=dt, steps=steps, inputs=scan(state))
 
 
 def scene(

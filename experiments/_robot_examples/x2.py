@@ -43,7 +43,7 @@ def main(path: Path, out: Path) -> dict[str, Any]:
         wanted = jnp.append(inertia[:2, :2] @ turn, mass * seen[2])
         return jnp.clip(share @ wanted, *limits)
 
-    run = parts.closed_loop(system, lie_jax.RKMK("rk4"), start, policy, dt=DT, steps=STEPS)
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), start, dt=DT, steps=STEPS, policy=policy)
     parts.scene(out / "x2.html", model, system, run, traces=mechanism.names)
     thrusts = np.asarray(jax.jit(jax.vmap(policy))(run.t, run.q, run.v))
     away = np.linalg.norm(np.asarray(run.q[:, :3]) - GOAL, axis=1)

@@ -17,6 +17,7 @@ from lie_jax.mechanics.multibody import check_system
 from lie_jax.numerics import conversion, memory, padding, programs
 from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, march
+from lie_jax.simulation.policy import Feedback, Policy
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.system import AbstractSystem, State
 
@@ -40,6 +41,17 @@ def as_jax(system: Any, start: Any, inputs: Any) -> tuple[Any, Any, Any]:
     return converted(system, dtype), start, conversion.in_precision(inputs, dtype)
 
 
+def check_start(system: Any, integrator: Any, start: Any, dt: Any) -> None:
+    """Raise `ValueError` for no system, integrator, state or step size of a simulation."""
+    _check_types(system, integrator, start)
+    state = start.state if isinstance(start, Restart) else start
+    checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
+    checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")
+    checks.finite("the initial state's q", state.q)
+    checks.finite("the initial state's v", state.v)
+    checks.positive("simulate(dt=)", dt, "s")
+
+
 def check(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
@@ -52,35 +64,40 @@ def check(
     progress: bool = False,
     adaptive: Adaptive | None = None,
     adjoint: str = "stored",
+    policy: Policy | None = None,
+    feedback: Feedback | None = None,
 ) -> None:
-    """Raise `ValueError` for arguments that `lie_jax.simulate` cannot take."""
-    _check_types(system, integrator, start)
+    """Raise `ValueError` for arguments that `lie_jax.simulate` cannot take, after `check_start`.
+
+    `feedback`: how a run evaluates the `policy`.
+    """
     restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
     if restart is not None and not checks.traced(restart.steps) and int(restart.steps) < 0:
         raise ValueError(
             "simulate(state=) is the Restart of a run that an event has stopped, which has no "
             "further steps: start anew, at time 0, from State(trajectory.q[-1], trajectory.v[-1])."
         )
-    checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
-    checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")
-    checks.finite("the initial state's q", state.q)
-    checks.finite("the initial state's v", state.v)
-    checks.positive("simulate(dt=)", dt, "s")
     _check_schedule(steps, save_every, checkpoint, adjoint)
-    _check_inputs(system, steps, inputs)
+    if feedback is None:
+        _check_inputs(system, steps, inputs)
     if adaptive is not None:
         fixed_only = {
             "inputs": (inputs is not None, "let a force depend on time"),
+            "policy": (policy is not None, "let a force compute it, such as lie_jax.PDController"),
             "save_every": (save_every != 1, "name the instants by Adaptive(times=...)"),
             "progress": (progress, "leave it out"),
         }
         _check_adaptive(system, integrator, adaptive, fixed_only)
     _check_memory(system, state, steps, save_every, adaptive)
     if restart is not None:
-        run = march.Run(system, integrator, restart.dt, inputs, restart.steps)
-        _check_restart(run, restart, dt, adaptive)
+        run = march.Run(system, integrator, restart.dt, inputs, restart.steps, feedback)
+        _check_restart(run, restart, dt, adaptive, policy)
+    controller = (feedback.function, feedback.state) if feedback else ()
     checks.one_precision(
-        [("system", system), ("state", start), ("inputs", inputs), ("adaptive", adaptive)]
+        [
+            *(("system", system), ("state", start), ("inputs", inputs), ("adaptive", adaptive)),
+            ("policy", controller),
+        ]
     )
     # The velocities of a restart violate the constraints by what the integrator leaves.
     if restart is None and not checks.traced(system, start):
@@ -132,9 +149,8 @@ def _check_inputs(system: AbstractSystem, steps: int, inputs: Any) -> None:
         raise ValueError(
             f"simulate(inputs=) is the function {name_of(inputs)}; it must be an array ({steps}, "
             "nu), one input vector for each step, held over it. Of a function of the time u(t) "
-            "make jax.vmap(u)(dt * jnp.arange(steps)). For feedback, which reads q and v, call "
-            "simulate with steps=1 in jax.lax.scan, or let a force compute it: a "
-            "lie_jax.PDController, or a lie_jax.AbstractForce of your own."
+            "make jax.vmap(u)(dt * jnp.arange(steps)). For feedback, which reads q and v, give the "
+            "function of (t, q, v) as simulate(policy=)."
         )
     if inputs is not None:
         checks.finite("simulate(inputs=)", inputs)
@@ -212,7 +228,9 @@ def check_events(events: Any, max_events: Any, progress: bool) -> None:
         )
 
 
-def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive | None) -> None:
+def _check_restart(
+    run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive | None, policy: Policy | None
+) -> None:
     if adaptive is not None:
         raise ValueError(
             "simulate(state=) is a Restart; it is for steps of one size: with adaptive= start from "
@@ -226,18 +244,19 @@ def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive
         )
     if restart.origin is not None and not checks.traced(restart.origin):
         origin = np.asarray(restart.origin)
-        different = fingerprints.difference(origin, integrator=run.integrator, system=run.system)
+        parts = {"integrator": run.integrator, "system": run.system, "policy": policy}
+        different = fingerprints.difference(origin, **parts)
         if different is not None:
             name, value = different
             raise ValueError(
                 f"simulate(state=) is the Restart of a run with another {name}, which is {value} "
-                "now; a run goes on with its own integrator and system: pass those, or start anew "
-                "from the restart's `state`, at time 0."
+                "now; a run goes on with its own integrator, system and policy: pass those, or "
+                "start anew from the restart's `state`, at time 0."
             )
 
     def carries(start: State | Restart) -> Any:
         loop = run.begin(start)
-        return loop.carry, loop.memory
+        return loop.carry, loop.memory, loop.held
 
     expected, stored = (eqx.filter_eval_shape(carries, s) for s in (restart.state, restart))
     if not eqx.tree_equal(expected, stored):

@@ -6,14 +6,16 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import checkpointing, newton, programs, rules
 from lie_jax.numerics.checkpointing import Blocks
-from lie_jax.simulation import crossings, fingerprints, fixed_steps, watching
+from lie_jax.simulation import crossings, fixed_steps, watching
 from lie_jax.simulation.events import Event
-from lie_jax.simulation.march import Loop, Run, Sample
+from lie_jax.simulation.march import Loop, Noted, Run, Sample
+from lie_jax.simulation.policy import Feedback
 from lie_jax.simulation.trajectory import Events, Restart, Result, Trajectory
 from lie_jax.simulation.watching import Problem, Watch
 from lie_jax.system import AbstractSystem, State
@@ -22,13 +24,15 @@ from lie_jax.system import AbstractSystem, State
 class _Loop(NamedTuple):
     """Loop of the march, the time `elapsed` (s) since the last multiple of dt, and the events.
 
-    `stale`: the carry belongs to a step of another size, or to the state before an action.
+    `stale`: the carry belongs to a step of another size, or to the state before an action. `begun`:
+    a policy holds its inputs over the steps to the next multiple of dt already.
     """
 
     loop: Loop
     elapsed: Float[Array, ""]
     watch: Watch
     stale: Bool[Array, ""]
+    begun: Bool[Array, ""]
     finished: Bool[Array, ""]
     stopped: Bool[Array, ""]
 
@@ -36,7 +40,7 @@ class _Loop(NamedTuple):
 class _Row(NamedTuple):
     """End of a step: time, sample, and how many steps of dt and events there were so far.
 
-    The sample of an event is that before its action.
+    The sample of an event is that before its action. `inputs`: those that a policy held, or None.
     """
 
     t: Float[Array, ""]
@@ -45,6 +49,7 @@ class _Row(NamedTuple):
     iterations: Int[Array, ""]
     happened: Int[Array, ""]
     event: Int[Array, ""]
+    inputs: Array | None
 
 
 class _Run(NamedTuple):
@@ -57,7 +62,7 @@ class _Run(NamedTuple):
     def problem(
         self, system: AbstractSystem, t: Array, loop: Loop, stale: Array | bool = False
     ) -> Problem:
-        run, u = self.run, self.run.input(loop.taken)
+        run, u = self.run, self.run.input(loop.taken, loop.held)
         stale = jnp.asarray(stale)
         start = t, run.dt, loop.state, u, loop.carry
         return Problem(system, run.integrator, self.events, *start, stale)
@@ -70,6 +75,7 @@ class _Run(NamedTuple):
             elapsed=jnp.zeros_like(self.run.dt),
             watch=watching.begin(self.problem(system, self.run.time(loop.taken), loop)),
             stale=no,
+            begun=no,
             finished=no,
             stopped=no,
         )
@@ -77,15 +83,20 @@ class _Run(NamedTuple):
     def skip(self, now: _Loop) -> tuple[_Loop, _Row]:
         """Nothing, after the end of the run."""
         loop = now.loop
-        sample = jax.eval_shape(self.run.sample, loop, self.run.input(loop.taken))
+        u = self.run.input(loop.taken, loop.held)
+        sample = jax.eval_shape(self.run.sample, loop, u)
         unread = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), sample)
         taken = loop.taken - self.run.first_step
         none, happened = jnp.zeros_like(now.elapsed), now.watch.happened
-        return now, _Row(none, unread, taken, loop.iterations, happened, happened)
+        inputs = None if loop.held is None else u
+        return now, _Row(none, unread, taken, loop.iterations, happened, happened, inputs)
 
     def step(self, now: _Loop) -> tuple[_Loop, _Row]:
         """Loop after one step."""
         run, loop = self.run, now.loop
+        if loop.held is not None:
+            held = jax.lax.cond(now.begun, lambda: loop.held, lambda: run.sampled(loop).held)
+            loop = loop._replace(held=held)
         system = run.system.recalling(loop.memory)
         t = run.time(loop.taken) + now.elapsed
         problem = self.problem(system, t, loop, now.stale)
@@ -112,6 +123,7 @@ class _Run(NamedTuple):
             elapsed=jnp.where(end.fine, jnp.where(reached, 0.0, now.elapsed + h), now.elapsed),
             watch=end.watch,
             stale=end.happens | (now.elapsed > 0.0),
+            begun=~reached,
             finished=~end.fine
             | end.stopped
             | end.failed
@@ -136,7 +148,8 @@ class _Run(NamedTuple):
         found = jax.lax.cond(saved, accelerations, lambda: none)
         sample = Sample(after.state, found, after.memory)
         taken, happened = loop.taken - run.first_step, now.watch.happened
-        return _Row(t, sample, taken, loop.iterations, happened, index)
+        inputs = None if loop.held is None else u
+        return _Row(t, sample, taken, loop.iterations, happened, index, inputs)
 
 
 _begin = programs.run_once(_Run.begin)
@@ -148,9 +161,9 @@ def _scan(whole: _Run, loop: Loop, blocks: Blocks) -> tuple[_Loop, _Row]:
     """Last loop, and a row for each step, taken or not."""
     run = whole.run
     begun = _begin(whole, loop)
-    parameters = run.system, run.integrator, run.dt, run.inputs, whole.events
-    state, elapsed = rules.alike((loop.state, begun.elapsed), parameters)
-    begun = begun._replace(loop=loop._replace(state=state), elapsed=elapsed)
+    parameters = run.system, run.integrator, run.dt, run.inputs, run.policy, loop.held, whole.events
+    state, held, elapsed = rules.alike((loop.state, loop.held, begun.elapsed), parameters)
+    begun = begun._replace(loop=loop._replace(state=state, held=held), elapsed=elapsed)
     step = jax.checkpoint(
         lambda now: jax.lax.cond(now.finished, whole.skip, whole.step, now),
         prevent_cse=False,
@@ -169,20 +182,21 @@ def trajectory(
     schedule: fixed_steps.Schedule,
     events: tuple[Event, ...],
     max_events: int,
+    policy: Feedback | None,
+    origin: np.ndarray,
 ) -> tuple[Trajectory, Bool[Array, " n"]]:
     """Trajectory of `schedule.steps` steps of size dt with events, and the rows that were reached.
 
-    Rows that were not reached hold the initial state.
+    Rows that were not reached hold the initial state. `origin`: checksums for a restart.
     """
     restarts = isinstance(start, Restart)
     first_step = start.steps if restarts else jnp.zeros((), jnp.int32)
-    run = Run(system, integrator, dt, inputs, first_step)
+    run = Run(system, integrator, dt, inputs, first_step, policy)
     previous_input = start.inputs if restarts else None
     first, sample = _first(run, start, previous_input)
     steps, save_every, blocks = schedule
     last, rows = _scan(_Run(run, events, steps, save_every, max_events), first, blocks)
-    origin = jnp.asarray(fingerprints.checksums(integrator=integrator, system=system))
-    return _collected(run, sample, last, rows, schedule, max_events, origin)
+    return _collected(run, sample, last, rows, schedule, max_events, jnp.asarray(origin))
 
 
 @programs.run_once
@@ -211,22 +225,31 @@ def _collected(
         return jnp.concatenate([start[None], jnp.where(there, x[places], start)])
 
     samples = jax.tree.map(taken, rows.sample, first)
-    iterations = rows.iterations[
-        jnp.searchsorted(rows.taken, jnp.arange(1, steps + 1, dtype=jnp.int32))
-    ]
-    counts = jnp.diff(iterations, prepend=0)
+    numbers = jnp.arange(1, steps + 1, dtype=jnp.int32)
+    ends = jnp.searchsorted(rows.taken, numbers)
+    counts = jnp.diff(rows.iterations[ends], prepend=0)
+    inputs = rows.inputs
+    if inputs is not None and end.held is not None:
+        # The last step may be a part of one, to the event that stops the run.
+        whole = end.taken - run.first_step
+        inputs = jnp.where((numbers > whole)[:, None], end.held.u, inputs[ends])
+        inputs = jnp.where(
+            (numbers > whole + last.begun.astype(jnp.int32))[:, None], jnp.nan, inputs
+        )
     end = end._replace(carry=_renewed(run, last))
-    record = fixed_steps.record(run, end, samples, counts, save_every, origin)
+    noted = Noted(counts, inputs)
+    record = fixed_steps.record(run, end, samples, noted, save_every, origin)
     t = jnp.where(jnp.append(False, is_stop), jnp.append(record.t[:1], rows.t[places]), record.t)
     end_time = run.time(end.completed) + last.elapsed
     by_accelerations = record.result == Result.acceleration_not_finite
     end_time = jnp.where(by_accelerations, record.stats.end_time, end_time)
     there = jnp.arange(max_events, dtype=jnp.int32) < last.watch.happened
+    restart: Any = record.restart
     record = dataclasses.replace(
         record,
         t=t,
         stats=dataclasses.replace(record.stats, end_time=end_time),
-        restart=dataclasses.replace(record.restart, steps=jnp.where(last.stopped, -1, end.taken)),
+        restart=dataclasses.replace(restart, steps=jnp.where(last.stopped, -1, end.taken)),
         events=Events(
             t=rows.t[happened],
             index=jnp.where(there, rows.event[happened], -1),
@@ -242,7 +265,8 @@ def _renewed(run: Run, last: _Loop) -> Any:
     loop = last.loop
     if not jax.tree.leaves(loop.carry):
         return loop.carry
-    system, t, u = run.system.recalling(loop.memory), run.time(loop.taken), run.input(loop.taken)
+    system, t = run.system.recalling(loop.memory), run.time(loop.taken)
+    u = run.input(loop.taken, loop.held)
 
     def begun():
         return run.integrator.init(system, t, run.dt, loop.state, u)

@@ -10,8 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
-from lie_jax.numerics import jax_internals
+from lie_jax.callables import closures, snapshots
 from lie_jax.system import AbstractSystem, State
 
 STOP = "stop"
@@ -104,15 +103,15 @@ def checked(events: Any, system: AbstractSystem, state: State) -> tuple[Event, .
 
 
 def _checked(where: str, event: Event, t: Array, state: State) -> Event:
-    at = t, state.q, state.v
-    value = _result(f"{where}.function", event.function, at)
+    at = {"t": t, "q": state.q, "v": state.v}
+    value = closures.shapes(f"{where}.function", event.function, at)
     checks.shape(f"{where}.function(t, q, v)", value, (), "one number")
     if not checks.traced(event, state):
-        now = event.function(*at)
+        now = event.function(*at.values())
         checks.finite(f"{where}.function(t, q, v) at the initial state", now)
-    function, action = _closed(event.function, at), event.action
+    function, action = closures.closed(event.function, *at.values()), event.action
     if not event.stops:
-        pair = _result(f"{where}.action", action, at)
+        pair = closures.shapes(f"{where}.action", action, at)
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise ValueError(
                 f"{where}.action(t, q, v) returns a value of type {type(pair).__name__}; it must "
@@ -122,36 +121,8 @@ def _checked(where: str, event: Event, t: Array, state: State) -> Event:
             checks.shape(
                 f"{where}.action(t, q, v): its {name}", part, expected.shape, "as the state's"
             )
-        action = _closed(action, at)
+        action = closures.closed(action, *at.values())
     return Event(function, action, event.direction)
-
-
-def _result(where: str, function: Any, at: tuple) -> Any:
-    """Shapes of a function's results."""
-    try:
-        return jax.eval_shape(function, *at)
-    except TypeError as error:  # JAX's errors of tracing are of this type, too.
-        error.add_note(
-            f"{where} is called with (t, q, v), which JAX traces: compute with jax.numpy, and take "
-            "jnp.where in the place of `if`."
-        )
-        raise
-
-
-def _closed(function: Any, at: tuple) -> Any:
-    """Function whose values that JAX traces around the run are parameters."""
-    if not isinstance(function, snapshots.Function):
-        return function
-    program, form = jax.make_jaxpr(function.function, return_shape=True)(*at)
-    if not checks.traced(program.consts):
-        return function
-    structure = jax.tree.structure(form)
-
-    def with_values(consts, t, q, v):
-        results = jax_internals.evaluated(program, consts, t, q, v)
-        return jax.tree.unflatten(structure, results)
-
-    return jax.tree_util.Partial(with_values, program.consts)
 
 
 def directions(events: tuple[Event, ...], dtype: Any) -> np.ndarray:

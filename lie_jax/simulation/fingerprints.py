@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lie_jax.callables import snapshots
 from lie_jax.callables.parts import named_parts
 from lie_jax.numerics import jax_internals
 
@@ -41,6 +42,7 @@ def _parts_of(objects: dict[str, Any]) -> Iterator[tuple[str, Any, int]]:
 
 def _parts(name: str, x: Any) -> Iterator[tuple[str, Any, int]]:
     """Parts with their checksums: of a container first its type and names, then its content."""
+    x = x.function if isinstance(x, snapshots.Function) else x
     if jax_internals.is_traced(x):
         yield name, x, UNKNOWN
     elif isinstance(x, jax.Array | np.ndarray | np.generic):
@@ -52,7 +54,7 @@ def _parts(name: str, x: Any) -> Iterator[tuple[str, Any, int]]:
     else:
         content = named_parts(x)
         named = x if callable(x) and hasattr(x, "__qualname__") else type(x)
-        words = [named.__module__, named.__qualname__, *(suffix for suffix, _ in content)]
+        words = [str(named.__module__), named.__qualname__, *(suffix for suffix, _ in content)]
         yield name, named.__qualname__, _checksum(" ".join(words).encode())
         for suffix, part in content:
             yield from _parts(name + suffix, part)

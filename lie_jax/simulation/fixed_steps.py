@@ -23,8 +23,9 @@ from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import checkpointing, jax_internals, newton, padding, programs, rules
 from lie_jax.numerics.checkpointing import Blocks
 from lie_jax.simulation import checks as preflight
-from lie_jax.simulation import fingerprints, limits
-from lie_jax.simulation.march import Loop, Run, Sample
+from lie_jax.simulation import limits
+from lie_jax.simulation.march import Loop, Noted, Run, Sample
+from lie_jax.simulation.policy import Feedback
 from lie_jax.simulation.trajectory import INSTANTS, Restart, Result, Statistics, Trajectory
 from lie_jax.system import AbstractSystem, State
 
@@ -64,8 +65,12 @@ def trajectory(
     inputs: Array | None,
     schedule: Schedule,
     progress: bool,
+    policy: Feedback | None,
+    origin: np.ndarray,
 ) -> tuple[Trajectory, Any]:
     """Trajectory of `schedule.steps` steps of size dt from time 0, or from the end of a run.
+
+    `origin`: checksums for a restart.
 
     Returns it with unused rows beyond the end, for `cut`, and whether constraints depend on each
     other, None if it is unknown. Raises `ValueError` for a start that violates constraints.
@@ -74,39 +79,39 @@ def trajectory(
     # NumPy's number compiles nothing.
     first_step: Any = start.steps if restarts else np.zeros((), np.int32)
     previous_input = start.inputs if restarts else None
-    origin = fingerprints.checksums(integrator=integrator, system=system)
     if not jax_internals.traces_nothing():
-        run = Run(system, integrator, dt, inputs, first_step)
+        run = Run(system, integrator, dt, inputs, first_step, policy)
         if not restarts and not checks.traced(system, start):
             preflight.check_violations(system, start)
         return _compiled_as_one(run, start, schedule, previous_input, origin), None
     # Programs before and after the loop read one input: others would make them depend on steps.
     some: Any = None if inputs is None else np.asarray(inputs)
-    run = Run(system, integrator, dt, None if some is None else some[:1], first_step)
+    run = Run(system, integrator, dt, None if some is None else some[:1], first_step, policy)
     first, sample, violations, redundant = _begin(run, start, previous_input)
     if not restarts:
         preflight.check_violations(system, start, violations)
-    last, samples, counts = _in_pieces(
+    last, samples, noted = _in_pieces(
         run._replace(inputs=inputs), first, sample, schedule, progress
     )
     # JAX takes an index beyond the end of an array for that of its last row.
     run = run._replace(inputs=None if some is None else some[-1:])
     every = np.asarray(schedule.save_every, np.int32)
-    return record(run, last, samples, counts, every, origin), redundant
+    return record(run, last, samples, noted, every, origin), redundant
 
 
 def cut(trajectory: Trajectory, schedule: Schedule) -> Trajectory:
     """The trajectory without the rows beyond its end."""
     instants = {name: getattr(trajectory, name) for name in (*INSTANTS, "memory")}
-    counts = padding.shortened(trajectory.stats.newton_iterations, schedule.steps)
-    stats = dataclasses.replace(trajectory.stats, newton_iterations=counts)
+    noted = Noted(trajectory.stats.newton_iterations, trajectory.inputs)
+    noted = padding.shortened(noted, schedule.steps)
+    stats = dataclasses.replace(trajectory.stats, newton_iterations=noted.iterations)
     instants = padding.shortened(instants, schedule.rows + 1)
-    return dataclasses.replace(trajectory, stats=stats, **instants)
+    return dataclasses.replace(trajectory, stats=stats, inputs=noted.inputs, **instants)
 
 
 def _in_pieces(
     run: Run, loop: Loop, sample: Sample, schedule: Schedule, progress: bool
-) -> tuple[Loop, Sample, Array]:
+) -> tuple[Loop, Sample, Noted]:
     """`_saved` with unused rows beyond the end, for a schedule of Python's numbers."""
     steps, save_every, blocks = schedule
     rows = -(-schedule.rows // _PROGRESS_UPDATES) if progress else schedule.rows
@@ -120,19 +125,19 @@ def _in_pieces(
             done, is_last = row * save_every, row + rows >= schedule.rows
             part = Schedule(steps - done if is_last else rows * save_every, save_every, blocks)
             piece = _piece(run, done, part, room)
-            loop, samples, counts = _saved(piece, loop, sample, _traced(part, room), room)
+            loop, samples, noted = _saved(piece, loop, sample, _traced(part, room), room)
             if part.steps == steps:
                 if progress:
                     jax.block_until_ready(samples)
                     update(steps)
-                return loop, samples, counts
+                return loop, samples, noted
             samples = padding.shortened(jax.block_until_ready(samples), part.rows + 1)
-            parts.append((samples, padding.shortened(counts, part.steps)))
+            parts.append((samples, padding.shortened(noted, part.steps)))
             update(part.steps)
     rows = padding.roomy(schedule.rows + 2) if room else schedule.rows + 1
-    samples, counts = zip(*parts, strict=True)
+    samples, noted = zip(*parts, strict=True)
     # The first row of a piece is the last one of the piece before.
-    return loop, padding.joined(samples, rows, shared=1), padding.joined(counts, steps)
+    return loop, padding.joined(samples, rows, shared=1), padding.joined(noted, steps)
 
 
 def _room(state: State, rows: int, save_every: int) -> Room | None:
@@ -203,7 +208,7 @@ def first(run: Run, start: State | Restart, previous_input: Array | None) -> tup
     `previous_input` belongs to the step before the first, if there was one.
     """
     loop = run.begin(start)
-    u = run.input(run.first_step) if previous_input is None else previous_input
+    u = run.input(run.first_step, loop.held) if previous_input is None else previous_input
     return loop, run.sample(loop, u)
 
 
@@ -216,51 +221,58 @@ def _compiled_as_one(run, start, schedule, previous_input, origin) -> Trajectory
 @eqx.filter_jit
 def _saved(
     run: Run, first: Loop, start: Sample, schedule: Schedule, room: Room | None
-) -> tuple[Loop, Sample, Array]:
-    """Last loop, all saved instants, and the Newton iterations of each step."""
+) -> tuple[Loop, Sample, Noted]:
+    """Last loop, all saved instants, and what is noted of each step."""
     if room is not None:
         return _counted(run, first, start, schedule, room)
-    last, samples, counts = _scan(run, first, schedule)
+    last, samples, noted = _scan(run, first, schedule)
     samples = jax.tree.map(lambda x, others: jnp.concatenate([x[None], others]), start, samples)
-    return last, samples, counts
+    return last, samples, noted
 
 
 def _counted(
     run: Run, loop: Loop, start: Sample, schedule: Schedule, room: Room
-) -> tuple[Loop, Sample, Array]:
+) -> tuple[Loop, Sample, Noted]:
     """`_saved` for traced numbers of steps and of steps from one saved instant to the next."""
     begin, end = loop.taken, loop.taken + schedule.steps
 
-    def written(rows, x, number):
-        return jax.lax.dynamic_update_index_in_dim(rows, x, number, 0)
+    def written(rows, row, number):
+        return jax.tree.map(
+            lambda rows, x: jax.lax.dynamic_update_index_in_dim(rows, x, number, 0), rows, row
+        )
 
     def step(carry):
-        loop, counts = carry
-        after, iterations = run.step(loop)
-        return after, written(counts, iterations, loop.taken - begin)
+        loop, noted = carry
+        after, row = run.step(loop)
+        return after, written(noted, row, loop.taken - begin)
 
     def until_sample(carry):
-        loop, rows, row, counts = carry
-        now = loop, counts
+        loop, rows, row, noted = carry
+        now = loop, noted
         some = jnp.minimum(schedule.save_every, end - loop.taken)
-        loop, counts = jax.lax.fori_loop(0, some, lambda _, now: step(now), now)
-        sample = run.sample(loop, run.input(loop.taken - 1))
-        rows = jax.tree.map(lambda rows, x: written(rows, x, row), rows, sample)
-        return loop, rows, row + 1, counts
+        loop, noted = jax.lax.fori_loop(0, some, lambda _, now: step(now), now)
+        sample = run.sample(loop, run.input(loop.taken - 1, loop.held))
+        return loop, written(rows, sample, row), row + 1, noted
+
+    def filled(row, size):
+        return jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), row)
 
     # Unused rows hold the start: whatever is computed of them is finite.
-    rows = jax.tree.map(lambda x: jnp.broadcast_to(x, (room.instants, *x.shape)), start)
-    carry = loop, rows, jnp.ones((), jnp.int32), jnp.zeros(room.steps, jnp.int32)
-    loop, rows, _, counts = jax.lax.while_loop(
+    none = Noted(jnp.zeros((), jnp.int32), None if loop.held is None else loop.held.u)
+    rows, noted = filled(start, room.instants), filled(none, room.steps)
+    carry = loop, rows, jnp.ones((), jnp.int32), noted
+    loop, rows, _, noted = jax.lax.while_loop(
         lambda carry: carry[0].taken < end, until_sample, carry
     )
-    return loop, rows, counts
+    return loop, rows, noted
 
 
-def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Array]:
-    """Last loop, all saved instants after the first, and the Newton iterations of each step."""
+def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Noted]:
+    """Last loop, all saved instants after the first, and what is noted of each step."""
     steps, save_every, blocks = schedule
-    loop = loop._replace(state=rules.alike(loop.state, (run.system, run.dt, run.inputs)))
+    parameters = run.system, run.dt, run.inputs, run.policy, loop.held
+    state, held = rules.alike((loop.state, loop.held), parameters)
+    loop = loop._replace(state=state, held=held)
     step = jax.checkpoint(
         run.step,
         prevent_cse=False,
@@ -269,47 +281,47 @@ def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Array
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def sample(loop):
-        return run.sample(loop, run.input(loop.taken - 1))
+        return run.sample(loop, run.input(loop.taken - 1, loop.held))
 
     def until_sample(loop):
-        loop, counts = checkpointing.scan(step, loop, save_every, blocks)
-        return loop, (sample(loop), counts)
+        loop, noted = checkpointing.scan(step, loop, save_every, blocks)
+        return loop, (sample(loop), noted)
 
     size = None if blocks.size is None else max(1, blocks.size // save_every)
     saves, tail = divmod(steps, save_every)
     sample_blocks = Blocks(size, blocks.side_by_side)
-    loop, (samples, counts) = checkpointing.scan(until_sample, loop, saves, sample_blocks)
-    counts = counts.reshape(-1)
+    loop, (samples, noted) = checkpointing.scan(until_sample, loop, saves, sample_blocks)
+    noted = jax.tree.map(lambda x: x.reshape(saves * save_every, *x.shape[2:]), noted)
     if tail:
-        loop, tail_counts = checkpointing.scan(step, loop, tail, blocks)
-        counts = jnp.concatenate([counts, tail_counts])
-    return loop, samples, counts
+        loop, tail_noted = checkpointing.scan(step, loop, tail, blocks)
+        noted = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), noted, tail_noted)
+    return loop, samples, noted
 
 
 def record(
     run: Run,
     last: Loop,
     samples: Sample,
-    counts: Array,
+    noted: Noted,
     save_every: Any,
     origin: Array | np.ndarray,
 ) -> Trajectory:
     """Trajectory of a run from its last loop and its samples; `origin` are checksums."""
     trajectory = _record(run, last, samples, save_every, origin)
-    stats = dataclasses.replace(trajectory.stats, newton_iterations=counts)
-    return dataclasses.replace(trajectory, stats=stats)
+    stats = dataclasses.replace(trajectory.stats, newton_iterations=noted.iterations)
+    return dataclasses.replace(trajectory, stats=stats, inputs=noted.inputs)
 
 
 @programs.run_once
 def _record(
     run: Run, last: Loop, samples: Sample, save_every: Any, origin: Array | np.ndarray
 ) -> Trajectory:
-    """`record` without the iterations of each step, whose number would be part of the program."""
+    """`record` without what is noted of each step, whose number would be part of the program."""
     index = jnp.arange(samples.state.q.shape[0], dtype=jnp.int32)
     index = run.first_step + index * save_every
-    noted = last.residuals != newton.NONE
-    is_last = jnp.arange(noted.shape[0]) == jnp.sum(noted) - 1
-    history = jnp.where(noted, last.residuals, jnp.nan)
+    found = last.residuals != newton.NONE
+    is_last = jnp.arange(found.shape[0]) == jnp.sum(found) - 1
+    history = jnp.where(found, last.residuals, jnp.nan)
     result, bad = limits.outcome(last.result, samples.accelerations, index <= last.completed)
     completed = jnp.append(index, last.completed)[bad]
     return Trajectory(
@@ -335,8 +347,9 @@ def _record(
             steps=last.taken,
             dt=run.dt,
             memory=last.memory,
-            inputs=run.input(last.taken - 1),
+            inputs=run.input(last.taken - 1, last.held),
             origin=jnp.asarray(origin),
+            policy=() if last.held is None else last.held.state,
         ),
         memory=samples.memory,
     )

@@ -10,6 +10,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.numerics import newton, rules
 from lie_jax.simulation import limits
+from lie_jax.simulation.policy import Feedback, Held
 from lie_jax.simulation.trajectory import Restart, Result
 from lie_jax.system import AbstractSystem, Accelerations, State
 
@@ -21,6 +22,8 @@ PATIENCE = 20
 class Loop(NamedTuple):
     """State between two steps, the carries of integrator and forces, and the record of the run.
 
+    `held`: inputs that a policy holds over the last step, with its state, None without a policy.
+
     `taken` counts steps since time 0, `completed` those before the first failure, `iterations`
     their Newton iterations (`march` alone sums them). `result`, `residuals` and `worst` belong to
     the first failure. `stability` is the largest fourth power of h |λ| relative to the limit of
@@ -31,6 +34,7 @@ class Loop(NamedTuple):
     state: State
     carry: Any
     memory: Any
+    held: Held | None
     taken: Int[Array, ""]
     completed: Int[Array, ""]
     iterations: Int[Array, ""]
@@ -50,10 +54,18 @@ class Sample(NamedTuple):
     memory: Any
 
 
+class Noted(NamedTuple):
+    """Newton iterations of a step, and the inputs (nu,) that a policy held over it, or None."""
+
+    iterations: Int[Array, ""]
+    inputs: Array | None
+
+
 class Run(NamedTuple):
     """Constants of a run: its equations, its step size dt (s), its inputs and its first step.
 
-    `inputs` (steps, nu) or None, one row for each step; `first_step` counts from time 0.
+    `inputs` (steps, nu) or None, one row for each step; `first_step` counts from time 0. `policy`
+    computes the inputs instead, or is None.
     """
 
     system: AbstractSystem
@@ -61,13 +73,18 @@ class Run(NamedTuple):
     dt: Float[Array, ""]
     inputs: Array | None
     first_step: Int[Array, ""]
+    policy: Feedback | None = None
 
     def time(self, step: Int[Array, "..."]) -> Float[Array, "..."]:
         """Time at which a step begins, counted from time 0, s."""
         return step.astype(self.dt.dtype) * self.dt
 
-    def input(self, step: Int[Array, ""]) -> Array | None:
-        """Input vector (nu,) of a step, counted from time 0; None without inputs."""
+    def input(self, step: Int[Array, ""], held: Held | None) -> Array | None:
+        """Input vector (nu,) of a step, counted from time 0, over which a policy has `held` some;
+        None without inputs.
+        """
+        if held is not None:
+            return held.u
         if self.inputs is None:
             return None
         return jax.lax.dynamic_index_in_dim(self.inputs, step - self.first_step, keepdims=False)
@@ -76,16 +93,20 @@ class Run(NamedTuple):
         """Loop before the first step, with new carries or with those of a restart."""
         if isinstance(start, Restart):
             state, carry, memory = start.state, start.carry, start.memory
+            u: Any = start.inputs
+            held = None if self.policy is None else Held(u, start.policy)
         else:
             state, t = start, jnp.zeros((), start.q.dtype)
             memory = rules.held(self.system.remember(t, state.q, state.v))
-            recalling, u = self.system.recalling(memory), self.input(self.first_step)
+            held = None if self.policy is None else self.policy.begin(t, state)
+            recalling, u = self.system.recalling(memory), self.input(self.first_step, held)
             carry = self.integrator.init(recalling, t, self.dt, state, u)
         none = jnp.zeros((), jnp.int32)
         return Loop(
             state=state,
             carry=carry,
             memory=memory,
+            held=held,
             taken=self.first_step,
             completed=self.first_step,
             iterations=none,
@@ -97,12 +118,21 @@ class Run(NamedTuple):
             sides=limits.sides(self.system, self.time(self.first_step), state.q),
         )
 
-    def step(self, loop: Loop) -> tuple[Loop, Int[Array, ""]]:
-        """Loop after one step, and the Newton iterations of the step."""
-        t, dt = self.time(loop.taken), self.dt
+    def sampled(self, loop: Loop) -> Loop:
+        """Loop with the inputs that a policy holds over the step that begins."""
+        if self.policy is None or loop.held is None:
+            return loop
+        t = self.time(loop.taken)
+        return loop._replace(held=self.policy.held(t, loop.taken, loop.state, loop.held))
+
+    def step(self, loop: Loop) -> tuple[Loop, Noted]:
+        """Loop after one step, and what is noted of the step."""
+        loop = self.sampled(loop)
+        t, dt, u = self.time(loop.taken), self.dt, self.input(loop.taken, loop.held)
         system = self.system.recalling(loop.memory)
-        step = self.integrator.step(system, t, dt, loop.state, loop.carry, self.input(loop.taken))
-        return self.judged(loop, system, t, dt, step)
+        step = self.integrator.step(system, t, dt, loop.state, loop.carry, u)
+        after, iterations = self.judged(loop, system, t, dt, step)
+        return after, Noted(iterations, None if loop.held is None else loop.held.u)
 
     def judged(
         self, loop: Loop, system: AbstractSystem, t: Array, dt: Array, step: Step
@@ -117,9 +147,12 @@ class Run(NamedTuple):
             stability = jnp.where(step.stability > stability, step.stability, stability)
             beyond = jnp.where(step.stability > 1.0, beyond + 1, 0)
         fine = verdict.valid & (beyond < PATIENCE)
+        reason = Result.where(verdict.valid, Result.unstable, verdict.reason)
+        if loop.held is not None:
+            finite = loop.held.finite()
+            fine, reason = fine & finite, Result.where(finite, reason, Result.input_not_finite)
         healthy = loop.completed == loop.taken
         first_failure = healthy & ~fine
-        reason = Result.where(verdict.valid, Result.unstable, verdict.reason)
         residuals = jax.lax.stop_gradient(step.residuals)
         after = loop._replace(
             # Where a system cannot be left, `inside` is a constant, which XLA folds.
@@ -170,9 +203,9 @@ def _march(system, integrator, start, dt, steps, inputs):
 
     def step(_, loop):
         healthy = loop.completed == loop.taken
-        after, iterations = run.step(loop)
+        after, noted = run.step(loop)
         counted = healthy & (after.completed == after.taken)
-        total = loop.iterations + jnp.where(counted, iterations, 0)
+        total = loop.iterations + jnp.where(counted, noted.iterations, 0)
         return after._replace(iterations=total)
 
     return jax.lax.fori_loop(0, steps, step, start if going_on else run.begin(start))

@@ -1,7 +1,7 @@
 """Simulation of a system by an integrator: the one public entry."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -18,6 +18,7 @@ from lie_jax.numerics import checkpointing, padding, rules, tracing
 from lie_jax.simulation import (
     adaptive_steps,
     event_steps,
+    fingerprints,
     fixed_steps,
     jax_guard,
     march,
@@ -26,7 +27,9 @@ from lie_jax.simulation import (
 )
 from lie_jax.simulation import checks as preflight
 from lie_jax.simulation import events as events_of_runs
+from lie_jax.simulation import policy as policies
 from lie_jax.simulation.events import Event
+from lie_jax.simulation.policy import Policy
 from lie_jax.simulation.trajectory import (
     INSTANTS,
     Restart,
@@ -56,6 +59,7 @@ def simulate(
     dt: ArrayLike,
     steps: int,
     inputs: ArrayLike | Sequence[Any] | None = None,
+    policy: Policy | Callable[..., Any] | None = None,
     save_every: int = 1,
     checkpoint: int | None = None,
     throw: bool = True,
@@ -68,7 +72,7 @@ def simulate(
     """Integrate a system over `steps` steps of size `dt`, from time 0 or from the end of a run.
 
     Pure: `jax.jit`, `jax.vmap`, `jax.grad` and `jax.jvp` go through it, with respect to anything in
-    the system, the state, the inputs and `dt`.
+    the system, the state, the inputs, the policy and `dt`.
 
     **Arguments:**
 
@@ -80,6 +84,9 @@ def simulate(
     - `dt`: step size in s, positive. `steps`: number of steps.
     - `inputs`: (steps, nu), an array or lists, the input vector u of each step, constant over the
       step: inputs of motors, of loads with an `input`, and of your own forces and systems.
+    - `policy`: instead, feedback: a function (t, q, v) -> u that is evaluated where each step
+      begins, its u (nu,) constant over the step; a `lie_jax.Policy` has a sample time and a state
+      of its own. `Trajectory.inputs` holds the inputs that were applied.
     - `save_every`: number of steps from one saved instant to the next.
     - `adjoint`, `checkpoint`: memory of reverse mode in a run of n steps. `"stored"` stores the
       state of every step; with `checkpoint=k`, n / k states and those of one block of k steps, and
@@ -93,8 +100,9 @@ def simulate(
     - `progress`: show a progress bar; outside of JAX transformations only.
     - `adaptive`: an `Adaptive(...)` chooses the step sizes by the error that the integrator
       estimates. `dt` is then the first step size and `steps` the largest number of steps, rejected
-      ones included; `inputs`, `save_every` and `progress` are for steps of one size. Derivatives
-      hold step sizes constant: those with respect to `dt` and anything in `adaptive` are zero.
+      ones included; `inputs`, `policy`, `save_every` and `progress` are for steps of one size.
+      Derivatives hold step sizes constant: those with respect to `dt` and anything in `adaptive`
+      are zero.
     - `events`: list of `lie_jax.Event`: what happens where functions of the motion cross zero.
       `max_events`: largest number of events; one more ends the run as `Result.too_many_events`.
 
@@ -109,8 +117,15 @@ def simulate(
     """
     system = snapshots.frozen(system)
     system, state, table = preflight.as_jax(system, state, inputs)
+    preflight.check_start(system, integrator, state, dt)
     options = save_every, checkpoint, progress, adaptive, adjoint
-    preflight.check(system, integrator, state, dt, steps, table, *options)
+    feedback = None
+    if policy is not None:
+        policy, feedback = policies.checked(policy, system, state, dt, table)
+    preflight.check(
+        *(system, integrator, state, dt, steps, table, *options), policy=policy, feedback=feedback
+    )
+    origin = fingerprints.checksums(integrator=integrator, system=system, policy=policy)
     preflight.check_events(events, max_events, progress)
     config.warn_of_single_precision()
     jax_guard.warn_of_untested_jax()
@@ -134,11 +149,12 @@ def simulate(
         )
     elif watched:
         trajectory, reached = event_steps.trajectory(
-            system, integrator, state, dt, table, schedule, watched, max_events
+            *(system, integrator, state, dt, table, schedule, watched, max_events),
+            *(feedback, origin),
         )
     else:
         trajectory, redundant = fixed_steps.trajectory(
-            system, integrator, state, dt, table, schedule, progress
+            *(system, integrator, state, dt, table, schedule, progress, feedback, origin)
         )
     if system.nc:
         restarted = isinstance(state, Restart)
@@ -247,6 +263,10 @@ def _failure(
                 ", or, where events follow each other ever faster, end the run by an event or take "
                 "a law of contact"
             )
+        case "input_not_finite":
+            u = np.asarray(jnp.nan if trajectory.inputs is None else trajectory.inputs[completed])
+            what = f"the policy returned the inputs {u.tolist()}, which are not finite,"
+            advice = "Look for a division by zero or a missing value in it"
         case "event_not_finite":
             what = "the function of an event became infinite or NaN"
             advice = "Make it finite on both sides of its zero"

@@ -86,6 +86,7 @@ class Result(eqx.Enumeration, metaclass=_Counted):
     action_off_constraints = (
         f"The action of an event left a state that violates the constraints{_KEPT}"
     )
+    input_not_finite = f"A policy returned an input that is infinite or NaN{_KEPT}"
 
 
 def succeeded(result: Result) -> Bool[Array, "..."]:
@@ -150,9 +151,10 @@ class Restart(eqx.Module):
     """End of a run, from which `lie_jax.simulate` continues as if the run had not stopped.
 
     `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` of the integrator,
-    `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last step or None;
-    `origin` (n,): checksums of integrator and system part by part, 0 for parts that JAX traced. A
-    run that an event has stopped cannot be continued: its `steps` are -1 and its `state` is NaN.
+    `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last step or None,
+    `policy` the state of a policy that held them; `origin` (n,): checksums of integrator, system
+    and policy part by part, 0 for parts that JAX traced. A run that an event has stopped cannot be
+    continued: its `steps` are -1 and its `state` is NaN.
     """
 
     state: State
@@ -162,6 +164,7 @@ class Restart(eqx.Module):
     memory: Any = ()
     inputs: Float[Array, "..."] | None = None
     origin: Int[Array, "..."] | None = None
+    policy: Any = ()
 
 
 class Trajectory(eqx.Module):
@@ -176,7 +179,9 @@ class Trajectory(eqx.Module):
     `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` has the energies of instant
     k. n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
     Instants that were not reached are NaN. `events` are the `Events` of a run with events: when one
-    of them stops the run, the last row is the event's instant, after rows of NaN.
+    of them stops the run, the last row is the event's instant, after rows of NaN. `inputs`
+    (steps, nu), None without a policy: inputs that the policy held over each step, as
+    `lie_jax.simulate(inputs=)` takes them.
     """
 
     t: Float[Array, "..."]
@@ -189,6 +194,7 @@ class Trajectory(eqx.Module):
     restart: Restart | None = None
     memory: Any = ()
     events: Events | None = None
+    inputs: Float[Array, "..."] | None = None
 
 
 # Fields of a trajectory with a row for each saved instant, as files and stores name them.

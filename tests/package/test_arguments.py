@@ -63,7 +63,10 @@ SPINNER, STILL = Spinner(jnp.eye(3)), lie_jax.State(np.eye(4)[0], np.zeros(3))
 WRONG_TYPES = {
     "policy as inputs": (
         lambda: _run(lambda t, q, v: -v), "simulate(inputs=)", "the function", "(5, nu)",
-        "jax.vmap(u)", "jax.lax.scan", "PDController"),
+        "jax.vmap(u)", "simulate(policy=)"),
+    "number as policy": (
+        lambda: lie_jax.simulate(SPINNER, lie_jax.RKMK(), STILL, dt=DT, steps=5, policy=3.0),
+        "simulate(policy=) is 3.0", "must be a function"),
     "mechanism for inverse kinematics": (
         lambda: lie_jax.inverse_kinematics(MECHANISM, [], STILL.q),
         "inverse_kinematics(system=) is a Mechanism", "assemble"),

@@ -209,9 +209,11 @@ def test_documentation(page, tmp_path, monkeypatch, capsys):
         # Critically damped: (1 + 10 t) exp(-10 t) of the way is left after 1.5 s, but for torques
         # that are held for a step.
         way = np.asarray(names["state"].q - solution.q)
-        left = names["end"].q - solution.q
+        left = names["run"].q[-1] - solution.q
         np.testing.assert_allclose(left, 16.0 * np.exp(-15.0) * way, atol=1e-5)
         assert np.all(np.isfinite(names["effort"]))
+        samples = names["held"].inputs.reshape(-1, 5, 6)
+        assert np.all(np.ptp(samples, axis=1) == 0.0) and np.ptp(samples[:, 0]) > 0.0
     elif page == "extending.md":
         np.testing.assert_allclose(names["violation"], np.zeros(2), atol=1e-14)
         assert np.max(np.ptp(names["run"].q, axis=0)) > 0.1
