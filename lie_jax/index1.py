@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
+from lie_jax.callables import snapshots
 from lie_jax.numerics import lapack, programs, rules
 from lie_jax.numerics.block_matrix import BlockTree, unit
 from lie_jax.system import AbstractSystem, Configuration, Multipliers, State, Time, Velocity
@@ -63,7 +64,7 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
         )
     if not system.nc:
         return state
-    t = jnp.asarray(t, state.q.dtype)
+    system, t = snapshots.frozen(system), jnp.asarray(t, state.q.dtype)
     projected, violation = _project(system, t, state, _PROJECTION_ITERATIONS)
     if not checks.traced(projected, violation):
         eps = float(jnp.finfo(state.q.dtype).eps)

@@ -11,7 +11,8 @@ from lie_jax.numerics import jax_internals
 def shapes(where: str, function: Any, arguments: dict[str, Any]) -> Any:
     """Shapes of a function's results; an error of JAX's tracing gets a note with the fix."""
     try:
-        return jax.eval_shape(function, *arguments.values())
+        # A new function: JAX caches traces by identity.
+        return jax.eval_shape(lambda *values: function(*values), *arguments.values())
     except TypeError as error:  # JAX's errors of tracing are of this type, too.
         error.add_note(
             f"{where} is called with ({', '.join(arguments)}), which JAX traces: compute with "
@@ -22,9 +23,10 @@ def shapes(where: str, function: Any, arguments: dict[str, Any]) -> Any:
 
 def closed(function: Any, *arguments: Any) -> Any:
     """Function whose values that JAX traces around the run are parameters."""
-    if not isinstance(function, snapshots.Function):
+    if not isinstance(function, snapshots.Function) or function.parameters is not None:
         return function
-    program, form = jax.make_jaxpr(function.function, return_shape=True)(*arguments)
+    plain = function.function
+    program, form = jax.make_jaxpr(lambda *values: plain(*values), return_shape=True)(*arguments)
     if not any(jax_internals.is_traced(x) for x in program.consts):
         return function
     structure = jax.tree.structure(form)

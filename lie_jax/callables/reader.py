@@ -10,6 +10,7 @@ import io
 import itertools
 import logging
 import random
+import re
 import sys
 import threading
 import types
@@ -32,12 +33,17 @@ class Unreadable(ValueError):
 
 
 class Snapshot:
-    """Code of a function with the values that it read; equal for equal code and values."""
+    """Code of a function with the values that it read; equal for equal code and values.
 
-    __slots__ = ("_hash", "key")
+    `reads_outside`: by a name in its code, which may be that of something else, it reads files,
+    clocks or the like, so that the values are not all.
+    """
 
-    def __init__(self, key: Hashable):
+    __slots__ = ("_hash", "key", "reads_outside")
+
+    def __init__(self, key: Hashable, names: Iterable[str] = ()):
         self.key, self._hash = key, hash(key)
+        self.reads_outside = any(map(_OUTSIDE.fullmatch, names))
 
     def __eq__(self, other):
         return self is other or (
@@ -54,11 +60,17 @@ def name_of(function: Any) -> str:
 
 
 _seen: "weakref.WeakKeyDictionary[Any, Snapshot]" = weakref.WeakKeyDictionary()
+# Of objects that have no hash or no weak references.
+_kept: dict[Hashable, Snapshot] = {}
 
 
 def refuse_change(static: Any, now: Snapshot) -> None:
     """Raise `ValueError` if code that JAX knows by identity has another snapshot than before."""
-    if _seen.setdefault(static, now) != now:
+    try:
+        before = _seen.setdefault(static, now)
+    except TypeError:
+        before = _kept.setdefault(_Same(static), now)
+    if before != now:
         # A call with the old values is right again; one with new values was never compiled.
         raise ValueError(
             f"{name_of(static)} reads values that have changed since it was compiled; they must "
@@ -82,8 +94,10 @@ class _Same:
         return id(self.x)
 
 
-_PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis))
+PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis))
 _BASES = (bool, int, str, bytes, float, complex, tuple, list, dict, set, frozenset, np.ndarray)
+# What someone may have set in a module of a library.
+_DATA = (bool, int, float, complex, np.ndarray, np.generic, jax.Array)
 _UNREADABLE = (
     Iterator,
     io.IOBase,
@@ -94,9 +108,17 @@ _UNREADABLE = (
     np.random.RandomState,
 )
 # These hold nothing that has a part in the result of a function.
-_CONSTANT = (np.ufunc, logging.Logger, type(threading.Lock()), type(threading.RLock()))
+_CONSTANT = (logging.Logger, type(threading.Lock()), type(threading.RLock()))
+# Functions in `jax.custom_jvp` and `jax.custom_vjp`.
+_RULES = ("jvp", "fwd", "bwd")
 # Modules whose functions return another value in each call.
 _DRAWING = ("random", "time", "datetime", "secrets", "numpy.random")
+# Names of functions and values that read the world outside of the program, in any package.
+_OUTSIDE = re.compile(
+    r"(open|load|read|import|request|stat|uuid|perf_counter|monotonic)\w*|from(file|txt|csv)"
+    r"|genfromtxt|memmap|imread|input|argv|environ|getenv|getcwd|listdir|exists|glob|getcontext"
+    r"|now|today|rvs|urandom|get_ident|current_thread"
+)
 # Instructions that read a global.
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 _DESCRIPTORS = (property, types.MemberDescriptorType, types.GetSetDescriptorType)
@@ -135,6 +157,19 @@ def _names(code: types.CodeType) -> tuple[tuple[str, ...], ...]:
 _Parts = Iterable[tuple[str, Any]]
 
 
+def array_key(x: Any) -> Hashable:
+    """Type, shape and bits of an array; a value that JAX traces equals itself only."""
+    if jax_internals.is_traced(x):
+        return _Same(x)
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        x = jax.random.key_data(x)
+    values = np.asarray(x)
+    # As bytes: types from outside of NumPy, such as bfloat16, have no buffers.
+    content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+    digest = hashlib.blake2b(content.data, digest_size=16).digest()
+    return type(x), str(values.dtype), getattr(x, "weak_type", False), values.shape, digest
+
+
 class Reader:
     """Copies values into hashable ones, each object once; `name` is the function's, for messages.
 
@@ -161,7 +196,7 @@ class Reader:
     def _content(self, x: Any, where: str) -> tuple[Hashable, _Parts]:
         """Hashable content of a value itself, and the parts that are left to read."""
         cls = type(x)
-        if isinstance(x, _PLAIN):
+        if isinstance(x, PLAIN):
             return (cls, x), ()
         if isinstance(x, float | complex) and not isinstance(x, np.generic):
             # By digits: NaN does not equal itself, and -0.0 equals 0.0.
@@ -193,36 +228,29 @@ class Reader:
             return self._builtin(x)
         if callable(x) and hasattr(x, "__wrapped__") and libraries.holds_class(cls):
             # `jax.jit`, `functools.cache` and the like keep computed results: the function inside
-            # must read the same values as before.
-            inner = Reader(self.name).read(getattr(x, "__wrapped__"), where)  # noqa: B009
-            now = Snapshot(inner)
+            # must read the same values as before, and so must rules of derivatives.
+            rules = [getattr(x, name, None) for name in ("__wrapped__", *_RULES)]
+            now = Snapshot(Reader(self.name).read(rules, where))
             refuse_change(x, now)
             return now, ()
         return self._object(x, where)
 
     def _module(self, x: types.ModuleType) -> tuple[Hashable, _Parts]:
-        """Attributes of a user's module that go by one of the names, each once."""
+        """Attributes of a module that go by one of the names, each once; of a library's, data."""
         if x.__name__ in _DRAWING:
             raise self._drawn(x.__name__)
-        if libraries.holds_module(x):
-            return ("module", x.__name__), ()
         unread = self.names & vars(x).keys() - self.attributes[x]
+        if libraries.holds_module(x):
+            unread = {name for name in unread if isinstance(vars(x)[name], _DATA)}
         self.attributes[x] |= unread
         return x.__name__, [(f".{name}", vars(x)[name]) for name in sorted(unread)]
 
     def _array(self, x: Any, where: str) -> tuple[Hashable, _Parts]:
-        if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-            x = jax.random.key_data(x)
         if isinstance(x, np.ma.MaskedArray):
             return type(x), [("", np.asarray(x)), ("", np.ma.getmaskarray(x))]
-        values = np.asarray(x)
-        if values.dtype.hasobject:
+        if not isinstance(x, jax.Array) and x.dtype.hasobject:
             raise self._unreadable(x, where)
-        # As bytes: types from outside of NumPy, such as bfloat16, have no buffers.
-        content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        digest = hashlib.blake2b(content.data, digest_size=16).digest()
-        weak = getattr(x, "weak_type", False)
-        return (type(x), str(values.dtype), weak, values.shape, digest), ()
+        return array_key(x), ()
 
     def _builtin(self, x: types.BuiltinFunctionType) -> tuple[Hashable, _Parts]:
         bound = x.__self__
@@ -269,9 +297,12 @@ class Reader:
                 for inner in ("__func__", "fget", "method", "__wrapped__"):
                     value = getattr(value, inner, value)
                 is_value = not isinstance(value, _DESCRIPTORS) and name != "_abc_impl"
-                if isinstance(value, types.FunctionType) or (is_value and name[:2] != "__"):
+                is_data = isinstance(value, _DATA) or name[:2] != "__"
+                if isinstance(value, types.FunctionType) or (is_value and is_data):
                     parts.append((f".{name}", value))
-        return cls, parts
+        if not libraries.holds_class(type(cls)):
+            parts.append(("", type(cls)))
+        return (cls, cls.__qualname__), parts
 
     def _object(self, x: Any, where: str) -> tuple[Hashable, _Parts]:
         cls = type(x)
@@ -280,6 +311,11 @@ class Reader:
             raise self._unreadable(x, where)
         if isinstance(x, _CONSTANT):
             return _Same(x), ()
+        if isinstance(x, np.ufunc):
+            # One of `np.frompyfunc` calls a function that it does not show.
+            if "(vectorized)" in x.__name__:
+                raise self._unreadable(x, where)
+            return _Same(x), ()
         if isinstance(x, weakref.ref):
             return "weakly", [("", x())]
         if library and _has_value(x):
@@ -287,7 +323,7 @@ class Reader:
         # Attributes, or a pair of those in `__dict__` and in `__slots__`.
         state: Any = object.__getstate__(x)
         attributes, slots = state if isinstance(state, tuple) else (state, None)
-        attributes = {**(attributes or {}), **(slots or {})}
+        attributes = {**(attributes or {}), **(slots or {}), **getattr(x, "__dict__", {})}
         parts = [(f".{name}", value) for name, value in attributes.items()]
         # Types in C, such as a slice or a deque, hold values that no attribute shows.
         if (cls.__reduce__, cls.__reduce_ex__) != (object.__reduce__, object.__reduce_ex__):

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
+from lie_jax.callables import snapshots
 from lie_jax.groups import quaternion, se3
 from lie_jax.index1 import project_onto_constraints
 from lie_jax.mechanics.elements import named
@@ -72,6 +73,7 @@ def place(
     system, state = assembly.from_motions(
         dataclasses.replace(mechanism, forces=()), motions, cuts, rough=True
     )
+    system = snapshots.frozen(system)
     q = _closed(system, state) if close and cuts else state.q
     rotation, position = eqx.filter_jit(TreeSystem.poses)(system, q)
     orientation = jax.vmap(quaternion.from_rotation)(rotation)

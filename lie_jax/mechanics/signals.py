@@ -29,7 +29,7 @@ def as_signal(value: Any) -> Any:
 def _function(function: Callable) -> Callable:
     time = jnp.asarray(0.0)
     try:
-        program, form = jax.make_jaxpr(function, return_shape=True)(time)
+        program, form = jax.make_jaxpr(lambda t: function(t), return_shape=True)(time)
     except TypeError:  # `check_signal` knows the element's name, and meets the error again.
         return snapshots.watched(function)
     if not checks.traced(program.consts):

@@ -19,6 +19,13 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
+def is_plain(x: Any) -> bool:
+    """Whether a value is an array that belongs to no mesh of devices."""
+    if not isinstance(x, jax.Array):
+        return False
+    return jax.typeof(x) == jax.core.ShapedArray(x.shape, x.dtype, weak_type=x.weak_type)
+
+
 def traces_nothing() -> bool:
     """Whether no transformation of JAX is under way; False where a release does not say."""
     try:

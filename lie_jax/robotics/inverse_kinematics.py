@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
+from lie_jax.callables import snapshots
 from lie_jax.mechanics.multibody import AbstractMultibodySystem, check_system
 from lie_jax.numerics import dense, rules, small
 from lie_jax.numerics.conversion import in_precision
@@ -70,7 +71,7 @@ def inverse_kinematics(
     JAX transformations `converged` is False then, and derivatives are NaN. Raises `ValueError` for
     bad arguments.
     """
-    problem, starts = _problem(system, targets, q, lower, upper)
+    problem, starts = _problem(snapshots.frozen(system), targets, q, lower, upper)
     solved = _solved(rules.held(problem), rules.held(starts))
     if not checks.traced(solved) and not bool(solved.converged):
         raise _error(problem, solved, starts.shape[0])

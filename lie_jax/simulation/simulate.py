@@ -115,7 +115,7 @@ def simulate(
     shape, is no configuration or violates the constraints, and for an integrator that cannot take
     the system.
     """
-    system = snapshots.frozen(system)
+    system, integrator = snapshots.frozen((system, integrator))
     system, state, table = preflight.as_jax(system, state, inputs)
     preflight.check_start(system, integrator, state, dt)
     options = save_every, checkpoint, progress, adaptive, adjoint

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks
+from lie_jax.callables import snapshots
 from lie_jax.mechanics.multibody import check_system
 from lie_jax.numerics import newton, rules
 from lie_jax.numerics.conversion import as_float
@@ -68,6 +69,7 @@ def equilibrium(
             "hold at rest everywhere: leave them out, or hold the bodies by joints."
         )
     checks.instant("equilibrium(state=): q", state.q, system.nq)
+    system = snapshots.frozen(system)
     u = None if inputs is None else as_float(inputs)
     if rate is not None:
         rotation.check_twists(system)

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from lie_jax import checks
+from lie_jax.callables import snapshots
 from lie_jax.numerics import lapack, rules
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics import rotation
@@ -104,6 +105,7 @@ def linearize(
         )
     checks.instant("linearize(state=): q", state.q, system.nq)
     checks.instant("linearize(state=): v", state.v, system.nv)
+    system = snapshots.frozen(system)
     u = None if inputs is None else as_float(inputs)
     t = jnp.asarray(t, state.q.dtype)
     result, findings = _linear(system, t, state, u, _independent(system, t, state.q))

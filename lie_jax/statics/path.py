@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax import checks
+from lie_jax.callables import snapshots
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics.equations import Problem
 from lie_jax.statics.equilibrium import EquilibriumError, equilibrium
@@ -83,6 +84,7 @@ def equilibrium_path(
             "equilibrium_path runs outside of JAX's transformations: take derivatives of "
             "lie_jax.equilibrium(system.under_loads(part), state) at its points."
         )
+    system = snapshots.frozen(system)
     u = None if inputs is None else as_float(inputs)
     problem = Problem(system, jnp.asarray(t, state.q.dtype), u)
     none = jnp.zeros((), state.q.dtype)

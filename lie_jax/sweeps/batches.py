@@ -131,10 +131,11 @@ def _cached(work: Callable) -> Callable:
     @functools.wraps(work)
     def cached_work(fn: Callable, *arguments: Any) -> Any:
         try:
-            key = snapshots.frozen(snapshots.Function(fn))
+            key = snapshots.fixed(fn)
         except snapshots.Unreadable:
             return work(fn, *arguments)
-        return cached(key, *arguments)
+        # Nothing says whether a file has changed.
+        return (work if key.reads_outside else cached)(key, *arguments)
 
     return cached_work
 

@@ -1,0 +1,135 @@
+"""Programs that functions of users trace to: they show what code and values do not.
+
+A function may read files, the environment, clocks or attributes that no reader of code finds. A
+call therefore traces each function anew, for all shapes of arguments that its code has met. What is
+compiled is the program that was compared, even if another thread changes a value meanwhile.
+"""
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from lie_jax.callables.reader import Snapshot, array_key
+from lie_jax.numerics import jax_internals
+
+
+class _Signature(NamedTuple):
+    """Structure of the arguments, and shape, dtype and weak type of parameters and arguments."""
+
+    structure: Any
+    arrays: tuple[tuple[tuple[int, ...], Any, bool], ...]
+
+
+class _Program(NamedTuple):
+    """Traced program, structure of its results, and a key that equals that of the same program."""
+
+    program: Any
+    results: Any
+    key: Hashable
+
+    @classmethod
+    def of(cls, call: Callable, arrays: Sequence) -> "_Program":
+        """Trace a function that JAX has not traced before: traces are cached by identity."""
+        program, form = jax.make_jaxpr(call, return_shape=True)(*arrays)
+        key = str(program.jaxpr), tuple(map(array_key, _constants(program)))
+        return cls(program, jax.tree.structure(form), key)
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Results of the function."""
+        found = jax_internals.evaluated(self.program, self.program.consts, *arrays)
+        return jax.tree.unflatten(self.results, found)
+
+
+def _constants(program: Any) -> Iterator[Any]:
+    """Arrays in a program and the programs inside of it, of which its text shows the shapes."""
+    jaxpr, constants = jax_internals.opened(program)
+    yield from constants
+    for equation in jaxpr.eqns:
+        yield from (x.val for x in equation.invars if np.ndim(getattr(x, "val", 0.0)))
+        yield from (x for x in equation.params.values() if isinstance(x, jax.Array | np.ndarray))
+        for inner in jax_internals.inside(equation):
+            yield from _constants(inner)
+
+
+# By code, for a new function of the same code is called with the same shapes.
+_met: "weakref.WeakKeyDictionary[Any, dict[_Signature, None]]" = weakref.WeakKeyDictionary()
+
+
+def bound(function: Any, parameters: Any) -> Any:
+    """Function with its parameters: none, the module of which it is the class, or the pair of
+    positional and named arguments of a `Partial`.
+    """
+    if parameters is None or isinstance(parameters, eqx.Module):
+        return function if parameters is None else parameters
+    arguments, named = parameters
+    return functools.partial(function, *arguments, **named)
+
+
+class Observed:
+    """Snapshot of a function and its programs, taken when a call begins.
+
+    `parameters` as for `bound`. Equal to another one if the snapshots are, and all programs that
+    either one has compiled.
+    """
+
+    __slots__ = ("_compiled", "_met", "_programs", "snapshot")
+
+    def __init__(self, snapshot: Snapshot, code: Any, function: Any, parameters: Any = None):
+        self.snapshot, self._met = snapshot, _met.setdefault(code, {})
+        self._programs: dict[_Signature, _Program] = {}
+        self._compiled: set[_Signature] = set()
+        for signature in tuple(self._met):
+            forms = [jax.ShapeDtypeStruct(s, d, weak_type=weak) for s, d, weak in signature.arrays]
+            call = _of_arrays(function, parameters, signature.structure)
+            # Without its program this object equals no compiled one, and the error is raised there.
+            with contextlib.suppress(Exception):
+                self._programs[signature] = _Program.of(call, forms)
+
+    def call(self, function: Any, parameters: Any, arguments: tuple) -> Any:
+        """Result of the function; where JAX traces, by the program that is compared."""
+        leaves, structure = jax.tree.flatten(arguments)
+        arrays = [x for x in jax.tree.leaves(parameters) if isinstance(x, jax.Array)] + leaves
+        traced = any(map(jax_internals.is_traced, arrays))
+        if not traced or not all(map(jax_internals.is_plain, arrays)):
+            return bound(function, parameters)(*arguments)
+        forms = tuple((x.shape, x.dtype, x.weak_type) for x in arrays)
+        signature = _Signature(structure, forms)
+        if signature not in self._programs:
+            call = _of_arrays(function, parameters, structure)
+            self._programs[signature] = _Program.of(call, arrays)
+        self._met[signature] = None
+        self._compiled.add(signature)
+        return self._programs[signature](*arrays)
+
+    def __eq__(self, other):
+        if self is other or not isinstance(other, Observed):
+            return self is other
+        pairs = [
+            (self._programs.get(signature), other._programs.get(signature))
+            for signature in self._compiled | other._compiled
+        ]
+        return self.snapshot == other.snapshot and all(
+            a is not None and b is not None and a.key == b.key for a, b in pairs
+        )
+
+    def __hash__(self):
+        return hash(self.snapshot)
+
+
+def _of_arrays(function: Any, parameters: Any, structure: Any) -> Callable:
+    """Function of the arrays in its parameters and of those in its arguments."""
+    leaves, form = jax.tree.flatten(parameters)
+
+    def call(*arrays):
+        following = iter(arrays)
+        filled = [next(following) if isinstance(x, jax.Array) else x for x in leaves]
+        target = bound(function, jax.tree.unflatten(form, filled))
+        return target(*jax.tree.unflatten(structure, following))
+
+    return call
