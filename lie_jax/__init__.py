@@ -86,6 +86,7 @@ from lie_jax.robotics.inverse_kinematics import (
     InverseKinematicsError,
     inverse_kinematics,
 )
+from lie_jax.simulation.convergence import Convergence, convergence
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.policy import Policy
 from lie_jax.simulation.simulate import SimulationError, simulate
@@ -125,6 +126,7 @@ __all__ = [
     "CartesianSpringDamper",
     "CommutatorFree",
     "Contact",
+    "Convergence",
     "ConvexContact",
     "CoordinateJoint",
     "Coulomb",
@@ -202,6 +204,7 @@ __all__ = [
     "configure_cpu",
     "contact",
     "control",
+    "convergence",
     "count_results",
     "enable_x64",
     "equilibrium",

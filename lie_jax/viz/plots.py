@@ -1,17 +1,16 @@
-"""Plots of trajectories, and of costs and convergence of methods.
+"""Plots of trajectories.
 
 Each function returns a `matplotlib.figure.Figure`: `figure.savefig("plot.png")`, or
 `matplotlib.pyplot.show()`.
 """
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, cast
 
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
-from jaxtyping import ArrayLike
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -28,11 +27,10 @@ _ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
 # over that in it.
 _FLAT, _ROUNDING, _PLANE = 0.1, 1e-9, 1e-3
 
-Numbers = ArrayLike | Sequence[float]
-
 
 @contextlib.contextmanager
-def _look() -> Iterator[None]:
+def styled() -> Iterator[None]:
+    """Draw in the style of lie_jax."""
     # The first figure of a process loads matplotlib's backend. A notebook's backend sets
     # parameters; the end of the context would reset them, and hide all further figures.
     plt.draw_if_interactive()
@@ -75,7 +73,7 @@ def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     twists = jax.jit(jax.vmap(system.twists))(trajectory.q, trajectory.v)
     omega = np.asarray(twists)[:, :, 3:]
     n = len(system.names)
-    with _look():
+    with styled():
         figure, grid = plt.subplots(n, 2, figsize=(9.0, 1.2 + 1.8 * n), sharex=True, squeeze=False)
         for column, values, unit, title, labels in (
             (grid[:, 0], center, "m", "Centre of mass", ("x", "y", "z")),
@@ -105,7 +103,7 @@ def energy(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     instants = trajectory.q, trajectory.v, trajectory.memory
     kinetic, potential = map(np.asarray, jax.jit(jax.vmap(at))(*instants))
     total = kinetic + potential
-    with _look():
+    with styled():
         figure, (above, below) = plt.subplots(2, 1, figsize=(7.0, 5.0), sharex=True)
         for values, name in ((kinetic, "kinetic"), (potential, "potential"), (total, "total")):
             above.plot(trajectory.t, values, label=name)
@@ -143,7 +141,7 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
 
     violations = jax.jit(jax.vmap(at))(trajectory.t, trajectory.q, trajectory.v)
     names = "positions / m, rad", "velocities / m/s, rad/s"
-    with _look():
+    with styled():
         figure, axes = plt.subplots(figsize=(7.0, 3.5))
         for values, name in zip(violations, names, strict=True):
             worst = np.max(np.abs(np.asarray(values)), axis=1, initial=0.0)
@@ -168,7 +166,7 @@ def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     across = int(np.argmin(extent))
     is_plane = extent[across] <= _PLANE * np.max(extent)
     shown = [k for k in range(3) if not (is_plane and k == across)]
-    with _look():
+    with styled():
         figure = plt.figure(figsize=(5.5, 5.0))
         axes = cast(Any, figure.add_subplot(projection=None if is_plane else "3d"))
         for body, name in enumerate(system.names):
@@ -185,50 +183,3 @@ def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
             axes.locator_params(nbins=4)
         axes.legend(ncols=min(3, len(system.names)), **_ABOVE)
     return figure
-
-
-def convergence(
-    steps: Numbers, errors: Mapping[str, Numbers], orders: Sequence[int] = ()
-) -> Figure:
-    """Errors over step sizes.
-
-    **Arguments:** `steps` (n,), s; `errors` (n,) by name, one line for each; `orders`: those
-    of which a slope is drawn. Raises `ValueError` for errors of another length than `steps`.
-    """
-    with _look():
-        figure, axes = plt.subplots(figsize=(6.0, 4.5))
-        _lines(axes, dict.fromkeys(errors, steps), errors)
-        h = np.sort(np.asarray(steps, float))
-        # Slopes run beside the lines, not on them.
-        first = 2.0 * max(np.nanmax(np.asarray(e, float)) for e in errors.values())
-        for order in orders:
-            axes.loglog(h, first * (h / h[-1]) ** order, ":", color=BLACK, lw=0.8)
-            end = h[0], first * (h[0] / h[-1]) ** order
-            axes.annotate(f"order {order}", end, (0, 3), textcoords="offset points")
-        axes.set(xlabel="step size / s", ylabel="error")
-        axes.legend()
-    return figure
-
-
-def work_precision(costs: Mapping[str, Numbers], errors: Mapping[str, Numbers]) -> Figure:
-    """Errors over computing times.
-
-    **Arguments:** `costs` (n,), s, and `errors` (n,), by the same names, one line for each. Raises
-    `ValueError` for names and lengths that differ.
-    """
-    with _look():
-        figure, axes = plt.subplots(figsize=(6.0, 4.5))
-        _lines(axes, costs, errors)
-        axes.set(xlabel="computing time / s", ylabel="error")
-        axes.legend()
-    return figure
-
-
-def _lines(axes: Axes, along: Mapping[str, Numbers], errors: Mapping[str, Numbers]) -> None:
-    for (name, values), marker in zip(errors.items(), "osD^vP*X" * len(errors), strict=False):
-        if name not in along or np.shape(along[name]) != np.shape(values):
-            raise ValueError(
-                f"viz: {name!r} has {np.size(values)} errors; the other axis must have a number "
-                "for each of them under the same name."
-            )
-        axes.loglog(np.asarray(along[name]), np.asarray(values), marker=marker, ms=4, label=name)

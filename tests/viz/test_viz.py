@@ -86,6 +86,19 @@ def test_convergence_and_work():
     axes = viz.convergence(steps, errors, (2,)).axes[0]
     assert len(axes.lines) == 3
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), errors["one"])
+    numbers = np.asarray([10, 20, 40])
+    errors_of_order_2 = {"one": 1.0 / numbers**2, "two": 2.0 / numbers**2}
+    orders = dict.fromkeys(errors, 2.0)
+    study = lie_jax.Convergence(
+        numbers, 1.0 / numbers, errors_of_order_2, errors_of_order_2, orders, orders, {},
+        lie_jax.State([0.0], [0.0]),
+    )  # fmt: skip
+    for axes in viz.convergence(study).axes:
+        *lines, triangle = axes.lines
+        assert len(lines) == 2 and [x.get_text() for x in axes.texts] == ["2"]
+        left, right, corner, _ = triangle.get_xydata()
+        assert corner[1] / right[1] == pytest.approx((right[0] / left[0]) ** 2)
+        np.testing.assert_array_equal(lines[0].get_xydata()[-1], [1 / 40, 1 / 1600])
     assert len(viz.work_precision(dict.fromkeys(errors, steps), errors).axes[0].lines) == 2
     with pytest.raises(ValueError, match="'two' has 2 errors"):
         viz.work_precision({"one": steps}, errors)
