@@ -161,7 +161,7 @@ def test_simulations_and_events_read_files_anew(tmp_path):
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
     for acceleration, speed in ((1.0, 0.15), (4.0, 0.1)):
         np.save(path, np.asarray([acceleration, speed]))
-        run = lie_jax.simulate(system, lie_jax.RKMK("euler"), state, dt=0.1, steps=2, events=[event])
+        run = lie_jax.simulate(system, lie_jax.RKMK("heun"), state, dt=0.1, steps=2, events=[event])
         assert float(run.events.t[0]) == pytest.approx(speed / acceleration)
 
 
