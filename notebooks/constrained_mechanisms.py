@@ -88,7 +88,7 @@ viz.drift(system, run);
 
 # %%
 plt.figure()
-reactions = system.reactions(run.t, run.q, run.multipliers)
+reactions = system.reactions(run.t, run.q, run.v, run.acceleration, run.multipliers)
 for joint in (("ground", "crank"), ("ground", "rocker")):
     force = np.asarray(reactions[joint].force)
     plt.plot(run.t, np.linalg.norm(force, axis=1), label=f"{joint[1]} on the ground")

@@ -131,23 +131,30 @@ class AbstractMultibodySystem(AbstractSystem):
         self,
         t: Time | Float[Array, " instants"],
         q: Float[Array, "*instants nq"],
+        v: Float[Array, "*instants nv"],
+        acceleration: Float[Array, "*instants nv"],
         multipliers: Float[Array, "*instants nc"],
+        u: Float[Array, "*instants nu"] | None = None,
     ) -> dict[Label, JointReaction]:
         """Force (N) and torque (N m), inertial, by which each joint acts on its child.
 
-        At an instant, or at those of a trajectory: t (n,), q (n, nq), multipliers (n, nc). The
-        torque is about the joint's `child_point`. Joints are called as by `joint_coordinates`; in
-        joint coordinates only joints that are constraints have reactions.
+        At an instant, or at those of a trajectory: t (n,), q (n, nq), v and acceleration (n, nv),
+        multipliers (n, nc), u (n, nu). The torque is about the joint's `child_point`. Joints are
+        called as by `joint_coordinates`. Motors, springs and friction between the same two bodies
+        are forces of their own, and no part of a reaction: a `RigidJoint` in the way of all of them
+        reads their sum, as a sensor of force and torque does.
+
+        Joints that are constraints act by their multipliers. Those of a tree in joint coordinates
+        act as Newton and Euler require of all that they carry; about its own axis a joint with an
+        armature acts with the torque of that inertia.
         """
 
-        def at(t, q, multipliers):
-            now, *pose, _, _ = self._instant(t, q, jnp.zeros(self.nv, q.dtype))
-            joints, labels = self._constrained(q)
-            by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
-            return readings.reactions(joints, labels, now, (pose[0], pose[1]), by_group)
+        def at(t, q, v, acceleration, multipliers, u):
+            return self._joint_reactions(t, q, v, acceleration, multipliers, u)
 
+        checks.instant("multipliers", multipliers[0] if q.ndim == 2 else multipliers, self.nc)
         t = jnp.asarray(t, q.dtype)
-        return (at if q.ndim == 1 else jax.vmap(at))(t, q, multipliers)
+        return (at if q.ndim == 1 else jax.vmap(at))(t, q, v, acceleration, multipliers, u)
 
     def contacts(self, t: Time, q: Configuration, v: Velocity) -> Contacts:
         """Gap, normal and point, forces and slip at each place of each `Contact`."""
@@ -270,6 +277,15 @@ class AbstractMultibodySystem(AbstractSystem):
             f"of a shape is {most[number]:.3g} m deep: beyond it no side is the outer one. Move "
             "the bodies apart."
         )
+
+    def _joint_reactions(
+        self, t: Time, q: Array, v: Array, acceleration: Array, multipliers: Array, u: Inputs
+    ) -> dict[Label, JointReaction]:
+        """Reactions of joints that are constraints, at an instant."""
+        now, *pose, _, _ = self._instant(t, q, v)
+        joints, labels = self._constrained(q)
+        by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
+        return readings.reactions(joints, labels, now, (pose[0], pose[1]), by_group)
 
     def _constrained(self, q: Configuration) -> tuple[Groups, Labels]:
         """Joints that are constraints, stacked, and labels of all of them by their places."""

@@ -171,9 +171,10 @@ class Trajectory(eqx.Module):
     """Saved instants of a simulation, the initial state first.
 
     `t` (n,) times in s; `q` (n, nq) configurations; `v` (n, nv) velocities; `acceleration` (n, nv)
-    their time derivatives; `multipliers` (n, nc), of which column k belongs to the joint
-    `system.owner(system.nv + k)`: `system.reactions(t, q, multipliers)` makes forces and torques of
-    them, by joint; `stats` a `Statistics`; `result` a `Result`.
+    their time derivatives, with the inputs of the step that ended there; `multipliers` (n, nc), of
+    which column k belongs to the joint `system.owner(system.nv + k)`: `system.reactions(t, q, v,
+    acceleration, multipliers)` returns forces and torques by joint; `stats` a `Statistics`;
+    `result` a `Result`.
     `restart` is the end of a run with steps of one size, None of an adaptive run. `memory` (n rows)
     is that of the forces, such as the turns of hinges in absolute coordinates:
     `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` has the energies of instant

@@ -19,13 +19,12 @@ from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.system import AbstractSystem
 from lie_jax.viz import solids
-from lie_jax.viz.look import BLACK, STYLE
+from lie_jax.viz.look import STYLE
 
-_ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
+ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
 
-# Least range of an axis over the largest value, of energies and of motions; extent across a plane
-# over that in it.
-_FLAT, _ROUNDING, _PLANE = 0.1, 1e-9, 1e-3
+# Least range of an axis over the largest value; extent across a plane over that in it.
+ROUNDING, _PLANE = 1e-9, 1e-3
 
 
 @contextlib.contextmanager
@@ -82,41 +81,15 @@ def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
             for body, axes in enumerate(column):
                 for i, label in enumerate(labels):
                     axes.plot(trajectory.t, values[:, body, i], label=label)
-                _widen(axes, _ROUNDING * np.max(np.abs(values)))
+                widen(axes, ROUNDING * np.max(np.abs(values)))
                 axes.set_ylabel(f"{system.names[body]} / {unit}")
             column[0].set_title(title, loc="left")
-            column[0].legend(ncols=3, handlelength=1.2, columnspacing=1.0, **_ABOVE)
+            column[0].legend(ncols=3, handlelength=1.2, columnspacing=1.0, **ABOVE)
             column[-1].set_xlabel("t / s")
     return figure
 
 
-def energy(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
-    """Kinetic, potential and total energy (J), and the change of the total one.
-
-    Raises `ValueError` for a trajectory of another system, and for a batch of trajectories.
-    """
-    check_run("viz.energy", system, trajectory)
-
-    def at(q, v, memory):
-        return system.kinetic_energy(q, v), system.recalling(memory).potential_energy(q)
-
-    instants = trajectory.q, trajectory.v, trajectory.memory
-    kinetic, potential = map(np.asarray, jax.jit(jax.vmap(at))(*instants))
-    total = kinetic + potential
-    with styled():
-        figure, (above, below) = plt.subplots(2, 1, figsize=(7.0, 5.0), sharex=True)
-        for values, name in ((kinetic, "kinetic"), (potential, "potential"), (total, "total")):
-            above.plot(trajectory.t, values, label=name)
-        above.set(ylabel="energy / J")
-        _widen(above, _FLAT * np.max(np.abs(above.get_ylim())))
-        above.legend(ncols=3, **_ABOVE)
-        below.plot(trajectory.t, total - total[0], color=BLACK)
-        below.set(xlabel="t / s", ylabel="change of the total / J")
-        below.yaxis.set_major_formatter("{x:.3g}")
-    return figure
-
-
-def _widen(axes: Axes, least: float) -> None:
+def widen(axes: Axes, least: float) -> None:
     """Give constant values room: the axis would show their rounding alone."""
     low, high = axes.get_ylim()
     if high - low < least:
@@ -148,7 +121,7 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
             # A logarithmic axis has no zero.
             axes.semilogy(trajectory.t, np.where(worst > 0.0, worst, np.nan), label=name)
         axes.set(xlabel="t / s", ylabel="violation of constraints")
-        axes.legend(ncols=2, **_ABOVE)
+        axes.legend(ncols=2, **ABOVE)
     return figure
 
 
@@ -181,5 +154,5 @@ def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
             axes.set(**{f"{axis}lim": (least, most) for axis, least, most in limits})
             axes.set_box_aspect((1.0, 1.0, 1.0))
             axes.locator_params(nbins=4)
-        axes.legend(ncols=min(3, len(system.names)), **_ABOVE)
+        axes.legend(ncols=min(3, len(system.names)), **ABOVE)
     return figure

@@ -58,7 +58,7 @@ def test_single_precision_stays_single():
     def evaluated(system, state):
         t, q, v = jnp.zeros((), state.q.dtype), state.q, state.v
         multipliers = jnp.zeros(system.nc, q.dtype)
-        readings = system.joint_coordinates(q), system.reactions(t, q, multipliers)
+        readings = system.joint_coordinates(q), system.reactions(t, q, v, v, multipliers)
         return system.constraint_rate(t, q, v), system.constraint_jacobian(t, q), readings
 
     single = jax.tree.map(lambda x: x.astype(jnp.float32), assembled)

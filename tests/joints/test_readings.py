@@ -95,10 +95,11 @@ def test_a_pendulum_that_goes_round():
     def evaluated(t):
         q = jax.vmap(motion)(t)
         v = jnp.zeros(system.nv).at[5].set(omega)
-        multipliers = jax.vmap(lambda t, q: accelerations_and_multipliers(system, t, q, v)[1])(t, q)
+        found = jax.vmap(lambda t, q: accelerations_and_multipliers(system, t, q, v))(t, q)
         order.extend(system.joint_coordinates(q[0]))
         rotation, _ = jax.vmap(system.poses)(q)
-        return rotation, system.joint_coordinates(q), system.reactions(t, q, multipliers)
+        rates = jnp.broadcast_to(v, (len(t), system.nv))
+        return rotation, system.joint_coordinates(q), system.reactions(t, q, rates, *found)
 
     rotation, coordinates, forces = evaluated(t)
     assert order == [("ground", "slider"), ("ground", "pendulum")]
@@ -130,7 +131,7 @@ def test_reactions_obey_newton():
     @jax.jit
     def evaluated(q, v):
         dv, multipliers = accelerations_and_multipliers(system, 0.0, q, v)
-        return dv, system.reactions(0.0, q, multipliers)
+        return dv, system.reactions(0.0, q, v, dv, multipliers)
 
     dv, forces = evaluated(state.q, state.v)
     assert list(forces) == [("ground", "link 0"), ("link 0", "link 1")]
@@ -150,7 +151,8 @@ def test_reactions_of_the_double_pendulum():
     # The run of test_models.py, compiled once for both.
     method = lie_jax.RKMK("rk4")
     run = lie_jax.simulate(system, method, state, dt=1e-3, steps=1000, save_every=1000)
-    forces = jax.jit(lambda *run: system.reactions(*run))(run.t, run.q, run.multipliers)
+    rows = run.t, run.q, run.v, run.acceleration, run.multipliers
+    forces = jax.jit(lambda *rows: system.reactions(*rows))(*rows)
     assert set(forces) == {("ground", "link 0"), ("link 0", "link 1")}
     on_first, on_first_from_second = double_pendulum.REFERENCE_FORCES[1.0]
     assert_allclose(forces["ground", "link 0"].force[1], on_first, atol=FORCE_ERROR)
@@ -159,6 +161,6 @@ def test_reactions_of_the_double_pendulum():
     for reaction in forces.values():
         # Ball joints have no torque about their points.
         assert_allclose(reaction.torque, np.zeros((2, 3)), atol=FORCE_ROUNDING)
-    once = system.reactions(run.t[1], run.q[1], run.multipliers[1])
+    once = system.reactions(*(x[1] for x in rows))
     for name, reaction in once.items():
         assert_allclose(reaction.force, forces[name].force[1], atol=FORCE_ROUNDING)

@@ -76,7 +76,7 @@ def test_powers_at_an_instant(formulation):
     def evaluated(q, v):
         dv, multipliers = accelerations_and_multipliers(system, t, q, v, u)
         rate = jax.jvp(lambda *x: energy(system, *x), (q, v), (system.space.lift(q, v), dv))[1]
-        reactions = system.reactions(t, q, multipliers)
+        reactions = system.reactions(t, q, v, dv, multipliers, u)
         return rate, system.powers(t, q, v, multipliers, u), reactions
 
     rate, powers, reactions = evaluated(state.q, state.v)

@@ -63,7 +63,7 @@ def found(systems, states, inputs, virtual) -> Found:
             constraints = Constraints(
                 system.constraint(t, q),
                 *jax.jvp(system.constraint_rate, (t, q, v), rates),
-                list(system.reactions(t, q, multipliers).values()),
+                list(system.reactions(t, q, v, acceleration, multipliers, u).values()),
                 system.momentum(q, v),
             )
             kinetic = system.kinetic_energy(q, v), None

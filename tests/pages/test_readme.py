@@ -151,6 +151,7 @@ def test_documentation(page, tmp_path, monkeypatch, capsys):
         ends = [np.asarray(system.poses(run.q[-1])[1]) for system, run in names["runs"]]
         np.testing.assert_allclose(*ends, atol=2e-2)
         assert (tmp_path / "scene.html").exists() and (tmp_path / "drift.png").exists()
+        assert (tmp_path / "reactions.png").exists()
     elif page == "integrators.md":
         projected, stabilised = map(float, names["drift"])
         assert projected < 1e-14 < 1e-12 < stabilised < 1e-8
@@ -179,6 +180,11 @@ def test_documentation(page, tmp_path, monkeypatch, capsys):
         tops = [np.asarray(body.position) for body in names["leaning"].bodies if body.name != "top"]
         along = 0.5 * np.asarray([np.cos(1.2), np.sin(1.2), 0.0])
         np.testing.assert_allclose(tops, [along, along + np.eye(3)[0]], atol=1e-12)
+        # The weight of the tool, which the motor holds, on its lever.
+        weight = np.asarray([0.0, 0.0, 2.0 * 9.81])
+        np.testing.assert_allclose(names["sensor"].force[-1], weight, atol=1e-9)
+        lever = np.cross([0.35, 0.0, 0.0], weight)
+        np.testing.assert_allclose(names["sensor"].torque[-1], lever, atol=1e-9)
     elif page == "import_models.md":
         assert names["arm"].mechanism.names == ("upper", "fore")
         np.testing.assert_allclose(names["run"].q, np.tile([0.5, 1.0], (501, 1)), atol=1e-9)

@@ -26,6 +26,7 @@ from lie_jax.mechanics.minimal.hinges import near_coordinates
 from lie_jax.mechanics.minimal.linearization import TreeLinearization
 from lie_jax.mechanics.minimal.recursions import Kinematics
 from lie_jax.mechanics.minimal.system import TreeSystem
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.stacking import Connected, Groups
 from lie_jax.numerics import gather, rules, small
 from lie_jax.numerics.schur import SchurMatrix
@@ -199,6 +200,13 @@ class LoopSystem(TreeSystem):
     @override
     def _constrained(self, q):
         return self._cuts(q), self.cut_labels
+
+    @override
+    def _joint_reactions(self, t, q, v, acceleration, multipliers, u):
+        instant = t, q, v, acceleration, multipliers, u
+        of_cuts = AbstractMultibodySystem._joint_reactions(self, *instant)
+        of_tree = super(LoopSystem, self._pulled(q, multipliers))._joint_reactions(*instant)
+        return {label: (of_tree | of_cuts)[label] for label in self.all_labels}
 
     def _pose(self, q: Array) -> tuple[Array, Array]:
         """Rotations and positions of bases and links."""

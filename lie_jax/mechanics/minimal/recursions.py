@@ -320,17 +320,29 @@ def inverse_dynamics(
     By the recursive Newton-Euler algorithm; None for no accelerations. `bias` is the wrench that
     keeps velocities constant, less that which acts on the body.
     """
-    wrench, rotation = bias, motion.rotation[..., : tree.bases]
+    whole, rotation = passed_on(tree, motion, inertia, bias, accelerations), motion.rotation
+    forces = jnp.sum(motion.columns * whole[None, :, tree.bases :], axis=1).T
+    if accelerations is not None:
+        forces = forces + joint_inertia.T * accelerations.rates
+    back = small.transpose(rotation[..., : tree.bases])
+    return _turned(back, whole[:, : tree.bases]).T, forces
+
+
+def passed_on(
+    tree: Tree,
+    motion: Kinematics,
+    inertia: SpatialInertias,
+    bias: SpatialVectors,
+    accelerations: Accelerations | None,
+) -> SpatialVectors:
+    """Wrenches that each base and link, with everything beyond it, takes from the nearer side."""
+    wrench = bias
     if accelerations is not None:
         beyond_drift = frame_accelerations(tree, motion, accelerations)
         wrench = wrench + small.matvec(inertia, beyond_drift)
     # Passed inwards: the wrench that a link and everything beyond it needs, of which each joint has
     # to supply the part along its columns.
-    whole = _sums(tree, wrench)
-    forces = jnp.sum(motion.columns * whole[None, :, tree.bases :], axis=1).T
-    if accelerations is not None:
-        forces = forces + joint_inertia.T * accelerations.rates
-    return _turned(small.transpose(rotation), whole[:, : tree.bases]).T, forces
+    return _sums(tree, wrench)
 
 
 Factor = tuple[Float[Array, "bases 6 6"], Float[Array, "links nv 6"]]

@@ -20,7 +20,7 @@ from lie_jax.mechanics.contact import impulses
 from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.mechanics.joints.base import GROUND, BodyPose
 from lie_jax.mechanics.mechanism import Label
-from lie_jax.mechanics.minimal import recursions
+from lie_jax.mechanics.minimal import reactions, recursions
 from lie_jax.mechanics.minimal.joints import TreeJoints
 from lie_jax.mechanics.minimal.layout import Layout, make_space
 from lie_jax.mechanics.minimal.linearization import (
@@ -34,6 +34,7 @@ from lie_jax.mechanics.minimal.recursions import Accelerations, Kinematics
 from lie_jax.mechanics.minimal.state import Start
 from lie_jax.mechanics.minimal.tree import Tree
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.mechanics.readings import JointReaction
 from lie_jax.numerics import gather, small
 from lie_jax.numerics.dense import product
 from lie_jax.spaces.base import AbstractSpace
@@ -152,6 +153,19 @@ class TreeSystem(AbstractMultibodySystem):
     def powers(self, t, q, v, multipliers, u=None):
         following = super(TreeSystem, self._following(jnp.asarray(t, q.dtype), q))
         return following.powers(t, q, v, multipliers, u)
+
+    @override
+    def _joint_reactions(self, t, q, v, acceleration, multipliers, u):
+        motion, _, inertia, bias = self._terms(t, q, v, u)
+        accelerations = self._split(acceleration)
+        whole = recursions.passed_on(self.tree, motion, inertia, bias, accelerations)
+        on_children = reactions.on_children(self.tree, self.joints, motion, whole)
+        # The last motion of a joint is at its child.
+        last = dict(zip(self.owners, self.tree.links, strict=True))
+        return {
+            label: JointReaction(*(x[:, last[number]] for x in on_children))
+            for number, label in enumerate(self.labels)
+        }
 
     @override
     def remember(self, t, q, v):

@@ -1,0 +1,105 @@
+"""Plot of the forces and torques in joints."""
+
+from collections.abc import Iterable, Sequence
+
+import jax
+import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import ArrayLike
+from matplotlib.figure import Figure
+
+from lie_jax.mechanics.joints.base import GROUND
+from lie_jax.mechanics.mechanism import Label
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.mechanics.readings import JointReaction
+from lie_jax.simulation.trajectory import Trajectory
+from lie_jax.viz.inputs import Instants, RunInputs, reached
+from lie_jax.viz.plots import ABOVE, check_run, styled, widen
+
+# Least range of an axis over the largest value of all joints.
+_FLAT = 0.1
+
+
+def reactions(
+    system: AbstractMultibodySystem,
+    trajectory: Trajectory,
+    joints: Sequence[Label] | None = None,
+    inputs: ArrayLike | None = None,
+    frame: str = GROUND,
+) -> Figure:
+    """Forces (N) and torques about the joint's `child_point` (N m) by which joints act on children.
+
+    A row for each joint, as `system.reactions` has them.
+
+    **Arguments:** `joints`: labels, as `[("ground", "rod")]`; all joints without. `inputs`: those
+    of `lie_jax.simulate`, (steps, nu). `frame`: name of the body in whose components forces and
+    torques are drawn; inertial ones for `"ground"`. Raises `ValueError` for other labels and
+    frames, for inputs that are missing or of another shape, for a trajectory of another system,
+    and for a batch of trajectories.
+    """
+    check_run("viz.reactions", system, trajectory)
+    if frame not in (GROUND, *system.names):
+        raise ValueError(
+            f"viz.reactions(frame=) is {frame!r}; it must be the name of a body, or 'ground': take "
+            f"one of {', '.join(system.names)}."
+        )
+    if system.nu and inputs is None:
+        raise ValueError(
+            f"viz.reactions(inputs=) is missing; the forces read {system.nu} inputs: give those "
+            "that simulate(inputs=) had."
+        )
+    run = reached(trajectory)
+    given = None
+    if inputs is not None:
+        given = RunInputs("viz.reactions", system, trajectory, inputs).at(run.t)
+    every = _in_frame(system, run, given, frame)
+    labels = list(every) if joints is None else [_known(label, every) for label in joints]
+    if not labels:
+        raise ValueError(
+            "viz.reactions(system=) has no joints; its bodies are free, or only forces act on them."
+        )
+    n = len(labels)
+    with styled():
+        figure, grid = plt.subplots(n, 2, figsize=(9.0, 1.2 + 1.8 * n), sharex=True, squeeze=False)
+        for column, part, unit in ((0, "force", "N"), (1, "torque", "N m")):
+            size = max(np.max(np.abs(getattr(every[label], part))) for label in labels)
+            for axes, label in zip(grid[:, column], labels, strict=True):
+                for values, name in zip(getattr(every[label], part).T, "xyz", strict=True):
+                    axes.plot(run.t, values, label=name)
+                widen(axes, _FLAT * size)
+                axes.set_ylabel(f"{' – '.join(map(str, label))} / {unit}")
+            where = "inertial" if frame == GROUND else f"axes of {frame}"
+            grid[0, column].set_title(f"{part.capitalize()} ({where})", loc="left")
+            grid[0, column].legend(ncols=3, handlelength=1.2, columnspacing=1.0, **ABOVE)
+            grid[-1, column].set_xlabel("t / s")
+    return figure
+
+
+def _in_frame(
+    system: AbstractMultibodySystem, run: Instants, inputs: ArrayLike | None, frame: str
+) -> dict[Label, JointReaction]:
+    """Reactions (n, 3) of all joints by label, in components of a frame."""
+    order = []
+
+    def at(t, q, v, acceleration, multipliers, memory, u):
+        rows = t, q, v, acceleration, multipliers, u
+        found = system.recalling(memory).reactions(*rows)
+        # JAX returns dictionaries in the order of their keys.
+        order.extend(found)
+        if frame == GROUND:
+            return found
+        rotation = system.poses(q)[0][system.names.index(frame)]
+        return jax.tree.map(lambda x: rotation.T @ x, found)
+
+    found = jax.tree.map(np.asarray, jax.jit(jax.vmap(at))(*run, inputs))
+    return {label: found[label] for label in order}
+
+
+def _known(label: Label, known: Iterable[Label]) -> Label:
+    label = tuple(label)
+    if label not in known:
+        raise ValueError(
+            f"viz.reactions(joints=) has {label!r}, which is the label of no joint; the labels are "
+            f"{', '.join(map(repr, known))}: correct it."
+        )
+    return label
