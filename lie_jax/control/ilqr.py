@@ -47,9 +47,9 @@ def ilqr(
 
     **Arguments:**
 
-    - `system`, `integrator`, `state`, `dt`: as for `lie_jax.simulate`. The system has no
-      constraints; the integrator is `RKMK`, `CommutatorFree`, `CrouchGrossman`, `ImplicitRKMK`,
-      `ConvexContact`, or `RungeKutta` on coordinates that are not redundant.
+    - `system`: a system without constraints; `state`: the `State` from which it starts.
+    - `integrator`: `RKMK`, `CommutatorFree`, `CrouchGrossman`, `ImplicitRKMK`, `ConvexContact`, or
+      `RungeKutta` on coordinates that are not redundant; `dt`: its step size, s, positive.
     - `inputs`: (steps, nu), the first guess, within the limits.
     - `running(t, q, v, u)`: cost per second, taken at the start of each step. `final(q, v)`: cost
       of the last state. Both smooth. A function with parameters is an `equinox.Module` or a

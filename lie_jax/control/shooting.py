@@ -45,9 +45,20 @@ def shoot(
     second derivatives. Unlike `ilqr` it takes splines, and nodes that keep long unstable motions in
     hand; it has no feedback gains and is not to be traced by JAX.
 
-    **Arguments:** those of `ilqr`, `tolerance`, `end_tolerance` and `max_iterations` too, and
+    **Arguments:**
 
-    - `inputs`: (steps, nu), or with a basis (coefficients, nu).
+    - `system`: a system without constraints; `state`: the `State` from which it starts.
+    - `integrator`: `RKMK`, `CommutatorFree`, `CrouchGrossman`, `ImplicitRKMK`, `ConvexContact`, or
+      `RungeKutta` on coordinates that are not redundant; `dt`: its step size, s, positive.
+    - `inputs`: the first guess (steps, nu), or with a basis (coefficients, nu), within the limits.
+    - `running(t, q, v, u)`: cost per second, taken at the start of each step. `final(q, v)`: cost
+      of the last state. Both smooth.
+    - `end(q, v)`: an array that must be zero at the last state.
+    - `inequalities(t, q, v, u)`: an array that must not be positive after each step, with the time
+      and the state at the end of the step and the inputs held over it.
+    - `limits`: (lower, upper), numbers or (nu,); `numpy.inf` for none.
+    - `tolerance`: on `Solution.gradient_norm`; `end_tolerance`: on `Solution.violation`;
+      `max_iterations`: at most so many.
     - `basis`: (steps, coefficients), for example `spline_basis(steps, 12)`; the inputs are
       basis @ coefficients, and limits hold for the coefficients.
     - `nodes`: the number of segments, a divisor of the number of steps. 1: single shooting. More:

@@ -72,8 +72,14 @@ def monte_carlo(
 
     **Arguments:**
 
-    - `predict`, `noise`, `transforms`, `compare`: as for `identify`; noise is needed here.
+    - `predict(parameters)`: the predicted observations, a pytree of arrays whose leading axis is
+      time.
     - `truth`: pytree of parameters, in physical units.
+    - `noise`: standard deviations of the observations: a number, or a pytree of numbers or arrays
+      that broadcast.
+    - `transforms`: one of `lie_jax.transforms`, or a pytree of them that is a prefix of `truth`.
+    - `compare`: `"vector"`, `"rotation"`, `"quaternion"` or `"pose"`, or a pytree of these words
+      that is a prefix of the observations; `identify` says what they mean.
     - `runs`: number of recordings; `seed`: of their noise.
     - `max_iterations`: at most so many for each fit. A batch goes on until its slowest fit ends.
 

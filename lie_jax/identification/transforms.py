@@ -19,7 +19,7 @@ Chart = tuple[Coordinates, Callable[[Coordinates], Array]]
 
 
 def free(value: Array) -> Chart:
-    """Parameter as its own coordinates, without constraint."""
+    """The `value` of a parameter as its own coordinates, without constraint."""
     return value, lambda z: z
 
 

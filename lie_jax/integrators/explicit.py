@@ -204,10 +204,15 @@ class RKMK(AbstractTableauMethod):
     The local coordinates x of a step obey ẋ = T(x)⁻¹ v; velocities are integrated along with them.
     On Rⁿ it is the Runge-Kutta method itself. Of full order in every chart.
 
-    **Arguments:** `tableau`: `"euler"`, `"heun"`, `"midpoint"`, `"rk3"`, `"rk4"`, `"ode23"`,
-    `"dopri5"`, `"rk67"` (order 6, Butcher), `"rkf78"` (order 8, Fehlberg), or a `Tableau` of your
-    own. Raises `ValueError` for any other word and for inconsistent coefficients. Source: [S1]
-    (41), (42); [S3] Sect. 3.2.
+    **Arguments:**
+
+    - `tableau`: `"euler"`, `"heun"`, `"midpoint"`, `"rk3"`, `"rk4"`, `"ode23"`, `"dopri5"`,
+      `"rk67"` (order 6, Butcher), `"rkf78"` (order 8, Fehlberg), or a `Tableau` of your own.
+    - `stabilization`: what keeps positions and velocities on constraints, `lie_jax.Projection()`
+      after each step or `lie_jax.Baumgarte(rate)`.
+
+    Raises `ValueError` for any other word, for inconsistent coefficients and for another
+    stabilization. Source: [S1] (41), (42); [S3] Sect. 3.2.
     """
 
     @override
@@ -229,7 +234,15 @@ class RungeKutta(AbstractTableauMethod):
     The rates of the coordinates are those of `space.lift`. Right for formulations on Rⁿ; redundant
     coordinates leave their group by the error of the method, unless a projection brings them back.
 
-    **Arguments:** `tableau`: as for `RKMK`, with the same errors.
+    **Arguments:**
+
+    - `tableau`: `"euler"`, `"heun"`, `"midpoint"`, `"rk3"`, `"rk4"`, `"ode23"`, `"dopri5"`,
+      `"rk67"` (order 6, Butcher), `"rkf78"` (order 8, Fehlberg), or a `Tableau` of your own.
+    - `stabilization`: what keeps positions and velocities on constraints, `lie_jax.Projection()`
+      after each step or `lie_jax.Baumgarte(rate)`.
+
+    Raises `ValueError` for any other word, for inconsistent coefficients and for another
+    stabilization.
     """
 
     @override
@@ -300,8 +313,14 @@ class AbstractComposition(AbstractExplicit):
 class CrouchGrossman(AbstractComposition):
     """Crouch-Grossman method: one exponential for each stage and weight.
 
-    **Arguments:** `order`: 2, 3 or 4. Raises `ValueError` for others. Source: [S1] (37), Table I;
-    the coefficients of order 4 are refined.
+    **Arguments:**
+
+    - `order`: 2, 3 or 4.
+    - `stabilization`: what keeps positions and velocities on constraints, `lie_jax.Projection()`
+      after each step or `lie_jax.Baumgarte(rate)`.
+
+    Raises `ValueError` for others. Source: [S1] (37), Table I; the coefficients of order 4 are
+    refined.
     """
 
     family = CROUCH_GROSSMAN
@@ -310,7 +329,13 @@ class CrouchGrossman(AbstractComposition):
 class CommutatorFree(AbstractComposition):
     """Commutator-free method: exponentials of sums of velocities, used again where they recur.
 
-    **Arguments:** `order`: 2, 3 or 4. Raises `ValueError` for others. Source: [S1] (39), Table II.
+    **Arguments:**
+
+    - `order`: 2, 3 or 4.
+    - `stabilization`: what keeps positions and velocities on constraints, `lie_jax.Projection()`
+      after each step or `lie_jax.Baumgarte(rate)`.
+
+    Raises `ValueError` for others. Source: [S1] (39), Table II.
     """
 
     family = COMMUTATOR_FREE

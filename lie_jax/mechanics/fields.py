@@ -77,7 +77,7 @@ def point() -> Any:
 
 
 def vector(meaning: str) -> Any:
-    """Field with finite components (3,), by default zeros."""
+    """Field with finite components (3,), by default zeros; messages have the `meaning`."""
 
     def check(where: str, value: Any) -> None:
         checks.shape(where, value, (3,), meaning)
@@ -87,7 +87,10 @@ def vector(meaning: str) -> Any:
 
 
 def direction(frame: str = "parent's", **default: Any) -> Any:
-    """Field with a direction (3,) in a frame, given with any length but zero, kept as a unit."""
+    """Field with a direction (3,) in a frame, given with any length but zero, kept as a unit.
+
+    `default`: a direction, for a field that may be left out.
+    """
     return parameter(
         lambda where, value: checks.direction(where, value, frame), as_direction, **default
     )
@@ -99,7 +102,7 @@ def orientation() -> Any:
 
 
 def number(unit: str, **default: Any) -> Any:
-    """Field with one finite number."""
+    """Field with one finite number in a `unit`; with a `default` it may be left out."""
 
     def check(where: str, value: Any) -> None:
         checks.scalar(where, value, unit)
@@ -109,17 +112,20 @@ def number(unit: str, **default: Any) -> Any:
 
 
 def positive(unit: str) -> Any:
-    """Field with one positive number."""
+    """Field with one positive number in a `unit`."""
     return parameter(lambda where, value: checks.positive(where, value, unit))
 
 
 def non_negative(unit: str, **default: Any) -> Any:
-    """Field with one number, not negative; None if that is the default."""
+    """Field with one number in a `unit`, not negative; None if that is the default."""
     return parameter(lambda where, value: checks.non_negative(where, value, unit), **default)
 
 
 def semidefinite(unit: str, **default: Any) -> Any:
-    """Field with a symmetric matrix (3, 3) without negative eigenvalues, or its diagonal (3,)."""
+    """Field with a symmetric matrix (3, 3) without negative eigenvalues, or its diagonal (3,).
+
+    The numbers have the `unit`; with a `default` the field may be left out.
+    """
     return parameter(
         lambda where, value: checks.semidefinite(where, value, unit),
         lambda value: as_matrix(value, 3),

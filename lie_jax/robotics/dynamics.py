@@ -34,7 +34,8 @@ def inverse_dynamics(
 ) -> Velocity:
     """Generalised forces (nv,) that a motion needs beyond the forces of the mechanism.
 
-    M v̇ - f, in `lie_jax.Minimal()` by the recursive Newton-Euler algorithm. f has gravity and all
+    M v̇ - f with the `acceleration` v̇ (nv,), in `lie_jax.Minimal()` by the recursive Newton-Euler
+    algorithm. f has gravity and all
     forces of the mechanism, those of motors for `inputs` (nu,) at the time `t` (s). Where every
     joint has a motor and `inputs` is zero, these are the inputs of the motion (N for distances, N m
     for angles). Raises `ValueError` for other sizes and for systems with constraints, whose
@@ -71,7 +72,7 @@ def bias_force(system: AbstractMultibodySystem, q: Configuration, v: Velocity) -
 def gravity_force(system: AbstractMultibodySystem, q: Configuration) -> Velocity:
     """Forces g (nv,) that hold the bodies at rest under gravity alone.
 
-    Units as for `bias_force`. Raises `ValueError` for `q` of another size than (nq,).
+    N for distances, N m for angles. Raises `ValueError` for `q` of another size than (nq,).
     """
     still = jnp.zeros(system.nv, q.dtype)
     return _needed(system, q, still, still)

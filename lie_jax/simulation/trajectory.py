@@ -42,6 +42,7 @@ class Result(eqx.Enumeration, metaclass=_Counted):
     - `too_many_events`: more events than `max_events`, or faster than rounding resolves.
     - `event_not_finite`: an event's function became infinite or NaN.
     - `action_off_constraints`: an event's action left a state that violates the constraints.
+    - `input_not_finite`: a policy returned infinities or NaN.
 
     `Result[result]` is a sentence. Of a batch, `result == lie_jax.Result.unstable` has a value for
     each member, `lie_jax.count_results(result)` the numbers of members by name, and the text these

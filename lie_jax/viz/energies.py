@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.viz.inputs import Instants, RunInputs, reached
+from lie_jax.viz.inputs import Instants, RunInputs, of_run, reached
 from lie_jax.viz.look import BLACK
 from lie_jax.viz.plots import ABOVE, ROUNDING, check_run, styled, widen
 
@@ -35,9 +35,9 @@ def energy(
     integrated by trapezoids: with half the time between saved instants its error is a quarter. It
     misses the impulses of events and of `ConvexContact`.
 
-    **Arguments:** `inputs`: those of `lie_jax.simulate`, (steps, nu); without them a system that
-    reads inputs has no work drawn. Raises `ValueError` for a trajectory of another system, for a
-    batch of trajectories, and for inputs of another shape.
+    **Arguments:** `inputs`: those of `lie_jax.simulate`, (steps, nu), if the run had no policy;
+    without them a system that reads inputs has no work drawn. Raises `ValueError` for a
+    trajectory of another system, for a batch of trajectories, and for inputs of another shape.
     """
     check_run("viz.energy", system, trajectory)
     run = reached(trajectory)
@@ -48,7 +48,7 @@ def energy(
     kinetic, potential = map(np.asarray, jax.jit(jax.vmap(at))(run.q, run.v, run.memory))
     total = kinetic + potential
     change = total - total[0]
-    given = None if inputs is None else RunInputs("viz.energy", system, trajectory, inputs)
+    given = of_run("viz.energy", system, trajectory, inputs)
     is_known = given is not None or not system.nu
     works = _works(system, run, given) if is_known else []
     # Rounding of energies is no work.

@@ -34,10 +34,18 @@ def reached(trajectory: Trajectory) -> Instants:
     return jax.tree.map(lambda x: x[finite], rows)
 
 
+def of_run(
+    where: str, system: AbstractSystem, run: Trajectory, inputs: ArrayLike | None
+) -> "RunInputs | None":
+    """Inputs that are given, or those that a policy held; None without any."""
+    inputs = run.inputs if inputs is None else inputs
+    return None if inputs is None else RunInputs(where, system, run, inputs)
+
+
 class RunInputs:
     """Inputs (steps, nu) of a run by time; raises `ValueError` for those of no such run."""
 
-    def __init__(self, where: str, system: AbstractSystem, run: Trajectory, inputs: Any):
+    def __init__(self, where: str, system: AbstractSystem, run: Trajectory, inputs: ArrayLike):
         checks.real(f"{where}(inputs=)", inputs)
         self._rows = np.asarray(inputs)
         steps, shape = len(run.stats.newton_iterations), self._rows.shape

@@ -13,7 +13,7 @@ from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.readings import JointReaction
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.viz.inputs import Instants, RunInputs, reached
+from lie_jax.viz.inputs import Instants, of_run, reached
 from lie_jax.viz.plots import ABOVE, check_run, styled, widen
 
 # Least range of an axis over the largest value of all joints.
@@ -32,10 +32,10 @@ def reactions(
     A row for each joint, as `system.reactions` has them.
 
     **Arguments:** `joints`: labels, as `[("ground", "rod")]`; all joints without. `inputs`: those
-    of `lie_jax.simulate`, (steps, nu). `frame`: name of the body in whose components forces and
-    torques are drawn; inertial ones for `"ground"`. Raises `ValueError` for other labels and
-    frames, for inputs that are missing or of another shape, for a trajectory of another system,
-    and for a batch of trajectories.
+    of `lie_jax.simulate`, (steps, nu), if the run had no policy. `frame`: name of the body in
+    whose components forces and torques are drawn; inertial ones for `"ground"`. Raises `ValueError`
+    for other labels and frames, for inputs that are missing or of another shape, for a trajectory
+    of another system, and for a batch of trajectories.
     """
     check_run("viz.reactions", system, trajectory)
     if frame not in (GROUND, *system.names):
@@ -43,16 +43,14 @@ def reactions(
             f"viz.reactions(frame=) is {frame!r}; it must be the name of a body, or 'ground': take "
             f"one of {', '.join(system.names)}."
         )
-    if system.nu and inputs is None:
+    given = of_run("viz.reactions", system, trajectory, inputs)
+    if system.nu and given is None:
         raise ValueError(
             f"viz.reactions(inputs=) is missing; the forces read {system.nu} inputs: give those "
             "that simulate(inputs=) had."
         )
     run = reached(trajectory)
-    given = None
-    if inputs is not None:
-        given = RunInputs("viz.reactions", system, trajectory, inputs).at(run.t)
-    every = _in_frame(system, run, given, frame)
+    every = _in_frame(system, run, None if given is None else given.at(run.t), frame)
     labels = list(every) if joints is None else [_known(label, every) for label in joints]
     if not labels:
         raise ValueError(

@@ -34,10 +34,18 @@ def video(
 ) -> None:
     """Write a video of the scene that `viz.export` draws, 20 frames a second.
 
-    **Arguments:** `path`: of a `.gif` file, or of a `.mp4` file, for which ffmpeg must be
-    installed; `runs`, `speed`, `shapes`, `traces`, `names`, `view`: as for `viz.export`. All frames
-    of a GIF are in memory until it is written, 0.7 MB each.
+    All frames of a GIF are in memory until it is written, 0.7 MB each.
 
+    **Arguments:**
+
+    - `path`: of a `.gif` file, or of a `.mp4` file, for which ffmpeg must be installed.
+    - `runs`: pairs (system, trajectory), drawn side by side.
+    - `speed`: seconds of the motion in a second, 0.1 for slow motion.
+    - `shapes`: `lie_jax.contact` shapes and `viz.Mesh`es, which name their bodies, in place of the
+      solids with the bodies' inertia.
+    - `traces`: names of bodies whose centres of mass leave a line; by default all.
+    - `names`: whether bodies have their names beside them.
+    - `view`: where the camera stands first, `"oblique"`, `"front"`, `"side"` or `"top"`.
     Raises `ValueError` for other values and a path that cannot be written.
     """
     checks.path("viz.video(path=)", path)

@@ -74,8 +74,19 @@ def show(
 ) -> None:
     """Serve the scene, at http://localhost:8080, until Ctrl-C.
 
-    With play and pause, a slider for the time and a field for the speed. **Arguments:** those of
-    `export`; `port`: where to serve, the next free one if it is taken.
+    With play and pause, a slider for the time and a field for the speed.
+
+    **Arguments:**
+
+    - `runs`: pairs (system, trajectory), drawn side by side.
+    - `speed`: seconds of the motion in a second, 0.1 for slow motion.
+    - `port`: where to serve, the next free one if it is taken.
+    - `shapes`: `lie_jax.contact` shapes and `viz.Mesh`es, which name their bodies, in place of the
+      solids with the bodies' inertia.
+    - `traces`: names of bodies whose centres of mass leave a line; by default all.
+    - `names`: whether bodies have their names beside them.
+    - `view`: where the camera stands first, `"oblique"`, `"front"`, `"side"` or `"top"`.
+    Raises `ValueError` for other values.
     """
     checks.positive("viz.show(speed=)", speed, "seconds of motion in a second")
     scenes = checked("viz.show", runs, None, shapes, traces, view)

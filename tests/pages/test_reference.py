@@ -94,21 +94,13 @@ def test_every_page_is_in_the_table_and_the_navigation():
         assert f"({page})" in table and f"reference/{page}" in navigation
 
 
-def _described(thing):
-    """Docstrings of a function or class, of its bases, its module and those it refers to."""
-    of_class = thing.__mro__[:-1] if inspect.isclass(thing) else (thing,)
-    module = importlib.import_module(thing.__module__)
-    text = "".join(inspect.getdoc(part) or "" for part in (*of_class, module))
-    if thing.__module__.startswith("lie_jax.robotics."):
-        text += inspect.getdoc(lie_jax.robotics) or ""
-    others = (vars(module).get(word) for word in re.findall(r"`(\w+)`", text))
-    return text + "".join(inspect.getdoc(other) or "" for other in others if other is not None)
-
-
 def test_parameters_have_types_and_words(public):
-    """Elements of groups, whose names are single letters, have their shapes in the types."""
+    """Its own docstring names each parameter, for `help` shows no other one.
+
+    Elements of groups, whose names are single letters, have their shapes in the types.
+    """
     for name, thing in public.items():
-        described = _described(thing)
+        described = inspect.getdoc(thing) or ""
         for parameter in inspect.signature(thing).parameters.values():
             # The checks of types in tests hide those of functions that others return.
             hidden = thing.__module__.startswith("lie_jax.groups.")

@@ -1,6 +1,9 @@
 """Plots of work and of reactions have the closed forms of a driven pendulum."""
 
+import dataclasses
+
 import jax
+import jax.numpy as jnp
 import matplotlib
 
 matplotlib.use("Agg")
@@ -61,6 +64,14 @@ def test_work_of_a_motor_and_of_friction_is_the_change_of_the_energy(pendulum):
     total = 0.5 * (INERTIA + MASS * ARM**2) * rate**2 + MASS * G * height
     assert_allclose(lines["change of the total"], total - total[0], atol=EXACT)
     assert_allclose(lines["left over"], np.zeros(STEPS + 1), atol=TRAPEZOIDS)
+
+
+def test_inputs_of_a_policy_are_those_of_the_run(pendulum):
+    system, run = pendulum
+    held = dataclasses.replace(run, inputs=jnp.asarray(TORQUE))
+    lines = viz.energy(system, held).axes[1].lines
+    for line, wanted in zip(lines, viz.energy(system, run, TORQUE).axes[1].lines, strict=True):
+        assert_allclose(line.get_ydata(), wanted.get_ydata(), atol=0.0)
 
 
 def test_without_inputs_the_plot_says_that_work_is_missing(pendulum):

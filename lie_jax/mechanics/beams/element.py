@@ -88,6 +88,7 @@ class Beam(AbstractPairForce):
 
     **Arguments:**
 
+    - `parent`, `child`: names of the bodies A and B that are its nodes, or `"ground"`.
     - `stiffness`: K, (6,) for the section's axes EA, GA_y, GA_z (N), GJ, EI_y, EI_z (N m²), or any
       symmetric positive definite matrix (6, 6).
     - `length`: arc length at rest, positive, m.
@@ -104,8 +105,7 @@ class Beam(AbstractPairForce):
       body or the ground without a joint.
 
     An element may turn by at most 3 rad between its nodes: take shorter ones. Runs end as
-    `departed` where it turns by more, or is pressed to no length. Others as for every
-    `AbstractForce`.
+    `departed` where it turns by more, or is pressed to no length.
     Source: Sonneville, Cardona, Brüls, "Geometrically exact beam finite element formulated on the
     special Euclidean group SE(3)" (2014); [S4] for the maps.
     """

@@ -66,7 +66,13 @@ class AbstractShape(AbstractElement):
 class Sphere(AbstractShape):
     """A sphere.
 
-    **Arguments:** `radius`: positive, m. Others as for every shape.
+    **Arguments:**
+
+    - `body`: the name of a body, or `"ground"`.
+    - `radius`: positive, m.
+    - `center`: (3,), in the body's frame, m.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     radius: Parameter = fields.positive("m")
@@ -88,8 +94,14 @@ class Sphere(AbstractShape):
 class Capsule(AbstractShape):
     """A cylinder with half spheres at its ends.
 
-    **Arguments:** `radius`: positive, m; `start`, `end`: (3,), the ends of its axis, where the
-    spheres have their centres, two points in the body's frame, m. Others as for every shape.
+    **Arguments:**
+
+    - `body`: the name of a body, or `"ground"`.
+    - `radius`: positive, m.
+    - `start`, `end`: (3,), the ends of its axis, where the spheres have their centres, two points
+      in the body's frame, m.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     radius: Parameter = fields.positive("m")
@@ -119,8 +131,14 @@ class Capsule(AbstractShape):
 class Box(AbstractShape):
     """A box; its eight vertices touch.
 
-    **Arguments:** `size`: (3,), lengths of its edges along its own axes, positive, m. Others as for
-    every shape.
+    **Arguments:**
+
+    - `body`: the name of a body, or `"ground"`.
+    - `size`: (3,), lengths of its edges along its own axes, positive, m.
+    - `center`: (3,), in the body's frame, m.
+    - `orientation`: (4,), unit quaternion that rotates the shape's components into the body's.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     size: Parameter = _lengths("edges along the box's own axes")
@@ -165,8 +183,12 @@ def _check_points(where: str, value: Any) -> None:
 class Points(AbstractShape):
     """Points that touch, such as the vertices of a convex hull.
 
-    **Arguments:** `points`: (n, 3), at least four that do not lie in one plane, in the body's
-    frame, m. Others as for every shape.
+    **Arguments:**
+
+    - `body`: the name of a body, or `"ground"`.
+    - `points`: (n, 3), at least four that do not lie in one plane, in the body's frame, m.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     points: Parameter = fields.parameter(_check_points)
@@ -184,7 +206,14 @@ class Points(AbstractShape):
 class Ellipsoid(AbstractShape):
     """An ellipsoid.
 
-    **Arguments:** `semi_axes`: (3,), along its own axes, positive, m. Others as for every shape.
+    **Arguments:**
+
+    - `body`: the name of a body, or `"ground"`.
+    - `semi_axes`: (3,), along its own axes, positive, m.
+    - `center`: (3,), in the body's frame, m.
+    - `orientation`: (4,), unit quaternion that rotates the shape's components into the body's.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     semi_axes: Parameter = _lengths("along the ellipsoid's own axes")
@@ -200,8 +229,13 @@ class Ellipsoid(AbstractShape):
 class Plane(AbstractShape):
     """The surface of a half space.
 
-    **Arguments:** `point`: (3,), on the surface, in the body's frame, m; `normal`: (3,), out of the
-    material, body components, of any length but zero. Others as for every shape.
+    **Arguments:**
+
+    - `body`: the name of a body, or `"ground"`.
+    - `point`: (3,), on the surface, in the body's frame, m.
+    - `normal`: (3,), out of the material, body components, of any length but zero.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     point: Parameter = fields.point()
@@ -257,9 +291,14 @@ class HeightField(AbstractShape):
     Its distance from a ball is found by the foot of the perpendicular that is nearest to the point
     below the ball: hollows must be wider than the balls that touch them.
 
-    **Arguments:** `height`: a function of x and y (m, in the body's frame), numbers that JAX
-    traces, whose value (m) has continuous second derivatives, such as a `HeightGrid`. A module
-    with arrays, or a `jax.tree_util.Partial`, keeps them as parameters. Others as for every shape.
+    **Arguments:**
+
+    - `body`: the name of a body, or `"ground"`.
+    - `height`: a function of x and y (m, in the body's frame), numbers that JAX traces, whose value
+      (m) has continuous second derivatives, such as a `HeightGrid`. A module with arrays, or a
+      `jax.tree_util.Partial`, keeps them as parameters.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     height: Callable = fields.parameter(_check_height, _as_height)

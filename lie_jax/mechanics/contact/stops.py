@@ -62,9 +62,17 @@ class RevoluteStop(AbstractWinding):
     it for the angle and the rate beyond that end; the parent gets its opposite. φ counts whole
     turns as that of the `TorsionalSpringDamper`.
 
-    **Arguments:** `lower`, `upper`: ends of the range, rad; `law`: as for a `Contact`, with angles
-    in the place of lengths: `lie_jax.HuntCrossley(stiffness)` in N m/radᵖ. Others as for every
-    `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), of the hinge, in the parent's frame, of any length but zero.
+    - `lower`, `upper`: ends of the range, rad.
+    - `law`: such as `lie_jax.HuntCrossley(stiffness)`, with angles in the place of lengths, in N
+      m/radᵖ.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where φ is zero.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True
@@ -98,8 +106,15 @@ class PrismaticStop(AbstractPairForce):
     At a distance s along the axis beyond an end, the law gives the force on the child's point along
     the axis; the parent gets its opposite in the same place.
 
-    **Arguments:** `lower`, `upper`: ends of the range, m; `law`: as for a `Contact`. Others as for
-    every `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), of the slider, in the parent's frame, of any length but zero.
+    - `lower`, `upper`: ends of the range, m.
+    - `law`: such as `lie_jax.HuntCrossley(stiffness)`.
+    - `parent_point`, `child_point`: (3,), between which s is measured, in the bodies' frames, m.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True
@@ -144,8 +159,14 @@ class RevoluteFriction(AbstractPairForce):
     parent gets its opposite. It holds nothing at rest: under a torque r T, r < 1, the hinge creeps
     at ωₛ r / √(1 - r²).
 
-    **Arguments:** `torque`: T, N m, not negative; `velocity`: ωₛ, rad/s, positive. Others as for
-    every `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), of the hinge, in the parent's frame, of any length but zero.
+    - `torque`: T, N m, not negative.
+    - `velocity`: ωₛ, rad/s, positive.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True
@@ -165,8 +186,15 @@ class PrismaticFriction(AbstractPairForce):
     At the rate v of the child's point along the axis, the force on it is -F v / √(v² + vₛ²), and
     the parent gets its opposite in the same place. It creeps as `RevoluteFriction` does.
 
-    **Arguments:** `force`: F, N, not negative; `velocity`: vₛ, m/s, positive. Others as for every
-    `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), of the slider, in the parent's frame, of any length but zero.
+    - `force`: F, N, not negative.
+    - `velocity`: vₛ, m/s, positive.
+    - `parent_point`, `child_point`: (3,), the force acts at the child's, in the bodies' frames, m.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True

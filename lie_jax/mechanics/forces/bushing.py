@@ -30,10 +30,17 @@ class Bushing(AbstractPairForce):
     The parent gets the opposite of both at the same place. θ jumps where its length is π: the child
     must not be turned that far.
 
-    **Arguments:** `stiffness`: K, N/m; `rotational_stiffness`: C, N m/rad; `damping`: D, N s/m;
-    `rotational_damping`: B, N m s/rad; each (3,) along the parent's axes, or a symmetric positive
-    semidefinite matrix (3, 3). The `orientation` is that at rest; others as for every
-    `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `stiffness`: K, N/m; `rotational_stiffness`: C, N m/rad; `damping`: D, N s/m;
+      `rotational_damping`: B, N m s/rad; each (3,) along the parent's axes, or a symmetric positive
+      semidefinite matrix (3, 3).
+    - `parent_point`, `child_point`: (3,), places of the frames in the bodies' frames, m.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where the bushing is at rest.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True

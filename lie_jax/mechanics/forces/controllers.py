@@ -32,9 +32,18 @@ class PDController(AbstractWinding):
     `TorsionalSpringDamper`, but is taken within half a turn of φ_d at first. The controller has no
     potential energy.
 
-    **Arguments:** `reference`: φ_d, rad, a constant or a differentiable function of the time (s) as
-    the angle of the `RevoluteDriver`; `proportional`: P, N m/rad; `derivative`: D, N m s/rad,
-    neither negative. Others as for every `AbstractForce`. Source: [S3] 4.4.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), of the hinge, in the parent's frame, of any length but zero.
+    - `reference`: φ_d, rad, a constant or a differentiable function of the time (s) that returns
+      one number; see the angle of the `RevoluteDriver` for functions that are not compiled anew.
+    - `proportional`: P, N m/rad; `derivative`: D, N m s/rad; neither negative.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where φ is zero.
+
+    Raises `ValueError` for values that break these rules.
+    Source: [S3] 4.4.
     """
 
     is_relative = True
@@ -64,8 +73,16 @@ class PrismaticPDController(AbstractPairForce):
     P (s_d - s) + D (ṡ_d - ṡ), and the parent gets its opposite in the same place. It has no
     potential energy.
 
-    **Arguments:** `reference`: s_d, m, as for `PDController`; `proportional`: P, N/m; `derivative`:
-    D, N s/m, neither negative. Others as for every `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), of the slider, in the parent's frame, of any length but zero.
+    - `reference`: s_d, m, a constant or a differentiable function of the time (s) that returns one
+      number; see the angle of the `RevoluteDriver` for functions that are not compiled anew.
+    - `proportional`: P, N/m; `derivative`: D, N s/m; neither negative.
+    - `parent_point`, `child_point`: (3,), between which s is measured, in the bodies' frames, m.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True

@@ -47,12 +47,19 @@ class AbstractLoad(AbstractForce):
 class PointForce(AbstractLoad):
     """A force at a body-fixed point, with a direction fixed in the world or in the body.
 
-    **Arguments:** `body`: its name; `force`: (3,), a constant (N), or a function of the time (s)
-    that returns one; `point`: (3,), in the body frame (m); `frame`: `"world"` for inertial
-    components, `"body"` for components that turn with the body (a follower force); `input`: number
-    of an entry of the inputs u; the force is then u[input] times `force`, as of a propeller. See
-    the angle of the `RevoluteDriver` for functions that are not compiled anew. A constant force has
-    the potential -F·p in the world's frame, none in the body's or with an input.
+    A constant force has the potential -F·p in the world's frame, none in the body's or with an
+    input.
+
+    **Arguments:**
+
+    - `body`: its name.
+    - `force`: (3,), a constant (N), or a function of the time (s) that returns one; see the angle
+      of the `RevoluteDriver` for functions that are not compiled anew.
+    - `point`: (3,), in the body frame, m.
+    - `frame`: `"world"` for inertial components, `"body"` for components that turn with the body (a
+      follower force).
+    - `input`: number of an entry of the inputs u; the force is then u[input] times `force`, as of a
+      propeller.
     """
 
     load = "force", "N"
@@ -80,8 +87,14 @@ class PointForce(AbstractLoad):
 class Torque(AbstractLoad):
     """A torque on a body, with a direction fixed in the world or in the body.
 
-    **Arguments:** `torque`: (3,), a constant (N m), or a function of the time (s) that returns one;
-    `body`, `frame` and `input` as for `PointForce`. It has no potential.
+    It has no potential.
+
+    **Arguments:**
+
+    - `body`: its name.
+    - `torque`: (3,), a constant (N m), or a function of the time (s) that returns one.
+    - `frame`: `"world"` for inertial components, `"body"` for components that turn with the body.
+    - `input`: number of an entry of the inputs u; the torque is then u[input] times `torque`.
     """
 
     load = "torque", "N m"
@@ -124,7 +137,10 @@ class PartOfLoad(AbstractForce):
 class ViscousFriction(AbstractPairForce):
     """Viscous friction in a joint that turns: the torque -d (ω_child - ω_parent) on the child.
 
-    **Arguments:** `coefficient`: d, N m s/rad, not negative. Others as for every `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `coefficient`: d, N m s/rad, not negative.
     """
 
     is_relative = True

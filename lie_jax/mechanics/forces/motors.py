@@ -12,8 +12,15 @@ class RevoluteMotor(AbstractPairForce):
     """A motor in a hinge: the torque u[input] (N m) on the child about the axis, its opposite on
     the parent.
 
-    **Arguments:** `input`: number of an entry of the inputs u. Others as for every
-    `AbstractForce`. It has no potential energy.
+    It has no potential energy.
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), of the hinge, in the parent's frame, of any length but zero.
+    - `input`: number of an entry of the inputs u, counted from 0.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True
@@ -30,8 +37,16 @@ class PrismaticMotor(AbstractPairForce):
     """A motor in a slider: the force u[input] (N) on the child's point along the axis, its
     opposite on the parent in the same place.
 
-    **Arguments:** `input`: number of an entry of the inputs u. Others as for every
-    `AbstractForce`. It has no potential energy.
+    It has no potential energy.
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), of the slider, in the parent's frame, of any length but zero.
+    - `input`: number of an entry of the inputs u, counted from 0.
+    - `parent_point`, `child_point`: (3,), the force acts at the child's, in the bodies' frames, m.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True

@@ -29,10 +29,19 @@ class RevoluteBushing(AbstractPairForce):
     the opposite of both at the same place. The torque of the spring grows with the sine of the
     angle between the axes: it is largest at a right angle, and vanishes where they are opposite.
 
-    **Arguments:** `stiffness`: K, N/m, and `damping`: D, N s/m, each (3,) along the parent's axes,
-    or a symmetric positive semidefinite matrix (3, 3); `rotational_stiffness`: c, N m/rad, and
-    `rotational_damping`: d, N m s/rad, numbers, not negative. The child's axis is the parent's
-    where it has the `orientation`; others as for every `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), in the parent's frame, of any length but zero.
+    - `stiffness`: K, N/m, and `damping`: D, N s/m, each (3,) along the parent's axes, or a
+      symmetric positive semidefinite matrix (3, 3).
+    - `rotational_stiffness`: c, N m/rad, and `rotational_damping`: d, N m s/rad, numbers, not
+      negative.
+    - `parent_point`, `child_point`: (3,), points of the axis in the bodies' frames, m.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where its axis is the parent's.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True

@@ -50,8 +50,14 @@ class CartesianSpringDamper(AbstractPairForce):
     Between two bodies whose points are apart this pair has a moment; against the ground it stands
     for a support.
 
-    **Arguments:** `stiffness`: k (3,), N/m; `damping`: d (3,), N s/m, neither negative; `offset`:
-    (3,), e at rest, inertial components (m). Others as for every `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `stiffness`: k (3,), N/m; `damping`: d (3,), N s/m; neither negative.
+    - `parent_point`, `child_point`: (3,), points that it connects, in the bodies' frames, m.
+    - `offset`: (3,), e at rest, inertial components, m.
+
+    Raises `ValueError` for values that break these rules.
     Source: [S3] 4.2, Table 6.
     """
 
@@ -82,8 +88,14 @@ class LinearSpringDamper(AbstractPairForce):
     meet: the line has no direction there and the force is NaN. A run in which one point passes
     through the other in a step ends with `Result.departed`.
 
-    **Arguments:** `stiffness`: k, N/m; `damping`: d, N s/m, neither negative; `length`: the relaxed
-    distance, positive, m. Others as for every `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `stiffness`: k, N/m; `damping`: d, N s/m; neither negative.
+    - `length`: the relaxed distance, positive, m.
+    - `parent_point`, `child_point`: (3,), its ends, in the bodies' frames, m.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True
@@ -129,8 +141,16 @@ class TorsionalSpringDamper(AbstractWinding):
     where φ lies between -π and π, as it does outside of runs. The spring has a potential energy
     where the axes of parent and child are parallel.
 
-    **Arguments:** `stiffness`: k, N m/rad; `damping`: d, N m s/rad, neither negative; `angle`: φ at
-    rest, rad. Others as for every `AbstractForce`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), of the hinge, in the parent's frame, of any length but zero.
+    - `stiffness`: k, N m/rad; `damping`: d, N m s/rad; neither negative.
+    - `angle`: φ at rest, rad.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where φ is zero.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     is_relative = True

@@ -214,8 +214,10 @@ class PathForce(AbstractTendon):
     `CouplingForce`; it pushes the ends apart, and a tension is negative.
 
     **Arguments:** `points`: pairs of the name of a body, or `"ground"`, and a point (3,) of it (m),
-    in the order of the line; `stiffness` (N/m), `damping` (N s/m), `relaxed` (m), `input` and
-    `limits` (N) as for the `CouplingForce`, with the same errors.
+    in the order of the line; `stiffness`: k, N/m; `damping`: d, N s/m, neither negative; `relaxed`:
+    (2,), the smallest and the largest ℓ at which the spring has no force, m; `input`: number of an
+    entry of the inputs u, None for none; `limits`: (2,), the smallest and the largest F, N, None
+    for none. Raises `ValueError` for other values.
 
     Points that follow each other must not meet: the line has no direction there and the force is
     NaN. A run in which one passes through the other in a step ends with `Result.departed`.

@@ -17,12 +17,17 @@ from lie_jax.numerics import small
 class DistanceJoint(AbstractJoint):
     """Massless rod: a point of the parent and a point of the child keep their distance.
 
-    **Arguments:** `length`: L, positive, m; points: the rod's ends. Others as for every
-    `AbstractJoint`.
-
     With d the vector between the points, the constraint is (d² - L²) / (2 L), for small errors
     that of the distance (m). Its multiplier is the force in the rod (N), positive if it pulls the
     points together.
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `length`: L, positive, m.
+    - `parent_point`, `child_point`: (3,), the rod's ends, in the bodies' frames, m.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     rows = 1

@@ -32,14 +32,21 @@ from lie_jax.numerics import small
 class RevoluteDriver(AbstractJoint):
     """Turns the child about an axis of the parent by a given angle; the hinge is another joint.
 
-    **Arguments:** `axis` (or normal) and `orientation`: those of the revolute, cylindrical or
-    planar joint that it drives; `angle`: that joint's angle (rad), a function of the time (s) that
-    returns one number, twice differentiable, or a constant that locks it. A function that is an
-    `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`, is not compiled anew when its
-    parameters change. Others as for every `AbstractJoint`.
-
     The constraint is the error in the angle (rad), between -π and π. The driver's torque on the
     child about the axis is minus the multiplier (N m).
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), axis or normal, in the parent's frame, of the revolute, cylindrical or planar
+      joint that it drives.
+    - `angle`: that joint's angle, rad, a function of the time (s) that returns one number, twice
+      differentiable, or a constant that locks it. A function that is an `equinox.Module` with
+      `__call__`, or a `jax.tree_util.Partial`, is not compiled anew when its parameters change.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where the angle is zero, as the joint has it.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     rows = 1
@@ -65,12 +72,20 @@ class RevoluteDriver(AbstractJoint):
 class PrismaticDriver(AbstractComposedJoint):
     """Moves the child along an axis of the parent by a given distance; the slider is another joint.
 
-    **Arguments:** `axis` and points: those of the prismatic or cylindrical joint that it drives;
-    `distance`: of the child's point from the parent's along the axis (m), a function of the time
-    (s) or a constant, as the angle of the `RevoluteDriver`. Others as for every `AbstractJoint`.
-
     The constraint is the error in the distance (m). The driver's force on the child along the axis
     is minus the multiplier (N).
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), in the parent's frame, of the prismatic or cylindrical joint that it drives.
+    - `distance`: of the child's point from the parent's along the axis, m, a function of the time
+      (s) that returns one number, twice differentiable, or a constant that locks it. A function
+      that is an `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`, is not compiled
+      anew when its parameters change.
+    - `parent_point`, `child_point`: (3,), those of the joint, in the bodies' frames, m.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     rows = 1
@@ -104,11 +119,17 @@ class CoordinateJoint(AbstractComposedJoint):
 
     Against the ground these are absolute coordinates of a point of the body and of its orientation.
 
-    **Arguments:** `coordinates`: some of `"x"`, `"y"`, `"z"`, the components of the vector from the
-    parent's to the child's point along the parent's axes, and `"rotation_x"`, `"rotation_y"`,
-    `"rotation_z"`, the turn about these axes from where the child has the `orientation`, in this
-    order; `values`: one for each of them (m or rad), constants or a function of the time (s) that
-    returns them, twice differentiable; zeros without. Others as for every `AbstractJoint`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `coordinates`: some of `"x"`, `"y"`, `"z"`, the components of the vector from the parent's to
+      the child's point along the parent's axes, and `"rotation_x"`, `"rotation_y"`, `"rotation_z"`,
+      the turn about these axes from where the child has the `orientation`, in this order.
+    - `values`: one for each of them (m or rad), constants or a function of the time (s) that
+      returns them, twice differentiable; zeros without.
+    - `parent_point`, `child_point`: (3,), in the bodies' frames, m.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where rotations are zero.
 
     The values of rotations are the components of a rotation vector, of which those that are not
     held count as zero. Their constraints are the components of the turn by which the child is ahead

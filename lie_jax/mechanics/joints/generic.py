@@ -32,10 +32,16 @@ from lie_jax.numerics import small
 class GenericJoint(AbstractComposedJoint):
     """Generic joint: any of three translations and three rotations are held, the others are free.
 
-    **Arguments:** `held`: at least one of `"x"`, `"y"`, `"z"`, `"rotation_x"`, `"rotation_y"`,
-    `"rotation_z"`, in this order; `parent_orientation`: (4,), the unit quaternion that rotates
-    components along the joint's axes x, y, z into the parent's. Others as for every
-    `AbstractJoint`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `held`: at least one of `"x"`, `"y"`, `"z"`, `"rotation_x"`, `"rotation_y"`, `"rotation_z"`,
+      in this order.
+    - `parent_point`, `child_point`: (3,), the joint's place in the bodies' frames, m.
+    - `parent_orientation`: (4,), unit quaternion that rotates components along the joint's axes x,
+      y, z into the parent's.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where rotations are zero.
 
     Held translations: components, along the joint's axes on the parent, of the vector between the
     points (m). Held rotations, whatever the free ones are:

@@ -51,9 +51,16 @@ class AbstractLowerPair(AbstractComposedJoint):
 class SphericalJoint(AbstractComposedJoint):
     """Ball joint: a point of the parent and a point of the child coincide.
 
-    **Arguments:** as for every `AbstractJoint`, the armature about every axis. The constraint is
-    the inertial vector from the parent's to the child's point; its multipliers are the force (N,
-    inertial) by which the child pulls at the parent.
+    The constraint is the inertial vector from the parent's to the child's point; its multipliers
+    are the force (N, inertial) by which the child pulls at the parent.
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent_point`, `child_point`: (3,), points that coincide, in the bodies' frames, m.
+    - `armature`: kg m², not negative: inertia added about every axis, in `lie_jax.Minimal()` alone.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     rows = 3
@@ -73,10 +80,22 @@ class SphericalJoint(AbstractComposedJoint):
 class RevoluteJoint(AbstractLowerPair):
     """Hinge: a point and an axis of the parent coincide with a point and an axis of the child.
 
-    **Arguments:** as for every `AbstractJoint`. The coordinate is the angle (rad) by which the
-    child is turned about the axis from `orientation` on. The five constraints are the inertial
-    vector between the points (m) and the two components of the child's axis across the parent's;
-    multipliers are in N and N m.
+    The coordinate is the angle (rad) by which the child is turned about the axis from `orientation`
+    on. The five constraints are the inertial vector between the points (m) and the two components
+    of the child's axis across the parent's; multipliers are in N and N m.
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), in the parent's frame, of any length but zero.
+    - `parent_point`, `child_point`: (3,), points of the axis that coincide, in the bodies' frames,
+      m.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where the angle is zero.
+    - `armature`: kg m², not negative: inertia added to the coordinate, in `lie_jax.Minimal()`
+      alone; n² times that of a motor's rotor behind a gear of ratio n.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     rows = 5
@@ -109,15 +128,22 @@ def _check_skew(where: str, value: Any) -> None:
 class UniversalJoint(AbstractComposedJoint):
     """Cardan joint: points coincide, an axis of the parent and one of the child keep their angle.
 
-    The two axes are the arms of the joint's cross; the child turns about both.
+    The two axes are the arms of the joint's cross; the child turns about both. The coordinates are
+    the angles (rad) by which the cross is turned about the parent's axis, and by which the child is
+    turned about its own. The four constraints are the inertial vector between the points (m) and
+    the error in the cosine of the angle between the axes; multipliers are a force (N) and, over the
+    sine of that angle, a torque about the normal of the cross (N m).
 
-    **Arguments:** `angle`: between the axes, more than 0 and less than π (rad), a right angle
-    without. Others as for every `AbstractJoint`; only coordinates need the orientation, where the
-    axes have that angle. They are the angles (rad) by which the cross is turned about the parent's
-    axis, and by which the child is turned about its own. The four constraints are the inertial
-    vector between the points (m) and the error in the cosine of the angle between the axes;
-    multipliers are a force (N) and, over the sine of that angle, a torque about the normal of the
-    cross (N m).
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`, `child_axis`: (3,), in the parent's and in the child's frame, of any length but zero.
+    - `parent_point`, `child_point`: (3,), points that coincide, in the bodies' frames, m.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where both angles are zero and the axes have their `angle`; coordinates alone need it.
+    - `angle`: between the axes, more than 0 and less than π, rad; a right angle without.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     rows = 4
@@ -168,9 +194,19 @@ class UniversalJoint(AbstractComposedJoint):
 class RigidJoint(AbstractComposedJoint):
     """Weld: the child is fixed to the parent.
 
-    **Arguments:** as for every `AbstractJoint`; there is no coordinate. The six constraints are the
-    inertial vector between the points (m) and the turn of the child against the parent, parent's
-    components (rad if small); multipliers are in N and N m.
+    There is no coordinate. The six constraints are the inertial vector between the points (m) and
+    the turn of the child against the parent, parent's components (rad if small); multipliers are in
+    N and N m. Its reaction is the reading of a sensor of force and torque at that place, see
+    `AbstractMultibodySystem.reactions`.
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent_point`, `child_point`: (3,), points that coincide, in the bodies' frames, m.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where they are fixed.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     rows = 6
@@ -190,11 +226,23 @@ class RigidJoint(AbstractComposedJoint):
 class PrismaticJoint(AbstractLowerPair):
     """Slider: the child moves along an axis of the parent without turning.
 
-    **Arguments:** as for every `AbstractJoint`; the axis runs through the parent's point. The
-    coordinate is the distance (m) of the child's point from the parent's along the axis. The five
-    constraints are the two components of the vector between the points across the axis (m), and the
-    turn of the child against the parent, parent's components (its rotation vector if small, rad);
-    multipliers are in N and N m.
+    The coordinate is the distance (m) of the child's point from the parent's along the axis. The
+    five constraints are the two components of the vector between the points across the axis (m),
+    and the turn of the child against the parent, parent's components (its rotation vector if small,
+    rad); multipliers are in N and N m.
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), in the parent's frame, of any length but zero.
+    - `parent_point`, `child_point`: (3,), in the bodies' frames, m; the axis runs through the
+      parent's, and the child's moves along it.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where it moves.
+    - `armature`: kg, not negative: inertia added to the coordinate, in `lie_jax.Minimal()` alone;
+      n² times that of a motor's rotor behind a gear of ratio n.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     rows = 5
@@ -217,10 +265,20 @@ class PrismaticJoint(AbstractLowerPair):
 class CylindricalJoint(AbstractLowerPair):
     """Shaft in a sleeve: the child turns about an axis of the parent and slides along it.
 
-    **Arguments:** as for every `AbstractJoint`; the axis runs through both points. The coordinates
-    are the angle (rad) by which the child is turned about the axis and the distance (m) of the
-    child's point from the parent's along it. The four constraints are the components across the
-    axis of the vector between the points (m) and of the child's axis; multipliers are in N and N m.
+    The coordinates are the angle (rad) by which the child is turned about the axis and the distance
+    (m) of the child's point from the parent's along it. The four constraints are the components
+    across the axis of the vector between the points (m) and of the child's axis; multipliers are in
+    N and N m.
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`: (3,), in the parent's frame, of any length but zero.
+    - `parent_point`, `child_point`: (3,), points of the axis, in the bodies' frames, m.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where the angle is zero.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     rows = 4
@@ -247,11 +305,20 @@ class CylindricalJoint(AbstractLowerPair):
 class PlanarJoint(AbstractLowerPair):
     """A plane of the child slides and turns on a plane of the parent.
 
-    **Arguments:** as for every `AbstractJoint`; the planes run through the points. The coordinates
-    are the two components of the vector between the points along the plane (m), in the directions x
-    and y if the normal is z, and the angle (rad) by which the child is turned about the normal. The
-    three constraints are the vector between the points along the normal (m) and the two components
-    of the child's normal across the parent's; multipliers are in N and N m.
+    The coordinates are the two components of the vector between the points along the plane (m), in
+    the directions x and y if the normal is z, and the angle (rad) by which the child is turned
+    about the normal. The three constraints are the vector between the points along the normal (m)
+    and the two components of the child's normal across the parent's; multipliers are in N and N m.
+
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `normal`: (3,), of the planes, in the parent's frame, of any length but zero.
+    - `parent_point`, `child_point`: (3,), points of the planes, in the bodies' frames, m.
+    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
+      where the angle is zero.
+
+    Raises `ValueError` for values that break these rules.
     """
 
     rows = 3

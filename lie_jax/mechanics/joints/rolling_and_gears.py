@@ -22,9 +22,15 @@ from lie_jax.numerics import small
 class RollingDisc(AbstractJoint):
     """A thin disc, fixed to the child, rolls without slip on a plane that is fixed to the parent.
 
-    **Arguments:** `radius`: of the disc, positive, m; `child_axis`: normal to the disc; `normal`:
-    normal to the plane, towards the side where the disc is; `parent_point`: a point of the plane;
-    `child_point`: the disc's centre. Others as for every `AbstractJoint`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `radius`: of the disc, positive, m.
+    - `child_axis`: (3,), normal to the disc, in the child's frame, of any length but zero.
+    - `normal`: (3,), normal to the plane, towards the side where the disc is, in the parent's
+      frame.
+    - `parent_point`, `child_point`: (3,), a point of the plane and the disc's centre, in the
+      bodies' frames, m.
 
     The position constraint is the height of the disc's lowest point over the plane (m). The two
     velocity constraints are the velocities (m/s) of the disc's material there relative to the
@@ -93,9 +99,13 @@ class GearJoint(AbstractJoint):
     frame. It holds the rates and not the angles, for angles have no value beyond a full turn; an
     integrator therefore lets their relation drift by its error.
 
-    **Arguments:** `axis`, `child_axis`: those of the hinges of parent and child; `ratio`: rate of
-    the child over that of the parent, not zero: minus the parent's number of teeth over the
-    child's, if outer gears turn about axes of one direction. Others as for every `AbstractJoint`.
+    **Arguments:**
+
+    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `axis`, `child_axis`: (3,), those of the hinges of parent and child, in the frames of parent
+      and child, of any length but zero.
+    - `ratio`: rate of the child over that of the parent, not zero: minus the parent's number of
+      teeth over the child's, if outer gears turn about axes of one direction.
 
     The multiplier is a torque (N m): the gear acts on the child with minus the multiplier about its
     axis, on the parent with `ratio` times the multiplier. Source: [S0] (3).
