@@ -21,7 +21,7 @@
 # A simulated run has derivatives, and that is all that the sampler needs. A pendulum is filmed for two seconds; its length
 # and the friction of its hinge are wanted. [docs/identification.md](../docs/identification.md) has the least squares.
 #
-# Install with `pip install blackjax 'lie_jax[viz]'`.
+# Install with `pip install blackjax '.[viz]'` in the clone.
 
 # %%
 import jax

@@ -22,7 +22,7 @@
 # function of the speed. [docs/extending.md](../docs/extending.md) has more on forces, [docs/contact.md](../docs/contact.md)
 # on contact.
 #
-# Install with `pip install 'lie_jax[viz]'`.
+# Install with `pip install '.[viz]'` in the clone.
 
 # %%
 import equinox as eqx

@@ -20,7 +20,7 @@
 # inverse dynamics, and simulate it with feedback. [docs/import_models.md](../docs/import_models.md) says what files may
 # contain (MJCF, too), [docs/robots.md](../docs/robots.md) has all functions.
 #
-# Install with `pip install 'lie_jax[io,viz]'`.
+# Install with `pip install '.[io,viz]'` in the clone.
 
 # %%
 import dataclasses

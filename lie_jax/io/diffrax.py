@@ -10,7 +10,7 @@ diffrax's step-size controllers, `SaveAt`, events and adjoints then work on rota
     )
 
 The solution `y` is a `State`; `args` are the inputs u. Needs diffrax, which is not installed with
-this package: `pip install 'lie-jax[diffrax]'`.
+this package: `pip install '.[diffrax]'` in the clone.
 """
 
 from typing import Any, ClassVar
@@ -29,7 +29,8 @@ try:
     import diffrax
 except ImportError as error:
     raise ImportError(
-        "lie_jax.io.diffrax is for diffrax, which is not installed: pip install 'lie-jax[diffrax]'."
+        "lie_jax.io.diffrax is for diffrax, which is not installed: in the clone of lie_jax run "
+        "pip install '.[diffrax]'."
     ) from error
 
 

@@ -57,8 +57,9 @@ def import_model(
 
     Inertias of URDF files come from `<inertial>` alone. Meshes (STL or OBJ) are the vertices of
     their convex hulls, of at most 64; a mesh without a file is no error where its body has an
-    inertia. Needs MuJoCo: `pip install 'lie-jax[io]'`. Raises `FileNotFoundError`, `ImportError`,
-    and `ValueError` for a file that MuJoCo does not compile or in which nothing moves.
+    inertia. Needs MuJoCo: `pip install '.[io]'` in the clone. Raises `FileNotFoundError`,
+    `ImportError`, and `ValueError` for a file that MuJoCo does not compile or in which nothing
+    moves.
     """
     checks.path("import_model(path=)", path)
     checks.one_of("import_model(inertia=)", inertia, ("strict", "balance"))
@@ -69,7 +70,7 @@ def import_model(
     except ImportError as error:
         raise ImportError(
             "import_model reads files by MuJoCo's compiler, which is not installed: "
-            "pip install 'lie-jax[io]'."
+            "in the clone of lie_jax run pip install '.[io]'."
         ) from error
     tree = _tree(path)
     is_urdf = tree.tag == "robot"

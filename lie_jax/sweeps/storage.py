@@ -88,7 +88,7 @@ def require() -> None:
     except ImportError as error:
         raise ImportError(
             "sweep(save_to=) writes a zarr store and reads it by xarray, which are not installed: "
-            "pip install 'lie-jax[sweep]'."
+            "in the clone of lie_jax run pip install '.[sweep]'."
         ) from error
 
 

@@ -1,6 +1,6 @@
 """Pictures: time plots, checks, convergence, and a moving scene in the browser.
 
-`pip install 'lie-jax[viz]'`; import it by itself, `import lie_jax` does not.
+`pip install '.[viz]'` in the clone; import it by itself, `import lie_jax` does not.
 """
 
 try:
@@ -9,7 +9,7 @@ try:
 except ImportError as error:
     raise ImportError(
         "lie_jax.viz draws with matplotlib and viser, which are not installed: "
-        "pip install 'lie-jax[viz]'."
+        "in the clone of lie_jax run pip install '.[viz]'."
     ) from error
 
 from lie_jax.io.visuals import Mesh as Mesh

@@ -164,7 +164,9 @@ for module, (package, _) in {EXTRAS}.items():
 def test_missing_packages_are_named_with_their_extra():
     done = subprocess.run([sys.executable, "-c", _WITHOUT], capture_output=True, text=True)
     for _, extra in EXTRAS.values():
-        assert f"not installed: pip install 'lie-jax[{extra}]'" in done.stdout, done.stderr
+        assert (
+            f"not installed: in the clone of lie_jax run pip install '.[{extra}]'" in done.stdout
+        ), done.stderr
 
 
 def test_installed_jax_reduces_large_batches_rightly():
