@@ -28,7 +28,7 @@ _ELEMENTWISE = """
     shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh
     xor
 """
-ELEMENTWISE = frozenset(_ELEMENTWISE.split())
+_BY_ENTRY = frozenset(_ELEMENTWISE.split())
 # Operations that take all entries along given axes together; members have another axis.
 _REDUCTIONS = """
     argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min
@@ -47,6 +47,15 @@ class Value(NamedTuple):
 # What evaluates a scan or a while loop in another way: `loop(equation, values, size)` returns the
 # results, or None.
 Loop = Callable[[Any, list[Value], int], list[Value] | None]
+
+
+def elementwise(equation: Any) -> bool:
+    """Whether an operation acts on each entry by itself."""
+    name, params = equation.primitive.name, equation.params
+    if name == "bitcast_convert_type":
+        # Between numbers of other sizes it adds or removes an axis.
+        return equation.invars[0].aval.shape == equation.outvars[0].aval.shape
+    return name in _BY_ENTRY and not params.get("sharding")
 
 
 def evaluate(
@@ -90,7 +99,7 @@ def results(equation: Any, values: list[Value], size: int, loop: Loop | None = N
         return _cond(equation, values, size, loop)
     if name == "anywhere":
         return [Value(jnp.any(values[0].array, axis=-1), False)]
-    if name in ELEMENTWISE and not equation.params.get("sharding"):
+    if elementwise(equation):
         return _elementwise(equation, values, size)
     if name in _ALONG_AXES and not equation.params.get("out_sharding"):
         arrays = jax_internals.applied(equation, [batched(x, size) for x in values])
@@ -156,6 +165,16 @@ def _transpose(params, values, size):
     return lax.transpose(values[0].array, (*order, len(order)))
 
 
+def _other_width(params, values, size):
+    # Adds or removes the last axis of its operand: the members must stand elsewhere.
+    front = jnp.moveaxis(values[0].array, -1, 0)
+    return jnp.moveaxis(lax.bitcast_convert_type(front, params["new_dtype"]), 0, -1)
+
+
+def _tile(params, values, size):
+    return lax.tile(values[0].array, (*params["reps"], 1))
+
+
 def _slice(params, values, size):
     strides = params["strides"]
     return lax.slice(
@@ -196,6 +215,7 @@ def _dynamic_update_slice(params, values, size):
 
 
 _RULES: dict[str, Callable] = {
+    "bitcast_convert_type": _other_width,
     "broadcast_in_dim": _broadcast,
     "concatenate": _concatenate,
     "dynamic_slice": _dynamic_slice,
@@ -204,6 +224,7 @@ _RULES: dict[str, Callable] = {
     "reshape": _reshape,
     "slice": _slice,
     "squeeze": _squeeze,
+    "tile": _tile,
     "transpose": _transpose,
 }
 

@@ -33,27 +33,20 @@ class _Plan:
 
     def __init__(self, graph: Graph, numbers: Sequence[int]):
         self._graph = graph
-        live, users = set(numbers), Counter()
-        whole, seen = set(numbers), set()
-        for number in range(len(graph.nodes) - 1, -1, -1):
+        live, users, whole = graph.needed(numbers), Counter(), set(numbers)
+        for number in live:
             node = graph.nodes[number]
-            if number not in live:
-                continue
             if isinstance(node, Operation):
-                live.update(node.numbers)
                 users.update(set(node.numbers))
                 if node.primitive.name == "anywhere":
                     whole.update(node.numbers)
-            elif isinstance(node, Part) and node.block not in seen:
-                seen.add(node.block)
-                needed = graph.blocks[node.block].inputs
-                live.update(needed)
-                whole.update(needed)
+            elif isinstance(node, Part):
+                whole.update(graph.blocks[node.block].inputs)
         cost: dict[int, int] = {}
         self.alone: set[int] = set()
-        nodes = ((x, graph.nodes[x]) for x in sorted(live))
+        nodes = ((x, graph.nodes[x]) for x in live)
         self.given = [(x, node) for x, node in nodes if isinstance(node, Input)]
-        for number in sorted(live):
+        for number in live:
             node = graph.nodes[number]
             if isinstance(node, Part):
                 self.alone.add(number)

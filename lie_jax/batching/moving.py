@@ -42,6 +42,10 @@ def _transpose(graph, equation, values):
     return [values[0].transpose(equation.params["permutation"])]
 
 
+def _tile(graph, equation, values):
+    return [np.tile(values[0], equation.params["reps"])]
+
+
 def _slice(graph, equation, values):
     params = equation.params
     strides = params["strides"] or (1,) * values[0].ndim
@@ -145,6 +149,8 @@ def _extreme(better: Any) -> Callable:
 def _cumulative_sum(graph, equation, values):
     params, dtype = equation.params, equation.outvars[0].aval.dtype
     rows = _in_front(values[0], (params["axis"],))
+    if not rows:
+        return [values[0]]
     rows = rows[::-1] if params["reverse"] else rows
     for i in range(1, len(rows)):
         rows[i] = graph.apply(lax.add_p, {}, dtype, rows[i - 1], rows[i])
@@ -155,7 +161,7 @@ def _cumulative_sum(graph, equation, values):
 def _dot(graph, equation, values):
     contracted, batch = equation.params["dimension_numbers"]
     dtype = equation.outvars[0].aval.dtype
-    if any(x.aval.dtype != dtype for x in equation.invars):
+    if dtype.kind == "b" or any(x.aval.dtype != dtype for x in equation.invars):
         return None
     factors, sizes = [], []
     for value, summed, shared in zip(values, contracted, batch, strict=True):
@@ -181,7 +187,7 @@ def _gather(graph, equation, values):
         return None
     params = dict(equation.params, fill_value=-1)
     with jax.ensure_compile_time_eval():
-        index = np.asarray(known, np.int32).reshape(indices.shape)
+        index = np.asarray(known, equation.invars[1].aval.dtype).reshape(indices.shape)
         found = np.asarray(lax.gather_p.bind(np.asarray(operand, np.int32), index, **params))
     # Nothing but a number fills what is outside.
     return None if np.any(found < 0) else [found.astype(int)]
@@ -190,7 +196,8 @@ def _gather(graph, equation, values):
 def _starts(graph, numbers, shape, sizes):
     """Each start as a constant within its bounds, or as a number."""
     for number, length, size in zip(numbers, shape, sizes, strict=True):
-        known = graph.known(int(number))
+        # On an axis as long as the slice there is one start, whatever the index.
+        known = 0 if length == size else graph.known(int(number))
         yield None if known is None else min(max(int(known), 0), length - size)
 
 
@@ -236,7 +243,7 @@ def _dynamic_update_slice(graph, equation, values):
         return None
     own, dtype = equation.invars[2 + axis].aval.dtype, equation.outvars[0].aval.dtype
     for place in range(places):
-        # The first and the last place take what lies outside.
+        # The first and the last place take what lies outside; there are two at least.
         compare = lax.le_p if place == 0 else lax.ge_p if place == places - 1 else lax.eq_p
         here = graph.apply(compare, {}, bool, numbers[axis], graph.constants(own.type(place)))
         where[axis] = slice(place, place + 1)
@@ -269,6 +276,7 @@ MOVES: dict[str, Callable] = {
     "split": _split,
     "squeeze": _squeeze,
     "stack": _stack,
+    "tile": _tile,
     "transpose": _transpose,
     "unstack": _unstack,
 }

@@ -1,10 +1,15 @@
 """Graphs of operations on single numbers, of which a program's arrays are made.
 
-Equal operations are one, and products with constant zeros and ones vanish: of a program for small
-vectors and matrices a third of the operations is left. Where numbers are infinite or NaN their
-products with constant zeros are zero.
+Equal operations are one, products with ones vanish, and sums leave out constant zeros and products
+with them: of a program for small vectors and matrices a third of the operations is left.
+
+All simplifications but one are those of exact floating-point arithmetic. A product 0 x with a
+constant zero counts as 0 where it is a term of a sum, where its size or square is taken, and where
+a branch or a loop reads it: if x is infinite or NaN, these are not. Everywhere else the product is
+computed, with its sign. The sum -0 + 0 with a constant is -0, as it is after XLA's simplifications.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +18,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+
+# Entries of a constant from which on it belongs to no small system.
+_CONSTANTS = 10_000
 
 
 class Unfit(Exception):
@@ -83,6 +91,8 @@ class Graph:
         self.left = limit
         self._arrays = 0
         self._known: dict[Any, int] = {}
+        # Products with constant zeros, which sums leave out.
+        self._vanishing: set[int] = set()
 
     def held(self, shape: Sequence[int], dtype: Any, varies: bool) -> Held:
         """The next array that is given."""
@@ -98,8 +108,11 @@ class Graph:
         return np.asarray(found, int).reshape(held.shape)
 
     def constants(self, array: Any) -> np.ndarray:
-        """Numbers of an array that is known."""
+        """Numbers of an array that is known. Raises `Unfit` for large ones."""
+        as_numpy(array.dtype)
         array = np.asarray(array)
+        if array.size > _CONSTANTS:
+            raise Unfit
         found = [self.constant(x) for x in array.reshape(-1)]
         return np.asarray(found, int).reshape(array.shape)
 
@@ -112,6 +125,27 @@ class Graph:
         """Value of a constant, None of other numbers."""
         node = self.nodes[number]
         return node.value if isinstance(node, Constant) else None
+
+    def settled(self, numbers: np.ndarray) -> np.ndarray:
+        """The numbers, with constants for products with constant zeros."""
+
+        def one(number):
+            is_product = number in self._vanishing
+            return self.constant(np.zeros((), self.nodes[number].dtype)) if is_product else number
+
+        found = [one(x) for x in numbers.reshape(-1).tolist()]
+        return np.asarray(found, int).reshape(numbers.shape)
+
+    def needed(self, numbers: Sequence[int]) -> list[int]:
+        """Numbers from which the given ones are computed, these among them, in order."""
+        needed = set(numbers)
+        for number in range(max(needed, default=-1), -1, -1):
+            node = self.nodes[number]
+            if number in needed and isinstance(node, Operation):
+                needed.update(node.numbers)
+            elif number in needed and isinstance(node, Part):
+                needed.update(self.blocks[node.block].inputs)
+        return sorted(needed)
 
     def apply(
         self, primitive: Any, params: dict[str, Any], dtype: Any, *arrays: np.ndarray
@@ -131,12 +165,20 @@ class Graph:
         return [self._add(Part(own, i, as_numpy(dtype), each)) for i, (dtype, each) in pairs]
 
     def _result(self, primitive, params, dtype, numbers: tuple[int, ...]) -> int:
-        simple = self._simplified(primitive.name, dtype, numbers)
+        simple = self._simplified(primitive.name, params, dtype, numbers)
         if simple is not None:
             return simple
         varies = primitive.name != "anywhere" and any(self.nodes[x].varies for x in numbers)
         key = primitive, tuple(sorted(params.items())), dtype, numbers
-        return self._once(key, Operation(primitive, params, numbers, dtype, varies))
+        node = Operation(primitive, params, numbers, dtype, varies)
+        if not self._is_vanishing(primitive.name, dtype, numbers):
+            return self._once(key, node)
+        # Most of these are left out of all sums and never computed: they do not count.
+        left = self.left
+        number = self._once(key, node)
+        self.left = left
+        self._vanishing.add(number)
+        return number
 
     def _once(self, key, node) -> int:
         number = self._known.get(key)
@@ -152,7 +194,22 @@ class Graph:
         self.nodes.append(node)
         return len(self.nodes) - 1
 
-    def _simplified(self, name: str, dtype: Any, numbers: tuple[int, ...]) -> int | None:
+    def _is_zero(self, number: int) -> bool:
+        value = self.known(number)
+        return number in self._vanishing or (value is not None and bool(value == 0))
+
+    def _is_vanishing(self, name: str, dtype: Any, numbers: tuple[int, ...]) -> bool:
+        # Whether an operation is a product with a constant zero, or made of such products alone.
+        if not _is_float(dtype):
+            return False
+        if name in ("mul", "neg"):
+            return any(map(self._is_zero, numbers))
+        operands = numbers[1:] if name == "select_n" else numbers
+        return name in ("add", "add_any", "sub", "select_n") and all(map(self._is_zero, operands))
+
+    def _simplified(
+        self, name: str, params: dict[str, Any], dtype: Any, numbers: tuple[int, ...]
+    ) -> int | None:
         # The number that an operation equals, if it need not be computed.
         first, values = numbers[0], [self.known(x) for x in numbers]
         if name in _UNCHANGED or (
@@ -163,31 +220,63 @@ class Graph:
             if values[0] is not None:
                 return numbers[1 + int(values[0])]
             return numbers[1] if len(set(numbers[1:])) == 1 else None
+        if np.issubdtype(dtype, np.complexfloating):
+            return None
+        if first in self._vanishing and (name in ("abs", "square") or params.get("y") == 2):
+            # Zeros of both signs have one square.
+            return self.constant(np.zeros((), dtype))
         if all(x is not None for x in values):
-            return self._folded(name, dtype, values)
-        if len(values) != 2:
-            return None
-        for value, other in zip(values, reversed(numbers), strict=True):
-            if value is None:
-                continue
-            if name == "mul" and value in (0, 1):
-                return other if value == 1 else self.constant(value)
-            if name in ("add", "add_any") and value == 0:
+            return _folded(self, name, dtype, values)
+        if name in ("add", "add_any", "sub"):
+            return self._sum(name == "sub", dtype, *numbers)
+        if name == "div" and values[1] is not None and values[1] == 1:
+            return first
+        for value, other in zip(values, reversed(numbers), strict=True) if name == "mul" else ():
+            if value is not None and value == 1:
                 return other
-            if name == "mul" and value == -1:
+            if value is not None and value == 0 and not _is_float(dtype):
+                return self.constant(value)
+            if value is not None and value == -1:
                 return self._result(lax.neg_p, {}, dtype, (other,))
-        if name == "sub" and values[0] is not None and values[0] == 0:
-            return self._result(lax.neg_p, {}, dtype, numbers[1:])
-        unit = {"sub": 0, "div": 1}.get(name)
-        return first if unit is not None and values[1] == unit else None
+        return None
 
-    def _folded(self, name: str, dtype: Any, values: list) -> int | None:
-        # NumPy divides integers otherwise.
-        integers = not np.issubdtype(dtype, np.inexact)
-        if name not in _FOLDED or (name == "div" and integers):
+    def _sum(self, minus: bool, dtype: Any, first: int, second: int) -> int | None:
+        # The term of a sum, or of a difference, that is left without zeros.
+        value, other = self.known(first), self.known(second)
+        if other is not None and other == 0:
+            return first
+        if value is not None and value == 0:
+            # In floating point 0 - 0 is 0, and -0 is not.
+            if minus and _is_float(dtype) and not np.signbit(value):
+                return None
+        elif first not in self._vanishing:
+            return first if second in self._vanishing else None
+        elif second in self._vanishing:
             return None
-        with np.errstate(all="ignore"):
-            return self.constant(np.asarray(_FOLDED[name](*values)).astype(dtype))
+        return self._result(lax.neg_p, {}, dtype, (second,)) if minus else second
+
+
+@functools.cache
+def _is_float(dtype: np.dtype) -> bool:
+    # NumPy does not count types from outside of it, such as bfloat16.
+    return jnp.issubdtype(dtype, jnp.floating)
+
+
+def _folded(graph: Graph, name: str, dtype: np.dtype, values: list) -> int | None:
+    """The constant that an operation on constants equals, where NumPy computes what XLA does."""
+    if name not in _FOLDED or (name == "div" and not _is_float(dtype)):
+        return None
+    first = values[0]
+    if name in ("max", "min") and first == values[1] == 0:
+        return None
+    if name == "convert_element_type" and jnp.issubdtype(dtype, jnp.integer):
+        limits = jnp.iinfo(dtype)
+        if _is_float(first.dtype) and not limits.min <= first < limits.max:
+            with jax.ensure_compile_time_eval():
+                converted = lax.convert_element_type(jnp.asarray(first), dtype)
+                return graph.constant(np.asarray(converted))
+    with np.errstate(all="ignore"):
+        return graph.constant(np.asarray(_FOLDED[name](*values)).astype(dtype))
 
 
 # Results of operations on constants.

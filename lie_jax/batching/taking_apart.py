@@ -13,7 +13,7 @@ import numpy as np
 from jax import lax
 
 from lie_jax.batching import programs
-from lie_jax.batching.batch_last import ELEMENTWISE
+from lie_jax.batching.batch_last import elementwise
 from lie_jax.batching.moving import MOVES
 from lie_jax.batching.numbers import Graph, Held, Unfit
 from lie_jax.numerics import jax_internals
@@ -79,7 +79,7 @@ def _traced(graph: Graph, program: Any, arguments: Sequence[Array]) -> list[Arra
         known[variable] = graph.constants(constant)
 
     def read(x):
-        return graph.constants(x.val) if hasattr(x, "val") else known[x]
+        return graph.constants(np.asarray(x.val)) if hasattr(x, "val") else known[x]
 
     for equation in jaxpr.eqns:
         results = _results(graph, equation, [read(x) for x in equation.invars])
@@ -105,7 +105,7 @@ def _results(graph: Graph, equation: Any, values: list[Array]) -> Sequence[Array
         return _written_out(graph, equation, numbers)
     aval = equation.outvars[0].aval
     plain = not params.get("sharding") and not params.get("out_sharding")
-    if plain and name in ELEMENTWISE:
+    if plain and elementwise(equation):
         numbers = [np.broadcast_to(x, aval.shape) for x in numbers]
         return [graph.apply(equation.primitive, params, aval.dtype, *numbers)]
     if name == "anywhere":
@@ -208,6 +208,7 @@ def _cond(graph, equation, values):
             graph.apply(lax.select_n_p, {}, x.aval.dtype, index, *each)
             for x, each in zip(equation.outvars, zip(*results, strict=True), strict=True)
         ]
+    operands = list(map(graph.settled, operands))
     given = _open(graph, _flat(operands))
     choices = [_inside(graph, branch, operands, given) for branch in branches]
     varies = [
@@ -225,13 +226,15 @@ def _written_out(graph, equation, values):
         raise Unfit
     constants, carry, inputs = parts.split(values)
     order = range(length)[::-1] if params["reverse"] else range(length)
-    outputs = {}
+    shapes = [x.aval.shape for x in equation.outvars[parts.carried :]]
+    outputs = [np.zeros(shape, int) for shape in shapes]
     for i in order:
         own = [np.asarray(x[i]) for x in inputs]
         results = trace(graph, parts.body, [*constants, *carry, *own])
-        carry, outputs[i] = results[: parts.carried], results[parts.carried :]
-    stacked = [np.stack(x) for x in zip(*(outputs[i] for i in range(length)), strict=True)]
-    return [*carry, *stacked]
+        carry = results[: parts.carried]
+        for whole, row in zip(outputs, results[parts.carried :], strict=True):
+            whole[i] = row
+    return [*carry, *outputs]
 
 
 def _while(graph, equation, values):
@@ -243,6 +246,7 @@ def _while(graph, equation, values):
     params = equation.params
     first = params["cond_nconsts"]
     second = first + params["body_nconsts"]
+    values = [*map(graph.settled, values[:second]), *values[second:]]
     of_test, of_body, carry = values[:first], values[first:second], values[second:]
     flags = programs.varying(equation, [_varies(graph, x) for x in values])
     left = graph.left

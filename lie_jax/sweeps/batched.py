@@ -30,8 +30,10 @@ def batched(fn: Callable, in_axes: Any = 0) -> Callable:
     members last, operations that are not known by `jax.vmap` itself, and other devices than CPUs
     and batches of less than eight members take `jax.vmap` for all of it.
 
-    Results equal those of `jax.vmap` to rounding. Where numbers are infinite or NaN, other ones may
-    be so too. Derivatives in both modes are those of `jax.vmap`'s program, at its cost.
+    Results equal those of `jax.vmap` to rounding. Sums, sizes, squares, branches and inner loops
+    count a product with a constant zero as 0, also where its other factor is infinite or NaN, and
+    -0 plus such a zero may be -0. Derivatives in both modes are those of `jax.vmap`'s program, at
+    its cost.
 
     **Arguments:**
 

@@ -129,3 +129,81 @@ def test_functions_outside_of_jit_are_compiled_once(compilations):
         expected = functools.reduce(lambda x, _: np.sin(y * x), range(30), np.asarray(x[:, 1]))
         np.testing.assert_allclose(result[:, 1], expected, rtol=ROUNDING, atol=ROUNDING)
         assert not np.any(result[:, 0])
+
+
+def _in_loop(fn):
+    """A loop that gathers what `fn` makes of a member; more work than all else: taken apart."""
+
+    def run(x, y):
+        def step(y, _):
+            # The member comes back each time as the compiler cannot foresee.
+            return jnp.sin(2.0 * y) + 0.0 * y, fn(jnp.where(y > 2.0, y, x))
+
+        return lax.scan(step, y, length=20)[1]
+
+    return run
+
+
+ZEROS = np.asarray([0.0, -0.0, 1.0, -2.0, 0.0, -0.0, 3.0, 0.5, -0.5, 0.0])
+
+
+@pytest.mark.parametrize("dtype", [jnp.float64, jnp.float32])
+def test_signs_of_zeros_are_those_of_vmap(dtype):
+    """Angles on the negative axis are pi or -pi: an angle of 0 there is none of rounding."""
+    zero = jnp.zeros((), dtype)
+
+    def angles(x):
+        ordinates = [zero - x, -x, x * zero, zero * -x, -(zero * x), (x * zero) * x, -1 * x]
+        ordinates += [1 * x, x / 1, x - zero, jnp.abs(x), (zero - x) * zero]
+        return jnp.stack([jnp.arctan2(y, -jnp.ones((), dtype)) for y in ordinates])
+
+    x = jnp.asarray(ZEROS, dtype)
+    got = jax.jit(lie_jax.batched(_in_loop(angles)))(x, jnp.ones_like(x))
+    by_hand = np.stack([0 - ZEROS, -ZEROS, ZEROS * 0.0, 0.0 * -ZEROS, -(0.0 * ZEROS),
+                        (ZEROS * 0.0) * ZEROS, -ZEROS, ZEROS, ZEROS, ZEROS, np.abs(ZEROS),
+                        (0 - ZEROS) * 0.0], axis=-1)  # fmt: skip
+    expected = np.broadcast_to(np.arctan2(by_hand, -1.0)[:, None], got.shape)
+    np.testing.assert_allclose(got, expected, rtol=4 * np.finfo(dtype).eps)
+
+
+def _pair(x):
+    return lax.bitcast_convert_type(x, jnp.uint32).astype(float)
+
+
+def _number(x):
+    pair = lax.bitcast_convert_type(x, jnp.uint32)
+    return lax.bitcast_convert_type(pair[::-1][::-1], x.dtype)
+
+
+def _placed(x):
+    one = x[None]
+    index = jnp.where(x > 0.0, 3, -3)
+    return lax.dynamic_update_slice(one, 5.0 * x[None], (index,))[0]
+
+
+# Its negatives are too large, too small, and none.
+BEYOND = np.asarray([-1e30, 3.0, np.nan])
+# Each maps a number to an array.
+EDGES = {
+    "update beyond an axis of length one": _placed,
+    "numbers beyond the range of integers": lambda x: jnp.stack(
+        [*lax.neg(jnp.asarray(BEYOND)).astype(jnp.uint8), (1000 * x).astype(jnp.uint8)]
+    ).astype(float),
+    "scan of length 0": lambda x: lax.scan(lambda c, y: (c + y, 2 * c), x, jnp.zeros(0))[1] + x,
+    "map of nothing": lambda x: lax.map(lambda y: y * x, jnp.zeros((0, 2))) + x,
+    "sum of nothing": lambda x: jnp.sum(jnp.cumsum(x[None][:0])) + x,
+    "bits of another width": _pair,
+    "bits there and back": _number,
+    "tiles": lambda x: jnp.tile(jnp.stack([x, 2 * x]), (2, 2)),
+}
+
+
+def test_edges_of_operations_are_those_of_vmap():
+    fn = lambda x: {name: edge(x) for name, edge in EDGES.items()}  # noqa: E731
+    x = jnp.linspace(-1.0, 1.0, 10)
+    got = jax.jit(lie_jax.batched(_in_loop(fn)))(x, x)
+    expected = jax.jit(jax.vmap(_in_loop(fn)))(x, x)
+    for name, edge in EDGES.items():
+        np.testing.assert_array_equal(got[name], expected[name], err_msg=name)
+        # Outside of loops, too.
+        np.testing.assert_array_equal(lie_jax.batched(edge)(x), jax.vmap(edge)(x), err_msg=name)
