@@ -7,6 +7,7 @@ the SHA-256 of all bytes of the file but its own.
 """
 
 import dataclasses
+import errno
 import hashlib
 import importlib
 import json
@@ -25,6 +26,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import checks
+from lie_jax.io import sound
+from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.simulation.trajectory import (
     INSTANTS,
     EnumerationItem,
@@ -59,19 +62,24 @@ def save(path: str | os.PathLike, what: Any) -> None:
     """Write a trajectory, mechanism, system or state, or a dictionary, list or tuple of such.
 
     `what`: the object; `load` returns an equal object, to the last bit. `path`: the file, usually
-    `*.nc`; an existing one is replaced, at once and only when all is written. Raises `ValueError`
-    for functions, classes from outside of lie_jax, complex numbers, integers beyond 32 bits, arrays
-    of more than 4 GB, two names that are one when joined by dots, and a path that cannot be
-    written.
+    `*.nc`; an existing one is replaced, at once and only when all is written, and keeps its
+    permissions. Raises `ValueError` for functions, classes from outside of lie_jax, complex
+    numbers, integers beyond 32 bits, masks, arrays of more than 4 GB, two names that are one when
+    joined by dots, mechanisms that constructors refuse, values nested hundreds deep, and a path
+    that cannot be written.
     """
     checks.path("io.save(path=)", path)
     variables: dict[str, _Variable] = {}
-    tree = _encoded(what, (), variables)
-    path = Path(path)
     try:
-        with unfinished.beside(path) as new:
-            _write(new, json.dumps(tree), variables)
-            os.replace(new, path)
+        text = json.dumps(_encoded(what, (), variables))
+    except RecursionError as error:
+        raise ValueError(
+            "io.save(what=) is nested too deeply, in hundreds of lists, dictionaries or objects; "
+            "it must be flatter: put its parts side by side in one list."
+        ) from error
+    try:
+        with unfinished.replacing(path) as new:
+            _write(new, text, variables)
     except OSError as error:
         raise ValueError(
             f"io.save(path=) is {str(path)!r}, which cannot be written ({error.strerror}); it must "
@@ -83,8 +91,8 @@ def load(path: str | os.PathLike) -> Any:
     """Object that `save` has written to `path`, now or in an earlier version of lie_jax.
 
     Arrays of JAX have the dtype that they had. Raises `FileNotFoundError`, and `ValueError` for a
-    file that `save` has not written, that is damaged or of a newer version of lie_jax, and for 64
-    bits without `lie_jax.enable_x64()`.
+    file that `save` has not written, that is damaged or of a newer version of lie_jax, for a
+    mechanism that constructors refuse, and for 64 bits without `lie_jax.enable_x64()`.
     """
     checks.path("io.load(path=)", path)
     name = f"io.load(path=): {str(path)!r}"
@@ -118,7 +126,10 @@ def load(path: str | os.PathLike) -> Any:
         raise _damaged(name, "its checksum is missing")
     try:
         return _decoded(json.loads(text), values, name)
-    except (KeyError, IndexError, TypeError, AttributeError, json.JSONDecodeError) as error:
+    # So does a tree that `save` has not written; an error that names the file has its reason.
+    except Exception as error:
+        if str(error).startswith(name):
+            raise
         raise _damaged(name, repr(error)) from error
 
 
@@ -154,6 +165,8 @@ def _read(path: str | os.PathLike) -> tuple[int | None, bytes | None, dict[str, 
 
 def _checked(path: str | os.PathLike) -> bool:
     """Whether a file has a checksum; raises `ValueError` for a wrong one."""
+    if Path(path).is_fifo():
+        raise OSError(errno.EINVAL, "it is a pipe")
     with (
         open(path, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
@@ -198,6 +211,8 @@ def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) ->
     def inside(parts):
         return {key: _encoded(part, (*words, str(key)), variables) for key, part in parts.items()}
 
+    if isinstance(x, Mechanism):
+        sound.check(f"io.save: {_path(words)}", x)
     if isinstance(x, eqx.Module) or hasattr(x, "_fields"):
         fields = inside({name: getattr(x, name) for name in _field_names(type(x))})
         if isinstance(x, Trajectory):
@@ -237,8 +252,14 @@ def _reference(of: type, words: tuple[str, ...]) -> str:
 def _array(
     x: Any, words: tuple[str, ...], variables: dict[str, _Variable], attributes: dict[str, Any]
 ) -> dict[str, Any]:
+    if isinstance(x, np.ma.MaskedArray):
+        raise ValueError(
+            f"io.save: {_path(words)} has a mask, which the format does not have; it must be a "
+            "plain array: take .filled(np.nan), or save .data and .mask."
+        )
     values = np.asarray(x)
-    name = ".".join(words) or "value"
+    # The format fills up names with zero bytes, and so cuts those at an end.
+    name = ".".join(words).replace("\0", r"\0") or "value"
     dtype = str(values.dtype)
     if dtype not in _STORED:
         raise ValueError(
@@ -303,6 +324,8 @@ def _decoded(x: Any, values: dict[str, np.ndarray], path: str) -> Any:
 
 
 def _loaded(x: dict[str, Any], values: dict[str, np.ndarray], path: str) -> Any:
+    if x["dtype"] not in _STORED:
+        raise _damaged(path, f"{x['array']!r} has dtype {reprlib.repr(x['dtype'])}")
     dtype, shape = np.dtype(x["dtype"]), tuple(x["shape"])
     stored = values[x["array"]] if math.prod(shape) else np.zeros(0)
     if stored.size != math.prod(shape):
@@ -362,4 +385,6 @@ def _built(of: type, fields: dict[str, Any], path: str) -> Any:
     instance = object.__new__(of)
     for name, value in fields.items():
         object.__setattr__(instance, name, value)
+    if isinstance(instance, Mechanism):
+        sound.check(path, instance)
     return instance

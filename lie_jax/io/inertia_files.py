@@ -11,6 +11,7 @@ import numpy as np
 from lie_jax import checks
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.sweeps import unfinished
 
 Element = ElementTree.Element
 
@@ -46,11 +47,18 @@ def write_inertias(
             f"lie_jax.io.write_inertias(path=) is {str(path)!r}, which is a folder; it must be the "
             "name of the new file: add one."
         )
-    tree = ElementTree.parse(source)
+    try:
+        tree = ElementTree.parse(source)
+    except (ElementTree.ParseError, OSError, ValueError) as error:
+        raise ValueError(
+            f"lie_jax.io.write_inertias(source=) is {str(source)!r}, which cannot be read as XML "
+            f"({error}); it must be the URDF or MJCF file that the mechanism was imported from: "
+            "check it."
+        ) from error
     root: Any = tree.getroot()
     bodies = {body.name: body for body in mechanism.bodies if not body.is_massless}
     is_urdf = root.tag == "robot"
-    groups = list(_links(root) if is_urdf else _bodies(root))
+    groups = list(_links(root, str(source)) if is_urdf else _bodies(root))
     missing = set(bodies) - {first for first, _ in groups}
     if missing:
         raise ValueError(
@@ -73,11 +81,24 @@ def write_inertias(
         # They would put other inertias in their place.
         for attribute in ("inertiafromgeom", "settotalmass"):
             compiler.attrib.pop(attribute, None)
-    ElementTree.indent(tree)
-    tree.write(Path(path), encoding="utf-8", xml_declaration=True)
+    try:
+        with unfinished.replacing(path) as new:
+            ElementTree.indent(tree)
+            tree.write(new, encoding="utf-8", xml_declaration=True)
+    except RecursionError as error:
+        raise ValueError(
+            f"lie_jax.io.write_inertias(source=): {str(source)!r} has bodies nested too deeply, "
+            "hundreds within each other, for Python's writer of XML; name them in a shorter chain, "
+            "or write the inertias by hand."
+        ) from error
+    except OSError as error:
+        raise ValueError(
+            f"lie_jax.io.write_inertias(path=) is {str(path)!r}, which cannot be written "
+            f"({error.strerror}); it must be a file that you may write to: take another."
+        ) from error
 
 
-def _links(robot: Element) -> Iterator[tuple[str, list[Element]]]:
+def _links(robot: Element, source: str) -> Iterator[tuple[str, list[Element]]]:
     """Links that are fixed to each other, by the name of the first one, which comes first."""
     fixed: dict[str, str] = {}
     groups: dict[str, list[Element]] = {}
@@ -87,8 +108,16 @@ def _links(robot: Element) -> Iterator[tuple[str, list[Element]]]:
             fixed[str(child.get("link"))] = str(parent.get("link"))
     for link in robot.findall("link"):
         first = str(link.get("name"))
+        met = {first: None}
         while first in fixed:
             first = fixed[first]
+            if first in met:
+                raise ValueError(
+                    f"lie_jax.io.write_inertias(source=): {source!r} has fixed joints in a cycle, "
+                    f"through the links {', '.join(met)}; a URDF file must be a tree: take one of "
+                    "the joints out."
+                )
+            met[first] = None
         parts = groups.setdefault(first, [])
         parts.insert(0 if link.get("name") == first else len(parts), link)
     yield from groups.items()
@@ -106,10 +135,12 @@ def _moves(body: Element) -> bool:
 
 
 def _fixed_to(body: Element) -> Iterator[Element]:
-    for child in body.findall("body"):
-        if not _moves(child):
-            yield child
-            yield from _fixed_to(child)
+    waiting = [body]
+    while waiting:
+        for child in waiting.pop().findall("body"):
+            if not _moves(child):
+                waiting.append(child)
+                yield child
 
 
 def _text(*numbers: float) -> str:

@@ -5,8 +5,10 @@ process. The next process removes temporary folders without a lock: their writer
 """
 
 import contextlib
+import errno
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,6 +44,28 @@ class Lock:
     def close(self) -> None:
         """Release the lock."""
         os.close(self._descriptor)
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike) -> Iterator[Path]:
+    """Temporary path of a file that replaces `path` at the end, at once, if nothing is raised.
+
+    The file that a link leads to is replaced, and keeps its permissions. Raises `OSError` as
+    writing does, and for folders, pipes and devices.
+    """
+    target = Path(os.path.realpath(path))
+    mode = None
+    if target.exists():
+        if not target.is_file():
+            raise OSError(errno.EINVAL, "it is no regular file", str(target))
+        if not os.access(target, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
+        mode = stat.S_IMODE(target.stat().st_mode)
+    with beside(target) as new:
+        yield new
+        if mode is not None:
+            new.chmod(mode)
+        os.replace(new, target)
 
 
 @contextlib.contextmanager

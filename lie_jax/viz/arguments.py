@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,9 +19,11 @@ def written(where: str, path: str | os.PathLike) -> Iterator[None]:
     """Raise `ValueError` if the file that is written inside cannot be written."""
     try:
         yield
-    except OSError as error:
+    # ffmpeg ends as a process.
+    except (OSError, subprocess.CalledProcessError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise ValueError(
-            f"{where}(path=) is {str(path)!r}, which cannot be written ({error.strerror}); it "
+            f"{where}(path=) is {str(path)!r}, which cannot be written ({reason}); it "
             "must be a file in a folder that exists and that you may write to: take another."
         ) from error
 

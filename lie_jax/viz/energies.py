@@ -13,7 +13,7 @@ from lie_jax.mechanics import stacking
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.viz.inputs import Instants, RunInputs, of_run, reached
-from lie_jax.viz.look import BLACK
+from lie_jax.viz.look import BLACK, literal
 from lie_jax.viz.plots import ABOVE, ROUNDING, check_run, styled, widen
 
 # Least range of the axis over the largest energy.
@@ -66,7 +66,7 @@ def energy(
         below.yaxis.set_major_formatter("{x:.3g}")
         if works:
             for name, work in _few(works):
-                below.plot(run.t, work, label=name)
+                below.plot(run.t, work, label=literal(name))
             left = change - np.sum([work for _, work in works], axis=0)
             below.plot(run.t, left, ":", color=BLACK, label="left over")
             below.set(ylabel="change and work / J")

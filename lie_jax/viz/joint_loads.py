@@ -14,6 +14,7 @@ from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.readings import JointReaction
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.viz.inputs import Instants, of_run, reached
+from lie_jax.viz.look import literal
 from lie_jax.viz.plots import ABOVE, check_run, styled, widen
 
 # Least range of an axis over the largest value of all joints.
@@ -65,8 +66,8 @@ def reactions(
                 for values, name in zip(getattr(every[label], part).T, "xyz", strict=True):
                     axes.plot(run.t, values, label=name)
                 widen(axes, _FLAT * size)
-                axes.set_ylabel(f"{' – '.join(map(str, label))} / {unit}")
-            where = "inertial" if frame == GROUND else f"axes of {frame}"
+                axes.set_ylabel(f"{literal(' – '.join(map(str, label)))} / {unit}")
+            where = "inertial" if frame == GROUND else f"axes of {literal(frame)}"
             grid[0, column].set_title(f"{part.capitalize()} ({where})", loc="left")
             grid[0, column].legend(ncols=3, handlelength=1.2, columnspacing=1.0, **ABOVE)
             grid[-1, column].set_xlabel("t / s")

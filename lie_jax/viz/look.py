@@ -33,6 +33,12 @@ STYLE: Any = {
     "axes.prop_cycle": cycler(color=COLORS),
 }
 
+
+def literal(name: str) -> str:
+    """Name as matplotlib shows it letter by letter: text between two `$` would be a formula."""
+    return name.replace("$", r"\$")
+
+
 # Directions from the middle of the scene to the camera.
 VIEWS = {
     "oblique": (0.5, -0.75, 0.4),

@@ -19,7 +19,7 @@ from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.system import AbstractSystem
 from lie_jax.viz import solids
-from lie_jax.viz.look import STYLE
+from lie_jax.viz.look import STYLE, literal
 
 ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
 
@@ -82,7 +82,7 @@ def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
                 for i, label in enumerate(labels):
                     axes.plot(trajectory.t, values[:, body, i], label=label)
                 widen(axes, ROUNDING * np.max(np.abs(values)))
-                axes.set_ylabel(f"{system.names[body]} / {unit}")
+                axes.set_ylabel(f"{literal(system.names[body])} / {unit}")
             column[0].set_title(title, loc="left")
             column[0].legend(ncols=3, handlelength=1.2, columnspacing=1.0, **ABOVE)
             column[-1].set_xlabel("t / s")
@@ -143,7 +143,7 @@ def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
         figure = plt.figure(figsize=(5.5, 5.0))
         axes = cast(Any, figure.add_subplot(projection=None if is_plane else "3d"))
         for body, name in enumerate(system.names):
-            (line,) = axes.plot(*center[:, body, shown].T, label=name)
+            (line,) = axes.plot(*center[:, body, shown].T, label=literal(name))
             axes.plot(*center[:1, body, shown].T, "o", color=line.get_color())
         axes.set(**{f"{axis}label": labels[k] for axis, k in zip("xyz", shown, strict=False)})
         if is_plane:

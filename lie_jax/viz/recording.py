@@ -1,19 +1,23 @@
 """Videos of motions, drawn by matplotlib."""
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.animation import FFMpegWriter, PillowWriter
 from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
 
 from lie_jax import checks
+from lie_jax.sweeps import unfinished
 from lie_jax.viz import painting, parts
 from lie_jax.viz.arguments import checked, written
 from lie_jax.viz.drawing import clock_text
 from lie_jax.viz.frames import Run, Shape
+from lie_jax.viz.look import literal
 
 # A GIF counts hundredths of a second.
 FRAMES_PER_SECOND = 20
@@ -70,12 +74,18 @@ def video(
     clock = axes.text(0.03, 0.97, "", transform=axes.transAxes, va="top", size=10)
     picture = axes.add_collection(PolyCollection([]))
     labels = [
-        [axes.text(0, 0, name, ha="center") for name in s.system.names] if names else []
+        [axes.text(0, 0, literal(name), ha="center") for name in s.system.names] if names else []
         for s in scenes
     ]
     # The axes fill the figure: a layout that users set for theirs would warn at each frame.
     fixed_layout = plt.rc_context({"figure.constrained_layout.use": False})
-    with written("viz.video", path), fixed_layout, writer.saving(figure, os.fspath(path), _DOTS):
+    with (
+        written("viz.video", path),
+        unfinished.replacing(path) as new,
+        fixed_layout,
+        _closed(figure),
+        writer.saving(figure, os.fspath(new), _DOTS),
+    ):
         for frame in range(frames):
             polygons = []
             for run, scene in enumerate(scenes):
@@ -87,7 +97,14 @@ def video(
             picture.set(**painting.seen(painting.together(polygons), camera))
             clock.set_text(clock_text(scenes, frame))
             writer.grab_frame()
-    plt.close(figure)
+
+
+@contextlib.contextmanager
+def _closed(figure: Figure) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        plt.close(figure)
 
 
 def _writer(path: Path) -> PillowWriter | FFMpegWriter:

@@ -8,7 +8,6 @@ import contextlib
 import os
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import rich
 import viser
 
 from lie_jax import checks
+from lie_jax.sweeps import unfinished
 from lie_jax.viz import drawing
 from lie_jax.viz.arguments import checked, written
 from lie_jax.viz.drawing import Drawn
@@ -59,8 +59,8 @@ def export(
             drawing.move(drawn, scenes, [frame] * len(scenes))
             recording.insert_sleep(1.0 / frames_per_second)
         page = recording.as_html()
-    with written("viz.export", path):
-        Path(path).write_text(page, encoding="utf-8")
+    with written("viz.export", path), unfinished.replacing(path) as new:
+        new.write_text(page, encoding="utf-8")
 
 
 def show(
