@@ -24,7 +24,7 @@ from lie_jax.numerics import gather, rules, small
 from lie_jax.numerics.block_matrix import LIGHTEST, inverse_of
 from lie_jax.numerics.dense import LARGEST_SUM, DenseMatrix
 from lie_jax.numerics.forest import total
-from lie_jax.numerics.graphs import INVERT, SUBTRACT, Graph, Place, Plan, plan_of
+from lie_jax.numerics.graphs import SUBTRACT, Graph, Place, Plan, plan_of
 
 
 class Blocks(NamedTuple):
@@ -110,6 +110,21 @@ class BlockGraph(eqx.Module):
 
     # Elimination without pivots makes no second attempt anyway.
     solve_roughly = solve
+
+    def solve_from(
+        self, b: Float[Array, " size"], y: Float[Array, " size"]
+    ) -> Float[Array, " size"]:
+        """As `DenseMatrix.solve_from`."""
+        return self.started_from(y, self.solve, b)
+
+    def started_from(
+        self, y: Float[Array, " size"], solve: Callable, b: Float[Array, " size"]
+    ) -> Float[Array, " size"]:
+        """As `DenseMatrix.started_from`."""
+        # Rounding leaves other pivots of dependent rows than the lowering. A solution for all
+        # multipliers has no part of those of y, whatever these pivots are.
+        known = jnp.where(self.graph.multipliers, y, 0.0)
+        return solve(b + self.matvec(known)) - known
 
     def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """As `DenseMatrix.solve_constrained`."""
@@ -309,21 +324,17 @@ def _factorized(
         kind, target, a, b = operation
 
         def invert(left, right, old):
-            return small.inverse(left)
+            return inverse_of(bordered)(left)
 
         def multiply(left, right, old):
             change = _matmul(left, right)
             return jnp.where(kind == SUBTRACT, old - change, change)
 
-        def invert_bordered(left, right, old):
-            return inverse_of(bordered)(left)
+        def invert_rows(left, right, old):
+            return small.inverse_by_rows(left)
 
         operands = _at(table, a), _at(table, b), _at(table, target)
-        if bordered:
-            kinds = [invert, multiply, multiply, invert_bordered]
-            value = jax.lax.switch(kind, kinds, *operands)
-        else:
-            value = jax.lax.cond(kind == INVERT, invert, multiply, *operands)
+        value = jax.lax.switch(kind, [invert, multiply, multiply, invert_rows], *operands)
         return _put(table, value, target), None
 
     return jax.lax.scan(operate, table, tuple(jnp.asarray(plan.factor.T)))[0]

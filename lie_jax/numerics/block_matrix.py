@@ -43,7 +43,8 @@ class BlockTree(eqx.Module):
     Without `is_coupled` no unknown of a body meets one of its parent. `parent_of` is the parent of
     each node, -1 for none. `bodies` has the places in a vector of each body's unknowns, n k in all,
     -1 for auxiliary ones (see `graphs.Graph`); `multipliers` those of each node's multipliers, n r
-    in all, -1 for none. `bordered` is that of a `Graph`.
+    in all, -1 for none. `bordered` is that of a `Graph`. `lowering` (size,) is that of a
+    `DenseMatrix`.
     """
 
     nodes: Float[Array, "m m n"]
@@ -55,6 +56,7 @@ class BlockTree(eqx.Module):
     bodies: tuple[int, ...] = eqx.field(static=True)
     multipliers: tuple[int, ...] = eqx.field(static=True)
     bordered: tuple[int, int] | None = eqx.field(static=True, default=None)
+    lowering: Float[Array, " size"] | None = None
 
     def transpose(self) -> "BlockTree":
         """The transposed matrix."""
@@ -94,6 +96,18 @@ class BlockTree(eqx.Module):
 
     # Elimination without pivots makes no second attempt anyway.
     solve_roughly = solve
+
+    def solve_from(
+        self, b: Float[Array, " size"], y: Float[Array, " size"]
+    ) -> Float[Array, " size"]:
+        """As `DenseMatrix.solve_from`."""
+        return self.started_from(y, self.solve, b)
+
+    def started_from(
+        self, y: Float[Array, " size"], solve: Callable, b: Float[Array, " size"]
+    ) -> Float[Array, " size"]:
+        """As `DenseMatrix.started_from`."""
+        return solve(b if self.lowering is None else b + self.lowering * y)
 
     def rough_solver(self) -> Callable:
         """As `DenseMatrix.rough_solver`."""
@@ -152,7 +166,8 @@ class BlockTree(eqx.Module):
         size = small.matvec(sizes, ease) + small.matvec(parent_sizes, self.parent_values(ease))
         there = np.asarray(self.multipliers, int).reshape(size.shape[1], -1).T >= 0
         lowered = jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
-        return dataclasses.replace(self, corner=self.corner - lowered)
+        lowering = self.joined(jnp.concatenate([jnp.zeros_like(diagonal), lowered]))
+        return dataclasses.replace(self, corner=self.corner - lowered, lowering=lowering)
 
     @property
     def _velocities(self) -> int:

@@ -141,12 +141,13 @@ class DenseMatrix(eqx.Module):
     """A square matrix of full size, [[S, Bᵀ], [B', C]] with `rows` constraints last if there are.
 
     It offers what a `BlockTree` offers. `sizes` (rows,) are those of B S⁻¹ Bᵀ that regularise, by
-    default its diagonal.
+    default its diagonal; `lowering` (n,) is what `regularized` subtracted from the diagonal.
     """
 
     entries: Float[Array, "n n"]
     rows: int = eqx.field(static=True, default=0)
     sizes: Float[Array, " rows"] | None = None
+    lowering: Float[Array, " n"] | None = None
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution x of the regular matrix times x = b; differentiable to any order."""
@@ -155,6 +156,20 @@ class DenseMatrix(eqx.Module):
     def solve_roughly(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution up to eps^(4/5), see `solve_roughly`."""
         return solve_roughly(self.entries, b)
+
+    def solve_from(self, b: Float[Array, " n"], y: Float[Array, " n"]) -> Float[Array, " n"]:
+        """Rough solution x of a `regularized` matrix such that y + x has the smallest multipliers.
+
+        Rounding errors of constraints decide the part of x in which rows depend on each other, over
+        the small diagonal that regularises. A search from step to step would add these parts up.
+        """
+        return self.started_from(y, self.solve_roughly, b)
+
+    def started_from(
+        self, y: Float[Array, " n"], solve: Callable, b: Float[Array, " n"]
+    ) -> Float[Array, " n"]:
+        """The solution x of `solve_from` by a function that solves with this matrix."""
+        return solve(b if self.lowering is None else b + self.lowering * y)
 
     def rough_solver(self) -> Callable:
         """Function of b that returns x without a second attempt, for iterations that check it."""
@@ -176,8 +191,8 @@ class DenseMatrix(eqx.Module):
         """
         if not self.rows:
             return self
-        lowered = jnp.diag(_regularization(self.entries, self.rows, self.sizes))
-        return DenseMatrix(self.entries - lowered, self.rows, self.sizes)
+        lowering = _regularization(self.entries, self.rows, self.sizes)
+        return DenseMatrix(self.entries - jnp.diag(lowering), self.rows, self.sizes, lowering)
 
     def solve_constrained(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution x of the matrix times x = b for constraints that may be redundant.

@@ -55,6 +55,14 @@ class Graph(NamedTuple):
         return at
 
     @property
+    def multipliers(self) -> np.ndarray:
+        """Vector (size,): whether an unknown is a multiplier of a joint."""
+        at = np.zeros(self.size, bool)
+        for joint in self.joints:
+            at[[number for number in self.numbers[joint] if number < self.size]] = True
+        return at
+
+    @property
     def width(self) -> int:
         """Number of unknowns of the largest node."""
         return max(map(len, self.numbers))
@@ -94,9 +102,9 @@ class Graph(NamedTuple):
         return gather.pick(tuple(slots.tolist()), jnp.concatenate(flat))
 
 
-# Kinds of operations: invert a pivot, multiply a block by it, subtract a product, invert the pivot
-# of a body with constraints of its own.
-INVERT, MULTIPLY, SUBTRACT, INVERT_BORDERED = range(4)
+# Kinds of operations: invert the pivot of a body, multiply a block by a pivot, subtract a product,
+# invert the pivot of a joint, whose rows may depend on others.
+INVERT, MULTIPLY, SUBTRACT, INVERT_ROWS = range(4)
 
 
 class Plan(NamedTuple):
@@ -164,7 +172,7 @@ def plan_of(graph: Graph, places: tuple[Place, ...]) -> Plan:
     for k, ahead in order:
         for place in [(i, k) for i in ahead] + [(k, i) for i in ahead] + [*product(ahead, ahead)]:
             at.setdefault(place, stored + len(at) - given)
-        invert = INVERT_BORDERED if graph.bordered and k < graph.bodies else INVERT
+        invert = INVERT if k < graph.bodies else INVERT_ROWS
         factor.append((invert, at[k, k], at[k, k], at[k, k]))
         factor += [(MULTIPLY, at[i, k], at[i, k], at[k, k]) for i in ahead]
         factor += [(SUBTRACT, at[i, j], at[i, k], at[k, j]) for i in ahead for j in ahead]

@@ -1,8 +1,8 @@
 """Matrices of linear equations, with one interface.
 
 All are [[S, Bᵀ], [B', C]] of velocities and multipliers, or S alone: `matvec`, `solve`,
-`solve_roughly`, `solve_constrained`, `rough_solver`, `inverse`, `regularized`, `plus`, `with_rows`
-and `smallest_row`.
+`solve_roughly`, `solve_from`, `started_from`, `solve_constrained`, `rough_solver`, `inverse`,
+`regularized`, `plus`, `with_rows` and `smallest_row`.
 """
 
 from lie_jax.numerics.block_graph import BlockGraph

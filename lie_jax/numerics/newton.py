@@ -10,7 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.numerics import rules
-from lie_jax.numerics.block_matrix import Factors
+from lie_jax.numerics.matrices import Matrix
 
 MAX_ITERATIONS = 25
 # Name of the values that reverse mode may save, so that the backward pass repeats no search.
@@ -35,10 +35,18 @@ NONE = -1.0
 
 
 class Inverse(NamedTuple):
-    """Inverse (n, n) of an iteration matrix kept from search to search, if it is `there` yet."""
+    """Inverse (n, n) of an iteration matrix kept from search to search, if it is `there` yet, and
+    that matrix.
+    """
 
-    matrix: Float[Array, "n n"] | Factors
+    inverse: Any
     there: Bool[Array, ""]
+    matrix: Matrix
+
+
+def inverted(matrix: Matrix, there: Bool[Array, ""]) -> Inverse:
+    """The inverse of a matrix, to be kept."""
+    return Inverse(matrix.inverse(), there, matrix)
 
 
 class Root(NamedTuple):
@@ -99,7 +107,8 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
     enough; `value` (n,) is the residual before it. If full steps do not converge, or a correction
     is not finite, up to 100 more begin again at the guess. Of these, one after which the next
     correction is not finite or not a quarter smaller is taken back by half, at most five times:
-    each time is an iteration.
+    each time is an iteration. The first correction removes what redundant multipliers of the guess
+    have beyond the smallest ones, which is rounding errors of earlier searches.
     """
     return _full(linearize, converged, args, _begun(guess).root, MAX_ITERATIONS)
 
@@ -120,7 +129,8 @@ def _full(linearize: Callable, converged: Callable, args: Any, start: Root, boun
     def iterate(damped):
         root, halvings = damped.search.root, damped.halvings
         value, jacobian = linearize(root.y, args)
-        correction = -jacobian.solve_roughly(value)
+        first = ~jnp.isfinite(damped.size)
+        correction = jacobian.solve_from(-value, jnp.where(first, root.y, 0.0))
         size, finite = jnp.max(jnp.abs(correction)), jnp.isfinite(jnp.sum(correction))
         y = root.y + correction
         done = converged(correction, value, y, args) & finite
@@ -268,8 +278,10 @@ def chord(equations: Equations, guess: Array, kept: None, args: Any) -> Root:
     """Newton steps, at least one and at most 25, each with a new matrix of the equations."""
 
     def iterate(search):
-        matrix = equations.matrix(search.root.y, args)
-        return equations._corrected(search, -matrix.solve(search.value), args)
+        y, first = search.root.y, search.root.iterations == 0
+        matrix = equations.matrix(y, args)
+        correction = matrix.solve_from(-search.value, jnp.where(first, y, 0.0))
+        return equations._corrected(search, correction, args)
 
     begun = equations._begin(guess, args)
     return jax.lax.while_loop(_unfinished(MAX_ITERATIONS), iterate, begun).root
@@ -278,7 +290,7 @@ def chord(equations: Equations, guess: Array, kept: None, args: Any) -> Root:
 class _Matrix(NamedTuple):
     """Inverse in use; the solves made with it; three flags that say when it is replaced."""
 
-    inverse: Any
+    kept: Inverse
     age: Array
     # The next solve needs a new one; this search has taken a new one; each solve takes a new one.
     renew: Array
@@ -297,12 +309,15 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
 
     def iterate(state):
         search, matrix = state
-        inverse = jax.lax.cond(
+        kept = jax.lax.cond(
             matrix.renew | matrix.always,
-            lambda: equations.matrix(search.root.y, args).inverse(),
-            lambda: matrix.inverse,
+            lambda: inverted(equations.matrix(search.root.y, args), yes),
+            lambda: matrix.kept,
         )
-        after = equations._corrected(search, -(inverse @ search.value), args)
+        # The first correction, also that of a restart, is for all multipliers, as that of `full`.
+        start = jnp.where(jnp.all(search.root.y == guess), guess, 0.0)
+        correction = kept.matrix.started_from(start, lambda b: kept.inverse @ b, -search.value)
+        after = equations._corrected(search, correction, args)
         count, done = after.root.iterations, after.root.converged
         age = jnp.where(matrix.renew, 1, matrix.age + 1)
         slow = (after.size > _SLOW * search.size) & (count > 2)
@@ -315,15 +330,15 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
             finite=after.finite | restart,
         )
         return after, _Matrix(
-            inverse=inverse,
+            kept=kept,
             age=age,
             renew=renew,
             renewed=matrix.renewed | renew,
             always=matrix.always | restart,
         )
 
-    no = jnp.zeros((), bool)
-    first = _Matrix(kept.matrix, jnp.zeros((), jnp.int32), ~kept.there, no, no)
+    no, yes = jnp.zeros((), bool), jnp.ones((), bool)
+    first = _Matrix(kept, jnp.zeros((), jnp.int32), ~kept.there, no, no)
     unfinished = _unfinished(_MODIFIED_SOLVES)
     search, matrix = jax.lax.while_loop(lambda state: unfinished(state[0]), iterate, (begun, first))
-    return search.root._replace(kept=Inverse(matrix.inverse, jnp.ones((), bool)))
+    return search.root._replace(kept=matrix.kept._replace(there=yes))

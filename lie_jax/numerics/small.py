@@ -135,6 +135,24 @@ def inverse(a: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
     return block_2x2(first - matmul(upper, from_left), upper, -matmul(last, from_left), last)
 
 
+def inverse_by_rows(a: Float[Array, "n n ..."]) -> Float[Array, "n n ..."]:
+    """Inverse row by row, without exchanges of rows, of a matrix whose pivots may be tiny.
+
+    Where rows depend on each other what regularises them is left of their pivots, and the rest of
+    these rows is as small. Blocks lose that: determinants of rows by cofactors, and products with
+    an inverse that has large numbers in it, have rounding errors of the size of other rows.
+    """
+    n = a.shape[0]
+    for k in range(n):
+        own = np.reshape(np.arange(n) == k, (n, *(1,) * (a.ndim - 1)))
+        across = own.swapaxes(0, 1)
+        inverse_pivot = 1.0 / a[k : k + 1, k : k + 1]
+        row, column = a[k : k + 1] * inverse_pivot, a[:, k : k + 1]
+        others = jnp.where(across, -column * inverse_pivot, a - column * row)
+        a = jnp.where(own, jnp.where(across, inverse_pivot, row), others)
+    return a
+
+
 def solve_3(a: Float[Array, "3 3 ..."], b: Float[Array, "3 ..."]) -> Float[Array, "3 ..."]:
     """Solution of a x = b."""
     scale = reciprocal_size(jnp.sum(jnp.abs(a), axis=(0, 1)))

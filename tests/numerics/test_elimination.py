@@ -5,12 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lie_jax.numerics import dense
+from lie_jax.numerics import dense, small
 
 # Elimination in double precision of well-conditioned systems of nine unknowns.
 ROUNDING = 1e-11
 # What `solve_roughly` promises in double precision, the root of its epsilon.
 ROUGHLY = 1.5e-8
+# Rounding of the entries over pivots of 2^-36, of some ten operations.
+PIVOT = 1e-4
 
 
 def _matrices():
@@ -76,3 +78,12 @@ def test_derivatives_of_a_solution():
 def test_a_singular_matrix_gives_no_finite_numbers():
     assert not np.isfinite(dense.solve(jnp.ones((4, 4)), jnp.arange(4.0))).all()
     assert not np.isfinite(dense.solve_roughly(jnp.zeros((3, 3)), jnp.ones(3))).any()
+
+
+def test_pivots_of_rows_that_depend_on_each_other_keep_their_digits():
+    """Sherman and Morrison's inverse of r rᵀ + ε 1: four of five pivots are of the size of ε."""
+    r, small_pivot = np.asarray([1.0, -0.7, 0.4, 1.3, 0.9]), 2.0**-36
+    matrix = np.outer(r, r) + small_pivot * np.eye(5)
+    expected = (np.eye(5) - np.outer(r, r) / (small_pivot + r @ r)) / small_pivot
+    found = jax.jit(small.inverse_by_rows)(jnp.asarray(matrix))
+    np.testing.assert_allclose(found * small_pivot, expected * small_pivot, atol=PIVOT)

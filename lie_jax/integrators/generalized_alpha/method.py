@@ -101,10 +101,10 @@ class GeneralizedAlpha(AbstractIntegrator):
             carry = optimal(system, self._rho(state.q.dtype), self.index, t, dt, state, u)
         if self.newton == "modified":
             problem, guess, *_ = self._problem(system, t, dt, state, carry, u)
-            kept = jax.eval_shape(lambda y: self._matrix(y, problem).inverse(), guess)
+            there = jnp.zeros((), bool)
+            kept = jax.eval_shape(lambda y: newton.inverted(self._matrix(y, problem), there), guess)
             none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
-            inverse = newton.Inverse(none, jnp.zeros((), bool))
-            carry = carry._replace(kept=inverse, kept_for=jnp.zeros_like(state.q, shape=()))
+            carry = carry._replace(kept=none, kept_for=jnp.zeros_like(state.q, shape=()))
         return carry
 
     def _problem(self, system, t, dt, state, carry, u):

@@ -60,6 +60,10 @@ class _StageMatrix(eqx.Module):
         """Solution as exact as Newton's method needs it."""
         return self._rates(self.matrix.solve_roughly(b))
 
+    def solve_from(self, b: Float[Array, " n"], y: Float[Array, " n"]) -> Float[Array, " n"]:
+        """As that of the matrix: multipliers are the same unknowns."""
+        return self._rates(self.matrix.solve_from(b, y))
+
 
 def solve(
     tableau: str, jacobian: str, problem: Problem, acceleration: Array, multipliers: Array
