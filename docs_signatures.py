@@ -15,6 +15,7 @@ import griffe
 import jax.typing
 import jaxtyping
 
+from lie_jax.mechanics.elements import AbstractElement
 from lie_jax.mechanics.signals import as_signal
 
 _NUMBERS = set(typing.get_args(jax.typing.ArrayLike))
@@ -43,6 +44,10 @@ class Signatures(griffe.Extension):
     def on_class_members(self, *, cls: griffe.Class, **_: Any) -> None:
         """Called by griffe once it has read the members of a class."""
         loaded = _at_run_time(cls.path)
+        if inspect.isclass(loaded) and issubclass(loaded, AbstractElement):
+            # Users of a joint or force do not call these; its base describes them to authors.
+            for name in [name for name in cls.members if _is_override(loaded, name)]:
+                del cls.members[name]
         if not dataclasses.is_dataclass(loaded) or "__init__" in cls.members:
             return
         at_run_time = inspect.signature(loaded).parameters
@@ -61,6 +66,15 @@ class Signatures(griffe.Extension):
         ]
         init = griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
         cls.set_member("__init__", init)
+
+
+def _is_override(loaded: type, name: str) -> bool:
+    """Whether a class has a method or property in the place of one of its bases."""
+    member = vars(loaded).get(name)
+    if name.startswith("_") or not (inspect.isfunction(member) or isinstance(member, property)):
+        return False
+    ours = (base for base in loaded.__mro__[1:] if base.__module__.startswith("lie_jax."))
+    return any(name in vars(base) for base in ours)
 
 
 def _at_run_time(path: str) -> Any:

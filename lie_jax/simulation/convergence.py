@@ -87,7 +87,8 @@ def convergence(
 
     **Arguments:**
 
-    - `system`, `state`: as for `lie_jax.simulate`.
+    - `system`: from `lie_jax.assemble`, or an `AbstractSystem` of your own; `state`: its `State` at
+      time 0.
     - `integrators`: one, a list of them, or a dictionary by the names that the table shows.
     - `t_end`: time of the end, s. `steps`: at least two numbers of steps from 0 to `t_end`.
     - `reference`: the exact state at `t_end`. By default it is the end of a run with eight times as
