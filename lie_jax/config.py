@@ -1,4 +1,4 @@
-"""Settings of the process: precision, XLA's compilation for the CPU, the cache of programs."""
+"""Settings of the process: precision, compilation for the CPU, cache of programs, lines."""
 
 import os
 import tempfile
@@ -9,13 +9,17 @@ import jax
 import threadpoolctl
 
 from lie_jax import checks
-from lie_jax.numerics import jax_internals
+from lie_jax.numerics import jax_internals, waits
 
 _warned = False
 
 
 def configure(
-    *, x64: bool = True, fast_loops: bool = True, cache: str | os.PathLike | None = None
+    *,
+    x64: bool = True,
+    fast_loops: bool = True,
+    cache: str | os.PathLike | None = None,
+    quiet: bool = False,
 ) -> None:
     """Set up the process: call it once, right after the imports, before arrays are made.
 
@@ -25,6 +29,7 @@ def configure(
     - `fast_loops`: loops of small systems as one function each (`configure_cpu`), linear algebra on
       one thread: threads that wait for each other cost up to seventy times the step.
     - `cache`: a folder for compiled programs (`cache_compilations`), or None.
+    - `quiet`: leave out the lines on stderr about programs that take long to compile.
 
     Raises `ValueError` for other values and for a folder that cannot be written, `RuntimeError` if
     JAX has computed something already.
@@ -32,6 +37,8 @@ def configure(
     global _warned
     checks.one_of("configure(x64=)", x64, (True, False))
     checks.one_of("configure(fast_loops=)", fast_loops, (True, False))
+    checks.one_of("configure(quiet=)", quiet, (True, False))
+    waits.quiet = quiet
     if fast_loops:
         configure_cpu()
         # JAX calls the library of SciPy, which is visible once SciPy has loaded it.

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
-from lie_jax.numerics import lapack, programs, rules
+from lie_jax.numerics import lapack, programs, rules, waits
 from lie_jax.numerics.block_matrix import BlockTree, unit
 from lie_jax.system import AbstractSystem, Configuration, Multipliers, State, Time, Velocity
 
@@ -47,6 +47,7 @@ _project = eqx.filter_jit(project_onto_constraints)
 _PROJECTION_ITERATIONS = 20
 
 
+@waits.announced("the projection")
 def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
     """A state nearby that satisfies the position and velocity constraints, redundant ones too.
 

@@ -14,13 +14,14 @@ from lie_jax.control.conditions import Conditions
 from lie_jax.control.problem import Options, Problem, Run, checked_problem, difference, follow
 from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics import padding
+from lie_jax.numerics import padding, waits
 from lie_jax.numerics.small import matvec
 from lie_jax.simulation import sharding
 from lie_jax.simulation.checks import as_jax
 from lie_jax.system import AbstractSystem, State
 
 
+@waits.announced("the optimal control with {integrator}")
 @sharding.automatic
 def ilqr(
     system: AbstractSystem,

@@ -13,12 +13,14 @@ from lie_jax.control.conditions import Conditions
 from lie_jax.control.problem import Options, checked_problem
 from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float, in_precision
 from lie_jax.simulation import sharding
 from lie_jax.simulation.checks import as_jax
 from lie_jax.system import AbstractSystem, State
 
 
+@waits.announced("the optimal control with {integrator}")
 @sharding.automatic
 def shoot(
     system: AbstractSystem,

@@ -16,6 +16,7 @@ from lie_jax.identification import recordings, statistics
 from lie_jax.identification.parameters import parameters, priors
 from lie_jax.identification.statistics import Identifiability, Spread
 from lie_jax.identification.transforms import free
+from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float
 
 
@@ -157,6 +158,7 @@ class Identification(eqx.Module):
         return "\n".join(lines)
 
 
+@waits.announced("the identification")
 def identify(
     predict: Callable[[PyTree], PyTree],
     start: PyTree,

@@ -13,6 +13,7 @@ from lie_jax import checks
 from lie_jax.identification import recordings, statistics
 from lie_jax.identification.parameters import parameters
 from lie_jax.identification.transforms import free
+from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float
 
 
@@ -52,6 +53,7 @@ class MonteCarlo(eqx.Module):
         return "\n".join(lines)
 
 
+@waits.announced("the identifications")
 def monte_carlo(
     predict: Callable[[PyTree], PyTree],
     truth: PyTree,

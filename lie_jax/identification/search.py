@@ -13,7 +13,8 @@ import numpy as np
 import optax
 import optimistix as optx
 from jaxtyping import Array, Float, PyTree
-from tqdm import tqdm
+
+from lie_jax.numerics.progress import progress_bar
 
 # On all horizons but the last, a gain below this fraction of the cost ends the search: what is left
 # to gain on a part of the recording does not help on the whole.
@@ -44,7 +45,7 @@ def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int,
     """
     rows = []
     finished = False
-    with tqdm(disable=not progress, unit="it", desc="identify") as bar:
+    with progress_bar("identify", "it", None, progress) as update:
         for number, horizon in enumerate(horizons, 1):
             samples = max(jax.tree.leaves(horizon))
             steps = iterate(z, jax.tree.map(jnp.asarray, horizon))
@@ -55,8 +56,7 @@ def run(iterate: Iterate, z: Array, horizons: list[PyTree], max_iterations: int,
                 gain = previous - float(cost)
                 idle = 0 if gain > 0.0 else idle + 1
                 text = f"{samples} samples, cost {float(cost):.6g}"
-                bar.set_postfix_str(text + (f", {idle} trials without gain" if idle else ""))
-                bar.update()
+                update(1, text + (f", {idle} trials without gain" if idle else ""))
                 # A rejected trial leaves the cost as it was: it is no small gain.
                 small_gain = 0.0 < gain < _SMALL_GAIN * previous
                 if finished or (small_gain and number < len(horizons)):

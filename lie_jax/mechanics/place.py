@@ -23,6 +23,7 @@ from lie_jax.mechanics.minimal import assembly
 from lie_jax.mechanics.minimal import joints as tree_joints
 from lie_jax.mechanics.minimal.formulation import split_joints
 from lie_jax.mechanics.minimal.system import TreeSystem
+from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float, in_precision
 from lie_jax.system import State
 
@@ -31,6 +32,7 @@ from lie_jax.system import State
 _ITERATIONS = 40
 
 
+@waits.announced("the placement")
 def place(
     mechanism: Mechanism, coordinates: Mapping[Label, Any] | None = None, *, close: bool = True
 ) -> Mechanism:

@@ -7,7 +7,9 @@ mode (see `numerics.rules`).
 """
 
 import importlib
+import os
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import jax
@@ -123,3 +125,26 @@ def inside(equation: Any) -> list[Any]:
             if hasattr(each, "eqns") or hasattr(each, "jaxpr"):
                 found.append(each)
     return found
+
+
+# Work of JAX before a program runs, by the files whose functions do it.
+TRACING, COMPILING = "tracing", "compiling"
+_SOURCE = os.path.join(os.path.dirname(jax.__file__), "_src")
+_PHASES = {
+    os.path.join(_SOURCE, "compiler.py"): COMPILING,
+    os.path.join(_SOURCE, "interpreters", "mlir.py"): TRACING,
+    os.path.join(_SOURCE, "interpreters", "partial_eval.py"): TRACING,
+}
+
+
+def phase(frame: FrameType | None) -> str | None:
+    """`TRACING`, lowering included, or `COMPILING`, if a thread does so at a frame, else None.
+
+    JAX has no public sign of either. With a release that has other files, there are no phases.
+    """
+    while frame is not None:
+        name = _PHASES.get(frame.f_code.co_filename)
+        if name is not None:
+            return name
+        frame = frame.f_back
+    return None

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from lie_jax import checks
 from lie_jax.callables import snapshots
 from lie_jax.mechanics.multibody import AbstractMultibodySystem, check_system
-from lie_jax.numerics import dense, rules, small
+from lie_jax.numerics import dense, rules, small, waits
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.robotics.frames import Frame
 from lie_jax.robotics.placement import Placement, straight
@@ -42,6 +42,7 @@ class InverseKinematicsError(RuntimeError):
         self.best = best
 
 
+@waits.announced("the inverse kinematics")
 def inverse_kinematics(
     system: AbstractMultibodySystem,
     targets: Sequence[tuple[Frame, Any]],

@@ -12,7 +12,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics import jax_internals, programs
+from lie_jax.numerics import jax_internals, programs, waits
 from lie_jax.simulation.simulate import simulate
 from lie_jax.simulation.trajectory import count_results, succeeded
 from lie_jax.system import AbstractSystem, State
@@ -72,6 +72,7 @@ class _End(NamedTuple):
     failure: str | None
 
 
+@waits.announced("the convergence study")
 def convergence(
     system: AbstractSystem,
     integrators: AbstractIntegrator

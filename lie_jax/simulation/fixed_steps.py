@@ -5,10 +5,8 @@ nothing differentiates loops over a traced number of steps, piece by piece, in a
 more: one program serves all numbers of steps.
 """
 
-import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -16,12 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
-from tqdm import tqdm
 
 from lie_jax import checks, index1
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import checkpointing, jax_internals, newton, padding, programs, rules
 from lie_jax.numerics.checkpointing import Blocks
+from lie_jax.numerics.progress import progress_bar
 from lie_jax.simulation import checks as preflight
 from lie_jax.simulation import limits
 from lie_jax.simulation.march import Loop, Noted, Run, Sample
@@ -120,7 +118,7 @@ def _in_pieces(
         # Less than another row: steps after the last saved instant belong to the last piece.
         rows = min(rows, max(1, MOST_STEPS // save_every - 1))
     parts = []
-    with _progress_bar(steps, progress) as update:
+    with progress_bar("simulate", "step", steps, progress) as update:
         for row in range(0, schedule.rows, rows):
             done, is_last = row * save_every, row + rows >= schedule.rows
             part = Schedule(steps - done if is_last else rows * save_every, save_every, blocks)
@@ -167,28 +165,6 @@ def _traced(schedule: Schedule, room: Room | None) -> Schedule:
         return schedule
     steps, save_every = (np.asarray(x, np.int32) for x in schedule[:2])
     return Schedule(steps, save_every, Blocks(None, None))
-
-
-@contextlib.contextmanager
-def _progress_bar(steps: int, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Function that moves a progress bar by a number of steps.
-
-    The bar begins with the first piece, which waits for compilation: an estimate of the time that
-    counts this one would be wrong.
-    """
-    bars = []
-
-    def update(number: int) -> None:
-        if bars:
-            bars[0].update(number)
-        elif shown:
-            bars.append(tqdm(total=steps, initial=number, unit="step", desc="simulate"))
-
-    try:
-        yield update
-    finally:
-        for bar in bars:
-            bar.close()
 
 
 @programs.run_once

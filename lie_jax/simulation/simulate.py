@@ -14,7 +14,7 @@ from lie_jax import checks, config, index1
 from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
-from lie_jax.numerics import checkpointing, padding, rules, tracing
+from lie_jax.numerics import checkpointing, padding, rules, tracing, waits
 from lie_jax.simulation import (
     adaptive_steps,
     event_steps,
@@ -49,6 +49,7 @@ class SimulationError(RuntimeError):
         self.trajectory = trajectory
 
 
+@waits.announced("the run of {integrator}")
 @tracing.rare_collections()
 @sharding.automatic
 def simulate(

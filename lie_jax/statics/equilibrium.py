@@ -10,7 +10,7 @@ from jaxtyping import Array, ArrayLike
 from lie_jax import checks
 from lie_jax.callables import snapshots
 from lie_jax.mechanics.multibody import check_system
-from lie_jax.numerics import newton, rules
+from lie_jax.numerics import newton, rules, waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics import failure, rotation
 from lie_jax.statics.equations import Problem
@@ -29,6 +29,7 @@ class EquilibriumError(RuntimeError):
         self.state, self.part = state, part
 
 
+@waits.announced("the search for an equilibrium")
 def equilibrium(
     system: AbstractSystem,
     state: State,

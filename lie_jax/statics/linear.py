@@ -20,7 +20,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
-from lie_jax.numerics import lapack, rules
+from lie_jax.numerics import lapack, rules, waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics import rotation
 from lie_jax.system import AbstractSystem, State
@@ -73,6 +73,7 @@ class LinearMotion(eqx.Module):
         return self.basis.T @ self.stiffness @ self.basis
 
 
+@waits.announced("the linearization")
 def linearize(
     system: AbstractSystem,
     state: State,

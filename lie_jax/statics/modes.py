@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Inexact
 
 from lie_jax import checks
-from lie_jax.numerics import lapack, rules
+from lie_jax.numerics import lapack, rules, waits
 from lie_jax.statics import pencils
 from lie_jax.statics.linear import LinearMotion, linearize
 from lie_jax.system import AbstractSystem, State
@@ -34,6 +34,7 @@ class Modes(eqx.Module):
     shapes: Inexact[Array, "number nv"]
 
 
+@waits.announced("the modes")
 def modes(
     system: AbstractSystem,
     state: State,

@@ -9,6 +9,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
+from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics.equations import Problem
 from lie_jax.statics.equilibrium import EquilibriumError, equilibrium
@@ -45,6 +46,7 @@ class _Step(NamedTuple):
     converged: Array
 
 
+@waits.announced("the path of equilibria")
 def equilibrium_path(
     system: AbstractSystem,
     state: State,

@@ -13,7 +13,7 @@ from lie_jax import checks
 from lie_jax.batching import batch_last, lanes
 from lie_jax.batching.batch_last import Value
 from lie_jax.batching.fingerprint import Fingerprint, content
-from lie_jax.numerics import jax_internals
+from lie_jax.numerics import jax_internals, waits
 
 # Compiled programs, of some 5 MB each, that are kept for calls outside of `jax.jit`.
 _KEPT = 32
@@ -50,6 +50,7 @@ def batched(fn: Callable, in_axes: Any = 0) -> Callable:
     """
     checks.function("batched(fn=)", fn)
 
+    @waits.announced("the batched function")
     def call(*arguments: Any) -> Any:
         one, members = _of_member(fn, in_axes, jax.tree.map(_as_jax, arguments))
         size = _size(members)

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
-from tqdm import tqdm
 
 from lie_jax.callables import snapshots
 from lie_jax.numerics import memory
+from lie_jax.numerics.progress import progress_bar
 from lie_jax.simulation.trajectory import Result, Statistics, Trajectory, succeeded
 from lie_jax.sweeps.batched import batched
 
@@ -212,12 +212,12 @@ def evaluate(
         count = covered.stop - covered.start
         with _explain_failure():
             results, failed = jax.tree.map(lambda x: np.asarray(x)[:count], output)
-        bar.update(count)
+        update(count)
         return covered, results, failed
 
     counts = np.minimum((batches + 1) * size, variants) - batches * size
     shown = progress and jax.process_index() == 0
-    with tqdm(total=int(counts.sum()), unit="variant", desc="sweep", disable=not shown) as bar:
+    with progress_bar("sweep", "variant", int(counts.sum()), shown) as update:
         running = None
         for index in (*batches.tolist(), None):
             # While a batch is saved, the next one is computed.

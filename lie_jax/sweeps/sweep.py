@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from jaxtyping import Bool, PyTree
 
 from lie_jax import checks
-from lie_jax.numerics import memory
+from lie_jax.numerics import memory, waits
 from lie_jax.sweeps import batches, storage
 
 
@@ -26,6 +26,7 @@ class Sweep(NamedTuple):
     failed: Bool[np.ndarray, " variants"]
 
 
+@waits.announced("the sweep")
 def sweep(
     fn: Callable[[Any], Any],
     parameters: PyTree,

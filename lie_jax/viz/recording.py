@@ -12,6 +12,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from lie_jax import checks
+from lie_jax.numerics import waits
 from lie_jax.sweeps import unfinished
 from lie_jax.viz import painting, parts
 from lie_jax.viz.arguments import checked, written
@@ -27,6 +28,7 @@ _LONG, _SHORT, _POINTS, _DOTS = 5.0, 3.0, 72.0, 100.0
 _MARGIN = 0.05
 
 
+@waits.announced("the pictures of the video")
 def video(
     path: str | os.PathLike,
     *runs: Run,

@@ -15,6 +15,7 @@ import rich
 import viser
 
 from lie_jax import checks
+from lie_jax.numerics import waits
 from lie_jax.sweeps import unfinished
 from lie_jax.viz import drawing
 from lie_jax.viz.arguments import checked, written
@@ -22,6 +23,7 @@ from lie_jax.viz.drawing import Drawn
 from lie_jax.viz.frames import Frames, Run, Shape
 
 
+@waits.announced("the pictures of the scene")
 def export(
     path: str | os.PathLike,
     *runs: Run,
@@ -63,6 +65,7 @@ def export(
         new.write_text(page, encoding="utf-8")
 
 
+@waits.announced("the pictures of the scene")
 def show(
     *runs: Run,
     speed: float = 1.0,

@@ -1,0 +1,204 @@
+"""A line on stderr where tracing and compiling take long.
+
+JAX reports a program when it is compiled, not before. A thread therefore looks a few times a second
+at the functions of JAX in which a thread is that called lie_jax. Where lie_jax is called while JAX
+traces a function of the user, the thread goes on until this function has been compiled, too.
+"""
+
+import functools
+import inspect
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from lie_jax.numerics import jax_internals
+from lie_jax.numerics.jax_internals import COMPILING, TRACING
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Time of tracing and compiling before the line, and from one look to the next, s.
+AFTER = 2.0
+LOOK = 0.1
+# Looks without tracing and compiling after which a wait in a function of the user is over, and
+# looks without a wait after which the thread ends.
+_CALM, _IDLE = 5, 20
+# Compilation over tracing: 1.4 for one body, 3 for mechanisms, 6 for their gradients. Both are in
+# proportion to the machine's speed, and tracing to the number of equations.
+_RATIO = 3.0
+# Durations that are told, s.
+_TOLD = (5, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 600)
+
+# Whether lines are left out (`lie_jax.configure(quiet=True)`).
+quiet = False
+
+
+class _Wait:
+    """Call of lie_jax in one thread: what it computes, and its tracing and compiling so far (s).
+
+    `inside`: the call has not returned. `calm`: number of the last looks that met neither.
+    """
+
+    def __init__(self, what: str):
+        self.what = what
+        self.inside = True
+        self.said = False
+        self.spent = {TRACING: 0.0, COMPILING: 0.0}
+        self.calm = 0
+
+    def looked(self, phase: str | None, seconds: float) -> None:
+        """Count the time since the last look, and write the line when it is due."""
+        if phase is None:
+            self.calm += 1
+            return
+        self.calm = 0
+        self.spent[phase] += seconds
+        if not (self.said or quiet) and sum(self.spent.values()) >= AFTER:
+            self.said = True
+            _write(
+                f"lie_jax: compiling {self.what}, about {self.duration(phase)}; "
+                "later calls with other numbers start at once"
+            )
+
+    def duration(self, phase: str) -> str:
+        """Estimate of the whole wait."""
+        tracing, compiling = self.spent[TRACING], self.spent[COMPILING]
+        # What has lasted a while lasts as long again, as far as one knows.
+        expected = (2.0 if phase == TRACING else 1.0) * tracing
+        expected = max((1.0 + _RATIO) * expected, 1.5 * (tracing + compiling))
+        told = min(_TOLD, key=lambda x: abs(x / expected - expected / x))
+        return f"{told} s" if told <= 90 else f"{told // 60} min"
+
+
+_waits: dict[int, _Wait] = {}
+_lock = threading.Lock()
+_thread: threading.Thread | None = None
+
+
+def announced(words: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Decorator of public functions: `words` say what a call compiles.
+
+    `{argument}` in them becomes the name of that argument's type. Only the outermost call counts,
+    and nothing of its arguments is kept.
+    """
+
+    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            own = threading.get_ident()
+            wait = _waits.get(own)
+            if quiet or (wait is not None and wait.inside):
+                return function(*args, **kwargs)
+            _begin(own, words, signature, args, kwargs)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                _end(own)
+
+        return call
+
+    return decorated
+
+
+def _begin(
+    own: int, words: str, signature: inspect.Signature, args: tuple, kwargs: dict[str, Any]
+) -> None:
+    tracing = not jax_internals.traces_nothing()
+    wait = _waits.get(own)
+    if wait is not None and tracing:
+        # Another call in the same function of the user.
+        wait.inside = True
+        return
+    try:
+        given = signature.bind_partial(*args, **kwargs).arguments
+    except TypeError:
+        # Wrong arguments, which the function itself refuses.
+        return
+    told = words.format_map({name: f"{type(x).__name__}()" for name, x in given.items()})
+    told += _size(next(iter(given.values()), None))
+    with _lock:
+        _waits[own] = _Wait(f"a function with {told}" if tracing else told)
+        _start()
+
+
+def _size(system: Any) -> str:
+    """Words for the size of a system or mechanism: its bodies, or its velocities."""
+    for name, one, several in (
+        ("names", "body", "bodies"),
+        ("bodies", "body", "bodies"),
+        ("nv", "velocity", "velocities"),
+    ):
+        size = getattr(system, name, None)
+        count = len(size) if isinstance(size, tuple | list) else size
+        if isinstance(count, int) and count:
+            return f" for {count} {one if count == 1 else several}"
+    return ""
+
+
+def _end(own: int) -> None:
+    wait = _waits.get(own)
+    if wait is None:
+        return
+    wait.inside = False
+    # While JAX traces, more tracing and a compilation follow.
+    if jax_internals.traces_nothing():
+        _waits.pop(own, None)
+
+
+def _start() -> None:
+    global _thread
+    if _thread is not None and _thread.is_alive():
+        return
+    _thread = threading.Thread(target=_look, name="lie_jax.waits", daemon=True)
+    try:
+        _thread.start()
+    except RuntimeError:
+        # No more threads, or the end of the process: there are no lines.
+        _thread = None
+
+
+def _look() -> None:
+    """Look at all waits again and again, until there are none for a while."""
+    global _thread
+    idle, last = 0, time.monotonic()
+    while True:
+        time.sleep(LOOK)
+        now = time.monotonic()
+        frames = sys._current_frames()
+        for own, wait in list(_waits.items()):
+            wait.looked(jax_internals.phase(frames.get(own)), now - last)
+            if not wait.inside and (wait.calm >= _CALM or own not in frames):
+                _waits.pop(own, None)
+        # Frames keep what their functions hold.
+        del frames
+        last = now
+        with _lock:
+            idle = 0 if _waits else idle + 1
+            if idle >= _IDLE:
+                _thread = None
+                return
+
+
+def _write(line: str) -> None:
+    try:
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):
+        # There is no stderr, or it is closed.
+        return
+
+
+def _forked() -> None:
+    """Forget the thread, and a lock that it may hold, in a new process."""
+    global _lock, _thread
+    _waits.clear()
+    _lock, _thread = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,133 @@
+"""A line on stderr says what compiles, once, and only where something compiles."""
+
+import io
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import pytest
+
+import lie_jax
+from lie_jax.numerics import jax_internals, waits
+from tests.systems import OSCILLATOR, OSCILLATOR_START, Oscillator
+
+LINE = "lie_jax: compiling"
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    """Lines at the first look that meets JAX at work."""
+    monkeypatch.setattr(waits, "AFTER", 0.0)
+    monkeypatch.setattr(waits, "LOOK", 0.005)
+
+
+def _new():
+    """A system that no program is compiled for."""
+
+    class Own(Oscillator):
+        pass
+
+    return Own(OSCILLATOR.stiffness)
+
+
+def _run(system, steps=20, **options):
+    return lie_jax.simulate(
+        system, lie_jax.RKMK("rk4"), OSCILLATOR_START, dt=1e-3, steps=steps, **options
+    )
+
+
+def test_a_line_says_what_compiles_once(capfd):
+    system = _new()
+    _run(system)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"{LINE} the run of RKMK() for 2 velocities, about ")
+    assert line.endswith(" s; later calls with other numbers start at once")
+    # Many looks at steps, by programs that are there.
+    _run(system, steps=200_000, save_every=10_000)
+    assert not capfd.readouterr().err
+
+
+def test_functions_of_the_user_are_told_of_until_they_are_compiled(capfd, monkeypatch):
+    monkeypatch.setattr(waits, "AFTER", 1e9)
+
+    @jax.jit
+    def end(mass):
+        run = _run(Oscillator(mass * OSCILLATOR.stiffness), throw=False)
+        assert not capfd.readouterr().err
+        # The line is due when lie_jax has returned.
+        monkeypatch.setattr(waits, "AFTER", 0.0)
+        return jax.jacfwd(jax.jacrev(lambda x: jnp.sum(jnp.linalg.inv(x * run.q[:2]))))(mass)
+
+    end.lower(1.0).compile()
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith(f"{LINE} a function with the run of RKMK() for 2 velocities, about ")
+    # The wait ends without another call of lie_jax, and the thread with it.
+    for _ in range(1000):
+        if waits._thread is None:
+            break
+        time.sleep(0.01)
+    assert waits._thread is None and not waits._waits
+
+
+@pytest.mark.parametrize("form", ["quiet", "closed", "none"])
+def test_no_line_and_no_failure(form, capfd, monkeypatch):
+    if form == "quiet":
+        monkeypatch.setattr(waits, "quiet", True)
+    else:
+        stream = io.StringIO()
+        stream.close()
+        monkeypatch.setattr(sys, "stderr", stream if form == "closed" else None)
+    assert bool(_run(_new()).result == lie_jax.Result.successful)
+    assert not capfd.readouterr().err
+
+
+def test_configure_switches_the_lines_off(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    assert not waits.quiet
+    try:
+        lie_jax.configure(fast_loops=False, quiet=True)
+        assert waits.quiet
+    finally:
+        lie_jax.configure(fast_loops=False)
+    assert not waits.quiet
+    with pytest.raises(ValueError, match=r"configure\(quiet=\) is 'yes'"):
+        lie_jax.configure(quiet="yes")
+
+
+def test_interrupted_calls_wait_no_longer():
+    @waits.announced("nothing")
+    def interrupted(system):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(OSCILLATOR)
+    assert not waits._waits
+    # Wrong arguments are the function's to refuse.
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        interrupted(OSCILLATOR, other=1)
+
+
+def test_durations_follow_from_the_time_of_tracing(monkeypatch):
+    lines = []
+    monkeypatch.setattr(waits, "_write", lines.append)
+    monkeypatch.setattr(waits, "AFTER", 2.0)
+    # Traced for one second of two so far, compiled for one of three: a run takes 1 s + 3 s.
+    wait = waits._Wait("it")
+    for phase in [jax_internals.TRACING, None, jax_internals.COMPILING, *[None] * 4]:
+        assert not lines
+        wait.looked(phase, 1.0)
+        if sum(wait.spent.values()) == 2.0:
+            break
+    (line,) = lines
+    assert line.startswith("lie_jax: compiling it, about 5 s;")
+    # Two seconds of tracing, as many to come, and three times as long for XLA.
+    wait = waits._Wait("it")
+    for _ in range(8):
+        wait.looked(jax_internals.TRACING, 0.5)
+    assert lines[1:] == [lines[0].replace("5 s", "15 s")]
+    # A very long compilation.
+    wait = waits._Wait("it")
+    wait.looked(jax_internals.COMPILING, 200.0)
+    assert "about 5 min" in lines[-1]
