@@ -32,7 +32,7 @@ import numpy as np
 import lie_jax
 from lie_jax import solids, transforms
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 
 # %% [markdown]
 # BlackJAX computes something while it is imported, and `configure` must come before that.

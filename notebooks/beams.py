@@ -28,7 +28,7 @@ import numpy as np
 import lie_jax
 from lie_jax import beams, transforms
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 
 # %% [markdown]
 # ## Roll-up

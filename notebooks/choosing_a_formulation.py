@@ -25,7 +25,7 @@ import numpy as np
 
 import lie_jax
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 END = 1.0
 
 # %% [markdown]

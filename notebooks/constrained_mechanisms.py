@@ -24,7 +24,7 @@ import numpy as np
 import lie_jax
 from lie_jax import viz
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 
 # %% [markdown]
 # ## A loop

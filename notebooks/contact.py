@@ -29,7 +29,7 @@ import numpy as np
 import lie_jax
 from lie_jax import contact
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 RADIUS, GAP, END, STEPS = 0.1, 0.05, 0.2, 256
 # Some forty steps in each contact, which lasts 31 ms.
 LINEAR = lie_jax.HuntCrossley(1e4, exponent=1.0)

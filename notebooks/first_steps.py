@@ -24,7 +24,7 @@ import numpy as np
 import lie_jax
 from lie_jax import viz
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 
 # %% [markdown]
 # A mechanism is made of bodies, joints and forces; it names no coordinates. `assemble` chooses them: here position

@@ -27,7 +27,7 @@ import numpy as np
 
 import lie_jax
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 STEPS, DT = 1000, 1e-3
 
 

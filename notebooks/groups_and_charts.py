@@ -25,7 +25,7 @@ import numpy as np
 import lie_jax
 from lie_jax import quaternion, so3
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 
 # %% [markdown]
 # ## The exponential map, and the logarithm back

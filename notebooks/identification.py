@@ -33,7 +33,7 @@ import numpy as np
 import lie_jax
 from lie_jax import transforms
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 DT, STEPS = 0.2, 150
 NOISE = 5e-4  # rad/s
 time = DT * np.arange(STEPS + 1)

@@ -34,7 +34,7 @@ import optax
 
 import lie_jax
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 MASS, RADIUS = 0.43, 0.11  # kg and m, a football
 HALF_DENSITY_AREA = 0.5 * 1.2 * np.pi * RADIUS**2  # kg/m
 DT, EVERY = 2e-3, 10  # a picture every 20 ms

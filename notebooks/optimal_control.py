@@ -27,7 +27,7 @@ import numpy as np
 
 import lie_jax
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 STEPS, DURATION = 50, 10.0
 dt = DURATION / STEPS
 MOMENTS = np.asarray([10.0, 15.0, 20.0])  # kg m²

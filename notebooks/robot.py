@@ -35,7 +35,7 @@ import numpy as np
 import lie_jax
 from lie_jax import robotics, viz
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 
 # %% [markdown]
 # ## The file

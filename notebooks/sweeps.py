@@ -31,7 +31,7 @@ import numpy as np
 
 import lie_jax
 
-lie_jax.configure()
+lie_jax.configure(quiet=True)
 
 
 # %%

@@ -35,5 +35,5 @@ def test_wheel_runs_the_readme(tmp_path):
     # As the README says in its last line.
     (printed,) = re.findall(r"print\(.*\)  # (.*)\n", block)
     assert done.stdout == printed + "\n"
-    # A user's first run says nothing but what it is asked for.
-    assert done.stderr == ""
+    # A user's first run says nothing but what it is asked for, and what compiles for long.
+    assert all(line.startswith("lie_jax: compiling ") for line in done.stderr.splitlines())

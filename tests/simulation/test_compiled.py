@@ -138,7 +138,7 @@ _TO_A_CACHE = """
 import sys
 import jax.numpy as jnp
 import lie_jax
-lie_jax.configure(fast_loops=False, cache=sys.argv[1])
+lie_jax.configure(fast_loops=False, cache=sys.argv[1], quiet=True)
 from tests.simulation import test_compiled
 events = []
 test_compiled.jax.monitoring.register_event_listener(lambda event, **kwargs: events.append(event))
