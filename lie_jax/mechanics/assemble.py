@@ -17,6 +17,7 @@ from lie_jax.mechanics.minimal import assembly as minimal
 from lie_jax.mechanics.minimal.formulation import Minimal
 from lie_jax.mechanics.minimal.system import TreeSystem
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.numerics import forks
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.system import State
 
@@ -54,6 +55,7 @@ def assemble(
             f"assemble(mechanism=) is a {type(mechanism).__name__}; it must be a mechanism: make "
             "it with lie_jax.Mechanism(bodies, joints, forces)."
         )
+    forks.refuse()
     # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
     mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
     system, state = _assembled(mechanism, formulation)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from lie_jax.numerics import jax_internals
+from lie_jax.numerics import forks, jax_internals
 from lie_jax.numerics.jax_internals import COMPILING, TRACING
 
 P = ParamSpec("P")
@@ -82,7 +82,8 @@ def announced(words: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorator of public functions: `words` say what a call compiles.
 
     `{argument}` in them becomes the name of that argument's type. Only the outermost call counts,
-    and nothing of its arguments is kept.
+    and nothing of its arguments is kept. A call raises `RuntimeError` in a forked process in which
+    it would wait forever.
     """
 
     def decorated(function: Callable[P, T]) -> Callable[P, T]:
@@ -90,6 +91,7 @@ def announced(words: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            forks.refuse()
             own = threading.get_ident()
             wait = _waits.get(own)
             if quiet or (wait is not None and wait.inside):

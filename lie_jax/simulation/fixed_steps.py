@@ -17,7 +17,15 @@ from jaxtyping import Array
 
 from lie_jax import checks, index1
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics import checkpointing, jax_internals, newton, padding, programs, rules
+from lie_jax.numerics import (
+    checkpointing,
+    interrupts,
+    jax_internals,
+    newton,
+    padding,
+    programs,
+    rules,
+)
 from lie_jax.numerics.checkpointing import Blocks
 from lie_jax.numerics.progress import progress_bar
 from lie_jax.simulation import checks as preflight
@@ -118,7 +126,10 @@ def _in_pieces(
         # Less than another row: steps after the last saved instant belong to the last piece.
         rows = min(rows, max(1, MOST_STEPS // save_every - 1))
     parts = []
-    with progress_bar("simulate", "step", steps, progress) as update:
+    with (
+        interrupts.heeded() as check_interrupts,
+        progress_bar("simulate", "step", steps, progress) as update,
+    ):
         for row in range(0, schedule.rows, rows):
             done, is_last = row * save_every, row + rows >= schedule.rows
             part = Schedule(steps - done if is_last else rows * save_every, save_every, blocks)
@@ -132,6 +143,7 @@ def _in_pieces(
             samples = padding.shortened(jax.block_until_ready(samples), part.rows + 1)
             parts.append((samples, padding.shortened(noted, part.steps)))
             update(part.steps)
+            check_interrupts()
     rows = padding.roomy(schedule.rows + 2) if room else schedule.rows + 1
     samples, noted = zip(*parts, strict=True)
     # The first row of a piece is the last one of the piece before.

@@ -13,7 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
 from lie_jax.callables import snapshots
-from lie_jax.numerics import memory
+from lie_jax.numerics import interrupts, memory
 from lie_jax.numerics.progress import progress_bar
 from lie_jax.simulation.trajectory import Result, Statistics, Trajectory, succeeded
 from lie_jax.sweeps.batched import batched
@@ -217,11 +217,15 @@ def evaluate(
 
     counts = np.minimum((batches + 1) * size, variants) - batches * size
     shown = progress and jax.process_index() == 0
-    with progress_bar("sweep", "variant", int(counts.sum()), shown) as update:
+    with (
+        interrupts.heeded() as check_interrupts,
+        progress_bar("sweep", "variant", int(counts.sum()), shown) as update,
+    ):
         running = None
         for index in (*batches.tolist(), None):
             # While a batch is saved, the next one is computed.
             following = None if index is None else start(index)
             if running is not None:
                 yield finish(*running)
+                check_interrupts()
             running = following
