@@ -17,7 +17,6 @@ from lie_jax.identification.identify import Identification, identify
 from lie_jax.identification.monte_carlo import MonteCarlo, monte_carlo
 from lie_jax.identification.recordings import rows_at
 from lie_jax.identification.statistics import Identifiability
-from lie_jax.index1 import project
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.bdf import BDF
 from lie_jax.integrators.convex_contact import ConvexContact
@@ -80,6 +79,7 @@ from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.minimal.formulation import Minimal
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.place import place
+from lie_jax.projection import project
 from lie_jax.robotics.frames import Frame
 from lie_jax.robotics.inverse_kinematics import (
     InverseKinematics,
@@ -87,6 +87,7 @@ from lie_jax.robotics.inverse_kinematics import (
     inverse_kinematics,
 )
 from lie_jax.simulation.convergence import Convergence, convergence
+from lie_jax.simulation.energies import energies
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.policy import Policy
 from lie_jax.simulation.simulate import SimulationError, simulate
@@ -207,6 +208,7 @@ __all__ = [
     "convergence",
     "count_results",
     "enable_x64",
+    "energies",
     "equilibrium",
     "equilibrium_path",
     "euler_parameters",

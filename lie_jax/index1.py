@@ -9,10 +9,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
-from lie_jax.numerics import lapack, programs, rules, waits
+from lie_jax.numerics import lapack, programs, rules
 from lie_jax.numerics.block_matrix import BlockTree, unit
-from lie_jax.system import AbstractSystem, Configuration, Multipliers, State, Time, Velocity
+from lie_jax.system import AbstractSystem, Configuration, Multipliers, State, Velocity
 
 
 def smallest_change(
@@ -41,41 +40,6 @@ def project_onto_constraints(
     v = state.v + smallest_change(system, t, q, -system.constraint_rate(t, q, state.v))
     violation = jnp.max(jnp.abs(system.constraint(t, q)), initial=0.0)
     return State(q, v), violation
-
-
-_project = eqx.filter_jit(project_onto_constraints)
-_PROJECTION_ITERATIONS = 20
-
-
-@waits.announced("the projection")
-def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
-    """A state nearby that satisfies the position and velocity constraints, redundant ones too.
-
-    Positions move along M⁻¹Bᵀ by twenty Gauss-Newton steps; the velocity then gets the smallest
-    change in the kinetic-energy norm. `t` is the time in seconds. Returns a `State`;
-    differentiable. Raises `ValueError` if the constraints do not hold after it, because they
-    contradict each other or cannot be reached from there (not inside JAX transformations, where the
-    result then violates them), and for anything else than a system and a state.
-    """
-    if not isinstance(system, AbstractSystem) or not isinstance(state, State):
-        raise ValueError(
-            "lie_jax.project takes a system and a State, and was given values of the types "
-            f"{type(system).__name__} and {type(state).__name__}: pass both as lie_jax.assemble "
-            "returns them."
-        )
-    if not system.nc:
-        return state
-    system, t = snapshots.frozen(system), jnp.asarray(t, state.q.dtype)
-    projected, violation = _project(system, t, state, _PROJECTION_ITERATIONS)
-    if not checks.traced(projected, violation):
-        eps = float(jnp.finfo(state.q.dtype).eps)
-        if not float(violation) <= eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q)))):
-            raise ValueError(
-                f"lie_jax.project leaves a violation of {float(violation):.3g}; the constraints "
-                "must not contradict each other and be within reach: remove a joint, or start from "
-                "poses that nearly fit."
-            )
-    return projected
 
 
 def redundant(

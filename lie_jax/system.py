@@ -57,9 +57,8 @@ class AbstractSystem(eqx.Module):
     """Equations of motion on a configuration space.
 
     A system of your own gives `space`, `mass_matrix` and `force`, and `nc` with `constraint` if it
-    is constrained, `velocity_rows` with `velocity_constraint` if some of its constraints concern
-    velocities only; the rest follows. Array leaves are physical parameters: everything is
-    differentiable and vmappable with respect to them.
+    is constrained, `velocity_rows` with `velocity_constraint` if some constraints concern
+    velocities only. Everything is differentiable and vmappable by the array leaves.
     """
 
     @property
@@ -102,10 +101,7 @@ class AbstractSystem(eqx.Module):
 
     @property
     def slow_to_compile(self) -> bool:
-        """Whether accelerations are much code: explicit methods then loop over their stages.
-
-        The loop compiles one stage in place of all; stages written out run faster for one body.
-        """
+        """Whether accelerations are much code: explicit methods then loop over stages."""
         return self.nc > 0
 
     def regular(self, q: Configuration) -> Bool[Array, ""]:
@@ -191,6 +187,10 @@ class AbstractSystem(eqx.Module):
     def sides(self, t: Time, q: Configuration) -> Float[Array, " joints"]:
         """Numbers whose signs no motion changes: on which of several branches constraints hold."""
         return jnp.zeros(0, q.dtype)
+
+    def closing(self) -> "AbstractSystem":
+        """The system with position constraints that vanish on the right `sides` alone."""
+        return self
 
     def law(self, number: int) -> str:
         """The force with that number among those of `departed`, in words, for messages."""

@@ -11,6 +11,13 @@ import lie_jax
 from lie_jax.mechanics.absolute.system import RigidBodySystem
 
 
+class LooseGear(lie_jax.GearJoint):
+    """Gear between any bodies, for checks of the algebra alone: it pushes at no carrier."""
+
+    def objection(self, others):
+        """None at all."""
+
+
 def door(hinges):
     """A door on one hinge, or on two with the same axis: five constraints or ten of rank five."""
     places = [(0.0, 0.0, z) for z in ((0.0,) if hinges == 1 else (0.7, -0.7))]

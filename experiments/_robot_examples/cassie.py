@@ -65,7 +65,7 @@ def main(path: Path, out: Path) -> dict[str, Any]:
         "height": [float(run.q[0, 2]), float(run.q[-1, 2])],
         "largest turn of the shin springs": max(
             float(jnp.max(jnp.abs(turn)))
-            for label, turn in system.joint_coordinates(run.q).items()
+            for label, turn in system.joint_coordinates(run.q, run.v, run.t).items()
             if str(label[1]).endswith("shin")
         ),
     }

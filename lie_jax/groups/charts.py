@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from lie_jax.groups import closed_forms, quaternion, se3, so3, tait_bryan
 from lie_jax.numerics import small
@@ -82,6 +83,7 @@ class Storage(NamedTuple):
     - `from_quaternion`, `to_quaternion`, `to_matrix`: conversions;
     - `lift(p, omega_body)`: time derivative of p for an angular velocity (rad/s);
     - `invalid(p)`: reason why numbers are no orientation, or None;
+    - `deviation(p)`: by how much they are none, zero where only `regular` decides;
     - `regular(p)`: whether p (..., size) is away from singularities.
     """
 
@@ -92,6 +94,7 @@ class Storage(NamedTuple):
     lift: Callable
     invalid: Callable
     regular: Callable = lambda p: jnp.ones(p.shape[:-1], bool)
+    deviation: Callable = lambda p: jnp.zeros((), p.dtype)
 
 
 def _invalid_quaternion(p: np.ndarray) -> str | None:
@@ -114,15 +117,20 @@ def _invalid_rotation_vector(p: np.ndarray) -> str | None:
     )
 
 
+def _norm(p: Array) -> Array:
+    return jnp.sqrt(small.dot(p, p))
+
+
 QUATERNION = Storage(
     4, quaternion.renormalize, lambda p: p, quaternion.to_matrix, quaternion.lift,
-    _invalid_quaternion,
+    _invalid_quaternion, deviation=lambda p: jnp.abs(_norm(p) - 1.0),
 )  # fmt: skip
 STORAGES = {
     "quaternion": QUATERNION,
     "rotation_vector": Storage(
         3, quaternion.log, quaternion.exp, so3.exp,
         lambda p, omega_body: so3.dexp_inv_apply(-p, omega_body), _invalid_rotation_vector,
+        deviation=lambda p: jnp.maximum(_norm(p) - np.pi, 0.0),
     ),
     "tait_bryan": Storage(
         3, tait_bryan.from_quaternion, tait_bryan.to_quaternion, tait_bryan.to_matrix,

@@ -45,10 +45,10 @@ def assemble(
 
     `formulation` is `R3SO3(...)`, `SE3(...)`, `UnifiedVelocity(...)`, `TaitBryan()`,
     `EulerParameters()` or `Minimal()`. The state comes from the bodies' initial poses and
-    velocities; whether it satisfies joints that are constraints is checked when a simulation
-    starts. Raises `ValueError` for anything else than a mechanism and a formulation, for those
-    mechanisms and initial motions that have no joint coordinates if these are asked for, and for
-    contacts of shapes that overlap to the middle.
+    velocities; whether it satisfies joints that are constraints, and whether shapes overlap, is
+    checked when a simulation starts. Raises `ValueError` for anything else than a mechanism and a
+    formulation, and for those mechanisms and initial motions that have no joint coordinates if
+    these are asked for.
     """
     if not isinstance(mechanism, Mechanism):
         raise ValueError(
@@ -58,16 +58,6 @@ def assemble(
     forks.refuse()
     # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
     mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
-    system, state = _assembled(mechanism, formulation)
-    reason = system.outside(0.0, state.q, state.v)
-    if reason is not None:
-        raise ValueError(reason)
-    return system, state
-
-
-def _assembled(
-    mechanism: Mechanism, formulation: AbstractFormulation
-) -> tuple[AbstractMultibodySystem, State]:
     if isinstance(formulation, Minimal):
         return minimal.system_of(mechanism, formulation.cut)
     if not isinstance(formulation, AbstractCoordinates):

@@ -4,18 +4,19 @@ Motions are rotation, position, ṙ and ω of all bodies, as in `stacking`. Valu
 by kind: those of position constraints, then those of velocity constraints.
 """
 
+import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.body import Vectors
-from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses, Velocities
+from lie_jax.mechanics.joints.base import BodyVelocity, Poses, Velocities, Wrench, moving
 from lie_jax.mechanics.multibody import Instant
 from lie_jax.mechanics.stacking import Groups
-from lie_jax.numerics import gather, small
+from lie_jax.numerics import gather
 
 
 def count(joints: Groups, kind: str) -> int:
@@ -62,7 +63,7 @@ def accelerations(
     t, *motion = instant
 
     def second(element, poses, velocities, changes):
-        along = _moving(poses, velocities)
+        along = moving(poses, velocities)
         tangents = jnp.ones_like(t), along, tuple(BodyVelocity(*change) for change in changes)
         return jax.jvp(lambda *args: joint_rates(element, *args), (t, poses, velocities), tangents)[
             1
@@ -84,10 +85,25 @@ def joint_rates(
     joint: Any, t: Array, poses: Poses, velocities: Velocities
 ) -> Float[Array, " all_rows"]:
     """Rates of a joint's position constraints, then its velocity constraints."""
-    tangents = jnp.ones_like(t), *_moving(poses, velocities)
+    tangents = jnp.ones_like(t), *moving(poses, velocities)
     _, rates = jax.jvp(joint.constraint, (t, *poses), tangents)
     others = joint.velocity_constraint(t, *poses, *velocities)
     return jnp.concatenate([rates, others])
+
+
+def reactions(
+    joints: Groups, t: Array, pose: tuple[Array, ...], multipliers: list[Array]
+) -> Wrench:
+    """Sum of the hybrid wrenches on each body for multipliers of each group."""
+
+    def react(element, poses, multipliers):
+        return element.reaction(t, *poses, multipliers)
+
+    total = Wrench(jnp.zeros_like(pose[1]), jnp.zeros_like(pose[1]))
+    for group, of_group in zip(joints, multipliers, strict=True):
+        wrenches = stacking.each(react, group, pose, of_group)
+        total = stacking.add_wrenches(total, group, wrenches)
+    return total
 
 
 def unit_reactions(
@@ -118,12 +134,41 @@ def sides(joints: Groups, t: Array, pose: tuple[Array, ...]) -> Float[Array, " j
     return jnp.concatenate([b if a is None else a for a, b in zip(by_group, ones, strict=True)])
 
 
-def _moving(poses: Poses, velocities: Velocities) -> Poses:
-    """Rates of the poses."""
+def remembered(joints: Groups, instant: Instant) -> tuple:
+    """Memory of each group of joints after an instant of a run, None for those without."""
+    t, *motion = instant
     return tuple(
-        BodyPose(small.matmul(pose.rotation, small.hat(velocity.omega_body)), velocity.linear)
-        for pose, velocity in zip(poses, velocities, strict=True)
+        stacking.each(lambda element, *pair: element.remember(t, *pair), group, motion)
+        for group in joints
     )
+
+
+def recalling(joints: Groups, memory: tuple) -> Groups:
+    """The joints, which recall what `remembered` has kept."""
+    return tuple(
+        dataclasses.replace(group, element=group.element.recalling(last))
+        for group, last in zip(joints, memory, strict=True)
+    )
+
+
+def departed(joints: Groups, instant: Instant) -> Bool[Array, " joints"]:
+    """Whether the recalled instant leads to this one in no known way, for each joint with memory;
+    empty if no joint has one.
+    """
+    t, *motion = instant
+    by_group = [
+        stacking.each(lambda element, *pair: element.departed(t, *pair), group, motion)
+        for group in joints
+    ]
+    if all(flags is None for flags in by_group):
+        return jnp.zeros(0, bool)
+    none = [jnp.zeros(group.count, bool) for group in joints]
+    return jnp.concatenate([b if a is None else a for a, b in zip(by_group, none, strict=True)])
+
+
+def closing(joints: Groups) -> Groups:
+    """The joints for a search of poses, as each one's `closing` returns them."""
+    return tuple(dataclasses.replace(group, element=group.element.closing()) for group in joints)
 
 
 def _joined(values: list[Array], like: Array) -> Array:

@@ -66,6 +66,13 @@ class Mechanism(eqx.Module):
     gravity: Float[Array, "..."] = eqx.field(converter=as_float, default=(0.0, 0.0, -9.81))
 
     def __check_init__(self):
+        if callable(self.gravity):
+            raise ValueError(
+                "Mechanism(gravity=) is a function; it must be (3,) numbers, m/s², that do not "
+                "change with time: give the mean there, and for the rest g(t) add "
+                "lie_jax.PointForce(body, lambda t: mass * g(t), point=center_of_mass) for each "
+                "body to forces=."
+            )
         checks.shape("Mechanism(gravity=)", self.gravity, (3,), "m/s², inertial components")
         checks.finite("Mechanism(gravity=)", self.gravity)
         pairs = sum(isinstance(force, Contact) for force in self.forces)
@@ -91,12 +98,9 @@ class Mechanism(eqx.Module):
                     f"{what}; every body needs a name of its own: rename it."
                 )
         for joint in self.joints:
-            missing = joint.missing(self.joints)
-            if missing is not None:
-                raise ValueError(
-                    f"{_called(joint)} couples the {_called(missing)}, which is none of the "
-                    "mechanism's joints; it must be one of them: add it to joints=."
-                )
+            objection = joint.objection(self.joints)
+            if objection is not None:
+                raise ValueError(f"{_called(joint)} {objection}")
         known = ", ".join(repr(n) for n in (*names, GROUND))
         for element in (*self.joints, *self.forces):
             for name in element.bodies:

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import warnings
 from typing import Any
 
 import equinox as eqx
@@ -93,6 +94,15 @@ class AbstractMultibodySystem(AbstractSystem):
         center = pose[1] + jax.vmap(small.matvec)(pose[0], self.bodies.center_of_mass)
         energy = -jnp.sum(self.bodies.mass[:, None] * center * self.gravity[None, :])
         for group in self.forces:
+            if group.element.winds and group.element.last is None:
+                spring = stacking.title(group, self.names_by_slot, 0)
+                warnings.warn(
+                    f"potential_energy(q) takes the angle of {spring} between -π and π, for q does "
+                    "not tell whole turns; in a run it may be wound further: use "
+                    "lie_jax.energies(system, trajectory), or lie_jax.Minimal(), whose coordinates "
+                    "count them.",
+                    stacklevel=2,
+                )
             energies = stacking.each(
                 lambda element, poses: element.potential_energy(poses), group, pose
             )
@@ -185,14 +195,23 @@ class AbstractMultibodySystem(AbstractSystem):
         return impulses.refusal(self.forces, self.names_by_slot)
 
     @abc.abstractmethod
-    def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
-        """Angles (rad) and distances (m) of joints at q (nq,), or at instants q (n, nq) in order.
+    def joint_coordinates(
+        self,
+        q: Float[Array, "*instants nq"],
+        v: Float[Array, "*instants nv"] | None = None,
+        t: Float[Array, " instants"] | None = None,
+    ) -> dict[Label, Array]:
+        """Angles (rad) and distances (m) of joints at q (nq,), or at instants of a run in order: q
+        (n, nq), v (n, nv) and t (n,).
 
         One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
         cylindrical, planar; see their documentation), called by (parent, child); the second joint
-        between the same two by (parent, child, 2), and so on. In absolute coordinates angles lie
-        between -π and π; those of instants are continued from the first one, with less than half a
-        turn between them. In joint coordinates they count whole turns from the initial state on.
+        between the same two by (parent, child, 2), and so on. In joint coordinates angles count
+        whole turns from the initial state on. In absolute coordinates, and at joints that close
+        loops, they lie between -π and π; those of instants are continued from the first one by
+        their rates. Warns of angles whose turns these rates do not settle, and of instants without
+        v and t, between which angles then change by less than half a turn (not inside JAX
+        transformations).
         """
 
     @property
@@ -204,6 +223,23 @@ class AbstractMultibodySystem(AbstractSystem):
     def names_by_slot(self) -> tuple[str, ...]:
         """Names of the bodies by their places in `bodies`."""
         return self.names
+
+    def poses_by_slot(self, q: Configuration) -> tuple[Rotations, Vectors]:
+        """Rotations and positions by the places of bodies in `bodies`."""
+        _, rotation, position, *_ = self._instant(0.0, q, jnp.zeros(self.nv, q.dtype))
+        return rotation, position
+
+    @property
+    @abc.abstractmethod
+    def connections(self) -> list[tuple[int, ...]]:
+        """Places in `bodies` of the bodies that each joint connects, -1 for the ground."""
+
+    @abc.abstractmethod
+    def shifted(self, q: Configuration, shift: Vectors) -> Configuration:
+        """Configuration with each body moved by a vector (m), inertial, by its place in `bodies`.
+
+        Bodies that joints connect move by one vector, those that joints hold to the ground by none.
+        """
 
     @abc.abstractmethod
     def joint_points(self) -> list[tuple[int, Array]]:
@@ -275,7 +311,7 @@ class AbstractMultibodySystem(AbstractSystem):
         return (
             f"{self.law(number)} overlaps by {overlap[number]:.3g} m at the start, and the middle "
             f"of a shape is {most[number]:.3g} m deep: beyond it no side is the outer one. Move "
-            "the bodies apart."
+            "the bodies apart, or put them on the ground by lie_jax.robotics.stand(system, state)."
         )
 
     def _joint_reactions(

@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from lie_jax import checks
+from lie_jax import checks, projection
 from lie_jax.callables import snapshots
 from lie_jax.groups import quaternion, se3
-from lie_jax.index1 import project_onto_constraints
 from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.joints.base import AbstractJoint
 from lie_jax.mechanics.joints.motions import COUNTS, Motion
@@ -23,7 +22,7 @@ from lie_jax.mechanics.minimal import assembly
 from lie_jax.mechanics.minimal import joints as tree_joints
 from lie_jax.mechanics.minimal.formulation import split_joints
 from lie_jax.mechanics.minimal.system import TreeSystem
-from lie_jax.numerics import waits
+from lie_jax.numerics import rules, waits
 from lie_jax.numerics.conversion import as_float, in_precision
 from lie_jax.system import State
 
@@ -48,7 +47,8 @@ def place(
     where it is. Joints that are not named start from the coordinates for which the present poses
     fit best. Then they and floating bodies move until the loops are closed, by the least change in
     the kinetic-energy norm; joints that are named keep their coordinates. From a rough pose,
-    therefore, `place(place(mechanism, guesses, close=False), exact)`.
+    therefore, `place(place(mechanism, guesses, close=False), exact)`. Where loops do not close from
+    there, random starts around it are tried, always the same ones.
 
     Returns a new `Mechanism` with position and orientation of its bodies, without velocities;
     differentiable. Raises `ValueError` for labels and values that are no coordinates of a joint,
@@ -149,30 +149,27 @@ def _closed(system: TreeSystem, state: State) -> Float[Array, " nq"]:
     # Nothing is left to move where all joints are named.
     if system.nv:
         still = State(state.q, jnp.zeros_like(state.v))
-        state, _ = _close(system, t, still, _ITERATIONS)
-    gaps, sides = _gaps_and_sides(system, t, state.q)
-    if not checks.traced(gaps, sides):
-        eps = float(jnp.finfo(gaps.dtype).eps)
-        limit = eps**0.5 * (1.0 + float(jnp.max(jnp.abs(state.q), initial=0.0)))
-        finite = np.where(np.isfinite(gaps), gaps, np.inf)
-        if not np.all(finite <= limit):
-            worst = int(np.argmax(finite))
-            raise ValueError(
-                f"place(close=True) leaves a gap of {finite[worst]:.3g} (m or rad) at "
-                f"{system.owner(system.nv + worst)}; constraints must be within reach: correct "
-                "coordinates=, leave out those of joints that must give way, or give bodies poses "
-                "that nearly fit, as lie_jax.place(mechanism, guesses, close=False) does."
-            )
-        if not np.all(sides > 0.0):
-            raise ValueError(
-                f"place(close=True) meets {system.joint(int(np.argmin(sides)))} turned over; give "
-                "bodies poses that nearly fit, as lie_jax.place(mechanism, guesses, close=False) "
-                "does."
-            )
-    return state.q
-
-
-_close = eqx.filter_jit(project_onto_constraints)
+        found = projection.closed(system, t, still, _ITERATIONS)
+    else:
+        found = projection.Closed(state, *_gaps_and_sides(system, t, state.q))
+    known = rules.held(found)
+    if checks.traced(known):
+        return found.state.q
+    if known.worst is not None:
+        number, gap = known.worst
+        raise ValueError(
+            f"place(close=True) leaves a gap of {gap:.3g} (m or rad) at "
+            f"{system.owner(system.nv + number)}; constraints must be within reach: correct "
+            "coordinates=, leave out those of joints that must give way, or give bodies poses "
+            "that nearly fit, as lie_jax.place(mechanism, guesses, close=False) does."
+        )
+    if known.turned_over is not None:
+        raise ValueError(
+            f"place(close=True) meets {system.joint(known.turned_over)} turned over; give "
+            "bodies poses that nearly fit, as lie_jax.place(mechanism, guesses, close=False) "
+            "does."
+        )
+    return found.state.q
 
 
 @eqx.filter_jit

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.groups import quaternion
@@ -50,7 +49,7 @@ def coordinates(joints: Groups, labels: Labels, pose: tuple[Array, Array]) -> di
         else ()
         for group in joints
     ]
-    return _by_label(joints, labels, values)
+    return by_label(joints, labels, values)
 
 
 def axes(joints: Groups) -> list[tuple[int, Array, Array]]:
@@ -72,20 +71,6 @@ def axes(joints: Groups) -> list[tuple[int, Array, Array]]:
     return drawn
 
 
-def continued(joints: Groups, labels: Labels, values: dict[Label, Array]) -> dict[Label, Array]:
-    """Coordinates (n, k) at instants in order, with whole turns added where angles jump."""
-    units = [[group.element.coordinate_units] * group.count for group in joints]
-    return {
-        label: jnp.where(
-            np.asarray([unit == "rad" for unit in of_joint]),
-            jnp.unwrap(values[label], axis=0),
-            values[label],
-        )
-        for label, of_joint in _by_label(joints, labels, units).items()
-        if of_joint
-    }
-
-
 def reactions(
     joints: Groups, labels: Labels, t: Array, pose: tuple[Array, Array], multipliers: list[Array]
 ) -> dict[Label, JointReaction]:
@@ -103,7 +88,7 @@ def reactions(
         map(JointReaction, *stacking.each(on_child, group, pose, of_group))
         for group, of_group in zip(joints, multipliers, strict=True)
     ]
-    return _by_label(joints, labels, values)
+    return by_label(joints, labels, values)
 
 
 def force_powers(
@@ -142,7 +127,7 @@ def joint_powers(
         stacking.each(at, group, motion, of_group)
         for group, of_group in zip(joints, multipliers, strict=True)
     ]
-    return _by_label(joints, labels, values)
+    return by_label(joints, labels, values)
 
 
 def _power(wrenches: Sequence[Wrench], velocities: Velocities) -> Array:
@@ -164,7 +149,7 @@ def labels(joints: Groups, names: tuple[str, ...]) -> Labels:
     return mechanism.labels([ends[place] for place in sorted(ends)])
 
 
-def _by_label(joints: Groups, labels: Labels, values: Sequence[Iterable]) -> dict[Label, Any]:
+def by_label(joints: Groups, labels: Labels, values: Sequence[Iterable]) -> dict[Label, Any]:
     """Values of each group of joints by the joints' labels, in the order of these.
 
     A group may have none.

@@ -57,7 +57,8 @@ class DisjointSets:
     def __init__(self, n: int):
         self._leader = list(range(n))
 
-    def _find(self, i: int) -> int:
+    def leader(self, i: int) -> int:
+        """Vertex that stands for the set of a vertex."""
         while self._leader[i] != i:
             self._leader[i] = self._leader[self._leader[i]]
             i = self._leader[i]
@@ -65,7 +66,7 @@ class DisjointSets:
 
     def join(self, a: int, b: int) -> bool:
         """Merge the sets of two vertices; False if they were one set already."""
-        a, b = self._find(a), self._find(b)
+        a, b = self.leader(a), self.leader(b)
         self._leader[a] = b
         return a != b
 

@@ -21,6 +21,7 @@ from lie_jax.robotics.momentum import (
     centroidal_momentum_matrix,
 )
 from lie_jax.robotics.regressor import inertial_parameters, torque_regressor
+from lie_jax.robotics.standing import stand
 
 __all__ = [
     "bias_force",
@@ -34,5 +35,6 @@ __all__ = [
     "inverse_dynamics",
     "joint_state",
     "operational_inertia",
+    "stand",
     "torque_regressor",
 ]

@@ -58,8 +58,10 @@ class Placement(eqx.Module):
             jacobians.append(jacobian[: way.shape[0]])
         count = self.system.nc - self.system.velocity_rows
         if count:
-            rows.append(-self.system.constraint(0.0, q))
-            jacobians.append(self.system.constraint_jacobian(0.0, q)[:count])
+            # Sines would close joints half a turn off, too.
+            closing = self.system.closing()
+            rows.append(-closing.constraint(0.0, q))
+            jacobians.append(closing.constraint_jacobian(0.0, q)[:count])
         return jnp.concatenate(rows), jnp.concatenate(jacobians)
 
     def residuals(self, errors: Float[Array, " rows"]) -> Float[Array, " equations"]:

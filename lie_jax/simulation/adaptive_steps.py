@@ -101,7 +101,7 @@ class _Run(NamedTuple):
     bound: int
     max_events: int
 
-    def begin(self, state: State, dt: Array) -> _Loop:
+    def begin(self, state: State, dt: Array, judged: bool) -> _Loop:
         adaptive, (system, integrator, events) = self.adaptive, self.motion
         no, zero, none = jnp.zeros((), bool), jnp.zeros((), jnp.int32), jnp.zeros_like(dt)
         dt = jnp.clip(dt, adaptive.smallest(), adaptive.dt_max)
@@ -110,7 +110,13 @@ class _Run(NamedTuple):
         memory = system.remember(none, state.q, state.v)
         recalling = system.recalling(memory)
         carry = integrator.init(recalling, none, dt, state, None)
-        watch = None
+        watch, refused, worst = None, no, zero - 1
+        # It stays if nothing else ends the run.
+        result = Result.step_bound
+        if judged:
+            reason, worst = limits.start(system, none, state)
+            refused = reason != Result.successful
+            result = Result.where(refused, reason, result)
         if events:
             watch = watching.begin(self.motion.problem(recalling, none, dt, state, carry))
         return _Loop(
@@ -118,7 +124,7 @@ class _Run(NamedTuple):
             carry=carry,
             memory=memory,
             stability=none,
-            worst=zero - 1,
+            worst=worst,
             sides=limits.sides(system, none, state.q),
             t=none,
             dt=dt,
@@ -128,10 +134,9 @@ class _Run(NamedTuple):
             accepted=zero,
             stops=zero,
             saved=zero,
-            finished=no,
+            finished=refused,
             stopped=no,
-            # It stays if nothing else ends the run.
-            result=Result.step_bound,
+            result=result,
             record=accepted_steps.begin(dt, state, memory, self.bound, rows, most_events),
             watch=watch,
         )
@@ -294,16 +299,19 @@ def trajectory(
     blocks: Blocks,
     events: tuple[Event, ...] = (),
     max_events: int = 0,
+    judged: bool = False,
 ) -> tuple[Trajectory, Array]:
     """Trajectory from time 0 with at most `steps` attempted steps, and which instants were reached.
 
-    Instants that were not reached hold the initial configuration.
+    Instants that were not reached hold the initial configuration. `judged`: whether the start may
+    be none, which then ends the run.
     """
     growth = jnp.minimum(adaptive.max_increase, integrator.largest_growth)
     adaptive = rules.held(dataclasses.replace(adaptive, max_increase=growth))
     run = _Run(Motion(system, integrator, events), adaptive, steps, max_events)
     held, start, first = rules.held((run, state, dt))
-    loop = jax.lax.while_loop(lambda x: ~x.finished, held.attempt, held.begin(start, first))
+    begun = held.begin(start, first, judged)
+    loop = jax.lax.while_loop(lambda x: ~x.finished, held.attempt, begun)
     # Derivatives do not go through the loop.
     record = run.motion.differentiated(state, loop.record, blocks)
     rows, events_there = record.rows, None

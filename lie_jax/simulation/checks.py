@@ -103,7 +103,11 @@ def check(
     if restart is None and not checks.traced(system, start):
         reason = system.space.invalid(np.asarray(state.q))
         if reason is not None:
-            raise ValueError(f"the initial state's q is not a valid configuration: {reason}.")
+            deviation = system.space.deviation(state.q)
+            owner = "" if deviation is None else f" of {system.owner(int(jnp.argmax(deviation)))}"
+            raise ValueError(
+                f"the initial state's q is not a valid configuration{owner}: {reason}."
+            )
         reason = system.outside(0.0, state.q, state.v)
         if reason is not None:
             raise ValueError(f"simulate(state=): {reason}")
@@ -268,13 +272,15 @@ def _check_restart(
 
 
 def check_violations(system: AbstractSystem, state: State, found: Any = None) -> None:
-    """Raise `ValueError` for a concrete state that violates the constraints by what was `found`."""
+    """Raise `ValueError` for a concrete state that violates the constraints by what was `found`,
+    or has a joint turned over.
+    """
     if not system.nc:
         return
     found = found or _violations(system, state)
     if checks.traced(found):
         return
-    position, velocity = (np.asarray(x) for x in found)
+    position, velocity, sides = (np.asarray(x) for x in found)
     # Lengths and speeds that the constraints are made of, to judge the rounding in them.
     scale = 1.0 + sum(float(np.abs(np.asarray(x)).max(initial=0.0)) for x in (state.q, state.v))
     slack = np.sqrt(np.finfo(position.dtype).eps) * scale
@@ -292,11 +298,25 @@ def check_violations(system: AbstractSystem, state: State, found: Any = None) ->
                 "lie_jax.project(system, state), a state nearby that satisfies them."
             )
 
+    if not np.all(sides > 0.0):
+        raise ValueError(
+            f"the initial state has {system.joint(int(np.argmin(sides)))} turned over: half a turn "
+            "from where it belongs, where its constraints hold as well, with an axis that points "
+            "the opposite way or the wrong orientation; it must start on the other side: correct "
+            "the bodies' orientations or the joint's orientation=, or use "
+            "lie_jax.project(system, state)."
+        )
 
-def violations(system: AbstractSystem, state: State) -> tuple[Array, Array]:
-    """Violations of the constraints of positions and of velocities at time 0."""
+
+def violations(system: AbstractSystem, state: State) -> tuple[Array, Array, Array] | None:
+    """Violations of the constraints of positions and of velocities at time 0, and `sides`; None
+    without constraints.
+    """
+    if not system.nc:
+        return None
     t = jnp.zeros((), state.q.dtype)
-    return system.constraint(t, state.q), system.constraint_rate(t, state.q, state.v)
+    rates = system.constraint_rate(t, state.q, state.v)
+    return system.constraint(t, state.q), rates, system.sides(t, state.q)
 
 
 _violations = programs.run_once(violations)

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import checkpointing, newton, programs, rules
 from lie_jax.numerics.checkpointing import Blocks
@@ -76,7 +77,7 @@ class _Run(NamedTuple):
             watch=watching.begin(self.problem(system, self.run.time(loop.taken), loop)),
             stale=no,
             begun=no,
-            finished=no,
+            finished=loop.result != Result.successful,
             stopped=no,
         )
 
@@ -193,7 +194,8 @@ def trajectory(
     first_step = start.steps if restarts else jnp.zeros((), jnp.int32)
     run = Run(system, integrator, dt, inputs, first_step, policy)
     previous_input = start.inputs if restarts else None
-    first, sample = _first(run, start, previous_input)
+    judged = not restarts and checks.traced(system, start)
+    first, sample = _first(run, start, previous_input, judged)
     steps, save_every, blocks = schedule
     last, rows = _scan(_Run(run, events, steps, save_every, max_events), first, blocks)
     return _collected(run, sample, last, rows, schedule, max_events, jnp.asarray(origin))

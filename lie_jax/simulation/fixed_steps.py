@@ -89,7 +89,8 @@ def trajectory(
         run = Run(system, integrator, dt, inputs, first_step, policy)
         if not restarts and not checks.traced(system, start):
             preflight.check_violations(system, start)
-        return _compiled_as_one(run, start, schedule, previous_input, origin), None
+        judged = not restarts and checks.traced(system, start)
+        return _compiled_as_one(run, start, schedule, previous_input, origin, judged), None
     # Programs before and after the loop read one input: others would make them depend on steps.
     some: Any = None if inputs is None else np.asarray(inputs)
     run = Run(system, integrator, dt, None if some is None else some[:1], first_step, policy)
@@ -186,23 +187,27 @@ def _begin(
     """Loop and sample before the first step, violations of the start, dependence of constraints."""
     loop, sample = first(run, start, previous_input)
     t, system = run.time(run.first_step), run.system
-    violations = preflight.violations(system, loop.state) if system.nc else None
+    violations = preflight.violations(system, loop.state)
     return loop, sample, violations, index1.has_dependent_rows(system, t, loop.state.q)
 
 
-def first(run: Run, start: State | Restart, previous_input: Array | None) -> tuple[Loop, Sample]:
+def first(
+    run: Run, start: State | Restart, previous_input: Array | None, judged: bool = False
+) -> tuple[Loop, Sample]:
     """Loop and sample before the first step.
 
-    `previous_input` belongs to the step before the first, if there was one.
+    `previous_input` belongs to the step before the first, if there was one. `judged`: whether the
+    loop fails if the start is none, which nobody has checked.
     """
     loop = run.begin(start)
     u = run.input(run.first_step, loop.held) if previous_input is None else previous_input
-    return loop, run.sample(loop, u)
+    sample = run.sample(loop, u)
+    return (run.judged_start(loop) if judged else loop), sample
 
 
 @eqx.filter_jit
-def _compiled_as_one(run, start, schedule, previous_input, origin) -> Trajectory:
-    saved = _saved(run, *first(run, start, previous_input), schedule, None)
+def _compiled_as_one(run, start, schedule, previous_input, origin, judged) -> Trajectory:
+    saved = _saved(run, *first(run, start, previous_input, judged), schedule, None)
     return record(run, *saved, schedule.save_every, origin)
 
 

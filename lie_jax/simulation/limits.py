@@ -68,6 +68,45 @@ def verdict(
     return Verdict(usable & inside, inside, reason, worst, memory)
 
 
+def start(
+    system: AbstractSystem, t: Float[Array, ""], state: State
+) -> tuple[Result, Int[Array, ""]]:
+    """Result of a run from a start that a compiled function computes, and the number concerned.
+
+    `successful` for a state from which a run may go; the rules are those that `simulate` checks
+    outside of JAX transformations. Numbers are those of a `Verdict`.
+    """
+    system, state = rules.held((system, state))
+    q, v = state.q, state.v
+    root = jnp.finfo(q.dtype).eps ** 0.5
+    finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))
+    checked = [(~finite, Result.non_finite)]
+    deviation = system.space.deviation(q)
+    if deviation is not None:
+        checked.append((deviation > root, Result.no_configuration))
+    checked.append((~system.regular(q), Result.singular))
+    if system.nc:
+        size = root * (1.0 + jnp.max(jnp.abs(q)) + jnp.max(jnp.abs(v)))
+        none = jnp.zeros(system.nv, q.dtype)
+        for errors in (system.constraint(t, q), system.constraint_rate(t, q, v)):
+            off = jnp.abs(jnp.concatenate([none, errors])) > size
+            checked.append((off, Result.off_constraints))
+    turned = system.sides(t, q)
+    if len(turned):
+        checked.append((~(turned > 0.0), Result.turned_over))
+    departed = system.departed(t, q, v)
+    if len(departed):
+        checked.append((departed, Result.departed))
+    result, worst = Result.successful, jnp.full((), -1, jnp.int32)
+    # The first violation counts.
+    for violated, reason in reversed(checked):
+        broken = jnp.any(violated)
+        number = jnp.argmax(violated).astype(jnp.int32) if violated.ndim else -1
+        result = Result.where(broken, reason, result)
+        worst = jnp.where(broken, number, worst)
+    return result, worst
+
+
 def sides(
     system: AbstractSystem, t: Float[Array, ""], q: Float[Array, " nq"]
 ) -> Bool[Array, " joints"]:

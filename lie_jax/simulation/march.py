@@ -118,6 +118,13 @@ class Run(NamedTuple):
             sides=limits.sides(self.system, self.time(self.first_step), state.q),
         )
 
+    def judged_start(self, loop: Loop) -> Loop:
+        """Loop that has failed, and goes on with NaN, if its state is no start of a run."""
+        result, worst = limits.start(self.system, self.time(self.first_step), loop.state)
+        fine = result == Result.successful
+        state = jax.tree.map(lambda x: jnp.where(fine, x, jnp.nan), loop.state)
+        return loop._replace(state=state, result=result, worst=worst)
+
     def sampled(self, loop: Loop) -> Loop:
         """Loop with the inputs that a policy holds over the step that begins."""
         if self.policy is None or loop.held is None:
@@ -151,7 +158,7 @@ class Run(NamedTuple):
         if loop.held is not None:
             finite = loop.held.finite()
             fine, reason = fine & finite, Result.where(finite, reason, Result.input_not_finite)
-        healthy = loop.completed == loop.taken
+        healthy = (loop.completed == loop.taken) & (loop.result == Result.successful)
         first_failure = healthy & ~fine
         residuals = jax.lax.stop_gradient(step.residuals)
         after = loop._replace(

@@ -146,7 +146,8 @@ def simulate(
     if adaptive is not None:
         estimating = integrator.with_estimate(system)
         trajectory, reached = adaptive_steps.trajectory(
-            system, estimating, start, dt, adaptive, steps, blocks, watched, max_events
+            *(system, estimating, start, dt, adaptive, steps, blocks, watched, max_events),
+            judged=checks.traced(system, start),
         )
     elif watched:
         trajectory, reached = event_steps.trajectory(
@@ -248,6 +249,14 @@ def _failure(
             )
         case "turned_over":
             what = f"Newton's method met {system.joint(worst)} turned over"
+        case "no_configuration":
+            what = (
+                f"the start, q[0] of the trajectory, is no configuration of {system.owner(worst)}"
+            )
+            advice = "Give unit quaternions, for example those of lie_jax.assemble"
+        case "off_constraints":
+            what = f"the start violates the constraints, the most in {system.owner(worst)},"
+            advice = "Start from lie_jax.project(system, state)"
         case "unstable":
             times = f"up to {float(stats.stability):.3g} times"
             what = f"the last {march.PATIENCE} steps were beyond the limit of stability ({times})"

@@ -68,8 +68,8 @@ class Result(eqx.Enumeration, metaclass=_Counted):
         f"angle is uncertain{_KEPT}"
     )
     turned_over = (
-        "A step reached a joint turned over: its axis points the opposite way, where its "
-        f"constraints hold as well{_KEPT}"
+        "A step, or the start, has a joint turned over: half a turn from where it belongs, where "
+        f"its constraints hold as well{_KEPT}"
     )
     unstable = (
         "The steps stayed beyond the limit of stability of the explicit method; all of them are in "
@@ -88,6 +88,14 @@ class Result(eqx.Enumeration, metaclass=_Counted):
         f"The action of an event left a state that violates the constraints{_KEPT}"
     )
     input_not_finite = f"A policy returned an input that is infinite or NaN{_KEPT}"
+    no_configuration = (
+        "The start is no configuration, such as a quaternion that is not of unit length: the first "
+        "row holds it, the others are NaN."
+    )
+    off_constraints = (
+        "The start violates the constraints of positions or velocities: the first row holds it, "
+        "the others are NaN."
+    )
 
 
 def succeeded(result: Result) -> Bool[Array, "..."]:
@@ -117,7 +125,8 @@ class Statistics(eqx.Module):
     adaptive run the estimated error of the last step in units of the tolerance.
     `residual_history` (n,): `residual` after each iteration of that step, NaN beyond the last.
     `worst_equation` (): number of the equation with that residual, or of the velocity that turned
-    furthest, as in the system's `owner`; of the force that left its law, as in its `law`; else -1.
+    furthest, as in the system's `owner`; of the force that left its law, as in its `law`, of a
+    joint turned over, as in its `joint`, in a step or at a start that is none; else -1.
     `stability` (): largest step size times rate, estimated from two stages of each step, relative
     to the limit of the explicit method: a run whose steps stay beyond 1 is wrong. Zero for implicit
     methods and those of one stage. Loads that change within a step of `"heun"` or `"midpoint"`
@@ -177,13 +186,13 @@ class Trajectory(eqx.Module):
     acceleration, multipliers)` returns forces and torques by joint; `stats` a `Statistics`;
     `result` a `Result`.
     `restart` is the end of a run with steps of one size, None of an adaptive run. `memory` (n rows)
-    is that of the forces, such as the turns of hinges in absolute coordinates:
-    `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` has the energies of instant
-    k. n = steps // save_every + 1; in an adaptive run, steps + 1, or the number of given times + 1.
-    Instants that were not reached are NaN. `events` are the `Events` of a run with events: when one
-    of them stops the run, the last row is the event's instant, after rows of NaN. `inputs`
-    (steps, nu), None without a policy: inputs that the policy held over each step, as
-    `lie_jax.simulate(inputs=)` takes them.
+    is that of forces and couplings, such as the turns of hinges in absolute coordinates:
+    `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` is the system at instant k,
+    `lie_jax.energies(system, trajectory)` has the energies of all. n = steps // save_every + 1; in
+    an adaptive run, steps + 1, or the number of given times + 1. Instants that were not reached are
+    NaN. `events` are the `Events` of a run with events: when one of them stops the run, the last
+    row is the event's instant, after rows of NaN. `inputs` (steps, nu), None without a policy:
+    inputs that the policy held over each step, as `lie_jax.simulate(inputs=)` takes them.
     """
 
     t: Float[Array, "..."]

@@ -120,6 +120,13 @@ class AbstractSpace(eqx.Module):
         """
         return None
 
+    def deviation(self, q: Configuration) -> Velocity | None:
+        """By how much q is no configuration, for each velocity; None where all numbers are one.
+
+        For quaternions the distance of their norm from one, as `invalid` for compiled functions.
+        """
+        return None
+
 
 class AbstractVectorSpace(AbstractSpace):
     """A space of n numbers with velocities q̇: retraction is addition."""

@@ -75,6 +75,12 @@ class Power(AbstractComposedSpace):
         return self._apply("turn", (v,), "vv")
 
     @override
+    def deviation(self, q):
+        if self.factor.deviation(jnp.zeros(self.factor.nq, q.dtype)) is None:
+            return None
+        return self._apply("deviation", (q,), "qv")
+
+    @override
     def invalid(self, q):
         for i, part in enumerate(np.asarray(q).reshape(self.n, -1)):
             reason = self.factor.invalid(part)
@@ -127,6 +133,16 @@ class Product(AbstractComposedSpace):
             return None
         pairs = zip(turns, parts, strict=True)
         filled = [jnp.zeros_like(part) if turn is None else turn for turn, part in pairs]
+        return self._joined(filled, "v")
+
+    @override
+    def deviation(self, q):
+        pairs = zip(self.factors, self._parts(q, "q"), strict=True)
+        parts = [factor.deviation(part) for factor, part in pairs]
+        if all(part is None for part in parts):
+            return None
+        none = (jnp.zeros(factor.nv, q.dtype) for factor in self.factors)
+        filled = [zero if part is None else part for part, zero in zip(parts, none, strict=True)]
         return self._joined(filled, "v")
 
     @override

@@ -55,5 +55,9 @@ class UnitQuaternions(AbstractSpace):
         return jnp.broadcast_to(jnp.sum(v * v) / EXP.largest**2, (3,))
 
     @override
+    def deviation(self, q):
+        return jnp.broadcast_to(QUATERNION.deviation(q), (3,))
+
+    @override
     def invalid(self, q):
         return QUATERNION.invalid(np.asarray(q))

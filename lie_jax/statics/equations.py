@@ -107,6 +107,10 @@ class Problem(NamedTuple):
         return jnp.max(jnp.abs(change[: self.system.nv])) / size
 
     def valid(self, q: Array) -> Array:
-        """Whether coordinates are regular at q, and all forces' laws describe it."""
-        departed = self.system.departed(self.t, q, jnp.zeros(self.system.nv, q.dtype))
-        return self.system.regular(q) & ~jnp.any(departed) & jnp.all(jnp.isfinite(q))
+        """Whether coordinates are regular at q, all forces' laws describe it, and joints hold there
+        on their right sides.
+        """
+        system = self.system
+        departed = system.departed(self.t, q, jnp.zeros(system.nv, q.dtype))
+        sound = ~jnp.any(departed) & jnp.all(system.sides(self.t, q) > 0.0)
+        return system.regular(q) & sound & jnp.all(jnp.isfinite(q))

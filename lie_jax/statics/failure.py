@@ -7,6 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from lie_jax.mechanics import stacking
+from lie_jax.mechanics.joints.geometry import Winding
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.statics.equations import Problem
 from lie_jax.statics.search import Search
 
@@ -18,6 +21,10 @@ _LIMIT = 0.1
 _REDUNDANT = 1e-8
 # Violation of constraints (m, rad) from which a start is far from closing them.
 _OPEN = 1e-2
+
+
+# Angles (rad) so near to half a turn end a search that should wind a spring further.
+_NEAR = 0.2
 
 
 class _Instant(NamedTuple):
@@ -40,6 +47,16 @@ def _at(problem: Problem, part: Array, q: Array, multipliers: Array) -> _Instant
 def causes(problem: Problem, start: Array, reached: Search) -> str:
     """Sentences on the causes that the last state shows, and remedies."""
     part, worst = float(reached.part), problem.system.owner(int(reached.worst))
+    sides = np.asarray(problem.system.sides(problem.t, start))
+    if not np.all(sides > 0.0):
+        joint = problem.system.joint(int(np.argmin(sides)))
+        return (
+            f"The start has {joint} more than a quarter turn from where it holds, near a second "
+            "position half a turn off: start from lie_jax.project(system, state)."
+        )
+    wound = _wound(problem, reached)
+    if wound is not None:
+        return wound
     if bool(reached.out):
         return (
             f"The next load step leads out of the range of a force's law or of the coordinates, "
@@ -131,3 +148,25 @@ def _softest(stiffness: np.ndarray, free: np.ndarray) -> tuple[float, np.ndarray
 
 def _owner(problem: Problem, direction: np.ndarray) -> str:
     return problem.system.owner(int(np.argmax(np.abs(direction))))
+
+
+def _wound(problem: Problem, reached: Search) -> str | None:
+    """Sentences on a spring that must be wound beyond half a turn, which q does not tell."""
+    system = problem.system
+    if not isinstance(system, AbstractMultibodySystem):
+        return None
+    still = jnp.zeros(system.nv, reached.q.dtype)
+    memory = system.remember(problem.t, reached.q, still)
+    for group, last in zip(system.forces, memory, strict=False):
+        if not isinstance(last, Winding):
+            continue
+        angles = np.abs(np.asarray(last.angle)).reshape(group.count, -1).max(axis=1)
+        if np.max(angles) > np.pi - _NEAR:
+            spring = stacking.title(group, system.names_by_slot, int(np.argmax(angles)))
+            return (
+                f"{spring} is wound by {np.max(angles):.4g} rad there. Coordinates of bodies do "
+                "not tell whole turns: an equilibrium in them has angles between -π and π. Take "
+                "lie_jax.Minimal(), where the coordinate of a hinge counts turns, or give the "
+                "element an orientation= from which it is wound less, with its angle= at rest."
+            )
+    return None

@@ -97,7 +97,7 @@ def test_absolute_coordinates_move_as_joint_coordinates():
         run = lie_jax.simulate(
             system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=steps, inputs=inputs
         )
-        ends.append(system.joint_coordinates(run.q))
+        ends.append(system.joint_coordinates(run.q, run.v, run.t))
     for label, values in ends[0].items():
         assert_allclose(ends[1][label], values, atol=SAME)
     assert ends[0]["ground", "a"][-1] > np.pi

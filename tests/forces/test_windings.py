@@ -77,7 +77,7 @@ def test_turns_are_counted(name):
     second = run(system, integrator, first.restart, STEPS // 2)
     trajectory = jax.tree.map(
         lambda a, b: np.concatenate([a, b]),
-        *((half.t, half.q, half.memory) for half in (first, second)),
+        *((half.t, half.q, half.v, half.memory) for half in (first, second)),
     )
 
     # The spring's energy is that of the angle, not of its remainder.
@@ -85,11 +85,11 @@ def test_turns_are_counted(name):
         return system.recalling(memory).potential_energy(q)
 
     @jax.jit
-    def readings(t, q, memory):
-        return system.joint_coordinates(q), jax.vmap(energy)(q, memory)
+    def readings(t, q, v, memory):
+        return system.joint_coordinates(q, v, t), jax.vmap(energy)(q, memory)
 
     angles, stored = readings(*trajectory)
-    t, _, memory = trajectory
+    t, *_, memory = trajectory
     if hinged:
         angle = np.concatenate([angles["ground", "wound"], angles["ground", "led"]], axis=1)
     else:

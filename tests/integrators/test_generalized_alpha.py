@@ -92,7 +92,7 @@ def test_the_two_iteration_matrices_are_one(index):
         [
             lie_jax.RevoluteJoint("ground", "upper", (0.0, 1.0, 0.3), (0.1, 0.2, 0.3)),
             lie_jax.UniversalJoint("upper", "lower", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
-            lie_jax.GearJoint("upper", "lower", (0.0, 1.0, 0.3), (0.3, 1.0, 0.0), 1.7),
+            mechanisms.LooseGear("upper", "lower", (0.0, 1.0, 0.3), (0.3, 1.0, 0.0), 1.7),
         ],
         [lie_jax.CartesianSpringDamper("ground", "lower", (3.0, 4.0, 5.0), (0.1, 0.2, 0.3))],
     )

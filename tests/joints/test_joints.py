@@ -50,7 +50,7 @@ def test_single_precision_stays_single():
     joints = [joint_of(kind, "a", "b", rng) for kind in KINDS]
     joints += [
         lie_jax.RollingDisc("ground", "a", 0.3, (1.0, 0.0, 0.0)),
-        lie_jax.GearJoint("a", "b", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), 2.0),
+        mechanisms.LooseGear("a", "b", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), 2.0),
     ]
     bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in "ab"]
     assembled = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.SE3())

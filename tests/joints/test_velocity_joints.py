@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.system import AbstractSystem, accelerations_and_multipliers
+from tests import mechanisms
 from tests.suites import cases
 
 # Rounding of products of a few numbers of the order one.
@@ -34,7 +35,7 @@ def test_reactions_are_the_transposed_jacobian(name):
 
     joints = [
         disc("ground", "a"),
-        lie_jax.GearJoint("b", "a", rng.normal(size=3), rng.normal(size=3), -1.7),
+        mechanisms.LooseGear("b", "a", rng.normal(size=3), rng.normal(size=3), -1.7),
         lie_jax.SphericalJoint("b", "a"),
         disc("a", "b"),
     ]

@@ -51,8 +51,11 @@ def runs(system, integrator, state, dts, inputs) -> Run:
         )
 
         def energy(k):
-            q, v = trajectory.q[k], trajectory.v[k]
-            return system.kinetic_energy(q, v) + system.potential_energy(q)
+            q, v, memory = jax.tree.map(
+                lambda x: x[k], (trajectory.q, trajectory.v, trajectory.memory)
+            )
+            recalling = system.recalling(memory)
+            return recalling.kinetic_energy(q, v) + recalling.potential_energy(q)
 
         poses = system.poses(trajectory.q[last])
         return Run(*poses, energy(last), energy(0), trajectory.stats.completed_steps)

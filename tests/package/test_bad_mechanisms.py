@@ -99,6 +99,9 @@ CASES = {
         lambda: lie_jax.Mechanism([body("ground")]), "'ground'", "inertial frame", "rename it"),
     "no bodies": (lambda: lie_jax.Mechanism([]), "empty", "at least one Body"),
     "gravity": (lambda: lie_jax.Mechanism([body()], gravity=9.81), "gravity", "(3,)"),
+    "gravity of time": (
+        lambda: lie_jax.Mechanism([body()], gravity=lambda t: t), "gravity=) is a function",
+        "lie_jax.PointForce(body, lambda t: mass * g(t)"),
     "joint point": (
         lambda: lie_jax.SphericalJoint("a", "b", child_point=[1.0]), "child_point", "(3,)"),
     "zero axis": (
@@ -210,7 +213,8 @@ CASES = {
     "spring damping": (
         lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, -2.0, 0.5), "damping is -2.0", "N s/m"),
     "spring length": (
-        lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.0), "length is 0.0", "positive"),
+        lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.0), "length is 0.0", "positive",
+        "lie_jax.CartesianSpringDamper("),
     "torsional spring": (
         lambda: lie_jax.TorsionalSpringDamper("a", "b", EYE[0], -1.0), "stiffness is -1.0",
         "not negative", "N m/rad"),

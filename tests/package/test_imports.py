@@ -24,6 +24,7 @@ FLOORS = [
     {"linearization"},
     {"system"},
     {"index1"},
+    {"projection"},
     {"integrators", "mechanics"},
     {"simulation", "statics"},
     {"identification", "sweeps", "control", "robotics"},
@@ -103,7 +104,7 @@ PUBLIC = {
     "quaternion": "multiply conjugate exp log to_matrix from_matrix rotate",
     "robotics": "inverse_dynamics bias_force gravity_force coriolis_matrix operational_inertia "
     "center_of_mass center_of_mass_jacobian centroidal_momentum centroidal_momentum_matrix "
-    "inertial_parameters torque_regressor joint_state",
+    "inertial_parameters torque_regressor joint_state stand",
     "control": "ilqr shoot spline_basis Solution History",
     "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
@@ -116,7 +117,7 @@ PUBLIC = {
     "monte_carlo MonteCarlo Identifiability rows_at batched sweep Sweep "
     "configure cache_compilations configure_cpu enable_x64 AbstractSystem Trajectory Result "
     "SimulationError Identification transforms io Restart place Frame inverse_kinematics "
-    "InverseKinematics InverseKinematicsError",
+    "InverseKinematics InverseKinematicsError energies",
 }
 
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.mechanics import body as rigid
-from lie_jax.mechanics import constraints, readings, stacking
+from lie_jax.mechanics import constraints, readings, stacking, turns
 from lie_jax.mechanics.absolute import elements, elimination, linearization
 from lie_jax.mechanics.absolute.linearization import ElementLinearization, ElementReactions
 from lie_jax.mechanics.absolute.singular import first_singular
@@ -67,10 +67,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         return jax.vmap(self.formulation.pose)(self._split(q))
 
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
-        """Mass matrix, with one block (nv/N, nv/N) for each body.
-
-        Singular where coordinates are redundant, along what their own constraints forbid.
-        """
+        """Mass matrix, one block a body; singular along what redundant coordinates forbid."""
         pose, frames = self._frames(q)
         blocks = elements.masses(self.bodies, pose.rotation, frames)
         return linearization.full([elements.diagonal(blocks)], blocks)
@@ -137,9 +134,9 @@ class RigidBodySystem(AbstractMultibodySystem):
     def internal_force(self, t, q, v, u=None):
         """The force f (nv,) without gravity, given forces and torques.
 
-        Its derivatives by q are those of an iteration matrix, not of f: springs, dampers and
-        controllers are differentiated by the poses at constant velocities ṙ and ω, and their forces
-        and moments, inertial components, are pulled back as at q. This gives the counts of [S3].
+        Its derivatives by q are those of an iteration matrix: springs, dampers and controllers are
+        differentiated by the poses at constant ṙ and ω, and their forces and moments, inertial
+        components, are pulled back as at q. This gives the counts of [S3].
         """
         t, rotation, position, _, omega = self._instant(t, q, v)
         held = jax.lax.stop_gradient(q)
@@ -282,8 +279,34 @@ class RigidBodySystem(AbstractMultibodySystem):
         return constraints.sides(self.joints, jnp.asarray(t, q.dtype), self.poses(q))
 
     @override
+    def remember(self, t, q, v):
+        """Memory of the forces, then of the joints."""
+        of_joints = constraints.remembered(self.joints, self._instant(t, q, v))
+        return *super().remember(t, q, v), *of_joints
+
+    @override
+    def recalling(self, memory):
+        joints = constraints.recalling(self.joints, memory[len(self.forces) :])
+        recalling = super().recalling(memory[: len(self.forces)])
+        return dataclasses.replace(recalling, joints=joints)
+
+    @override
+    def departed(self, t, q, v):
+        """Flags of the forces, then of the joints."""
+        of_forces = super().departed(t, q, v)
+        of_joints = constraints.departed(self.joints, self._instant(t, q, v))
+        if not len(of_joints):
+            return of_forces
+        none = jnp.zeros(sum(group.count for group in self.forces), bool)
+        return jnp.concatenate([of_forces if len(of_forces) else none, of_joints])
+
+    @override
+    def closing(self):
+        return dataclasses.replace(self, joints=constraints.closing(self.joints))
+
+    @override
     def law(self, number):
-        return stacking.owner(self.forces, self.names, number)
+        return stacking.owner((*self.forces, *self.joints), self.names, number)
 
     @override
     def joint(self, number):
@@ -298,8 +321,17 @@ class RigidBodySystem(AbstractMultibodySystem):
         rotation, position = self.poses(q)
         return jnp.asarray(t, q.dtype), rotation, position, *self._velocities(rotation, q, v)
 
+    @property
+    @override
+    def connections(self):
+        return [ends for group in self.joints for ends in zip(*group.bodies, strict=True)]
+
+    @override
+    def shifted(self, q, shift):
+        return jax.vmap(self.formulation.shifted)(self._split(q), shift).reshape(-1)
+
+    @override
     def joint_points(self):
-        """Points of all joints that hold points, group by group."""
         return [
             pair
             for group in self.joints
@@ -308,12 +340,12 @@ class RigidBodySystem(AbstractMultibodySystem):
             for pair in zip(bodies, points, strict=True)
         ]
 
+    @override
     def joint_axes(self):
-        """Axes of all joints that have motions, group by group."""
         return readings.axes(self.joints)
 
     @override
-    def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
+    def joint_coordinates(self, q, v=None, t=None) -> dict[Label, Array]:
         labels = readings.labels(self.joints, self.names)
 
         def at(q):
@@ -321,7 +353,7 @@ class RigidBodySystem(AbstractMultibodySystem):
 
         if q.ndim == 1:
             return at(q)
-        return readings.continued(self.joints, labels, jax.vmap(at)(q))
+        return turns.continued(self.joints, labels, self.space, at, (q, v, t))
 
     @override
     def _constrained(self, q):
@@ -363,12 +395,4 @@ class RigidBodySystem(AbstractMultibodySystem):
         return self._split(multipliers[self._joint_rows : self.nc - self.velocity_rows])
 
     def _reactions(self, t: Array, pose: tuple[Array, Array], multipliers: Array) -> Wrench:
-        def react(element, poses, multipliers):
-            return element.reaction(t, *poses, multipliers)
-
-        total = Wrench(jnp.zeros_like(pose[1]), jnp.zeros_like(pose[1]))
-        by_group = self._joint_multipliers(multipliers)
-        for group, joint_multipliers in zip(self.joints, by_group, strict=True):
-            wrenches = stacking.each(react, group, pose, joint_multipliers)
-            total = stacking.add_wrenches(total, group, wrenches)
-        return total
+        return constraints.reactions(self.joints, t, pose, self._joint_multipliers(multipliers))

@@ -4,6 +4,7 @@ from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -91,6 +92,12 @@ class RevoluteStop(AbstractWinding):
         angle = self.counted(t, poses, rate)
         torque = _resistance(self.law, (self.lower, self.upper), angle, rate)
         return torque_in_parent(poses, torque * self.axis)
+
+    @property
+    @override
+    def winds(self):
+        ends = self.lower, self.upper
+        return checks.traced(ends) or bool(np.max(np.abs(np.asarray(ends))) > np.pi)
 
     @override
     def potential_energy(self, poses):

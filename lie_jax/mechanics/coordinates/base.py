@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from lie_jax.groups import quaternion
 from lie_jax.numerics import dense, small
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
@@ -60,6 +61,13 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
     @abc.abstractmethod
     def pose(self, q: Configuration) -> tuple[Rotation, Vector]:
         """Rotation matrix (3, 3), body to inertial, and position (3,) of the body frame."""
+
+    def shifted(self, q: Configuration, shift: Vector) -> Configuration:
+        """Configuration of the body moved by a vector (m), inertial components."""
+        rotation, position = self.pose(q)
+        orientation = quaternion.from_rotation(rotation)
+        there = self.configuration(position + shift, orientation)
+        return q + (there - self.configuration(position, orientation))
 
     def hybrid_velocity(
         self, rotation: Rotation, q: Configuration, v: Velocity

@@ -95,6 +95,11 @@ class AbstractPoseSpace(AbstractCoordinates):
         return jnp.concatenate([jnp.zeros_like(angle), jnp.broadcast_to(jnp.sum(angle**2), (3,))])
 
     @override
+    def deviation(self, q):
+        of_orientation = jnp.broadcast_to(self._storage.deviation(q[3:]), (3,))
+        return jnp.concatenate([jnp.zeros_like(of_orientation), of_orientation])
+
+    @override
     def regular(self, q):
         return self._storage.regular(q[..., 3:])
 

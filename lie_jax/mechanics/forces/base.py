@@ -64,6 +64,11 @@ class AbstractForce(AbstractElement):
         """Whether `departed` may be true: of laws with a memory, in a run."""
         return self.last is not None
 
+    @property
+    def winds(self) -> bool:
+        """Whether `potential_energy` depends on whole turns, which poses alone do not tell."""
+        return False
+
     def remember(self, t: Time, poses: Poses, velocities: Velocities) -> Any:
         """Memory of an instant of a run, the field `last` in the next step: a pytree of arrays.
 

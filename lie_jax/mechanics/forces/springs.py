@@ -81,6 +81,17 @@ class CartesianSpringDamper(AbstractPairForce):
         return 0.5 * small.dot(self.stiffness, stretch * stretch)
 
 
+def _check_length(where: str, value: Any) -> None:
+    checks.scalar(where, value, "m")
+    if not checks.traced(value) and float(value) == 0.0:
+        raise ValueError(
+            f"{where} is 0.0; it must be positive, for a line between points that meet has no "
+            "direction: take lie_jax.CartesianSpringDamper(parent, child, (k, k, k), (d, d, d)), "
+            "which pulls the points together from every side."
+        )
+    checks.positive(where, value, "m")
+
+
 class LinearSpringDamper(AbstractPairForce):
     """A spring and damper along the line between the two points.
 
@@ -92,7 +103,7 @@ class LinearSpringDamper(AbstractPairForce):
 
     - `parent`, `child`: names of bodies, or `"ground"`.
     - `stiffness`: k, N/m; `damping`: d, N s/m; neither negative.
-    - `length`: the relaxed distance, positive, m.
+    - `length`: the relaxed distance, positive, m; for none take a `CartesianSpringDamper`.
     - `parent_point`, `child_point`: (3,), its ends, in the bodies' frames, m.
 
     Raises `ValueError` for values that break these rules.
@@ -101,7 +112,7 @@ class LinearSpringDamper(AbstractPairForce):
     is_relative = True
     stiffness: Parameter = fields.non_negative("N/m")
     damping: Parameter = fields.non_negative("N s/m")
-    length: Parameter = fields.positive("m")
+    length: Parameter = fields.parameter(_check_length)
     parent_point: Parameter = fields.point()
     child_point: Parameter = fields.point()
 
@@ -166,6 +177,11 @@ class TorsionalSpringDamper(AbstractWinding):
         stretch = self.counted(t, poses, rate) - self.angle
         torque = -(self.stiffness * stretch + self.damping * rate)
         return torque_in_parent(poses, torque * self.axis)
+
+    @property
+    @override
+    def winds(self):
+        return True
 
     @override
     def potential_energy(self, poses):

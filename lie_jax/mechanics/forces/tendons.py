@@ -176,6 +176,12 @@ class CouplingForce(AbstractTendon):
     def _turning(self) -> np.ndarray:
         return np.asarray([isinstance(joint, RevoluteJoint) for joint in self.parts])
 
+    @property
+    @override
+    def winds(self):
+        is_spring = self.input is None and self.limits is None
+        return is_spring and bool(np.any(self._turning))
+
     @override
     def _coordinates(self, *poses):
         at = [poses[slot] for slot in self.slots]

@@ -7,7 +7,6 @@ by the two rates. In joint coordinates they are the turns of the joint's coordin
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 from typing_extensions import override
 
@@ -15,6 +14,7 @@ from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce
 from lie_jax.mechanics.joints.base import Poses
 from lie_jax.mechanics.joints.geometry import (
+    DOUBT,
     Winding,
     angle_about,
     nearest_turn,
@@ -23,9 +23,6 @@ from lie_jax.mechanics.joints.geometry import (
     turning,
 )
 from lie_jax.numerics import small
-
-# An angle this far (rad) from its extrapolation by the rates may have any number of turns.
-DOUBT = 0.5 * np.pi
 
 
 class AbstractWinding(AbstractPairForce):

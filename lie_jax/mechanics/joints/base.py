@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.elements import AbstractElement
@@ -129,18 +129,40 @@ class AbstractJoint(AbstractElement):
     def constraint(self, t: Time, parent: BodyPose, child: BodyPose) -> Float[Array, " rows"]:
         """Values that are zero when the joint holds."""
 
-    def missing(self, others: "tuple[AbstractJoint, ...]") -> "AbstractJoint | None":
-        """A joint that this one needs beside itself and that is not among all of a mechanism."""
+    def objection(self, others: "tuple[AbstractJoint, ...]") -> str | None:
+        """Sentence on why this joint does not hold among all joints of a mechanism, with the fix;
+        None where it does.
+        """
         return None
 
     def side(self, t: Time, parent: BodyPose, child: BodyPose) -> Float[Array, ""] | None:
         """Number whose sign no motion changes; None for a joint without one.
 
         A joint needs it if its constraint holds in several places that no motion connects. A step
-        that changes the sign has met the joint turned over. `lie_jax.place` refuses those where it
-        is negative.
+        that changes the sign has met the joint turned over. Starts where it is negative are
+        refused; `lie_jax.project` and `lie_jax.place` search for those where it is not.
         """
         return None
+
+    def remember(self, t: Time, poses: Poses, velocities: Velocities) -> Any:
+        """Memory of an instant of a run in absolute coordinates, for `recalling`; None without."""
+        return None
+
+    def recalling(self, last: Any) -> "AbstractJoint":
+        """The joint, which recalls what `remember` has kept of the last instant."""
+        return self
+
+    def departed(self, t: Time, poses: Poses, velocities: Velocities) -> Bool[Array, ""] | None:
+        """Whether the recalled instant leads to this one in no known way; None without memory."""
+        return None
+
+    def closing(self) -> "AbstractJoint":
+        """The joint for a search of poses: its constraint is zero on the right side alone.
+
+        There it has the derivatives of the joint's own. The joint itself, as here, if it holds in
+        one place only.
+        """
+        return self
 
     def velocity_constraint(
         self,
@@ -190,6 +212,14 @@ class AbstractJoint(AbstractElement):
     def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:
         """Angles, between -π and π, and distances at poses that the joint allows."""
         return jnp.zeros(0, child.position.dtype)
+
+
+def moving(poses: Poses, velocities: Velocities) -> Poses:
+    """Rates of the poses."""
+    return tuple(
+        BodyPose(small.matmul(pose.rotation, small.hat(velocity.omega_body)), velocity.linear)
+        for pose, velocity in zip(poses, velocities, strict=True)
+    )
 
 
 def pulled_back(

@@ -28,6 +28,10 @@ class AbstractComposedJoint(AbstractJoint):
         return next((side for side in sides if side is not None), None)
 
     @override
+    def closing(self):
+        return Closing("", "", self)
+
+    @override
     def reaction(self, t, parent, child, multipliers):
         return added([c.reaction(parent, child, part) for c, part in self._parts(t, multipliers)])
 
@@ -43,3 +47,18 @@ class AbstractComposedJoint(AbstractJoint):
             (condition, multipliers[start:end])
             for condition, (start, end) in zip(conditions, pairwise(ends), strict=True)
         ]
+
+
+class Closing(AbstractJoint):
+    """A composed joint whose rotations are angles, which vanish on the right side alone."""
+
+    joint: AbstractComposedJoint
+
+    @property
+    @override
+    def rows(self):
+        return self.joint.rows
+
+    @override
+    def constraint(self, t, parent, child):
+        return jnp.concatenate([c.error(parent, child) for c in self.joint.conditions(t)])

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.groups import quaternion
+from lie_jax.groups import quaternion, so3
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.joints.base import (
     BodyPose,
@@ -67,6 +67,12 @@ class AbstractCondition(eqx.Module):
     def side(self, parent: BodyPose, child: BodyPose) -> Float[Array, ""] | None:
         """Number whose sign no motion changes, as `AbstractJoint.side`."""
         return None
+
+    def error(self, parent: BodyPose, child: BodyPose) -> Float[Array, " rows"]:
+        """Values that are zero on the right side alone and grow up to half a turn, with the
+        derivatives of `constraint` where they are zero.
+        """
+        return self.constraint(parent, child)
 
 
 class Coincide(AbstractCondition):
@@ -195,6 +201,18 @@ class Parallel(HeldDirection):
         """Cosine of the angle between the axes, which are parallel in opposite directions, too."""
         return small.dot(self.axis, in_parent(parent, child, self.child_direction))
 
+    @override
+    def error(self, parent, child):
+        """Angle φ between the axes along the components of sin φ across the axis."""
+        across, cosine = self.constraint(parent, child), self.side(parent, child)
+        # Opposite axes meet by a turn about any direction across them: one is taken.
+        aside = jnp.finfo(across.dtype).eps ** 0.5 * jnp.asarray([1.0, 0.0], across.dtype)
+        across = jnp.where(cosine < 0.0, across + aside, across)
+        square = small.dot(across, across)
+        apart = square > 0.0
+        sine = jnp.sqrt(jnp.where(apart, square, 1.0))
+        return jnp.where(apart, jnp.arctan2(sine, cosine) / sine, 1.0) * across
+
 
 class SameOrientation(AbstractCondition):
     """The child keeps its orientation: sin(φ) n of its turn by φ about n, parent's components.
@@ -242,11 +260,24 @@ class SameOrientation(AbstractCondition):
 
     @override
     def side(self, parent, child):
-        """Cosine of the turn, unless it is free: its sine vanishes half a turn away, too."""
-        if self.directions is not None:
-            return None
+        """w² - |x|² of the turn's quaternion (w, v), x the part of v along the directions.
+
+        sin φ n = 2 w v vanishes where x does, and half a turn away, where w does. The two places
+        meet in half turns about other axes: rounding there changes no sign.
+        """
         rotation = turned(parent, child, self.orientation)
-        return 0.5 * (rotation[0, 0] + rotation[1, 1] + rotation[2, 2] - 1.0)
+        identity = jnp.eye(3, dtype=rotation.dtype)
+        along = identity if self.directions is None else self.directions
+        trace = jnp.sum(rotation * identity)
+        stretched = jnp.sum(along * small.matmul(along, rotation.T))
+        squares = 0.25 * (self.rows * (1.0 - trace) + 2.0 * stretched)
+        return 0.25 * (1.0 + trace) - squares + jnp.finfo(rotation.dtype).eps ** 0.5
+
+    @override
+    def error(self, parent, child):
+        """Components of the rotation vector of the turn, at most half a turn."""
+        ahead = so3.log(turned(parent, child, self.orientation))
+        return ahead if self.directions is None else small.matvec(self.directions, ahead)
 
 
 def _half_of_trace_less(matrix: Matrix) -> Matrix:

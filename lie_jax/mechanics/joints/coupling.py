@@ -5,16 +5,28 @@ from collections.abc import Sequence
 from typing import Any, no_type_check
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.mechanics import fields
+from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.fields import Parameter
-from lie_jax.mechanics.joints.base import AbstractJoint, Poses, pulled_back, stiffness_blocks
-from lie_jax.mechanics.joints.geometry import nearest_turn
+from lie_jax.mechanics.joints.base import (
+    AbstractJoint,
+    BodyPose,
+    Poses,
+    Time,
+    Velocities,
+    moving,
+    pulled_back,
+    stiffness_blocks,
+)
+from lie_jax.mechanics.joints.geometry import DOUBT, Winding, nearest_turn, predicted
 from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
 
 
@@ -41,9 +53,10 @@ class CouplingJoint(AbstractJoint):
     **Arguments:** `follower`, `leader`: a `RevoluteJoint` or `PrismaticJoint`, whose bodies, axis,
     points and orientation define the coordinate (rad or m); `coefficients`: (n,), c₀ first.
 
-    The constraint is the follower's coordinate minus the polynomial. Angles count whole turns in
-    `lie_jax.Minimal()`. In absolute coordinates the leader's angle is between -π and π, and the
-    follower's is the nearest one. The multiplier is the torque (N m) or force (N) by which the
+    The constraint is the follower's coordinate minus the polynomial. Angles count whole turns: in
+    `lie_jax.Minimal()` those of the joints; in absolute coordinates those of a run from its start,
+    where the leader's angle is between -π and π and the follower's the nearest one, as they are
+    outside of runs. The multiplier is the torque (N m) or force (N) by which the
     follower's child acts on the coupling along its coordinate; the leader feels the opposite times
     the polynomial's slope. Raises `ValueError` for other joints and values.
     """
@@ -54,8 +67,9 @@ class CouplingJoint(AbstractJoint):
     # Places among the bodies of follower's parent and child, then of the leader's.
     slots: tuple[int, ...] = eqx.field(static=True)
     pair: tuple[RevoluteJoint | PrismaticJoint, RevoluteJoint | PrismaticJoint]
-    # Coordinates of follower and leader, from which angles differ by less than half a turn.
-    near: Float[Array, "..."] | None
+    # Coordinates of follower and leader, from which angles differ by less than half a turn; as a
+    # `Winding` those of the last instant of a run.
+    near: Float[Array, "..."] | Winding | None
     coefficients: Parameter = fields.parameter(_check_coefficients)
 
     # Other types raise `ValueError` below.
@@ -111,33 +125,70 @@ class CouplingJoint(AbstractJoint):
         )
 
     @override
-    def missing(self, others):
+    def objection(self, others):
         places = [_place(joint) for joint in others]
-        return next((joint for joint in self.joints if _place(joint) not in places), None)
+        for joint in self.joints:
+            if _place(joint) not in places:
+                return (
+                    f"couples the {named(joint)}, which is none of the mechanism's joints; it must "
+                    "be one of them: add it to joints=."
+                )
+        return None
 
-    def _coordinates(self, poses: Poses) -> list[Float[Array, ""]]:
+    @property
+    def _turning(self) -> np.ndarray:
+        return np.asarray([joint.coordinate_units == ("rad",) for joint in self.pair])
+
+    def _principal(self, *poses: BodyPose) -> Float[Array, "2"]:
+        """Coordinates of follower and leader, angles between -π and π."""
         at = [poses[slot] for slot in self.slots]
-        values = [
-            joint.coordinates(*ends)[0]
-            for joint, ends in zip(self.pair, (at[:2], at[2:]), strict=True)
-        ]
-        if self.near is None:
-            return values
-        return [
-            nearest_turn(value, near) if joint.coordinate_units == ("rad",) else value
-            for joint, value, near in zip(self.pair, values, self.near, strict=True)
-        ]
+        pairs = zip(self.pair, (at[:2], at[2:]), strict=True)
+        return jnp.concatenate([joint.coordinates(*ends) for joint, ends in pairs])
 
-    @override
-    def constraint(self, t, *poses):  # pyright: ignore[reportIncompatibleMethodOverride]
-        follower, leader = self._coordinates(poses)
+    def _counted(self, values: Array, near: Array) -> Float[Array, "2"]:
+        return jnp.where(self._turning, nearest_turn(values, near), values)
+
+    def _wanted(self, leader: Array) -> Array:
+        """Coordinate of the follower."""
         wanted = jnp.zeros_like(leader)
         for k in reversed(range(self.coefficients.shape[0])):
             wanted = wanted * leader + self.coefficients[k]
-        error = follower - wanted
-        if self.near is None and self.pair[0].coordinate_units == ("rad",):
-            error = nearest_turn(error, jnp.zeros_like(error))
-        return error[None]
+        return wanted
+
+    def _coordinates(self, t: Time, poses: Poses) -> Float[Array, "2"]:
+        """Coordinates with their turns at a time (s)."""
+        values, near = self._principal(*poses), self.near
+        if near is None:
+            near = jnp.stack([self._wanted(values[1]), values[1]])
+        elif isinstance(near, Winding):
+            near = near.angle + (t - near.t) * near.rate
+        return self._counted(values, near)
+
+    @override
+    def constraint(self, t, *poses):  # pyright: ignore[reportIncompatibleMethodOverride]
+        follower, leader = self._coordinates(t, poses)
+        return (follower - self._wanted(leader))[None]
+
+    def _rates(self, poses: Poses, velocities: Velocities) -> Float[Array, "2"]:
+        return jax.jvp(self._principal, poses, moving(poses, velocities))[1]
+
+    @override
+    def remember(self, t, poses, velocities):
+        """The coordinates and their rates."""
+        return Winding(t, self._coordinates(t, poses), self._rates(poses, velocities))
+
+    @override
+    def recalling(self, last):
+        return eqx.tree_at(lambda joint: joint.near, self, last, is_leaf=lambda x: x is None)
+
+    @override
+    def departed(self, t, poses, velocities):
+        """Whether an angle is more than a quarter turn from its extrapolation."""
+        last = self.near
+        if not isinstance(last, Winding):
+            return None
+        away = self._coordinates(t, poses) - predicted(last, t, self._rates(poses, velocities))
+        return jnp.any(self._turning & (jnp.abs(away) > DOUBT))
 
     @override
     def side(self, t, *poses):  # pyright: ignore[reportIncompatibleMethodOverride]

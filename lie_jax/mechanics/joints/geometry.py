@@ -7,6 +7,7 @@ body's frame.
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.groups import quaternion
@@ -156,6 +157,10 @@ def angle_change(axis: Vector, rotation: Matrix) -> Vector:
     of_sine = 0.5 * (trace * axis - small.matvec(rotation.T, axis))
     of_cosine = -ahead - 0.5 * small.cross(along, axis)
     return (cosine * of_sine - sine * of_cosine) / (sine * sine + cosine * cosine)
+
+
+# An angle this far (rad) from its extrapolation by the rates may have any number of turns.
+DOUBT = 0.5 * np.pi
 
 
 class Winding(NamedTuple):

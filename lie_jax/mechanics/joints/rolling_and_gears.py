@@ -8,7 +8,8 @@ from typing_extensions import override
 from lie_jax import checks
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.fields import Parameter
-from lie_jax.mechanics.joints.base import AbstractJoint, Wrench
+from lie_jax.mechanics.joints.base import GROUND, AbstractJoint, Wrench
+from lie_jax.mechanics.joints.generic import GenericJoint
 from lie_jax.mechanics.joints.geometry import (
     child_point_in_parent,
     force_at,
@@ -16,6 +17,7 @@ from lie_jax.mechanics.joints.geometry import (
     perpendicular,
     slip,
 )
+from lie_jax.mechanics.joints.pairs import RigidJoint
 from lie_jax.numerics import small
 
 
@@ -94,8 +96,9 @@ def _check_ratio(where: str, value: Any) -> None:
 class GearJoint(AbstractJoint):
     """A pair of gears: the child turns `ratio` times as fast as the parent.
 
-    Both bodies hang on hinges of the ground, which are other joints. The velocity constraint is
-    ω_child·child_axis - ratio ω_parent·axis (rad/s) with angular velocities against the inertial
+    Both bodies hang on hinges of the ground, which are other joints: a mechanism with others raises
+    `ValueError`, and wheels on a carrier that moves take a `CouplingJoint`. The velocity constraint
+    is ω_child·child_axis - ratio ω_parent·axis (rad/s) with angular velocities against the inertial
     frame. It holds the rates and not the angles, for angles have no value beyond a full turn; an
     integrator therefore lets their relation drift by its error.
 
@@ -116,6 +119,35 @@ class GearJoint(AbstractJoint):
     axis: Parameter = fields.direction()
     child_axis: Parameter = fields.direction("child's")
     ratio: Parameter = fields.parameter(_check_ratio)
+
+    @override
+    def objection(self, others):
+        # Bodies that are welded to each other are one part.
+        welded: dict[str, str] = {}
+
+        def part(name: str) -> str:
+            while name in welded:
+                name = welded[name]
+            return name
+
+        hinged = []
+        for joint in others:
+            if isinstance(joint, RigidJoint | GenericJoint) and joint.rows == 6:
+                one, other = sorted((part(joint.parent), part(joint.child)), key=GROUND.__eq__)
+                if one != other:
+                    welded[one] = other
+            elif joint.coordinate_units.count("rad") == 1:
+                hinged.append((joint.parent, joint.child))
+        on_ground = [{part(a), part(b)} for a, b in hinged]
+        for name in (self.parent, self.child):
+            if {part(name), part(GROUND)} not in on_ground:
+                return (
+                    f"needs hinges of both bodies on the ground, and {name!r} has none there: its "
+                    "rates are those against the inertial frame, and no tooth force would reach a "
+                    "carrier that moves. Couple the hinges of both wheels on their carrier by "
+                    "lie_jax.CouplingJoint(hinge_of_child, hinge_of_parent, (0.0, ratio))."
+                )
+        return None
 
     @override
     def constraint(self, t, parent, child):

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from lie_jax import linearization
 from lie_jax.linearization import AbstractLinearization, tangent_columns
-from lie_jax.mechanics import constraints, readings, stacking
+from lie_jax.mechanics import constraints, readings, stacking, turns
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.minimal import recursions
@@ -152,6 +152,10 @@ class LoopSystem(TreeSystem):
         return constraints.sides(self.cuts, jnp.asarray(t, q.dtype), self._pose(q))
 
     @override
+    def closing(self):
+        return dataclasses.replace(self, cuts=constraints.closing(self.cuts))
+
+    @override
     def joint(self, number):
         return stacking.owner(self.cuts, self.names_by_slot, number)
 
@@ -163,6 +167,12 @@ class LoopSystem(TreeSystem):
         if row < first:
             return stacking.owner(self.cuts, self.names_by_slot, row, "rows")
         return stacking.owner(self.cuts, self.names_by_slot, row - first, "velocity_rows")
+
+    @property
+    @override
+    def connections(self):
+        cuts = [ends for group in self.cuts for ends in zip(*group.bodies, strict=True)]
+        return super().connections + cuts
 
     @override
     def joint_points(self):
@@ -186,14 +196,14 @@ class LoopSystem(TreeSystem):
         ]
 
     @override
-    def joint_coordinates(self, q):
+    def joint_coordinates(self, q, v=None, t=None):
         def at(q):
             return readings.coordinates(self.cuts, self.cut_labels, self._pose(q))
 
         if q.ndim == 1:
             closing = at(q)
         else:
-            closing = readings.continued(self.cuts, self.cut_labels, jax.vmap(at)(q))
+            closing = turns.continued(self.cuts, self.cut_labels, self.space, at, (q, v, t))
         values = super().joint_coordinates(q) | closing
         return {label: values[label] for label in self.all_labels if label in values}
 

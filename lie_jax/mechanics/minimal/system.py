@@ -180,7 +180,7 @@ class TreeSystem(AbstractMultibodySystem):
         return stacking.owner(self.forces, self.names_by_slot, number)
 
     @override
-    def joint_coordinates(self, q: Float[Array, "*instants nq"]) -> dict[Label, Array]:
+    def joint_coordinates(self, q, v=None, t=None) -> dict[Label, Array]:
         values, start = {}, 7 * self.tree.bases
         for owner, count in zip(self.owners, self.coordinates.by_motion, strict=True):
             if count == 1:
@@ -189,6 +189,19 @@ class TreeSystem(AbstractMultibodySystem):
                 values[label] = jnp.concatenate([before, q[..., start : start + 1]], axis=-1)
             start += count
         return values
+
+    @property
+    @override
+    def connections(self):
+        return list(
+            zip(self.tree.nearer, range(self.tree.bases, len(self.tree.bodies)), strict=True)
+        )
+
+    @override
+    def shifted(self, q, shift):
+        bases, links = jnp.split(q, [7 * self.tree.bases])
+        moved = bases.reshape(-1, 7).at[:, :3].add(shift[: self.tree.bases])
+        return jnp.concatenate([moved.reshape(-1), links])
 
     @override
     def joint_points(self):

@@ -1,0 +1,100 @@
+"""Turns of springs and joints in absolute coordinates: counted by a run, by rates, or refused."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import lie_jax
+from tests.messages import check_message
+
+X, Y, Z = np.eye(3)
+INERTIA, STIFFNESS, RATE = 0.1, 0.5, 30.0
+FREQUENCY = np.sqrt(STIFFNESS / INERTIA)
+# Errors of a method of order four with steps of 0.02 radians of the oscillation.
+ERROR = 1e-6
+
+
+def _wound(torque=None):
+    """A disc on a hinge of the ground, with a spring that two turns wind either way."""
+    disc = lie_jax.Body("disc", 1.0, INERTIA * np.eye(3), omega_body=(0, 0, RATE))
+    hinge = lie_jax.RevoluteJoint("ground", "disc", Z)
+    forces = [lie_jax.TorsionalSpringDamper("ground", "disc", Z, STIFFNESS)]
+    if torque is not None:
+        forces.append(lie_jax.Torque("disc", torque * Z))
+    return lie_jax.Mechanism([disc], [hinge], forces, gravity=(0.0, 0.0, 0.0))
+
+
+def test_energies_of_a_run_count_the_turns_of_its_springs():
+    """45 J swing between motion and a spring that is wound by 13 rad."""
+    system, state = lie_jax.assemble(_wound(), lie_jax.R3SO3())
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=300, save_every=10)
+    energies = lie_jax.energies(system, run)
+    phase = FREQUENCY * np.asarray(run.t)
+    total = 0.5 * INERTIA * RATE**2
+    assert_allclose(energies.potential, total * np.sin(phase) ** 2, atol=ERROR * total)
+    assert_allclose(energies.kinetic, total * np.cos(phase) ** 2, atol=ERROR * total)
+    # Poses alone know less than a turn, which is said.
+    with pytest.warns(UserWarning, match=r"TorsionalSpringDamper\('ground', 'disc'\).*energies\("):
+        system.potential_energy(run.q[-1])
+    batch = jax.tree.map(lambda x: x[None], run)
+    check_message(lambda: lie_jax.energies(system, batch), "shape (1, 31, 7)", "jax.vmap(")
+    rows = run.q, run.v, run.t
+    angle = RATE / FREQUENCY * np.sin(phase)
+    assert np.max(np.abs(angle)) > 4.0 * np.pi
+    assert_allclose(system.joint_coordinates(*rows)["ground", "disc"][:, 0], angle, atol=ERROR * 20)
+
+
+def test_a_spring_that_must_be_wound_further_is_named():
+    """Six radians hold 3 N m: joint coordinates find them, poses cannot."""
+    mechanism = _wound(torque=3.0)
+    system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    assert_allclose(lie_jax.equilibrium(system, state).q, 3.0 / STIFFNESS, rtol=1e-12)
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    with pytest.raises(lie_jax.EquilibriumError) as error:
+        lie_jax.equilibrium(system, state)
+    for part in ("TorsionalSpringDamper('ground', 'disc') is wound by 3.1", "lie_jax.Minimal()"):
+        assert part in str(error.value)
+
+
+# Rate of the first angle, and instants: between two of them it turns by more than half a turn.
+SPIN, INSTANTS = 5.0, np.arange(5.0)
+
+
+def _spinning():
+    """A body that turns about the first arm of its cross."""
+    body = lie_jax.Body("a", 1.0, 0.1 * np.eye(3), omega_body=SPIN * X)
+    joint = lie_jax.UniversalJoint("ground", "a", X, Y)
+    mechanism = lie_jax.Mechanism([body], [joint], gravity=(0.0, 0.0, 0.0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    half = 0.5 * SPIN * INSTANTS
+    q = np.zeros((len(half), 7))
+    q[:, 3], q[:, 4] = np.cos(half), np.sin(half)
+    return system, jnp.asarray(q), jnp.tile(state.v, (len(half), 1)), jnp.asarray(INSTANTS)
+
+
+def test_rates_settle_the_turns_between_coarse_instants():
+    system, q, v, t = _spinning()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        angles = system.joint_coordinates(q, v, t)["ground", "a"]
+        single = system.joint_coordinates(q[1])["ground", "a"]
+    assert_allclose(angles[:, 0], SPIN * INSTANTS, atol=1e-12)
+    assert_allclose(angles[:, 1], 0.0, atol=1e-12)
+    assert_allclose(single[0], SPIN - 2.0 * np.pi, atol=1e-12)
+
+
+def test_turns_that_nothing_settles_are_said():
+    system, q, v, t = _spinning()
+    with pytest.warns(
+        UserWarning, match=r"\('ground', 'a'\) from instant 0 to 1 .* run\.v, run\.t"
+    ):
+        system.joint_coordinates(q)
+    # Four times as many turns as the positions have room for in between.
+    uneven = v.at[2].multiply(3.0)
+    with pytest.warns(UserWarning, match=r"from instant 1 to 2 .* save more instants"):
+        system.joint_coordinates(q, uneven, t)
+    check_message(lambda: system.joint_coordinates(q, v), "one of v= and t=", "run.t")
