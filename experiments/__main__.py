@@ -104,15 +104,17 @@ def animate(
 @app.command
 def robots(
     folder: Annotated[Positional[Path], arg(help="folder with URDF and MJCF files")],
+    compare: Annotated[bool, arg(help="whether motions are compared, minutes a file")] = True,
     out: Out = Path("out"),
 ) -> None:
     """Import all robots below a folder and compare their dynamics with MuJoCo's.
 
-    Writes a table to OUT/robots.
+    Writes a table to OUT/robots. `--no-compare` tries all files in seconds each.
     """
-    from experiments._command import choices, robots
+    from experiments._command import choices, robot_files, robots
 
-    robots.table(folder, choices.writable(out / "robots"))
+    table = robots.table if compare else robot_files.table
+    table(folder, choices.writable(out / "robots"))
 
 
 @app.command

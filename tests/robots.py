@@ -8,7 +8,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import lie_jax
 from tests.golden import DATA
@@ -26,9 +25,7 @@ class Robot(NamedTuple):
 
 @functools.cache
 def robot(name):
-    # Stops are none of the dynamics that Pinocchio computes.
-    with pytest.warns(UserWarning, match="limits, which `stops` adds"):
-        model = lie_jax.io.import_model(DATA / f"{name}.urdf", floating_base=name == "walker")
+    model = lie_jax.io.import_model(DATA / f"{name}.urdf", floating_base=name == "walker")
     mechanism = dataclasses.replace(model.mechanism, forces=())
     system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
     child_of = {joint.name: joint.child for joint in model.joints}

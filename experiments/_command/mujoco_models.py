@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from lie_jax.io import inertias, meshes
+from lie_jax.io import inertias, meshes, sources, urdf
 from lie_jax.io.compiled import CompiledFile
 
 # Pyright does not know its members.
 mujoco: Any = importlib.import_module("mujoco")
 
+# Mass and moments (kg, kg m²) of massless bodies in MuJoCo.
+_LEAST = 1e-12
 # Kinds of actuators without a law.
 NOT_IMPORTED = "actuators", "control laws of the actuators"
 
@@ -20,22 +22,13 @@ def model_of(path: Path, chosen: dict[str, Any], ignored: dict[str, tuple[str, .
     """Model of MuJoCo without constraints and without the parts `ignored` that an import with the
     options `chosen` leaves out; with joined inertias where it needs them.
     """
-    spec = mujoco.MjSpec.from_file(str(path))
     if path.suffix == ".urdf":
-        spec.compiler.inertiafromgeom = 0
-        spec.compiler.fusestatic = False
-        if chosen.get("floating_base"):
-            for body in spec.worldbody.bodies:
-                body.add_freejoint()
-        for part in (*spec.geoms, *spec.meshes):
-            spec.delete(part)
         try:
-            model = spec.copy().compile()
+            model = _urdf(path, chosen)
         except ValueError:
-            inertias.join(mujoco, spec, "inertia" in chosen)
-            model = spec.compile()
+            model = _urdf_with_joined_inertias(path, chosen)
     else:
-        model, _ = meshes.compiled(mujoco, spec)
+        model, _ = meshes.compiled(mujoco, mujoco.MjSpec.from_file(str(path)))
     free = model.jnt_type[model.dof_jntid] == mujoco.mjtJoint.mjJNT_FREE
     model.dof_armature[free], model.dof_damping[free] = 0.0, 0.0
     loose = np.isin(model.jnt_type, (mujoco.mjtJoint.mjJNT_FREE, mujoco.mjtJoint.mjJNT_BALL))
@@ -44,6 +37,41 @@ def model_of(path: Path, chosen: dict[str, Any], ignored: dict[str, tuple[str, .
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     _leave_out(CompiledFile(mujoco, model), ignored)
     return model
+
+
+def _urdf(path: Path, chosen: dict[str, Any]) -> Any:
+    """Model with the inertias that MuJoCo reads."""
+    spec = mujoco.MjSpec.from_file(str(path))
+    spec.compiler.inertiafromgeom = 0
+    spec.compiler.fusestatic = False
+    if chosen.get("floating_base"):
+        for body in spec.worldbody.bodies:
+            body.add_freejoint()
+    for part in (*spec.geoms, *spec.meshes):
+        spec.delete(part)
+    return spec.compile()
+
+
+def _urdf_with_joined_inertias(path: Path, chosen: dict[str, Any]) -> Any:
+    """Model with the inertias of an import, where MuJoCo refuses those of single links."""
+    robot = sources.tree(path)
+    spec, _ = urdf.specification(mujoco, path, robot, bool(chosen.get("floating_base")))
+    joined = inertias.join(mujoco, spec, robot, chosen.get("inertia", "strict"))
+    for part in (*spec.geoms, *spec.meshes):
+        spec.delete(part)
+    for body in spec.bodies[1:]:
+        body.mass, body.inertia = 0.0, np.zeros(3)
+        if body.name in joined.masses:
+            mass, center, inertia = joined.masses[body.name]
+            moments, axes = np.linalg.eigh(inertia)
+            axes[:, 2] *= np.linalg.det(axes)
+            # MuJoCo accepts no massless bodies that move, and no rounding of flat ones.
+            moments = np.maximum(moments, _LEAST)
+            moments[2] = min(moments[2], moments[0] + moments[1])
+            body.mass, body.inertia = max(mass, _LEAST), moments
+            body.ipos = center
+            mujoco.mju_mat2Quat(body.iquat, axes.ravel())
+    return spec.compile()
 
 
 def _leave_out(file: CompiledFile, ignored: dict[str, tuple[str, ...]]) -> None:

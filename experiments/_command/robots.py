@@ -1,11 +1,8 @@
 """A table of robot files: which can be imported, and their dynamics against MuJoCo's."""
 
 import dataclasses
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from xml.etree import ElementTree
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +10,7 @@ import numpy as np
 
 import lie_jax
 from experiments import _report
-from experiments._command import robot_motions
+from experiments._command import robot_files, robot_motions
 from experiments._command.mujoco_models import coordinates, model_of, mujoco, order
 from experiments._command.robot_motions import Motion
 
@@ -46,7 +43,7 @@ class Robot(NamedTuple):
 def table(folder: Path, out: Path) -> None:
     """Write robots.json and robots.md with all robot files below a folder."""
     robots = []
-    for path in files(folder):
+    for path in robot_files.files(folder, scenes=False):
         robots.append(robot(path, str(path.relative_to(folder))))
         print(_report.row(_cells(robots[-1])), flush=True)
         _report.write_json(out / "robots.json", list(map(_numbers, robots)))
@@ -58,47 +55,27 @@ def _numbers(robot: Robot) -> dict[str, Any]:
     return robot._asdict() | {"motion": robot.motion and robot.motion._asdict()}
 
 
-def files(folder: Path) -> Iterator[Path]:
-    """URDF files, and MJCF files with joints of their own, which scenes have not."""
-    if not folder.is_dir():
-        raise SystemExit(f"{str(folder)!r} is no folder: name one with URDF or MJCF files.")
-    for path in sorted([*folder.rglob("*.urdf"), *folder.rglob("*.xml")]):
-        try:
-            root = ElementTree.parse(path).getroot()
-        except ElementTree.ParseError:
-            continue
-        moves = root.find(".//joint") is not None or root.find(".//freejoint") is not None
-        if root.tag == "robot" or (root.tag == "mujoco" and moves):
-            yield path
-
-
 def robot(path: Path, name: str) -> Robot:
     """Import a file, with mended inertias or a free base where it needs them, and compare it."""
-    refusal = ""
-    is_urdf = path.suffix == ".urdf"
-    options: list[dict[str, Any]] = [{}]
-    if is_urdf:
-        options += [{"floating_base": True}, {"inertia": "balance"}]
-    for chosen in options:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                model = lie_jax.io.import_model(path, **chosen)
-        except (ValueError, FileNotFoundError) as error:
-            refusal = refusal or " ".join(str(error).replace(f"{str(path)!r}", "").split())
-            continue
-        how = ", ".join(map(str, chosen.values())).replace("True", "floating base") or "ok"
-        ignored = {kind: len(names) for kind, names in model.ignored.items()}
-        theirs = model_of(path, chosen, model.ignored)
+    result = robot_files.loaded(path)
+    model = result.model
+    if model is None:
+        return Robot(name, result.imported)
+    ignored = {kind: len(names) for kind, names in model.ignored.items()}
+    try:
+        theirs = model_of(path, result.chosen, model.ignored)
         # Loops are exact here and soft there: without them.
         tree = model.mechanism.joints[: len(model.joints)]
         mechanism = dataclasses.replace(model.mechanism, joints=tree)
         motion = robot_motions.motion(model, mechanism, theirs)
         differences = _compared(mechanism, theirs)
-        nv = sum(_velocities(joint) for joint in tree)
-        nv += 6 * sum(_is_base(model, body) for body in model.mechanism.names)
-        return Robot(name, how, nv, len(model.couplings), differences, ignored, motion)
-    return Robot(name, refusal)
+    except Exception as error:
+        # The other files have their rows.
+        return Robot(name, f"imported, not compared: {type(error).__name__}: {error}")
+    nv = sum(_velocities(joint) for joint in tree)
+    nv += 6 * sum(_is_base(model, body) for body in model.mechanism.names)
+    found = len(model.couplings), differences, ignored, motion
+    return Robot(name, result.imported, nv, *found)
 
 
 def _velocities(joint: Any) -> int:
@@ -180,7 +157,7 @@ def _cells(robot: Robot) -> list[str]:
     # Paths may break after their folders, or they would fill the page.
     file = robot.file.replace("/", "/<wbr>")
     if robot.ignored is None or robot.motion is None:
-        return [file, "refused", *[""] * 7, robot.imported]
+        return [file, "refused", *[""] * 7, " ".join(robot.imported.split())]
     motion = robot.motion
     left = {
         kind: count

@@ -1,26 +1,33 @@
 """A model that MuJoCo has compiled, as the parts of an import read it."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from lie_jax.io import urdf
+from lie_jax.io.inertias import Mass
 from lie_jax.mechanics.joints.base import GROUND
 
 # Fields with the numbers of parts, where they are not "n" and the kind.
 _COUNTS = {"joint": "njnt", "equality": "neq"}
+# Kinds of force that one more flag switches off together.
+_CONSTRAINTS = ("CONTACT", "EQUALITY", "FRICTIONLOSS", "LIMIT")
 
 
 class CompiledFile:
     """A compiled model, its poses at zero, and the module `mujoco`.
 
-    `massless`: names of bodies without mass in the file, which the model has given some.
+    `masses`: those of the moving bodies of a URDF file by name, of which the model has others.
     """
 
-    def __init__(self, mujoco: Any, model: Any, massless: tuple[str, ...] = ()):
-        self.mujoco, self.model, self.massless = mujoco, model, massless
+    def __init__(self, mujoco: Any, model: Any, masses: Mapping[str, Mass] | None = None):
+        self.mujoco, self.model = mujoco, model
+        self.masses = {} if masses is None else masses
         self.data = mujoco.MjData(model)
         mujoco.mj_kinematics(model, self.data)
         self._names: dict[str, list[str]] = {}
+        self.points = self._points()
 
     def count(self, kind: str) -> int:
         """Number of parts of a kind; an actuator may have several controls or none."""
@@ -35,8 +42,12 @@ class CompiledFile:
         return self._names[kind][i]
 
     def _all_names(self, kind: str) -> list[str]:
-        names = [getattr(self.model, kind)(i).name for i in range(self.count(kind))]
+        number = getattr(self.mujoco.mjtObj, f"mjOBJ_{kind.upper()}")
+        count = range(self.count(kind))
+        names = [self.mujoco.mj_id2name(self.model, number, i) or "" for i in count]
         used = {*names, GROUND}
+        if kind == "geom":
+            return self._geom_names(names)
         for i, name in enumerate(names):
             if name and not (kind == "body" and name == GROUND):
                 continue
@@ -47,6 +58,30 @@ class CompiledFile:
             used.add(made)
             names[i] = made
         return names
+
+    def _geom_names(self, names: list[str]) -> list[str]:
+        """Names of geoms, of which those without one are called by their bodies."""
+        model, used = self.model, {*names}
+        touches = model.geom_contype | model.geom_conaffinity
+        # Shapes are before pictures.
+        for i in np.argsort(touches == 0, kind="stable"):
+            if not names[i]:
+                body = int(model.geom_bodyid[i])
+                owner = self.name("body", body) if body else GROUND
+                names[i] = urdf.free_name(owner, used)
+        return names
+
+    def _points(self) -> frozenset[int]:
+        """Bodies that are no more than points of a deformable one."""
+        model = self.model
+        if not getattr(model, "nflex", 0):
+            return frozenset()
+        bodies = {int(body) for body in (*model.flex_vertbodyid, *model.flex_nodebodyid)}
+        has_parts = {*model.geom_bodyid.tolist(), *model.site_bodyid.tolist()}
+        has_parts |= set(model.body_parentid.tolist())
+        slides = self.mujoco.mjtJoint.mjJNT_SLIDE
+        turns = {int(b) for b in model.jnt_bodyid[model.jnt_type != slides]}
+        return frozenset(b for b in bodies - has_parts - turns if model.body_jntnum[b])
 
     def kind(self, joint: int) -> str:
         """Word for a joint: free, ball, slide or hinge."""
@@ -71,8 +106,9 @@ class CompiledFile:
 
     def disables(self, flag: str) -> bool:
         """Whether the file switches off a kind of force."""
-        bit = getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{flag}")
-        return bool(self.model.opt.disableflags & bit)
+        flags = (flag, "CONSTRAINT") if flag in _CONSTRAINTS else (flag,)
+        bits = (getattr(self.mujoco.mjtDisableBit, f"mjDSBL_{name}") for name in flags)
+        return any(self.model.opt.disableflags & bit for bit in bits)
 
     def is_off(self, actuator: int) -> bool:
         """Whether the file switches an actuator off, by a flag or by its group."""
@@ -119,7 +155,13 @@ class CompiledFile:
 
     def dry_friction(self, joint: int) -> float:
         """Largest dry friction of a joint with one coordinate."""
+        if self.disables("FRICTIONLOSS"):
+            return 0.0
         return float(self.model.dof_frictionloss[self.model.jnt_dofadr[joint]])
+
+    def is_limited(self, joint: int) -> bool:
+        """Whether the coordinate of a joint has limits."""
+        return bool(self.model.jnt_limited[joint]) and not self.disables("LIMIT")
 
     def zero(self, joint: int) -> float:
         """Coordinate of a joint in the pose that is the mechanism's zero."""
@@ -132,7 +174,8 @@ class CompiledFile:
 
     def is_massless(self, body: int) -> bool:
         """Whether a moving body has no mass in the file."""
-        return self.model.body(body).name in self.massless
+        mass = self.masses.get(self.model.body(body).name)
+        return mass is not None and mass.is_nothing
 
     def _geared(self, joint: int, field: str) -> float:
         model = self.model

@@ -83,6 +83,9 @@ def _coupling(
     # Coordinates of the mechanism and lengths of tendons count from the same pose.
     powers = scales[1] ** np.arange(max(coefficients.size, 1)) / scales[0]
     coefficients = powers * np.pad(coefficients, (0, max(0, 1 - coefficients.size)))
+    if any(joint >= 0 and joint not in joints for joint in pair):
+        # A joint of a deformable body.
+        return None
     follower, leader = joints[pair[0]], joints.get(pair[1])
     names = file.name("joint", pair[0]), "" if leader is None else file.name("joint", pair[1])
     described = ImportedCoupling(name, "joint", *names)
@@ -107,8 +110,8 @@ def _closure(file: CompiledFile, i: int, is_weld: bool) -> CoordinateJoint | Non
         points, turns = [data[3:6], data[:3]], [data[6:10], identity]
     else:
         points, turns = [data[:3], data[3:6]], [identity, identity]
-    if any(model.body_mocapid[body] >= 0 for body in ends):
-        # MuJoCo's user drags the other body by it.
+    if any(model.body_mocapid[body] >= 0 or body in file.points for body in ends):
+        # MuJoCo's user drags the other body by it, or it is a point of a deformable one.
         return None
     held = [file.on(*frame) for frame in zip(ends, points, turns, strict=True)]
     (parent, parent_point, home), (child, child_point, turn) = held

@@ -40,7 +40,8 @@ def servo(file: CompiledFile, actuator: int) -> Servo | None:
         return None
     is_fixed = model.actuator_gaintype[actuator] == mujoco.mjtGain.mjGAIN_FIXED
     has_state = model.actuator_dyntype[actuator] != mujoco.mjtDyn.mjDYN_NONE
-    if not is_fixed or has_state or file.control(actuator) is None:
+    is_plugin = model.actuator_plugin[actuator] >= 0
+    if not is_fixed or has_state or is_plugin or file.control(actuator) is None:
         return None
     if model.actuator_biastype[actuator] == mujoco.mjtBias.mjBIAS_NONE:
         return Servo(0.0, 0.0, 0.0)
@@ -257,9 +258,8 @@ def _actuator(file: CompiledFile, i: int, law: Servo) -> ImportedActuator:
     gain = _gear(file, i) * float(model.actuator_gainprm[i, 0])
     of_control, of_force = (-np.inf, np.inf), _force_limits(file, i)
     if servo(file, i) is not None:
-        of_control = limits(
-            model.actuator_ctrllimited[control], gain * model.actuator_ctrlrange[control]
-        )
+        is_clamped = model.actuator_ctrllimited[control] and not file.disables("CLAMPCTRL")
+        of_control = limits(is_clamped, gain * model.actuator_ctrlrange[control])
     # The input of a servo is a part of its force.
     is_servo = law.proportional or law.derivative
     bounds = of_control if is_servo else _both(of_control, of_force)

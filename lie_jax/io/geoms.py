@@ -21,15 +21,23 @@ LARGEST_HULL = 64
 _MERGED = 1e-6
 
 
-def touching(model: Any) -> list[int]:
+def touching(file: Any) -> list[int]:
     """Numbers of the geoms that may touch others."""
+    model = file.model
+    if file.disables("CONTACT"):
+        return []
     return np.flatnonzero(model.geom_contype | model.geom_conaffinity).tolist()
+
+
+def has_ground(file: Any) -> bool:
+    """Whether geoms of moving bodies may touch some of the world, which is no base of a robot."""
+    bodies = file.model.geom_bodyid[touching(file)]
+    return bool((bodies == 0).any()) and any(map(file.is_moved, bodies.tolist()))
 
 
 def shapes(file: Any) -> dict[str, AbstractShape]:
     """Shapes by the names of their geoms; geoms without a shape here are absent."""
-    model = file.model
-    made = ((file.name("geom", i), _shape(file, i)) for i in touching(model))
+    made = ((file.name("geom", i), _shape(file, i)) for i in touching(file))
     return {name: shape for name, shape in made if shape is not None}
 
 

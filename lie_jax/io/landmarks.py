@@ -13,7 +13,8 @@ def frames(file: CompiledFile) -> dict[str, Frame]:
     """Frames of all bodies and sites; a site with the name of a body is called "site" as well."""
     placed = {}
     for body in range(1, file.count("body")):
-        placed[file.name("body", body)] = file.seen(body, *file.pose(body))
+        if body not in file.points:
+            placed[file.name("body", body)] = file.seen(body, *file.pose(body))
     for site in range(file.count("site")):
         name = file.name("site", site)
         placed[f"{name} site" if name in placed else name] = file.site(site)

@@ -1,30 +1,58 @@
 """Files of meshes and pictures: where they are, and models without those that cannot be read."""
 
+import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
+
+from lie_jax.io.sources import Refusal
 
 # What MuJoCo reads.
 _SUFFIXES = (".stl", ".obj", ".msh")
-_PACKAGE = "package://"
+# Schemes of addresses that begin with the name of a package, or of a model of Gazebo.
+_PACKAGES = ("package", "model")
+_MISSING = "meshes whose files are missing, of"
+# Paths that were tried, as a kind of what is ignored.
+PATHS = "files of meshes that are missing"
 
 
-def find(spec: Any) -> None:
-    """Set the files of a URDF file's meshes, whose addresses may begin with the name of a package.
+def find(spec: Any, addresses: Mapping[str, str]) -> None:
+    """Set the files of a URDF file's meshes; `addresses` by the names that the meshes have now.
 
-    A package is looked for in all folders above the URDF file, by its name or as one of them.
+    An address is a path, a `file://` address, or begins with the name of a package. A package is
+    looked for in all folders above the URDF file, by its name or as one of them.
     """
     folder = Path(spec.modelfiledir)
     for mesh in spec.meshes:
         # Inertias are those of the file: the hull needs no faces that are oriented alike.
         mesh.inertia = type(mesh.inertia).mjMESH_INERTIA_CONVEX
-        if not mesh.file.startswith(_PACKAGE):
+        address = addresses[mesh.file]
+        parts = urlparse(address)
+        if parts.scheme in _PACKAGES:
+            mesh.file = str(_in_package(folder, Path(parts.netloc + parts.path)))
             continue
-        within = Path(mesh.file.removeprefix(_PACKAGE))
-        above = (folder, *folder.resolve().parents)
-        inner = Path(*within.parts[1:])
-        places = [place / part for place in above for part in (within, inner)]
-        files = [place for place in places if place.is_file()]
-        mesh.file = str(files[0].resolve() if files else within)
+        # A letter is a drive.
+        path = unquote(parts.netloc + parts.path) if parts.scheme == "file" else address
+        mesh.file = str((_folder(spec) / _stripped(spec, path)).absolute())
+    # Paths are absolute now.
+    spec.strippath = False
+
+
+def _in_package(folder: Path, within: Path) -> Path:
+    above = (folder, *folder.resolve().parents)
+    inner = Path(*within.parts[1:])
+    places = [place / part for place in above for part in (within, inner)]
+    files = [place for place in places if place.is_file()]
+    return files[0].resolve() if files else (folder / within).absolute()
+
+
+def _folder(spec: Any) -> Path:
+    return Path(spec.modelfiledir) / spec.compiler.meshdir
+
+
+def _stripped(spec: Any, path: str) -> str:
+    return Path(path).name if spec.strippath else path
 
 
 def compiled(mujoco: Any, spec: Any) -> tuple[Any, dict[str, tuple[str, ...]]]:
@@ -33,47 +61,78 @@ def compiled(mujoco: Any, spec: Any) -> tuple[Any, dict[str, tuple[str, ...]]]:
     Left out are geoms of meshes that cannot be read. Raises `ValueError` if the model cannot be
     compiled without them, or if an inertia depends on one.
     """
-    # Pictures move nothing, and their files may be missing.
-    for texture in tuple(spec.textures):
-        spec.delete(texture)
+    # Pictures and lights move nothing, and their files may be missing.
+    for part in (*spec.textures, *spec.lights):
+        spec.delete(part)
     for material in spec.materials:
         material.textures = [""] * len(material.textures)
     try:
-        return spec.compile(), {}
-    except ValueError:
-        reasons = {mesh.name: _reason(mujoco, spec, mesh) for mesh in spec.meshes}
-        left_out = [geom for geom in spec.geoms if reasons.get(geom.meshname)]
-        if not left_out or any(_has_part_in_inertia(mujoco, spec, geom) for geom in left_out):
+        return _model(spec), {}
+    except ValueError as error:
+        unread = _unread(mujoco, spec)
+        left_out = [geom for geom in spec.geoms if geom.meshname in unread]
+        if not left_out:
             raise
+        needed = [geom for geom in left_out if _has_part_in_inertia(mujoco, spec, geom)]
+        if needed:
+            bodies = list(dict.fromkeys(geom.parent.name for geom in needed))
+            of_first, path = unread[needed[0].meshname]
+            raise Refusal(
+                f"cannot be compiled: the inertia of {bodies[0]!r} depends on one of the "
+                f"{of_first.removesuffix(', of')}, {str(path)!r}; the bodies are "
+                f"{', '.join(map(repr, bodies))}. Add the files, or give the bodies <inertial>."
+            ) from error
+    ignored = without_unread(mujoco, spec)
+    return _model(spec), ignored
+
+
+def _model(spec: Any) -> Any:
+    with warnings.catch_warnings():
+        # Deformable bodies are left out.
+        warnings.filterwarnings("ignore", r"(?s).*\bflex")
+        return spec.compile()
+
+
+def without_unread(mujoco: Any, spec: Any) -> dict[str, tuple[str, ...]]:
+    """Delete geoms of meshes that cannot be read; their names by reason, and paths that were
+    tried.
+    """
+    unread = _unread(mujoco, spec)
+    left_out = [geom for geom in spec.geoms if geom.meshname in unread]
     names: dict[str, dict[str, None]] = {}
     for geom in left_out:
+        reason, path = unread[geom.meshname]
         # A geom that touches nothing is a picture.
         if geom.contype or geom.conaffinity:
-            names.setdefault(str(reasons[geom.meshname]), {})[geom.name or geom.parent.name] = None
-    unread = [mesh for mesh in spec.meshes if reasons[mesh.name]]
-    for part in (*left_out, *unread):
+            names.setdefault(reason, {})[geom.name or geom.parent.name] = None
+            if reason == _MISSING:
+                names.setdefault(PATHS, {})[str(path)] = None
+    for part in (*left_out, *(mesh for mesh in spec.meshes if mesh.name in unread)):
         spec.delete(part)
-    return spec.compile(), {reason: tuple(of) for reason, of in names.items()}
+    return {reason: tuple(of) for reason, of in names.items()}
 
 
-def _reason(mujoco: Any, spec: Any, mesh: Any) -> str | None:
-    """Reason for which a mesh is left out, as a kind of what is ignored; None if it can be read."""
+def _unread(mujoco: Any, spec: Any) -> dict[str, tuple[str, Path]]:
+    """Reasons for which meshes are left out, as kinds of what is ignored, and their files."""
+    found = {mesh.name: _flaw(mujoco, spec, mesh) for mesh in spec.meshes}
+    return {name: flaw for name, flaw in found.items() if flaw is not None}
+
+
+def _flaw(mujoco: Any, spec: Any, mesh: Any) -> tuple[str, Path] | None:
     if not mesh.file:
         return None
-    given = Path(mesh.file)
-    of_model = Path(spec.modelfiledir) / spec.compiler.meshdir
-    file = of_model / (given.name if spec.strippath else given)
+    file = _folder(spec) / _stripped(spec, mesh.file)
     if not file.is_file():
-        return "meshes whose files are missing, of"
+        return _MISSING, file.absolute()
     if file.suffix.lower() not in _SUFFIXES:
-        return "meshes that are no STL or OBJ files, of"
+        return "meshes that are no STL or OBJ files, of", file
     alone = mujoco.MjSpec()
-    alone.add_mesh(name="mesh", file=str(file), scale=mesh.scale, inertia=mesh.inertia)
+    alone.add_mesh(name="mesh", file=str(file.absolute()), scale=mesh.scale, inertia=mesh.inertia)
     alone.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_MESH, meshname="mesh")
     try:
         alone.compile()
     except ValueError:
-        return "meshes that MuJoCo cannot read, of"
+        return "meshes that MuJoCo cannot read, of", file
     return None
 
 

@@ -18,9 +18,12 @@ from lie_jax.io import (
     geoms,
     inertias,
     landmarks,
+    sources,
     tendons,
     trees,
     unsupported,
+    urdf,
+    urdf_tags,
     visuals,
 )
 from lie_jax.io import meshes as reading
@@ -62,9 +65,9 @@ def import_model(
     moves.
     """
     checks.path("import_model(path=)", path)
-    checks.one_of("import_model(inertia=)", inertia, ("strict", "balance"))
+    checks.one_of("import_model(inertia=)", inertia, ("strict", "geometry", "balance"))
     path = Path(path)
-    _check_file(path)
+    sources.check_file(path)
     try:
         mujoco = importlib.import_module("mujoco")
     except ImportError as error:
@@ -72,7 +75,7 @@ def import_model(
             "import_model reads files by MuJoCo's compiler, which is not installed: "
             "in the clone of lie_jax run pip install '.[io]'."
         ) from error
-    tree = _tree(path)
+    tree = sources.tree(path)
     is_urdf = tree.tag == "robot"
     if floating_base and not is_urdf:
         raise ValueError(
@@ -80,132 +83,66 @@ def import_model(
             "<freejoint/> makes a body free: leave floating_base out, or add <freejoint/> to the "
             "file."
         )
-    if inertia == "balance" and not is_urdf:
+    if inertia != "strict" and not is_urdf:
+        settings = {
+            "balance": '<compiler balanceinertia="true" boundmass="..." boundinertia="..."/>',
+            "geometry": '<compiler inertiafromgeom="true"/>',
+        }
         raise ValueError(
-            f"import_model(inertia='balance'), but {str(path)!r} is an MJCF file, where "
-            '<compiler balanceinertia="true" boundmass="..." boundinertia="..."/> changes '
-            "inertias: leave inertia out, or add these to the file."
+            f"import_model(inertia={inertia!r}), but {str(path)!r} is an MJCF file, where "
+            f"{settings[inertia]} changes inertias: leave inertia out, or add this to the file."
         )
-    with _refusing(path, "cannot be compiled: {}. Correct the file."):
-        spec = mujoco.MjSpec.from_file(str(path))
-    joined = inertias.Joined((), ())
-    if is_urdf:
-        with _refusing(path, "{}"):
-            joined = _as_mechanism(mujoco, spec, floating_base, inertia == "balance")
-    with _refusing(path, "cannot be compiled: {}. Correct the file."):
-        model, meshes = reading.compiled(mujoco, spec)
-    imported = _imported(path, CompiledFile(mujoco, model, joined.massless), tree)
+    with _refusing(mujoco, path):
+        if is_urdf:
+            spec, left_out = urdf.specification(mujoco, path, tree, floating_base)
+            joined = inertias.join(mujoco, spec, tree, inertia)
+        else:
+            spec, left_out = mujoco.MjSpec.from_file(str(path)), {}
+            inertias.keep_products(mujoco, spec)
+            joined = inertias.Joined({}, ())
+        model, unread = reading.compiled(mujoco, spec)
+        file = CompiledFile(mujoco, model, joined.masses)
+        imported = _imported(file, tree)
     balanced = {_BALANCED: joined.mended} if joined.mended else {}
-    ignored = balanced | imported.ignored | meshes
-    if ignored:
-        warnings.warn(unsupported.message(path.name, ignored), stacklevel=2)
+    tags = urdf_tags.unread(tree) if is_urdf else {}
+    ignored = unsupported.in_order(balanced | imported.ignored | tags | left_out | unread)
+    told = unsupported.message(path.name, ignored, geoms.has_ground(file))
+    if told:
+        warnings.warn(told, stacklevel=2)
     return imported._replace(ignored=ignored)
 
 
 @contextlib.contextmanager
-def _refusing(path: Path, form: str) -> Iterator[None]:
-    """Name the file in a `ValueError`; `form` has a place for the reason."""
+def _refusing(mujoco: Any, path: Path) -> Iterator[None]:
+    """Name the file in all errors, and the remedy in those of MuJoCo."""
+    where = f"import_model(path=): {str(path)!r}"
     try:
         yield
-    except ValueError as error:
-        reason = form.format(str(error).strip())
-        raise ValueError(f"import_model(path=): {str(path)!r} {reason}") from error
+    except sources.Refusal as error:
+        raise ValueError(f"{where} {error}") from error
+    except (ValueError, mujoco.FatalError) as error:
+        raise ValueError(f"{where} {sources.reason(mujoco, error)}") from error
+    except Exception as error:
+        error.add_note(f"{where} was being read.")
+        raise
 
 
-def _check_file(path: Path) -> None:
-    """Raise unless there is a file, and no source of macros."""
-    if "<" in str(path):
-        raise ValueError(
-            f"import_model(path=) begins with {str(path)[:20]!r}, text of a model; it must be the "
-            "name of a file: write the text to one with pathlib.Path(name).write_text(text)."
-        )
-    if path.is_dir():
-        files = sorted(file.name for file in path.iterdir() if file.suffix in (".urdf", ".xml"))
-        inside = f"a file in it, such as {files[0]!r}" if files else "a URDF or MJCF file"
-        raise ValueError(f"import_model(path=) is {str(path)!r}, which is a folder: name {inside}.")
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"import_model(path=) is {str(path)!r}, which is not a file; it must be the name of "
-            "a URDF or MJCF file: check it and the folder that you are in."
-        )
-    if path.suffix == ".xacro":
-        raise _with_macros(path)
-
-
-def _with_macros(path: Path) -> ValueError:
-    stem = path.name.removesuffix(".xacro").removesuffix(".urdf")
-    source = path.name if path.suffix == ".xacro" else f"{stem}.urdf.xacro"
-    return ValueError(
-        f"import_model(path=): {str(path)!r} has macros of xacro that are not expanded; it must be "
-        f"a URDF file: run `xacro {source} > {stem}.urdf` first."
-    )
-
-
-def _tree(path: Path) -> ElementTree.Element:
-    """Root of a file in URDF or in MJCF; raises for all others."""
-    try:
-        tree = ElementTree.parse(path).getroot()
-    except ElementTree.ParseError as error:
-        raise ValueError(
-            f"import_model(path=): {str(path)!r} is not an XML file ({error}); it must be a URDF "
-            "or MJCF file: correct it, or expand its macros first."
-        ) from error
-    root = tree.tag
-    if any("xacro" in part.tag for part in tree.iter() if isinstance(part.tag, str)):
-        raise _with_macros(path)
-    if root not in ("robot", "mujoco"):
-        advice = {
-            "sdf": "SDF files and worlds are not read: export the model as URDF or MJCF",
-            "mujocoinclude": "import the file that includes it",
-        }.get(root, "give the file of a robot or model")
-        raise ValueError(
-            f"import_model(path=): {str(path)!r} has the root <{root}>; it must be <robot> as in "
-            f"URDF or <mujoco> as in MJCF: {advice}."
-        )
-    if root == "robot":
-        _check_mimics(path, tree)
-    return tree
-
-
-def _check_mimics(path: Path, robot: ElementTree.Element) -> None:
-    """Raise if a joint of a URDF file follows one that the file does not have."""
-    names = [joint.get("name") for joint in robot.findall("joint")]
-    for joint in robot.findall("joint"):
-        for mimic in joint.findall("mimic"):
-            if mimic.get("joint") not in names:
-                raise ValueError(
-                    f"import_model(path=): in {str(path)!r} the joint {joint.get('name')!r} "
-                    f"mimics {mimic.get('joint')!r}, which is no joint of the file; correct the "
-                    "name, or remove <mimic>."
-                )
-
-
-def _as_mechanism(mujoco: Any, spec: Any, floating_base: bool, mends: bool) -> inertias.Joined:
-    """Set what a URDF file leaves to its reader: inertias, fixed bodies, meshes, the free base."""
-    reading.find(spec)
-    # Inertias come from <inertial> alone.
-    spec.compiler.inertiafromgeom = 0
-    spec.compiler.discardvisual = False
-    # `trees` joins fixed bodies, after the free one has got its joint.
-    spec.compiler.fusestatic = False
-    if floating_base:
-        for body in spec.worldbody.bodies:
-            body.add_freejoint()
-    return inertias.join(mujoco, spec, mends)
-
-
-def _imported(path: Path, file: CompiledFile, tree: ElementTree.Element) -> ImportedModel:
+def _imported(file: CompiledFile, tree: ElementTree.Element) -> ImportedModel:
     model, bodies, mounts = file.model, [], {}
     speeds = _speeds(tree) if tree.tag == "robot" else {}
     # Bodies without joints are parts of those that they are fixed to.
-    moving = np.flatnonzero(model.body_jntnum).tolist()
+    moving = [i for i in np.flatnonzero(model.body_jntnum).tolist() if i not in file.points]
     for body in moving:
         bodies += trees.bodies(file, body)
         mounts |= dict(trees.mounts(file, body))
     if not bodies:
-        raise ValueError(
-            f"import_model(path=) is {str(path)!r}, in which nothing moves; it must have a joint: "
-            "set floating_base=True if it is the URDF file of a free robot."
+        kind = "but deformable bodies, which are not imported" if file.points else ""
+        advice = "add one, or give the file that includes this one"
+        if tree.tag == "robot":
+            advice = "set floating_base=True if it is the URDF file of a free robot"
+        raise sources.Refusal(
+            f"is a file in which nothing moves{' ' * bool(kind)}{kind}; it must have a joint: "
+            f"{advice}."
         )
     elements = {joint: trees.joint(file, joint, mount) for joint, mount in mounts.items()}
     coupled = couplings.couplings(file, elements)
@@ -230,7 +167,7 @@ def _imported(path: Path, file: CompiledFile, tree: ElementTree.Element) -> Impo
     joints = []
     for joint, mount in mounts.items():
         name, zero = file.name("joint", joint), file.zero(joint)
-        limits = drives.limits(model.jnt_limited[joint], model.jnt_range[joint] - zero)
+        limits = drives.limits(file.is_limited(joint), model.jnt_range[joint] - zero)
         friction = 0.0 if file.kind(joint) == "ball" else file.dry_friction(joint)
         strength = drives.total_limits(file, "joint", joint)
         data = limits, zero, friction, speeds.get(name, np.inf), strength

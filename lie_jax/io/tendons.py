@@ -31,6 +31,9 @@ def force(
     rows = parts(file, tendon, "JOINT")
     if rows is not None:
         numbers = [int(joint) for joint in model.wrap_objid[rows]]
+        if not all(joint in joints for joint in numbers):
+            # Joints of a deformable body.
+            return None
         coefficients = model.wrap_prm[rows]
         # Coordinates of the mechanism are the file's less their zeros.
         relaxed = relaxed - coefficients @ [file.zero(joint) for joint in numbers]

@@ -24,25 +24,30 @@ class Mount(NamedTuple):
 
 def bodies(file: CompiledFile, body: int) -> list[Body]:
     """A body with all bodies fixed to it, and the massless ones between its joints."""
+    position, _ = file.pose(body)
+    pose = {"position": position, "orientation": file.data.xquat[body]}
+    massless = [Body(name, 0.0, np.zeros((3, 3)), **pose) for name in _names_between(file, body)]
+    name = file.name("body", body)
+    if file.is_massless(body):
+        return [*massless, Body(name, 0.0, np.zeros((3, 3)), **pose)]
+    mass, center, inertia = file.masses.get(file.model.body(body).name) or _mass(file, body)
+    return [*massless, Body(name, mass, inertia, center, **pose)]
+
+
+def _mass(file: CompiledFile, body: int) -> tuple[float, np.ndarray, np.ndarray]:
+    """Mass, centre and inertia in the axes of a body, with all bodies fixed to it."""
     model, data = file.model, file.data
     parts = np.flatnonzero(model.body_weldid == body)
     masses, centers = model.body_mass[parts], data.xipos[parts]
     mass = masses.sum()
     center = masses @ centers / mass
+    position, rotation = file.pose(body)
     inertia = np.zeros((3, 3))
     for i, part_mass, part_center in zip(parts, masses, centers, strict=True):
-        axes, arm = data.ximat[i].reshape(3, 3), part_center - center
+        axes, arm = rotation.T @ data.ximat[i].reshape(3, 3), rotation.T @ (part_center - center)
         about_part_center = axes @ np.diag(model.body_inertia[i]) @ axes.T
         inertia += about_part_center + part_mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
-    position, rotation = file.pose(body)
-    inertia = rotation.T @ inertia @ rotation
-    pose = {"position": position, "orientation": data.xquat[body]}
-    massless = [Body(name, 0.0, np.zeros((3, 3)), **pose) for name in _names_between(file, body)]
-    name = file.name("body", body)
-    if file.is_massless(body):
-        return [*massless, Body(name, 0.0, np.zeros((3, 3)), **pose)]
-    symmetric = 0.5 * (inertia + inertia.T)
-    return [*massless, Body(name, mass, symmetric, rotation.T @ (center - position), **pose)]
+    return mass, rotation.T @ (center - position), 0.5 * (inertia + inertia.T)
 
 
 def _names_between(file: CompiledFile, body: int) -> list[str]:

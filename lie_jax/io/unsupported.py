@@ -1,14 +1,25 @@
 """Parts of a model of MuJoCo without a counterpart in a mechanism."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any
 
 import numpy as np
 
-from lie_jax.io import drives, geoms, tendons
+from lie_jax.io import drives, geoms, model_fields, tendons, urdf, urdf_tags
 
 # Names of one kind in a message.
 _NAMES = 8
+_CONTACTS = "contacts, which `contacts` adds, of"
+_OTHER_SHAPES = "shapes of other kinds"
+_HULLS = f"meshes, flat or with more than {geoms.LARGEST_HULL} vertices of the hull, of"
+_STOPS = "limits, which `stops` adds, of"
+_FRICTION = "dry friction, which `dry_friction` adds, of"
+_EXCLUDED = "contacts that the file excludes"
+_SENSORS = "sensors"
+# Kinds that move nothing by themselves, or that the model adds: not in the warning.
+_QUIET = (_STOPS, _FRICTION, _SENSORS, _EXCLUDED, urdf.WITHOUT_SIZE, urdf.NOT_READ)
+# Of these, too, but they are in the warning where the file has a ground.
+_SHAPES = (_CONTACTS, _OTHER_SHAPES, _HULLS)
 
 
 def _rows(model: Any, field: str) -> list[int]:
@@ -29,7 +40,8 @@ def elements(
     def joints_with(velocity_field: str) -> tuple[str, ...]:
         return names("joint", model.dof_jntid[_rows(model, velocity_field)])
 
-    first, joints = model.jnt_dofadr, range(model.njnt)
+    first = model.jnt_dofadr
+    joints = [j for j in range(model.njnt) if int(model.jnt_bodyid[j]) not in file.points]
     loose = [j for j in joints if file.kind(j) in ("free", "ball")]
     free = [j for j in loose if file.kind(j) == "free"]
     damped = [j for j in free if model.dof_damping[first[j]] and not file.disables("DAMPER")]
@@ -39,7 +51,7 @@ def elements(
     is_reversed = model.jnt_range[:, 0] > model.jnt_range[:, 1]
     reversed_limits = [j for j in joints if is_reversed[j] and not model.jnt_limited[j]]
     # Ball joints have no stops, and neither has one side of a joint.
-    limited = [j for j in joints if model.jnt_limited[j] and file.kind(j) != "free"]
+    limited = [j for j in joints if file.is_limited(j) and file.kind(j) != "free"]
     numbers = range(file.count("actuator"))
     off = [i for i in numbers if file.is_off(i)]
     acting = [i for i in numbers if i not in off]
@@ -58,24 +70,27 @@ def elements(
         limited = _rows(model, field)
         return names(kind, [i for i in limited if drives.shares_limits(file, kind, i)])
 
-    may_touch = geoms.touching(model)
+    may_touch = geoms.touching(file)
     is_shape = {i: file.name("geom", i) in shapes for i in may_touch}
     others = [i for i in may_touch if not is_shape[i]]
     is_mesh = {i: model.geom_type[i] == file.mujoco.mjtGeom.mjGEOM_MESH for i in others}
-    rubbing = dict.fromkeys(model.dof_jntid[_rows(model, "dof_frictionloss")].tolist())
+    rubs = [] if file.disables("FRICTIONLOSS") else _rows(model, "dof_frictionloss")
+    rubbing = dict.fromkeys(model.dof_jntid[rubs].tolist())
     fluid = model.opt.density or model.opt.viscosity
-    plugins = [model.plugin(i).name or f"plugin {i}" for i in range(model.nplugin)]
     left_out = {
-        "contacts, which `contacts` adds, of": names("geom", [i for i in may_touch if is_shape[i]]),
-        "shapes of other kinds": names("geom", [i for i in others if not is_mesh[i]]),
-        f"meshes, flat or with more than {geoms.LARGEST_HULL} vertices of the hull, of": names(
-            "geom", [i for i in others if is_mesh[i]]
-        ),
-        "contact pairs": names("pair", range(model.npair)),
+        _CONTACTS: names("geom", [i for i in may_touch if is_shape[i]]),
+        _OTHER_SHAPES: names("geom", [i for i in others if not is_mesh[i]]),
+        _HULLS: names("geom", [i for i in others if is_mesh[i]]),
+        _EXCLUDED: names("exclude", range(model.nexclude)),
+        "contact pairs": names("pair", range(0 if file.disables("CONTACT") else model.npair)),
         "motion of": names("body", np.flatnonzero(model.body_mocapid >= 0)),
         "tendons around geoms or over pulleys": names("tendon", wrapped),
-        "limits of the tendons": names("tendon", _rows(model, "tendon_limited")),
-        "dry friction of the tendons": names("tendon", _rows(model, "tendon_frictionloss")),
+        "limits of the tendons": names(
+            "tendon", [] if file.disables("LIMIT") else _rows(model, "tendon_limited")
+        ),
+        "dry friction of the tendons": names(
+            "tendon", [] if file.disables("FRICTIONLOSS") else _rows(model, "tendon_frictionloss")
+        ),
         "inertia (armature) of the tendons": names("tendon", _rows(model, "tendon_armature")),
         "springs and dampers that are not linear, of the tendons": names(
             "tendon", sorted({i for field in nonlinear for i in _rows(model, field)})
@@ -83,9 +98,7 @@ def elements(
         "flexible bodies": names("flex", range(model.nflex)),
         "rotor inertia (armature) of": names("joint", heavier),
         "limits in the wrong order (lower above upper) of": names("joint", reversed_limits),
-        "dry friction, which `dry_friction` adds, of": names(
-            "joint", [j for j in rubbing if j not in loose]
-        ),
+        _FRICTION: names("joint", [j for j in rubbing if j not in loose]),
         "dry friction of": names("joint", [j for j in rubbing if j in loose]),
         "dampers of": names("joint", damped),
         "springs of": names("joint", sprung),
@@ -109,20 +122,37 @@ def elements(
         "nonlinear dampers of the actuators": names(
             "actuator", _rows(model, "actuator_dampingpoly")
         ),
-        "limits, which `stops` adds, of": names("joint", [j for j in limited if j not in loose]),
+        _STOPS: names("joint", [j for j in limited if j not in loose]),
         "limits of": names("joint", [j for j in limited if j in loose]),
-        "sensors": names("sensor", range(model.nsensor)),
-        "plugins": tuple(plugins),
+        _SENSORS: names("sensor", range(model.nsensor)),
+        "plugins": names("plugin", range(model.nplugin)),
+        **model_fields.unread(file),
     }
     return {kind: names for kind, names in left_out.items() if names}
 
 
-def message(file: str, ignored: dict[str, tuple[str, ...]]) -> str:
-    """Warning that names the parts left out."""
+def in_order(ignored: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The kinds, with those that change a motion before those that the model adds."""
+    return dict(sorted(ignored.items(), key=lambda item: _is_quiet(item[0], False)))
+
+
+def _is_quiet(kind: str, has_ground: bool) -> bool:
+    return kind in _QUIET or (kind in _SHAPES and not has_ground) or urdf_tags.is_quiet(kind)
+
+
+def message(file: str, ignored: Mapping[str, tuple[str, ...]], has_ground: bool) -> str | None:
+    """Warning that names the parts left out; None where they move nothing by themselves.
+
+    `has_ground`: whether the file has a ground on which its bodies may lie.
+    """
     parts = []
     for kind, names in ignored.items():
+        if _is_quiet(kind, has_ground):
+            continue
         more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
         parts.append(f"{kind} {', '.join(names[:_NAMES])}{more}")
+    if not parts:
+        return None
     return (
         f"import_model leaves out parts of {file}, so that the model moves without them: "
         f"{'; '.join(parts)}. All names are in `ignored`."

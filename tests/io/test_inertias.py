@@ -1,5 +1,6 @@
 """Inertias of links that are fixed to each other, and of links that no body can be."""
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -113,3 +114,100 @@ def test_balance_gives_them_the_nearest_inertias(tmp_path):
         if not body.is_massless:
             moments = np.linalg.eigvalsh(body.inertia)
             assert 0.0 < moments[2] <= moments[0] + moments[1] + CLOSE
+
+
+def test_products_keep_all_digits(tmp_path):
+    """MuJoCo drops products below a millionth of the moments."""
+    for size in (1e-3, 1e-6, 4.9e-7, 1e-12):
+        parts = _link("base"), _link("arm", 1.0, (2.0, 1.5, 1.0), xy=size), _joint("base", "arm")
+        (arm,) = _import(tmp_path, *parts).mechanism.bodies
+        assert arm.inertia[0, 1] == arm.inertia[1, 0] == size
+        full = f"2 1.5 1 {size} 0 {-size}"
+        text = (
+            f'<body name="a"><joint/><inertial pos="0 0 0" mass="1" fullinertia="{full}"/></body>'
+        )
+        path = tmp_path / "robot.xml"
+        path.write_text(f"<mujoco><worldbody>{text}</worldbody></mujoco>")
+        (arm,) = io.import_model(path).mechanism.bodies
+        expected = np.asarray([[2.0, size, 0.0], [size, 1.5, -size], [0.0, -size, 1.0]])
+        np.testing.assert_allclose(arm.inertia, expected, rtol=0, atol=4e-15)
+    # And they are written to files.
+    mechanism = _import(tmp_path, *parts).mechanism
+    io.write_inertias(tmp_path / "robot.urdf", mechanism, tmp_path / "new.urdf")
+    (arm,) = io.import_model(tmp_path / "new.urdf").mechanism.bodies
+    assert arm.inertia[0, 1] == size
+
+
+@pytest.mark.parametrize("mass", [1e-6, 1e-9, 1e-15, 1e-30, 0.0, -1.0])
+@pytest.mark.parametrize("moment", [0.0, 1e-40, 1.0])
+@pytest.mark.filterwarnings("ignore:import_model leaves out")
+def test_balance_loads_whatever_it_is_advised_for(tmp_path, mass, moment):
+    def read(**options):
+        moments = moment, moment, 3.0 * moment
+        parts = _link("base"), _link("arm", mass, moments), _joint("base", "arm")
+        return _import(tmp_path, *parts, **options).mechanism.bodies[0]
+
+    with pytest.raises(ValueError, match="inertia='balance'"):
+        read()
+    body = read(inertia="balance")
+    assert body.mass == (mass if mass > 0.0 else 1e-3)
+    assert np.linalg.eigvalsh(body.inertia)[0] > 0.0
+
+
+def test_light_bodies_are_bodies(tmp_path):
+    """Masses and moments below those that MuJoCo accepts."""
+    parts = _link("base"), _link("arm", 1e-16, (1e-20,) * 3), _joint("base", "arm")
+    (arm,) = _import(tmp_path, *parts).mechanism.bodies
+    assert arm.mass == 1e-16
+    np.testing.assert_array_equal(arm.inertia, 1e-20 * np.eye(3))
+
+
+SHAPES = (
+    '<collision><origin xyz="0.3 0 0.1" rpy="0.1 0.2 0.3"/><geometry><box size="0.2 0.3 0.4"/>'
+    '</geometry></collision><collision><geometry><sphere radius="0.1"/></geometry></collision>'
+    '<visual><geometry><box size="9 9 9"/></geometry></visual>'
+)
+
+
+@pytest.mark.filterwarnings("ignore:import_model leaves out")
+def test_links_without_inertial_have_the_mass_of_their_shapes(tmp_path):
+    bare = f'<link name="arm">{SHAPES}</link><link name="tool">{SHAPES}</link>'
+    parts = [_link("base"), bare, _link("tip", 1.0), _joint("base", "arm")]
+    parts += [_joint("arm", "tool", "fixed", "0 0.4 0"), _joint("tool", "tip")]
+    imported = _import(tmp_path, *parts, inertia="geometry").mechanism.bodies
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.urdf"))
+    for body in imported:
+        theirs = model.body(body.name)
+        axes = np.zeros(9)
+        mujoco.mju_quat2Mat(axes, theirs.iquat)
+        axes = axes.reshape(3, 3)
+        np.testing.assert_allclose(body.mass, theirs.mass, rtol=CLOSE)
+        np.testing.assert_allclose(body.center_of_mass, theirs.ipos, atol=CLOSE)
+        # MuJoCo drops small products.
+        inertia = axes @ np.diag(theirs.inertia) @ axes.T
+        np.testing.assert_allclose(body.inertia, inertia, atol=1e-5 * inertia.max())
+    # At 1000 kg/m³.
+    volume = 0.2 * 0.3 * 0.4 + 4.0 / 3.0 * np.pi * 0.1**3
+    assert imported[0].mass == pytest.approx(2.0 * 1000.0 * volume, rel=CLOSE)
+    parts = [_link("base"), bare, _joint("base", "arm"), _joint("arm", "tool", "fixed")]
+    with pytest.raises(ValueError, match=r"'arm' has the mass 0 kg.*inertia='geometry'\), which"):
+        _import(tmp_path, *parts)
+
+
+def test_compiler_settings_of_the_file_apply(tmp_path):
+    def bodies(settings):
+        parts = [_link("base"), _link("a", 1.0, (0.1, 0.1, 0.4)), _link("b", 0.1, (0.01,) * 3)]
+        joints = [_joint("base", "a"), _joint("a", "b")]
+        head = f"<mujoco><compiler {settings}/></mujoco>"
+        return _import(tmp_path, head, *parts, *joints).mechanism.bodies
+
+    with pytest.raises(ValueError, match="'a' has the principal moments"):
+        bodies("")
+    # MuJoCo takes the mean of the moments.
+    a, b = bodies('balanceinertia="true" boundmass="0.5" boundinertia="0.02"')
+    assert (a.mass, b.mass) == (1.0, 0.5)
+    np.testing.assert_allclose(a.inertia, 0.2 * np.eye(3), rtol=CLOSE)
+    np.testing.assert_allclose(b.inertia, 0.02 * np.eye(3), rtol=CLOSE)
+    a, b = bodies('balanceinertia="true" settotalmass="2.2"')
+    np.testing.assert_allclose((a.mass, b.mass), (2.0, 0.2), rtol=CLOSE)
+    np.testing.assert_allclose(b.inertia, 0.02 * np.eye(3), rtol=CLOSE)

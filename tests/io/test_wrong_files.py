@@ -46,6 +46,32 @@ def test_unexpanded_macros(tmp_path):
         io.import_model(tmp_path / "arm.urdf")
 
 
+OLD = {
+    '<option apirate="500"/>': r"attribute 'apirate' of <option> in line 1, .* Delete the attr",
+    '<option collision="all"/>': r"'collision' of <option>.* an older MuJoCo.* Delete the attr",
+    '<worldbody><composite type="cable"/></worldbody>': r"element <composite>.* Delete the element",
+    '<compiler coordinate="global"/>': r"Convert the file with MuJoCo 2\.3\.3",
+}
+
+
+@pytest.mark.parametrize("text", OLD)
+def test_files_of_an_older_mujoco_are_answered_by_what_to_delete(tmp_path, text):
+    (tmp_path / "old.xml").write_text(f"<mujoco>{text}</mujoco>")
+    with pytest.raises(ValueError, match=f"old.xml' cannot be compiled: .*{OLD[text]}"):
+        io.import_model(tmp_path / "old.xml")
+
+
+def test_every_error_names_the_file(tmp_path, monkeypatch):
+    def broken(*_):
+        raise KeyError("x")
+
+    (tmp_path / "arm.urdf").write_text("<robot/>")
+    monkeypatch.setattr("lie_jax.io.urdf.specification", broken)
+    with pytest.raises(KeyError) as error:
+        io.import_model(tmp_path / "arm.urdf")
+    assert "arm.urdf' was being read" in error.value.__notes__[0]
+
+
 def test_names_that_others_have(tmp_path):
     names = "", "", ' name="body 2"', ' name="ground"'
     bodies = "".join(f"<body{name}><joint/>{_BODY}</body>" for name in names)

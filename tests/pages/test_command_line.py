@@ -149,3 +149,46 @@ def test_robots_below_a_folder(tmp_path):
     assert "2 of 3 files are imported, 1 of them with inertia='balance'" in text
     with pytest.raises(SystemExit, match="is no folder"):
         _command("robots", tmp_path / "nothing")
+
+
+def test_a_folder_is_tried_to_its_end(tmp_path, capsys, monkeypatch):
+    """Whatever a file has, there is a row with the reason, and kinds are counted."""
+    body = '<body name="b"><freejoint/><geom size="1"/></body>'
+    files = {
+        "ball.xml": f"<mujoco><worldbody>{body}</worldbody></mujoco>",
+        "broken.urdf": "<robot",
+        "empty.urdf": "",
+        "gone.xml": '<mujoco><include file="no.xml"/></mujoco>',
+        "macros.urdf": '<robot xmlns:xacro="x"><xacro:arm/></robot>',
+        "notes.xml": "<notes/>",
+        "old.xml": '<mujoco><option apirate="1"/></mujoco>',
+        "scene.xml": "<mujoco/>",
+        "worse.xml": "<mujoco><worldbody><body><freejoint/></body></worldbody></mujoco>",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "folder.urdf").mkdir()
+    read = lie_jax.io.import_model
+
+    def import_model(path, **options):
+        if path.name == "worse.xml":
+            raise TypeError("a defect | of lie_jax")
+        return read(path, **options)
+
+    monkeypatch.setattr(lie_jax.io, "import_model", import_model)
+    _command("robots", tmp_path, "--no-compare", "--out", tmp_path)
+    numbers = json.loads((tmp_path / "robots" / "files.json").read_text())
+    assert {number["file"]: number["kind"] for number in numbers} == {
+        "ball.xml": "",
+        "broken.urdf": "macros, or no URDF or MJCF",
+        "empty.urdf": "macros, or no URDF or MJCF",
+        "gone.xml": "files that are missing",
+        "macros.urdf": "macros, or no URDF or MJCF",
+        "old.xml": "older MuJoCo",
+        "scene.xml": "nothing moves",
+        "worse.xml": "crash",
+    }
+    printed = capsys.readouterr().out
+    assert r"| worse.xml | crash |  |  |  |  | TypeError: a defect \| of lie_jax |" in printed
+    assert "1 of 8 files are imported: ok 1." in printed
+    assert "Refused files in which MuJoCo" in printed and "finds a joint: none." in printed
