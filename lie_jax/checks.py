@@ -296,7 +296,7 @@ def inertia(name: str, value: Any, triangle: bool = True) -> None:
     if traced(value):
         return
     matrix = np.asarray(value, dtype=float)
-    slack = INPUT_SLACK * np.abs(matrix).max()
+    slack = _rounding(np.asarray(value)) * np.abs(matrix).max()
     if np.abs(matrix - matrix.T).max() > slack:
         raise ValueError(
             f"{name} is {matrix.tolist()}; an inertia matrix must be symmetric: give the same "
@@ -326,7 +326,7 @@ def semidefinite(name: str, value: Any, unit: str) -> None:
     if traced(value):
         return
     matrix = np.asarray(value, dtype=float)
-    slack = INPUT_SLACK * np.abs(matrix).max()
+    slack = _rounding(np.asarray(value)) * np.abs(matrix).max()
     smallest = np.linalg.eigvalsh(0.5 * (matrix + matrix.T))[0]
     if np.abs(matrix - matrix.T).max() > slack or smallest < -slack:
         raise ValueError(
@@ -336,7 +336,7 @@ def semidefinite(name: str, value: Any, unit: str) -> None:
 
 
 def _rounding(value: Any) -> float:
-    """Largest error of a length of 1 that rounding of inputs explains."""
+    """Largest error over the size of a number that rounding of inputs explains."""
     return max(INPUT_SLACK, 8 * float(np.finfo(np.result_type(value, np.float32)).eps))
 
 

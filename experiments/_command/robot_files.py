@@ -24,7 +24,7 @@ _OPTIONS: tuple[dict[str, Any], ...] = (
 _KINDS = {
     "nothing moves": ("nothing moves",),
     "macros, or no URDF or MJCF": ("macros of xacro", "not an XML file", "has the root"),
-    "files that are missing": ("Error opening file", "cannot be read", "not found: "),
+    "files that are missing": ("Error opening file", "files are missing", "cannot be read"),
     "older MuJoCo": ("an older MuJoCo", "MuJoCo 2.3.3"),
     "inertias": ("no body has", "<inertial>", "inertia", "mjMINVAL"),
     "names that the file does not have": (

@@ -1,5 +1,6 @@
 """A model that MuJoCo has compiled, as the parts of an import read it."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -181,8 +182,18 @@ class CompiledFile:
         model = self.model
         if not hasattr(model, field) or self.kind(joint) == "ball":
             return 0.0
-        acting = [i for i in range(self.count("actuator")) if self.driven(i) == ("joint", joint)]
+        acting = self._actuators[joint]
         return float(sum(model.actuator_gear[i, 0] ** 2 * getattr(model, field)[i] for i in acting))
+
+    @functools.cached_property
+    def _actuators(self) -> dict[int, list[int]]:
+        """Actuators of each joint."""
+        acting: dict[int, list[int]] = {joint: [] for joint in range(self.model.njnt)}
+        for i in range(self.count("actuator")):
+            kind, part = self.driven(i)
+            if kind == "joint":
+                acting[part].append(i)
+        return acting
 
     def pose(self, body: int) -> tuple[np.ndarray, np.ndarray]:
         """Position (3,) and rotation (3, 3), body to inertial."""

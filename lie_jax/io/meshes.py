@@ -71,7 +71,7 @@ def compiled(mujoco: Any, spec: Any) -> tuple[Any, dict[str, tuple[str, ...]]]:
     except ValueError as error:
         unread = _unread(mujoco, spec)
         left_out = [geom for geom in spec.geoms if geom.meshname in unread]
-        if not left_out:
+        if not unread:
             raise
         needed = [geom for geom in left_out if _has_part_in_inertia(mujoco, spec, geom)]
         if needed:

@@ -43,26 +43,31 @@ def import_model(
     Bodies that no joint moves against each other become one, with the name of the first; bodies
     that cannot move are the ground. Where a body has several joints, massless bodies stand between
     them: such a mechanism has joint coordinates alone, `lie_jax.Minimal()`, and so has one with an
-    `armature`. Springs and dampers of joints are forces. An actuator of a hinge or a slider is a
-    motor, whose input u[i] is its torque (N m) or force (N); its armature and damping, times the
-    square of its gear, are the joint's. The feedback of position and velocity servos is a
-    controller beside the motor. Equality constraints and `<mimic>` are joints that are constraints,
-    after those of the tree. URDF has no actuators, and every hinge and slider that follows no other
-    gets a motor. Parts that the file's flags switch off are absent. Limits, dry friction and
-    contact of shapes are data: `ImportedModel.stops`, `dry_friction` and `contacts` make forces of
-    them. Parts that the mechanism does not have are left out: `ignored` and a warning name them.
+    `armature`. Children of floating joints are free bodies. Springs and dampers of joints are
+    forces. An actuator of a hinge or a slider is a motor, whose input u[i] is its torque (N m) or
+    force (N); its armature and damping, times the square of its gear, are the joint's. The feedback
+    of position and velocity servos is a controller beside the motor. Equality constraints and
+    `<mimic>` are joints that are constraints, after those of the tree. URDF has no actuators, and
+    every hinge and slider that follows no other gets a motor. Parts that the file's flags switch
+    off are absent. Limits, dry friction and contact of shapes are data: `ImportedModel.stops`,
+    `dry_friction` and `contacts` make forces of them. Shapes without a name have that of their
+    link or body.
+
+    `ignored` names all parts that the mechanism does not have. A warning names those that change a
+    motion and that the model cannot add.
 
     **Arguments:** `path`: of the file; `floating_base`: whether the root of a URDF file is free;
     otherwise it is fixed to the ground. `inertia`: `"strict"` refuses a URDF file in which a link,
-    with all that are fixed to it, has an inertia that no body has; `"balance"` gives it the nearest
-    one that a body can have, and at least 1 g, 1 mm wide, and a warning names it. MJCF files state
-    both themselves.
+    with all that are fixed to it, has an inertia that no body has; `"geometry"` gives links without
+    `<inertial>` that of their shapes, of 1000 kg/m³; `"balance"` gives improper links the nearest
+    one that a body can have, 1 g if they have no mass, and 1 mm wide, and a warning names them.
+    MJCF files state all of these themselves.
 
-    Inertias of URDF files come from `<inertial>` alone. Meshes (STL or OBJ) are the vertices of
-    their convex hulls, of at most 64; a mesh without a file is no error where its body has an
-    inertia. Needs MuJoCo: `pip install '.[io]'` in the clone. Raises `FileNotFoundError`,
-    `ImportError`, and `ValueError` for a file that MuJoCo does not compile or in which nothing
-    moves.
+    Inertias of URDF files come from `<inertial>`, as `<mujoco><compiler/></mujoco>` in the file may
+    change it. Meshes (STL or OBJ) are the vertices of their convex hulls, of at most 64; a mesh
+    without a file is no error where its body has an inertia. Needs MuJoCo: `pip install '.[io]'` in
+    the clone. Raises `FileNotFoundError`, `ImportError`, and `ValueError` for a file that MuJoCo
+    does not compile or in which nothing moves. All errors name the file.
     """
     checks.path("import_model(path=)", path)
     checks.one_of("import_model(inertia=)", inertia, ("strict", "geometry", "balance"))

@@ -64,8 +64,7 @@ def specification(mujoco: Any, path: Path, robot: Element, floating_base: bool) 
     try:
         spec = mujoco.MjSpec.from_string(ElementTree.tostring(robot, encoding="unicode"))
     except ValueError as error:
-        # Lines are those of the copy.
-        raise ValueError(re.sub(r", line \d+", "", str(error))) from error
+        raise ValueError(_with_lines_of_the_file(mujoco, path, str(error))) from error
     spec.modelfiledir = str(path.parent)
     meshes.find(spec, addresses)
     spec.compiler.discardvisual = False
@@ -109,6 +108,15 @@ def origin(element: Element, owner: str) -> tuple[np.ndarray, np.ndarray]:
     return about_z @ about_y @ about_x, position
 
 
+def _with_lines_of_the_file(mujoco: Any, path: Path, error: str) -> str:
+    """MuJoCo's words for the file itself, if it refuses that, too; those for the copy else."""
+    try:
+        mujoco.MjSpec.from_file(str(path))
+    except ValueError as of_file:
+        return str(of_file)
+    return re.sub(r", line \d+", "", error)
+
+
 def _link(joint: Element, end: str) -> str:
     """Name of the link at an end of a joint, "parent" or "child"."""
     element = joint.find(end)
@@ -146,13 +154,15 @@ def _check_names(robot: Element) -> None:
 
 
 def _remove_pictures(robot: Element) -> None:
-    """Remove pictures, unless the file wants them: MuJoCo refuses two materials of one."""
+    """Remove pictures, unless the file wants them, and materials after the first of a picture."""
     settings = robot.find("mujoco/compiler")
-    if settings is not None and settings.get("discardvisual") == "false":
-        return
+    keeps = settings is not None and settings.get("discardvisual") == "false"
     for link in robot.findall("link"):
         for visual in link.findall("visual"):
-            link.remove(visual)
+            for material in visual.findall("material")[1:]:
+                visual.remove(material)
+            if not keeps:
+                link.remove(visual)
 
 
 def _without_shapes(robot: Element) -> dict[str, tuple[str, ...]]:

@@ -190,3 +190,14 @@ def test_ball_joints_and_types_of_other_dialects(tmp_path):
     assert ball.joints[0].limits == (-np.inf, np.inf)
     with pytest.raises(ValueError, match=r"'base-ball' has the type 'screw', which is none of rev"):
         _read(tmp_path, _link("base"), _link("ball"), _joint("base", "ball", "screw"))
+
+
+def test_errors_have_the_lines_of_the_file(tmp_path):
+    leg = _joint("base", "leg", inside='\n<origin\nxyz="a b c"/>')
+    with pytest.raises(ValueError, match=r"robot.urdf' cannot be compiled: .*'origin', line 4\."):
+        _read(tmp_path, _link("base", "\n<visual\n/>"), _link("leg"), leg)
+    materials = '<visual><material name="a"/><material name="b"/><geometry/></visual>'
+    wanted = '<mujoco><compiler discardvisual="false"/></mujoco>'
+    assert _read(
+        tmp_path, wanted, _link("base", materials), _link("leg"), _joint("base", "leg")
+    ).mechanism.names == ("leg",)

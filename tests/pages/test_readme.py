@@ -94,9 +94,8 @@ PAGES = (
 def test_documentation(page, tmp_path, monkeypatch, capsys):
     # Some pages write files.
     monkeypatch.chdir(tmp_path)
-    # A fit does not determine all, and an import leaves out what is added later.
-    warnings = {"identification.md": "only 2 of 3", "import_models.md": "contacts, which"}
-    warnings["robots.md"] = "limits, which"
+    # A fit does not determine all.
+    warnings = {"identification.md": "only 2 of 3"}
     warned = pytest.warns(UserWarning, match=warnings.get(page))
     with warned if page in warnings else contextlib.nullcontext():
         names = _run(ROOT / "docs" / page)
