@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lie_jax.mechanics import stacking
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.viz.inputs import Instants, RunInputs, of_run, reached
 from lie_jax.viz.look import BLACK, literal
@@ -25,6 +26,7 @@ _MOST_WORKS = 5
 Works = list[tuple[str, NDArray]]
 
 
+@waits.announced("the plot of energies")
 def energy(
     system: AbstractMultibodySystem, trajectory: Trajectory, inputs: ArrayLike | None = None
 ) -> Figure:

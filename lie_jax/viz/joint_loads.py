@@ -12,6 +12,7 @@ from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.readings import JointReaction
+from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.viz.inputs import Instants, of_run, reached
 from lie_jax.viz.look import literal
@@ -21,6 +22,7 @@ from lie_jax.viz.plots import ABOVE, check_run, styled, widen
 _FLAT = 0.1
 
 
+@waits.announced("the plot of reactions")
 def reactions(
     system: AbstractMultibodySystem,
     trajectory: Trajectory,
