@@ -20,9 +20,12 @@ from lie_jax.numerics import jax_internals
 
 
 class _Signature(NamedTuple):
-    """Structure of the arguments, and shape, dtype and weak type of parameters and arguments."""
+    """Structure of the arguments, numbers and words in it by place, and shape, dtype and weak type
+    of the arrays in parameters and arguments.
+    """
 
     structure: Any
+    fixed: tuple[tuple[int, type, Hashable], ...]
     arrays: tuple[tuple[tuple[int, ...], Any, bool], ...]
 
 
@@ -86,22 +89,24 @@ class Observed:
         self._compiled: set[_Signature] = set()
         for signature in tuple(self._met):
             forms = [jax.ShapeDtypeStruct(s, d, weak_type=weak) for s, d, weak in signature.arrays]
-            call = _of_arrays(function, parameters, signature.structure)
+            call = _of_arrays(function, parameters, signature)
             # Without its program this object equals no compiled one, and the error is raised there.
             with contextlib.suppress(Exception):
                 self._programs[signature] = _Program.of(call, forms)
 
-    def call(self, function: Any, parameters: Any, arguments: tuple) -> Any:
+    def call(self, function: Any, parameters: Any, *args: Any, **kwargs: Any) -> Any:
         """Result of the function; where JAX traces, by the program that is compared."""
-        leaves, structure = jax.tree.flatten(arguments)
-        arrays = [x for x in jax.tree.leaves(parameters) if isinstance(x, jax.Array)] + leaves
-        traced = any(map(jax_internals.is_traced, arrays))
-        if not traced or not all(map(jax_internals.is_plain, arrays)):
-            return bound(function, parameters)(*arguments)
+        leaves, structure = jax.tree.flatten((args, kwargs))
+        fixed = tuple((i, type(x), x) for i, x in enumerate(leaves) if not _is_array(x))
+        arrays = [x for x in (*jax.tree.leaves(parameters), *leaves) if _is_array(x)]
+        known = all(kind in _FIXED for _, kind, _ in fixed)
+        plain = all(map(jax_internals.is_plain, arrays))
+        if not (any(map(jax_internals.is_traced, arrays)) and plain and known):
+            return bound(function, parameters)(*args, **kwargs)
         forms = tuple((x.shape, x.dtype, x.weak_type) for x in arrays)
-        signature = _Signature(structure, forms)
+        signature = _Signature(structure, fixed, forms)
         if signature not in self._programs:
-            call = _of_arrays(function, parameters, structure)
+            call = _of_arrays(function, parameters, signature)
             self._programs[signature] = _Program.of(call, arrays)
         self._met[signature] = None
         self._compiled.add(signature)
@@ -122,14 +127,26 @@ class Observed:
         return hash(self.snapshot)
 
 
-def _of_arrays(function: Any, parameters: Any, structure: Any) -> Callable:
+# Types of arguments that are no arrays.
+_FIXED = (bool, int, float, complex, str)
+
+
+def _is_array(x: Any) -> bool:
+    return isinstance(x, jax.Array)
+
+
+def _of_arrays(function: Any, parameters: Any, signature: _Signature) -> Callable:
     """Function of the arrays in its parameters and of those in its arguments."""
     leaves, form = jax.tree.flatten(parameters)
 
     def call(*arrays):
         following = iter(arrays)
-        filled = [next(following) if isinstance(x, jax.Array) else x for x in leaves]
+        filled = [next(following) if _is_array(x) else x for x in leaves]
         target = bound(function, jax.tree.unflatten(form, filled))
-        return target(*jax.tree.unflatten(structure, following))
+        given = list(following)
+        for place, _, value in signature.fixed:
+            given.insert(place, value)
+        args, kwargs = jax.tree.unflatten(signature.structure, given)
+        return target(*args, **kwargs)
 
     return call

@@ -9,6 +9,7 @@ with the same code and values the existing one.
 import contextlib
 import dataclasses
 import functools
+import inspect
 import types
 import warnings
 import weakref
@@ -56,11 +57,11 @@ class Function:
     ):
         self.function, self.frozen, self.parameters = function, frozen, parameters
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Result of the function."""
         if isinstance(self.frozen, Observed):
-            return self.frozen.call(self.function, self.parameters, args)
-        return self.function(*args)
+            return self.frozen.call(self.function, self.parameters, *args, **kwargs)
+        return self.function(*args, **kwargs)
 
     @property
     def called(self) -> Any:
@@ -160,6 +161,10 @@ def _is_called(x: Any) -> bool:
         return not str(getattr(x.func, "__module__", "")).startswith("lie_jax.")
     if not isinstance(x, eqx.Module) or not callable(x):
         return _is_function(x)
+    # A method of a module is a module of Equinox.
+    method = getattr(x, "__func__", None)
+    if method is not None:
+        return not libraries.holds(method.__code__.co_filename)
     return not any(
         base is not eqx.Module and issubclass(base, eqx.Module) and libraries.holds_class(base)
         for base in type(x).__mro__
@@ -173,17 +178,29 @@ def _freeze(x: Any) -> Any:
         function, parameters = x.function, x.parameters
     else:
         is_partial = isinstance(x, jax.tree_util.Partial)
-        function = x.func if is_partial else type(x)
+        function = x.func if is_partial else getattr(x, "__func__", type(x))
         parameters = (x.args, x.keywords) if is_partial else x
         parameters = jax.tree.map(
             _freeze, parameters, is_leaf=lambda y: y is not x and _is_called(y)
         )
+    if parameters is None and _is_of_library(function):
+        return Function(function, snapshot(function))
     # A module's methods must stay.
     is_class = isinstance(function, type) and parameters is not None
     now = Snapshot(function) if is_class else snapshot(function)
     observed = Observed(now, _code(function), function, parameters)
     _count(function, observed)
     return Function(function, observed, parameters)
+
+
+def _is_of_library(function: Any) -> bool:
+    """Whether a function, such as a network's activation, is one that libraries define."""
+    inner = inspect.unwrap(function)
+    return (
+        isinstance(inner, types.FunctionType)
+        and inner.__closure__ is None
+        and libraries.holds(inner.__code__.co_filename)
+    )
 
 
 def _code(function: Any) -> Any:

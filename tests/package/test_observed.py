@@ -43,13 +43,24 @@ class _Scaled(eqx.Module):
     scale: jax.Array
     held: Any = eqx.field(static=True, default=None)
 
-    def __call__(self, t):
-        return self.scale * _along_x(_outside(), t)
+    def __call__(self, t, factor=1.0):
+        return factor * self.scale * _along_x(_outside(), t)
+
+    def outside(self, t):
+        return self(t)
 
 
 class _Holding(_Scaled):
     def __call__(self, t):
         return self.scale * _along_x(self.held.gain, t)
+
+
+class _Outer(eqx.Module):
+    inner: _Scaled
+    times: float = eqx.field(static=True, default=0.5)
+
+    def __call__(self, t):
+        return self.inner.scale * self.inner(t, factor=2.0) * self.times
 
 
 class _Opaque:
@@ -124,6 +135,8 @@ WAYS = {
         _set_global,
     ),
     "environment in a module": (_Scaled(jnp.asarray(1.0)), _set_environment),
+    "environment in a module of a module": (_Outer(_Scaled(jnp.asarray(1.0))), _set_environment),
+    "environment in a module's method": (_Scaled(jnp.asarray(1.0)).outside, _set_environment),
 }
 
 
