@@ -44,7 +44,12 @@ def as_jax(system: Any, start: Any, inputs: Any) -> tuple[Any, Any, Any]:
 def check_start(system: Any, integrator: Any, start: Any, dt: Any) -> None:
     """Raise `ValueError` for no system, integrator, state or step size of a simulation."""
     _check_types(system, integrator, start)
-    state = start.state if isinstance(start, Restart) else start
+    restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
+    if restart is not None and not checks.traced(restart.steps) and int(restart.steps) < 0:
+        raise ValueError(
+            "simulate(state=) is the Restart of a run that an event has stopped, which has no "
+            "further steps: start anew, at time 0, from State(trajectory.q[-1], trajectory.v[-1])."
+        )
     checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
     checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")
     checks.finite("the initial state's q", state.q)
@@ -72,11 +77,6 @@ def check(
     `feedback`: how a run evaluates the `policy`.
     """
     restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
-    if restart is not None and not checks.traced(restart.steps) and int(restart.steps) < 0:
-        raise ValueError(
-            "simulate(state=) is the Restart of a run that an event has stopped, which has no "
-            "further steps: start anew, at time 0, from State(trajectory.q[-1], trajectory.v[-1])."
-        )
     _check_schedule(steps, save_every, checkpoint, adjoint)
     if feedback is None:
         _check_inputs(system, steps, inputs)

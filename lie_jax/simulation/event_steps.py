@@ -1,4 +1,8 @@
-"""Runs with events: a scan over steps, each of which ends at a multiple of dt or at an event."""
+"""Runs with events: a loop over steps, each of which ends at a multiple of dt or at an event.
+
+Reverse mode needs a scan that keeps a row of each step. A run that nothing differentiates keeps the
+rows of saved instants and events alone, and its numbers of steps are values of the program.
+"""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -11,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.numerics import checkpointing, newton, programs, rules
+from lie_jax.numerics import checkpointing, jax_internals, newton, padding, programs, rules
 from lie_jax.numerics.checkpointing import Blocks
 from lie_jax.simulation import crossings, fixed_steps, watching
 from lie_jax.simulation.events import Event
@@ -54,10 +58,12 @@ class _Row(NamedTuple):
 
 
 class _Run(NamedTuple):
+    """Constants of a run; `steps` and `save_every` are traced where a room is given for them."""
+
     run: Run
     events: tuple[Event, ...]
-    steps: int
-    save_every: int
+    steps: Any
+    save_every: Any
     max_events: int
 
     def problem(
@@ -157,9 +163,69 @@ _begin = programs.run_once(_Run.begin)
 _first = programs.run_once(fixed_steps.first)
 
 
+class _Kept(NamedTuple):
+    """Last loop, rows in which each saved instant and each event is, and records of all steps.
+
+    `iterations` (n,) of Newton's method up to the end of each step of dt, `inputs` (n, nu) that a
+    policy held at this end, or None.
+    """
+
+    last: _Loop
+    rows: _Row
+    iterations: Array
+    inputs: Array | None
+
+
 @eqx.filter_jit
-def _scan(whole: _Run, loop: Loop, blocks: Blocks) -> tuple[_Loop, _Row]:
-    """Last loop, and a row for each step, taken or not."""
+def _count(whole: _Run, loop: Loop, first: Sample, room: fixed_steps.Room) -> _Kept:
+    """Run of a traced number of steps."""
+    begun, start = whole.begin(loop), whole.run.first_step
+    shapes: _Row = jax.eval_shape(whole.step, begun)[1]
+
+    def empty(x, size):
+        return jnp.zeros((size, *x.shape), x.dtype)
+
+    # Unused rows come last in the order of steps and events, and hold the start, which is finite.
+    size = room.instants + whole.max_events + 1
+    last = jnp.full(size, jnp.iinfo(jnp.int32).max, jnp.int32)
+    rows = jax.tree.map(lambda x: empty(x, size), shapes)._replace(
+        sample=jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), first),
+        taken=last,
+        happened=last,
+    )
+    of_steps = jax.tree.map(lambda x: empty(x, room.steps), (shapes.iterations, shapes.inputs))
+
+    def written(rows, row, number):
+        return jax.tree.map(
+            lambda rows, x: jax.lax.dynamic_update_index_in_dim(rows, x, number, 0), rows, row
+        )
+
+    def step(carry):
+        now, rows, kept, of_steps = carry
+        after, row = whole.step(now)
+        taken = now.loop.taken - start
+        of_steps = written(of_steps, (row.iterations, row.inputs), taken)
+        saved = (row.taken > taken) & (row.taken % whole.save_every == 0)
+        keeps = saved | (row.happened > now.watch.happened)
+        # A row that is not kept is overwritten by the next one.
+        return after, written(rows, row, kept), kept + keeps.astype(jnp.int32), of_steps
+
+    carry = begun, rows, jnp.zeros((), jnp.int32), of_steps
+    now, rows, kept, (iterations, inputs) = jax.lax.while_loop(
+        lambda carry: ~carry[0].finished, step, carry
+    )
+    used = jnp.arange(size, dtype=jnp.int32) < kept
+    rows = rows._replace(
+        taken=jnp.where(used, rows.taken, last), happened=jnp.where(used, rows.happened, last)
+    )
+    # Steps that were not finished end where the run ends.
+    finished = jnp.arange(room.steps, dtype=jnp.int32) < now.loop.taken - start
+    return _Kept(now, rows, jnp.where(finished, iterations, now.loop.iterations), inputs)
+
+
+@eqx.filter_jit
+def _scan(whole: _Run, loop: Loop, blocks: Blocks) -> _Kept:
+    """Run of a known number of steps, with a row for each, taken or not."""
     run = whole.run
     begun = _begin(whole, loop)
     parameters = run.system, run.integrator, run.dt, run.inputs, run.policy, loop.held, whole.events
@@ -171,7 +237,11 @@ def _scan(whole: _Run, loop: Loop, blocks: Blocks) -> tuple[_Loop, _Row]:
         policy=jax.checkpoint_policies.save_only_these_names(newton.FOUND),
     )
     # Each event makes two steps of one.
-    return checkpointing.scan(step, begun, whole.steps + whole.max_events, blocks)
+    last, rows = checkpointing.scan(step, begun, whole.steps + whole.max_events, blocks)
+    numbers = jnp.arange(1, whole.steps + 1, dtype=jnp.int32)
+    ends = jnp.searchsorted(rows.taken, numbers)
+    inputs = None if rows.inputs is None else rows.inputs[ends]
+    return _Kept(last, rows, rows.iterations[ends], inputs)
 
 
 def trajectory(
@@ -188,38 +258,48 @@ def trajectory(
 ) -> tuple[Trajectory, Bool[Array, " n"]]:
     """Trajectory of `schedule.steps` steps of size dt with events, and the rows that were reached.
 
-    Rows that were not reached hold the initial state. `origin`: checksums for a restart.
+    Rows that were not reached hold the initial state; outside of transformations there are more of
+    them than the schedule has, for `fixed_steps.cut`. `origin`: checksums for a restart.
     """
     restarts = isinstance(start, Restart)
     first_step = start.steps if restarts else jnp.zeros((), jnp.int32)
+    room = None
+    if jax_internals.traces_nothing():
+        state = start.state if isinstance(start, Restart) else start
+        room = fixed_steps.room_of(state, schedule.rows, schedule.steps)
+    if room is not None and inputs is not None:
+        inputs = padding.lengthened(inputs, room.steps)
     run = Run(system, integrator, dt, inputs, first_step, policy)
     previous_input = start.inputs if restarts else None
     judged = not restarts and checks.traced(system, start)
     first, sample = _first(run, start, previous_input, judged)
-    steps, save_every, blocks = schedule
-    last, rows = _scan(_Run(run, events, steps, save_every, max_events), first, blocks)
-    return _collected(run, sample, last, rows, schedule, max_events, jnp.asarray(origin))
+    steps, save_every, blocks = fixed_steps.traced(schedule, room)
+    whole = _Run(run, events, steps, save_every, max_events)
+    if room is None:
+        kept, sizes = _scan(whole, first, blocks), (schedule.rows, steps)
+    else:
+        kept, sizes = _count(whole, first, sample, room), (room.instants - 1, room.steps)
+    return _collected(whole, sample, kept, sizes, jnp.asarray(origin))
 
 
 @programs.run_once
 def _collected(
-    run: Run,
-    first: Sample,
-    last: _Loop,
-    rows: _Row,
-    schedule: fixed_steps.Schedule,
-    max_events: int,
-    origin: Array,
+    whole: _Run, first: Sample, kept: _Kept, sizes: tuple[int, int], origin: Array
 ) -> tuple[Trajectory, Bool[Array, " n"]]:
-    """Trajectory of the last loop and all rows, and the instants that were reached."""
-    steps, save_every, _ = schedule
+    """Trajectory of what was kept, and the instants that were reached.
+
+    `sizes`: numbers of saved instants after the first, and of steps, in the trajectory's arrays.
+    """
+    run, save_every, max_events = whole.run, whole.save_every, whole.max_events
+    last, rows = kept.last, kept.rows
+    instants, steps = sizes
     end = last.loop
     happened = jnp.searchsorted(rows.happened, jnp.arange(1, max_events + 1, dtype=jnp.int32))
     stop = jnp.searchsorted(rows.happened, last.watch.happened)
-    saved = jnp.arange(1, steps // save_every + 1, dtype=jnp.int32) * save_every
+    saved = jnp.arange(1, instants + 1, dtype=jnp.int32) * save_every
     places = jnp.searchsorted(rows.taken, saved)
     reached = saved <= end.completed - run.first_step
-    is_stop = last.stopped & (saved == saved[-1])
+    is_stop = last.stopped & (saved == whole.steps // save_every * save_every)
     places, reached = jnp.where(is_stop, stop, places), reached | is_stop
 
     def taken(x, start):
@@ -228,15 +308,14 @@ def _collected(
 
     samples = jax.tree.map(taken, rows.sample, first)
     numbers = jnp.arange(1, steps + 1, dtype=jnp.int32)
-    ends = jnp.searchsorted(rows.taken, numbers)
-    counts = jnp.diff(rows.iterations[ends], prepend=0)
-    inputs = rows.inputs
+    counts = jnp.diff(kept.iterations, prepend=0)
+    inputs = kept.inputs
     if inputs is not None and end.held is not None:
         # The last step may be a part of one, to the event that stops the run.
-        whole = end.taken - run.first_step
-        inputs = jnp.where((numbers > whole)[:, None], end.held.u, inputs[ends])
+        finished = end.taken - run.first_step
+        inputs = jnp.where((numbers > finished)[:, None], end.held.u, inputs)
         inputs = jnp.where(
-            (numbers > whole + last.begun.astype(jnp.int32))[:, None], jnp.nan, inputs
+            (numbers > finished + last.begun.astype(jnp.int32))[:, None], jnp.nan, inputs
         )
     end = end._replace(carry=_renewed(run, last))
     noted = Noted(counts, inputs)

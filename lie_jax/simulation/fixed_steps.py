@@ -122,7 +122,7 @@ def _in_pieces(
     """`_saved` with unused rows beyond the end, for a schedule of Python's numbers."""
     steps, save_every, blocks = schedule
     rows = -(-schedule.rows // _PROGRESS_UPDATES) if progress else schedule.rows
-    room = _room(loop.state, rows, save_every)
+    room = room_of(loop.state, min(rows, MOST_STEPS), 2 * save_every)
     if room is not None:
         # Less than another row: steps after the last saved instant belong to the last piece.
         rows = min(rows, max(1, MOST_STEPS // save_every - 1))
@@ -135,7 +135,7 @@ def _in_pieces(
             done, is_last = row * save_every, row + rows >= schedule.rows
             part = Schedule(steps - done if is_last else rows * save_every, save_every, blocks)
             piece = _piece(run, done, part, room)
-            loop, samples, noted = _saved(piece, loop, sample, _traced(part, room), room)
+            loop, samples, noted = _saved(piece, loop, sample, traced(part, room), room)
             if part.steps == steps:
                 if progress:
                     jax.block_until_ready(samples)
@@ -151,17 +151,17 @@ def _in_pieces(
     return loop, padding.joined(samples, rows, shared=1), padding.joined(noted, steps)
 
 
-def _room(state: State, rows: int, save_every: int) -> Room | None:
-    """Room for a piece; None where shortening its arrays would copy them between devices.
+def room_of(state: State, rows: int, steps: int) -> Room | None:
+    """Room for at least so many saved instants and steps, in sizes that serve many runs.
 
-    It has as many instants as the whole run: `save_every` then changes no size.
+    None where shortening its arrays would copy them between devices. A piece has room for the
+    instants of its whole run: `save_every` then changes no size.
     """
     devices = state.q.devices()
     if len(devices) > 1 or any(device.platform != "cpu" for device in devices):
         return None
     # A row for the first instant, one for steps after the last saved instant.
-    instants = padding.roomy(min(rows, MOST_STEPS) + 2)
-    return Room(instants, max(MOST_STEPS, padding.roomy(2 * save_every)))
+    return Room(padding.roomy(rows + 2), max(MOST_STEPS, padding.roomy(steps)))
 
 
 def _piece(run: Run, done: int, part: Schedule, room: Room | None) -> Run:
@@ -173,7 +173,8 @@ def _piece(run: Run, done: int, part: Schedule, room: Room | None) -> Run:
     return run._replace(inputs=padding.lengthened(some, room.steps), first_step=first_step)
 
 
-def _traced(schedule: Schedule, room: Room | None) -> Schedule:
+def traced(schedule: Schedule, room: Room | None) -> Schedule:
+    """Schedule whose numbers are values of a program, if there is a room for them."""
     if room is None:
         return schedule
     steps, save_every = (np.asarray(x, np.int32) for x in schedule[:2])

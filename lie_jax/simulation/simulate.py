@@ -164,10 +164,10 @@ def simulate(
         if redundant is None:
             redundant = index1.redundant(system, t, start.q)
         trajectory = redundancy.minimize_multipliers(system, redundant, trajectory)
-    if reached is None:
-        trajectory = fixed_steps.cut(trajectory, schedule)
-    else:
+    if reached is not None:
         trajectory = _marked(trajectory, reached)
+    if adaptive is None:
+        trajectory = fixed_steps.cut(trajectory, schedule)
     if not throw:
         return trajectory
     if checks.traced(trajectory.result):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -247,6 +248,38 @@ def test_a_convergence_study_and_its_restarts_compile_once(name, compilations):
     times = np.linspace(2e-3, 4e-3, 6)
     for run in ends:
         np.testing.assert_allclose(run.t, times, rtol=1e-12)
+
+
+def test_runs_with_events_compile_once(compilations):
+    system, state = _motor()
+    start = lie_jax.State(state.q, jnp.asarray([3.0]))
+    events = [
+        lie_jax.Event(lambda t, q, v: q[0] - 0.01, lambda t, q, v: (q, -0.5 * v), direction=1),
+        lie_jax.Event(lambda t, q, v: q[0] + 0.01, "stop"),
+    ]
+
+    def run(steps, save_every):
+        return lie_jax.simulate(
+            system, lie_jax.RKMK("rk4"), start, dt=0.02 / steps, steps=steps,
+            save_every=save_every, events=events, inputs=np.zeros((steps, 1)), max_events=4,
+        )  # fmt: skip
+
+    run(8, 2)
+    compilations.clear()
+    runs = {numbers: run(*numbers) for numbers in ((8, 2), (50, 7), (12, 12))}
+    assert not compilations
+    for (steps, save_every), found in jax.tree.map(np.asarray, runs).items():
+        # Back at half the speed after a third of 1/100 s, which takes 4/3 of 1/100 s more.
+        np.testing.assert_allclose(found.events.t[:2], [0.01 / 3, 0.05 / 3], rtol=1e-9)
+        np.testing.assert_array_equal(found.events.index, [0, 1, -1, -1])
+        assert found.q.shape == (steps // save_every + 1, 1)
+        assert found.stats.newton_iterations.shape == (steps,)
+        t = 0.02 / steps * np.arange(0, steps + 1, save_every)[:-1]
+        before = t < 0.05 / 3
+        angle = np.where(t < 0.01 / 3, 3.0 * t, 0.01 - 1.5 * (t - 0.01 / 3))
+        np.testing.assert_allclose(found.q[:-1, 0][before], angle[before], atol=1e-12)
+        assert np.isnan(found.q[:-1, 0][~before]).all()
+        np.testing.assert_allclose([found.t[-1], found.q[-1, 0]], [0.05 / 3, -0.01], rtol=1e-9)
 
 
 def test_long_runs_in_pieces_are_short_runs_one_after_the_other(compilations, monkeypatch):
