@@ -90,11 +90,11 @@ def test_rates_settle_the_turns_between_coarse_instants():
 def test_turns_that_nothing_settles_are_said():
     system, q, v, t = _spinning()
     with pytest.warns(
-        UserWarning, match=r"\('ground', 'a'\) from instant 0 to 1 .* run\.v, run\.t"
+        UserWarning, match=r"\('ground', 'a'\) from instant 0 to 1, .* run\.v, run\.t"
     ):
         system.joint_coordinates(q)
     # Four times as many turns as the positions have room for in between.
     uneven = v.at[2].multiply(3.0)
-    with pytest.warns(UserWarning, match=r"from instant 1 to 2 .* save more instants"):
+    with pytest.warns(UserWarning, match=r"from instant 1 to 2, .* save more instants"):
         system.joint_coordinates(q, uneven, t)
     check_message(lambda: system.joint_coordinates(q, v), "one of v= and t=", "run.t")
