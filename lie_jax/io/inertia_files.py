@@ -3,17 +3,19 @@
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
 from lie_jax import checks
+from lie_jax.io import sources
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.sweeps import unfinished
 
 Element = ElementTree.Element
+# Settings of MuJoCo's compiler that change inertias.
+_CHANGES = ("inertiafromgeom", "settotalmass", "balanceinertia", "boundmass", "boundinertia")
 
 
 def write_inertias(
@@ -48,14 +50,14 @@ def write_inertias(
             "name of the new file: add one."
         )
     try:
-        tree = ElementTree.parse(source)
-    except (ElementTree.ParseError, OSError, ValueError) as error:
+        root = sources.parsed(Path(source))
+    except (OSError, ValueError) as error:
         raise ValueError(
             f"lie_jax.io.write_inertias(source=) is {str(source)!r}, which cannot be read as XML "
             f"({error}); it must be the URDF or MJCF file that the mechanism was imported from: "
             "check it."
         ) from error
-    root: Any = tree.getroot()
+    tree = ElementTree.ElementTree(root)
     bodies = {body.name: body for body in mechanism.bodies if not body.is_massless}
     is_urdf = root.tag == "robot"
     groups = list(_links(root, str(source)) if is_urdf else _bodies(root))
@@ -77,9 +79,9 @@ def write_inertias(
             # Without it MuJoCo computes an inertia from the geoms.
             none = {"pos": "0 0 0", "mass": "0", "diaginertia": "0 0 0"}
             part.insert(0, Element("inertial", none))
-    for compiler in root.findall("compiler"):
+    for compiler in root.findall("mujoco/compiler" if is_urdf else "compiler"):
         # They would put other inertias in their place.
-        for attribute in ("inertiafromgeom", "settotalmass"):
+        for attribute in _CHANGES:
             compiler.attrib.pop(attribute, None)
     try:
         with unfinished.replacing(path) as new:

@@ -46,8 +46,8 @@ def tree(path: Path) -> ElementTree.Element:
     others.
     """
     try:
-        root = _parsed(path)
-    except (expat.ExpatError, AssertionError) as error:
+        root = parsed(path)
+    except ValueError as error:
         raise ValueError(
             f"import_model(path=): {str(path)!r} is not an XML file ({error}); it must be a URDF "
             "or MJCF file: correct it, or expand its macros first."
@@ -83,17 +83,20 @@ def reason(mujoco: Any, error: Exception) -> str:
     )
 
 
-def _parsed(path: Path) -> ElementTree.Element:
+def parsed(path: Path) -> ElementTree.Element:
     """Root of an XML file as MuJoCo reads it: prefixes need no declaration, and white space may
-    stand before it and zero bytes after it.
+    stand before it and zero bytes after it. Raises `ValueError` for other files.
     """
     builder, parser = ElementTree.TreeBuilder(), expat.ParserCreate()
     parser.buffer_text = True
     parser.StartElementHandler = builder.start
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.data
-    parser.Parse(path.read_bytes().lstrip().rstrip(b"\0 \t\r\n"), True)
-    return builder.close()
+    try:
+        parser.Parse(path.read_bytes().lstrip().rstrip(b"\0 \t\r\n"), True)
+        return builder.close()
+    except (expat.ExpatError, AssertionError) as error:
+        raise ValueError(str(error)) from error
 
 
 def _has_macros(root: ElementTree.Element) -> bool:

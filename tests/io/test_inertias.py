@@ -1,5 +1,7 @@
 """Inertias of links that are fixed to each other, and of links that no body can be."""
 
+import dataclasses
+
 import mujoco
 import numpy as np
 import pytest
@@ -211,3 +213,10 @@ def test_compiler_settings_of_the_file_apply(tmp_path):
     a, b = bodies('balanceinertia="true" settotalmass="2.2"')
     np.testing.assert_allclose((a.mass, b.mass), (2.0, 0.2), rtol=CLOSE)
     np.testing.assert_allclose(b.inertia, 0.02 * np.eye(3), rtol=CLOSE)
+    # They change nothing that is written.
+    source, written = tmp_path / "robot.urdf", tmp_path / "new.urdf"
+    mechanism = io.import_model(source).mechanism
+    heavier = [dataclasses.replace(body, mass=3.0 * body.mass) for body in mechanism.bodies]
+    io.write_inertias(source, dataclasses.replace(mechanism, bodies=heavier), written)
+    a, b = io.import_model(written).mechanism.bodies
+    np.testing.assert_allclose((a.mass, b.mass), (6.0, 0.6), rtol=CLOSE)
