@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax import viz
+from lie_jax.viz import inputs
 
 MASS, ARM, INERTIA, FRICTION, G = 2.0, 0.4, 0.1, 0.5, 9.81
 STEPS, DT = 80, 0.01
@@ -72,6 +73,18 @@ def test_inputs_of_a_policy_are_those_of_the_run(pendulum):
     lines = viz.energy(system, held).axes[1].lines
     for line, wanted in zip(lines, viz.energy(system, run, TORQUE).axes[1].lines, strict=True):
         assert_allclose(line.get_ydata(), wanted.get_ydata(), atol=0.0)
+
+
+def test_single_precision_assigns_inputs_to_their_steps(pendulum):
+    """Times of single precision are off by more than 1e-4 of a step after some thousand steps."""
+    system, run = pendulum
+    first, steps = 5000, np.arange(STEPS + 1)
+    t = (np.float32(DT) * np.float32(1.0)) * (first + steps).astype(np.float32)
+    assert np.max(np.abs((t - t[0]) / np.float64(run.restart.dt) - steps)) > 1e-5
+    late = dataclasses.replace(run, t=jnp.asarray(t))
+    given = inputs.of_run("here", system, late, TORQUE)
+    assert_allclose(given.between(t), TORQUE, atol=0.0)
+    assert_allclose(given.at(t), np.concatenate([TORQUE[:1], TORQUE]), atol=0.0)
 
 
 def test_without_inputs_the_plot_says_that_work_is_missing(pendulum):
