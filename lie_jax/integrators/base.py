@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import equinox as eqx
 from jaxtyping import Array, Bool, Float, Int
 
+from lie_jax.integrators.stability import Estimate
 from lie_jax.numerics import newton
 from lie_jax.system import AbstractSystem, Accelerations, Inputs, State
 
@@ -29,8 +30,7 @@ class Step(NamedTuple):
     largest entry of the residual after each iteration, as many as the integrator's `history`,
     `newton.NONE` without an iteration. `worst`: number of the equation with the largest residual,
     -1 if unknown. `error`: embedded method's end minus the method's, if there is an embedded one.
-    `stability`: fourth power of h |λ| relative to the limit of stability (see `stability`), None
-    for methods without an estimate.
+    `stability`: estimate of h |λ| relative to the limit of stability, None for methods without one.
     """
 
     state: State
@@ -40,7 +40,7 @@ class Step(NamedTuple):
     residuals: Float[Array, " history"] | float = newton.NONE
     worst: Int[Array, ""] | int = -1
     error: Difference | None = None
-    stability: Float[Array, ""] | None = None
+    stability: Estimate | None = None
 
 
 class AbstractIntegrator(eqx.Module):

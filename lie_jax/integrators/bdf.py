@@ -107,7 +107,7 @@ class BDF(AbstractIntegrator):
             step = starter.step(system, t + number * size, h, state, None, u)
             # The explicit method would have to be stable with steps of the size dt.
             assert step.stability is not None
-            stable = step.stability * (2 * self.order) ** 4 <= 1.0
+            stable = step.stability.rate * (2 * self.order) ** 4 <= 1.0
             finite = jnp.isfinite(jnp.sum(step.state.q) + jnp.sum(step.state.v))
             resolved = resolved & step.converged & stable & finite
             state = _where(resolved, step.state, state)

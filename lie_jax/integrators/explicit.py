@@ -74,14 +74,19 @@ class AbstractExplicit(AbstractIntegrator):
         end = jax.tree.map(lambda x: jnp.where(converged, x, jnp.nan), end)
         return step._replace(state=end, converged=converged, residuals=violation[None])
 
-    def _stability(self, dt: Array, rates: Values, accelerations: Values) -> Array | None:
-        """Fourth power of step size times |λ|, relative to the value that the method damps."""
+    def _stability(
+        self, dt: Array, rates: Values, accelerations: Values
+    ) -> stability.Estimate | None:
         method = self.method
         compared = stability.pair(method.c)
         if compared is None:
             return None
-        (x, a), (y, b) = ((dt * _weighted(method.a[i], rates), accelerations[i]) for i in compared)
-        return stability.estimate(x - y, a - b, dt) / stability.limit(method.a, method.b) ** 4
+        first, second = (
+            (dt * _weighted(method.a[i], rates), rates[i], accelerations[i]) for i in compared
+        )
+        x, v, a = (x - y for x, y in zip(first, second, strict=True))
+        limits = stability.limit(method.a, method.b), stability.smallest_growing(method.a, method.b)
+        return stability.estimate(x, v, a, dt, limits)
 
     @property
     @abc.abstractmethod

@@ -6,11 +6,12 @@ equations (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.2).
 """
 
 import functools
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from lie_jax.integrators import tableaux
 
@@ -38,31 +39,71 @@ def pair(nodes: tuple) -> tuple[int, int] | None:
 @functools.cache
 def limit(a: tuple, b: tuple) -> float:
     """Largest h |λ| on the negative real or the imaginary axis that a method damps."""
-    stages, weights = len(b), np.asarray(b, float)
-    matrix = np.stack([tableaux.padded(row, stages) for row in a])
     sizes = np.arange(0.01, 20.0, 0.01)
 
     def extent(direction: complex) -> float:
-        z = direction * sizes
-        inner = np.linalg.solve(np.eye(stages) - z[:, None, None] * matrix, np.ones((stages, 1)))
-        unstable = np.abs(1.0 + z * (inner[:, :, 0] @ weights)) > _GROWTH
+        unstable = np.abs(factors(a, b, direction * sizes)) > _GROWTH
         return float(sizes[np.argmax(unstable)] if unstable.any() else sizes[-1])
 
     return max(extent(-1.0 + 0j), extent(1j))
 
 
-def estimate(displacement: Array, acceleration: Array, dt: Array) -> Float[Array, ""]:
-    """Fourth power of step size h times |λ|: exact for one mode, else too small.
+@functools.cache
+def smallest_growing(a: tuple, b: tuple) -> float:
+    """Smallest h |λ| of a mode that decays or oscillates and that a method lets grow."""
+    sizes, angles = np.arange(0.01, 20.0, 0.01), np.linspace(0.5 * np.pi, np.pi, 40)
+    growing = np.abs(factors(a, b, sizes[:, None] * np.exp(1j * angles))) > _GROWTH
+    return float(sizes[np.argmax(growing.any(axis=1))])
 
-    From the differences (nv,) of two stages in displacement and acceleration.
 
-    |Δa| = λ² |Δx| holds where accelerations follow displacements, λ a frequency, and where they
-    follow velocities, λ a rate of decay: velocities of stages then differ by λ Δx. The fourth power
-    saves three roots a step.
+def factors(a: tuple, b: tuple, z: np.ndarray) -> np.ndarray:
+    """Factors by which a step of an explicit method multiplies modes with these h λ."""
+    matrix = np.stack([tableaux.padded(row, len(b)) for row in a])
+    stages, coefficients = np.ones(len(b)), [1.0]
+    for _ in b:
+        coefficients.append(float(np.asarray(b, float) @ stages))
+        stages = matrix @ stages
+    return np.polyval(coefficients[::-1], z)
+
+
+class Estimate(NamedTuple):
+    """Differences of two stages of a step, next to the limit of stability.
+
+    `rate`: fourth power of h |λ| relative to the limit, exact for one mode that decays or
+    oscillates, else too small. `gain`: square of the same ratio in a norm of displacements,
+    velocities and accelerations, which no zero of one of them makes large. `size`: square of the
+    differences; a mode multiplies them in each step by the factor by which it grows. `fast`: h |λ|
+    is so large that the method may let the mode grow.
     """
-    displacement, acceleration = jax.lax.stop_gradient((displacement, acceleration))
-    x, a = jnp.sum(displacement**2), jnp.sum(acceleration**2)
+
+    rate: Float[Array, ""]
+    gain: Float[Array, ""]
+    size: Float[Array, ""]
+    fast: Bool[Array, ""]
+
+
+def estimate(
+    displacement: Array,
+    velocity: Array,
+    acceleration: Array,
+    dt: Array,
+    limits: tuple[float, float],
+) -> Estimate:
+    """Estimate from the differences (nv,) of two stages, for a method with given limits.
+
+    `limits`: `limit` and `smallest_growing`. |Δa| = λ² |Δx| holds where accelerations follow
+    displacements, λ a frequency, and where they follow velocities, λ a rate of decay: velocities of
+    stages then differ by λ Δx. The fourth power saves three roots a step.
+    """
+    differences = jax.lax.stop_gradient((displacement, velocity, acceleration))
+    x, v, a = (jnp.sum(difference**2) for difference in differences)
+    largest, growing = limits
     square = dt * dt
     noise = _NOISE * jnp.finfo(x.dtype).eps * square
     significant = x > noise * noise
-    return jnp.where(significant, square * (a / jnp.where(significant, x, 1.0)) * square, 0.0)
+    # All are squares of displacements at h |λ| = limit.
+    x, v, a = largest**4 * x, largest**2 * square * v, square * a * square
+    rate = jnp.where(significant, a / jnp.where(significant, x, 1.0), 0.0)
+    gain = jnp.where(significant, (a + v) / jnp.where(significant, x + v, 1.0), 0.0)
+    ratio = growing / largest
+    return Estimate(rate, gain, a + v, (rate > ratio**4) | (gain > ratio**2))

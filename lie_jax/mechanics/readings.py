@@ -105,7 +105,7 @@ def force_powers(
             for pose, velocity in zip(poses, velocities, strict=True)
         )
         _, growth = jax.jvp(element.potential_energy, (poses,), (rates,))
-        return _power(element.wrenches(t, poses, velocities, inputs), velocities) + growth
+        return power(element.wrenches(t, poses, velocities, inputs), velocities) + growth
 
     by_place = {}
     for group in forces:
@@ -121,7 +121,7 @@ def joint_powers(
     """Powers of the reactions of all joints on their bodies; arguments as above."""
 
     def at(element, poses, velocities, multipliers):
-        return -_power(element.reaction(t, *poses, multipliers), velocities)
+        return -power(element.reaction(t, *poses, multipliers), velocities)
 
     values = [
         stacking.each(at, group, motion, of_group)
@@ -130,7 +130,8 @@ def joint_powers(
     return by_label(joints, labels, values)
 
 
-def _power(wrenches: Sequence[Wrench], velocities: Velocities) -> Array:
+def power(wrenches: Sequence[Wrench], velocities: Velocities) -> Array:
+    """Power (W) of the wrenches of an element on the bodies at its ends."""
     terms = [
         small.dot(wrench.force, velocity.linear) + small.dot(wrench.torque, velocity.omega_body)
         for wrench, velocity in zip(wrenches, velocities, strict=True)

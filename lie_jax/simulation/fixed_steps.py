@@ -316,8 +316,11 @@ def _record(
     found = last.residuals != newton.NONE
     is_last = jnp.arange(found.shape[0]) == jnp.sum(found) - 1
     history = jnp.where(found, last.residuals, jnp.nan)
-    result, bad = limits.outcome(last.result, samples.accelerations, index <= last.completed)
-    completed = jnp.append(index, last.completed)[bad]
+    unstable = last.growth.never_within() & (last.result == Result.successful)
+    ended = Result.where(unstable, Result.unstable, last.result)
+    reached = last.completed - unstable.astype(jnp.int32)
+    result, bad = limits.outcome(ended, samples.accelerations, index <= reached)
+    completed = jnp.append(index, reached)[bad]
     return Trajectory(
         t=run.time(index),
         q=samples.state.q,
@@ -344,6 +347,7 @@ def _record(
             inputs=run.input(last.taken - 1, last.held),
             origin=jnp.asarray(origin),
             policy=() if last.held is None else last.held.state,
+            growth=last.growth,
         ),
         memory=samples.memory,
     )

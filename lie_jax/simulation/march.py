@@ -1,6 +1,6 @@
 """One step of a run with steps of one size, and the time loop for any number of such steps."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -10,13 +10,10 @@ from jaxtyping import Array, ArrayLike, Float, Int
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.numerics import newton, rules
 from lie_jax.simulation import limits
+from lie_jax.simulation.instability import Growth
 from lie_jax.simulation.policy import Feedback, Held
 from lie_jax.simulation.trajectory import Restart, Result
 from lie_jax.system import AbstractSystem, Accelerations, State
-
-# A mode that grows by a tenth in each step beyond the limit of stability grows by a factor of seven
-# in this many steps: more of them in a row are an instability, fewer a passing event.
-PATIENCE = 20
 
 
 class Loop(NamedTuple):
@@ -27,8 +24,7 @@ class Loop(NamedTuple):
     `taken` counts steps since time 0, `completed` those before the first failure, `iterations`
     their Newton iterations (`march` alone sums them). `result`, `residuals` and `worst` belong to
     the first failure. `stability` is the largest fourth power of h |λ| relative to the limit of
-    stability, `beyond` the number of last steps beyond this limit. `sides` are those of the joints
-    when the run began.
+    stability, `growth` that of modes beyond it. `sides` are those of the joints when the run began.
     """
 
     state: State
@@ -42,7 +38,7 @@ class Loop(NamedTuple):
     residuals: Float[Array, " history"]
     worst: Int[Array, ""]
     stability: Float[Array, ""]
-    beyond: Int[Array, ""]
+    growth: Growth
     sides: Array
 
 
@@ -93,7 +89,7 @@ class Run(NamedTuple):
         """Loop before the first step, with new carries or with those of a restart."""
         if isinstance(start, Restart):
             state, carry, memory = start.state, start.carry, start.memory
-            u: Any = start.inputs
+            growth, u = start.growth, cast(Any, start.inputs)
             held = None if self.policy is None else Held(u, start.policy)
         else:
             state, t = start, jnp.zeros((), start.q.dtype)
@@ -101,6 +97,7 @@ class Run(NamedTuple):
             held = None if self.policy is None else self.policy.begin(t, state)
             recalling, u = self.system.recalling(memory), self.input(self.first_step, held)
             carry = self.integrator.init(recalling, t, self.dt, state, u)
+            growth = None
         none = jnp.zeros((), jnp.int32)
         return Loop(
             state=state,
@@ -114,7 +111,7 @@ class Run(NamedTuple):
             residuals=jnp.full(self.integrator.history, newton.NONE, state.q.dtype),
             worst=none - 1,
             stability=jnp.zeros((), state.q.dtype),
-            beyond=none,
+            growth=Growth.begin(state.q) if growth is None else growth,
             sides=limits.sides(self.system, self.time(self.first_step), state.q),
         )
 
@@ -149,12 +146,17 @@ class Run(NamedTuple):
         `system` recalls the loop's memory.
         """
         verdict = limits.verdict(system, t + dt, dt, loop.state, step, loop.sides)
-        stability, beyond = loop.stability, loop.beyond
+        stability, growth = loop.stability, loop.growth
+        fine, reason = verdict.valid, verdict.reason
         if step.stability is not None:
-            stability = jnp.where(step.stability > stability, step.stability, stability)
-            beyond = jnp.where(step.stability > 1.0, beyond + 1, 0)
-        fine = verdict.valid & (beyond < PATIENCE)
-        reason = Result.where(verdict.valid, Result.unstable, verdict.reason)
+            larger = step.stability.rate > stability
+            stability = jnp.where(larger, step.stability.rate, stability)
+            growth = growth.after(step.stability)
+            # Projections fail where numbers overflow.
+            overflow = (reason == Result.non_finite) | (reason == Result.newton_failed)
+            explained = ~fine & growth.explains(step.stability, loop.growth, overflow)
+            unstable = explained | fine & growth.unstable()
+            fine, reason = fine & ~unstable, Result.where(unstable, Result.unstable, reason)
         if loop.held is not None:
             finite = loop.held.finite()
             fine, reason = fine & finite, Result.where(finite, reason, Result.input_not_finite)
@@ -172,7 +174,7 @@ class Run(NamedTuple):
             residuals=jnp.where(first_failure, residuals, loop.residuals),
             worst=jnp.where(first_failure, verdict.worst, loop.worst),
             stability=stability,
-            beyond=beyond,
+            growth=growth,
         )
         return after, jnp.asarray(step.newton_iterations, jnp.int32)
 

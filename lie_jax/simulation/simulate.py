@@ -21,7 +21,6 @@ from lie_jax.simulation import (
     fingerprints,
     fixed_steps,
     jax_guard,
-    march,
     redundancy,
     sharding,
 )
@@ -29,6 +28,7 @@ from lie_jax.simulation import checks as preflight
 from lie_jax.simulation import events as events_of_runs
 from lie_jax.simulation import policy as policies
 from lie_jax.simulation.events import Event
+from lie_jax.simulation.fastest import fastest
 from lie_jax.simulation.policy import Policy
 from lie_jax.simulation.trajectory import (
     INSTANTS,
@@ -258,8 +258,10 @@ def _failure(
             what = f"the start violates the constraints, the most in {system.owner(worst)},"
             advice = "Start from lie_jax.project(system, state)"
         case "unstable":
-            times = f"up to {float(stats.stability):.3g} times"
-            what = f"the last {march.PATIENCE} steps were beyond the limit of stability ({times})"
+            what = "a mode grew beyond the limit of stability of the explicit method"
+            # Oscillations have a smaller limit than decays.
+            if not float(stats.stability) <= 1.0:
+                what += f", up to {float(stats.stability):.3g} times,"
             advice = f"{shorter} or an implicit method, such as lie_jax.GeneralizedAlpha()"
         case "too_many_events":
             events: Any = trajectory.events
@@ -295,10 +297,28 @@ def _failure(
             advice, where = "Look at the forces that act there at that time", f"at {end}"
         case _:
             what = "the state became infinite or NaN"
+    advice = _too_fast(system, integrator, trajectory, float(dt)) or advice
     advice = _singular_part(system, trajectory) or advice
     return (
         f"{what} {where}. {advice}: the trajectory before the failure is in the error's "
         "`trajectory`, and throw=False returns it."
+    )
+
+
+def _too_fast(
+    system: AbstractSystem, integrator: AbstractIntegrator, trajectory: Trajectory, dt: float
+) -> str | None:
+    """Sentence on the mode of the system that is too fast for an explicit method."""
+    results = Result.unstable, Result.non_finite, Result.newton_failed
+    if not any(bool(trajectory.result == result) for result in results):
+        return None
+    found = fastest(system, integrator, dt, trajectory, int(trajectory.stats.completed_steps))
+    if found is None:
+        return None
+    return (
+        f"The fastest mode is {found.words}; the method is stable up to dt = {found.dt:.3g} s "
+        f"(it is {dt:.6g} s). Take a smaller dt than that, or an implicit method, such as "
+        "lie_jax.GeneralizedAlpha(), which has no such limit"
     )
 
 

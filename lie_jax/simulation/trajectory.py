@@ -6,6 +6,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from lie_jax.simulation.instability import Growth
 from lie_jax.system import State
 
 _KEPT = "; what came before is in the trajectory."
@@ -72,8 +73,8 @@ class Result(eqx.Enumeration, metaclass=_Counted):
         f"its constraints hold as well{_KEPT}"
     )
     unstable = (
-        "The steps stayed beyond the limit of stability of the explicit method; all of them are in "
-        "the trajectory, those after the first ones beyond the limit are wrong."
+        "The steps were beyond the limit of stability of the explicit method, and a mode grew; all "
+        "of them are in the trajectory, those after the first ones beyond the limit are wrong."
     )
     acceleration_not_finite = (
         "Accelerations or multipliers became infinite or NaN, though positions and velocities are "
@@ -128,9 +129,9 @@ class Statistics(eqx.Module):
     furthest, as in the system's `owner`; of the force that left its law, as in its `law`, of a
     joint turned over, as in its `joint`, in a step or at a start that is none; else -1.
     `stability` (): largest step size times rate, estimated from two stages of each step, relative
-    to the limit of the explicit method: a run whose steps stay beyond 1 is wrong. Zero for implicit
-    methods and those of one stage. Loads that change within a step of `"heun"` or `"midpoint"`
-    count, too.
+    to the limit of the explicit method, the larger one of decays and oscillations: modes grow
+    beyond 1. Zero for implicit methods and those of one stage. Loads that change within a step of
+    `"heun"` or `"midpoint"` count, too.
     """
 
     newton_iterations: Int[Array, "..."]
@@ -163,8 +164,9 @@ class Restart(eqx.Module):
     `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` of the integrator,
     `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last step or None,
     `policy` the state of a policy that held them; `origin` (n,): checksums of integrator, system
-    and policy part by part, 0 for parts that JAX traced. A run that an event has stopped cannot be
-    continued: its `steps` are -1 and its `state` is NaN.
+    and policy part by part, 0 for parts that JAX traced; `growth` of modes beyond the limit of
+    stability, so that pieces of a run are judged as the whole. A run that an event has stopped
+    cannot be continued: its `steps` are -1 and its `state` is NaN.
     """
 
     state: State
@@ -175,6 +177,7 @@ class Restart(eqx.Module):
     inputs: Float[Array, "..."] | None = None
     origin: Int[Array, "..."] | None = None
     policy: Any = ()
+    growth: Growth | None = None
 
 
 class Trajectory(eqx.Module):

@@ -1,0 +1,73 @@
+"""Modes that an explicit method lets grow, told from the stages of its steps."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from lie_jax.integrators.stability import Estimate
+
+# An unstable mode grows in each step, a stop, a contact or dry friction that is met makes
+# differences of stages grow in one or two: growth counts to this factor (of squares) a step.
+_MOST_A_STEP = 4.0
+# Growth of differences by a factor of 100 is an instability, as is a smaller one, which one step
+# does not explain, in so many steps beyond the limit in a row.
+_GROWN, _GROWING, PATIENCE = 1e4, 5.0, 20
+# A single step beyond the limit counts from here, above rounding and loads that change in a step.
+_BEYOND = 1.02
+
+
+class Growth(NamedTuple):
+    """Growth of the differences of stages up to a step.
+
+    `size`: their square in the last step; `growth`: its factor since it began to grow, at least 1,
+    in steps in which the method may let modes grow; `peak`: largest size before. `beyond`: number
+    of last steps beyond the limit of stability; `within`: whether any step was not beyond it.
+    """
+
+    size: Float[Array, ""]
+    growth: Float[Array, ""]
+    peak: Float[Array, ""]
+    beyond: Int[Array, ""]
+    within: Bool[Array, ""]
+
+    @classmethod
+    def begin(cls, alike: Array) -> "Growth":
+        """Growth before the first step, with numbers in the precision of an array."""
+        none = jnp.zeros((), alike.dtype)
+        return cls(none, none + 1.0, none, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+
+    def after(self, step: Estimate) -> "Growth":
+        """Growth after one more step."""
+        tiny = jnp.finfo(step.size.dtype).tiny
+        factor = step.size / jnp.maximum(self.size, tiny)
+        factor = jnp.clip(factor, 1.0 / _MOST_A_STEP, _MOST_A_STEP)
+        # Differences of the first step have nothing to be compared with.
+        factor = jnp.where(self.size > 0.0, factor, 1.0)
+        growth = self.growth * jnp.where(step.fast, factor, jnp.minimum(factor, 1.0))
+        growth = jnp.maximum(growth, 1.0)
+        peak = jnp.where(growth > 1.0, self.peak, jnp.maximum(self.peak, step.size))
+        return Growth(
+            size=step.size,
+            growth=growth,
+            peak=peak,
+            beyond=jnp.where(step.rate > 1.0, self.beyond + 1, 0),
+            within=self.within | ~(step.gain > _BEYOND),
+        )
+
+    def unstable(self) -> Bool[Array, ""]:
+        """Whether a mode has grown to more than there was before."""
+        lasting = (self.beyond >= PATIENCE) & (self.growth >= _GROWING)
+        return ((self.growth >= _GROWN) | lasting) & (self.size >= self.peak)
+
+    def explains(self, step: Estimate, before: "Growth", overflow: Array) -> Bool[Array, ""]:
+        """Whether this growth, after a step that failed, is the reason; `before` that step.
+
+        One step beyond the limit explains an overflow, two in a row any failure.
+        """
+        begun = (step.rate > 1.0) | (before.beyond > 0) | (before.growth > 1.0)
+        return (self.beyond > 1) | overflow & begun
+
+    def never_within(self) -> Bool[Array, ""]:
+        """Whether a run is too short to tell, and all of its steps were beyond the limit."""
+        return ~self.within & (self.beyond > 0) & (self.beyond < PATIENCE)

@@ -1,0 +1,179 @@
+"""Explicit runs that grow because of their step size end as unstable, whole or in pieces."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import lie_jax
+from lie_jax.integrators import tableaux
+from lie_jax.simulation.march import march
+from tests.cart import Cart
+from tests.suites import cases
+
+RK4 = lie_jax.RKMK("rk4")
+UNSTABLE, SUCCESSFUL = lie_jax.Result.unstable, lie_jax.Result.successful
+STEPS = 400
+
+
+class Oscillators(Cart):
+    """Unit mass on a spring and damper, about another place than zero."""
+
+    damping: float = 0.0
+
+    def force(self, t, q, v, u):
+        return -self.stiffness * (q - 0.01) - self.damping * v
+
+
+def _factors(tableau, damping, stiffness):
+    """Largest factors by which steps of 1 s multiply the modes, by powers of their matrices."""
+    method = tableaux.TABLEAUX[tableau]
+    size = len(method.b)
+    a = np.stack([tableaux.padded(row, size) for row in method.a])
+    roots = np.roots([1.0, damping, stiffness])
+    power, ones = np.ones(2, complex), np.ones(size)
+    factors = np.ones(2, complex)
+    for _ in range(size):
+        power = power * roots
+        factors = factors + power * (np.asarray(method.b, float) @ ones)
+        ones = a @ ones
+    return np.abs(factors).max()
+
+
+@pytest.mark.parametrize(
+    "tableau",
+    cases(["heun", "midpoint", "rk3", "rk4", "ode23", "dopri5", "rk67"], ["heun", "rk4"]),
+)
+def test_modes_that_grow_are_found_and_those_that_decay_are_not(tableau):
+    rng = np.random.default_rng(4)
+    rates, ratios = rng.uniform(0.3, 4.0, 300), rng.choice([0.0, 0.1, 0.3, 0.7, 0.95, 1.2], 300)
+
+    def result(stiffness, damping):
+        start = lie_jax.State(jnp.ones(1), jnp.zeros(1))
+        system = Oscillators(mass=1.0, stiffness=stiffness, damping=damping)
+        return march(system, lie_jax.RKMK(tableau), start, 1.0, STEPS).result
+
+    stiffness, damping = rates**2, 2.0 * ratios * rates
+    results = jax.jit(jax.vmap(result))(jnp.asarray(stiffness), jnp.asarray(damping))
+    factors = np.asarray([_factors(tableau, d, k) for d, k in zip(damping, stiffness, strict=True)])
+    # Grown by a thousand at the end; where the factor is smaller, no wrong state is large.
+    grown, decaying = STEPS * np.log(factors) > np.log(1e3), factors < 0.99
+    assert np.sum(grown) > 50 and np.sum(decaying) > 50
+    assert np.all(results == UNSTABLE, where=grown)
+    assert np.all(results == SUCCESSFUL, where=decaying)
+
+
+def _largest_step(text):
+    """Largest stable step (s) in a message."""
+    return float(text.split("stable up to dt = ")[1].split()[0])
+
+
+def _hinge(damping=20.0):
+    """A rod of 1/3 kg m² on a hinge with a damper (N m s/rad), a motor, and its rate (1/s)."""
+    rod = lie_jax.Body("rod", 1.0, np.diag([1 / 12, 1 / 12, 1e-3]), position=(0, 0, -0.5))
+    hinge = lie_jax.RevoluteJoint("ground", "rod", (0, 1, 0), child_point=(0, 0, 0.5))
+    forces = [
+        lie_jax.ViscousFriction("ground", "rod", damping),
+        lie_jax.RevoluteMotor("ground", "rod", (0, 1, 0), input=0),
+    ]
+    system, _ = lie_jax.assemble(lie_jax.Mechanism([rod], [hinge], forces), lie_jax.Minimal())
+    return system, lie_jax.State([0.3], [0.0]), 3.0 * damping
+
+
+def _spring(t, q, v):
+    return -5.0 * q
+
+
+def test_pieces_of_an_unstable_run_are_unstable():
+    system, state, rate = _hinge()
+    dt = 2.9 / rate
+    simulate = functools.partial(lie_jax.simulate, system, RK4, dt=dt)
+    with pytest.raises(lie_jax.SimulationError) as error:
+        simulate(state, steps=100, policy=_spring)
+    text = str(error.value)
+    words = "limit of stability", "RevoluteJoint('ground', 'rod')", "implicit method"
+    for part in (*words, "ViscousFriction('ground', 'rod')"):
+        assert part in text, text
+    # The limit on the negative axis is 2.785; the weight makes the decay a little slower.
+    assert_allclose(_largest_step(text), 2.785 / rate, rtol=0.02)
+
+    def step(now, _):
+        run = simulate(now, steps=1, inputs=_spring(0.0, now.q, now.v)[None], throw=False)
+        return lie_jax.State(run.q[-1], run.v[-1]), run.result
+
+    def piece(now, _):
+        run = simulate(now, steps=5, policy=_spring, throw=False)
+        return run.restart, run.result
+
+    @jax.jit
+    def all_results(state):
+        _, of_steps = jax.lax.scan(step, state, length=30)
+        start, first = piece(state, None)
+        return of_steps, first, jax.lax.scan(piece, start, length=10)[1]
+
+    for results in all_results(state):
+        assert bool(jnp.all(results == UNSTABLE))
+    # The same steps with a damper that the method resolves.
+    system, state, _ = _hinge(10.0)
+    lie_jax.simulate(system, RK4, state, dt=dt, steps=1, policy=_spring)
+
+
+FORMULATIONS = {"joint coordinates": lie_jax.Minimal(), "constraints": lie_jax.R3SO3()}
+
+
+@pytest.mark.parametrize("name", cases(FORMULATIONS, ["joint coordinates"]))
+def test_an_overflow_names_the_damper_of_the_lightest_link(name):
+    upper = lie_jax.Body("upper", 1.0, np.diag([1 / 12, 1 / 12, 1e-3]), position=(0, 0, -0.5))
+    light = lie_jax.Body("light", 0.1, np.eye(3) * 1.3e-4, position=(0, 0, -1))
+    y = (0, 1, 0)
+    joints = [
+        lie_jax.RevoluteJoint("ground", "upper", y, child_point=(0, 0, 0.5)),
+        lie_jax.RevoluteJoint("upper", "light", y, (0, 0, -0.5)),
+    ]
+    forces = [
+        lie_jax.TorsionalSpringDamper("ground", "upper", y, 10.0, 0.1, angle=0.5),
+        lie_jax.ViscousFriction("upper", "light", 2.0),
+    ]
+    mechanism = lie_jax.Mechanism([upper, light], joints, forces)
+    system, state = lie_jax.assemble(mechanism, FORMULATIONS[name])
+    # A hundred times beyond the limit the state overflows, or turns by more than a turn in a step.
+    with pytest.raises(lie_jax.SimulationError) as error:
+        lie_jax.simulate(system, RK4, state, dt=2e-3, steps=50)
+    assert bool(error.value.trajectory.result == UNSTABLE)
+    text = str(error.value)
+    assert "ViscousFriction('upper', 'light')" in text and "implicit method" in text, text
+    # The link turns on its own centre, about 1.3e-4 kg m².
+    assert_allclose(_largest_step(text), 2.785 * 1.3e-4 / 2.0, rtol=0.01)
+
+
+def _ball(law):
+    """A ball of 1 kg that falls onto a floor of a law (q, v), with its weight."""
+
+    class Ball(Cart):
+        def force(self, t, q, v, u):
+            return law(q, v) - 9.81
+
+    return Ball(mass=1.0)
+
+
+# Laws of one force (N) of positions and speeds; the steps are of a millisecond.
+PASSING = {
+    "stop": _ball(lambda q, v: jnp.where(q < 0.0, jnp.maximum(-4e5 * q - 190.0 * v, 0.0), 0.0)),
+    "dry friction": _ball(lambda q, v: 9.81 - 50.0 * q - 5.0 * jnp.tanh(v / 2e-3)),
+    "sliding to rest": _ball(lambda q, v: 9.81 - 5.0 * jnp.tanh(v / 1e-3)),
+    "load": _ball(lambda q, v: 9.81 + 100.0 * jnp.sin(30.0 * q)),
+}
+
+
+@pytest.mark.parametrize("tableau", cases(["heun", "rk4", "ode23", "dopri5", "rk67"], ["rk4"]))
+def test_what_passes_is_no_instability(tableau):
+    start = lie_jax.State(jnp.asarray([0.1]), jnp.asarray([-1.0]))
+    for name, system in PASSING.items():
+        end = march(system, lie_jax.RKMK(tableau), start, 1e-3, 1000)
+        assert bool(end.result == SUCCESSFUL), name
+        # Some of its steps were beyond the limit, or close to it.
+        assert name != "stop" or float(end.stability) > 0.05
+        assert np.abs(end.state.v).max() < 10.0
