@@ -38,12 +38,14 @@ class Result(eqx.Enumeration, metaclass=_Counted):
     - `out_of_chart`: a step turned a body further than its chart describes.
     - `departed`: a step left the range of a force's law, such as a spring of no length.
     - `turned_over`: a step reached a joint turned over, where its constraints hold as well.
-    - `unstable`: steps of an explicit method stayed beyond its limit of stability.
+    - `unstable`: a mode grew because the steps of an explicit method were too large for it.
     - `acceleration_not_finite`: accelerations or multipliers are infinite or NaN, the state is not.
     - `too_many_events`: more events than `max_events`, or faster than rounding resolves.
     - `event_not_finite`: an event's function became infinite or NaN.
     - `action_off_constraints`: an event's action left a state that violates the constraints.
     - `input_not_finite`: a policy returned infinities or NaN.
+    - `no_configuration`: the start is none, such as a quaternion off unit length.
+    - `off_constraints`: the start violates the constraints.
 
     `Result[result]` is a sentence. Of a batch, `result == lie_jax.Result.unstable` has a value for
     each member, `lie_jax.count_results(result)` the numbers of members by name, and the text these
