@@ -15,10 +15,12 @@ from lie_jax.mechanics.contact.shapes import Plane
 from lie_jax.mechanics.joints.base import GROUND, BodyPose
 from lie_jax.mechanics.multibody import AbstractMultibodySystem, check_system
 from lie_jax.mechanics.stacking import Connected
+from lie_jax.numerics import waits
 from lie_jax.numerics.forest import DisjointSets
 from lie_jax.system import State
 
 
+@waits.announced("the standing pose")
 def stand(system: AbstractMultibodySystem, state: State, ground: Plane | None = None) -> State:
     """The state with every free mechanism moved until its lowest shape touches the ground.
 
