@@ -66,10 +66,10 @@ def folder(tmp_path_factory):
     return folder
 
 
-def _read(path, text, **options):
+def _read(path, text):
     path.write_text(text)
     with pytest.warns(UserWarning, match="import_model leaves out"):
-        return io.import_model(path, **options)
+        return io.import_model(path)
 
 
 def test_a_hull_touches_as_the_mesh_of_mujoco(folder):
@@ -93,7 +93,8 @@ def test_a_hull_touches_as_the_mesh_of_mujoco(folder):
 @pytest.mark.full
 def test_a_hull_of_a_box_is_the_box(folder):
     """Scaled, mirrored, in a package: gaps, forces and the depth at which a run ends."""
-    imported = _read(folder / "robot.urdf", URDF.replace("OTHERS", ""), floating_base=True)
+    (folder / "robot.urdf").write_text(URDF.replace("OTHERS", ""))
+    imported = io.import_model(folder / "robot.urdf", floating_base=True)
     hull = imported.shapes["foot"]
     turn = Rotation.from_euler("xyz", [0.1, 0.2, 0.3])
     scale = np.asarray([1.0, 2.0, -1.0])
