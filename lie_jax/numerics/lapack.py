@@ -52,6 +52,17 @@ def smallest_singular_value(a: Float[Array, "m n"]) -> Float[Array, ""]:
 
 
 @one_by_one
+def singular_values(
+    a: Float[Array, "n n"],
+) -> tuple[Float[Array, "n n"], Float[Array, " n"], Float[Array, "n n"]]:
+    """Left vectors as columns, singular values and right vectors as rows; not to be
+    differentiated.
+    """
+    left, values, right = jnp.linalg.svd(a)
+    return left, values, right
+
+
+@one_by_one
 def orthogonal(a: Float[Array, "m n"]) -> Float[Array, "m m"]:
     """Orthogonal matrix whose first n columns span those of a; not to be differentiated."""
     return jnp.linalg.qr(a, mode="complete")[0]

@@ -17,9 +17,9 @@ from lie_jax.numerics.matrices import Matrix
 from lie_jax.statics import rotation
 from lie_jax.system import AbstractSystem
 
-# Unknowns up to which matrices are solved at full size, with pivots: parts of a mechanism may be
-# free by themselves.
-_FULL = 400
+# Unknowns up to which matrices are solved at full size, with pivots, and free directions are held:
+# parts of a mechanism may be free by themselves.
+MOST = 400
 # Least size (rad, m) that a change of coordinates is relative to.
 _SMALLEST = 1e-2
 
@@ -63,7 +63,7 @@ class Problem(NamedTuple):
         linear = self.system.linearization(self.t, q, v, still, multipliers, self.u)
         if self.rate is not None:
             return self._turning_matrix(linear.dense(), v, x)
-        if self.size <= _FULL:
+        if self.size <= MOST:
             linear = linear.dense()
         return linear.step_matrix(x, 1.0, 0.0, 0.0)
 

@@ -1,5 +1,6 @@
 """Static equilibrium of a system."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +13,14 @@ from lie_jax.callables import snapshots
 from lie_jax.mechanics.multibody import check_system
 from lie_jax.numerics import newton, rules, waits
 from lie_jax.numerics.conversion import as_float
-from lie_jax.statics import failure, rotation
-from lie_jax.statics.equations import Problem
+from lie_jax.statics import failure, free, rotation
+from lie_jax.statics.equations import MOST, Problem
+from lie_jax.statics.free import HeldProblem
 from lie_jax.statics.search import Search, load
 from lie_jax.system import AbstractSystem, State
+
+# Bodies and joints that a warning names.
+_NAMED = 6
 
 
 class EquilibriumError(RuntimeError):
@@ -44,10 +49,12 @@ def equilibrium(
     in proportion, and other unbalanced forces of the start are taken away at the same rate, in
     steps that are smaller where that is harder. Where this ends early, as for a pendulum, whose
     weight in parts has no other direction, all loads act and only the latter are taken away.
-    An equilibrium may be unstable, and where a load is carried in several ways it is the one that
-    continues the start. Constraints that the start breaks are closed on the way. Derivatives are
-    those of the equilibrium by all parameters, to any order, whatever the search did; those by the
-    start are zero.
+    Free directions, in which no force changes, as the spin of a wheel or the way of a vehicle, keep
+    the place of the start, and a warning names what moves in them; derivatives have no part along
+    them, as if they were held. An equilibrium may be unstable, and where a load is carried in
+    several ways it is the one that continues the start. Constraints that the start breaks are
+    closed on the way. Derivatives are those of the equilibrium by all parameters, to any order,
+    whatever the search did; those by the start are zero.
 
     **Arguments:** `state`: where to start, its velocities do not matter; `t`: the instant (s) of
     loads and drivers that are functions of time; `inputs`: (nu,), held; `rate` (3,): angular
@@ -58,10 +65,10 @@ def equilibrium(
     `lie_jax.SE3()`.
 
     Raises `EquilibriumError`, which has the last state and the part of the load at which the search
-    ended, where there is none, where a direction is free of forces (also at the start: a pendulum
-    that begins horizontally) or constraints are redundant; under `jax.jit` and other
-    transformations the state is NaN then. Raises `ValueError` for systems with velocity
-    constraints: rolling bodies are at rest anywhere.
+    ended, where there is none, where a load acts along a direction that nothing holds (also at the
+    start: a pendulum that begins horizontally) or constraints are redundant; under `jax.jit` and
+    other transformations the state is NaN then, and where directions are free. Raises `ValueError`
+    for systems with velocity constraints: rolling bodies are at rest anywhere.
     """
     check_system("equilibrium(system=)", system)
     if system.velocity_rows:
@@ -80,11 +87,30 @@ def equilibrium(
     problem = Problem(system, jnp.asarray(t, state.q.dtype), u, rate)
     reached = _reached(rules.held(problem), rules.held(state.q))
     if not checks.traced(reached.converged) and not bool(reached.converged):
-        raise _error(problem, state.q, reached)
+        problem, reached = _least_change(problem, state.q, reached)
     change = _change(problem, reached)
     q, _ = problem.moved(reached.q, reached.multipliers, change)
     q = jnp.where(reached.converged, q, jnp.nan)
     return State(q, problem.velocity(q))
+
+
+def _least_change(problem: Problem, start: Array, failed: Search) -> tuple[Problem, Search]:
+    """The search again with free directions held, after one that failed; raises without any."""
+    own, start = rules.held(problem), rules.held(start)
+    if problem.size > MOST or failure.redundant(own, start):
+        raise _error(own, start, failed)
+    reached = _reached(HeldProblem._make(own), start)
+    count, owners = free.owners(own, reached.q, reached.multipliers)
+    if not bool(reached.converged) or not count:
+        raise _error(own, start, failed)
+    moving = ", ".join(owners[:_NAMED]) + (" and others" if len(owners) > _NAMED else "")
+    warnings.warn(
+        f"equilibrium: {count} direction{'s are' if count > 1 else ' is'} free: no force changes "
+        f"when {moving} move{'s' if len(owners) == 1 else ''} in {'them' if count > 1 else 'it'}. "
+        "The state keeps the place of the start there: give a joint or a spring to choose another.",
+        stacklevel=3,
+    )
+    return HeldProblem._make(problem), reached
 
 
 @eqx.filter_jit

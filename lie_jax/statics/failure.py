@@ -122,6 +122,17 @@ def causes(problem: Problem, start: Array, reached: Search) -> str:
     )
 
 
+def redundant(problem: Problem, q: Array) -> bool:
+    """Whether constraints depend on each other at a configuration."""
+    rows = np.asarray(_rows(problem, q))
+    return bool(_null_space(rows)[1])
+
+
+@eqx.filter_jit
+def _rows(problem: Problem, q: Array) -> Array:
+    return problem.system.constraint_jacobian(problem.t, q)
+
+
 def _null_space(rows: np.ndarray) -> tuple[np.ndarray, list[int]]:
     """Orthonormal columns that rows take to zero, and the numbers of rows that depend on others."""
     redundant, directions = [], np.zeros((0, rows.shape[1]))

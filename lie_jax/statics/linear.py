@@ -240,7 +240,7 @@ def _findings(
     # Changes on the null space belong to the equation that their direction moves most.
     unsteady = jnp.max(jnp.stack([jnp.max(c, axis=1, initial=0.0) for c in changes]), axis=0)
     unsteady = jnp.abs(basis) @ unsteady / slack
-    lost = jnp.abs(after.unbalanced) / after.tolerated
+    lost = _ratio(after.unbalanced, after.tolerated)
 
     def worst(part: Array, offset: int, amount: Array) -> tuple[Array, Array, Array]:
         # Largest part of what is tolerated; NaN counts as larger.

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import lie_jax
+from tests.mechanics import random_newer
 from tests.mechanics.random_parts import (
     GROUND,
     HINGE_FORCES,
@@ -31,6 +32,9 @@ class _Joint(NamedTuple):
     rates: list[float]
     axis: np.ndarray | None
     place: np.ndarray
+    # Angle (rad) of a hinge, and the row of its rate.
+    angle: float = 0.0
+    turning: Any = None
 
 
 def _row(space, parent, child, force=None, place=None, torque=None):
@@ -48,6 +52,12 @@ def _row(space, parent, child, force=None, place=None, torque=None):
 
 def draw_joint(rng, space: Space, element: Element, before: list[_Joint]) -> _Joint:
     kind, parent, child = element.kind, element.parent, element.child
+    if kind is lie_jax.CouplingJoint:
+        joint, rows = random_newer.draw_coupling(rng, element, before)
+        return _Joint(joint, rows, [0.0], None, before[element.joint].place)
+    if kind is lie_jax.GenericJoint:
+        joint, rows = random_newer.draw_generic(rng, space, element, _row)
+        return _Joint(joint, rows, [0.0] * len(rows), None, space.middle(rng, parent, child))
     length = space.size.length
     x, a, b = space.middle(rng, parent, child), space.direction(rng), space.direction(rng)
     angle, other = rng.uniform(-LARGEST_ANGLE, LARGEST_ANGLE, 2)
@@ -127,7 +137,8 @@ def draw_joint(rng, space: Space, element: Element, before: list[_Joint]) -> _Jo
     }[kind]
     rows = [_row(space, parent, child, force, end) for force in forces]
     rows += [_row(space, parent, child, torque=torque) for torque in torques]
-    return _Joint(kind(*names, **numbers), rows, [0.0] * len(rows), a, x)
+    turning = _row(space, parent, child, torque=a)
+    return _Joint(kind(*names, **numbers), rows, [0.0] * len(rows), a, x, angle, turning)
 
 
 def _hinges_on_ground(before, parent, child):
@@ -146,6 +157,8 @@ def draw_force(
     rng, space: Space, element: Element, joints: list[_Joint], inputs: np.ndarray, damped: bool
 ) -> tuple[Any, Law]:
     kind, parent, child = element.kind, element.parent, element.child
+    if kind in random_newer.FORCES:
+        return random_newer.draw_force(rng, space, element, joints, inputs, damped)
     length, mass, time = space.size
     stiffness, damping = mass / time**2, mass / time * damped
     force, torque = stiffness * length, stiffness * length**2

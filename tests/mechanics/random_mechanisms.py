@@ -6,6 +6,7 @@ The motion of a structure does not depend on size, place and order.
 import numpy as np
 
 import lie_jax
+from tests.mechanics import random_newer
 from tests.mechanics.random_elements import draw_force, draw_joint
 from tests.mechanics.random_parts import (
     GROUND,
@@ -86,6 +87,12 @@ def draw(
         bodies, [own.joint for own in joints], [own for own, _ in forces], gravity
     )
     return drawn._replace(mechanism=mechanism, velocities=velocities)
+
+
+def newer(seed: int) -> Structure:
+    """The structure of a seed with newer elements besides."""
+    base = structure(seed)
+    return random_newer.with_newer(np.random.default_rng([seed, 5]), base, _with_joint)
 
 
 def structure(seed: int) -> Structure:

@@ -16,12 +16,16 @@ from lie_jax.system import accelerations_and_multipliers
 from tests.mechanics import random_mechanisms
 from tests.mechanics.random_parts import Drawn, Size, motion, rotation
 from tests.mechanics.random_ways import NUMBERS, ROUNDING, close, partner
+from tests.suites import cases
 
 # Angles stay within half a turn: poses alone tell the energies of springs.
 pytestmark = pytest.mark.filterwarnings("ignore:potential_energy")
 
 # Number of structures.
 MANY = 80
+# Number of structures with tendons, bushings, beams, contacts, couplings and generic joints, and
+# those of them that `make test` has.
+NEWER, QUICK = 400, (0,)
 # The same of second derivatives of constraints, made of first ones of rounded poses.
 DRIFT = 1e-9
 
@@ -186,6 +190,9 @@ def check_virtual_power(drawn: Drawn, own: Found, flat, elements):
         elements, drawn.mechanism.joints, own.constraints.reactions, strict=True
     ):
         parent, child = element.parent, element.child
+        if element.kind is lie_jax.CouplingJoint:
+            # Of four bodies; along velocities that it allows it has no power.
+            continue
         if element.kind is lie_jax.GearJoint:
             # The torque on the parent is about another axis.
             about = drawn.rotations[child] @ np.asarray(joint.child_axis)
@@ -217,8 +224,8 @@ def check_same(drawn: Drawn, own: Found, other: Drawn, theirs: Found, what: str)
         close(f"{what}, {name}", mine, his, 1.0 + np.max(np.abs(mine)), 1e2 * ROUNDING)
 
 
-def check_structure(seed):
-    structure = random_mechanisms.structure(seed)
+def check_structure(seed, build=random_mechanisms.structure):
+    structure = build(seed)
     rng = np.random.default_rng([seed, 3])
     print(f"structure {seed}: {structure}")
     turn = rotation(rng)
@@ -231,6 +238,8 @@ def check_structure(seed):
     resized = random_mechanisms.draw(structure, 0, size=other_size)
     everything = [*drawn, moved, resized]
     virtual = [own.unlike(rng) for own in everything]
+    if any(own.kind is lie_jax.CouplingJoint for own in structure.joints):
+        virtual = [own.admissible(w) for own, w in zip(everything, virtual, strict=True)]
     pairs = list(zip(everything, virtual, strict=True))
     reference = evaluated(everything, lie_jax.R3SO3(), pairs)
     for own, flat, got in zip(everything, virtual, reference, strict=True):
@@ -247,6 +256,11 @@ def check_structure(seed):
         check_same(one, own, two, got, repr(formulation))
         if not structure.rheonomic:
             check_energy(two, got)
+
+
+@pytest.mark.parametrize("seed", cases(range(NEWER), QUICK))
+def test_laws_with_newer_elements(seed):
+    check_structure(seed, random_mechanisms.newer)
 
 
 # `make test` has each law by itself, with each kind of joint and force.
