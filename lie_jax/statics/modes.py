@@ -17,6 +17,8 @@ from lie_jax.system import AbstractSystem, State
 _MASSLESS = 10.0
 # Damping forces relative to √(K M), and asymmetry of K, that count as none.
 _CONSERVATIVE = 1e-9
+# Least stiffness by which an asymmetry counts, relative to the largest stiffness.
+_SOFTEST = 1e-5
 
 
 class Modes(eqx.Module):
@@ -107,7 +109,9 @@ def _properties(linear: LinearMotion) -> tuple[Bool[Array, ""], Array]:
     damping = linear.reduced_damping
     size = jnp.sqrt(jnp.max(jnp.abs(stiffness), axis=1) * jnp.max(jnp.abs(mass), axis=1))
     damps = jnp.abs(damping) > _CONSERVATIVE * jnp.sqrt(size[:, None] * size[None])
-    rows = jnp.sqrt(jnp.max(jnp.abs(stiffness), axis=1))
+    # Rounding errors stand in the rows of free directions, and are not symmetric.
+    softest = _SOFTEST * jnp.max(jnp.abs(stiffness), initial=0.0)
+    rows = jnp.sqrt(jnp.maximum(jnp.max(jnp.abs(stiffness), axis=1), softest))
     tilts = jnp.abs(stiffness - stiffness.T) > _CONSERVATIVE * rows[:, None] * rows[None]
     calm = ~jnp.any(damps) & ~jnp.any(tilts)
     diagonal = jnp.diagonal(mass)

@@ -22,9 +22,8 @@ BEND, TORQUE = 0.35, 3.0
 DISC, SHAFT = 0.02, 0.005
 # Errors of second order in the work and in the speeds, relative to them, at 2 ms and 20 rad/s.
 SECOND_ORDER = 2e-5
-# Error of energies of some 60 J at 10 ms (J), and by what a tenth of the step divides it in runs
-# of as many steps.
-ENERGY, FALL = 0.2, 3.0
+# Error of energies of some 60 J after 600 steps of 10 ms (J); it falls with the square of the step.
+ENERGY = 0.5
 # A unit force in dependent rows may stay by this part after a search starts anew.
 LEFT = 1e-3
 
@@ -168,12 +167,10 @@ def test_energy_stays_in_loops_with_dependent_rows(build, method):
     rows = np.asarray(system.constraint_jacobian(0.0, state.q))
     assert np.linalg.matrix_rank(rows, 1e-9) < len(rows)
     _, before = _energies(system, state)
-    off = []
     for dt in (1e-2, 1e-3, 1e-4):
         end = march(system, METHODS[method], state, dt, 600)
         assert bool(end.result == Result.successful)
-        off.append(abs(float(_energies(system, end.state)[1] - before)))
-    assert off[0] < ENERGY and off[1] < off[0] / FALL and off[2] < off[1] / FALL
+        assert abs(float(_energies(system, end.state)[1] - before)) < ENERGY * (dt / 1e-2) ** 2
 
 
 @pytest.mark.full
