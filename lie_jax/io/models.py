@@ -127,6 +127,11 @@ def _refusing(mujoco: Any, path: Path) -> Iterator[None]:
         raise ValueError(f"{where} {error}") from error
     except (ValueError, mujoco.FatalError) as error:
         raise ValueError(f"{where} {sources.reason(mujoco, error)}") from error
+    except RecursionError as error:
+        raise ValueError(
+            f"{where} has bodies in a chain of hundreds, deeper than Python's recursion; a robot "
+            "must be shallower: split the chain into several files."
+        ) from error
     except Exception as error:
         error.add_note(f"{where} was being read.")
         raise

@@ -1,5 +1,7 @@
 """Files that are no robots, and names that bodies cannot have."""
 
+import sys
+
 import pytest
 
 from lie_jax import io
@@ -81,3 +83,15 @@ def test_names_that_others_have(tmp_path):
     assert imported.mechanism.names == ("body 1", "body 2 (unnamed)", "body 2", "ground body")
     assert [joint.name for joint in imported.joints] == [f"joint {i}" for i in range(4)]
     assert set(imported.frames) == set(imported.mechanism.names)
+
+
+def test_chains_that_are_too_long(tmp_path):
+    inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+    link = '<link name="{}"><inertial><mass value="1"/>' + inertia + "</inertial></link>"
+    joint = '<joint name="{}" type="fixed"><parent link="{}"/><child link="{}"/></joint>'
+    count = sys.getrecursionlimit() + 100
+    links = [link.format(k) for k in range(count)]
+    joints = [joint.format(k, k - 1, k) for k in range(1, count)]
+    (tmp_path / "chain.urdf").write_text(f'<robot name="r">{"".join(links + joints)}</robot>')
+    with pytest.raises(ValueError, match=r"chain\.urdf' has bodies in a chain of hundreds"):
+        io.import_model(tmp_path / "chain.urdf")
