@@ -174,6 +174,7 @@ def test_what_passes_is_no_instability(tableau):
     for name, system in PASSING.items():
         end = march(system, lie_jax.RKMK(tableau), start, 1e-3, 1000)
         assert bool(end.result == SUCCESSFUL), name
-        # Some of its steps were beyond the limit, or close to it.
-        assert name != "stop" or float(end.stability) > 0.05
+        # At rest h |λ| is 5; the long stages of Heun's method see the saturated law alone.
+        seen = name == "sliding to rest" and tableau != "heun"
+        assert not seen or float(end.stability) > 1.0
         assert np.abs(end.state.v).max() < 10.0
