@@ -114,7 +114,8 @@ def _results(graph: Graph, equation: Any, values: list[Array]) -> Sequence[Array
     if plain and rule is not None:
         results = rule(graph, equation, numbers)
         if results is not None:
-            return results
+            # NumPy makes numbers of arrays without axes.
+            return list(map(np.asarray, results))
     return _whole(graph, equation, values)
 
 
