@@ -1,7 +1,7 @@
 """Arrays with more rows than are used: sizes, cutting, and NaN in rows that a run did not reach."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -39,14 +39,14 @@ def shortened(rows: T, size: int) -> T:
     )
 
 
-def joined(parts: Sequence[T], size: int, shared: int = 0) -> T:
+def joined(parts: Sequence[T], size: int, like: Any, shared: int = 0) -> T:
     """Rows of all parts, pytrees of arrays (n, ...), then copies of the last one, by NumPy.
 
     `size`: number of rows with the copies. `shared`: number of rows at the beginning of each part
-    that repeat the last ones of the part before.
+    that repeat the last ones of the part before. The result lies where the arrays of `like` do.
     """
     columns = zip(*(jax.tree.leaves(part) for part in parts), strict=True)
-    place = next((x.sharding for x in jax.tree.leaves(parts) if x.committed), None)
+    place = next((x.sharding for x in jax.tree.leaves(like) if x.committed), None)
 
     def column(first, *others):
         rows = [np.asarray(first), *(np.asarray(x)[shared:] for x in others)]
