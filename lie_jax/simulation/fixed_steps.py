@@ -142,8 +142,7 @@ def _in_pieces(
                     update(steps)
                 return loop, samples, noted
             # Views: each copy of so many rows would cost a fifth of the fastest steps.
-            samples = jax.tree.map(lambda x: np.asarray(x)[: part.rows + 1], samples)
-            parts.append((samples, jax.tree.map(lambda x: np.asarray(x)[: part.steps], noted)))
+            parts.append((_views(samples, part.rows + 1), _views(noted, part.steps)))
             update(part.steps)
             check_interrupts()
     rows = padding.roomy(schedule.rows + 2) if room else schedule.rows + 1
@@ -151,6 +150,10 @@ def _in_pieces(
     # The first row of a piece is the last one of the piece before.
     joined = padding.joined(samples, rows, loop, shared=1)
     return loop, joined, padding.joined(noted, steps, loop)
+
+
+def _views(rows: Any, size: int) -> Any:
+    return jax.tree.map(lambda x: np.asarray(x)[:size], rows)
 
 
 def room_of(state: State, rows: int, steps: int) -> Room | None:
