@@ -25,14 +25,17 @@ _INSIDE = (0.25, 0.5, 0.75)
 _PARTS = (0.0, *_INSIDE, 1.0)
 # Bisection alone narrows a bracket to rounding in fewer steps.
 _MOST_STEPS = 80
+# Steps in a bracket, all beyond the crossing, after which its lower end is tried.
+_ONE_SIDED = 3
 
 
 class _Search(NamedTuple):
     """Bracket of the first crossing, in parts of the step: at `a` nothing has crossed, at `b` an
-    event has, if it is `confirmed` by a step and not by the dense output alone.
+    event has, if it is `confirmed` by a step and not by the dense output alone; `verified` says the
+    same of `a`.
 
-    `at_a`, `at_b`: the function nearest to its crossing, positive before; `width` of the bracket at
-    first, `narrowings` since. `step` and `values` (events,) at b; of the events in
+    `at_start`, `at_a`, `at_b`: the function nearest to its crossing, positive before; `width` of
+    the bracket at first, `narrowings` since. `step` and `values` (events,) at b; of the events in
     the bracket, `before`: sides and `eligible`: whether they can happen; `others`: whether one
     crosses that has not just happened. `ends`: functions at the end of the whole step.
     """
@@ -40,8 +43,10 @@ class _Search(NamedTuple):
     part: Array
     found: Array
     confirmed: Array
+    verified: Array
     a: Array
     b: Array
+    at_start: Array
     at_a: Array
     at_b: Array
     width: Array
@@ -63,8 +68,10 @@ class _Bracket(NamedTuple):
 
     found: Array
     confirmed: Array
+    verified: Array
     a: Array
     b: Array
+    at_start: Array
     at_a: Array
     at_b: Array
     before: Array
@@ -174,7 +181,10 @@ def _searched(problem: Problem, h: Array, watch: Watch, tried: Step | None) -> _
         return counted(after._replace(iterations=iterations))
 
     def counted(search):
-        part = jnp.where(search.confirmed, _next(search, eps), search.b)
+        # Steps that all lie beyond the crossing put the lower end in doubt: it is tried itself.
+        doubtful = ~search.verified & (search.narrowings >= _ONE_SIDED)
+        inner = jnp.where(doubtful, search.a, _next(search, eps))
+        part = jnp.where(search.confirmed, inner, search.b)
         return search._replace(part=part, tried=search.tried + 1)
 
     def unfinished(search):
@@ -188,8 +198,10 @@ def _searched(problem: Problem, h: Array, watch: Watch, tried: Step | None) -> _
         part=one,
         found=no,
         confirmed=no,
+        verified=no,
         a=0.0 * one,
         b=one,
+        at_start=one,
         at_a=one,
         at_b=one,
         width=one,
@@ -243,8 +255,10 @@ def _looked_through(
         new = _Bracket(
             found=bracket.found | here,
             confirmed=b == 1.0,
+            verified=a == 0.0,
             a=a,
             b=b,
+            at_start=_nearest(start, side, eligible),
             at_a=_nearest(at_a, side, eligible),
             at_b=_nearest(at_b, side, eligible),
             before=side,
@@ -279,15 +293,24 @@ def _narrowed(search: _Search, step: Step, values: Array, eligible: Array) -> _S
     x, value = search.part, _nearest(values, search.before, eligible)
     at_end = _nearest(search.ends, search.before, search.eligible)
     narrowings = search.narrowings + 1
+    yes = jnp.ones((), bool)
+    # The dense output was before zero at the lower end. If the step is not, the beginning is left;
+    # if it is, the bracket is as wide as before, which must not count as a narrowing.
+    lower = ~search.verified & (x <= search.a)
     crossed = search._replace(
+        a=jnp.where(lower, 0.0, search.a),
+        at_a=jnp.where(lower, search.at_start, search.at_a),
         b=x,
         at_b=value,
         step=step,
         values=values,
-        confirmed=jnp.ones((), bool),
-        narrowings=narrowings,
+        confirmed=yes,
+        verified=search.verified | lower,
+        width=jnp.where(lower, x, search.width),
+        narrowings=jnp.where(lower, 0, narrowings),
     )
-    before = search._replace(a=x, at_a=value, narrowings=narrowings)
+    narrowings = jnp.where(lower, search.narrowings, narrowings)
+    before = search._replace(a=x, at_a=value, verified=yes, narrowings=narrowings)
     # The dense output was beyond zero, the step is not: the rest of the whole step is left, whose
     # end `step` and `values` still are.
     rest = search._replace(
@@ -296,7 +319,8 @@ def _narrowed(search: _Search, step: Step, values: Array, eligible: Array) -> _S
         b=jnp.ones_like(x),
         at_b=at_end,
         found=~(at_end > 0.0),
-        confirmed=jnp.ones((), bool),
+        confirmed=yes,
+        verified=yes,
         width=1.0 - x,
         narrowings=jnp.zeros_like(narrowings),
     )

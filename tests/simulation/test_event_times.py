@@ -11,6 +11,8 @@ from lie_jax.spaces.base import Rn
 
 # Error of the fourth order in three steps of the wheel, each of some 200 steps of the method.
 DIGITS = 1e-10
+# Brackets end as narrow as rounding, in parts of a step.
+ROUNDING = 1e-14
 
 
 class Pendulum(lie_jax.AbstractSystem):
@@ -59,6 +61,30 @@ def test_the_time_at_which_a_pendulum_passes_has_right_derivatives(name):
     value, derivative = jax.jit(jax.value_and_grad(time))(tuple(map(jnp.asarray, (1.2, 9.0, 0.3))))
     assert_allclose(value, PASSES, rtol=0, atol=error)
     assert_allclose(derivative, BY_PENDULUM, rtol=0, atol=error)
+
+
+class Push(lie_jax.AbstractSystem):
+    """A unit mass under a force of 1 N."""
+
+    @property
+    def space(self):
+        return Rn(1)
+
+    def mass_matrix(self, q):
+        return jnp.eye(1, dtype=q.dtype)
+
+    def force(self, t, q, v, u=None):
+        return jnp.ones_like(q)
+
+
+@pytest.mark.parametrize("passed", [0.025, 0.11, 0.15, 0.19])
+def test_steps_decide_where_their_dense_output_errs(passed):
+    """Euler's speeds are exact here, and its positions contradict them inside of a step."""
+    stop = lie_jax.Event(lambda t, q, v: v[0] - passed, "stop")
+    state = lie_jax.State(jnp.zeros(1), jnp.zeros(1))
+    run = lie_jax.simulate(Push(), lie_jax.RKMK("euler"), state, dt=0.1, steps=3, events=[stop])
+    assert_allclose(run.t[-1], passed, rtol=0, atol=ROUNDING)
+    assert_allclose(run.v[-1], passed, rtol=0, atol=ROUNDING)
 
 
 @pytest.mark.full
