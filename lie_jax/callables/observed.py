@@ -77,22 +77,25 @@ def bound(function: Any, parameters: Any) -> Any:
 class Observed:
     """Snapshot of a function and its programs, taken when a call begins.
 
-    `parameters` as for `bound`. Equal to another one if the snapshots are, and all programs that
-    either one has compiled.
+    `parameters` as for `bound`. Equal to another one if the snapshots are, all programs that either
+    one has compiled, and all that both have traced: what was compiled for one may serve another
+    one that has compiled nothing, and must not serve a third one that is equal to neither.
     """
 
     __slots__ = ("_compiled", "_met", "_programs", "snapshot")
 
     def __init__(self, snapshot: Snapshot, code: Any, function: Any, parameters: Any = None):
         self.snapshot, self._met = snapshot, _met.setdefault(code, {})
-        self._programs: dict[_Signature, _Program] = {}
+        # None where tracing fails.
+        self._programs: dict[_Signature, _Program | None] = {}
         self._compiled: set[_Signature] = set()
         for signature in tuple(self._met):
-            forms = [jax.ShapeDtypeStruct(s, d, weak_type=weak) for s, d, weak in signature.arrays]
-            call = _of_arrays(function, parameters, signature)
+            self._programs[signature] = None
             # Without its program this object equals no compiled one, and the error is raised there.
             with contextlib.suppress(Exception):
-                self._programs[signature] = _Program.of(call, forms)
+                self._programs[signature] = _Program.of(
+                    _of_arrays(function, parameters, signature), _forms(signature)
+                )
 
     def call(self, function: Any, parameters: Any, *args: Any, **kwargs: Any) -> Any:
         """Result of the function; where JAX traces, by the program that is compared."""
@@ -100,31 +103,44 @@ class Observed:
         fixed = tuple((i, type(x), x) for i, x in enumerate(leaves) if not _is_array(x))
         arrays = [x for x in (*jax.tree.leaves(parameters), *leaves) if _is_array(x)]
         known = all(kind in _FIXED for _, kind, _ in fixed)
-        plain = all(map(jax_internals.is_plain, arrays))
-        if not (any(map(jax_internals.is_traced, arrays)) and plain and known):
+        # Constants inside of a traced function become part of its program, too.
+        traced = any(map(jax_internals.is_traced, arrays)) or not jax_internals.traces_nothing()
+        if not (traced and known):
             return bound(function, parameters)(*args, **kwargs)
-        forms = tuple((x.shape, x.dtype, x.weak_type) for x in arrays)
-        signature = _Signature(structure, fixed, forms)
-        if signature not in self._programs:
+        shapes = tuple((x.shape, x.dtype, x.weak_type) for x in arrays)
+        signature = _Signature(structure, fixed, shapes)
+        program = self._programs.get(signature)
+        if program is None:
             call = _of_arrays(function, parameters, signature)
-            self._programs[signature] = _Program.of(call, arrays)
+            program = self._programs[signature] = _Program.of(call, _forms(signature))
         self._met[signature] = None
         self._compiled.add(signature)
-        return self._programs[signature](*arrays)
+        if not all(map(jax_internals.is_plain, arrays)):
+            # On a mesh of devices the program, which knows none, only tells functions apart.
+            return bound(function, parameters)(*args, **kwargs)
+        return program(*arrays)
 
     def __eq__(self, other):
         if self is other or not isinstance(other, Observed):
             return self is other
-        pairs = [
-            (self._programs.get(signature), other._programs.get(signature))
-            for signature in self._compiled | other._compiled
-        ]
+        compiled = self._compiled | other._compiled
         return self.snapshot == other.snapshot and all(
-            a is not None and b is not None and a.key == b.key for a, b in pairs
+            _agree(self._programs.get(x), other._programs.get(x), x in compiled)
+            for x in compiled | (self._programs.keys() & other._programs.keys())
         )
 
     def __hash__(self):
         return hash(self.snapshot)
+
+
+def _agree(a: _Program | None, b: _Program | None, compiled: bool) -> bool:
+    if a is None or b is None:
+        return a is b and not compiled
+    return a.key == b.key
+
+
+def _forms(signature: _Signature) -> list[jax.ShapeDtypeStruct]:
+    return [jax.ShapeDtypeStruct(s, d, weak_type=weak) for s, d, weak in signature.arrays]
 
 
 # Types of arguments that are no arrays.

@@ -186,6 +186,31 @@ def test_sweeps_read_files_anew(tmp_path):
         np.testing.assert_array_equal(done.results, [value, value])
 
 
+def _swept(function):
+    return lambda variants: lie_jax.sweep(function, variants, progress=False).results
+
+
+@pytest.mark.parametrize("many", [lie_jax.batched, _swept])
+def test_runs_read_files_anew_alone_and_in_batches(many, tmp_path):
+    """A call that finds another one's program compiles nothing, and is compared with later ones."""
+    path = tmp_path / "table.npy"
+
+    def speed(mass):
+        body = lie_jax.Body("b", mass, lie_jax.solids.sphere(mass, 0.1))
+        force = lie_jax.PointForce("b", lambda t: _read_table(t, path))
+        slider = lie_jax.PrismaticJoint("ground", "b", axis=(1.0, 0.0, 0.0))
+        mechanism = lie_jax.Mechanism([body], [slider], [force])
+        system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
+        run = lie_jax.simulate(system, lie_jax.RKMK("euler"), state, dt=0.1, steps=2, throw=False)
+        return run.v[-1, 0]
+
+    masses = jnp.linspace(1.0, 2.0, 8)
+    for value in (1.0, 2.0):
+        np.save(path, np.asarray([value]))
+        np.testing.assert_allclose(many(speed)(masses), 0.2 * value / masses, rtol=1e-12)
+        assert float(speed(masses[0])) == pytest.approx(0.2 * value, rel=1e-12)
+
+
 def test_a_value_that_changes_while_it_is_compiled_spoils_nothing(monkeypatch):
     force = lie_jax.PointForce("b", lambda t: _along_x(gain, t))
     _set_global(3.0)
