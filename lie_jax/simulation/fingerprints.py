@@ -53,7 +53,9 @@ def _parts(name: str, x: Any) -> Iterator[tuple[str, Any, int]]:
         yield name, x, _checksum(repr(x).encode())
     else:
         content = named_parts(x)
-        named = x if callable(x) and hasattr(x, "__qualname__") else type(x)
+        # A module of Equinox with a field at its class's default has no word there.
+        is_named = callable(x) and isinstance(getattr(x, "__qualname__", None), str)
+        named = x if is_named else type(x)
         words = [str(named.__module__), named.__qualname__, *(suffix for suffix, _ in content)]
         yield name, named.__qualname__, _checksum(" ".join(words).encode())
         for suffix, part in content:

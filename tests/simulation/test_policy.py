@@ -178,6 +178,49 @@ def _run(policy, **options):
     return lambda: lie_jax.simulate(CART, RK67, START, policy=policy, **options)
 
 
+class Defaults(eqx.Module):
+    """Feedback whose own `__init__` leaves a static field and another one at their defaults."""
+
+    gain: jax.Array
+    share: float = eqx.field(static=True, default=0.5)
+    factor: float = -2.0
+
+    def __init__(self, gain):
+        self.gain = jnp.asarray(gain)
+
+    def __call__(self, t, q, v):
+        return self.share * self.factor * self.gain * q
+
+
+class StiffCart(Cart):
+    """A cart with a field at its default."""
+
+    stiffness: float = STIFFNESS
+
+    def __init__(self, mass):
+        self.mass = mass
+
+
+class Method(lie_jax.RKMK):
+    """An integrator with a field at its default."""
+
+    extra: float = eqx.field(static=True, default=5.0)
+
+    def __init__(self):
+        self.tableau, self.stabilization = RK67.tableau, RK67.stabilization
+
+
+def test_modules_with_fields_at_their_defaults_run_and_restart():
+    def run(start, policy):
+        system, integrator = StiffCart(MASS), Method()
+        return lie_jax.simulate(system, integrator, start, dt=DT, steps=5, policy=policy)
+
+    first, same = run(START, Defaults(4.0)), _run(_proportional)()
+    assert_array_equal(first.inputs, same.inputs)
+    assert run(first.restart, Defaults(4.0)).q.shape == (6, 1)
+    check_message(lambda: run(first.restart, Defaults(3.0)), "another policy.function.gain")
+
+
 REFUSED = {
     "beside inputs": (_run(_proportional, inputs=np.zeros((5, 1))), "inputs=", "leave one out"),
     "other arguments": (_run(lambda q, v: -q), "simulate(policy=)", "(t, q, v)"),
