@@ -2,13 +2,13 @@
 
 import os
 import tempfile
-import warnings
 from pathlib import Path
 
 import jax
 import threadpoolctl
 
 from lie_jax import checks
+from lie_jax.callables import libraries
 from lie_jax.numerics import jax_internals, waits
 
 _warned = False
@@ -138,9 +138,8 @@ def warn_of_single_precision() -> None:
     if _warned or jax.config.read("jax_enable_x64"):
         return
     _warned = True
-    warnings.warn(
+    libraries.warn(
         "This simulation runs in float32, JAX's default: expect errors of 1e-4 to 1e-6. Call "
         "lie_jax.configure() or lie_jax.enable_x64() before making arrays, or set "
         "JAX_ENABLE_X64=1, for float64; configure(x64=False) keeps float32 without this warning.",
-        stacklevel=3,
     )

@@ -5,6 +5,7 @@ import os
 import sys
 import sysconfig
 import types
+import warnings
 
 import equinox as eqx
 import jax
@@ -39,3 +40,11 @@ def holds_module(module: types.ModuleType | None) -> bool:
 def holds_class(cls: type) -> bool:
     """Whether a class belongs to a library."""
     return holds_module(sys.modules.get(cls.__module__))
+
+
+def warn(words: str) -> None:
+    """Warn at the line of the user's code that called, through how many functions it may be."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and holds(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(words, stacklevel=level)

@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import inspect
 import types
-import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -227,11 +226,10 @@ def _count(function: Callable, now: Any) -> None:
     programs.add(now)
     if len(programs) > _MANY and code not in _warned:
         _warned.add(code)
-        warnings.warn(
+        libraries.warn(
             f"{name_of(function)} was compiled for {len(programs)} different sets of the values "
             "that it reads, each of which takes the time of a compilation: pass what changes as a "
             "field of an equinox.Module with __call__, or as an argument of jax.tree_util.Partial.",
-            stacklevel=2,
         )
     if len(programs) > _TOO_MANY:
         programs.clear()

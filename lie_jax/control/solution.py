@@ -1,6 +1,5 @@
 """Results of optimal control."""
 
-import warnings
 from typing import NamedTuple
 
 import equinox as eqx
@@ -8,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
+from lie_jax.callables import libraries
 from lie_jax.control import conditions
 from lie_jax.control.conditions import Conditions
 from lie_jax.control.problem import Options
@@ -92,11 +92,9 @@ def warn_unless_converged(
         more = f"raise max_iterations={options.max_iterations}"
         remedies = [*remedies, more] if norm <= options.tolerance else [more, *remedies]
     advice = ", or ".join(dict.fromkeys(remedies))
-    warnings.warn(
+    libraries.warn(
         f"{call}: not converged, iterations: {iterations}; {' and '.join(missed)}: {advice}. "
         "`inputs` are the best that were computed.",
-        # Callers of a function that `sharding.automatic` wraps.
-        stacklevel=4,
     )
 
 

@@ -1,6 +1,5 @@
 """Identification: parameters of a model, and its initial state, from recordings."""
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lie_jax import checks
+from lie_jax.callables import libraries
 from lie_jax.identification import recordings, statistics
 from lie_jax.identification.parameters import parameters, priors
 from lie_jax.identification.statistics import Identifiability, Spread
@@ -302,7 +302,7 @@ _SIGMAS = 5.0
 
 def _warn(fit: Identification, observed: PyTree) -> None:
     def warn(words):
-        warnings.warn(f"identify: {words}", stacklevel=4)
+        libraries.warn(f"identify: {words}")
 
     ratio = float(fit.statistics.reduced_chi_squared) ** 0.5
     if fit._is_misfit:

@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import os
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from lie_jax import checks
+from lie_jax.callables import libraries
 from lie_jax.io import (
     couplings,
     drives,
@@ -113,7 +113,7 @@ def import_model(
     ignored = unsupported.in_order(balanced | imported.ignored | tags | left_out | unread)
     told = unsupported.message(path.name, ignored, geoms.has_ground(file))
     if told:
-        warnings.warn(told, stacklevel=2)
+        libraries.warn(told)
     return imported._replace(ignored=ignored)
 
 

@@ -2,7 +2,6 @@
 
 import abc
 import dataclasses
-import warnings
 from typing import Any
 
 import equinox as eqx
@@ -13,6 +12,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
+from lie_jax.callables import libraries
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics import readings, stacking
 from lie_jax.mechanics.beams import readings as beam_readings
@@ -96,12 +96,11 @@ class AbstractMultibodySystem(AbstractSystem):
         for group in self.forces:
             if group.element.winds and group.element.last is None:
                 spring = stacking.title(group, self.names_by_slot, 0)
-                warnings.warn(
+                libraries.warn(
                     f"potential_energy(q) takes the angle of {spring} between -π and π, for q does "
                     "not tell whole turns; in a run it may be wound further: use "
                     "lie_jax.energies(system, trajectory), or lie_jax.Minimal(), whose coordinates "
                     "count them.",
-                    stacklevel=2,
                 )
             energies = stacking.each(
                 lambda element, poses: element.potential_energy(poses), group, pose

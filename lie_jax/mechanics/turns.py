@@ -1,6 +1,5 @@
 """Whole turns of joint angles between the instants of a run."""
 
-import warnings
 from collections.abc import Callable
 
 import jax
@@ -9,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
+from lie_jax.callables import libraries
 from lie_jax.mechanics import readings
 from lie_jax.mechanics.joints.geometry import DOUBT, nearest_turn
 from lie_jax.mechanics.mechanism import Label
@@ -75,9 +75,8 @@ def _warn(doubts: dict[Label, Array], reason: str) -> None:
         # Inside JAX transformations nobody knows the numbers.
         if not checks.traced(doubt) and np.any(doubt):
             row = int(np.argmax(np.any(np.asarray(doubt), axis=1)))
-            warnings.warn(
+            libraries.warn(
                 f"joint_coordinates continues the angle of {label!r} from instant {row} to "
                 f"{row + 1}, but {reason}.",
-                stacklevel=4,
             )
             return

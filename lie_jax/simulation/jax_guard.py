@@ -1,12 +1,12 @@
 """Small computations with known results, for releases of JAX that lie_jax was not tested with."""
 
 import sys
-import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lie_jax.callables import libraries
 from lie_jax.groups import quaternion
 from lie_jax.numerics import rules
 
@@ -39,11 +39,10 @@ def warn_of_untested_jax() -> None:
             reason = f"is off by {error:.1g}"
         except Exception as problem:  # An unknown release may raise anything.
             reason = f"raises {type(problem).__name__}: {problem}"
-        warnings.warn(
+        libraries.warn(
             f"JAX {jax.__version__} was not tested with this release of lie_jax, and {what} "
             f"{reason}: expect wrong results or errors; install one that was, for example "
             f"pip install jax=={TESTED[sys.version_info >= _NEWEST_NEEDS]}.",
-            stacklevel=3,
         )
 
 

@@ -1,6 +1,5 @@
 """Static equilibrium of a system."""
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
+from lie_jax.callables import libraries, snapshots
 from lie_jax.mechanics.multibody import check_system
 from lie_jax.numerics import newton, rules, waits
 from lie_jax.numerics.conversion import as_float
@@ -104,11 +103,10 @@ def _least_change(problem: Problem, start: Array, failed: Search) -> tuple[Probl
     if not bool(reached.converged) or not count:
         raise _error(own, start, failed)
     moving = ", ".join(owners[:_NAMED]) + (" and others" if len(owners) > _NAMED else "")
-    warnings.warn(
+    libraries.warn(
         f"equilibrium: {count} direction{'s are' if count > 1 else ' is'} free: no force changes "
         f"when {moving} move{'s' if len(owners) == 1 else ''} in {'them' if count > 1 else 'it'}. "
         "The state keeps the place of the start there: give a joint or a spring to choose another.",
-        stacklevel=3,
     )
     return HeldProblem._make(problem), reached
 

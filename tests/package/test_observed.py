@@ -164,6 +164,7 @@ def test_changes_outside_of_code_are_seen(way, monkeypatch):
     assert found == list(VALUES)
 
 
+@pytest.mark.full
 def test_simulations_and_events_read_files_anew(tmp_path):
     path = tmp_path / "table.npy"
     np.save(path, np.asarray([1.0, 0.15]))

@@ -77,7 +77,7 @@ class Push(lie_jax.AbstractSystem):
         return jnp.ones_like(q)
 
 
-@pytest.mark.parametrize("passed", [0.025, 0.11, 0.15, 0.19])
+@pytest.mark.parametrize("passed", [0.025, 0.15])
 def test_steps_decide_where_their_dense_output_errs(passed):
     """Euler's speeds are exact here, and its positions contradict them inside of a step."""
     stop = lie_jax.Event(lambda t, q, v: v[0] - passed, "stop")

@@ -37,6 +37,7 @@ def hung_wheel(stiffness=STIFFNESS, torque=0.0):
     return lie_jax.Mechanism([hub, wheel], joints, [spring, *loads], (0, 0, -GRAVITY))
 
 
+@pytest.mark.full
 def test_a_wheel_that_turns_freely_stays_and_is_named():
     def height(stiffness):
         system, state = lie_jax.assemble(hung_wheel(stiffness), lie_jax.R3SO3())

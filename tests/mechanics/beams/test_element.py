@@ -160,7 +160,7 @@ def test_elements_that_cannot_be_are_refused(change, message):
 
 
 def test_sections_of_single_precision_are_sections():
-    """A flat section's largest moment is the sum of the others, up to rounding."""
+    """A flat section's largest moment is the sum of the others, up to rounding of its precision."""
     moments = np.float32([2.7, 30.0]) * np.float32(1e-8)
     inertia = np.nextafter(np.float32([moments.sum(), *moments]), np.float32([1, 0, 0]))
     section = beams.Section(np.ones(6, np.float32), np.float32(0.1), inertia)
@@ -170,8 +170,10 @@ def test_sections_of_single_precision_are_sections():
         orientation=np.float32([1, 0, 0, 0]),
         rest_strain=np.float32([1, 0, 0, 0, 0, 0]),
     )
+    mass, moments = line.nodes[1].mass, line.nodes[1].inertia
+    lie_jax.Body("as a body", mass, moments)
     with pytest.raises(ValueError, match="triangle"):
-        lie_jax.Body("as a body", line.nodes[1].mass, line.nodes[1].inertia)
+        lie_jax.Body("beyond rounding", mass, moments + np.diag(np.float32([1e-11, 0.0, 0.0])))
 
 
 def test_loads_along_a_line_act_at_its_free_nodes():
