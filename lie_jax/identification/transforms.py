@@ -48,7 +48,9 @@ def interval(lower: float, upper: float) -> Callable[[Array], Chart]:
         )
 
     def chart(value: Array) -> Chart:
-        if not checks.traced(value) and not bool(jnp.all((lower < value) & (value < upper))):
+        # In NumPy: inside `jax.jit` a comparison of constant arrays would be a tracer.
+        known = None if checks.traced(value) else np.asarray(value)
+        if known is not None and not np.all((lower < known) & (known < upper)):
             raise ValueError(
                 f"the start value of a bounded parameter is {value.tolist()}; it must lie strictly "
                 f"between {lower!r} and {upper!r}."
@@ -73,7 +75,7 @@ def inertia(value: Float[Array, "3 3"]) -> Chart:
     eye = jnp.eye(3, dtype=value.dtype)
     second_moments = 0.5 * jnp.trace(value) * eye - value
     factor = jnp.linalg.cholesky(second_moments)
-    if not checks.traced(value) and not bool(jnp.all(jnp.isfinite(factor))):
+    if not checks.traced(factor) and not bool(jnp.all(jnp.isfinite(factor))):
         raise ValueError(
             f"the start value of an inertia is {value.tolist()}, a body that is flat; its "
             "principal moments must obey the triangle inequality strictly: start a little inside."

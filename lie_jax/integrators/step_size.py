@@ -74,7 +74,13 @@ class Adaptive(eqx.Module):
             if getattr(self, name) is not None:
                 checks.positive(f"Adaptive({name}=)", getattr(self, name), "s")
         least, most = self.dt_min, self.dt_max
-        if not (least is None or most is None or checks.traced(least, most) or least <= most):
+        # As numbers of Python: inside `jax.jit` a comparison of constant arrays would be a tracer.
+        if not (
+            least is None
+            or most is None
+            or checks.traced(least, most)
+            or float(least) <= float(most)
+        ):
             raise ValueError(
                 f"Adaptive(dt_min=) is {float(least)!r}, above dt_max={float(most)!r}; it must be "
                 "the smaller one: exchange them."

@@ -126,7 +126,8 @@ class Beam(AbstractPairForce):
         turn = self.length, self.rest_strain
         if checks.traced(*turn):
             return
-        angle = float(np.linalg.norm(np.asarray(self.length * self.rest_strain[3:])))
+        # In NumPy: inside `jax.jit` a product of constant arrays would be a tracer.
+        angle = float(self.length) * float(np.linalg.norm(np.asarray(self.rest_strain)[3:]))
         if angle > _LARGEST_TURN:
             raise ValueError(
                 f"{named(self)} turns by {angle:.4g} rad between its nodes at rest; it may turn by "

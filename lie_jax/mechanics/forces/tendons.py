@@ -32,8 +32,9 @@ def _range(of: str, **default: Any) -> Any:
 
     def check(where: str, value: Any) -> None:
         checks.shape(where, value, (2,), f"the smallest and the largest {of}")
-        if not checks.traced(value) and not float(value[0]) <= float(value[1]):
-            ends = tuple(map(float, value))
+        # In NumPy: inside `jax.jit` an entry of a constant array would be a tracer.
+        ends = None if checks.traced(value) else tuple(np.asarray(value).tolist())
+        if ends is not None and not ends[0] <= ends[1]:
             raise ValueError(
                 f"{where} is {ends}; it must be the smallest and the largest {of}: exchange them."
             )
