@@ -28,6 +28,7 @@ import numpy as np
 from lie_jax import checks
 from lie_jax.io import sound
 from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.numerics import forks
 from lie_jax.simulation.trajectory import (
     INSTANTS,
     EnumerationItem,
@@ -92,8 +93,10 @@ def load(path: str | os.PathLike) -> Any:
 
     Arrays of JAX have the dtype that they had. Raises `FileNotFoundError`, and `ValueError` for a
     file that `save` has not written, that is damaged or of a newer version of lie_jax, for a
-    mechanism that constructors refuse, and for 64 bits without `lie_jax.enable_x64()`.
+    mechanism that constructors refuse, and for 64 bits without `lie_jax.enable_x64()`;
+    `RuntimeError` in a forked process in which JAX would wait forever.
     """
+    forks.refuse()
     checks.path("io.load(path=)", path)
     name = f"io.load(path=): {str(path)!r}"
     try:

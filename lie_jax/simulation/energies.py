@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 
 from lie_jax.callables import snapshots
 from lie_jax.mechanics.multibody import AbstractMultibodySystem, check_system
+from lie_jax.numerics import forks
 from lie_jax.simulation.trajectory import Trajectory
 
 
@@ -27,6 +28,7 @@ def energies(system: AbstractMultibodySystem, trajectory: Trajectory) -> Energie
     Differentiable. Raises `ValueError` for trajectories of another size, or with a batch axis: map
     over that by `jax.vmap`.
     """
+    forks.refuse()
     check_system("energies(system=)", system)
     if not isinstance(trajectory, Trajectory):
         raise ValueError(

@@ -51,13 +51,13 @@ def modes(
     **Arguments:**
 
     - `state`, `t`, `inputs`: see `lie_jax.linearize`.
-    - `number`: of the lowest frequencies to return; by default one for each direction that
-      constraints leave free.
+    - `number`: of the lowest frequencies to return; by default all, which is one for each direction
+      that constraints leave free, and more with `damped`.
     - `damped`: whether forces depend on velocities, by dampers or in steady rotations, or are not
       symmetric, as follower loads. By default the matrices decide; where JAX traces them it is
       False. Such modes have complex shapes. An overdamped or free direction has two rates of
       growth, which both count as modes: `number` may be up to twice the number of free directions,
-      and modes that do not exist are NaN.
+      which is the default where JAX traces, and modes that do not exist are NaN.
 
     Without damping frequencies are those of a symmetric eigenvalue problem, and derivatives are
     right to any order where frequencies are simple; of equal frequencies each has a finite
@@ -88,15 +88,21 @@ def modes(
             "it out or set it to True."
         )
     free = linear.basis.shape[1]
-    number = free if number is None else number
+    most = 2 * free if damped else free
+    everything, number = number is None, most if number is None else number
     checks.positive_integer("modes(number=)", number, "the number of modes")
-    if number > (2 * free if damped else free):
+    if number > most:
         raise ValueError(
             f"modes(number=) is {number}; the system has {free} free directions: ask for as many."
         )
     result = _modes(linear, number, damped)
     valid = massless < 0 if damped else (massless < 0) & calm
-    return jax.tree.map(lambda x: jnp.where(valid, x, jnp.nan), result)
+    result = jax.tree.map(lambda x: jnp.where(valid, x, jnp.nan), result)
+    if everything and not checks.traced(result.frequencies):
+        # Of each pair one counts, so that there is a mode for each free direction at least.
+        there = max(free, int(jnp.sum(~jnp.isnan(result.frequencies))))
+        result = jax.tree.map(lambda x: x[:there], result)
+    return result
 
 
 @eqx.filter_jit

@@ -156,7 +156,10 @@ def _both_sides(matrix: Array) -> tuple[Array, Array, Array]:
 
 
 def _change_of_exponents(values: Any, parameters: Any, changes: Any) -> tuple[Array, Array]:
-    (exponents, right, left), (mass, damping, _) = parameters
+    (values, right, left), (mass, damping, _) = parameters
+    there = ~jnp.isnan(jnp.real(values))
+    # A factor of NaN would reach the derivatives of all modes.
+    exponents = jnp.where(there, values, 0.0)
     by_mass, by_damping, by_stiffness = changes[1]
 
     def between(matrix: Array | None) -> Array:
@@ -166,7 +169,8 @@ def _change_of_exponents(values: Any, parameters: Any, changes: Any) -> tuple[Ar
 
     change = exponents**2 * between(by_mass) + exponents * between(by_damping)
     change = change + between(by_stiffness)
-    moved = -change / (2.0 * exponents * between(mass) + between(damping))
+    rate = jnp.where(there, 2.0 * exponents * between(mass) + between(damping), 1.0)
+    moved = jnp.where(there, -change / rate, 0.0)
     return jnp.real(moved), jnp.imag(moved)
 
 

@@ -134,11 +134,14 @@ def test_forked_processes_are_refused(monkeypatch):
     body = lie_jax.Body("b", 1.0, np.eye(3))
     mechanism = lie_jax.Mechanism([body])
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.1, steps=1)
     monkeypatch.setattr(forks, "_forked", True)
     for call in (
         lambda: lie_jax.assemble(mechanism, lie_jax.R3SO3()),
         lambda: lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.1, steps=1),
         lambda: lie_jax.sweep(lambda x: x, np.ones(2)),
+        lambda: lie_jax.io.load("run.nc"),
+        lambda: lie_jax.energies(system, run),
     ):
         with pytest.raises(RuntimeError, match=r"was forked .*'spawn'"):
             call()

@@ -296,3 +296,41 @@ def test_an_inverted_pendulum_grows_and_bad_numbers_are_refused():
         lie_jax.modes(system, state, number=2)
     with pytest.raises(ValueError, match="number"):
         lie_jax.modes(system, state, number=0)
+
+
+def test_all_modes_of_a_car_with_a_free_wheel_are_there_by_default():
+    """The wheel, which turns freely, counts twice; the frequencies of the quarter car are those of
+    λ² M + λ C + K by NumPy.
+    """
+    bodies = [
+        lie_jax.Body("chassis", 300.0, np.eye(3), position=(0.0, 0.0, 1.0)),
+        lie_jax.Body("wheel", 40.0, np.eye(3), position=(0.0, 0.0, 0.3)),
+    ]
+    held = ("x", "y", "rotation_x", "rotation_z")
+    joints = [
+        lie_jax.PrismaticJoint("ground", "chassis", (0, 0, 1)),
+        lie_jax.GenericJoint("chassis", "wheel", held, parent_point=(0.0, 0.0, -0.7)),
+    ]
+    mass, damping, stiffness = np.diag([300.0, 40.0]), 1500.0, 2e4
+    forces = [
+        lie_jax.LinearSpringDamper("chassis", "wheel", stiffness, damping, 0.7),
+        lie_jax.LinearSpringDamper("ground", "wheel", 2e5, 100.0, 0.3),
+    ]
+    mechanism = lie_jax.Mechanism(bodies, joints, forces, gravity=(0.0, 0.0, 0.0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    result = lie_jax.modes(system, state)
+    between = np.asarray([[1.0, -1.0], [-1.0, 1.0]])
+    of_tyre = np.diag([0.0, 1.0])
+    c, k = damping * between + 100.0 * of_tyre, stiffness * between + 2e5 * of_tyre
+    top = np.hstack([np.zeros((2, 2)), np.eye(2)])
+    bottom = -np.linalg.solve(mass, np.hstack([k, c]))
+    exponents = np.linalg.eigvals(np.vstack([top, bottom]))
+    exponents = exponents[exponents.imag > 0.0]
+    exponents = exponents[np.argsort(exponents.imag)]
+    # Rounding may make a pair of the double zero.
+    assert result.frequencies.shape[0] in (3, 4)
+    assert_allclose(result.frequencies[-2:], exponents.imag, rtol=ROUNDING)
+    assert_allclose(result.growth[-2:], exponents.real, rtol=ROUNDING)
+    # Rounding of a double zero makes its square root.
+    assert_allclose(result.frequencies[:-2], 0.0, atol=1e-4)
+    assert not np.any(np.isnan(result.growth))
