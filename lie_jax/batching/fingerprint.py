@@ -5,11 +5,10 @@ from collections.abc import Hashable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lie_jax.batching import programs
-from lie_jax.numerics import jax_internals
+from lie_jax.numerics import conversion, jax_internals
 
 
 class Fingerprint:
@@ -34,12 +33,10 @@ class Fingerprint:
 
 def content(array: Any) -> Hashable:
     """Shape, dtype and values of an array."""
-    if jnp.issubdtype(array.dtype, jax.dtypes.extended):
-        return str(array.dtype), content(jax.random.key_data(array))
-    values = np.asarray(array)
+    values = conversion.as_numpy(array)
     # As bytes: types from outside of NumPy, such as bfloat16, have no buffers.
     entries = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-    return values.shape, str(values.dtype), hashlib.blake2b(entries.data, digest_size=16).digest()
+    return values.shape, str(array.dtype), hashlib.blake2b(entries.data, digest_size=16).digest()
 
 
 def _program(program: Any) -> Hashable:

@@ -107,7 +107,7 @@ class Observed:
         traced = any(map(jax_internals.is_traced, arrays)) or not jax_internals.traces_nothing()
         if not (traced and known):
             return bound(function, parameters)(*args, **kwargs)
-        shapes = tuple((x.shape, x.dtype, x.weak_type) for x in arrays)
+        shapes = tuple((x.shape, x.dtype, jax_internals.is_weak(x)) for x in arrays)
         signature = _Signature(structure, fixed, shapes)
         program = self._programs.get(signature)
         if program is None:

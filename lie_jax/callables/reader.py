@@ -20,12 +20,11 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from lie_jax.callables import libraries
 from lie_jax.callables.parts import named_parts
-from lie_jax.numerics import jax_internals
+from lie_jax.numerics import conversion, jax_internals
 
 
 class Unreadable(ValueError):
@@ -161,13 +160,11 @@ def array_key(x: Any) -> Hashable:
     """Type, shape and bits of an array; a value that JAX traces equals itself only."""
     if jax_internals.is_traced(x):
         return _Same(x)
-    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        x = jax.random.key_data(x)
-    values = np.asarray(x)
+    values = conversion.as_numpy(x)
     # As bytes: types from outside of NumPy, such as bfloat16, have no buffers.
     content = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
     digest = hashlib.blake2b(content.data, digest_size=16).digest()
-    return type(x), str(values.dtype), getattr(x, "weak_type", False), values.shape, digest
+    return type(x), str(x.dtype), jax_internals.is_weak(x), values.shape, digest
 
 
 class Reader:

@@ -49,6 +49,8 @@ _PACKAGE = "lie_jax"
 # Types of the classic format by dtype; the tree notes the dtype itself.
 _STORED = {"float32": "f4", "float64": "f8", "bool": "i1"}
 _STORED |= {"int8": "i1", "int16": "i2", "int32": "i4", "int64": "i4"}
+# The format has no unsigned integers; doubles hold these.
+_STORED |= {"uint8": "i2", "uint16": "i4", "uint32": "f8"}
 # A variable of the format may be no larger.
 _LARGEST = 2**32 - 4
 
@@ -260,6 +262,11 @@ def _array(
             f"io.save: {_path(words)} has a mask, which the format does not have; it must be a "
             "plain array: take .filled(np.nan), or save .data and .mask."
         )
+    if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        raise ValueError(
+            f"io.save: {_path(words)} is a key of jax.random.key; it must be made of numbers: "
+            "take jax.random.PRNGKey in its place, which draws the same."
+        )
     values = np.asarray(x)
     # The format fills up names with zero bytes, and so cuts those at an end.
     name = ".".join(words).replace("\0", r"\0") or "value"
@@ -267,7 +274,7 @@ def _array(
     if dtype not in _STORED:
         raise ValueError(
             f"io.save: {_path(words)} has dtype {dtype}; it must be float32, float64, "
-            "an integer type or bool: convert it, for example by .astype(float)."
+            "bool or an integer type but uint64: convert it, for example by .astype(float)."
         )
     if values.nbytes > _LARGEST:
         raise ValueError(

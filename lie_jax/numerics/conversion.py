@@ -32,6 +32,15 @@ def real_shape(value: Any) -> tuple[int, ...] | None:
     return array.shape if jnp.issubdtype(array.dtype, jnp.integer) else None
 
 
+def as_numpy(array: Any) -> np.ndarray:
+    """Numbers of an array that JAX does not trace; of a key of `jax.random.key` its bits."""
+    if isinstance(array, jax.Array) and jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        # At once, also where JAX traces a function that reads the key.
+        with jax.ensure_compile_time_eval():
+            array = jax.random.key_data(array)
+    return np.asarray(array)
+
+
 def as_float(value: Any) -> Any:
     """Array of real numbers, in their own floating dtype or else in JAX's default one.
 

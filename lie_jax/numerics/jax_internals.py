@@ -21,11 +21,16 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
+def is_weak(x: jax.Array) -> bool:
+    """Whether the type of an array is that of a Python number; a key of `jax.random` has none."""
+    return getattr(x, "weak_type", False)
+
+
 def is_plain(x: Any) -> bool:
     """Whether a value is an array that belongs to no mesh of devices."""
     if not isinstance(x, jax.Array):
         return False
-    return jax.typeof(x) == jax.core.ShapedArray(x.shape, x.dtype, weak_type=x.weak_type)
+    return jax.typeof(x) == jax.core.ShapedArray(x.shape, x.dtype, weak_type=is_weak(x))
 
 
 def traces_nothing() -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from lie_jax.callables import snapshots
 from lie_jax.callables.parts import named_parts
-from lie_jax.numerics import jax_internals
+from lie_jax.numerics import conversion, jax_internals
 
 # Checksum of a part that JAX traces, whose value is unknown: it equals every checksum.
 UNKNOWN = 0
@@ -31,7 +31,9 @@ def difference(earlier: np.ndarray, **objects: Any) -> tuple[str, str] | None:
     for (name, value, now), then in zip(parts, earlier.tolist(), strict=False):
         if UNKNOWN not in (now, then) and now != then:
             is_array = isinstance(value, jax.Array | np.ndarray)
-            return name, np.array2string(np.asarray(value)) if is_array else reprlib.repr(value)
+            return name, np.array2string(conversion.as_numpy(value)) if is_array else reprlib.repr(
+                value
+            )
     return None
 
 
@@ -46,8 +48,8 @@ def _parts(name: str, x: Any) -> Iterator[tuple[str, Any, int]]:
     if jax_internals.is_traced(x):
         yield name, x, UNKNOWN
     elif isinstance(x, jax.Array | np.ndarray | np.generic):
-        values = np.asarray(x)
-        start = _checksum(f"{values.dtype}{values.shape}".encode())
+        values = conversion.as_numpy(x)
+        start = _checksum(f"{x.dtype}{values.shape}".encode())
         yield name, x, _checksum(values.tobytes(), start)
     elif _plain(x):
         yield name, x, _checksum(repr(x).encode())

@@ -221,6 +221,48 @@ def test_modules_with_fields_at_their_defaults_run_and_restart():
     check_message(lambda: run(first.restart, Defaults(3.0)), "another policy.function.gain")
 
 
+NEW, OLD = jax.random.key(3), jax.random.PRNGKey(3)
+
+
+def _noise(key, t, q, v):
+    return jax.random.normal(jax.random.fold_in(key, jnp.round(t / DT).astype(int)), (1,))
+
+
+def _drawn(t, q, v, key):
+    key, now = jax.random.split(key)
+    return jax.random.normal(now, (1,)), key
+
+
+def _keyed(key):
+    """Policies that draw with a key, as many ways as there are to pass one."""
+    return {
+        "closure": lambda t, q, v: _noise(key, t, q, v),
+        "network in a closure": lambda t, q, v: eqx.nn.Linear(1, 1, key=key)(q),
+        "parameter": jax.tree_util.Partial(_noise, key),
+        "state": lie_jax.Policy(_drawn, state=key),
+    }
+
+
+@pytest.mark.parametrize("name", cases(_keyed(NEW), ["closure", "state"]))
+def test_keys_of_both_kinds_draw_the_same_and_restarts_go_on(name, tmp_path):
+    def run(start, key, steps):
+        policy, euler = _keyed(key)[name], lie_jax.RKMK("euler")
+        return lie_jax.simulate(CART, euler, start, dt=DT, steps=steps, policy=policy)
+
+    whole, first = run(START, OLD, 8), run(START, NEW, 4)
+    assert_array_equal(first.inputs, whole.inputs[:4])
+    assert_array_equal(run(first.restart, NEW, 4).inputs, whole.inputs[4:])
+    assert np.ptp(whole.inputs) > 0.0
+    if name == "state":
+        check_message(lambda: lie_jax.io.save(tmp_path / "run.nc", first), "jax.random.PRNGKey")
+        lie_jax.io.save(tmp_path / "run.nc", whole)
+        loaded = lie_jax.io.load(tmp_path / "run.nc").restart.policy
+        assert loaded.dtype == whole.restart.policy.dtype
+        assert_array_equal(loaded, whole.restart.policy)
+    else:
+        assert not np.any(run(START, jax.random.key(4), 4).inputs == first.inputs)
+
+
 REFUSED = {
     "beside inputs": (_run(_proportional, inputs=np.zeros((5, 1))), "inputs=", "leave one out"),
     "other arguments": (_run(lambda q, v: -q), "simulate(policy=)", "(t, q, v)"),
