@@ -1,5 +1,6 @@
 """Files of meshes and pictures: where they are, and models without those that cannot be read."""
 
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,11 +33,27 @@ def find(spec: Any, addresses: Mapping[str, str]) -> None:
         if parts.scheme in _PACKAGES:
             mesh.file = str(_in_package(folder, Path(parts.netloc + parts.path)))
             continue
-        # A letter is a drive.
-        path = unquote(parts.netloc + parts.path) if parts.scheme == "file" else address
+        path = _path(address)
         mesh.file = str((_folder(spec) / _stripped(spec, path)).absolute())
     # Paths are absolute now.
     spec.strippath = False
+
+
+def localize(spec: Any) -> None:
+    """Replace `file://` addresses of an MJCF file by paths."""
+    for part in (*spec.meshes, *spec.hfields):
+        part.file = _path(part.file)
+
+
+def _path(address: str) -> str:
+    """Path of a `file://` address, whose slashes MuJoCo may have joined; other addresses as they
+    are.
+    """
+    parts = urlparse(address)
+    # A letter is a drive.
+    if parts.scheme != "file":
+        return address
+    return re.sub("^/?localhost(?=/)", "", unquote(parts.netloc + parts.path))
 
 
 def _in_package(folder: Path, within: Path) -> Path:

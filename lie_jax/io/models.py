@@ -103,6 +103,7 @@ def import_model(
             joined = inertias.join(mujoco, spec, tree, inertia)
         else:
             spec, left_out = mujoco.MjSpec.from_file(str(path)), {}
+            reading.localize(spec)
             inertias.keep_products(mujoco, spec)
             joined = inertias.Joined({}, ())
         model, unread = reading.compiled(mujoco, spec)

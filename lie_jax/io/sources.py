@@ -15,6 +15,15 @@ _UNKNOWN = re.compile(
 )
 # Words of MuJoCo for coordinates that it no longer reads.
 _GLOBAL = "global coordinates no longer supported"
+# Remedies by words of MuJoCo.
+_REMEDIES = {
+    _GLOBAL: "Convert the file with MuJoCo 2.3.3",
+    "mass and inertia of moving bodies must be larger": (
+        "Give the body an <inertial>, or a geom with a mass"
+    ),
+    "axis too small in joint": "Correct the <axis> of the joint (in MJCF axis=), which is zero",
+}
+_PLUGIN = re.compile(r"\bplugin \S+ not found")
 
 
 class Refusal(ValueError):
@@ -67,12 +76,14 @@ def tree(path: Path) -> ElementTree.Element:
 
 
 def reason(mujoco: Any, error: Exception) -> str:
-    """MuJoCo's reason for a refusal, with the remedy for files of an older version."""
+    """MuJoCo's reason for a refusal, with the remedy where it is known."""
     text = " ".join(str(error).split()).removesuffix(".")
     unknown = _UNKNOWN.search(text)
     if unknown is None:
-        old = "Convert the file with MuJoCo 2.3.3" if _GLOBAL in text else "Correct the file"
-        return f"cannot be compiled: {text}. {old}."
+        known = [remedy for words, remedy in _REMEDIES.items() if words in text]
+        if _PLUGIN.search(text):
+            known = ["Delete <plugin> and the elements that name it; plugins are not read"]
+        return f"cannot be compiled: {text}. {(known or ['Correct the file'])[0]}."
     element, attribute = f"<{unknown['element']}>", unknown["attribute"]
     part = f"the attribute {attribute!r} of {element}" if attribute else f"the element {element}"
     line = f" in line {unknown['line']}" if unknown["line"] not in (None, "0") else ""

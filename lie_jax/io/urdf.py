@@ -20,7 +20,8 @@ from lie_jax.io.sources import Refusal
 Element = ElementTree.Element
 
 # Types of joints that MuJoCo reads.
-_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
+_ONE_COORDINATE = ("revolute", "continuous", "prismatic")
+_TYPES = (*_ONE_COORDINATE, "fixed", "floating", "planar", "spherical")
 # Dimensions of a shape that must be positive, by its tag.
 _DIMENSIONS = {
     "box": ("size",),
@@ -30,6 +31,7 @@ _DIMENSIONS = {
     "mesh": (),
 }
 WITHOUT_SIZE = "shapes without a size, of"
+_MIMIC = "<mimic> with a joint that is no hinge or slider, of"
 NOT_READ = "shapes that MuJoCo does not read from URDF, of"
 
 
@@ -50,7 +52,7 @@ def specification(mujoco: Any, path: Path, robot: Element, floating_base: bool) 
     robot = copy.deepcopy(robot)
     _check_names(robot)
     _remove_pictures(robot)
-    ignored = _without_shapes(robot) | _without_ball_limits(robot)
+    ignored = _without_shapes(robot) | _without_ball_limits(robot) | _without_mimics(robot)
     _name_shapes(robot)
     addresses = _number_meshes(robot)
     joints = {_link(joint, "child"): joint for joint in robot.findall("joint")}
@@ -132,6 +134,11 @@ def _check_names(robot: Element) -> None:
     for joint in robot.findall("joint"):
         name = joint.get("name")
         for mimic in joint.findall("mimic"):
+            if mimic.get("joint") == name:
+                raise Refusal(
+                    f"cannot be compiled: the joint {name!r} mimics itself. Name the joint that it "
+                    "follows, or remove <mimic>."
+                )
             if mimic.get("joint") not in joints:
                 raise Refusal(
                     f"cannot be compiled: the joint {name!r} mimics {mimic.get('joint')!r}, which "
@@ -188,6 +195,19 @@ def _without_ball_limits(robot: Element) -> dict[str, tuple[str, ...]]:
             joint.remove(limit)
             names.append(str(joint.get("name")))
     return {"limits of": tuple(names)} if names else {}
+
+
+def _without_mimics(robot: Element) -> dict[str, tuple[str, ...]]:
+    """Remove mimics of and by joints without a single coordinate; names of the joints that move."""
+    types = {joint.get("name"): joint.get("type") for joint in robot.findall("joint")}
+    names = []
+    for joint in robot.findall("joint"):
+        for mimic in joint.findall("mimic"):
+            pair = joint.get("type"), types[mimic.get("joint")]
+            if not all(kind in _ONE_COORDINATE for kind in pair):
+                joint.remove(mimic)
+                names += [str(joint.get("name"))] if pair[0] != "fixed" else []
+    return {_MIMIC: tuple(names)} if names else {}
 
 
 def _flaw(element: Element) -> str | None:

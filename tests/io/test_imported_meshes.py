@@ -150,3 +150,12 @@ def test_meshes_without_a_shape_are_named_with_the_reason(folder):
     (folder / "many.xml").write_text(text.replace("INERTIAL", ""))
     with pytest.raises(ValueError, match="cannot be compiled"):
         io.import_model(folder / "many.xml")
+
+
+@pytest.mark.parametrize("host", ["", "localhost"])
+def test_addresses_of_mjcf_are_read(folder, host):
+    text = MJCF.replace("MESHES", "").replace("OTHERS", "").replace("INERTIAL", INERTIAL)
+    text = text.replace('file="box.stl"', f'file="file://{host}{folder}/meshes/box.stl"')
+    imported = _read(folder / "addressed.xml", text)
+    assert imported.shapes["foot"].points.shape == (8, 3)
+    assert "files of meshes that are missing" not in imported.ignored

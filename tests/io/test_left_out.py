@@ -136,3 +136,25 @@ def test_tags_of_other_dialects_are_named(tmp_path):
     match = "'spring_stiffness' in <dynamics> of j; <drake:rotor_inertia> of j; <drake:gear_ratio>"
     with pytest.warns(UserWarning, match=match):
         io.import_model(path)
+
+
+@pytest.mark.parametrize(("leader", "follower"), [("planar", "revolute"), ("fixed", "prismatic")])
+def test_mimics_that_are_lost_are_named(tmp_path, leader, follower):
+    inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+    inertial = f'<inertial><mass value="1"/>{inertia}</inertial>'
+    limit = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
+    joints = (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f"{limit}{mimic}</joint>"
+        for name, kind, parent, child, mimic in (
+            ("first", leader, "base", "a", ""),
+            ("second", follower, "a", "b", '<mimic joint="first"/>'),
+        )
+    )
+    links = f'<link name="base"/><link name="a">{inertial}</link><link name="b">{inertial}</link>'
+    path = tmp_path / "robot.urdf"
+    path.write_text(f'<robot name="r">{links}{"".join(joints)}</robot>')
+    with pytest.warns(UserWarning, match="<mimic> with .*, of second"):
+        imported = io.import_model(path)
+    assert not imported.couplings
+    assert ("second",) in imported.ignored.values()

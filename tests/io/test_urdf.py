@@ -124,7 +124,7 @@ def test_the_world_needs_no_declaration(tmp_path):
 
 
 MESHES = ("package://parts/a/foot.obj", "FOLDER/b/foot.obj", "file://FOLDER/c%20d/foot.obj")
-MESHES += ("e/foot.obj", "model://parts/a/foot.obj")
+MESHES += ("e/foot.obj", "model://parts/a/foot.obj", "file://localhostFOLDER/b/foot.obj")
 
 
 def test_meshes_are_found_and_not_mixed(tmp_path):
@@ -141,8 +141,8 @@ def test_meshes_are_found_and_not_mixed(tmp_path):
         for i, address in enumerate(MESHES)
     )
     imported = _read(folder, _link("base"), _link("leg", shapes), _joint("base", "leg"))
-    assert list(imported.shapes) == [f"mesh {i}" for i in range(5)]
-    for shape, size in zip(imported.shapes.values(), (1, 2, 3, 4, 1), strict=True):
+    assert list(imported.shapes) == [f"mesh {i}" for i in range(6)]
+    for shape, size in zip(imported.shapes.values(), (1, 2, 3, 4, 1, 2), strict=True):
         assert isinstance(shape, contact.Points)
         # Files are in single precision.
         assert_allclose(np.max(shape.points), size, rtol=1e-6)

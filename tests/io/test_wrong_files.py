@@ -16,6 +16,22 @@ BAD = {
         '<robot><joint name="a"><mimic joint="b"/></joint></robot>',
         "joint 'a' mimics 'b', which is no joint of the file",
     ),
+    "own.urdf": (
+        '<robot><joint name="a"><mimic joint="a"/></joint></robot>',
+        "joint 'a' mimics itself",
+    ),
+    "empty.xml": (
+        '<mujoco><worldbody><body name="tip"><joint/></body></worldbody></mujoco>',
+        r"'tip'.* Give the body an <inertial>, or a geom with a mass\.",
+    ),
+    "plugin.xml": (
+        '<mujoco><extension><plugin plugin="my.plugin"/></extension></mujoco>',
+        r"plugin my\.plugin not found .* Delete <plugin>",
+    ),
+    "axis.xml": (
+        f'<mujoco><worldbody><body><joint axis="0 0 0"/>{_BODY}</body></worldbody></mujoco>',
+        r"Correct the <axis> of the joint \(in MJCF axis=\), which is zero\.",
+    ),
     "mesh.stl": ("solid", "is not an XML file"),
 }
 
