@@ -345,6 +345,21 @@ class AbstractMultibodySystem(AbstractSystem):
         """Time, and rotation, position, ṙ and ω of all slots of `bodies`."""
 
 
+def check_inputs(where: str, count: int, system: AbstractSystem) -> None:
+    """Raise `ValueError` for more inputs than a mechanism reads.
+
+    Systems and forces of one's own that declare no input get all of them.
+    """
+    if not isinstance(system, AbstractMultibodySystem) or count <= system.nu:
+        return
+    own = [group for group in system.forces if not group.inputs]
+    if all(type(group.element).__module__.startswith("lie_jax.") for group in own):
+        raise ValueError(
+            f"{where} {count} inputs, but the forces read {system.nu or 'none'}: leave out what "
+            "none reads, or add a force or motor with that number as input=."
+        )
+
+
 def check_system(where: str, value: Any) -> None:
     """Raise unless the value is a system."""
     if not isinstance(value, AbstractSystem):

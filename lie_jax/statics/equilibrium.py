@@ -9,7 +9,7 @@ from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks
 from lie_jax.callables import libraries, snapshots
-from lie_jax.mechanics.multibody import check_system
+from lie_jax.mechanics.multibody import check_inputs, check_system
 from lie_jax.numerics import newton, rules, waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics import failure, free, rotation
@@ -78,6 +78,7 @@ def equilibrium(
     checks.instant("equilibrium(state=): q", state.q, system.nq)
     system = snapshots.frozen(system)
     u = None if inputs is None else as_float(inputs)
+    check_inputs("equilibrium(inputs=) holds", jnp.size(u) if u is not None else 0, system)
     if rate is not None:
         rotation.check_twists(system)
         rate = as_float(rate)

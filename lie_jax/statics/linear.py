@@ -20,6 +20,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
+from lie_jax.mechanics.multibody import check_inputs
 from lie_jax.numerics import lapack, rules, waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics import rotation
@@ -108,6 +109,7 @@ def linearize(
     checks.instant("linearize(state=): v", state.v, system.nv)
     system = snapshots.frozen(system)
     u = None if inputs is None else as_float(inputs)
+    check_inputs("linearize(inputs=) holds", np.size(u) if u is not None else 0, system)
     t = jnp.asarray(t, state.q.dtype)
     result, findings = _linear(system, t, state, u, _independent(system, t, state.q))
     if not checks.traced(findings.flaw) and int(findings.flaw) != _Flaw.NONE:

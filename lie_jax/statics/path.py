@@ -9,6 +9,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
+from lie_jax.mechanics.multibody import check_inputs
 from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics.equations import Problem
@@ -88,6 +89,7 @@ def equilibrium_path(
         )
     system = snapshots.frozen(system)
     u = None if inputs is None else as_float(inputs)
+    check_inputs("equilibrium_path(inputs=) holds", jnp.size(u) if u is not None else 0, system)
     problem = Problem(system, jnp.asarray(t, state.q.dtype), u)
     none = jnp.zeros((), state.q.dtype)
     unloaded = equilibrium(system.under_loads(none), state, t=t, inputs=inputs)

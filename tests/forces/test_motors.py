@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax.system import AbstractSystem
 from tests.golden import assert_close
+from tests.messages import check_message
 
 # Rounding in accelerations of some ten units.
 ROUNDING = 1e-12
@@ -172,6 +173,39 @@ def test_missing_inputs_are_named():
     for inputs, given in ((None, 0), (jnp.zeros((5, 4)), 4)):
         with pytest.raises(ValueError, match=rf"holds {given} inputs a step.*read 6.*\(5, 6\)"):
             lie_jax.simulate(system, lie_jax.RKMK(), state, dt=0.1, steps=5, inputs=inputs)
+
+
+class _Own(lie_jax.AbstractForce):
+    """A force that declares no input, and so gets all of them."""
+
+    body: str = lie_jax.fields.body_name()
+
+    def wrenches(self, t, poses, velocities, u):
+        """The seventh entry of the inputs along x."""
+        force = u[6] * jnp.eye(3)[0]
+        return (lie_jax.Wrench(force, jnp.zeros(3)),)
+
+
+def test_inputs_that_nothing_reads_are_refused_by_number():
+    system, state = _flyer()
+    run = {"dt": 0.1, "steps": 5}
+    for name, act in {
+        "simulate(inputs=)": lambda: lie_jax.simulate(
+            system, lie_jax.RKMK(), state, inputs=jnp.zeros((5, 7)), **run
+        ),
+        "simulate(policy=)": lambda: lie_jax.simulate(
+            system, lie_jax.RKMK(), state, policy=lambda t, q, v: jnp.zeros(7), **run
+        ),
+        "equilibrium(inputs=)": lambda: lie_jax.equilibrium(system, state, inputs=np.zeros(7)),
+        "linearize(inputs=)": lambda: lie_jax.linearize(system, state, inputs=np.zeros(7)),
+    }.items():
+        check_message(act, name, "7 inputs, but the forces read 6")
+    own = lie_jax.Mechanism([lie_jax.Body("b", 2.0, np.eye(3))], [], [_Own("b")], gravity=(0, 0, 0))
+    system, state = lie_jax.assemble(own, lie_jax.R3SO3())
+    inputs = jnp.zeros((5, 7)).at[:, 6].set(3.0)
+    moved = lie_jax.simulate(system, lie_jax.RKMK("euler"), state, inputs=inputs, **run)
+    # 3 N push 2 kg for 0.5 s.
+    assert_allclose(moved.v[-1, 0], 0.75, rtol=1e-12)
 
 
 @pytest.mark.parametrize("number", [-1, 1.0, True, "0"])

@@ -67,7 +67,7 @@ def three_runs(drawn: Drawn, formulation, integrator) -> tuple[np.ndarray, np.nd
     """Poses (3, n, 4, 3) without dimension, bodies by number, and relative errors in energy."""
     system, state = lie_jax.assemble(drawn.mechanism, formulation)
     length, mass, time = drawn.size
-    inputs = np.broadcast_to(drawn.inputs, (4 * STEPS, 4))
+    inputs = np.tile(drawn.inputs[: system.nu], (4 * STEPS, 1))
     dts = np.asarray([1.0, 0.5, 0.25]) * DURATION * time / STEPS
     checks.check(system, integrator, state, dts[0], 4 * STEPS, inputs)
     run = jax.tree.map(np.asarray, runs(system, integrator, state, dts, inputs))
