@@ -55,7 +55,8 @@ class Body(AbstractElement):
     inertia: Parameter = eqx.field(converter=as_float)
     center_of_mass: Parameter = fields.point()
     position: Parameter = fields.vector("m, inertial components")
-    orientation: Parameter = fields.orientation()
+    # Traced ones are kept as given: a run that starts off unit length says so.
+    orientation: Parameter = fields.parameter(checks.unit_quaternion, default=(1.0, 0.0, 0.0, 0.0))
     velocity: Parameter = fields.vector("m/s, inertial components")
     omega_body: Parameter = fields.vector("rad/s, body components")
     check_inertia: bool = eqx.field(static=True, default=True, kw_only=True)

@@ -97,8 +97,8 @@ def direction(frame: str = "parent's", **default: Any) -> Any:
 
 
 def orientation() -> Any:
-    """Field with a unit quaternion (4,), by default the identity."""
-    return parameter(checks.unit_quaternion, default=(1.0, 0.0, 0.0, 0.0))
+    """Field with a unit quaternion (4,), by default the identity; traced ones become units."""
+    return parameter(checks.unit_quaternion, as_orientation, default=(1.0, 0.0, 0.0, 0.0))
 
 
 def number(unit: str, **default: Any) -> Any:
@@ -144,6 +144,17 @@ def as_matrix(value: Any, size: int) -> Any:
     if conversion.real_shape(array) != (size,):
         return array
     return array[:, None] * jnp.eye(size, dtype=array.dtype)
+
+
+def as_orientation(value: Any) -> Any:
+    """Unit quaternion along a traced `value` (4,), NaN along zero; anything else as it is.
+
+    Nothing refuses a traced one off unit length, with which angles and forces would be wrong.
+    """
+    array = as_float(value)
+    if conversion.real_shape(array) != (4,) or not checks.traced(array):
+        return array
+    return array / jnp.sqrt(small.dot(array, array))
 
 
 def as_direction(value: Any) -> Any:

@@ -47,7 +47,8 @@ def initial(
     """Coordinates and velocities of bases and joints from those of the bodies.
 
     Raises `ValueError`, naming the joint and by how much, if they do not fit the joints, unless a
-    rough fit is enough.
+    rough fit is enough. Where traced ones do not fit, the start is NaN: a run from there ends as
+    `Result.non_finite`.
     """
     motion = stacking.initial_motion(mechanism.bodies)
     rows = []
@@ -57,12 +58,22 @@ def initial(
         ends = -1 if nearer < 0 else tree.bodies[nearer], tree.bodies[farther]
         rows.append((tuple(links), ends))
     start, misfit = _fit(tree, tuple(rows), joints, motion)
-    if not rough and not checks.traced(misfit):
-        position, _, velocity, _ = motion
+    if rough:
+        return start
+    position, orientation, velocity, _ = motion
+    root = float(jnp.finfo(position.dtype).eps) ** 0.5
+    if not checks.traced(misfit):
         scale = 1.0 + float(np.max(np.abs(position)) + np.max(np.abs(velocity)))
-        slack = scale * float(jnp.finfo(position.dtype).eps) ** 0.5
-        _refuse_misfit(mechanism, misfit, slack)
-    return start
+        _refuse_misfit(mechanism, misfit, scale * root)
+        return start
+    scale = 1.0 + jnp.max(jnp.abs(position)) + jnp.max(jnp.abs(velocity))
+    # A quaternion of zeros has the matrix of no rotation, which may fit.
+    held = orientation[np.asarray([body for _, (_, body) in rows], int)]
+    unit = jnp.abs(jnp.sum(held**2, axis=1) - 1.0) <= 2.0 * root
+    # Welds have no numbers of their own: all of the state shows the misfit.
+    fits = jnp.all(misfit <= scale * root) & jnp.all(unit)
+    bases, twists, coordinates, rates = (jnp.where(fits, x, jnp.nan) for x in start)
+    return bases, twists, coordinates, rates
 
 
 def _refuse_misfit(mechanism: Mechanism, misfit: Array, slack: float) -> None:
@@ -179,6 +190,8 @@ def _fit_joint(
         left[:3],
         left[3:],
     )
+    # Norms of zero have no derivatives.
+    misfit = jax.lax.stop_gradient(misfit)
     return x, rates, jnp.stack([jnp.linalg.norm(part) for part in misfit])
 
 
