@@ -20,6 +20,9 @@ from lie_jax.viz.plots import ABOVE, check_run, styled, widen
 
 # Least range of an axis over the largest value of all joints.
 _FLAT = 0.1
+# Least range in units of the rounding of the largest force or torque, which a length turns into the
+# other.
+_ROUNDING = 1e4
 
 
 @waits.announced("the plot of reactions")
@@ -53,21 +56,28 @@ def reactions(
             "that simulate(inputs=) had."
         )
     run = reached(trajectory)
-    every = _in_frame(system, run, None if given is None else given.at(run.t), frame)
+    every, length = _in_frame(system, run, None if given is None else given.at(run.t), frame)
     labels = list(every) if joints is None else [_known(label, every) for label in joints]
     if not labels:
         raise ValueError(
             "viz.reactions(system=) has no joints; its bodies are free, or only forces act on them."
         )
     n = len(labels)
+    force, torque = (
+        max(_largest(getattr(reaction, part)) for reaction in every.values())
+        for part in ("force", "torque")
+    )
+    eps = _ROUNDING * np.finfo(run.q.dtype).eps
+    # Points at the origin have no size, and their joints no torques.
+    least = {"force": eps * torque / length if length else 0.0, "torque": eps * force * length}
     with styled():
         figure, grid = plt.subplots(n, 2, figsize=(9.0, 1.2 + 1.8 * n), sharex=True, squeeze=False)
         for column, part, unit in ((0, "force", "N"), (1, "torque", "N m")):
-            size = max(np.max(np.abs(getattr(every[label], part))) for label in labels)
+            size = max(_largest(getattr(every[label], part)) for label in labels)
             for axes, label in zip(grid[:, column], labels, strict=True):
                 for values, name in zip(getattr(every[label], part).T, "xyz", strict=True):
                     axes.plot(run.t, values, label=name)
-                widen(axes, _FLAT * size)
+                widen(axes, max(_FLAT * size, least[part]))
                 axes.set_ylabel(f"{literal(' – '.join(map(str, label)))} / {unit}")
             where = "inertial" if frame == GROUND else f"axes of {literal(frame)}"
             grid[0, column].set_title(f"{part.capitalize()} ({where})", loc="left")
@@ -78,8 +88,10 @@ def reactions(
 
 def _in_frame(
     system: AbstractMultibodySystem, run: Instants, inputs: ArrayLike | None, frame: str
-) -> dict[Label, JointReaction]:
-    """Reactions (n, 3) of all joints by label, in components of a frame."""
+) -> tuple[dict[Label, JointReaction], float]:
+    """Reactions (n, 3) of all joints by label, in components of a frame, and the size of the
+    system, m: the largest coordinate of a body or radius of gyration.
+    """
     order = []
 
     def at(t, q, v, acceleration, multipliers, memory, u):
@@ -87,13 +99,19 @@ def _in_frame(
         found = system.recalling(memory).reactions(*rows)
         # JAX returns dictionaries in the order of their keys.
         order.extend(found)
+        rotations, positions = system.poses(q)
         if frame == GROUND:
-            return found
-        rotation = system.poses(q)[0][system.names.index(frame)]
-        return jax.tree.map(lambda x: rotation.T @ x, found)
+            return found, positions
+        rotation = rotations[system.names.index(frame)]
+        return jax.tree.map(lambda x: rotation.T @ x, found), positions
 
-    found = jax.tree.map(np.asarray, jax.jit(jax.vmap(at))(*run, inputs))
-    return {label: found[label] for label in order}
+    found, positions = jax.tree.map(np.asarray, jax.jit(jax.vmap(at))(*run, inputs))
+    gyration = np.sqrt(_largest(system.bodies.inertia) / _largest(system.bodies.mass))
+    return {label: found[label] for label in order}, max(_largest(positions), gyration)
+
+
+def _largest(values: ArrayLike) -> float:
+    return float(np.max(np.abs(np.asarray(values))))
 
 
 def _known(label: Label, known: Iterable[Label]) -> Label:
