@@ -17,7 +17,7 @@ from lie_jax.mechanics.multibody import check_inputs, check_system
 from lie_jax.numerics import conversion, memory, padding, programs
 from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, march
-from lie_jax.simulation.policy import Feedback, Policy
+from lie_jax.simulation.policy import Feedback, Policy, warn_of_one_sample
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.system import AbstractSystem, State
 
@@ -78,6 +78,8 @@ def check(
     """
     restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
     _check_schedule(steps, save_every, checkpoint, adjoint)
+    if restart is not None and adaptive is None:
+        _check_origin(restart, integrator=integrator, system=system, policy=policy)
     if feedback is None and (adaptive is None or inputs is None):
         _check_inputs(system, steps, inputs)
     if adaptive is not None:
@@ -91,7 +93,9 @@ def check(
     _check_memory(system, state, steps, save_every, adaptive)
     if restart is not None:
         run = march.Run(system, integrator, restart.dt, inputs, restart.steps, feedback)
-        _check_restart(run, restart, dt, adaptive, policy)
+        _check_restart(run, restart, dt, adaptive)
+    elif policy is not None and feedback is not None:
+        warn_of_one_sample(policy, feedback, steps)
     controller = (feedback.function, feedback.state) if feedback else ()
     checks.one_precision(
         [
@@ -233,9 +237,27 @@ def check_events(events: Any, max_events: Any, progress: bool) -> None:
         )
 
 
-def _check_restart(
-    run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive | None, policy: Policy | None
-) -> None:
+def _check_origin(restart: Restart, **parts: Any) -> None:
+    """Raise `ValueError` if a part of the run differs from that of the run that is continued."""
+    if restart.origin is None or checks.traced(restart.origin):
+        return
+    different = fingerprints.difference(np.asarray(restart.origin), **parts)
+    if different is None:
+        return
+    name, value = different
+    if name == "policy" and parts["policy"] is None:
+        raise ValueError(
+            "simulate(state=) is the Restart of a run with a policy, and simulate(policy=) is "
+            "missing: pass that policy, or start anew from the restart's `state`, at time 0."
+        )
+    raise ValueError(
+        f"simulate(state=) is the Restart of a run with another {name}, which is {value} now; a "
+        "run goes on with its own integrator, system and policy: pass those, or start anew from "
+        "the restart's `state`, at time 0."
+    )
+
+
+def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive | None) -> None:
     if adaptive is not None:
         raise ValueError(
             "simulate(state=) is a Restart; it is for steps of one size: with adaptive= start from "
@@ -247,17 +269,6 @@ def _check_restart(
             f"{float(restart.dt)!r} s; both must be one number: take that one, or start from the "
             "restart's `state`, at time 0."
         )
-    if restart.origin is not None and not checks.traced(restart.origin):
-        origin = np.asarray(restart.origin)
-        parts = {"integrator": run.integrator, "system": run.system, "policy": policy}
-        different = fingerprints.difference(origin, **parts)
-        if different is not None:
-            name, value = different
-            raise ValueError(
-                f"simulate(state=) is the Restart of a run with another {name}, which is {value} "
-                "now; a run goes on with its own integrator, system and policy: pass those, or "
-                "start anew from the restart's `state`, at time 0."
-            )
 
     def carries(start: State | Restart) -> Any:
         loop = run.begin(start)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
-from lie_jax.callables import closures, snapshots
+from lie_jax.callables import closures, libraries, snapshots
 from lie_jax.mechanics.multibody import check_inputs
 from lie_jax.numerics.conversion import in_precision, real_shape
 from lie_jax.simulation.trajectory import Restart
@@ -184,6 +184,18 @@ def _check_state(call: str, after: Any, before: Any) -> None:
                 f"{tuple(np.shape(new))}; Policy(state=) has {old.dtype} of shape {old.shape}: "
                 "return it in the same form."
             )
+
+
+def warn_of_one_sample(policy: Policy, feedback: Feedback, steps: int) -> None:
+    """Warn of a sample time beyond the end of a run, as one that was meant as a rate."""
+    if feedback.every is None or int(feedback.every) <= int(steps):
+        return
+    time = policy.sample_time or 0.0
+    rate = f": for {time:.9g} Hz give {1.0 / time:.9g}" if time > 1.0 else ""
+    libraries.warn(
+        f"Policy(sample_time=) is {time:.9g} s, {int(feedback.every)} steps, and the run has "
+        f"{int(steps)}: the only sample is the one at its start. It is a time in s{rate}."
+    )
 
 
 def _every(sample_time: float | None, dt: Any) -> np.ndarray | None:

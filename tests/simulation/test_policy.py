@@ -314,9 +314,32 @@ def test_restarts_of_another_policy_are_refused():
         return lambda: lie_jax.simulate(CART, RK67, restart, **options)
 
     check_message(goes_on(policy=lambda t, q, v: -q), "another policy.function", "lambda")
-    check_message(goes_on(inputs=np.zeros((5, 1))), "another policy, which is None now", "`state`")
+    for options in ({}, {"inputs": np.zeros((5, 1))}):
+        check_message(goes_on(**options), "run with a policy", "pass that policy", "`state`")
     sampled = lie_jax.Policy(_proportional, sample_time=SAMPLE)
     check_message(goes_on(policy=sampled), "another policy.sample_time, which is 0.05 now")
+
+
+def test_a_rate_in_the_place_of_a_sample_time_is_named():
+    sampled = lie_jax.Policy(_proportional, sample_time=100.0)
+    with pytest.warns(UserWarning, match=r"100 s, 10000 steps, .* has 5.* 100 Hz give 0\.01\."):
+        _run(sampled)()
+
+
+FORMS = {
+    "numpy": lambda t, q, v: np.sin(q),
+    "if": lambda t, q, v: q if v[0] > 0.0 else -q,
+    "float": lambda t, q, v: jnp.full(1, float(v[0])),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_functions_that_need_numbers_are_told_the_fix(name):
+    with pytest.raises(TypeError) as error:
+        _run(FORMS[name])()
+    note = error.value.__notes__[-1]
+    for part in ("simulate(policy=)", "jax.numpy", "jnp.where"):
+        assert part in note
 
 
 def test_step_sizes_that_jax_traces_have_no_samples():
