@@ -150,6 +150,8 @@ class AbstractTableauMethod(AbstractExplicit):
     @override
     def method(self) -> Tableau:
         given = self.tableau
+        if not isinstance(given, str) and len(given.b) == 1:
+            return tableaux.TABLEAUX["euler"]
         return tableaux.TABLEAUX[given] if isinstance(given, str) else given
 
     @override

@@ -62,7 +62,8 @@ def _tableau(order: int, b: str, *rows: str, embedded: tuple[int, str] | None = 
 
 
 TABLEAUX = {
-    "euler": _tableau(1, "1"),
+    # The second stage, at the end, is the first one of the next step; it shows modes that grow.
+    "euler": _tableau(1, "1 0", "1"),
     "heun": _tableau(2, "1/2 1/2", "1"),
     "midpoint": _tableau(2, "0 1", "1/2"),
     # [S1] Table III(a), Heun's method of order 3.

@@ -321,7 +321,7 @@ def _record(
     found = last.residuals != newton.NONE
     is_last = jnp.arange(found.shape[0]) == jnp.sum(found) - 1
     history = jnp.where(found, last.residuals, jnp.nan)
-    unstable = last.growth.never_within() & (last.result == Result.successful)
+    unstable = last.growth.shortly_unstable() & (last.result == Result.successful)
     ended = Result.where(unstable, Result.unstable, last.result)
     reached = last.completed - unstable.astype(jnp.int32)
     result, bad = limits.outcome(ended, samples.accelerations, index <= reached)

@@ -13,8 +13,11 @@ _MOST_A_STEP = 4.0
 # Growth of differences by a factor of 100 is an instability, as is a smaller one, which one step
 # does not explain, in so many steps beyond the limit in a row.
 _GROWN, _GROWING, PATIENCE = 1e4, 5.0, 20
-# A single step beyond the limit counts from here, above rounding and loads that change in a step.
+# Steps beyond the limit count from here, above rounding and loads that change in a step; what one
+# of them shows depends on the phase of an oscillation, so that runs count the mean of theirs.
 _BEYOND = 1.02
+# A short run has grown if differences have, by more than their phase explains in many.
+_SHORTLY = 2.0
 
 
 class Growth(NamedTuple):
@@ -22,20 +25,23 @@ class Growth(NamedTuple):
 
     `size`: their square in the last step; `growth`: its factor since it began to grow, at least 1,
     in steps in which the method may let modes grow; `peak`: largest size before. `beyond`: number
-    of last steps beyond the limit of stability; `within`: whether any step was not beyond it.
+    of last steps beyond the limit of stability. Of the first `PATIENCE` steps, `steps`: their
+    number, `above`: how many of them were beyond the limit, `gain`: product of their gains.
     """
 
     size: Float[Array, ""]
     growth: Float[Array, ""]
     peak: Float[Array, ""]
     beyond: Int[Array, ""]
-    within: Bool[Array, ""]
+    steps: Int[Array, ""]
+    above: Int[Array, ""]
+    gain: Float[Array, ""]
 
     @classmethod
     def begin(cls, alike: Array) -> "Growth":
         """Growth before the first step, with numbers in the precision of an array."""
-        none = jnp.zeros((), alike.dtype)
-        return cls(none, none + 1.0, none, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+        none, number = jnp.zeros((), alike.dtype), jnp.zeros((), jnp.int32)
+        return cls(none, none + 1.0, none, number, number, number, none + 1.0)
 
     def after(self, step: Estimate) -> "Growth":
         """Growth after one more step."""
@@ -47,12 +53,16 @@ class Growth(NamedTuple):
         growth = self.growth * jnp.where(step.fast, factor, jnp.minimum(factor, 1.0))
         growth = jnp.maximum(growth, 1.0)
         peak = jnp.where(growth > 1.0, self.peak, jnp.maximum(self.peak, step.size))
+        first = self.steps < PATIENCE
+        gain = jnp.clip(step.gain / _BEYOND, 1.0 / _MOST_A_STEP, _MOST_A_STEP)
         return Growth(
             size=step.size,
             growth=growth,
             peak=peak,
             beyond=jnp.where(step.rate > 1.0, self.beyond + 1, 0),
-            within=self.within | ~(step.gain > _BEYOND),
+            steps=self.steps + first.astype(jnp.int32),
+            above=self.above + (first & (step.rate > 1.0)).astype(jnp.int32),
+            gain=self.gain * jnp.where(first, gain, 1.0),
         )
 
     def unstable(self) -> Bool[Array, ""]:
@@ -63,11 +73,16 @@ class Growth(NamedTuple):
     def explains(self, step: Estimate, before: "Growth", overflow: Array) -> Bool[Array, ""]:
         """Whether this growth, after a step that failed, is the reason; `before` that step.
 
-        One step beyond the limit explains an overflow, two in a row any failure.
+        One step beyond the limit explains any failure, modes that have grown explain an overflow.
         """
-        begun = (step.rate > 1.0) | (before.beyond > 0) | (before.growth > 1.0)
-        return (self.beyond > 1) | overflow & begun
+        beyond = (step.rate > 1.0) & (step.gain > _BEYOND) | (before.beyond > 0)
+        return beyond | overflow & ((step.rate > 1.0) | (before.growth > 1.0))
 
-    def never_within(self) -> Bool[Array, ""]:
-        """Whether a run is too short to tell, and all of its steps were beyond the limit."""
-        return ~self.within & (self.beyond > 0) & (self.beyond < PATIENCE)
+    def shortly_unstable(self) -> Bool[Array, ""]:
+        """Whether a run is too short for `unstable`, and most of its steps were beyond the limit.
+
+        Differences have then grown, except in a single step, which shows no growth.
+        """
+        most = (4 * self.above >= 3 * self.steps) & (self.gain > 1.0)
+        grown = (self.steps == 1) | (self.growth >= _SHORTLY)
+        return (self.steps > 0) & (self.steps < PATIENCE) & most & grown

@@ -259,10 +259,9 @@ def _failure(
             advice = "Start from lie_jax.project(system, state)"
         case "unstable":
             what = "a mode grew beyond the limit of stability of the explicit method"
-            # Oscillations have a smaller limit than decays.
-            if not float(stats.stability) <= 1.0:
-                what += f", up to {float(stats.stability):.3g} times,"
             advice = f"{shorter} or an implicit method, such as lie_jax.GeneralizedAlpha()"
+            if float(stats.stability) > 1.0:
+                advice += f"; steps were up to {float(stats.stability):.3g} times beyond the limit"
         case "too_many_events":
             events: Any = trajectory.events
             count, most = int(jnp.sum(events.index >= 0)), len(events.t)
@@ -309,7 +308,8 @@ def _too_fast(
     system: AbstractSystem, integrator: AbstractIntegrator, trajectory: Trajectory, dt: float
 ) -> str | None:
     """Sentence on the mode of the system that is too fast for an explicit method."""
-    results = Result.unstable, Result.non_finite, Result.newton_failed
+    left = Result.departed, Result.turned_over, Result.out_of_chart
+    results = Result.unstable, Result.non_finite, Result.newton_failed, *left
     if not any(bool(trajectory.result == result) for result in results):
         return None
     found = fastest(system, integrator, dt, trajectory, int(trajectory.stats.completed_steps))
@@ -317,8 +317,8 @@ def _too_fast(
         return None
     return (
         f"The fastest mode is {found.words}; the method is stable up to dt = {found.dt:.3g} s "
-        f"(it is {dt:.6g} s). Take a smaller dt than that, or an implicit method, such as "
-        "lie_jax.GeneralizedAlpha(), which has no such limit"
+        f"(it is {dt:.6g} s, {dt / found.dt:.3g} times that). Take a smaller dt than that, or "
+        "an implicit method, such as lie_jax.GeneralizedAlpha(), which has no such limit"
     )
 
 

@@ -132,8 +132,8 @@ class Statistics(eqx.Module):
     joint turned over, as in its `joint`, in a step or at a start that is none; else -1.
     `stability` (): largest step size times rate, estimated from two stages of each step, relative
     to the limit of the explicit method, the larger one of decays and oscillations: modes grow
-    beyond 1. Zero for implicit methods and those of one stage. Loads that change within a step of
-    `"heun"` or `"midpoint"` count, too.
+    beyond 1. Zero for implicit methods. Loads that change within a step of `"euler"`, `"heun"` or
+    `"midpoint"` count, too.
     """
 
     newton_iterations: Int[Array, "..."]

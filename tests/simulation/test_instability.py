@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.integrators import tableaux
+from lie_jax.integrators import stability, tableaux
 from lie_jax.simulation.march import march
 from tests.cart import Cart
 from tests.suites import cases
@@ -64,6 +64,66 @@ def test_modes_that_grow_are_found_and_those_that_decay_are_not(tableau):
     assert np.sum(grown) > 50 and np.sum(decaying) > 50
     assert np.all(results == UNSTABLE, where=grown)
     assert np.all(results == SUCCESSFUL, where=decaying)
+
+
+@pytest.mark.parametrize("tableau", cases(["heun", "rk4", "dopri5"], ["rk4"]))
+def test_few_steps_beyond_the_limit_are_found_in_every_phase(tableau):
+    """Modes that grow by half a step, 5 % beyond the limit, against those that decay."""
+    rng = np.random.default_rng(6)
+    rates, ratios = rng.uniform(0.3, 6.0, 600), rng.choice([0.0, 1e-3, 0.3, 0.7, 0.95], 600)
+    phases = rng.uniform(0.0, 2.0 * np.pi, 600)
+    limit = stability.limit(*tableaux.TABLEAUX[tableau][:2])
+
+    def end(stiffness, damping, q, v, steps):
+        system = Oscillators(mass=1.0, stiffness=stiffness, damping=damping)
+        loop = march(system, lie_jax.RKMK(tableau), lie_jax.State(q[None], v[None]), 1.0, steps)
+        return (loop.result == UNSTABLE) | loop.growth.shortly_unstable()
+
+    numbers = rates**2, 2.0 * ratios * rates, 0.01 + np.cos(phases), rates * np.sin(phases)
+    run = jax.jit(jax.vmap(end, in_axes=(0, 0, 0, 0, None)))
+    pairs = zip(*numbers[:2], strict=True)
+    factors = np.asarray([_factors(tableau, damping, stiffness) for stiffness, damping in pairs])
+    growing = (ratios < 0.1) & (factors > 1.5) & (rates > 1.05 * limit)
+    decaying = factors < 0.99
+    assert np.sum(growing) > 50 and np.sum(decaying) > 50
+    for steps in (5, 6, 8, 12, 19):
+        found = np.asarray(run(*map(jnp.asarray, numbers), steps))
+        assert found[growing].all() and not found[decaying].any(), steps
+
+
+def test_eulers_method_is_judged():
+    """A damped wheel: steps let it grow from h = c / k, all of whose modes oscillate."""
+    mass, stiffness, damping = 40.0, 2e5, 1500.0
+    system = Oscillators(mass=mass, stiffness=stiffness, damping=damping)
+    start = lie_jax.State(jnp.asarray([0.011]), jnp.zeros(1))
+    largest = damping / stiffness
+    one_stage = tableaux.Tableau(((),), (1,), (0,), 1)
+    for tableau in ("euler", one_stage):
+        run = lie_jax.simulate(
+            system, lie_jax.RKMK(tableau), start, dt=2.0 * largest, steps=200, throw=False
+        )
+        assert bool(run.result == UNSTABLE)
+        # The square of the motion grows by 1 - h c / m + h² k / m = 1.5625 a step.
+        expected = np.log(1e4) / np.log(1.5625)
+        assert abs(int(run.stats.completed_steps) - expected) < 8
+        end = march(system, lie_jax.RKMK(tableau), start, 0.9 * largest, 1000)
+        assert bool(end.result == SUCCESSFUL)
+
+
+def test_a_law_that_is_left_by_steps_beyond_the_limit_names_the_mode():
+    wheel = lie_jax.Body("wheel", 40.0, np.eye(3), position=(0, 0, 0.3))
+    tyre = lie_jax.LinearSpringDamper("ground", "wheel", 2e5, 100.0, 0.3)
+    rail = lie_jax.PrismaticJoint("ground", "wheel", (0, 0, 1))
+    mechanism = lie_jax.Mechanism([wheel], [rail], [tyre])
+    system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    rest = lie_jax.State(jnp.asarray([0.3 - 40.0 * 9.81 / 2e5]), jnp.zeros(1))
+    dt = 100.0 * 2.828 / np.sqrt(2e5 / 40.0)
+    with pytest.raises(lie_jax.SimulationError) as error:
+        lie_jax.simulate(system, RK4, rest, dt=dt, steps=2)
+    assert bool(error.value.trajectory.result == UNSTABLE)
+    text = str(error.value)
+    assert "LinearSpringDamper('ground', 'wheel')" in text, text
+    assert_allclose(_largest_step(text), dt / 100.0, rtol=0.02)
 
 
 def _largest_step(text):
