@@ -26,6 +26,8 @@ LOOK = 0.1
 # Looks without tracing and compiling after which a wait in a function of the user is over, and
 # looks without a wait after which the thread ends.
 _CALM, _IDLE = 5, 20
+# Least time before a line says that a wait goes on, s.
+_AGAIN = 30.0
 # Compilation over tracing: 1.4 for one body, 3 for mechanisms, 6 for their gradients. Both are in
 # proportion to the machine's speed, and tracing to the number of equations.
 _RATIO = 3.0
@@ -45,7 +47,8 @@ class _Wait:
     def __init__(self, what: str):
         self.what = what
         self.inside = True
-        self.said = False
+        # Time (s) at which the next line is due; None before the first one.
+        self.due: float | None = None
         self.spent = {TRACING: 0.0, COMPILING: 0.0}
         self.calm = 0
 
@@ -56,21 +59,29 @@ class _Wait:
             return
         self.calm = 0
         self.spent[phase] += seconds
-        if not (self.said or quiet) and sum(self.spent.values()) >= AFTER:
-            self.said = True
-            _write(
-                f"lie_jax: compiling {self.what}, about {self.duration(phase)}; "
-                "later calls with other numbers start at once"
-            )
+        spent = sum(self.spent.values())
+        if quiet or spent < (AFTER if self.due is None else self.due):
+            return
+        told = self.duration(phase)
+        if self.due is None:
+            line = f"compiling {self.what}, about {_words(told)}; later calls with other numbers"
+            line += " start at once"
+        else:
+            line = f"still compiling {self.what}, {spent:.0f} s so far, about {_words(told)} in all"
+        self.due = max(_AGAIN, 2.0 * max(told, spent))
+        _write(f"lie_jax: {line}")
 
-    def duration(self, phase: str) -> str:
-        """Estimate of the whole wait."""
+    def duration(self, phase: str) -> int:
+        """Estimate of the whole wait (s)."""
         tracing, compiling = self.spent[TRACING], self.spent[COMPILING]
         # What has lasted a while lasts as long again, as far as one knows.
         expected = (2.0 if phase == TRACING else 1.0) * tracing
         expected = max((1.0 + _RATIO) * expected, 1.5 * (tracing + compiling))
-        told = min(_TOLD, key=lambda x: abs(x / expected - expected / x))
-        return f"{told} s" if told <= 90 else f"{told // 60} min"
+        return min(_TOLD, key=lambda x: abs(x / expected - expected / x))
+
+
+def _words(seconds: int) -> str:
+    return f"{seconds} s" if seconds <= 90 else f"{seconds // 60} min"
 
 
 _waits: dict[int, _Wait] = {}
