@@ -9,6 +9,7 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from lie_jax import checks
+from lie_jax.mechanics import coupled
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.elements import AbstractElement
@@ -57,7 +58,8 @@ class Mechanism(eqx.Module):
     gravity, inertial components, m/s².
 
     Raises `ValueError` if a name is used twice, if a joint or force names a body that is not there,
-    or if a joint connects a body with itself.
+    if a joint connects a body with itself, or if a coupling names a hinge or slider with another
+    axis than those between its bodies.
     """
 
     bodies: tuple[Body, ...] = eqx.field(converter=partial(_members, "bodies"))
@@ -101,6 +103,10 @@ class Mechanism(eqx.Module):
             objection = joint.objection(self.joints)
             if objection is not None:
                 raise ValueError(f"{_called(joint)} {objection}")
+        for element in (*self.joints, *self.forces):
+            objection = coupled.objection(element, self.joints)
+            if objection is not None:
+                raise ValueError(f"{_called(element)} {objection}")
         known = ", ".join(repr(n) for n in (*names, GROUND))
         for element in (*self.joints, *self.forces):
             for name in element.bodies:

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import stacking
+from lie_jax.mechanics.coupled import PARALLEL
 from lie_jax.mechanics.forces.tendons import CouplingForce
 from lie_jax.mechanics.forces.windings import AbstractWinding
 from lie_jax.mechanics.joints.coupling import CouplingJoint
@@ -26,9 +27,6 @@ from lie_jax.mechanics.joints.pairs import RevoluteJoint
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.mechanics.stacking import Connected, Groups
 from lie_jax.numerics import gather, small
-
-# Cosine of the angle between two axes that count as parallel.
-_PARALLEL = 0.999
 
 
 class Hinges(eqx.Module):
@@ -91,7 +89,7 @@ def _followed(
             # Inside `jax.jit`, too, where these values are constants.
             with jax.ensure_compile_time_eval():
                 cosine, offset = _cosine_and_offset(*pair)
-                if abs(float(cosine)) > _PARALLEL:
+                if abs(float(cosine)) > PARALLEL:
                     return number, jnp.sign(cosine), offset
     return None
 
