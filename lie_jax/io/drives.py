@@ -223,7 +223,8 @@ def _at_site(file: CompiledFile, i: int, site: int, number: int) -> list[Abstrac
         file.mujoco.mju_rotVecQuat(part, given, orientation)
     force, torque = turned
     made: list[AbstractForce] = []
-    if force.any():
+    # One with a gear of zeros still has its input.
+    if force.any() or not torque.any():
         made.append(PointForce(body, force, point, "body", number))
     if torque.any():
         made.append(Torque(body, torque, "body", number))

@@ -102,3 +102,18 @@ def test_each_element_of_the_model_moves_it():
         model = mujoco.MjModel.from_xml_string(MJCF)
         getattr(model, field)[:] = 0.0
         assert np.max(np.abs(_end(model, 500) - whole)) > ACTS, field
+
+
+ZERO_GEAR = """
+<mujoco><worldbody><body><freejoint/><geom size="0.1"/><site name="s"/></body></worldbody>
+<actuator><motor site="s" gear="2 0 0 0 0 0"/><motor site="s" gear="0 0 0 0 0 0"/></actuator>
+</mujoco>
+"""
+
+
+def test_actuators_without_effect_have_their_inputs(tmp_path):
+    path = tmp_path / "zero.xml"
+    path.write_text(ZERO_GEAR)
+    imported = lie_jax.io.import_model(path)
+    system, _ = lie_jax.assemble(imported.mechanism, lie_jax.R3SO3())
+    assert system.nu == len(imported.actuators) == 2
