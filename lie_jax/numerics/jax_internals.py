@@ -21,7 +21,7 @@ def is_traced(x: Any) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
-def is_weak(x: jax.Array) -> bool:
+def is_weak(x: Any) -> bool:
     """Whether the type of an array is that of a Python number; a key of `jax.random` has none."""
     return getattr(x, "weak_type", False)
 

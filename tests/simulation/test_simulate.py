@@ -112,7 +112,7 @@ def test_inputs_are_held_over_their_step():
 class Explosive(type(OSCILLATOR)):
     """An oscillator whose force becomes infinite after some time."""
 
-    until: float = 0.1
+    until: float = 0.095
 
     def force(self, t, q, v, u=None):
         return jnp.where(t < self.until, super().force(t, q, v, u), jnp.inf)
