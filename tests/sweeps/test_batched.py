@@ -10,7 +10,6 @@ import pytest
 from jax import lax
 
 import lie_jax
-from lie_jax.batching import kernels
 from models import chain, heavy_top
 from tests.messages import check_message
 
@@ -27,20 +26,6 @@ def _compare(fn, *arguments, in_axes=0, tolerance=ROUNDING):
         scale = 1.0 + np.max(np.abs(np.asarray(y, float)), initial=0.0)
         np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance * scale)
     return got
-
-
-@pytest.fixture
-def kernel_count(monkeypatch):
-    """Numbers that were computed by kernels of their own since the test began."""
-    counted = []
-    original = kernels.Evaluation._kernel
-
-    def kernel(self, root, *rest):
-        counted.append(root)
-        return original(self, root, *rest)
-
-    monkeypatch.setattr(kernels.Evaluation, "_kernel", kernel)
-    return counted
 
 
 # Each maps a vector (6,) and a matrix (3, 3) of numbers between -1 and 1 to a vector (6,).

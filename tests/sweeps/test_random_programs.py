@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import lie_jax
-from lie_jax.batching import kernels
 from tests.sweeps import random_programs
 
 # Sums are added in another order, in single precision too, and loops are short and contract.
@@ -14,20 +13,6 @@ TOLERANCES = {"float64": 1e-11, "float32": 1e-4}
 MEMBERS = 9
 # Programs that share a loop, and so a compilation; of four such loops one keeps signs of zeros.
 TOGETHER, PART_EXACT = 10, 4
-
-
-@pytest.fixture
-def kernel_count(monkeypatch):
-    """Numbers that were computed by kernels of their own since the test began."""
-    counted = []
-    original = kernels.Evaluation._kernel
-
-    def kernel(self, root, *rest):
-        counted.append(root)
-        return original(self, root, *rest)
-
-    monkeypatch.setattr(kernels.Evaluation, "_kernel", kernel)
-    return counted
 
 
 def _check(seeds, exact, count, depth):
