@@ -7,9 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax.mechanics import stacking
-from lie_jax.mechanics.joints.geometry import Winding
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.statics import windings
 from lie_jax.statics.equations import Problem
 from lie_jax.statics.search import Search
 
@@ -163,21 +161,11 @@ def _owner(problem: Problem, direction: np.ndarray) -> str:
 
 def _wound(problem: Problem, reached: Search) -> str | None:
     """Sentences on a spring that must be wound beyond half a turn, which q does not tell."""
-    system = problem.system
-    if not isinstance(system, AbstractMultibodySystem):
+    wound = windings.uncounted(problem.system, problem.t, reached.q)
+    if wound is None or wound.angle <= np.pi - _NEAR:
         return None
-    still = jnp.zeros(system.nv, reached.q.dtype)
-    memory = system.remember(problem.t, reached.q, still)
-    for group, last in zip(system.forces, memory, strict=False):
-        if not isinstance(last, Winding):
-            continue
-        angles = np.abs(np.asarray(last.angle)).reshape(group.count, -1).max(axis=1)
-        if np.max(angles) > np.pi - _NEAR:
-            spring = stacking.title(group, system.names_by_slot, int(np.argmax(angles)))
-            return (
-                f"{spring} is wound by {np.max(angles):.4g} rad there. Coordinates of bodies do "
-                "not tell whole turns: an equilibrium in them has angles between -π and π. Take "
-                "lie_jax.Minimal(), where the coordinate of a hinge counts turns, or give the "
-                "element an orientation= from which it is wound less, with its angle= at rest."
-            )
-    return None
+    return (
+        f"{wound.spring} is wound by {wound.angle:.4g} rad there. Coordinates of bodies do not "
+        "tell whole turns: an equilibrium in them has angles between -π and π. Take "
+        f"lie_jax.Minimal(), where the coordinate of a hinge counts turns, or {windings.RECALL}."
+    )

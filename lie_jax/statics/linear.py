@@ -23,7 +23,7 @@ from lie_jax.callables import snapshots
 from lie_jax.mechanics.multibody import check_inputs
 from lie_jax.numerics import lapack, rules, waits
 from lie_jax.numerics.conversion import as_float
-from lie_jax.statics import rotation
+from lie_jax.statics import rotation, windings
 from lie_jax.system import AbstractSystem, State
 
 # Unbalanced force in parts of the largest one; open constraint in parts of the mechanism's size.
@@ -92,6 +92,11 @@ def linearize(
     Examples are rotations of a mechanism in `lie_jax.SE3()` about an axis, whose hub a driver or a
     hinge holds, a sleeping top, and spinning flywheels in joint coordinates. Loads must turn along.
 
+    A spring that a run in absolute coordinates has wound by whole turns has them in the system of
+    that instant alone, `system.recalling(jax.tree.map(lambda x: x[k], run.memory))`, with
+    `t=run.t[k]`. In `lie_jax.Minimal()` the coordinates of hinges count turns. A spring that is
+    wound at the start has its angle at rest in `angle=`, as -4π for two turns.
+
     The result is differentiable by all parameters, and by the state: pass the state of an
     `equilibrium` that depends on them. Redundant constraints are left out; where JAX traces values
     they make the result NaN.
@@ -113,7 +118,7 @@ def linearize(
     t = jnp.asarray(t, state.q.dtype)
     result, findings = _linear(system, t, state, u, _independent(system, t, state.q))
     if not checks.traced(findings.flaw) and int(findings.flaw) != _Flaw.NONE:
-        raise ValueError(_message(system, findings))
+        raise ValueError(_message(system, t, state.q, findings))
     sound = findings.flaw == _Flaw.NONE
     return jax.tree.map(lambda x: jnp.where(sound, x, jnp.nan), result)
 
@@ -312,7 +317,7 @@ def null_space(rows: Float[Array, "m n"]) -> Float[Array, "n free"]:
     return rules.value_with_rule(columns, move, rows)
 
 
-def _message(system: AbstractSystem, findings: _Findings) -> str:
+def _message(system: AbstractSystem, t: Array, q: Array, findings: _Findings) -> str:
     owner, size = system.owner(int(findings.equation)), float(findings.size)
     match int(findings.flaw):
         case _Flaw.OPEN:
@@ -329,7 +334,7 @@ def _message(system: AbstractSystem, findings: _Findings) -> str:
             return (
                 f"linearize(state=): forces do not balance; the largest one that is left, "
                 f"{abs(size):.3g}, acts on {owner}. Start from lie_jax.equilibrium(system, state), "
-                "for a steady rotation with its rate."
+                f"for a steady rotation with its rate.{windings.doubt(system, t, q)}"
             )
     return (
         f"linearize(state=): the motion is not steady; the equations at {owner} change along it. "

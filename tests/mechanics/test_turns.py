@@ -98,3 +98,57 @@ def test_turns_that_nothing_settles_are_said():
     with pytest.warns(UserWarning, match=r"from instant 1 to 2, .* save more instants"):
         system.joint_coordinates(q, uneven, t)
     check_message(lambda: system.joint_coordinates(q, v), "one of v= and t=", "run.t")
+
+
+# A pendulum about z in gravity along -y, which a load winds by two turns and `ANGLE`.
+MASS, ARM, GRAVITY, SPRING, DAMPER = 1.5, 0.4, 9.81, 8.0, 3.0
+TURNS, ANGLE = 4.0 * np.pi, 0.3
+TORQUE = SPRING * (TURNS + ANGLE) + MASS * ARM * GRAVITY * np.cos(ANGLE)
+# k - m g l sin φ, over the inertia about the hinge.
+SQUARE = (SPRING - MASS * ARM * GRAVITY * np.sin(ANGLE)) / (INERTIA + MASS * ARM**2)
+# Of linearizations, and of the end of a motion that has decayed by e⁻⁴⁰.
+ROUNDING = 1e-10
+
+
+def _pendulum(formulation, angle=0.0, rest=0.0):
+    """System and state of the pendulum at an angle; its spring rests at another one."""
+    bob = lie_jax.Body(
+        "bob",
+        MASS,
+        INERTIA * np.eye(3),
+        center_of_mass=ARM * X,
+        orientation=(np.cos(0.5 * angle), 0.0, 0.0, np.sin(0.5 * angle)),
+    )
+    spring = lie_jax.TorsionalSpringDamper("ground", "bob", Z, SPRING, DAMPER, angle=rest)
+    hinge, load = lie_jax.RevoluteJoint("ground", "bob", Z), lie_jax.Torque("bob", TORQUE * Z)
+    mechanism = lie_jax.Mechanism([bob], [hinge], [spring, load], gravity=-GRAVITY * Y)
+    return lie_jax.assemble(mechanism, formulation)
+
+
+def _square(system, state, t=0.0):
+    linear = lie_jax.linearize(system, state, t=t)
+    return np.linalg.solve(linear.reduced_mass, linear.reduced_stiffness)
+
+
+def test_linear_motions_about_a_spring_that_is_wound_by_two_turns():
+    """The coordinate of a hinge counts turns, and so does an angle at rest."""
+    system, state = _pendulum(lie_jax.Minimal())
+    assert_allclose(_square(system, lie_jax.State([TURNS + ANGLE], state.v)), SQUARE, rtol=ROUNDING)
+    assert_allclose(_square(*_pendulum(lie_jax.R3SO3(), ANGLE, -TURNS)), SQUARE, rtol=ROUNDING)
+
+
+def test_linear_motions_about_the_end_of_a_run_that_winds_a_spring():
+    """The memory of a run has the turns; without it the state is refused, and the spring named."""
+    system, state = _pendulum(lie_jax.R3SO3())
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=1000, save_every=1000)
+    end, recalled = lie_jax.State(run.q[-1], 0.0 * run.v[-1]), system.recalling(run.restart.memory)
+    assert_allclose(_square(recalled, end, run.t[-1]), SQUARE, rtol=ROUNDING)
+    assert_allclose(lie_jax.equilibrium(recalled, end, t=run.t[-1]).q, end.q, atol=ROUNDING)
+    check_message(
+        lambda: lie_jax.linearize(system, end),
+        f"{SPRING * TURNS:.3g}, acts on body 'bob'",
+        "TorsionalSpringDamper('ground', 'bob') is taken between -π and π, 0.3 rad",
+        "lie_jax.Minimal()",
+        "system.recalling(",
+        "t=run.t[k]",
+    )
