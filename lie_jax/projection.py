@@ -115,14 +115,16 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
         starts = f"also from {len(_CHANGES)} starts around the given one"
         if known.worst is None:
             raise ValueError(
-                f"lie_jax.project meets {system.joint(known.turned_over or 0)} turned over, half a "
-                f"turn from where it belongs, {starts}; constraints hold there, but the joint does "
-                "not: start from poses that nearly fit."
+                f"lie_jax.project ends with {system.joint(known.turned_over or 0)} turned over, "
+                f"half a turn from where it belongs, {starts}; its constraints hold there, but no "
+                "motion leads there: start from poses that nearly fit, such as those of "
+                "lie_jax.place(mechanism)."
             )
         number, gap = known.worst
         raise ValueError(
             f"lie_jax.project leaves a violation of {gap:.3g} (m or rad) at "
             f"{system.owner(system.nv + number)}, {starts}; the constraints must not contradict "
-            "each other and be within reach: remove a joint, or start from poses that nearly fit."
+            "each other and be within reach: remove a joint, or start from poses that nearly fit, "
+            "such as those of lie_jax.place(mechanism)."
         )
     return found.state

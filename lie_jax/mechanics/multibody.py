@@ -355,8 +355,8 @@ def check_inputs(where: str, count: int, system: AbstractSystem) -> None:
     own = [group for group in system.forces if not group.inputs]
     if all(type(group.element).__module__.startswith("lie_jax.") for group in own):
         raise ValueError(
-            f"{where} {count} inputs, but the forces read {system.nu or 'none'}: leave out what "
-            "none reads, or add a force or motor with that number as input=."
+            f"{where} {count} inputs, but the forces read {system.nu or 'none'}: leave out those "
+            f"that no force reads, or add a force or motor with input={count - 1}."
         )
 
 

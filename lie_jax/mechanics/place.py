@@ -165,8 +165,9 @@ def _closed(system: TreeSystem, state: State) -> Float[Array, " nq"]:
         )
     if known.turned_over is not None:
         raise ValueError(
-            f"place(close=True) meets {system.joint(known.turned_over)} turned over; give "
-            "bodies poses that nearly fit, as lie_jax.place(mechanism, guesses, close=False) "
+            f"place(close=True) ends with {system.joint(known.turned_over)} turned over, half a "
+            "turn from where it belongs; its constraints hold there, but no motion leads there: "
+            "give bodies poses that nearly fit, as lie_jax.place(mechanism, guesses, close=False) "
             "does."
         )
     return found.state.q

@@ -56,9 +56,10 @@ def stand(system: AbstractMultibodySystem, state: State, ground: Plane | None = 
     if not lowest:
         names = ", ".join(dict.fromkeys(repr(system.names_by_slot[slot]) for slot, _ in heights))
         raise ValueError(
-            f"stand(system=): joints hold {names} to the ground; a mechanism that is moved must be "
-            "free: leave out that joint, as lie_jax.io.import_model(file, floating_base=True) "
-            "does, or place it by its coordinates."
+            f"stand(system=): joints hold {names} to the ground; only free mechanisms can be "
+            "moved: leave out the joint to the ground, as "
+            "lie_jax.io.import_model(file, floating_base=True) does, or move the "
+            "bodies by coordinates of the joints, lie_jax.place(mechanism, coordinates)."
         )
     none = jnp.zeros((), state.q.dtype)
     moves = [jnp.min(jnp.stack(lowest.get(sets.leader(slot), [none]))) for slot in range(bodies)]
@@ -86,9 +87,9 @@ def _plane(system: AbstractMultibodySystem) -> Plane:
     ]
     if not planes:
         raise ValueError(
-            "stand(system=) has no contact with a plane of the ground, whose shapes could stand on "
-            "it: add lie_jax.Contact(shape, lie_jax.contact.Plane('ground'), law) to the forces of "
-            "the mechanism, or those of ImportedModel.contacts(law, ground=)."
+            "stand(system=) has no contact with a plane of the ground, on which a shape could "
+            "stand: add lie_jax.Contact(shape, lie_jax.contact.Plane('ground'), law) to the forces "
+            "of the mechanism, or those of ImportedModel.contacts(law, ground=)."
         )
     first = planes[0]
     if len(planes) > 1 and (checks.traced(planes) or not all(_same(first, p) for p in planes)):

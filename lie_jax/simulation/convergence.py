@@ -152,10 +152,13 @@ def _most_accurate(system: AbstractSystem, ends: dict[str, list[_End]]) -> str:
         if len(fine) > 1:
             differences[name] = sum(_distance(system, fine[-1].state, fine[-2]))
     if not differences:
-        failures = {name: sorted({x.failure or "" for x in row}) for name, row in ends.items()}
+        failed = "; ".join(
+            f"{name}: {', '.join(dict.fromkeys(x.failure for x in row if x.failure))}"
+            for name, row in ends.items()
+        )
         raise ValueError(
-            f"convergence(steps=): no integrator has two runs that succeed ({failures}), so that "
-            "there is no reference: take more steps, or give the exact state as reference=."
+            f"convergence(steps=): no integrator has two runs that succeed ({failed}), and the "
+            "reference must come from one: take more steps, or give the exact state as reference=."
         )
     return min(differences, key=differences.__getitem__)
 

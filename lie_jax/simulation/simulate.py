@@ -216,7 +216,9 @@ def _failure(
     count = int(stats.newton_iterations[min(completed, steps - 1)])
     end = f"t = {float(stats.end_time):.6g} s"
     where = f"in step {completed + 1} of {steps}, from {end}"
-    shorter = f"Take a smaller dt (it is {float(dt):.6g} s)"
+    # Step sizes of an adaptive run are its own.
+    size = f"dt (it is {float(dt):.6g} s)"
+    shorter = f"Take a smaller {'dt_min' if adaptive else size}"
     advice = f"{shorter} or look at what drives the system there"
     match next(name for name, item in items_by_name(Result).items() if trajectory.result == item):
         case "newton_failed" if adaptive:
@@ -242,13 +244,13 @@ def _failure(
             what = f"{system.owner(worst)} turned further than its chart describes"
         case "departed":
             what = f"the motion left the range of the law of {system.law(worst)}"
-            advice += (
-                ": the ends of a spring passed through each other, two shapes overlap beyond the "
+            advice = (
+                "The ends of a spring passed through each other, two shapes overlap beyond the "
                 "middle of one or passed through each other, or an angle changed by a quarter turn "
-                "more or less than its rate predicts"
+                f"more or less than its rate predicts. {advice}"
             )
         case "turned_over":
-            what = f"Newton's method met {system.joint(worst)} turned over"
+            what = f"{system.joint(worst)} turned over, half a turn from where it belongs,"
         case "no_configuration":
             what = (
                 f"the start, q[0] of the trajectory, is no configuration of {system.owner(worst)}"
@@ -261,7 +263,9 @@ def _failure(
             what = "a mode grew beyond the limit of stability of the explicit method"
             advice = f"{shorter} or an implicit method, such as lie_jax.GeneralizedAlpha()"
             if float(stats.stability) > 1.0:
-                advice += f"; steps were up to {float(stats.stability):.3g} times beyond the limit"
+                advice += (
+                    f"; steps were up to {float(stats.stability):.3g} times as large as the limit"
+                )
         case "too_many_events":
             events: Any = trajectory.events
             count, most = int(jnp.sum(events.index >= 0)), len(events.t)
@@ -296,7 +300,8 @@ def _failure(
             advice, where = "Look at the forces that act there at that time", f"at {end}"
         case _:
             what = "the state became infinite or NaN"
-    advice = _too_fast(system, integrator, trajectory, float(dt)) or advice
+    if not adaptive:
+        advice = _too_fast(system, integrator, trajectory, float(dt)) or advice
     advice = _singular_part(system, trajectory) or advice
     return (
         f"{what} {where}. {advice}: the trajectory before the failure is in the error's "
@@ -317,7 +322,7 @@ def _too_fast(
         return None
     return (
         f"The fastest mode is {found.words}; the method is stable up to dt = {found.dt:.3g} s "
-        f"(it is {dt:.6g} s, {dt / found.dt:.3g} times that). Take a smaller dt than that, or "
+        f"(dt is {dt:.6g} s, {dt / found.dt:.3g} times as large). Take a smaller dt than that, or "
         "an implicit method, such as lie_jax.GeneralizedAlpha(), which has no such limit"
     )
 

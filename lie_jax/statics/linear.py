@@ -118,7 +118,7 @@ def linearize(
     t = jnp.asarray(t, state.q.dtype)
     result, findings = _linear(system, t, state, u, _independent(system, t, state.q))
     if not checks.traced(findings.flaw) and int(findings.flaw) != _Flaw.NONE:
-        raise ValueError(_message(system, t, state.q, findings))
+        raise ValueError(_message(system, t, state, findings))
     sound = findings.flaw == _Flaw.NONE
     return jax.tree.map(lambda x: jnp.where(sound, x, jnp.nan), result)
 
@@ -317,7 +317,7 @@ def null_space(rows: Float[Array, "m n"]) -> Float[Array, "n free"]:
     return rules.value_with_rule(columns, move, rows)
 
 
-def _message(system: AbstractSystem, t: Array, q: Array, findings: _Findings) -> str:
+def _message(system: AbstractSystem, t: Array, state: State, findings: _Findings) -> str:
     owner, size = system.owner(int(findings.equation)), float(findings.size)
     match int(findings.flaw):
         case _Flaw.OPEN:
@@ -334,10 +334,11 @@ def _message(system: AbstractSystem, t: Array, q: Array, findings: _Findings) ->
             return (
                 f"linearize(state=): forces do not balance; the largest one that is left, "
                 f"{abs(size):.3g}, acts on {owner}. Start from lie_jax.equilibrium(system, state), "
-                f"for a steady rotation with its rate.{windings.doubt(system, t, q)}"
+                f"for a steady rotation with its rate.{windings.doubt(system, t, state.q)}"
             )
     return (
         f"linearize(state=): the motion is not steady; the equations at {owner} change along it. "
         "Velocities must be constant in the coordinates of the system: describe rotations with "
-        "lie_jax.SE3(), and let all loads turn along, or set the velocities to zero."
+        "lie_jax.SE3(), and let all loads turn along, or set the velocities, of which the largest "
+        f"is {float(jnp.max(jnp.abs(state.v))):.3g}, to zero: lie_jax.State(state.q, 0 * state.v)."
     )

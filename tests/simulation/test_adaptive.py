@@ -191,6 +191,21 @@ def test_a_run_that_hits_its_bound_says_where_and_keeps_what_it_has():
     assert_allclose(_top_error(system, cut)[0], 0.0, atol=1e-7)
 
 
+def test_a_law_that_every_step_size_leaves_is_named_with_the_smallest_one():
+    """A slider falls through the anchor of its spring; the first step size has no part in it."""
+    slider = lie_jax.Body("slider", 1.0, 0.1 * np.eye(3), position=(1.0, 0.0, 0.0))
+    guide = lie_jax.PrismaticJoint("ground", "slider", (1.0, 0.0, 0.0))
+    spring = lie_jax.LinearSpringDamper("ground", "slider", 1.0, length=1e-3)
+    mechanism = lie_jax.Mechanism([slider], [guide], [spring], gravity=(-5.0, 0.0, 0.0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    adaptive = lie_jax.Adaptive(end=2.0)
+    with pytest.raises(
+        lie_jax.SimulationError, match="LinearSpringDamper.*smaller dt_min"
+    ) as error:
+        lie_jax.simulate(system, DOPRI5, state, dt=0.01, steps=200, adaptive=adaptive)
+    assert "it is 0.01 s" not in str(error.value)
+
+
 def test_a_smallest_step_that_is_too_large_ends_the_run():
     with pytest.raises(lie_jax.SimulationError, match="times the tolerance with the smallest step"):
         _orbit(dt_min=0.1, dt_max=10.0)

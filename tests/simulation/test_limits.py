@@ -88,7 +88,7 @@ LEFT = {
         lie_jax.Result.unstable,
         (
             # Differences that grow by at least 2 a step are 100 times as large after 7 steps.
-            *("limit of stability", "3.06 times that", "step 8 of 25", "t = 0.35 s"),
+            *("limit of stability", "3.06 times as large", "step 8 of 25", "t = 0.35 s"),
             # (3 x 10⁴)^½, of the spring and the rod's moment of inertia about its end.
             *("TorsionalSpringDamper('ground', 'rod')", "173 1/s", "stable up to dt = 0.0163 s"),
             "GeneralizedAlpha",
@@ -101,7 +101,7 @@ LEFT = {
         lie_jax.Result.departed,
         (
             "the range of the law of LinearSpringDamper('ground', 'slider') in step 1 of 25",
-            "the ends of a spring",
+            "The ends of a spring",
         ),
     ),
     "more than a turn": (
@@ -212,7 +212,8 @@ def test_a_joint_that_is_met_turned_over_is_named():
     for k, joint in enumerate(joints[:6]):
         with pytest.raises(lie_jax.SimulationError) as error:
             lie_jax.simulate(system, TurnsOver(jnp.asarray(k)), state, dt=0.1, steps=3)
-        assert f"{type(joint).__name__}('ground', '{k}') turned over in step 1" in str(error.value)
+        words = f"{type(joint).__name__}('ground', '{k}') turned over, half a turn from where it"
+        assert f"{words} belongs, in step 1" in str(error.value)
         assert bool(error.value.trajectory.result == lie_jax.Result.turned_over)
 
     # The constraints hold there all the same.
