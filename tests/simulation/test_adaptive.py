@@ -195,13 +195,12 @@ def test_a_law_that_every_step_size_leaves_is_named_with_the_smallest_one():
     """A slider falls through the anchor of its spring; the first step size has no part in it."""
     slider = lie_jax.Body("slider", 1.0, 0.1 * np.eye(3), position=(1.0, 0.0, 0.0))
     guide = lie_jax.PrismaticJoint("ground", "slider", (1.0, 0.0, 0.0))
-    spring = lie_jax.LinearSpringDamper("ground", "slider", 1.0, length=1e-3)
+    spring = lie_jax.LinearSpringDamper("ground", "slider", 1.0, 0.0, length=1e-3)
     mechanism = lie_jax.Mechanism([slider], [guide], [spring], gravity=(-5.0, 0.0, 0.0))
     system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
     adaptive = lie_jax.Adaptive(end=2.0)
-    with pytest.raises(
-        lie_jax.SimulationError, match="LinearSpringDamper.*smaller dt_min"
-    ) as error:
+    words = r"LinearSpringDamper.*smaller dt_min"
+    with pytest.raises(lie_jax.SimulationError, match=words) as error:
         lie_jax.simulate(system, DOPRI5, state, dt=0.01, steps=200, adaptive=adaptive)
     assert "it is 0.01 s" not in str(error.value)
 
