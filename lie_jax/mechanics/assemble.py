@@ -17,7 +17,7 @@ from lie_jax.mechanics.minimal import assembly as minimal
 from lie_jax.mechanics.minimal.formulation import Minimal
 from lie_jax.mechanics.minimal.system import TreeSystem
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
-from lie_jax.numerics import forks
+from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.system import State
 
@@ -38,6 +38,7 @@ def assemble(
 ) -> tuple[AbstractMultibodySystem, State]: ...
 
 
+@waits.announced("the assembly in {formulation}")
 def assemble(
     mechanism: Mechanism, formulation: AbstractFormulation
 ) -> tuple[AbstractMultibodySystem, State]:
@@ -55,7 +56,6 @@ def assemble(
             f"assemble(mechanism=) is a {type(mechanism).__name__}; it must be a mechanism: make "
             "it with lie_jax.Mechanism(bodies, joints, forces)."
         )
-    forks.refuse()
     # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
     mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
     if isinstance(formulation, Minimal):

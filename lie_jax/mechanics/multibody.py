@@ -13,8 +13,8 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.callables import libraries
+from lie_jax.mechanics import arguments, readings, stacking
 from lie_jax.mechanics import body as rigid
-from lie_jax.mechanics import readings, stacking
 from lie_jax.mechanics.beams import readings as beam_readings
 from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
 from lie_jax.mechanics.contact import impulses
@@ -26,7 +26,8 @@ from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.readings import JointReaction, Labels, Powers
 from lie_jax.mechanics.stacking import Connected, Groups
-from lie_jax.numerics import gather, small
+from lie_jax.numerics import gather, small, waits
+from lie_jax.numerics.conversion import in_precision
 from lie_jax.system import AbstractSystem, Configuration, Inputs, Multipliers, Time, Velocity
 
 # Names in a text.
@@ -114,6 +115,7 @@ class AbstractMultibodySystem(AbstractSystem):
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, *motion)
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
 
+    @waits.announced("the powers")
     def powers(
         self,
         t: Time,
@@ -127,7 +129,12 @@ class AbstractMultibodySystem(AbstractSystem):
         The energy is `kinetic_energy` + `potential_energy`. Of a contact these are the powers of
         its law at the instant, not of the impulses of `ConvexContact`.
         """
-        checks.instant("multipliers", multipliers, self.nc)
+        q, v, multipliers = self._arrays("powers", None, q=q, v=v, multipliers=multipliers)
+        checks.scalar("powers(t=)", t, "s")
+        u = arguments.input_vector("powers(u=)", u, self, q.dtype)
+        return self._powers(jnp.asarray(t, q.dtype), q, v, multipliers, u)
+
+    def _powers(self, t: Array, q: Array, v: Array, multipliers: Array, u: Inputs) -> Powers:
         now, *motion = self._instant(t, q, v)
         joints, labels = self._constrained(q)
         by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
@@ -136,6 +143,7 @@ class AbstractMultibodySystem(AbstractSystem):
             readings.joint_powers(joints, labels, now, motion, by_group),
         )
 
+    @waits.announced("the reactions")
     def reactions(
         self,
         t: Time | Float[Array, " instants"],
@@ -148,22 +156,42 @@ class AbstractMultibodySystem(AbstractSystem):
         """Force (N) and torque (N m), inertial, by which each joint acts on its child.
 
         At an instant, or at those of a trajectory: t (n,), q (n, nq), v and acceleration (n, nv),
-        multipliers (n, nc), u (n, nu). The torque is about the joint's `child_point`. Joints are
-        called as by `joint_coordinates`. Motors, springs and friction between the same two bodies
-        are forces of their own, and no part of a reaction: a `RigidJoint` in the way of all of them
-        reads their sum, as a sensor of force and torque does.
+        multipliers (n, nc), u (n, nu), the inputs of the steps that ended there. The torque is
+        about the joint's `child_point`. Joints are called as by `joint_coordinates`. Motors,
+        springs and friction between the same two bodies are forces of their own, and no part of a
+        reaction: a `RigidJoint` in the way of all of them reads their sum, as a sensor of force and
+        torque does. Raises `ValueError` for arrays of other shapes.
 
         Joints that are constraints act by their multipliers. Those of a tree in joint coordinates
         act as Newton and Euler require of all that they carry; about its own axis a joint with an
         armature acts with the torque of that inertia.
         """
+        rows = None if np.ndim(q) < 2 else len(q)
+        given = {"q": q, "v": v, "acceleration": acceleration, "multipliers": multipliers}
+        q, v, acceleration, multipliers = self._arrays("reactions", rows, **given)
+        if rows is None:
+            checks.scalar("reactions(t=)", t, "s")
+        else:
+            checks.shape("reactions(t=)", t, (rows,), "the times of the rows of q, s")
+        u = arguments.input_vector("reactions(u=)", u, self, q.dtype, rows)
 
         def at(t, q, v, acceleration, multipliers, u):
             return self._joint_reactions(t, q, v, acceleration, multipliers, u)
 
-        checks.instant("multipliers", multipliers[0] if q.ndim == 2 else multipliers, self.nc)
         t = jnp.asarray(t, q.dtype)
-        return (at if q.ndim == 1 else jax.vmap(at))(t, q, v, acceleration, multipliers, u)
+        return (at if rows is None else jax.vmap(at))(t, q, v, acceleration, multipliers, u)
+
+    def _arrays(self, where: str, rows: int | None, **arrays: Any) -> list[Array]:
+        """Arrays of JAX; raises `ValueError` for other shapes than at an instant, or at so many."""
+        sizes = {"q": self.nq, "v": self.nv, "acceleration": self.nv, "multipliers": self.nc}
+        for name, value in arrays.items():
+            if rows is None:
+                checks.instant(f"{where}({name}=)", value, sizes[name])
+            else:
+                shape = rows, sizes[name]
+                checks.shape(f"{where}({name}=)", value, shape, "a row for each instant")
+        dtype = getattr(arrays["q"], "dtype", None)
+        return [in_precision(value, dtype) for value in arrays.values()]
 
     def contacts(self, t: Time, q: Configuration, v: Velocity) -> Contacts:
         """Gap, normal and point, forces and slip at each place of each `Contact`."""
@@ -258,6 +286,17 @@ class AbstractMultibodySystem(AbstractSystem):
     def nu(self):
         return 1 + max((number for group in self.forces for number in group.inputs), default=-1)
 
+    @property
+    def most_inputs(self) -> int | None:
+        """Number of inputs that forces read at most; None where one may read all that are given."""
+        # Forces of one's own that declare no input get all of them.
+        for element in (group.element for group in self.forces if not group.inputs):
+            while isinstance(element, PartOfLoad):
+                element = element.element
+            if not type(element).__module__.startswith("lie_jax."):
+                return None
+        return self.nu
+
     @override
     def under_loads(self, part):
         forces = tuple(
@@ -343,30 +382,6 @@ class AbstractMultibodySystem(AbstractSystem):
     @abc.abstractmethod
     def _instant(self, t: Time, q: Array, v: Array) -> Instant:
         """Time, and rotation, position, ṙ and ω of all slots of `bodies`."""
-
-
-def check_inputs(where: str, count: int, system: AbstractSystem) -> None:
-    """Raise `ValueError` for more inputs than a mechanism reads.
-
-    Systems and forces of one's own that declare no input get all of them.
-    """
-    if not isinstance(system, AbstractMultibodySystem) or count <= system.nu:
-        return
-    own = [group for group in system.forces if not group.inputs]
-    if all(type(group.element).__module__.startswith("lie_jax.") for group in own):
-        raise ValueError(
-            f"{where} {count} inputs, but the forces read {system.nu or 'none'}: leave out those "
-            f"that no force reads, or add a force or motor with input={count - 1}."
-        )
-
-
-def check_system(where: str, value: Any) -> None:
-    """Raise unless the value is a system."""
-    if not isinstance(value, AbstractSystem):
-        raise ValueError(
-            f"{where} is a {type(value).__name__}; it must be a system. "
-            "lie_jax.assemble(mechanism, formulation) returns the pair (system, state): unpack it."
-        )
 
 
 @eqx.filter_jit

@@ -63,11 +63,12 @@ class _Wait:
         if quiet or spent < (AFTER if self.due is None else self.due):
             return
         told = self.duration(phase)
+        # The rest of tracing, and with it what compiles, is not known before its end.
+        about = f"about {_words(told)}" + (" or longer" if phase == TRACING else "")
         if self.due is None:
-            line = f"compiling {self.what}, about {_words(told)}; later calls with other numbers"
-            line += " start at once"
+            line = f"compiling {self.what}, {about}; later calls with other numbers start at once"
         else:
-            line = f"still compiling {self.what}, {spent:.0f} s so far, about {_words(told)} in all"
+            line = f"still compiling {self.what}, {spent:.0f} s so far, {about} in all"
         self.due = max(_AGAIN, 2.0 * max(told, spent))
         _write(f"lie_jax: {line}")
 

@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
-from lie_jax.mechanics.multibody import AbstractMultibodySystem, check_system
+from lie_jax.mechanics.arguments import check_system
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.numerics import dense, rules, small, waits
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.robotics.frames import Frame

@@ -13,7 +13,7 @@ from lie_jax import checks
 from lie_jax.callables.reader import name_of
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
-from lie_jax.mechanics.multibody import check_inputs, check_system
+from lie_jax.mechanics.arguments import check_surplus, check_system
 from lie_jax.numerics import conversion, memory, padding, programs
 from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, march
@@ -173,7 +173,7 @@ def _check_inputs(system: AbstractSystem, steps: int, inputs: Any) -> None:
             f"simulate(inputs=) holds {columns} inputs a step, but the forces read {system.nu}; it "
             f"must have shape ({steps}, {system.nu}): give a column for each input."
         )
-    check_inputs("simulate(inputs=) holds in each step", columns, system)
+    check_surplus("simulate(inputs=) holds in each step", columns, system)
 
 
 # Trajectories of fewer bytes are not compared with the free memory.

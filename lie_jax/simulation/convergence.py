@@ -11,8 +11,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax import checks
+from lie_jax.callables.reader import name_of
 from lie_jax.integrators.base import AbstractIntegrator
+from lie_jax.mechanics.arguments import check_state, check_system, input_vector
 from lie_jax.numerics import jax_internals, programs, waits
+from lie_jax.numerics.conversion import real_shape
 from lie_jax.simulation.simulate import simulate
 from lie_jax.simulation.trajectory import count_results, succeeded
 from lie_jax.system import AbstractSystem, State
@@ -82,6 +85,7 @@ def convergence(
     t_end: ArrayLike,
     steps: Sequence[int],
     *,
+    inputs: ArrayLike | None = None,
     reference: State | None = None,
 ) -> Convergence:
     """Run integrators with several numbers of steps and compare the ends of their runs.
@@ -92,6 +96,8 @@ def convergence(
       time 0.
     - `integrators`: one, a list of them, or a dictionary by the names that the table shows.
     - `t_end`: time of the end, s. `steps`: at least two numbers of steps from 0 to `t_end`.
+    - `inputs`: (nu,), those of motors and loads, held over all runs. Loads that change with time
+      are functions of it in the forces: steps would hold their samples, the coarser the longer.
     - `reference`: the exact state at `t_end`. By default it is the end of a run with eight times as
       many steps as the finest, by the integrator whose two finest runs differ least.
 
@@ -104,17 +110,19 @@ def convergence(
     run of the reference fails.
     """
     named, counts = _checked(system, integrators, state, t_end, steps, reference)
+    u = _held(system, inputs, state)
     duration = float(np.asarray(t_end))
 
     def end(integrator: AbstractIntegrator, number: int, throw: bool = False) -> _End:
         options = {"steps": number, "save_every": number, "throw": throw}
-        run = simulate(system, integrator, state, dt=duration / number, **options)
+        rows = None if u is None else jnp.broadcast_to(u, (number, *u.shape))
+        run = simulate(system, integrator, state, dt=duration / number, inputs=rows, **options)
         (name,) = count_results(run.result)
         return _End(State(run.q[-1], run.v[-1]), None if succeeded(run.result) else name)
 
     ends = {name: [end(each, number) for number in counts] for name, each in named.items()}
     if reference is None:
-        best = _most_accurate(system, ends)
+        best = _most_accurate(system, counts, ends)
         reference = end(named[best], _FINER * counts[-1], throw=True).state
     exact = jax.tree.map(jnp.asarray, reference)
     errors = {
@@ -144,7 +152,7 @@ def convergence(
     )
 
 
-def _most_accurate(system: AbstractSystem, ends: dict[str, list[_End]]) -> str:
+def _most_accurate(system: AbstractSystem, counts: list[int], ends: dict[str, list[_End]]) -> str:
     """Name of the integrator whose two finest runs differ least."""
     differences = {}
     for name, row in ends.items():
@@ -152,12 +160,12 @@ def _most_accurate(system: AbstractSystem, ends: dict[str, list[_End]]) -> str:
         if len(fine) > 1:
             differences[name] = sum(_distance(system, fine[-1].state, fine[-2]))
     if not differences:
-        failed = "; ".join(
-            f"{name}: {', '.join(dict.fromkeys(x.failure for x in row if x.failure))}"
-            for name, row in ends.items()
+        results = "; ".join(
+            f"{name}: " + ", ".join(f"{n} steps {x.failure or 'successful'}" for n, x in row)
+            for name, row in ((name, zip(counts, row, strict=True)) for name, row in ends.items())
         )
         raise ValueError(
-            f"convergence(steps=): no integrator has two runs that succeed ({failed}), and the "
+            f"convergence(steps=): no integrator has two runs that succeed ({results}), and the "
             "reference must come from one: take more steps, or give the exact state as reference=."
         )
     return min(differences, key=differences.__getitem__)
@@ -213,18 +221,29 @@ def _checked(
             f"convergence(steps=) is {steps!r}; it must be at least two different numbers of "
             "steps, for example [50, 100, 200]."
         )
-    for name, given in (("state", state), ("reference", reference)):
-        if not isinstance(given, State) and (name, given) != ("reference", None):
-            raise ValueError(
-                f"convergence({name}=) is a {type(given).__name__}; it must be a "
-                "lie_jax.State(q, v)."
-            )
+    check_system("convergence(system=)", system)
+    check_state("convergence(state=)", state)
     if reference is not None:
+        check_state("convergence(reference=)", reference)
         checks.shape("convergence(reference=).q", reference.q, (system.nq,), "its coordinates")
         checks.shape("convergence(reference=).v", reference.v, (system.nv,), "its velocities")
         checks.finite("convergence(reference=).q", reference.q)
         checks.finite("convergence(reference=).v", reference.v)
     return _named(integrators), sorted({int(number) for number in counts})
+
+
+def _held(system: AbstractSystem, inputs: Any, state: State) -> Array | None:
+    """Inputs (nu,) that all runs hold."""
+    is_function = callable(inputs)
+    if is_function or len(real_shape(inputs) or ()) == 2:
+        given = f"is the function {name_of(inputs)}" if is_function else "has a row for each step"
+        raise ValueError(
+            f"convergence(inputs=) {given}; it must be one input vector "
+            f"({system.nu or 'nu'},), held over all runs: inputs that steps hold are others for "
+            "each number of steps. Loads that change are functions of time in the forces, such as "
+            "lie_jax.Torque(body, lambda t: ...)."
+        )
+    return input_vector("convergence(inputs=)", inputs, system, state.q.dtype)
 
 
 def _named(integrators: Any) -> dict[str, AbstractIntegrator]:

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.callables import snapshots
-from lie_jax.mechanics.multibody import AbstractMultibodySystem, check_system
-from lie_jax.numerics import forks
+from lie_jax.mechanics.arguments import check_system
+from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
 
 
@@ -20,6 +21,7 @@ class Energies(NamedTuple):
     potential: Float[Array, " n"]
 
 
+@waits.announced("the energies")
 def energies(system: AbstractMultibodySystem, trajectory: Trajectory) -> Energies:
     """Kinetic and potential energy (J) at each saved instant of a run, springs wound as they are.
 
@@ -28,7 +30,6 @@ def energies(system: AbstractMultibodySystem, trajectory: Trajectory) -> Energie
     Differentiable. Raises `ValueError` for trajectories of another size, or with a batch axis: map
     over that by `jax.vmap`.
     """
-    forks.refuse()
     check_system("energies(system=)", system)
     if not isinstance(trajectory, Trajectory):
         raise ValueError(

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.callables import closures, libraries, snapshots
-from lie_jax.mechanics.multibody import check_inputs
+from lie_jax.mechanics.arguments import check_surplus
 from lie_jax.numerics.conversion import in_precision, real_shape
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.system import AbstractSystem, State
@@ -147,7 +147,7 @@ def checked(
             f"{call} returns inputs of shape {shape}; they must have shape ({system.nu},), a "
             "number for each input that the forces read: return a vector, such as jnp.stack([...])."
         )
-    check_inputs(f"{call} returns", shape[0], system)
+    check_surplus(f"{call} returns", shape[0], system)
     function = closures.closed(policy.function, *at.values())
     return policy, Feedback(function, _every(policy.sample_time, dt), memory)
 

@@ -9,7 +9,7 @@ from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks
 from lie_jax.callables import libraries, snapshots
-from lie_jax.mechanics.multibody import check_inputs, check_system
+from lie_jax.mechanics import arguments
 from lie_jax.numerics import newton, rules, waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics import failure, free, rotation
@@ -69,16 +69,16 @@ def equilibrium(
     other transformations the state is NaN then, and where directions are free. Raises `ValueError`
     for systems with velocity constraints: rolling bodies are at rest anywhere.
     """
-    check_system("equilibrium(system=)", system)
+    arguments.check_system("equilibrium(system=)", system)
     if system.velocity_rows:
         raise ValueError(
             f"equilibrium(system=) has {system.velocity_rows} constraints on velocities, which "
             "hold at rest everywhere: leave them out, or hold the bodies by joints."
         )
+    arguments.check_state("equilibrium(state=)", state)
     checks.instant("equilibrium(state=): q", state.q, system.nq)
     system = snapshots.frozen(system)
-    u = None if inputs is None else as_float(inputs)
-    check_inputs("equilibrium(inputs=) holds", jnp.size(u) if u is not None else 0, system)
+    u = arguments.input_vector("equilibrium(inputs=)", inputs, system, state.q.dtype)
     if rate is not None:
         rotation.check_twists(system)
         rate = as_float(rate)

@@ -20,9 +20,8 @@ from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
-from lie_jax.mechanics.multibody import check_inputs
+from lie_jax.mechanics import arguments
 from lie_jax.numerics import lapack, rules, waits
-from lie_jax.numerics.conversion import as_float
 from lie_jax.statics import rotation, windings
 from lie_jax.system import AbstractSystem, State
 
@@ -105,16 +104,17 @@ def linearize(
     motion is not steady, and for systems with velocity constraints. Under `jax.jit` and other
     transformations the result is NaN then.
     """
+    arguments.check_system("linearize(system=)", system)
     if system.velocity_rows:
         raise ValueError(
             f"linearize(system=) has {system.velocity_rows} constraints on velocities, which have "
             "no free coordinates: leave rolling bodies out, or hold them by joints."
         )
+    arguments.check_state("linearize(state=)", state)
     checks.instant("linearize(state=): q", state.q, system.nq)
     checks.instant("linearize(state=): v", state.v, system.nv)
     system = snapshots.frozen(system)
-    u = None if inputs is None else as_float(inputs)
-    check_inputs("linearize(inputs=) holds", np.size(u) if u is not None else 0, system)
+    u = arguments.input_vector("linearize(inputs=)", inputs, system, state.q.dtype)
     t = jnp.asarray(t, state.q.dtype)
     result, findings = _linear(system, t, state, u, _independent(system, t, state.q))
     if not checks.traced(findings.flaw) and int(findings.flaw) != _Flaw.NONE:

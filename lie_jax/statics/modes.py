@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Inexact
 
 from lie_jax import checks
+from lie_jax.mechanics import arguments
 from lie_jax.numerics import lapack, rules, waits
 from lie_jax.statics import pencils
 from lie_jax.statics.linear import LinearMotion, linearize
@@ -72,7 +73,10 @@ def modes(
     """
     if damped is not None:
         checks.one_of("modes(damped=)", damped, (True, False))
-    linear = linearize(system, state, t=t, inputs=inputs)
+    arguments.check_system("modes(system=)", system)
+    arguments.check_state("modes(state=)", state)
+    u = arguments.input_vector("modes(inputs=)", inputs, system, state.q.dtype)
+    linear = linearize(system, state, t=t, inputs=u)
     calm, massless = _properties(linear)
     if not checks.traced(massless) and int(massless) >= 0:
         raise ValueError(

@@ -9,7 +9,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
-from lie_jax.mechanics.multibody import check_inputs
+from lie_jax.mechanics import arguments
 from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics.equations import Problem
@@ -81,6 +81,8 @@ def equilibrium_path(
     """
     checks.positive_integer("equilibrium_path(steps=)", steps, "the number of points")
     checks.positive("equilibrium_path(length=)", length, "parts of the configuration's size")
+    arguments.check_system("equilibrium_path(system=)", system)
+    arguments.check_state("equilibrium_path(state=)", state)
     checks.instant("equilibrium_path(state=): q", state.q, system.nq)
     if checks.traced(system, state, length, t, inputs):
         raise ValueError(
@@ -88,11 +90,10 @@ def equilibrium_path(
             "lie_jax.equilibrium(system.under_loads(part), state) at its points."
         )
     system = snapshots.frozen(system)
-    u = None if inputs is None else as_float(inputs)
-    check_inputs("equilibrium_path(inputs=) holds", jnp.size(u) if u is not None else 0, system)
+    u = arguments.input_vector("equilibrium_path(inputs=)", inputs, system, state.q.dtype)
     problem = Problem(system, jnp.asarray(t, state.q.dtype), u)
     none = jnp.zeros((), state.q.dtype)
-    unloaded = equilibrium(system.under_loads(none), state, t=t, inputs=inputs)
+    unloaded = equilibrium(system.under_loads(none), state, t=t, inputs=u)
     now = _Point(unloaded.q, jnp.zeros(system.nc, state.q.dtype), none)
     # Loads grow at the start.
     direction = jnp.zeros(problem.size + 1, state.q.dtype).at[-1].set(1.0)

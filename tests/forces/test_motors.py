@@ -178,6 +178,8 @@ def test_missing_inputs_are_named():
 class _Own(lie_jax.AbstractForce):
     """A force that declares no input, and so gets all of them."""
 
+    is_load = True
+
     body: str = lie_jax.fields.body_name()
 
     def wrenches(self, t, poses, velocities, u):
@@ -202,6 +204,7 @@ def test_inputs_that_nothing_reads_are_refused_by_number():
         check_message(act, name, "7 inputs, but the forces read 6")
     own = lie_jax.Mechanism([lie_jax.Body("b", 2.0, np.eye(3))], [], [_Own("b")], gravity=(0, 0, 0))
     system, state = lie_jax.assemble(own, lie_jax.R3SO3())
+    assert system.most_inputs is None and system.under_loads(jnp.ones(())).most_inputs is None
     inputs = jnp.zeros((5, 7)).at[:, 6].set(3.0)
     moved = lie_jax.simulate(system, lie_jax.RKMK("euler"), state, inputs=inputs, **run)
     # 3 N push 2 kg for 0.5 s.

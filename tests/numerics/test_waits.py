@@ -7,6 +7,7 @@ import time
 import jax
 import jax.numpy as jnp
 import jaxtyping
+import numpy as np
 import pytest
 
 import lie_jax
@@ -45,10 +46,22 @@ def test_a_line_says_what_compiles_once(capfd):
     # A busy machine may take half a minute.
     assert all("still compiling" in other for other in others)
     assert line.startswith(f"{LINE} the run of RKMK() for 2 velocities, about ")
-    assert line.endswith(" s; later calls with other numbers start at once")
+    assert line.endswith("; later calls with other numbers start at once")
     # Many looks at steps, by programs that are there.
     _run(system, steps=200_000, save_every=10_000)
     assert not capfd.readouterr().err
+
+
+def test_mechanisms_say_what_compiles(capfd):
+    bodies = [lie_jax.Body(f"body{i}", 1.0, np.eye(3)) for i in range(5)]
+    mechanism = lie_jax.Mechanism(bodies, [lie_jax.SphericalJoint("ground", "body0")])
+    system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
+    rows = 0.0, state.q, state.v, state.v, jnp.zeros(3)
+    system.reactions(*rows)
+    system.powers(*rows[:3], rows[-1])
+    lines = [x for x in capfd.readouterr().err.splitlines() if "still" not in x]
+    for line, what in zip(lines, ("assembly in SE3()", "reactions", "powers"), strict=True):
+        assert line.startswith(f"{LINE} the {what} for 5 bodies, about ")
 
 
 def test_functions_of_the_user_are_told_of_until_they_are_compiled(capfd, monkeypatch):
@@ -130,7 +143,7 @@ def test_durations_follow_from_the_time_of_tracing(monkeypatch):
     wait = waits._Wait("it")
     for _ in range(8):
         wait.looked(jax_internals.TRACING, 0.5)
-    assert lines[1:] == [lines[0].replace("5 s", "15 s")]
+    assert lines[1:] == [lines[0].replace("5 s", "15 s or longer")]
     # It takes longer than twice as long.
     for _ in range(20):
         wait.looked(jax_internals.COMPILING, 2.0)

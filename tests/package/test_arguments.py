@@ -58,6 +58,35 @@ CASES = {
         lambda: lie_jax.sweep(lambda m, k: m, TEN), "sweep(fn=)", "called with (variant)"),
 }  # fmt: skip
 MECHANISM = lie_jax.Mechanism([body()])
+DRIVEN = lie_jax.assemble(
+    lie_jax.Mechanism(
+        [body()],
+        [lie_jax.RevoluteJoint("ground", "b", (0.0, 1.0, 0.0))],
+        [lie_jax.RevoluteMotor("ground", "b", (0.0, 1.0, 0.0), input=0)],
+    ),
+    lie_jax.Minimal(),
+)
+ROWS = np.zeros(11), np.zeros((11, 1)), np.zeros((11, 1)), np.zeros((11, 1)), np.zeros((11, 0))
+
+
+def _held(function, inputs):
+    return lambda: function(*DRIVEN, inputs=inputs)
+
+
+def _reactions(*changed, u=None):
+    return lambda: DRIVEN[0].reactions(*(*changed, *ROWS[len(changed) :]), u)
+
+
+def _powers(u, t=0.0, q=(0.0,)):
+    return lambda: DRIVEN[0].powers(t, jnp.asarray(q), jnp.zeros(1), jnp.zeros(0), u)
+
+
+def _study(inputs=None, system=DRIVEN):
+    return lambda: lie_jax.convergence(
+        *system[:1], lie_jax.RKMK(), DRIVEN[1], 1.0, [1, 2], inputs=inputs
+    )
+
+
 SPINNER, STILL = Spinner(jnp.eye(3)), lie_jax.State(np.eye(4)[0], np.zeros(3))
 # Run-time checks of types, which users' programs have not, would come first.
 WRONG_TYPES = {
@@ -82,6 +111,50 @@ WRONG_TYPES = {
     "mechanism for an equilibrium": (
         lambda: lie_jax.equilibrium(MECHANISM, STILL),
         "equilibrium(system=) is a Mechanism", "unpack it"),
+    "system and state for a linearization": (
+        lambda: lie_jax.linearize(DRIVEN, DRIVEN[1]), "linearize(system=) is a tuple", "unpack it"),
+    "configuration for modes": (
+        lambda: lie_jax.modes(DRIVEN[0], DRIVEN[1].q), "modes(state=)", "lie_jax.State(q, v)"),
+    "trajectory's place for a path": (
+        lambda: lie_jax.equilibrium_path(DRIVEN[0], (1.0, 2.0)), "equilibrium_path(state=) is a tu",
+        "State(run.q[-1], run.v[-1])"),
+    "function held in an equilibrium": (
+        _held(lie_jax.equilibrium, lambda t: TEN), "equilibrium(inputs=) is the function", "(1,)",
+        "call the function"),
+    "rows held in a linearization": (
+        _held(lie_jax.linearize, np.zeros((10, 1))), "linearize(inputs=) has shape (10, 1)", "(1,)",
+        "give one row"),
+    "number held in modes": (
+        _held(lie_jax.modes, 0.0), "modes(inputs=) has shape ()", "a number for each input"),
+    "text held on a path": (
+        _held(lie_jax.equilibrium_path, "0"), "equilibrium_path(inputs=) is '0'", "real numbers"),
+    "no inputs in an equilibrium": (
+        _held(lie_jax.equilibrium, None), "equilibrium(inputs=) is missing", "jnp.zeros((1,))"),
+    "NaN held in modes": (
+        _held(lie_jax.modes, [np.nan]), "modes(inputs=) is nan at index (0,)", "finite"),
+    "inputs of steps for reactions": (
+        _reactions(u=np.zeros((10, 1))), "reactions(u=) has shape (10, 1)", "(11, 1)",
+        "save_every * np.arange(11) - 1"),
+    "function for reactions": (
+        _reactions(u=lambda t: TEN), "reactions(u=) is the function", "(11, 1)"),
+    "no inputs for reactions": (
+        _reactions(), "reactions(u=) is missing", "jnp.zeros((11, 1))"),
+    "one time for reactions": (_reactions(0.0), "reactions(t=) has shape ()", "(11,)"),
+    "speeds of other rows for reactions": (
+        _reactions(*ROWS[:2], np.zeros((10, 1))), "reactions(v=) has shape (10, 1)", "(11, 1)"),
+    "rows for powers": (
+        _powers(np.zeros((10, 1))), "powers(u=) has shape (10, 1)", "give one row"),
+    "trajectory for powers": (
+        _powers(None, q=np.zeros((11, 1))), "powers(q=) has shape (11, 1)", "jax.vmap"),
+    "times for powers": (_powers(None, t=ROWS[0]), "powers(t=)", "one number (s)"),
+    "study without inputs": (_study(), "convergence(inputs=) is missing", "jnp.zeros((1,))"),
+    "study with inputs of steps": (
+        _study(np.zeros((10, 1))), "convergence(inputs=)", "(1,), held over all runs", "Torque"),
+    "study with inputs of time": (
+        _study(lambda t: TEN), "convergence(inputs=) is the function", "functions of time"),
+    "study with two inputs": (_study([0.0, 0.0]), "convergence(inputs=) holds 2", "read 1"),
+    "study of a mechanism": (
+        _study(system=(MECHANISM,)), "convergence(system=) is a Mechanism", "unpack it"),
 }  # fmt: skip
 
 

@@ -20,6 +20,8 @@ INTEGRATORS = {
     "generalized-α": lie_jax.GeneralizedAlpha(0.9),
 }
 ORDERS = {"RK4": 4, "heun": 2, "generalized-α": 2}
+# Inputs that all runs hold, N.
+PUSHED = np.asarray([0.4, -0.9])
 # Lines of errors over step sizes are straight to this.
 SLACK = 0.06
 # Moments of a body that is symmetric about its third axis (kg m²), and its angular velocity.
@@ -66,13 +68,14 @@ def test_orders_of_methods_against_a_closed_form():
 
 
 def test_the_most_accurate_integrator_gives_the_reference():
+    integrators, steps = list(INTEGRATORS.values()), [40, 80, 160]
     study = lie_jax.convergence(
-        OSCILLATOR, list(INTEGRATORS.values()), OSCILLATOR_START, 2.0, [40, 80, 160]
+        OSCILLATOR, integrators, OSCILLATOR_START, 2.0, steps, inputs=PUSHED
     )
 
     def rate(t, z):
         q, v = z[:2], z[2:]
-        return np.concatenate([v, np.asarray(OSCILLATOR.force(t, q, v)) / [2.0, 3.0]])
+        return np.concatenate([v, np.asarray(OSCILLATOR.force(t, q, v, PUSHED)) / [2.0, 3.0]])
 
     start = np.concatenate([OSCILLATOR_START.q, OSCILLATOR_START.v])
     end = solve_ivp(rate, (0.0, 2.0), start, "DOP853", rtol=1e-13, atol=1e-13).y[:, -1]
@@ -92,7 +95,9 @@ def test_the_most_accurate_integrator_gives_the_reference():
 
 def _end(integrator, steps):
     return lie_jax.simulate(
-        OSCILLATOR, integrator, OSCILLATOR_START, dt=2.0 / steps, steps=steps, save_every=steps
+        *(OSCILLATOR, integrator, OSCILLATOR_START),
+        **{"dt": 2.0 / steps, "steps": steps, "save_every": steps},
+        inputs=np.tile(PUSHED, (steps, 1)),
     )
 
 
@@ -107,6 +112,8 @@ def test_runs_that_fail_are_named_and_do_not_count():
     assert "unstable" in str(study).splitlines()[2]
     with pytest.raises(ValueError, match=r"no integrator has two runs that succeed.*unstable"):
         lie_jax.convergence(OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START, 80.0, [30, 40])
+    with pytest.raises(ValueError, match=r"RKMK: 40 steps unstable, 640 steps successful\)"):
+        lie_jax.convergence(OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START, 80.0, [40, 640])
 
 
 def test_rounding_shows_no_order():

@@ -150,9 +150,9 @@ class TreeSystem(AbstractMultibodySystem):
         return super(TreeSystem, self._following(jnp.zeros((), q.dtype), q)).potential_energy(q)
 
     @override
-    def powers(self, t, q, v, multipliers, u=None):
-        following = super(TreeSystem, self._following(jnp.asarray(t, q.dtype), q))
-        return following.powers(t, q, v, multipliers, u)
+    def _powers(self, t, q, v, multipliers, u):
+        following = super(TreeSystem, self._following(t, q))
+        return following._powers(t, q, v, multipliers, u)
 
     @override
     def _joint_reactions(self, t, q, v, acceleration, multipliers, u):

@@ -1,0 +1,86 @@
+"""Checks of systems, states and inputs that functions of a system are given."""
+
+from typing import Any
+
+from jaxtyping import Array
+
+from lie_jax import checks
+from lie_jax.callables import reader
+from lie_jax.numerics.conversion import in_precision
+from lie_jax.system import AbstractSystem, State
+
+
+def check_system(where: str, value: Any) -> None:
+    """Raise unless the value is a system."""
+    if not isinstance(value, AbstractSystem):
+        raise ValueError(
+            f"{where} is a {type(value).__name__}; it must be a system. "
+            "lie_jax.assemble(mechanism, formulation) returns the pair (system, state): unpack it."
+        )
+
+
+def check_state(where: str, value: Any) -> None:
+    """Raise unless the value is a state."""
+    if not isinstance(value, State):
+        raise ValueError(
+            f"{where} is a {type(value).__name__}; it must be a lie_jax.State(q, v), as "
+            "lie_jax.assemble returns it; of a run take State(run.q[-1], run.v[-1])."
+        )
+
+
+def check_surplus(where: str, count: int, system: AbstractSystem) -> None:
+    """Raise `ValueError` for more inputs than a mechanism reads; systems of one's own get all."""
+    most = getattr(system, "most_inputs", None)
+    if most is not None and count > most:
+        raise ValueError(
+            f"{where} {count} inputs, but the forces read {most or 'none'}: leave out those "
+            f"that no force reads, or add a force or motor with input={count - 1}."
+        )
+
+
+def input_vector(
+    where: str, inputs: Any, system: AbstractSystem, dtype: Any, rows: int | None = None
+) -> Array | None:
+    """Inputs u (nu,) as an array, or those (rows, nu) of so many instants; None without any.
+
+    Raises `ValueError` for anything but an array or lists of that shape, for inputs that are
+    missing, and for more of them than forces read.
+    """
+    nu = system.nu or "nu"
+    shape = f"({nu},)" if rows is None else f"({rows}, {nu})"
+    meaning = "one input vector" if rows is None else "an input vector for each instant"
+    if inputs is None:
+        if not system.nu:
+            return None
+        raise ValueError(
+            f"{where} is missing, and the forces read {system.nu} inputs; it must have shape "
+            f"{shape}, {meaning}: where all are zero give jnp.zeros({shape})."
+        )
+    if callable(inputs):
+        raise ValueError(
+            f"{where} is the function {reader.name_of(inputs)}; it must be an array {shape}, "
+            f"{meaning}: call the function, and give what it returns."
+        )
+    u = in_precision(inputs, dtype)
+    checks.finite(where, u)
+    leading = () if rows is None else (rows,)
+    if u.ndim != 1 + len(leading) or u.shape[:-1] != leading or u.shape[-1] < system.nu:
+        raise ValueError(
+            f"{where} has shape {u.shape}; it must have shape {shape}, {meaning}: "
+            f"{_cure(u.shape, rows)}."
+        )
+    check_surplus(f"{where} holds", u.shape[-1], system)
+    return u
+
+
+def _cure(shape: tuple[int, ...], rows: int | None) -> str:
+    """Advice for inputs of a shape that does not fit."""
+    if rows is None:
+        return "give one row of them" if len(shape) == 2 else "give a number for each input"
+    if len(shape) != 2 or shape[0] == rows:
+        return "give a row for each instant and a column for each input"
+    # Numbers at an instant are those of the step that ended there, at the start of the first one.
+    return (
+        "of inputs (steps, nu), as those of `simulate`, give the row of the step that ended at "
+        f"each instant: inputs[np.maximum(save_every * np.arange({rows}) - 1, 0)]"
+    )
