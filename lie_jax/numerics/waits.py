@@ -6,6 +6,7 @@ traces a function of the user, the thread goes on until this function has been c
 """
 
 import functools
+import gc
 import inspect
 import os
 import sys
@@ -183,19 +184,32 @@ def _look() -> None:
     while True:
         time.sleep(LOOK)
         now = time.monotonic()
-        frames = sys._current_frames()
+        phases = _phases()
         for own, wait in list(_waits.items()):
-            wait.looked(jax_internals.phase(frames.get(own)), now - last)
-            if not wait.inside and (wait.calm >= _CALM or own not in frames):
+            wait.looked(phases.get(own), now - last)
+            if not wait.inside and (wait.calm >= _CALM or own not in phases):
                 _waits.pop(own, None)
-        # Frames keep what their functions hold.
-        del frames
         last = now
         with _lock:
             idle = 0 if _waits else idle + 1
             if idle >= _IDLE:
                 _thread = None
                 return
+
+
+def _phases() -> dict[int, str | None]:
+    """Phase in which each living thread is, None for neither tracing nor compiling."""
+    # Python 3.11 makes the object of a frame when it is asked for. Were garbage collected then, the
+    # thread would go on and free its frame: the process would end.
+    collects = sys.version_info < (3, 12) and gc.isenabled()
+    if collects:
+        gc.disable()
+    try:
+        # Frames are not kept: they hold what their functions do.
+        return {own: jax_internals.phase(x) for own, x in sys._current_frames().items()}
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _write(line: str) -> None:

@@ -1,7 +1,9 @@
 """A line on stderr says what compiles, once, and only where something compiles."""
 
+import gc
 import io
 import sys
+import threading
 import time
 
 import jax
@@ -152,3 +154,38 @@ def test_durations_follow_from_the_time_of_tracing(monkeypatch):
     wait = waits._Wait("it")
     wait.looked(jax_internals.COMPILING, 200.0)
     assert "about 5 min" in lines[-1]
+
+
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="collects garbage between instructions only"
+)
+def test_no_garbage_is_collected_while_frames_are_made(monkeypatch):
+    def collections():
+        return sum(generation["collections"] for generation in gc.get_stats())
+
+    def counted(frame):
+        before = collections()
+        found = phase(frame)
+        counts.append(collections() - before)
+        return found
+
+    def deep(depth, function):
+        # Objects of these frames are made when they are looked at.
+        if depth:
+            return deep(depth - 1, function)
+        thread = threading.Thread(target=function)
+        thread.start()
+        return thread.join()
+
+    phase, counts, own = jax_internals.phase, [], threading.get_ident()
+    monkeypatch.setattr(jax_internals, "phase", counted)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(10)
+    try:
+        deep(50, lambda: counted(sys._current_frames()[own]))
+        unguarded = sum(counts)
+        counts.clear()
+        deep(50, waits._phases)
+    finally:
+        gc.set_threshold(*thresholds)
+    assert unguarded and counts and not sum(counts) and gc.isenabled()
