@@ -14,6 +14,8 @@ from lie_jax.numerics import conversion, jax_internals
 
 # Checksum of a part that JAX traces, whose value is unknown: it equals every checksum.
 UNKNOWN = 0
+# Numbers of an array in a message: those of a matrix (3, 3), not the weights of a network.
+_FEW = 9
 
 
 def checksums(**objects: Any) -> np.ndarray:
@@ -30,11 +32,18 @@ def difference(earlier: np.ndarray, **objects: Any) -> tuple[str, str] | None:
     parts = list(_parts_of(objects))
     for (name, value, now), then in zip(parts, earlier.tolist(), strict=False):
         if UNKNOWN not in (now, then) and now != then:
-            is_array = isinstance(value, jax.Array | np.ndarray)
-            return name, np.array2string(conversion.as_numpy(value)) if is_array else reprlib.repr(
-                value
-            )
+            return name, _text(value)
     return None
+
+
+def _text(value: Any) -> str:
+    """Numbers of an array if they are few, else its dtype and shape; other values shortened."""
+    if not isinstance(value, jax.Array | np.ndarray):
+        return reprlib.repr(value)
+    array = conversion.as_numpy(value)
+    if array.size <= _FEW:
+        return np.array2string(array)
+    return f"an array of {array.dtype} of shape {array.shape}"
 
 
 def _parts_of(objects: dict[str, Any]) -> Iterator[tuple[str, Any, int]]:

@@ -181,7 +181,9 @@ def simulate(
     if jax.tree.map(np.asarray, trajectory.result) not in (Result.successful, Result.redundant):
         values = rules.held(trajectory)
         message = _failure(
-            system, integrator, values, rules.held(dt), steps, adaptive=adaptive is not None
+            *(system, integrator, values, rules.held(dt), steps),
+            adaptive=adaptive is not None,
+            policy=policy,
         )
         raise SimulationError(message, values)
     return trajectory
@@ -208,6 +210,7 @@ def _failure(
     dt: Array,
     steps: int,
     adaptive: bool,
+    policy: Policy | None,
 ) -> str:
     """Failure of a run, the place of it and the fix."""
     stats = trajectory.stats
@@ -259,6 +262,8 @@ def _failure(
         case "off_constraints":
             what = f"the start violates the constraints, the most in {system.owner(worst)},"
             advice = "Start from lie_jax.project(system, state)"
+        case "unstable" if policy and not float(stats.stability) > 1.0:
+            what = "a mode of the system with its policy grew"
         case "unstable":
             what = "a mode grew beyond the limit of stability of the explicit method"
             advice = f"{shorter} or an implicit method, such as lie_jax.GeneralizedAlpha()"
@@ -281,7 +286,7 @@ def _failure(
         case "input_not_finite":
             u = np.asarray(jnp.nan if trajectory.inputs is None else trajectory.inputs[completed])
             what = f"the policy returned the inputs {u.tolist()}, which are not finite,"
-            advice = "Look for a division by zero or a missing value in it"
+            advice = "Look for a division by zero, a missing value or too large a gain in it"
         case "event_not_finite":
             what = "the function of an event became infinite or NaN"
             advice = "Make it finite on both sides of its zero"
@@ -300,8 +305,10 @@ def _failure(
             advice, where = "Look at the forces that act there at that time", f"at {end}"
         case _:
             what = "the state became infinite or NaN"
-    if not adaptive:
-        advice = _too_fast(system, integrator, trajectory, float(dt)) or advice
+    if not adaptive and any(bool(trajectory.result == result) for result in _GROWTH):
+        advice = _too_fast(system, integrator, trajectory, float(dt)) or (
+            _gain(policy) + advice if policy else advice
+        )
     advice = _singular_part(system, trajectory) or advice
     return (
         f"{what} {where}. {advice}: the trajectory before the failure is in the error's "
@@ -309,14 +316,27 @@ def _failure(
     )
 
 
+# Results of motions that grew.
+_GROWTH = (
+    *(Result.unstable, Result.non_finite, Result.newton_failed),
+    *(Result.departed, Result.turned_over, Result.out_of_chart),
+)
+
+
+def _gain(policy: Policy) -> str:
+    """Sentence on a policy, whose gain may let a motion grow."""
+    time = policy.sample_time
+    sample = "dt" if time is None else f"sample_time (it is {time:.6g} s)"
+    return (
+        "Where a gain of the policy is too large for the time between its samples, motions grow: "
+        f"take a smaller gain or {sample}. "
+    )
+
+
 def _too_fast(
     system: AbstractSystem, integrator: AbstractIntegrator, trajectory: Trajectory, dt: float
 ) -> str | None:
     """Sentence on the mode of the system that is too fast for an explicit method."""
-    left = Result.departed, Result.turned_over, Result.out_of_chart
-    results = Result.unstable, Result.non_finite, Result.newton_failed, *left
-    if not any(bool(trajectory.result == result) for result in results):
-        return None
     found = fastest(system, integrator, dt, trajectory, int(trajectory.stats.completed_steps))
     if found is None:
         return None

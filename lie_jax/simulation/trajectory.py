@@ -48,7 +48,8 @@ class Result(eqx.Enumeration, metaclass=_Counted):
     - `off_constraints`: the start violates the constraints.
 
     `Result[result]` is a sentence. Of a batch, `result == lie_jax.Result.unstable` has a value for
-    each member, `lie_jax.count_results(result)` the numbers of members by name, and the text these
+    each member, `jax.tree.map(lambda x: x[i], result)` is that of member i,
+    `lie_jax.count_results(result)` the numbers of members by name, and the text these
     numbers: "510 successful, 2 unstable".
     """
 
@@ -83,7 +84,7 @@ class Result(eqx.Enumeration, metaclass=_Counted):
         "finite."
     )
     too_many_events = (
-        "More events happened than a run may have, or an event followed itself faster than "
+        "More events happened than max_events, or an event followed itself faster than "
         f"rounding resolves{_KEPT}"
     )
     event_not_finite = f"The function of an event became infinite or NaN{_KEPT}"

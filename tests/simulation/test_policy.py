@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import expm
 
 import lie_jax
+from lie_jax.simulation import fingerprints
 from tests.cart import START, Cart
 from tests.messages import check_message
 from tests.suites import cases
@@ -169,6 +170,23 @@ def test_inputs_that_are_not_finite_end_the_run():
         assert part in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("method", "sample_time", "parts"),
+    [
+        ("rk4", None, ("the state became infinite or NaN in step", "smaller gain or dt. Take a")),
+        ("heun", 20.0, ("a mode of the system with its policy grew", "sample_time (it is 20 s)")),
+    ],
+)
+def test_a_run_that_grows_by_its_policy_names_the_gain(method, sample_time, parts):
+    # A mass of 2 kg for 10 s under held forces of -q / 2 N comes back 11.5 times as far, and more.
+    policy = lie_jax.Policy(lambda t, q, v: -0.5 * q, sample_time)
+    options = {"dt": 10.0, "steps": 400, "policy": policy}
+    with pytest.raises(lie_jax.SimulationError) as error:
+        lie_jax.simulate(Cart(), lie_jax.RKMK(method), START, **options)
+    for part in ("too large for the time between its samples", *parts):
+        assert part in str(error.value), str(error.value)
+
+
 def _proportional(t, q, v):
     return -4.0 * q
 
@@ -318,6 +336,10 @@ def test_restarts_of_another_policy_are_refused():
         check_message(goes_on(**options), "run with a policy", "pass that policy", "`state`")
     sampled = lie_jax.Policy(_proportional, sample_time=SAMPLE)
     check_message(goes_on(policy=sampled), "another policy.sample_time, which is 0.05 now")
+    networks = [{"weights": np.full((50, 4), value)} for value in (1.0, 2.0)]
+    earlier = fingerprints.checksums(policy=networks[0])
+    name, value = fingerprints.difference(earlier, policy=networks[1]) or ("", "")
+    assert "weights" in name and value == "an array of float64 of shape (50, 4)"
 
 
 def test_a_rate_in_the_place_of_a_sample_time_is_named():
