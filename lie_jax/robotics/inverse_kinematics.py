@@ -180,7 +180,7 @@ def _targets(targets: Any, dtype: Any) -> tuple[tuple[Frame, ...], tuple[Array, 
     are_pairs = all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs)
     others = [pair[0] for pair in pairs if are_pairs and not isinstance(pair[0], Frame)]
     if not pairs or not are_pairs or others:
-        given = f"is a {type(targets).__name__}"
+        given = f"is {targets!r:.80}" if not pairs else f"is a {type(targets).__name__}"
         if others:
             given = f"names {others[0]!r}, a {type(others[0]).__name__}"
         raise ValueError(

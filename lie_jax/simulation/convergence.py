@@ -1,6 +1,6 @@
 """Convergence studies: errors of runs with ever more steps, and the orders that they show."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -248,7 +248,7 @@ def _held(system: AbstractSystem, inputs: Any, state: State) -> Array | None:
 
 def _named(integrators: Any) -> dict[str, AbstractIntegrator]:
     """Integrators by names: of their types, and of the fields in which those of a type differ."""
-    if isinstance(integrators, AbstractIntegrator):
+    if isinstance(integrators, str) or not isinstance(integrators, Iterable):
         integrators = [integrators]
     is_dictionary = isinstance(integrators, Mapping)
     members = list(integrators.values() if is_dictionary else integrators)

@@ -140,7 +140,7 @@ def checked(
             )
         u, after = u
         _check_state(call, after, memory)
-    checks.real(f"{call}: its inputs u", u)
+    checks.real(f"simulate(policy=): the value that its function({', '.join(at)}) returns", u)
     shape = real_shape(u) or ()
     if len(shape) != 1 or shape[0] < system.nu:
         raise ValueError(

@@ -110,8 +110,14 @@ def succeeded(result: Result) -> Bool[Array, "..."]:
 def count_results(result: Result) -> dict[str, int]:
     """Numbers of members of a batch by the names of their results, in the order of `Result`.
 
-    `result` has any batch axes, as that of runs under `jax.vmap` or of a sweep, or none.
+    `result` has any batch axes, as that of runs under `jax.vmap` or of a sweep, or none. Raises
+    `ValueError` for anything else.
     """
+    if not isinstance(result, EnumerationItem):
+        raise ValueError(
+            f"count_results(result=) is a value of type {type(result).__name__}; it must be the "
+            "result of a run or of a batch of runs: pass run.result."
+        )
     numbers = np.asarray(result._value)
     counts = {name: int(np.sum(numbers == i._value)) for name, i in items_by_name(Result).items()}
     return {name: count for name, count in counts.items() if count}

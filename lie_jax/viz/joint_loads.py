@@ -60,7 +60,8 @@ def reactions(
     labels = list(every) if joints is None else [_known(label, every) for label in joints]
     if not labels:
         raise ValueError(
-            "viz.reactions(system=) has no joints; its bodies are free, or only forces act on them."
+            "viz.reactions(system=) has no joints, and reactions are those of joints: take "
+            "viz.energy, which draws the work of forces."
         )
     n = len(labels)
     force, torque = (

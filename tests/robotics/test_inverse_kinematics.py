@@ -200,7 +200,7 @@ def test_bad_arguments_are_refused():
     def refused(*parts, system=system, targets=GOOD, q=start, **others):
         check_message(lambda: lie_jax.inverse_kinematics(system, targets, q, **others), *parts)
 
-    refused("targets=", "list of pairs", targets=())
+    refused("targets=) is ()", "list of pairs", targets=())
     refused("target of Frame('finger')", "(4, 4)", targets=[(FINGER, np.zeros(4))])
     refused("(3, 3)", "position (3,)", "se3.pose", targets=[(FINGER, np.eye(3))])
     refused("(6,)", "rotation vector", "so3.exp", targets=[(FINGER, np.zeros(6))])

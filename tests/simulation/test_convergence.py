@@ -139,7 +139,7 @@ def test_bad_studies_are_refused(monkeypatch):
         ((rk4, start, 1.0, [10, 2.5]), r"convergence\(steps=\) is 2.5"),
         ((rk4, start, -1.0, [10, 20]), r"t_end=\) is -1.0"),
         (([rk4, rk4], start, 1.0, [10, 20]), "RKMK, RKMK; it must hold different"),
-        (("rk4", start, 1.0, [10, 20]), "holds 'r'; it must hold integrators"),
+        (("rk4", start, 1.0, [10, 20]), "holds 'rk4'; it must hold integrators"),
         ((rk4, (1, 2), 1.0, [10, 20]), r"convergence\(state=\) is a tuple"),
     ):
         with pytest.raises(ValueError, match=message):

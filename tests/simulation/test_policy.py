@@ -286,6 +286,11 @@ REFUSED = {
     "other arguments": (_run(lambda q, v: -q), "simulate(policy=)", "(t, q, v)"),
     "a number": (_run(lambda t, q, v: -q[0]), "shape ()", "jnp.stack"),
     "a matrix": (_run(lambda t, q, v: -q[None]), "shape (1, 1)", "return a vector"),
+    "nothing": (
+        _run(lambda t, q, v: None),
+        "the value that its function(t, q, v) returns is None",
+        "must be made of real numbers",
+    ),
     "no pair": (
         _run(lie_jax.Policy(lambda t, q, v, state: -q, state=0.0)),
         "returns one value",

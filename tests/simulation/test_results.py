@@ -5,6 +5,7 @@ import re
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import pytest
 
 import lie_jax
@@ -26,6 +27,12 @@ def test_a_batch_is_counted(batch):
     assert Result[batch] == "510 successful, 2 unstable"
     assert repr(batch).endswith("Result<510 successful, 2 unstable>")
     assert [tuple(place) for place in jnp.argwhere(batch == Result.unstable)] == [(0, 7), (1, 144)]
+
+
+def test_other_values_are_not_counted(monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(ValueError, match=r"count_results\(result=\) .* int; .* pass run.result"):
+        lie_jax.count_results(3)
 
 
 def test_one_result_is_its_sentence(batch):
