@@ -34,16 +34,22 @@ def couplings(file: CompiledFile, joints: Mapping[int, Any]) -> Couplings:
     """
     made, described, ignored = [], [], {}
     for i in range(file.count("equality")):
+        name = file.name("equality", i)
+        if file.mujoco.mjtEq(file.model.eq_type[i]).name.startswith("mjEQ_FLEX"):
+            # MuJoCo adds them to the file's own, without names.
+            name = file.name("flex", int(file.model.eq_obj1id[i]))
+            ignored.setdefault("equality constraints within the flexible bodies", []).append(name)
+            continue
         if not file.model.eq_active0[i] or file.disables("EQUALITY"):
-            ignored.setdefault("equality constraints that the file switches off", []).append(i)
+            ignored.setdefault("equality constraints that the file switches off", []).append(name)
             continue
         coupling = _coupling(file, i, joints)
         if coupling is None:
-            ignored.setdefault("equality constraints", []).append(i)
+            ignored.setdefault("equality constraints", []).append(name)
             continue
         made.append(coupling[0])
         described.append(coupling[1])
-    names = {kind: tuple(file.name("equality", i) for i in of) for kind, of in ignored.items()}
+    names = {kind: tuple(dict.fromkeys(of)) for kind, of in ignored.items()}
     return Couplings(tuple(made), tuple(described), names)
 
 

@@ -39,8 +39,13 @@ def test_deformable_bodies_are_left_out_and_the_others_move_as_before(tmp_path):
     qpos = np.zeros(model.nq)
     qpos[at] = 0.7
     rest = key.format(" ".join(map(str, qpos)))
+    tip = '<connect name="tip" body1="arm" body2="cloth_8" anchor="0 0 0"/>'
+    rest += f"<equality>{tip}</equality>"
     imported = _read(tmp_path, ARM + FLEX, rest, "flexible bodies cloth, block, brick")
     assert imported.ignored["flexible bodies"] == ("cloth", "block", "brick")
+    # The edges of the cloth have no name in the file; a constraint of the user's own has.
+    assert imported.ignored["equality constraints within the flexible bodies"] == ("cloth",)
+    assert imported.ignored["equality constraints"] == ("tip",)
     assert imported.mechanism.names == ("arm",)
     assert imported.keyframes["k"].q == pytest.approx([0.7])
     assert not [name for name in imported.frames if name.startswith(("cloth", "block"))]

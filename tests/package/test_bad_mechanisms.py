@@ -178,6 +178,9 @@ CASES = {
     "orientations that do not fit": (
         lambda: _tree([lie_jax.PrismaticJoint("b", "a", (1.0, 0.0, 0.0), orientation=_TURN)]),
         "PrismaticJoint('b', 'a')", "0.2 rad", "orientation"),
+    "half a turn that does not fit": (
+        lambda: _tree([lie_jax.RigidJoint("a", "b", orientation=(0.0, 0.0, 1.0, 0.0))]),
+        "RigidJoint('a', 'b')", "off by 0 m and 3.14 rad", "orientation"),
     "velocities that do not fit": (
         lambda: _tree([_ball("a", "b")], velocity=(0.0, 0.3, 0.0)), "velocities", "0.3 m/s",
         "velocity="),

@@ -185,14 +185,16 @@ def _fit_joint(
     rates, left = velocities(x, relative_twist)
     misfit = (
         fitted[:3, 3] - relative[:3, 3],
-        # |R - 1| is √2 times the angle of a small rotation R.
-        (fitted[:3, :3] - relative[:3, :3]) / np.sqrt(2.0),
+        fitted[:3, :3] - relative[:3, :3],
         left[:3],
         left[3:],
     )
     # Norms of zero have no derivatives.
     misfit = jax.lax.stop_gradient(misfit)
-    return x, rates, jnp.stack([jnp.linalg.norm(part) for part in misfit])
+    far, turned, *speeds = (jnp.linalg.norm(part) for part in misfit)
+    # |R - 1| = √8 sin(θ / 2) of a rotation R by the angle θ.
+    turned = 2.0 * jnp.arcsin(jnp.minimum(turned / np.sqrt(8.0), 1.0))
+    return x, rates, jnp.stack([far, turned, *speeds])
 
 
 def _product(poses: Array) -> Float[Array, "4 4"]:
