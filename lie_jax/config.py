@@ -58,20 +58,26 @@ def enable_x64() -> None:
     jax.config.update("jax_enable_x64", True)
 
 
-# A version of XLA that does not know a flag ends the process: these versions know the emitters, and
-# these the width of vectors.
+# A version of XLA that does not know a flag ends the process, as LLVM does: these versions know the
+# emitters, and these the width of vectors and LLVM's option.
 _KNOW_EMITTERS = "0.10."
-_KNOW_WIDTH = ("0.10.", "0.12.")
+_KNOW_WIDTH_AND_OPTION = ("0.10.", "0.12.")
 
 
 def cpu_flags(loop_bytes: int) -> list[str]:
     """Words that `configure_cpu` adds to `XLA_FLAGS`."""
     option = f"xla_cpu_small_while_loop_byte_threshold={loop_bytes}"
+    known = jax.__version__.startswith(_KNOW_WIDTH_AND_OPTION)
+    if known:
+        # After it unrolls a loop, LLVM walks along all loops of the function to forget what it knows
+        # of them: time squared in their number, a fifth of all compilation. With this option it
+        # forgets everything at once.
+        option += ",-forget-scev-loop-unroll="
     words = [f"--xla_backend_extra_options={option}"]
     if jax.__version__.startswith(_KNOW_EMITTERS):
         # The newer emitters compile longer, and programs with small arrays run no faster.
         words.append("--xla_cpu_use_fusion_emitters=false")
-    if jax.__version__.startswith(_KNOW_WIDTH):
+    if known:
         # Batches of small systems run a third faster where the processor has such vectors; single
         # runs and other processors do not notice.
         words.append("--xla_cpu_prefer_vector_width=512")
