@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from lie_jax import checks
@@ -36,6 +37,20 @@ def check_surplus(where: str, count: int, system: AbstractSystem) -> None:
             f"{where} {count} inputs, but the forces read {most or 'none'}: leave out those "
             f"that no force reads, or add a force or motor with input={count - 1}."
         )
+
+
+def instant(where: str, system: Any, state: Any, t: Any, inputs: Any) -> tuple[Array, Array | None]:
+    """Time (s) and inputs (nu,) as arrays in the precision of the state.
+
+    Raises `ValueError`, which begins with the name of the function, for anything but a system, a
+    state with one configuration, a number and an input vector.
+    """
+    check_system(f"{where}(system=)", system)
+    check_state(f"{where}(state=)", state)
+    checks.instant(f"{where}(state=): q", state.q, system.nq)
+    checks.scalar(f"{where}(t=)", t, "s")
+    u = input_vector(f"{where}(inputs=)", inputs, system, state.q.dtype)
+    return jnp.asarray(t, state.q.dtype), u
 
 
 def input_vector(

@@ -22,6 +22,7 @@ from lie_jax.mechanics.elements import AbstractElement, declared, named
 from lie_jax.mechanics.forces.base import entry
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, BodyVelocity, Wrench
 from lie_jax.numerics import gather
+from lie_jax.numerics.conversion import in_precision
 
 
 class Connected(eqx.Module):
@@ -194,6 +195,14 @@ def ends(group: Connected, motion: Sequence[Array]) -> list[tuple]:
 
 def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:
     """Inputs of each element of a group, stacked: all of them, or the one that it reads."""
+    if u is not None:
+        checks.real("the inputs u", u)
+        if np.ndim(u) != 1:
+            raise ValueError(
+                f"the inputs u have shape {np.shape(u)}; they must have shape (nu,), those of one "
+                "instant: give one row of them, or use jax.vmap."
+            )
+        u = in_precision(u, None)
     if group.inputs:
         return jnp.stack([entry(u, number)[None] for number in group.inputs])
     return None if u is None else jnp.broadcast_to(u, (group.count, *u.shape))

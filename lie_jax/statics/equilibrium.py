@@ -69,22 +69,19 @@ def equilibrium(
     other transformations the state is NaN then, and where directions are free. Raises `ValueError`
     for systems with velocity constraints: rolling bodies are at rest anywhere.
     """
-    arguments.check_system("equilibrium(system=)", system)
+    t, u = arguments.instant("equilibrium", system, state, t, inputs)
     if system.velocity_rows:
         raise ValueError(
             f"equilibrium(system=) has {system.velocity_rows} constraints on velocities, which "
             "hold at rest everywhere: leave them out, or hold the bodies by joints."
         )
-    arguments.check_state("equilibrium(state=)", state)
-    checks.instant("equilibrium(state=): q", state.q, system.nq)
     system = snapshots.frozen(system)
-    u = arguments.input_vector("equilibrium(inputs=)", inputs, system, state.q.dtype)
     if rate is not None:
         rotation.check_twists(system)
         rate = as_float(rate)
         checks.shape("equilibrium(rate=)", rate, (3,), "rad/s")
         rate = jnp.asarray(rate, state.q.dtype)
-    problem = Problem(system, jnp.asarray(t, state.q.dtype), u, rate)
+    problem = Problem(system, t, u, rate)
     reached = _reached(rules.held(problem), rules.held(state.q))
     if not checks.traced(reached.converged) and not bool(reached.converged):
         problem, reached = _least_change(problem, state.q, reached)

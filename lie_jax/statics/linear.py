@@ -104,18 +104,14 @@ def linearize(
     motion is not steady, and for systems with velocity constraints. Under `jax.jit` and other
     transformations the result is NaN then.
     """
-    arguments.check_system("linearize(system=)", system)
+    t, u = arguments.instant("linearize", system, state, t, inputs)
+    checks.instant("linearize(state=): v", state.v, system.nv)
     if system.velocity_rows:
         raise ValueError(
             f"linearize(system=) has {system.velocity_rows} constraints on velocities, which have "
             "no free coordinates: leave rolling bodies out, or hold them by joints."
         )
-    arguments.check_state("linearize(state=)", state)
-    checks.instant("linearize(state=): q", state.q, system.nq)
-    checks.instant("linearize(state=): v", state.v, system.nv)
     system = snapshots.frozen(system)
-    u = arguments.input_vector("linearize(inputs=)", inputs, system, state.q.dtype)
-    t = jnp.asarray(t, state.q.dtype)
     result, findings = _linear(system, t, state, u, _independent(system, t, state.q))
     if not checks.traced(findings.flaw) and int(findings.flaw) != _Flaw.NONE:
         raise ValueError(_message(system, t, state, findings))

@@ -73,9 +73,7 @@ def modes(
     """
     if damped is not None:
         checks.one_of("modes(damped=)", damped, (True, False))
-    arguments.check_system("modes(system=)", system)
-    arguments.check_state("modes(state=)", state)
-    u = arguments.input_vector("modes(inputs=)", inputs, system, state.q.dtype)
+    t, u = arguments.instant("modes", system, state, t, inputs)
     linear = linearize(system, state, t=t, inputs=u)
     calm, massless = _properties(linear)
     if not checks.traced(massless) and int(massless) >= 0:

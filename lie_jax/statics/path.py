@@ -81,17 +81,14 @@ def equilibrium_path(
     """
     checks.positive_integer("equilibrium_path(steps=)", steps, "the number of points")
     checks.positive("equilibrium_path(length=)", length, "parts of the configuration's size")
-    arguments.check_system("equilibrium_path(system=)", system)
-    arguments.check_state("equilibrium_path(state=)", state)
-    checks.instant("equilibrium_path(state=): q", state.q, system.nq)
     if checks.traced(system, state, length, t, inputs):
         raise ValueError(
             "equilibrium_path runs outside of JAX's transformations: take derivatives of "
             "lie_jax.equilibrium(system.under_loads(part), state) at its points."
         )
+    t, u = arguments.instant("equilibrium_path", system, state, t, inputs)
     system = snapshots.frozen(system)
-    u = arguments.input_vector("equilibrium_path(inputs=)", inputs, system, state.q.dtype)
-    problem = Problem(system, jnp.asarray(t, state.q.dtype), u)
+    problem = Problem(system, t, u)
     none = jnp.zeros((), state.q.dtype)
     unloaded = equilibrium(system.under_loads(none), state, t=t, inputs=u)
     now = _Point(unloaded.q, jnp.zeros(system.nc, state.q.dtype), none)

@@ -66,6 +66,7 @@ DRIVEN = lie_jax.assemble(
     ),
     lie_jax.Minimal(),
 )
+_HERE = DRIVEN[1].q, DRIVEN[1].v
 ROWS = np.zeros(11), np.zeros((11, 1)), np.zeros((11, 1)), np.zeros((11, 1)), np.zeros((11, 0))
 
 
@@ -118,6 +119,17 @@ WRONG_TYPES = {
     "trajectory's place for a path": (
         lambda: lie_jax.equilibrium_path(DRIVEN[0], (1.0, 2.0)), "equilibrium_path(state=) is a tu",
         "State(run.q[-1], run.v[-1])"),
+    "function as time of an equilibrium": (
+        lambda: lie_jax.equilibrium(*DRIVEN, t=lambda: 0.0, inputs=[0.0]),
+        "equilibrium(t=) is <function", "one number (s)"),
+    "times of modes": (
+        lambda: lie_jax.modes(*DRIVEN, t=TEN, inputs=[0.0]), "modes(t=)", "one number (s)"),
+    "inputs of steps for accelerations": (
+        lambda: DRIVEN[0].acceleration(0.0, *_HERE, np.zeros((10, 1))), "inputs u have shape",
+        "(nu,)", "one row"),
+    "function for accelerations": (
+        lambda: DRIVEN[0].acceleration(0.0, *_HERE, lambda t: TEN), "the inputs u is <function",
+        "real numbers"),
     "function held in an equilibrium": (
         _held(lie_jax.equilibrium, lambda t: TEN), "equilibrium(inputs=) is the function", "(1,)",
         "call the function"),
