@@ -69,9 +69,9 @@ def cpu_flags(loop_bytes: int) -> list[str]:
     option = f"xla_cpu_small_while_loop_byte_threshold={loop_bytes}"
     known = jax.__version__.startswith(_KNOW_WIDTH_AND_OPTION)
     if known:
-        # After it unrolls a loop, LLVM walks along all loops of the function to forget what it knows
-        # of them: time squared in their number, a fifth of all compilation. With this option it
-        # forgets everything at once.
+        # After LLVM unrolls a loop, it walks along all loops of the function to forget what it
+        # knows of them: time squared in their number, a fifth of all compilation. With this option
+        # it forgets everything at once.
         option += ",-forget-scev-loop-unroll="
     words = [f"--xla_backend_extra_options={option}"]
     if jax.__version__.startswith(_KNOW_EMITTERS):
