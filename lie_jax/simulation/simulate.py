@@ -326,10 +326,11 @@ _GROWTH = (
 def _gain(policy: Policy) -> str:
     """Sentence on a policy, whose gain may let a motion grow."""
     time = policy.sample_time
-    sample = "dt" if time is None else f"sample_time (it is {time:.6g} s)"
+    # Without a sample time each step is a sample, and a smaller dt serves both.
+    sample = "" if time is None else f" or sample_time (it is {time:.6g} s)"
     return (
         "Where a gain of the policy is too large for the time between its samples, motions grow: "
-        f"take a smaller gain or {sample}. "
+        f"take a smaller gain{sample}. "
     )
 
 

@@ -173,7 +173,11 @@ def test_inputs_that_are_not_finite_end_the_run():
 @pytest.mark.parametrize(
     ("method", "sample_time", "parts"),
     [
-        ("rk4", None, ("the state became infinite or NaN in step", "smaller gain or dt. Take a")),
+        (
+            "rk4",
+            None,
+            ("the state became infinite or NaN in step", "a smaller gain. Take a smaller dt"),
+        ),
         ("heun", 20.0, ("a mode of the system with its policy grew", "sample_time (it is 20 s)")),
     ],
 )
