@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from lie_jax import checks
-from lie_jax.mechanics.arguments import check_system
+from lie_jax.mechanics.arguments import check_system, input_vector
 from lie_jax.numerics.conversion import in_precision
 
 P = ParamSpec("P")
@@ -28,13 +28,17 @@ def of_an_instant(function: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
         bound = signature.bind(*args, **kwargs)
-        check_system(f"{function.__qualname__}(system=)", bound.arguments["system"])
+        system = bound.arguments["system"]
+        check_system(f"{function.__qualname__}(system=)", system)
         given = {name: x for name, x in bound.arguments.items() if name in _SIZES and x is not None}
         arrays = (x for x in given.values() if isinstance(x, jax.Array))
         dtype = next((x.dtype for x in arrays if jnp.issubdtype(x.dtype, jnp.floating)), None)
         for name, value in given.items():
             where = f"{function.__qualname__}({name}=)"
-            checks.instant(where, value, getattr(bound.arguments["system"], _SIZES[name]))
+            if name == "inputs":
+                bound.arguments[name] = input_vector(where, value, system, dtype)
+                continue
+            checks.instant(where, value, getattr(system, _SIZES[name]))
             bound.arguments[name] = in_precision(value, dtype)
         return function(*bound.args, **bound.kwargs)
 

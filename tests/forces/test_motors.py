@@ -204,6 +204,10 @@ def test_inputs_that_nothing_reads_are_refused_by_number():
         check_message(act, name, "7 inputs, but the forces read 6")
     own = lie_jax.Mechanism([lie_jax.Body("b", 2.0, np.eye(3))], [], [_Own("b")], gravity=(0, 0, 0))
     system, state = lie_jax.assemble(own, lie_jax.R3SO3())
+    needed = lie_jax.robotics.inverse_dynamics(
+        system, state.q, state.v, jnp.zeros(6), inputs=[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 3.0]
+    )
+    assert_allclose(needed, [-3.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     assert system.most_inputs is None and system.under_loads(jnp.ones(())).most_inputs is None
     inputs = jnp.zeros((5, 7)).at[:, 6].set(3.0)
     moved = lie_jax.simulate(system, lie_jax.RKMK("euler"), state, inputs=inputs, **run)

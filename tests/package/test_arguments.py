@@ -1,6 +1,7 @@
 """Functions of users that take other arguments than they are called with are refused by name."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import jaxtyping
 import numpy as np
@@ -66,7 +67,6 @@ DRIVEN = lie_jax.assemble(
     ),
     lie_jax.Minimal(),
 )
-_HERE = DRIVEN[1].q, DRIVEN[1].v
 ROWS = np.zeros(11), np.zeros((11, 1)), np.zeros((11, 1)), np.zeros((11, 1)), np.zeros((11, 0))
 
 
@@ -80,6 +80,12 @@ def _reactions(*changed, u=None):
 
 def _powers(u, t=0.0, q=(0.0,)):
     return lambda: DRIVEN[0].powers(t, jnp.asarray(q), jnp.zeros(1), jnp.zeros(0), u)
+
+
+def _accelerations(u):
+    # Traced alone: nothing compiles.
+    system, state = DRIVEN
+    return lambda: jax.eval_shape(lambda q, v: system.acceleration(0.0, q, v, u), state.q, state.v)
 
 
 def _study(inputs=None, system=DRIVEN):
@@ -125,11 +131,9 @@ WRONG_TYPES = {
     "times of modes": (
         lambda: lie_jax.modes(*DRIVEN, t=TEN, inputs=[0.0]), "modes(t=)", "one number (s)"),
     "inputs of steps for accelerations": (
-        lambda: DRIVEN[0].acceleration(0.0, *_HERE, np.zeros((10, 1))), "inputs u have shape",
-        "(nu,)", "one row"),
+        _accelerations(np.zeros((10, 1))), "inputs u have shape", "(nu,)", "one row"),
     "function for accelerations": (
-        lambda: DRIVEN[0].acceleration(0.0, *_HERE, lambda t: TEN), "the inputs u is <function",
-        "real numbers"),
+        _accelerations(lambda t: TEN), "the inputs u is <function", "real numbers"),
     "function held in an equilibrium": (
         _held(lie_jax.equilibrium, lambda t: TEN), "equilibrium(inputs=) is the function", "(1,)",
         "call the function"),
