@@ -20,6 +20,8 @@ from lie_jax.system import AbstractSystem, State
 _ITERATIONS, _EASY = 12, 6
 # Of the given length, below which the search gives up.
 _SMALLEST = 1.0 / 256.0
+# Part of the load that moves a configuration by rounding alone.
+_UNMOVED = 1e12
 
 
 class EquilibriumPath(NamedTuple):
@@ -162,9 +164,15 @@ def _advance(problem: Problem, start: _Point, before: Array, length: Array) -> _
 def _error(problem: Problem, step: _Step, points: list[_Point]) -> EquilibriumError:
     part, owner = float(points[-1].part), problem.system.owner(int(step.worst))
     state = State(points[-1].q, jnp.zeros(problem.system.nv, points[-1].q.dtype))
+    failed = f"the last attempt failed at {owner}. Give a smaller length=, or fewer steps."
+    if not abs(float(step.direction[-1])) < _UNMOVED:
+        failed = (
+            "no part of the load moves anything from there. Such a state is an equilibrium under "
+            "any load: start from lie_jax.equilibrium, or add a small load that moves it."
+        )
     return EquilibriumError(
         f"equilibrium_path: the search ended after {len(points) - 1} steps at {part:.4g} of the "
-        f"load; the last attempt failed at {owner}. Give a smaller length=, or fewer steps.",
+        f"load; {failed}",
         state,
         part,
     )

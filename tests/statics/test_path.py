@@ -107,3 +107,15 @@ def test_a_path_that_ends_has_what_was_reached():
         lie_jax.equilibrium_path(system, state, steps=100, length=0.1)
     assert 0.5 < raised.value.part < 1.0
     assert np.all(np.isfinite(raised.value.state.q))
+
+
+@pytest.mark.full
+def test_a_load_that_moves_nothing_has_no_path():
+    """A pendulum that hangs carries any weight."""
+    axis = 0.0, 1.0, 0.0
+    hinge = lie_jax.RevoluteJoint("ground", "rod", axis, child_point=(0.0, 0.0, 0.5))
+    spring = lie_jax.TorsionalSpringDamper("ground", "rod", axis, stiffness=3.0)
+    rod = lie_jax.Body("rod", 1.0, 0.1 * np.eye(3), position=(0.0, 0.0, -0.5))
+    system, state = lie_jax.assemble(lie_jax.Mechanism([rod], [hinge], [spring]), lie_jax.Minimal())
+    with pytest.raises(lie_jax.EquilibriumError, match="no part of the load moves anything"):
+        lie_jax.equilibrium_path(system, state)
