@@ -85,7 +85,12 @@ class AbstractExplicit(AbstractIntegrator):
             (dt * _weighted(method.a[i], rates), rates[i], accelerations[i]) for i in compared
         )
         x, v, a = (x - y for x, y in zip(first, second, strict=True))
-        limits = stability.limit(method.a, method.b), stability.smallest_growing(method.a, method.b)
+        coefficients = method.a, method.b
+        limits = (
+            stability.limit(*coefficients),
+            stability.smallest_growing(*coefficients),
+            stability.region(*coefficients),
+        )
         return stability.estimate(x, v, a, dt, limits)
 
     @property

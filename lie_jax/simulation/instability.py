@@ -16,8 +16,8 @@ _GROWN, _GROWING, PATIENCE = 1e4, 5.0, 20
 # Steps beyond the limit count from here, above rounding and loads that change in a step; what one
 # of them shows depends on the phase of an oscillation, so that runs count the mean of theirs.
 _BEYOND = 1.02
-# A short run has grown if differences have, by more than their phase explains in many.
-_SHORTLY = 2.0
+# A short run has grown if differences have, by more than their phase explains in so many steps.
+_SHORTLY, _FEW = 2.0, 5
 
 
 class Growth(NamedTuple):
@@ -26,7 +26,8 @@ class Growth(NamedTuple):
     `size`: their square in the last step; `growth`: its factor since it began to grow, at least 1,
     in steps in which the method may let modes grow; `peak`: largest size before. `beyond`: number
     of last steps beyond the limit of stability. Of the first `PATIENCE` steps, `steps`: their
-    number, `above`: how many of them were beyond the limit, `gain`: product of their gains.
+    number, `above`: how many of them were beyond the limit, `certain`: how many of them no mode has
+    that decays, `gain`: product of their gains.
     """
 
     size: Float[Array, ""]
@@ -35,13 +36,14 @@ class Growth(NamedTuple):
     beyond: Int[Array, ""]
     steps: Int[Array, ""]
     above: Int[Array, ""]
+    certain: Int[Array, ""]
     gain: Float[Array, ""]
 
     @classmethod
     def begin(cls, alike: Array) -> "Growth":
         """Growth before the first step, with numbers in the precision of an array."""
         none, number = jnp.zeros((), alike.dtype), jnp.zeros((), jnp.int32)
-        return cls(none, none + 1.0, none, number, number, number, none + 1.0)
+        return cls(none, none + 1.0, none, number, number, number, number, none + 1.0)
 
     def after(self, step: Estimate) -> "Growth":
         """Growth after one more step."""
@@ -62,6 +64,7 @@ class Growth(NamedTuple):
             beyond=jnp.where(step.rate > 1.0, self.beyond + 1, 0),
             steps=self.steps + first.astype(jnp.int32),
             above=self.above + (first & (step.rate > 1.0)).astype(jnp.int32),
+            certain=self.certain + (first & step.certain).astype(jnp.int32),
             gain=self.gain * jnp.where(first, gain, 1.0),
         )
 
@@ -81,8 +84,10 @@ class Growth(NamedTuple):
     def shortly_unstable(self) -> Bool[Array, ""]:
         """Whether a run is too short for `unstable`, and most of its steps were beyond the limit.
 
-        Differences have then grown, except in a single step, which shows no growth.
+        Differences have then grown, except in a single step, which shows no growth. In so few steps
+        that their phase explains growth, one of them at least is no step of a mode that decays.
         """
         most = (4 * self.above >= 3 * self.steps) & (self.gain > 1.0)
         grown = (self.steps == 1) | (self.growth >= _SHORTLY)
-        return (self.steps > 0) & (self.steps < PATIENCE) & most & grown
+        explained = (self.steps < _FEW) & (self.certain == 0)
+        return (self.steps > 0) & (self.steps < PATIENCE) & most & grown & ~explained

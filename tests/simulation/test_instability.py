@@ -91,6 +91,38 @@ def test_few_steps_beyond_the_limit_are_found_in_every_phase(tableau):
         assert found[growing].all() and not found[decaying].any(), steps
 
 
+@pytest.mark.parametrize("tableau", cases(["euler", "heun", "rk4", "dopri5"], ["heun", "rk4"]))
+def test_the_first_steps_refuse_no_mode_that_decays(tableau):
+    """Neither in runs of a few steps nor in ten one-step runs, which find most modes that grow."""
+    rng = np.random.default_rng(8)
+    rates, ratios = rng.uniform(0.3, 6.0, 2000), rng.choice([0.0, 0.1, 0.3, 0.7, 0.95, 2.0], 2000)
+    phases = rng.uniform(0.0, 2.0 * np.pi, 2000)
+    damping, stiffness = 2.0 * ratios * rates, rates**2
+
+    def run(system, state, steps):
+        loop = march(system, lie_jax.RKMK(tableau), state, 1.0, steps)
+        return loop.state, (loop.result == UNSTABLE) | loop.growth.shortly_unstable()
+
+    @jax.jit
+    @jax.vmap
+    def found(stiffness, damping, q, v):
+        system = Oscillators(mass=1.0, stiffness=stiffness, damping=damping)
+        state = lie_jax.State(q[None], v[None])
+        few = [run(system, state, steps)[1] for steps in (2, 3, 4)]
+        single = jax.lax.scan(lambda state, _: run(system, state, 1), state, length=10)[1]
+        return jnp.any(jnp.stack(few)), single
+
+    start = 0.01 + np.cos(phases), rates * np.sin(phases)
+    few, single = map(np.asarray, found(*map(jnp.asarray, (stiffness, damping, *start))))
+    pairs = list(zip(damping, stiffness, strict=True))
+    # Modes that decay in steps 5 % larger, too, and those that steps double.
+    decaying = np.asarray([_factors(tableau, 1.05 * d, 1.05**2 * k) for d, k in pairs]) < 1.0
+    growing = np.asarray([_factors(tableau, d, k) for d, k in pairs]) > 2.0
+    assert np.sum(decaying) > 100 and np.sum(growing) > 100
+    assert not few[decaying].any() and not single[decaying].any()
+    assert single.any(axis=1)[growing].mean() > 0.9
+
+
 def test_eulers_method_is_judged():
     """A damped wheel: steps let it grow from h = c / k, all of whose modes oscillate."""
     mass, stiffness, damping = 40.0, 2e5, 1500.0
