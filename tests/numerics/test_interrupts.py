@@ -17,6 +17,14 @@ from lie_jax.simulation import fixed_steps
 from lie_jax.sweeps import storage
 
 
+@pytest.fixture(autouse=True)
+def pythons_handler():
+    """Python's own handler, which programs that a shell starts in the background do not have."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def _press():
     signal.raise_signal(signal.SIGINT)
 
