@@ -46,11 +46,12 @@ def specification(mujoco: Any, path: Path, robot: Element, floating_base: bool) 
     """Specification of a robot without inertias; fixed links are bodies of their own.
 
     `floating_base`: whether roots without a joint are free. Raises `ValueError` for links and
-    joints that a mimic or a joint names and the file does not have, and for all that MuJoCo
-    refuses.
+    joints that a mimic or a joint names and the file does not have, for links with two parents and
+    cycles, and for all that MuJoCo refuses.
     """
     robot = copy.deepcopy(robot)
     _check_names(robot)
+    _check_tree(robot)
     _remove_pictures(robot)
     ignored = _without_shapes(robot) | _without_ball_limits(robot) | _without_mimics(robot)
     _name_shapes(robot)
@@ -158,6 +159,27 @@ def _check_names(robot: Element) -> None:
                     f"cannot be compiled: the joint {name!r} has the {end} {_link(joint, end)!r}, "
                     "which is no link of the file. Correct the name, or add the link."
                 )
+
+
+def _check_tree(robot: Element) -> None:
+    """Raise for links with several parents, and for joints in a cycle."""
+    joints: dict[str, Element] = {}
+    for joint in robot.findall("joint"):
+        link = _link(joint, "child")
+        other = joints.setdefault(link, joint)
+        if other is not joint:
+            raise Refusal(
+                f"cannot be compiled: the link {link!r} is the child of two joints, "
+                f"{other.get('name')!r} and {joint.get('name')!r}, and a URDF file must be a tree. "
+                "Take one of them out; a joint of lie_jax can close the loop in the mechanism."
+            )
+    for link in joints:
+        above = list(_ancestors(link, joints))
+        if _link(joints[above[-1]], "parent") == link:
+            raise Refusal(
+                "cannot be compiled: its joints form a cycle through the links "
+                f"{', '.join(above)}, and a URDF file must be a tree. Take one of them out."
+            )
 
 
 def _remove_pictures(robot: Element) -> None:

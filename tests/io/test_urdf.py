@@ -123,6 +123,19 @@ def test_the_world_needs_no_declaration(tmp_path):
             _read(tmp_path, _link("arm"), wrong)
 
 
+def test_loops_are_refused_with_their_links_and_joints(tmp_path):
+    links = _link("a"), _link("b"), _link("c")
+    chain = _joint("a", "b"), _joint("b", "c")
+    for last, words in (
+        (_joint("c", "a"), "cycle through the links b, a, c"),
+        (_joint("a", "c"), "link 'c' is the child of two joints, 'b-c' and 'a-c', .* Take one of"),
+        # Alone it would free the link.
+        (_joint("a", "c", "floating"), "link 'c' is the child of two joints"),
+    ):
+        with pytest.raises(ValueError, match=rf"robot.urdf' cannot be compiled.* {words}"):
+            _read(tmp_path, *links, *chain, last)
+
+
 MESHES = ("package://parts/a/foot.obj", "FOLDER/b/foot.obj", "file://FOLDER/c%20d/foot.obj")
 MESHES += ("e/foot.obj", "model://parts/a/foot.obj", "file://localhostFOLDER/b/foot.obj")
 
