@@ -55,6 +55,10 @@ def equilibrium(
     closed on the way. Derivatives are those of the equilibrium by all parameters, to any order,
     whatever the search did; those by the start are zero.
 
+    In absolute coordinates springs of hinges have angles between -π and π. Those that a run has
+    wound further keep their turns in `system.recalling(jax.tree.map(lambda x: x[k], run.memory))`,
+    with `t=run.t[k]`.
+
     **Arguments:** `state`: where to start, its velocities do not matter; `t`: the instant (s) of
     loads and drivers that are functions of time; `inputs`: (nu,), held; `rate` (3,): angular
     velocity of a steady rotation of all bodies as one about the inertial origin, rad/s, inertial
