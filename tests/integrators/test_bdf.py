@@ -80,7 +80,8 @@ def test_order_on_the_group_with_steps_of_any_sizes(order):
     for spread in (0.0, 0.3):
         errors = _top_errors(system, state, order, spread)
         assert_allclose(np.log2(errors[1] / errors[2])[:2], order, atol=ORDER_SLACK)
-    sizes = jnp.full(COUNTS[-1], 5e-3)
+    # Of the dtype of the other sizes, for one program.
+    sizes = jnp.asarray(np.full(COUNTS[-1], 5e-3))
     rotation, *_ = _marched(system, lie_jax.BDF(order), state, sizes, jnp.asarray(100))
     largest = np.abs(rotation - slow_top()[0]).max()
     assert_allclose(largest, WITH_FULL_OPERATOR[order], rtol=SAME_CONSTANT)
