@@ -7,12 +7,22 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax import solids
+from tests.suites import cases
 
 # Accelerations of some ten m/s², through the solution for the multipliers.
 ROUNDING = 1e-12
 
 
-@pytest.mark.parametrize("name", ["R3SO3", "SE3", "TaitBryan", "EulerParameters", "Minimal"])
+# One program for all radii.
+@jax.jit
+def _accelerations(system, q, v):
+    return system.twists(q, system.acceleration(0.0, q, v))
+
+
+@pytest.mark.parametrize(
+    "name",
+    cases(["R3SO3", "SE3", "TaitBryan", "EulerParameters", "Minimal"], ["TaitBryan", "Minimal"]),
+)
 def test_a_small_ball_is_a_point_mass(name):
     """Two balls on massless rods at their centres: points, for every radius, as Newton has it."""
     masses, gravity = (1.5, 0.7), 9.81
@@ -42,8 +52,6 @@ def test_a_small_ball_is_a_point_mass(name):
         system, state = lie_jax.assemble(
             lie_jax.Mechanism(bodies, joints), getattr(lie_jax, name)()
         )
-        twists = jax.jit(
-            lambda q, v, system=system: system.twists(q, system.acceleration(0.0, q, v))
-        )(state.q, state.v)
+        twists = _accelerations(system, state.q, state.v)
         assert_allclose(twists[:, :3], expected, atol=ROUNDING)
         assert_allclose(twists[:, 3:], 0.0, atol=ROUNDING)

@@ -28,7 +28,7 @@ def _top(coordinates="quaternion", throw=True, **options):
 
 
 def _top_error(system, trajectory):
-    ends = [heavy_top.center_of_mass(system, q) for q in trajectory.q[1:]]
+    ends = jax.jit(jax.vmap(lambda q: heavy_top.center_of_mass(system, q)))(trajectory.q[1:])
     return np.linalg.norm(np.asarray(ends) - [heavy_top.REFERENCE[t] for t in TIMES], axis=1)
 
 
