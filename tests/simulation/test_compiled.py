@@ -225,7 +225,7 @@ def _motor():
     return lie_jax.assemble(lie_jax.Mechanism([disc], [axle], [motor]), lie_jax.Minimal())
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", cases(STUDIES, ["RKMK4, inputs", "generalized-α", "BDF"]))
 def test_a_convergence_study_and_its_restarts_compile_once(name, compilations):
     build, integrator = STUDIES[name]
     system, state = build()

@@ -165,7 +165,7 @@ def swings(about):
     [
         lie_jax.Minimal(),
         pytest.param(lie_jax.SE3(), marks=pytest.mark.full),
-        lie_jax.R3SO3(),
+        pytest.param(lie_jax.R3SO3(), marks=pytest.mark.full),
         pytest.param(lie_jax.EulerParameters(), marks=pytest.mark.full),
         pytest.param(lie_jax.TaitBryan(), marks=pytest.mark.full),
     ],
