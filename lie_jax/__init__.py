@@ -19,8 +19,9 @@ from lie_jax.identification.recordings import rows_at
 from lie_jax.identification.statistics import Identifiability
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.bdf import BDF
+from lie_jax.integrators.compositions import CommutatorFree, CrouchGrossman
 from lie_jax.integrators.convex_contact import ConvexContact
-from lie_jax.integrators.explicit import RKMK, CommutatorFree, CrouchGrossman, RungeKutta
+from lie_jax.integrators.explicit import RKMK, RungeKutta
 from lie_jax.integrators.generalized_alpha.method import GeneralizedAlpha
 from lie_jax.integrators.implicit.method import ImplicitRKMK
 from lie_jax.integrators.rattlie import RATTLie

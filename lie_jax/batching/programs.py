@@ -16,6 +16,8 @@ def inlined(equation: Any, values: Sequence) -> tuple[Any, Sequence] | None:
         return params["call_jaxpr"], values
     if name in ("remat2", "checkpoint"):
         return params["jaxpr"], values
+    if name == "native":
+        return params["program"], values
     if name == "custom_linear_solve":
         lengths = params["const_lengths"]
         first = lengths.matvec + lengths.vecmat

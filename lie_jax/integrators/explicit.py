@@ -1,12 +1,12 @@
-"""Explicit one-step methods on configuration spaces: Munthe-Kaas, Crouch-Grossman, commutator-free.
+"""Explicit one-step methods on configuration spaces, and those in local coordinates.
 
 All integrate the velocities by the Runge-Kutta method of their coefficients, and differ in how they
 move the configuration along the velocities of the stages.
 """
 
 import abc
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,22 +15,26 @@ import numpy as np
 from jaxtyping import Array
 from typing_extensions import override
 
-from lie_jax import checks
 from lie_jax.integrators import stability, tableaux
 from lie_jax.integrators.base import AbstractIntegrator, Difference, Step
 from lie_jax.integrators.stabilization import AbstractStabilization, Projection
-from lie_jax.integrators.tableaux import (
-    COMMUTATOR_FREE,
-    CROUCH_GROSSMAN,
-    Composition,
-    Product,
-    Tableau,
-)
+from lie_jax.integrators.tableaux import Composition, Number, Tableau
+from lie_jax.numerics import native
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, Accelerations, State
 
 # Values of all stages, one after the other.
 Values = list[Array] | Array
+
+
+class Stages(NamedTuple):
+    """Rates of displacements and accelerations of all stages, and their configurations if the end
+    of the step needs them.
+    """
+
+    rates: Values
+    accelerations: Values
+    configurations: Sequence[Array] = ()
 
 
 class AbstractExplicit(AbstractIntegrator):
@@ -51,7 +55,7 @@ class AbstractExplicit(AbstractIntegrator):
             )
 
     @override
-    def init(self, system, t, dt, state, u):
+    def init(self, system, t, dt, state, u) -> Any:
         return None
 
     @override
@@ -59,30 +63,24 @@ class AbstractExplicit(AbstractIntegrator):
         if system.nc:
             return self.stabilization.accelerations(system, t, state, u)
         none = jnp.zeros(0, state.q.dtype)
-        return Accelerations(_acceleration(self.stabilization, system, t, state, u), none)
+        return Accelerations(acceleration(self.stabilization, system, t, state, u), none)
 
     @override
     def step(self, system, t, dt, state, carry, u):
-        def acceleration(node, q, v):
-            return _acceleration(self.stabilization, system, t + node * dt, State(q, v), u)
+        stages = self.stages(system, t, dt, state, carry, u)
+        finished = _compiled_alone if system.slow_to_compile else _finished
+        step = finished(self, system, t, dt, state, stages)
+        return step if carry is None else step._replace(carry=stages.accelerations[-1])
 
-        end, error, *stages = self.advance(system, dt, state, carry, acceleration)
-        step = Step(end, error=error, stability=self._stability(dt, *stages))
-        if not system.nc:
-            return step if carry is None else step._replace(carry=stages[1][-1])
-        end, converged, violation = self.stabilization.after_step(system, t + dt, end)
-        end = jax.tree.map(lambda x: jnp.where(converged, x, jnp.nan), end)
-        return step._replace(state=end, converged=converged, residuals=violation[None])
-
-    def _stability(
-        self, dt: Array, rates: Values, accelerations: Values
-    ) -> stability.Estimate | None:
+    def stability(self, dt: Array, stages: Stages) -> stability.Estimate | None:
+        """Estimate from the two stages at one time, None for a method that has none."""
         method = self.method
         compared = stability.pair(method.c)
         if compared is None:
             return None
         first, second = (
-            (dt * _weighted(method.a[i], rates), rates[i], accelerations[i]) for i in compared
+            (dt * weighted(method.a[i], stages.rates), stages.rates[i], stages.accelerations[i])
+            for i in compared
         )
         x, v, a = (x - y for x, y in zip(first, second, strict=True))
         coefficients = method.a, method.b
@@ -99,25 +97,54 @@ class AbstractExplicit(AbstractIntegrator):
         """Coefficients; rows a, weights b and nodes c are those of the velocities."""
 
     @abc.abstractmethod
-    def advance(
+    def stages(
         self,
         system: AbstractSystem,
+        t: Array,
         dt: Array,
         state: State,
         first: Array | None,
-        acceleration: Callable,
-    ) -> tuple[State, Difference | None, Values, Values]:
-        """End without projection, its estimated error, rates of displacements and accelerations of
-        the stages.
+        u: Array | None,
+    ) -> Stages:
+        """Stages of a step; `first` is the acceleration of the first one if it is known."""
 
-        `acceleration(node, q, v)` is that of the system at the time of a node, `first` that of the
-        first stage if it is known.
-        """
+    @abc.abstractmethod
+    def end(
+        self, system: AbstractSystem, dt: Array, state: State, stages: Stages
+    ) -> tuple[State, Difference | None]:
+        """End of a step without projection, and its estimated error."""
+
+
+def _finished(
+    method: AbstractExplicit,
+    system: AbstractSystem,
+    t: Array,
+    dt: Array,
+    state: State,
+    stages: Stages,
+) -> Step:
+    end, error = method.end(system, dt, state, stages)
+    step = Step(end, error=error, stability=method.stability(dt, stages))
+    if not system.nc:
+        return step
+    end, converged, violation = method.stabilization.after_step(system, t + dt, end)
+    end = jax.tree.map(lambda x: jnp.where(converged, x, jnp.nan), end)
+    return step._replace(state=end, converged=converged, residuals=violation[None])
+
+
+_compiled_alone = native.part(_finished)
 
 
 # Jitted: XLA traces and differentiates the functions once for all stages.
 @eqx.filter_jit
-def _acceleration(stabilization, system, t, state, u):
+def acceleration(
+    stabilization: AbstractStabilization,
+    system: AbstractSystem,
+    t: Array,
+    state: State,
+    u: Array | None,
+) -> Array:
+    """Accelerations (nv,), those under constraints included."""
     if system.nc:
         return stabilization.acceleration(system, t, state, u)
     return system.acceleration(t, state.q, state.v, u)
@@ -126,11 +153,6 @@ def _acceleration(stabilization, system, t, state, u):
 @eqx.filter_jit
 def _retracted(space, q, x, v):
     return space.retract(q, x), space.tangent_operator_inv(x, v)
-
-
-@eqx.filter_jit
-def _flowed(space, q, increment):
-    return space.flow(q, increment)
 
 
 class AbstractTableauMethod(AbstractExplicit):
@@ -167,7 +189,7 @@ class AbstractTableauMethod(AbstractExplicit):
         """
         if system.nc or u is not None or not self.method.first_same_as_last:
             return None
-        return _acceleration(self.stabilization, system, t, state, u)
+        return acceleration(self.stabilization, system, t, state, u)
 
     @abc.abstractmethod
     def moved(self, space: AbstractSpace, q: Array, x: Array) -> Array:
@@ -184,30 +206,74 @@ class AbstractTableauMethod(AbstractExplicit):
         """Configuration at the coordinates x from q, None for zero, and the rates there."""
 
     @override
-    def advance(self, system, dt, state, first, acceleration):
+    def stages(self, system, t, dt, state, first, u):
+        if not system.slow_to_compile:
+            return self._written_out(system, t, dt, state, first, u)
         tableau, space = self.method, system.space
+        size, dtype = len(tableau.b), state.v.dtype
+        rows = np.stack([tableaux.padded(row, size) for row in tableau.a]).astype(dtype)
+        inputs = np.arange(size), rows, np.asarray(tableau.c, dtype)
 
-        def stage(row, node, rates, accelerations):
-            x, v = None, state.v
-            if row is not None:
-                x, v = dt * _weighted(row, rates), v + dt * _weighted(row, accelerations)
-            q, rate = self.moved_with_rate(space, state.q, x, v)
-            return rate, acceleration(node, q, v)
+        def add(tables, inputs):
+            number, row, node = inputs
+            found = _stage(self, system, t + node * dt, dt, state, u, row, tables)
+            pairs = zip(tables, found, strict=True)
+            return tuple(jax.lax.dynamic_update_index_in_dim(x, y, number, 0) for x, y in pairs), ()
 
         _, rate = self.moved_with_rate(space, state.q, None, state.v)
-        known = () if first is None else (rate, first)
-        if system.slow_to_compile:
-            rates, accelerations = _scanned(stage, tableau, known, (rate, state.v))
-        else:
-            rates, accelerations = _written_out(stage, tableau, known)
-        x, v = (dt * _weighted(tableau.b, values) for values in (rates, accelerations))
+        tables = tuple(jnp.zeros((size, *x.shape), x.dtype) for x in (rate, state.v))
+        if first is not None:
+            known = rate, first
+            tables = tuple(x.at[0].set(y) for x, y in zip(tables, known, strict=True))
+            inputs = jax.tree.map(lambda x: x[1:], inputs)
+        rates, accelerations = jax.lax.scan(add, tables, inputs)[0]
+        return Stages(rates, accelerations)
+
+    def _written_out(self, system, t, dt, state, first, u):
+        rates, accelerations = [], []
+        if first is not None:
+            rates.append(self.moved_with_rate(system.space, state.q, None, state.v)[1])
+            accelerations.append(first)
+        pairs = list(zip(self.method.a, self.method.c, strict=True))
+        for row, node in pairs[len(rates) :]:
+            x, v = None, state.v
+            if any(row):
+                x, v = dt * weighted(row, rates), v + dt * weighted(row, accelerations)
+            q, rate = self.moved_with_rate(system.space, state.q, x, v)
+            at = t + float(node) * dt, State(q, v)
+            accelerations.append(acceleration(self.stabilization, system, *at, u))
+            rates.append(rate)
+        return Stages(rates, accelerations)
+
+    @override
+    def end(self, system, dt, state, stages):
+        tableau, space = self.method, system.space
+        values = stages.rates, stages.accelerations
+        x, v = (dt * weighted(tableau.b, each) for each in values)
         end = State(self.moved(space, state.q, x), state.v + v)
         if tableau.embedded is None:
-            return end, None, rates, accelerations
+            return end, None
         weights = tuple(b - other for b, other in zip(tableau.embedded, tableau.b, strict=True))
-        x_error, v_error = (dt * _weighted(weights, values) for values in (rates, accelerations))
-        x_error = self.displacement(space, state.q, x, x_error)
-        return end, Difference(x_error, v_error), rates, accelerations
+        x_error, v_error = (dt * weighted(weights, each) for each in values)
+        return end, Difference(self.displacement(space, state.q, x, x_error), v_error)
+
+
+# One of the stages in a loop: rate of displacement and acceleration from those of all stages.
+@native.part
+def _stage(
+    method: AbstractTableauMethod,
+    system: AbstractSystem,
+    t: Array,
+    dt: Array,
+    state: State,
+    u: Array | None,
+    row: Array,
+    tables: tuple[Array, Array],
+) -> tuple[Array, Array]:
+    x, v = (dt * weighted(row, values) for values in tables)
+    v = state.v + v
+    q, rate = method.moved_with_rate(system.space, state.q, x, v)
+    return rate, acceleration(method.stabilization, system, t, State(q, v), u)
 
 
 class RKMK(AbstractTableauMethod):
@@ -273,120 +339,11 @@ class RungeKutta(AbstractTableauMethod):
         return q, space.lift(q, v)
 
 
-class AbstractComposition(AbstractExplicit):
-    """Method that moves the configuration by products of exponentials of velocities.
-
-    `family`: coefficients by order.
-
-    **Arguments:** `order`: 2, 3 or 4. Raises `ValueError` for others.
-    """
-
-    family: ClassVar[dict[int, Composition]]
-    order: int = eqx.field(static=True, default=4)
-
-    def __check_init__(self):
-        checks.one_of(f"{type(self).__name__}(order=)", self.order, tuple(self.family))
-
-    @property
-    @override
-    def method(self):
-        return self.family[self.order]
-
-    @override
-    def check(self, system):
-        if self.order > 2 and not system.space.canonical:
-            raise ValueError(
-                f"{type(self).__name__}({self.order}) composes flows of constant velocity, which "
-                "only the chart 'exp' gives: another one reduces the order to 2. Use chart='exp', "
-                "or lie_jax.RKMK, which keeps its order in every chart."
-            )
-
-    @override
-    def advance(self, system, dt, state, first, acceleration):
-        method, space = self.method, system.space
-        configurations, velocities, accelerations = [], [], []
-
-        def moved(product: Product):
-            q = configurations[product.start] if product.start else state.q
-            for row in product.exponents:
-                q = _flowed(space, q, dt * _weighted(row, velocities))
-            return q
-
-        for product, row, node in zip(method.stages, method.a, method.c, strict=True):
-            q = moved(product)
-            v = state.v + dt * _weighted(row, accelerations) if any(row) else state.v
-            configurations.append(q)
-            velocities.append(v)
-            accelerations.append(acceleration(float(node), q, v))
-        end = State(moved(method.end), state.v + dt * _weighted(method.b, accelerations))
-        return end, None, velocities, accelerations
-
-
-class CrouchGrossman(AbstractComposition):
-    """Crouch-Grossman method: one exponential for each stage and weight.
-
-    **Arguments:**
-
-    - `order`: 2, 3 or 4.
-    - `stabilization`: what keeps positions and velocities on constraints, `lie_jax.Projection()`
-      after each step or `lie_jax.Baumgarte(rate)`.
-
-    Raises `ValueError` for others. Source: [S1] (37), Table I; the coefficients of order 4 are
-    refined.
-    """
-
-    family = CROUCH_GROSSMAN
-
-
-class CommutatorFree(AbstractComposition):
-    """Commutator-free method: exponentials of sums of velocities, used again where they recur.
-
-    **Arguments:**
-
-    - `order`: 2, 3 or 4.
-    - `stabilization`: what keeps positions and velocities on constraints, `lie_jax.Projection()`
-      after each step or `lie_jax.Baumgarte(rate)`.
-
-    Raises `ValueError` for others. Source: [S1] (39), Table II.
-    """
-
-    family = COMMUTATOR_FREE
-
-
-# Rates and accelerations of all stages: `stage(row, node, rates, accelerations)` returns those of
-# one from those before it; the row of the first one is None. `known` are those of the first stage,
-# or nothing.
-def _written_out(stage: Callable, tableau: Tableau, known: tuple[Array, ...]) -> tuple[list, list]:
-    rates, accelerations = ([x] for x in known) if known else ([], [])
-    for row, node in list(zip(tableau.a, tableau.c, strict=True))[len(rates) :]:
-        rate, change = stage(row if any(row) else None, float(node), rates, accelerations)
-        rates.append(rate)
-        accelerations.append(change)
-    return rates, accelerations
-
-
-def _scanned(
-    stage: Callable, tableau: Tableau, known: tuple[Array, ...], alike: tuple[Array, ...]
-) -> tuple[Array, ...]:
-    size, nodes = len(tableau.b), np.asarray(tableau.c, float)
-    rows = np.stack([tableaux.padded(row, size) for row in tableau.a])
-
-    def add(table, inputs):
-        number, row, node = inputs
-        pairs = zip(table, stage(row, node, *table), strict=True)
-        return tuple(jax.lax.dynamic_update_index_in_dim(x, y, number, 0) for x, y in pairs), None
-
-    tables = tuple(jnp.zeros((size, *x.shape), x.dtype) for x in alike)
-    if known:
-        tables = tuple(x.at[0].set(y) for x, y in zip(tables, known, strict=True))
-    inputs = np.arange(size), *(x.astype(alike[1].dtype) for x in (rows, nodes))
-    return jax.lax.scan(add, tables, jax.tree.map(lambda x: x[1 if known else 0 :], inputs))[0]
-
-
-def _weighted(weights, values):
+def weighted(weights: tuple[Number, ...] | Array, values: Values) -> Array:
+    """Sum of values of stages with their weights; a list of values may be a part of them."""
     if isinstance(values, list):
         terms = [float(w) * value for w, value in zip(weights, values, strict=False) if w]
         return sum(terms[1:], terms[0]) if terms else jnp.zeros_like(values[0])
-    if isinstance(weights, tuple):
+    if not isinstance(weights, jax.Array):
         weights = jnp.asarray(tableaux.padded(weights, len(values)), values.dtype)
     return jnp.sum(weights[:, None] * values, axis=0)

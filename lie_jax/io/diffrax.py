@@ -21,7 +21,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.integrators.explicit import AbstractComposition, AbstractTableauMethod
+from lie_jax.integrators.compositions import AbstractComposition
+from lie_jax.integrators.explicit import AbstractTableauMethod
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, State
 

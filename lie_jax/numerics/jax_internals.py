@@ -1,4 +1,4 @@
-"""Parts of JAX whose names and forms may change between releases: used in this file only.
+"""Parts of JAX whose names and forms may change: used here and in `call_primitive` only.
 
 Each is imported when it is used: `import lie_jax` then never fails for want of one. JAX offers
 no public way to define a primitive with rules of its own; a function with `jax.custom_jvp` or
@@ -8,7 +8,7 @@ mode (see `numerics.rules`).
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -153,3 +153,24 @@ def phase(frame: FrameType | None) -> str | None:
             return name
         frame = frame.f_back
     return None
+
+
+def marked_call(function: Callable, **attributes: str) -> Callable | None:
+    """Function as a call that carries attributes for XLA; None in a release that has no such."""
+    for module in ("xla_metadata", "scheduling_groups"):
+        try:
+            found = importlib.import_module(f"jax.experimental.{module}")
+        except ImportError:
+            continue
+        if hasattr(found, "xla_metadata_call"):
+            return found.xla_metadata_call(function, **attributes)
+    return None
+
+
+def equations(program: Any) -> Iterator[Any]:
+    """All equations of a program, those of programs inside of it included."""
+    jaxpr, _ = opened(program)
+    for equation in jaxpr.eqns:
+        yield equation
+        for each in inside(equation):
+            yield from equations(each)

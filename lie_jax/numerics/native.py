@@ -1,0 +1,132 @@
+"""Parts of a program as functions of their own, as XLA compiles them for the CPU.
+
+XLA makes one function of a time loop, or a kernel of each array operation in it. In the one
+function hundreds of small loops are nested, and LLVM takes time squared in their number; kernels
+cost more than what they compute. A part is in between: a function of its own that the loop calls.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lie_jax.callables import libraries
+from lie_jax.numerics import call_primitive, jax_internals
+from lie_jax.numerics.call_primitive import Program
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# Releases on which tests have seen such functions compile.
+_KNOWN = ("0.10.", "0.11.", "0.12.")
+# XLA compiles a call that is marked so, and not inlined, as a function.
+_MARKS = {"xla_cpu_small_call": "true", "inlineable": "false"}
+# What such a function may contain. XLA raises errors for sorts, scatters, callbacks and calls of
+# libraries inside of one; what is not known to compile is left outside.
+_CALLS = """jit pjit closed_call core_call custom_jvp_call custom_vjp_call remat2 checkpoint
+    custom_linear_solve custom_vmap_call scan while cond value_with_rule native name"""
+_BY_ENTRY = """abs acos acosh add add_any and asin asinh atan atan2 atanh
+    bitcast_convert_type cbrt ceil clamp
+    convert_element_type copy copy_p cos cosh div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
+    integer_pow is_finite le log log1p logistic lt max min mul ne neg nextafter not or pow rem
+    round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt
+    square stop_gradient sub tan tanh xor"""
+_BY_SHAPE = """argmax argmin broadcast_in_dim concatenate cumsum dot_general dynamic_slice
+    dynamic_update_slice expand_dims gather iota pad reduce_and reduce_max reduce_min reduce_or
+    reduce_prod reduce_sum reshape rev slice split squeeze stack tile transpose unstack
+    optimization_barrier"""
+_COMPILED = frozenset(f"{_CALLS} {_BY_ENTRY} {_BY_SHAPE}".split())
+
+
+def part(function: Callable[P, T]) -> Callable[P, T]:
+    """`function` of pytrees, compiled for the CPU as one function that is not taken apart.
+
+    Its values are those of the function, and so are derivatives of any order and mode, and batches.
+    It is called as it is where it contains what XLA refuses to compile so, on a release of JAX that
+    is not known, and for arrays on several devices.
+    """
+    traced: Any = eqx.filter_jit(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        arrays, others = eqx.partition((args, kwargs), eqx.is_array)
+        leaves, structure = jax.tree.flatten(arrays)
+        leaves = list(map(jnp.asarray, leaves))
+        if not _is_known() or not all(map(jax_internals.is_plain, leaves)):
+            return traced(*args, **kwargs)
+        found: list[Any] = []
+
+        def flat(*leaves):
+            args, kwargs = eqx.combine(jax.tree.unflatten(structure, leaves), others)
+            arrays, rest = eqx.partition(traced(*args, **kwargs), eqx.is_array)
+            results, form = jax.tree.flatten(arrays)
+            found[:] = form, rest
+            return results
+
+        program = Program.trace(flat, *leaves)
+        if not _compiles(program):
+            return traced(*args, **kwargs)
+        form, rest = found
+        results = _primitive()(*leaves, program=program)
+        return eqx.combine(jax.tree.unflatten(form, results), rest)
+
+    return call
+
+
+@functools.cache
+def _is_known() -> bool:
+    known = jax_internals.marked_call(list, **_MARKS) is not None
+    if known and jax.__version__.startswith(_KNOWN):
+        return True
+    libraries.warn(
+        f"lie_jax compiles parts of steps as functions of their own with JAX {', '.join(_KNOWN)}x, "
+        f"and does not with {jax.__version__}: results are the same, first results and steps may "
+        "take longer. A newer lie_jax may know this release."
+    )
+    return False
+
+
+def _compiles(program: Program) -> bool:
+    return not program.has_effects and all(map(_is_compiled, jax_internals.equations(program)))
+
+
+def _is_compiled(equation: Any) -> bool:
+    name = equation.primitive.name
+    if name == "scatter":
+        # XLA makes an update of a slice of one with a single window, as batches of such updates.
+        return equation.invars[1].aval.ndim == 1
+    if name == "call_hi_primitive":
+        # JAX 0.12 has these as primitives of its own.
+        return type(equation.params["_prim"]).__name__ in ("Frexp", "Ldexp")
+    return name in _COMPILED
+
+
+@functools.cache
+def _primitive() -> Callable:
+    return call_primitive.call_primitive("native", _lowered)
+
+
+def _lowered(program: Program, arguments: Sequence[jax.Array]) -> list[jax.Array]:
+    if not _compiles(program):
+        # The transpose of a gather is a scatter.
+        return program(*arguments)
+    some = [i for i, x in enumerate(arguments) if x.size]
+
+    def function(*given):
+        values = [np.zeros(x.shape, x.dtype) for x in arguments]
+        for i, x in zip(some, given, strict=True):
+            values[i] = x
+        results = program(*values)
+        # XLA ends the process if a parameter of such a function is used by nothing.
+        return results, [jax.lax.reshape(x, (x.size,))[:1] for x in given]
+
+    call = jax_internals.marked_call(function, **_MARKS)
+    if call is None or not some:
+        return program(*arguments)
+    # Without the barrier XLA puts constants in the place of parameters, which then nothing uses.
+    results, _ = call(*jax.lax.optimization_barrier([arguments[i] for i in some]))
+    return results
