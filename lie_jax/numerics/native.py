@@ -6,6 +6,7 @@ cost more than what they compute. A part is in between: a function of its own th
 """
 
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -14,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax.callables import libraries
 from lie_jax.numerics import call_primitive, jax_internals
 from lie_jax.numerics.call_primitive import Program
 
@@ -28,7 +28,8 @@ _MARKS = {"xla_cpu_small_call": "true", "inlineable": "false"}
 # What such a function may contain. XLA raises errors for sorts, scatters, callbacks and calls of
 # libraries inside of one; what is not known to compile is left outside.
 _CALLS = """jit pjit closed_call core_call custom_jvp_call custom_vjp_call remat2 checkpoint
-    custom_linear_solve custom_vmap_call scan while cond value_with_rule native name"""
+    custom_linear_solve custom_vmap_call scan while cond value_with_rule anywhere
+    native name"""
 _BY_ENTRY = """abs acos acosh add add_any and asin asinh atan atan2 atanh
     bitcast_convert_type cbrt ceil clamp
     convert_element_type copy copy_p cos cosh div eq erf erf_inv erfc exp exp2 expm1 floor ge gt
@@ -82,10 +83,11 @@ def _is_known() -> bool:
     known = jax_internals.marked_call(list, **_MARKS) is not None
     if known and jax.__version__.startswith(_KNOWN):
         return True
-    libraries.warn(
+    warnings.warn(
         f"lie_jax compiles parts of steps as functions of their own with JAX {', '.join(_KNOWN)}x, "
         f"and does not with {jax.__version__}: results are the same, first results and steps may "
-        "take longer. A newer lie_jax may know this release."
+        "take longer. A newer lie_jax may know this release.",
+        stacklevel=2,
     )
     return False
 
