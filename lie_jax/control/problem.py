@@ -186,6 +186,7 @@ def checked_problem(
     lower, upper = _limits(call, guess, limits)
     result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *watched)
     _check_functions(call, result, shape[1])
+    checks.positive(f"{call}(dt=)", dt, "seconds")
     checks.positive(f"{call}(tolerance=)", options.tolerance, "relative gradient")
     checks.positive(f"{call}(end_tolerance=)", options.end_tolerance, "error of the conditions")
     iterations = options.max_iterations

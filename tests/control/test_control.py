@@ -60,15 +60,15 @@ def test_a_linear_regulator_is_solved_in_one_iteration_with_the_gains_of_riccati
     assert_allclose(best.gains[0], -stationary, rtol=1e-2)
 
 
-def test_shooting_without_conditions_and_limits_ends_at_the_optimum_of_riccati():
+@pytest.mark.parametrize("options", [{}, pytest.param({"nodes": 4}, marks=pytest.mark.full)])
+def test_shooting_without_conditions_and_limits_ends_at_the_optimum_of_riccati(options):
     """The gradient's only scale are its terms: costs of an input, and of the states after it."""
     common = {"dt": DT, "running": regulate, "final": settle}
     known = control.ilqr(Cart(), MIDPOINT, START, ZERO, **common)
-    for options in ({}, {"nodes": 4}):
-        best = control.shoot(Cart(), MIDPOINT, START, ZERO, **common, tolerance=1e-7, **options)
-        assert bool(best.converged)
-        assert float(best.gradient_norm) <= 1e-7
-        assert_allclose(best.inputs, known.inputs, atol=1e-6)
+    best = control.shoot(Cart(), MIDPOINT, START, ZERO, **common, tolerance=1e-7, **options)
+    assert bool(best.converged)
+    assert float(best.gradient_norm) <= 1e-7
+    assert_allclose(best.inputs, known.inputs, atol=1e-6)
 
 
 LIMITS = (-1.0, 0.6)
