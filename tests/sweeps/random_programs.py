@@ -144,6 +144,15 @@ class Pool:
         self.doubles, self.singles, self.exact = doubles, singles, exact
         self.integers, self.flags = integers, flags
 
+    def _kinds(self) -> tuple[list, ...]:
+        return self.doubles, self.singles, self.integers, self.flags
+
+    def drawn(self, seed: int, count: int, depth: int) -> list:
+        """Values that a block of the seed adds to the pool."""
+        before = [len(values) for values in self._kinds()]
+        block(self, seed, count, depth)
+        return [values[n:] for values, n in zip(self._kinds(), before, strict=True)]
+
     def inner(self, doubles: list, integers: list) -> "Pool":
         """Pool of a loop: what is carried, and what is read from outside."""
         doubles, integers = [*doubles, *self.doubles[-2:]], [*integers, *self.integers[-2:]]
@@ -333,9 +342,8 @@ class _Program:
         x, n = carry
         pool = self.pool
         inner = pool.inner([pool.doubles[1], row * x, x], [n])
-        block(inner, self.inside, self.count, self.depth)
+        saved = inner.drawn(self.inside, self.count, self.depth)
         x = _three(inner.doubles[-1])
-        saved = inner.doubles[-3:], inner.singles[-1], inner.integers[-1], inner.flags[-1]
         return (x if pool.exact else 0.8 * x + 0.1, n + 1), saved
 
     def results(self, carry: tuple) -> Any:
@@ -343,8 +351,7 @@ class _Program:
         pool, (x, n) = self.pool, carry
         pool.doubles.append(x)
         pool.integers.append(n)
-        block(pool, self.last, 1, 0)
-        return pool.doubles[-3:], pool.integers[-2:]
+        return x, n, pool.drawn(self.last, 1, 0)
 
 
 def programs(seeds: Sequence[int], exact: bool, count: int, depth: int) -> Callable[..., dict]:

@@ -11,8 +11,9 @@ from tests.sweeps import random_programs
 TOLERANCES = {"float64": 1e-11, "float32": 1e-4}
 # One more than what is no vector of numbers.
 MEMBERS = 9
-# Programs that share a loop, and so a compilation; of four such loops one keeps signs of zeros.
-TOGETHER, PART_EXACT = 10, 4
+# Small programs and others that share a loop, and so a compilation: as many as loops that are taken
+# apart have room for. Of four such loops one keeps signs of zeros.
+SMALL_TOGETHER, TOGETHER, PART_EXACT = 30, 10, 4
 
 
 def _check(seeds, exact, count, depth):
@@ -32,23 +33,23 @@ def _check(seeds, exact, count, depth):
             np.testing.assert_array_equal(np.signbit(x), np.signbit(y), err_msg=name)
 
 
-def _check_all(first, groups, count, depth, kernel_count):
+def _check_all(first, groups, together, count, depth, kernel_count):
     apart = 0
     for group in range(groups):
-        start = first + group * TOGETHER
+        start = first + group * together
         kernel_count.clear()
-        _check(range(start, start + TOGETHER), group % PART_EXACT == 0, count, depth)
+        _check(range(start, start + together), group % PART_EXACT == 0, count, depth)
         apart += bool(kernel_count)
     # Nearly all loops are taken apart: the others would be compared with themselves.
     assert apart >= 0.9 * groups
 
 
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", range(2))
 def test_300_small_programs(part, kernel_count):
-    _check_all(60 * part, 6, 1, 1, kernel_count)
+    _check_all(150 * part, 5, SMALL_TOGETHER, 1, 1, kernel_count)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(100))
 def test_10_000_programs_of_loops_in_loops(part, kernel_count):
-    _check_all(1000 + 100 * part, 10, 2, 2, kernel_count)
+    _check_all(1000 + 100 * part, 10, TOGETHER, 2, 2, kernel_count)
