@@ -93,7 +93,8 @@ def evaluated(drawn: list[Drawn], formulation, virtual=None) -> list[Found]:
     systems, states = zip(
         *(lie_jax.assemble(own.mechanism, formulation) for own in drawn), strict=True
     )
-    inputs = np.stack([own.inputs for own in drawn])
+    # More than the forces read are refused.
+    inputs = np.stack([own.inputs[: systems[0].nu] for own in drawn])
     flat = None if virtual is None else np.stack([_hybrid(*both) for both in virtual])
     all_of_them = jax.tree.map(np.asarray, found(stacked(systems), stacked(states), inputs, flat))
     return [jax.tree.map(lambda leaf, k=k: leaf[k], all_of_them) for k in range(len(drawn))]
