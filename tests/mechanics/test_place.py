@@ -67,18 +67,18 @@ def test_bodies_stand_where_their_coordinates_put_them(name):
     assert_allclose(_poses(again), _poses(placed), atol=ROUNDING)
 
 
-def _four_bar(closing="hinge", rocker=ROCKER):
+def _four_bar(closing="hinge"):
     """Bars that all lie at the origin, along x of their frames."""
     bodies = [
         lie_jax.Body(name, 1.0, np.diag([0.01, 0.1, 0.1]), (0.5 * length, 0.0, 0.0))
-        for name, length in (("crank", CRANK), ("coupler", COUPLER), ("rocker", rocker))
+        for name, length in (("crank", CRANK), ("coupler", COUPLER), ("rocker", ROCKER))
     ]
     joints = [
         lie_jax.RevoluteJoint("ground", "crank", UP),
         lie_jax.RevoluteJoint("crank", "coupler", UP, CRANK * X),
         lie_jax.RevoluteJoint("ground", "rocker", UP, GROUND * X),
     ]
-    points = (COUPLER * X, rocker * X)
+    points = (COUPLER * X, ROCKER * X)
     if closing == "hinge":
         joints.append(lie_jax.RevoluteJoint("coupler", "rocker", UP, *points))
     else:
@@ -204,8 +204,15 @@ BAD = {
             _four_bar(), GUESS | {("ground", "crank"): 0.5, ("coupler", "rocker"): 0.1}),
         "closes a loop of joints that are all named", "leave it out"),
     "out of reach": (
-        lambda: lie_jax.place(_four_bar(rocker=0.05), {("ground", "crank"): 3.0}),
-        "leaves a gap of", "RevoluteJoint('coupler', 'rocker')", "close=False"),
+        lambda: lie_jax.place(
+            lie_jax.Mechanism(
+                [lie_jax.Body("b", 1.0, np.eye(3))],
+                [
+                    lie_jax.RevoluteJoint("ground", "b", UP, X, X),
+                    lie_jax.DistanceJoint("ground", "b", 2.5),
+                ],
+            )),
+        "leaves a gap of", "DistanceJoint('ground', 'b')", "close=False"),
     "close": (lambda: lie_jax.place(_four_bar(), close=2), "place(close=) is 2"),
 }  # fmt: skip
 

@@ -45,7 +45,7 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", cases(METHODS, ["explicit", "explicit, automatic"]))
+@pytest.mark.parametrize("name", cases(METHODS, ["explicit"]))
 def test_a_ball_bounces_with_its_derivatives_in_both_modes(name):
     integrator, options = METHODS[name]
 
