@@ -6,7 +6,7 @@ of its passes. This primitive passes arguments and values alone.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import jax
@@ -42,8 +42,8 @@ class Program:
         # Programs are compared by their texts, in which an address would tell nothing.
         return str(self.jaxpr)
 
-    def __call__(self, *arguments: Any) -> list[jax.Array]:
-        """Results of the program."""
+    def __call__(self, *arguments: Any) -> list[Any]:
+        """Results of the program: arrays, of NumPy where they are constants."""
         from jax.extend.core import jaxpr_as_fun
 
         return jaxpr_as_fun(self._closed)(*arguments)
@@ -151,7 +151,7 @@ def _lengthened(x: jax.ShapeDtypeStruct, axis: int, size: int) -> jax.ShapeDtype
     return jax.ShapeDtypeStruct(shape, x.dtype, weak_type=x.weak_type)
 
 
-def call_primitive(name: str, lowered: Callable[..., list[jax.Array]]) -> Callable:
+def call_primitive(name: str, lowered: Callable[..., Sequence]) -> Callable:
     """Primitive that calls a `Program`, with derivatives of any order and mode, and batches.
 
     On the CPU `lowered(program, arguments)` is compiled, elsewhere the program itself. Reverse mode

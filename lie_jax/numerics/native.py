@@ -112,7 +112,7 @@ def _primitive() -> Callable:
     return call_primitive.call_primitive("native", _lowered)
 
 
-def _lowered(program: Program, arguments: Sequence[jax.Array]) -> list[jax.Array]:
+def _lowered(program: Program, arguments: Sequence) -> list[Any]:
     if not _compiles(program):
         # The transpose of a gather is a scatter.
         return program(*arguments)
