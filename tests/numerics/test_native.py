@@ -20,7 +20,7 @@ NOTHING, COUNT = np.zeros((0, 3)), np.array(3)
 
 
 def _function(x, y, nothing, count):
-    """With an empty array, an integer, a rule of derivatives, a loop, and what nothing uses."""
+    """With an empty array, an integer, a constant, a rule of derivatives and a loop."""
 
     def halved(x):
         return jax.lax.while_loop(lambda x: jnp.sum(x * x) > 2.0, lambda x: 0.5 * x, x)
@@ -28,7 +28,11 @@ def _function(x, y, nothing, count):
     solved = jax.lax.custom_linear_solve(
         lambda z: 3.0 * z, jnp.sin(x) * y, lambda _, b: b / 3.0, lambda _, b: b / 3.0
     )
-    values = {"end": solved + jnp.sum(nothing), "loop": halved(jax.lax.stop_gradient(x))}
+    values = {
+        "constant": jnp.ones(2),
+        "end": solved + jnp.sum(nothing),
+        "loop": halved(jax.lax.stop_gradient(x)),
+    }
     return values, count + 1
 
 
