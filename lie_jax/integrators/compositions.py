@@ -1,7 +1,7 @@
 """Explicit methods that compose flows: Crouch-Grossman and commutator-free."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 from jaxtyping import Array
@@ -73,7 +73,7 @@ class AbstractComposition(AbstractExplicit):
 
 def _moved(
     space: AbstractSpace,
-    dt: Array,
+    dt: Any,
     q: Array,
     product: Product,
     configurations: Sequence[Array],

@@ -72,7 +72,7 @@ class AbstractExplicit(AbstractIntegrator):
         step = finished(self, system, t, dt, state, stages)
         return step if carry is None else step._replace(carry=stages.accelerations[-1])
 
-    def stability(self, dt: Array, stages: Stages) -> stability.Estimate | None:
+    def stability(self, dt: Any, stages: Stages) -> stability.Estimate | None:
         """Estimate from the two stages at one time, None for a method that has none."""
         method = self.method
         compared = stability.pair(method.c)
@@ -100,8 +100,8 @@ class AbstractExplicit(AbstractIntegrator):
     def stages(
         self,
         system: AbstractSystem,
-        t: Array,
-        dt: Array,
+        t: Any,
+        dt: Any,
         state: State,
         first: Array | None,
         u: Array | None,
@@ -110,7 +110,7 @@ class AbstractExplicit(AbstractIntegrator):
 
     @abc.abstractmethod
     def end(
-        self, system: AbstractSystem, dt: Array, state: State, stages: Stages
+        self, system: AbstractSystem, dt: Any, state: State, stages: Stages
     ) -> tuple[State, Difference | None]:
         """End of a step without projection, and its estimated error."""
 
@@ -118,8 +118,8 @@ class AbstractExplicit(AbstractIntegrator):
 def _finished(
     method: AbstractExplicit,
     system: AbstractSystem,
-    t: Array,
-    dt: Array,
+    t: Any,
+    dt: Any,
     state: State,
     stages: Stages,
 ) -> Step:
@@ -140,7 +140,7 @@ _compiled_alone = native.part(_finished)
 def acceleration(
     stabilization: AbstractStabilization,
     system: AbstractSystem,
-    t: Array,
+    t: Any,
     state: State,
     u: Array | None,
 ) -> Array:
@@ -263,8 +263,8 @@ class AbstractTableauMethod(AbstractExplicit):
 def _stage(
     method: AbstractTableauMethod,
     system: AbstractSystem,
-    t: Array,
-    dt: Array,
+    t: Any,
+    dt: Any,
     state: State,
     u: Array | None,
     row: Array,
