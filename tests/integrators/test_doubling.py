@@ -13,6 +13,7 @@ from lie_jax.spaces.base import Rn
 from lie_jax.system import AbstractSystem
 from models import heavy_top, puma560, rotor, slider_crank
 from tests import mechanisms
+from tests.suites import cases
 from tests.systems import PERICENTRE, Kepler
 
 ALPHA = lie_jax.GeneralizedAlpha(index=2)
@@ -164,7 +165,7 @@ class Pushed(AbstractSystem):
         return jnp.stack([-1e9 * q[0] + jnp.where(t > 1.0, 1000.0, 0.0), 0.0 * q[0]])
 
 
-@pytest.mark.parametrize("newton", ["full", "modified"])
+@pytest.mark.parametrize("newton", cases(["full", "modified"], ["modified"]))
 def test_a_short_step_does_not_take_the_matrix_of_a_long_one(newton):
     """With that matrix the first correction of the spring is so small that it seems converged."""
     short = 1e-5

@@ -1,5 +1,7 @@
 """The universal joint between two shafts: closed forms at any bend, and crosses of any angle."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,17 +31,15 @@ def _out_angle(theta, bend, angle):
     return jnp.arctan2(sine, cosine) + jnp.arccos(jnp.cos(angle) / size)
 
 
-@pytest.mark.parametrize("bend", [0.0, 0.5, 1.2, 1.55])
-@pytest.mark.parametrize("angle", [None, 1.1])
-def test_shafts_turn_as_the_spherical_triangle_has_it(bend, angle):
-    """Pose and ratio of the rates for turns all around, at bends of nearly a right angle, too."""
+@functools.cache
+def _shafts(angle):
+    """Program for turns at any bend: constraint, power, ratio of rates, readings, rotation."""
     joint = lie_jax.UniversalJoint("in", "out", X, Y, angle=angle)
     held = 0.5 * np.pi if angle is None else angle
-    along = np.asarray([0.0, -np.sin(bend), np.cos(bend)])
 
     @jax.jit
-    @jax.vmap
-    def evaluated(theta):
+    @functools.partial(jax.vmap, in_axes=(0, None))
+    def evaluated(theta, bend):
         phi, ratio = jax.jvp(lambda x: _out_angle(x, bend, held), (theta,), (1.0,))
         tilt = lie_jax.so3.exp(bend * jnp.asarray(X))
         poses = [
@@ -58,11 +58,19 @@ def test_shafts_turn_as_the_spherical_triangle_has_it(bend, angle):
             poses[1].rotation,
         )
 
+    return evaluated
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.5, 1.2, 1.55])
+@pytest.mark.parametrize("angle", [None, 1.1])
+def test_shafts_turn_as_the_spherical_triangle_has_it(bend, angle):
+    """Pose and ratio of the rates for turns all around, at bends of nearly a right angle, too."""
+    along = np.asarray([0.0, -np.sin(bend), np.cos(bend)])
     theta = jnp.linspace(-3.0, 3.0, 13)
     if angle is not None:
         # A skew cross of this angle does not reach turns where cos θ is small at large bends.
         theta = theta[np.abs(np.cos(theta)) > 0.5]
-    constraint, power, ratio, readings, rotation = map(np.asarray, evaluated(theta))
+    constraint, power, ratio, readings, rotation = map(np.asarray, _shafts(angle)(theta, bend))
     assert_allclose(rotation[:, :, 2], np.broadcast_to(along, (len(theta), 3)), atol=1e-15)
     assert_allclose(constraint, 0.0, atol=ROUNDING)
     # No work at rates in this ratio, relative to the rates.
