@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import ArrayLike
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from lie_jax.simulation.convergence import Convergence
 from lie_jax.viz.look import BLACK
@@ -47,6 +48,7 @@ def convergence(
             end = h[0], first * (h[0] / h[-1]) ** order
             axes.annotate(f"order {order}", end, (0, 3), textcoords="offset points")
         axes.set(xlabel="step size / s", ylabel="error")
+        _legible(axes)
         axes.legend()
     return figure
 
@@ -66,6 +68,7 @@ def _study(study: Convergence) -> Figure:
                     drawn.add(round(order))
                     _triangle(axes, study.dt, of[which], round(order))
             axes.set(xlabel="step size / s", ylabel=f"error of the {name}")
+            _legible(axes)
         both[0].legend()
     return figure
 
@@ -92,6 +95,7 @@ def work_precision(costs: Mapping[str, Numbers], errors: Mapping[str, Numbers]) 
         figure, axes = plt.subplots(figsize=(6.0, 4.5))
         _lines(axes, costs, errors)
         axes.set(xlabel="computing time / s", ylabel="error")
+        _legible(axes)
         axes.legend()
     return figure
 
@@ -104,3 +108,8 @@ def _lines(axes: Axes, along: Mapping[str, Numbers], errors: Mapping[str, Number
                 "for each of them under the same name."
             )
         axes.loglog(np.asarray(along[name]), np.asarray(values), marker=marker, ms=4, label=name)
+
+
+def _legible(axes: Axes) -> None:
+    """Label few sizes: within a decade Matplotlib labels almost all, one over the other."""
+    axes.xaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))

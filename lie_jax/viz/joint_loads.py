@@ -81,7 +81,8 @@ def reactions(
                 widen(axes, max(_FLAT * size, least[part]))
                 axes.set_ylabel(f"{literal(' – '.join(map(str, label)))} / {unit}")
             where = "inertial" if frame == GROUND else f"axes of {literal(frame)}"
-            grid[0, column].set_title(f"{part.capitalize()} ({where})", loc="left")
+            # The exponent of the numbers stands below.
+            grid[0, column].set_title(f"{part.capitalize()} ({where})", loc="left", pad=16)
             grid[0, column].legend(ncols=3, handlelength=1.2, columnspacing=1.0, **ABOVE)
             grid[-1, column].set_xlabel("t / s")
     return figure
