@@ -6,7 +6,7 @@ cost more than what they compute. A part is in between: a function of its own th
 """
 
 import functools
-import warnings
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
@@ -21,8 +21,11 @@ from lie_jax.numerics.call_primitive import Program
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Releases on which tests have seen such functions compile.
-_KNOWN = ("0.10.", "0.11.", "0.12.")
+# JAX 0.12 makes functions of small loops by itself. Inside of marked ones it also refuses sums of
+# more than some thousand numbers, which depends on what the compiler makes of a program.
+_KNOWN = "0.10."
+# Products of matrices with so many rows or columns are a library's, except those with a vector.
+_PRODUCT = 8
 # XLA compiles a call that is marked so, and not inlined, as a function.
 _MARKS = {"xla_cpu_small_call": "true", "inlineable": "false"}
 # What such a function may contain. XLA raises errors for sorts, scatters, callbacks and calls of
@@ -36,7 +39,7 @@ _BY_ENTRY = """abs acos acosh add add_any and asin asinh atan atan2 atanh
     integer_pow is_finite le log log1p logistic lt max min mul ne neg nextafter not or pow rem
     round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt
     square stop_gradient sub tan tanh xor"""
-_BY_SHAPE = """argmax argmin broadcast_in_dim concatenate cumsum dot_general dynamic_slice
+_BY_SHAPE = """argmax argmin broadcast_in_dim concatenate cumsum dynamic_slice
     dynamic_update_slice expand_dims gather iota pad reduce_and reduce_max reduce_min reduce_or
     reduce_prod reduce_sum reshape rev slice split squeeze stack tile transpose unstack
     optimization_barrier"""
@@ -47,8 +50,8 @@ def part(function: Callable[P, T]) -> Callable[P, T]:
     """`function` of pytrees, compiled for the CPU as one function that is not taken apart.
 
     Its values are those of the function, and so are derivatives of any order and mode, and batches.
-    It is called as it is where it contains what XLA refuses to compile so, on a release of JAX that
-    is not known, and for arrays on several devices.
+    It is called as it is where it contains what XLA refuses to compile so, with other releases than
+    JAX 0.10, and for arrays on several devices.
     """
     traced: Any = eqx.filter_jit(function)
 
@@ -57,7 +60,8 @@ def part(function: Callable[P, T]) -> Callable[P, T]:
         arrays, others = eqx.partition((args, kwargs), eqx.is_array)
         leaves, structure = jax.tree.flatten(arrays)
         leaves = list(map(jnp.asarray, leaves))
-        if not _is_known() or not all(map(jax_internals.is_plain, leaves)):
+        known = jax.__version__.startswith(_KNOWN)
+        if not known or not all(map(jax_internals.is_plain, leaves)):
             return traced(*args, **kwargs)
         found: list[Any] = []
 
@@ -78,20 +82,6 @@ def part(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
-@functools.cache
-def _is_known() -> bool:
-    known = jax_internals.marked_call(list, **_MARKS) is not None
-    if known and jax.__version__.startswith(_KNOWN):
-        return True
-    warnings.warn(
-        f"lie_jax compiles parts of steps as functions of their own with JAX {', '.join(_KNOWN)}x, "
-        f"and does not with {jax.__version__}: results are the same, first results and steps may "
-        "take longer. A newer lie_jax may know this release.",
-        stacklevel=2,
-    )
-    return False
-
-
 def _compiles(program: Program) -> bool:
     return not program.has_effects and all(map(_is_compiled, jax_internals.equations(program)))
 
@@ -104,7 +94,21 @@ def _is_compiled(equation: Any) -> bool:
     if name == "call_hi_primitive":
         # JAX 0.12 has these as primitives of its own.
         return type(equation.params["_prim"]).__name__ in ("Frexp", "Ldexp")
+    if name == "dot_general":
+        return _is_small(equation)
     return name in _COMPILED
+
+
+def _is_small(product: Any) -> bool:
+    (left, right), batch = product.params["dimension_numbers"]
+    shapes = [x.aval.shape for x in product.invars]
+
+    def free(shape, summed, batched):
+        return math.prod(n for i, n in enumerate(shape) if i not in (*summed, *batched))
+
+    rows, columns = (free(*each) for each in zip(shapes, (left, right), batch, strict=True))
+    summed = math.prod(shapes[0][i] for i in left)
+    return min(rows, columns) == 1 or max(rows, columns, summed) < _PRODUCT
 
 
 @functools.cache
