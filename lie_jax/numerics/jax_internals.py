@@ -134,6 +134,8 @@ def inside(equation: Any) -> list[Any]:
 
 # Work of JAX before a program runs, by the files whose functions do it.
 TRACING, COMPILING = "tracing", "compiling"
+# Name of the event that JAX records when it has compiled a program.
+COMPILED = "/jax/core/compile/backend_compile_duration"
 _SOURCE = os.path.join(os.path.dirname(jax.__file__), "_src")
 _PHASES = {
     os.path.join(_SOURCE, "compiler.py"): COMPILING,

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+import jax.monitoring
+
 from lie_jax.numerics import forks, jax_internals
 from lie_jax.numerics.jax_internals import COMPILING, TRACING
 
@@ -89,6 +91,7 @@ def _words(seconds: int) -> str:
 _waits: dict[int, _Wait] = {}
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
+_listening = False
 
 
 def announced(words: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -165,8 +168,21 @@ def _end(own: int) -> None:
         _waits.pop(own, None)
 
 
+def _compiled(event: str, duration_secs: float, **kwargs: str | int) -> None:
+    """End the wait in a function of the user that JAX has just compiled."""
+    # Small programs that run while JAX traces are compiled then, too.
+    if event == jax_internals.COMPILED and jax_internals.traces_nothing():
+        own = threading.get_ident()
+        wait = _waits.get(own)
+        if wait is not None and not wait.inside:
+            _waits.pop(own, None)
+
+
 def _start() -> None:
-    global _thread
+    global _listening, _thread
+    if not _listening:
+        _listening = True
+        jax.monitoring.register_event_duration_secs_listener(_compiled)
     if _thread is not None and _thread.is_alive():
         return
     _thread = threading.Thread(target=_look, name="lie_jax.waits", daemon=True)
