@@ -80,7 +80,7 @@ def compilations():
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     yield names
-    jax.monitoring.clear_event_listeners()
+    jax.monitoring.unregister_event_duration_listener(listen)
 
 
 def test_forces_see_globals_that_change(compilations, monkeypatch):

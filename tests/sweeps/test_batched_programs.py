@@ -74,7 +74,7 @@ def compilations():
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     yield compiled
-    jax.monitoring.clear_event_listeners()
+    jax.monitoring.unregister_event_duration_listener(listen)
 
 
 gain = 1.0
