@@ -16,7 +16,7 @@ from lie_jax.system import State
 
 # Jitted: XLA traces and differentiates the function once for all stages.
 @eqx.filter_jit
-def _flowed(space, q, increment):
+def _flow(space, q, increment):
     return space.flow(q, increment)
 
 
@@ -55,7 +55,7 @@ class AbstractComposition(AbstractExplicit):
         accelerations: list[Array] = []
         configurations: list[Array] = []
         for product, row, node in zip(method.stages, method.a, method.c, strict=True):
-            q, v = _moved(system.space, dt, state.q, product, configurations, rates), state.v
+            q, v = _move(system.space, dt, state.q, product, configurations, rates), state.v
             if any(row):
                 v = v + dt * weighted(row, accelerations)
             at = t + float(node) * dt, State(q, v)
@@ -67,11 +67,11 @@ class AbstractComposition(AbstractExplicit):
     @override
     def end(self, system, dt, state, stages):
         last, configurations = self.method.end, stages.configurations
-        q = _moved(system.space, dt, state.q, last, configurations, stages.rates)
+        q = _move(system.space, dt, state.q, last, configurations, stages.rates)
         return State(q, state.v + dt * weighted(self.method.b, stages.accelerations)), None
 
 
-def _moved(
+def _move(
     space: AbstractSpace,
     dt: Any,
     q: Array,
@@ -82,7 +82,7 @@ def _moved(
     if product.start:
         q = configurations[product.start]
     for row in product.exponents:
-        q = _flowed(space, q, dt * weighted(row, rates))
+        q = _flow(space, q, dt * weighted(row, rates))
     return q
 
 

@@ -68,8 +68,8 @@ class AbstractExplicit(AbstractIntegrator):
     @override
     def step(self, system, t, dt, state, carry, u):
         stages = self.stages(system, t, dt, state, carry, u)
-        finished = _compiled_alone if system.slow_to_compile else _finished
-        step = finished(self, system, t, dt, state, stages)
+        finish = _finish_alone if system.slow_to_compile else _finish
+        step = finish(self, system, t, dt, state, stages)
         return step if carry is None else step._replace(carry=stages.accelerations[-1])
 
     def stability(self, dt: Any, stages: Stages) -> stability.Estimate | None:
@@ -115,7 +115,7 @@ class AbstractExplicit(AbstractIntegrator):
         """End of a step without projection, and its estimated error."""
 
 
-def _finished(
+def _finish(
     method: AbstractExplicit,
     system: AbstractSystem,
     t: Any,
@@ -132,7 +132,7 @@ def _finished(
     return step._replace(state=end, converged=converged, residuals=violation[None])
 
 
-_compiled_alone = native.part(_finished)
+_finish_alone = native.part(_finish)
 
 
 # Jitted: XLA traces and differentiates the functions once for all stages.

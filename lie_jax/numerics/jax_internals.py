@@ -1,4 +1,4 @@
-"""Parts of JAX whose names and forms may change: used here and in `call_primitive` only.
+"""Parts of JAX whose names and forms may change: used in this file only.
 
 Each is imported when it is used: `import lie_jax` then never fails for want of one. JAX offers
 no public way to define a primitive with rules of its own; a function with `jax.custom_jvp` or
@@ -57,7 +57,7 @@ def silence_xla() -> None:
         return
 
 
-def evaluated(program: Any, constants: Sequence, *arguments: jax.Array) -> list[jax.Array]:
+def evaluated(program: Any, constants: Sequence, *arguments: Any) -> list[Any]:
     """Results of a program of `jax.make_jaxpr` with other constants."""
     from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
@@ -105,6 +105,142 @@ def pass_through(
             ]
 
         ad.primitive_jvps[primitive] = with_zeros
+    return primitive.bind
+
+
+def call_primitive(name: str, lowered: Callable[..., Sequence]) -> Callable:
+    """Primitive that calls a `calls.Program`, with derivatives of any order and mode, and batches.
+
+    On the CPU `lowered(program, arguments)` is compiled, elsewhere the program itself. Reverse mode
+    keeps a call's arguments and values, and no other number: the backward pass evaluates the
+    program again, as a part of its transpose.
+
+    **Returns** the function that applies the primitive to arrays (positional) and `program=`.
+    """
+    from jax.extend.core import Primitive, Var
+    from jax.interpreters import ad, batching, mlir, partial_eval
+
+    primitive = Primitive(name)
+    primitive.multiple_results = True
+
+    def abstract(*arguments, program):
+        return [jax.core.ShapedArray(x.shape, x.dtype, x.weak_type) for x in program.results]
+
+    def jvp(primals, tangents, *, program):
+        moving = tuple(type(x) is not ad.Zero for x in tangents)
+        count = len(program.results)
+        if not any(moving):
+            values, changes = primitive.bind(*primals, program=program), []
+        else:
+            given = [x for x, yes in zip(tangents, moving, strict=True) if yes]
+            found = primitive.bind(*primals, *given, program=program.derivative(moving))
+            values, changes = found[:count], found[count:]
+        remaining = iter(changes)
+        return values, [
+            next(remaining)
+            if changes and jax.numpy.issubdtype(x.dtype, jax.numpy.inexact)
+            else ad.Zero(jax.typeof(x).to_tangent_aval())
+            for x in values
+        ]
+
+    def transpose(cotangents, *arguments, program):
+        linear = tuple(map(ad.is_undefined_primal, arguments))
+        present = tuple(type(x) is not ad.Zero for x in cotangents)
+        known = [x for x, yes in zip(arguments, linear, strict=True) if not yes]
+        given = [x for x, yes in zip(cotangents, present, strict=True) if yes]
+        found = iter(primitive.bind(*known, *given, program=program.transpose(linear, present)))
+        return [next(found) if yes else None for yes in linear]
+
+    def batch(arguments, axes, *, program):
+        axes = tuple(axes)
+        size = next(
+            x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None
+        )
+        if program.values is not None:
+            count = len(program.values.arguments)
+            if all(axis is None for axis in axes[:count]):
+                # Values that do not differ from member to member, as in `jax.jacfwd`.
+                values = primitive.bind(*arguments[:count], program=program.values)
+                changes, mapped = batch(arguments, axes, program=program.changes)
+                return [*values, *changes], [*[None] * len(values), *mapped]
+        found = primitive.bind(*arguments, program=program.batch(axes, size))
+        return found, [0] * len(found)
+
+    def partial_evaluation(trace, *tracers, program):
+        known = [trace.to_jaxpr_tracer(x).is_known() for x in tracers]
+        count = len(program.values.arguments) if program.values is not None else 0
+        if all(known) or not count or not all(known[:count]):
+            return trace.default_process_primitive(primitive, tracers, {"program": program})
+        parts = (tracers[:count], program.values), (tracers, program.changes)
+        return [
+            x
+            for given, part in parts
+            for x in trace.default_process_primitive(primitive, given, {"program": part})
+        ]
+
+    def checkpointed(saveable, unknown, there, equation):
+        # The equations before and in the backward pass, which of the results are unknown to the
+        # former and computed by the latter, and what the latter needs of the former.
+        program, results = equation.params["program"], equation.outvars
+        pairs = zip(equation.invars, there, strict=True)
+        needed = [x for x, is_there in pairs if isinstance(x, Var) and not is_there]
+        if not any(unknown):
+            kept = saveable(primitive, *[x.aval for x in equation.invars], **equation.params)
+            if kept is True or type(kept).__name__ == "SaveableType":
+                return equation, None, [False] * len(results), [False] * len(results), []
+            return equation, equation, [False] * len(results), [True] * len(results), needed
+        count = len(program.values.arguments) if program.values is not None else 0
+        if not count or any(unknown[:count]):
+            return None, equation, [True] * len(results), [True] * len(results), needed
+        values: Any = program.values
+        size = len(values.results)
+        first = equation.replace(
+            invars=equation.invars[:count],
+            outvars=results[:size],
+            params={"program": values},
+        )
+        second = equation.replace(outvars=results[size:], params={"program": program.changes})
+        later = [False] * size + [True] * (len(results) - size)
+        return first, second, later, list(later), needed
+
+    def without_unused(used, *others):
+        equation = others[-1]
+        program, given = equation.params["program"], equation.invars
+        if not any(used):
+            return [False] * len(given), None
+        if program.values is not None:
+            size, count = len(program.values.results), len(program.values.arguments)
+            if not any(used[size:]):
+                equation = equation.replace(
+                    invars=given[:count],
+                    outvars=equation.outvars[:size],
+                    params={"program": program.values},
+                )
+                needed, equation = without_unused(used[:size], equation)
+                return [*needed, *[False] * (len(given) - count)], equation
+            if not any(used[:size]):
+                outvars, params = equation.outvars[size:], {"program": program.changes}
+                equation = equation.replace(outvars=outvars, params=params)
+        return [True] * len(given), equation
+
+    primitive.def_impl(lambda *arguments, program: program(*arguments))
+    primitive.def_abstract_eval(abstract)
+    ad.primitive_jvps[primitive] = jvp
+    ad.primitive_transposes[primitive] = transpose
+    batching.primitive_batchers[primitive] = batch
+    partial_eval.custom_partial_eval_rules[primitive] = partial_evaluation
+    partial_eval.partial_eval_jaxpr_custom_rules[primitive] = checkpointed
+    partial_eval.dce_rules[primitive] = without_unused
+
+    def plain(*arguments, program):
+        return program(*arguments)
+
+    def on_cpu(*arguments, program):
+        return lowered(program, arguments)
+
+    mlir.register_lowering(primitive, mlir.lower_fun(plain, multiple_results=True))
+    compiled = mlir.lower_fun(on_cpu, multiple_results=True)
+    mlir.register_lowering(primitive, compiled, platform="cpu")
     return primitive.bind
 
 

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax.numerics import call_primitive, jax_internals
-from lie_jax.numerics.call_primitive import Program
+from lie_jax.numerics import jax_internals
+from lie_jax.numerics.calls import Program
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -113,7 +113,7 @@ def _is_small(product: Any) -> bool:
 
 @functools.cache
 def _primitive() -> Callable:
-    return call_primitive.call_primitive("native", _lowered)
+    return jax_internals.call_primitive("native", _lowered)
 
 
 def _lowered(program: Program, arguments: Sequence) -> list[Any]:

@@ -135,7 +135,7 @@ def test_parts_of_jax_without_promise_are_used_in_one_module():
         for path in PACKAGE.rglob("*.py")
         if any(word in path.read_text() for word in private)
     }
-    assert users == {"jax_internals", "call_primitive"}
+    assert users == {"jax_internals"}
 
 
 def test_import_needs_no_test_or_plot_library_and_leaves_the_precision_alone():
