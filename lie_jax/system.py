@@ -101,7 +101,10 @@ class AbstractSystem(eqx.Module):
 
     @property
     def slow_to_compile(self) -> bool:
-        """Whether accelerations are much code: explicit methods then loop over stages."""
+        """Whether accelerations are much code: Runge-Kutta methods then solve for them in a loop.
+
+        With constraints such a loop uses `saddle`, in place of `acceleration`.
+        """
         return self.nc > 0
 
     def regular(self, q: Configuration) -> Bool[Array, ""]:
@@ -137,6 +140,16 @@ class AbstractSystem(eqx.Module):
             return rate
         return jnp.concatenate([rate, self.velocity_constraint(t, q, v)])
 
+    def constraint_rates(
+        self, t: Time, q: Configuration, v: Velocity, x: Velocity, share: float | Array = 1.0
+    ) -> tuple[Multipliers, Multipliers]:
+        """`constraint_rate` (nc,) with a velocity v, and B x + c d (nc,): its own rate for an
+        acceleration x, of whose part d without x a `share` c counts.
+        """
+        now = jnp.asarray(share, q.dtype)
+        tangents = now * jnp.ones_like(t), self.space.lift(q, now * v), x
+        return jax.jvp(self.constraint_rate, (t, q, v), tangents)
+
     def constraint_bounds(self, t: Time, q: Configuration) -> Float[Array, "nc nv"] | None:
         """Sizes that entries of B have where their terms do not cancel; None for those of B.
 
@@ -144,13 +157,6 @@ class AbstractSystem(eqx.Module):
         of rounding errors. They are redundant, which their size relative to these bounds shows.
         """
         return None
-
-    def constraint_acceleration(
-        self, t: Time, q: Configuration, v: Velocity, acceleration: Velocity
-    ) -> Multipliers:
-        """Rate of `constraint_rate` on a motion with velocity v and this acceleration: (nc,)."""
-        tangents = jnp.ones_like(t), self.space.lift(q, v), acceleration
-        return jax.jvp(self.constraint_rate, (t, q, v), tangents)[1]
 
     def internal_force(self, t: Time, q: Configuration, v: Velocity, u: Inputs) -> Velocity:
         """The force f without given loads: what an iteration matrix may be made of.
@@ -337,10 +343,21 @@ class Accelerations(NamedTuple):
     multipliers: Array
 
 
-def _solution(system: AbstractSystem, t: Array, q: Array, right: Array) -> Accelerations:
-    # The matrix is regular where M is singular along directions that the constraints fix.
-    x = system.saddle(t, q).solve_constrained(right)
-    return Accelerations(x[: system.nv], x[system.nv :])
+class Demand(NamedTuple):
+    """What x (nv,) and λ (nc,) have to meet: M x + Bᵀλ = c f and B x + c d + a Φ̇ + b Φ = 0.
+
+    d is what Φ̈, of velocity constraints Ψ̇, is without accelerations. The `share` c is one for
+    accelerations, with the feedback of `rates` a and `positions` b (scalars or (nc,)), and zero for
+    the smallest change of velocities by Φ̇ or of positions by Φ. Of velocity constraints Φ is zero,
+    and Φ̇ stands for Ψ.
+    """
+
+    share: Any = 1.0
+    rates: Any = 0.0
+    positions: Any = 0.0
+
+
+ACCELERATIONS = Demand()
 
 
 def accelerations_and_multipliers(
@@ -349,35 +366,51 @@ def accelerations_and_multipliers(
     q: Configuration,
     v: Velocity,
     u: Inputs = None,
-    stabilization: float | Array = 0.0,
+    demand: Demand = ACCELERATIONS,
 ) -> Accelerations:
     """Solve the equations of motion and the differentiated constraints for v̇ and λ.
 
-    Position constraints obey Φ̈ + 2 γ Φ̇ + γ² Φ = 0 with γ (1/s) the `stabilization`, Baumgarte's
-    with critical damping; velocity constraints obey Ψ̇ + γ Ψ = 0. Redundant constraints
-    have multipliers near those of minimum norm.
+    Redundant constraints have multipliers near those of minimum norm. Another `demand` may add
+    feedback, or ask for a smallest change in place of accelerations.
     """
     t = jnp.asarray(t, q.dtype)
     if not system.nc:
         solved = system.saddle(t, q).solve(system.force(t, q, v, u))
         return Accelerations(solved, jnp.zeros(0, q.dtype))
-    args = system, t, q, v, u, stabilization
+    args = system, t, q, v, u, demand
     found = checkpoint_name(_solved(rules.held(args)), SOLVED)
     # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
     return rules.value_with_rule(found, _change_of_solution, args)
 
 
+def _solution(system: AbstractSystem, t: Array, q: Array, right: Array) -> Accelerations:
+    # The matrix is regular where M is singular along directions that the constraints fix.
+    x = system.saddle(t, q).solve_constrained(right)
+    return Accelerations(x[: system.nv], x[system.nv :])
+
+
 def _solved(args: Any) -> Accelerations:
-    system, t, q, v, u, _ = args
-    drift = _constraint_accelerations(args, jnp.zeros_like(v))
-    return _solution(system, t, q, jnp.concatenate([system.force(t, q, v, u), -drift]))
+    system, t, q, v, u, demand = args
+    force = system.force(t, q, v, u)
+    right = jnp.concatenate([_shared(demand, force), -_conditions(args, jnp.zeros_like(v))])
+    return _solution(system, t, q, right)
 
 
 def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accelerations:
     def defect(args):
-        system, t, q, v, u, _ = args
-        dynamic = system.residual(t, q, v, *found, u)
-        return jnp.concatenate([dynamic, _constraint_accelerations(args, found.acceleration)])
+        system, t, q, v, u, demand = args
+
+        def dynamic(*found):
+            return system.residual(t, q, v, *found, u)
+
+        if _is(demand.share, 1.0):
+            forces = dynamic(*found)
+        else:
+            # What x and λ add, as a derivative: without the rounding of forces that do not count.
+            none = tuple(map(jnp.zeros_like, found))
+            rest, added = jax.jvp(dynamic, none, tuple(found))
+            forces = _shared(demand, rest) + added
+        return jnp.concatenate([forces, _conditions(args, found.acceleration)])
 
     system, t, q, *_ = args
     _, change = eqx.filter_jvp(defect, (args,), (changes,))
@@ -386,15 +419,23 @@ def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accele
     return _solution(system, t, q, -change)
 
 
-def _constraint_accelerations(args: Any, acceleration: Array) -> Array:
-    # Second time derivatives of positions, first ones of velocity constraints, and the feedback.
-    system, t, q, v, _, stabilization = args
-    result = system.constraint_acceleration(t, q, v, acceleration)
-    if not checks.traced(stabilization) and not bool(stabilization):
-        return result
-    double = np.ones(system.nc, q.dtype)
-    double[: system.nc - system.velocity_rows] = 2.0
-    none = jnp.zeros(system.velocity_rows, q.dtype)
-    position = jnp.concatenate([system.constraint(t, q), none])
-    rates = system.constraint_rate(t, q, v)
-    return result + stabilization * (double * rates + stabilization * position)
+def _shared(demand: Demand, x: Array) -> Array:
+    # A selection: what does not count may be infinite.
+    return x if _is(demand.share, 1.0) else jnp.where(demand.share != 0.0, x, 0.0)
+
+
+def _conditions(args: Any, x: Velocity) -> Multipliers:
+    """B x + c d + a Φ̇ + b Φ of a demand."""
+    system, t, q, v, _, (share, of_rates, of_positions) = args
+    rates, result = system.constraint_rates(t, q, v, x, share)
+    if not _is(of_rates, 0.0):
+        result = result + of_rates * rates
+    if not _is(of_positions, 0.0):
+        none = jnp.zeros(system.velocity_rows, q.dtype)
+        result = result + of_positions * jnp.concatenate([system.constraint(t, q), none])
+    return result
+
+
+def _is(x: Any, number: float) -> bool:
+    """Whether x is a number that is known without running a program."""
+    return not checks.traced(x) and bool(np.all(np.asarray(x) == number))

@@ -68,7 +68,7 @@ class AbstractComposition(AbstractExplicit):
     def end(self, system, dt, state, stages):
         last, configurations = self.method.end, stages.configurations
         q = _move(system.space, dt, state.q, last, configurations, stages.rates)
-        return State(q, state.v + dt * weighted(self.method.b, stages.accelerations)), None
+        return State(q, state.v + dt * weighted(self.method.b, stages.accelerations))
 
 
 def _move(

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 from typing_extensions import override
 
-from lie_jax.integrators import stability, tableaux
+from lie_jax.integrators import passes, stability, tableaux
 from lie_jax.integrators.base import AbstractIntegrator, Difference, Step
 from lie_jax.integrators.stabilization import AbstractStabilization, Projection
 from lie_jax.integrators.tableaux import Composition, Number, Tableau
@@ -60,6 +59,8 @@ class AbstractExplicit(AbstractIntegrator):
 
     @override
     def accelerations(self, system, t, state, carry, u):
+        if isinstance(carry, Accelerations):
+            return carry
         if system.nc:
             return self.stabilization.accelerations(system, t, state, u)
         none = jnp.zeros(0, state.q.dtype)
@@ -109,10 +110,14 @@ class AbstractExplicit(AbstractIntegrator):
         """Stages of a step; `first` is the acceleration of the first one if it is known."""
 
     @abc.abstractmethod
-    def end(
+    def end(self, system: AbstractSystem, dt: Any, state: State, stages: Stages) -> State:
+        """End of a step without projection."""
+
+    def error(
         self, system: AbstractSystem, dt: Any, state: State, stages: Stages
-    ) -> tuple[State, Difference | None]:
-        """End of a step without projection, and its estimated error."""
+    ) -> Difference | None:
+        """Estimated error of a step without projection, None for a method without an estimate."""
+        return None
 
 
 def _finish(
@@ -123,7 +128,7 @@ def _finish(
     state: State,
     stages: Stages,
 ) -> Step:
-    end, error = method.end(system, dt, state, stages)
+    end, error = method.end(system, dt, state, stages), method.error(system, dt, state, stages)
     step = Step(end, error=error, stability=method.stability(dt, stages))
     if not system.nc:
         return step
@@ -187,6 +192,8 @@ class AbstractTableauMethod(AbstractExplicit):
 
         A projection moves the end of a step, and inputs change with the step.
         """
+        if system.slow_to_compile:
+            return self.accelerations(system, t, state, None, u)
         if system.nc or u is not None or not self.method.first_same_as_last:
             return None
         return acceleration(self.stabilization, system, t, state, u)
@@ -206,30 +213,27 @@ class AbstractTableauMethod(AbstractExplicit):
         """Configuration at the coordinates x from q, None for zero, and the rates there."""
 
     @override
-    def stages(self, system, t, dt, state, first, u):
+    def step(self, system, t, dt, state, carry, u):
         if not system.slow_to_compile:
-            return self._written_out(system, t, dt, state, first, u)
-        tableau, space = self.method, system.space
-        size, dtype = len(tableau.b), state.v.dtype
-        rows = np.stack([tableaux.padded(row, size) for row in tableau.a]).astype(dtype)
-        inputs = np.arange(size), rows, np.asarray(tableau.c, dtype)
+            return super().step(system, t, dt, state, carry, u)
+        # Inputs change from step to step, and with them the accelerations.
+        first = carry.acceleration if u is None and carry is not None else None
+        found = passes.run(self, system, t, dt, state, first, u)
+        stages = Stages(found.rates, found.accelerations)
+        step = Step(
+            found.end,
+            carry=found.solution,
+            error=self.error(system, dt, state, stages),
+            stability=self.stability(dt, stages),
+        )
+        if not system.nc:
+            return step
+        converged = self.stabilization.succeeded(found.end.q, found.violation)
+        end = jax.tree.map(lambda x: jnp.where(converged, x, jnp.nan), found.end)
+        return step._replace(state=end, converged=converged, residuals=found.violation[None])
 
-        def add(tables, inputs):
-            number, row, node = inputs
-            found = _stage(self, system, t + node * dt, dt, state, u, row, tables)
-            pairs = zip(tables, found, strict=True)
-            return tuple(jax.lax.dynamic_update_index_in_dim(x, y, number, 0) for x, y in pairs), ()
-
-        _, rate = self.moved_with_rate(space, state.q, None, state.v)
-        tables = tuple(jnp.zeros((size, *x.shape), x.dtype) for x in (rate, state.v))
-        if first is not None:
-            known = rate, first
-            tables = tuple(x.at[0].set(y) for x, y in zip(tables, known, strict=True))
-            inputs = jax.tree.map(lambda x: x[1:], inputs)
-        rates, accelerations = jax.lax.scan(add, tables, inputs)[0]
-        return Stages(rates, accelerations)
-
-    def _written_out(self, system, t, dt, state, first, u):
+    @override
+    def stages(self, system, t, dt, state, first, u):
         rates, accelerations = [], []
         if first is not None:
             rates.append(self.moved_with_rate(system.space, state.q, None, state.v)[1])
@@ -250,30 +254,17 @@ class AbstractTableauMethod(AbstractExplicit):
         tableau, space = self.method, system.space
         values = stages.rates, stages.accelerations
         x, v = (dt * weighted(tableau.b, each) for each in values)
-        end = State(self.moved(space, state.q, x), state.v + v)
+        return State(self.moved(space, state.q, x), state.v + v)
+
+    @override
+    def error(self, system, dt, state, stages):
+        tableau, values = self.method, (stages.rates, stages.accelerations)
         if tableau.embedded is None:
-            return end, None
+            return None
         weights = tuple(b - other for b, other in zip(tableau.embedded, tableau.b, strict=True))
+        x = dt * weighted(tableau.b, stages.rates)
         x_error, v_error = (dt * weighted(weights, each) for each in values)
-        return end, Difference(self.displacement(space, state.q, x, x_error), v_error)
-
-
-# One of the stages in a loop: rate of displacement and acceleration from those of all stages.
-@native.part
-def _stage(
-    method: AbstractTableauMethod,
-    system: AbstractSystem,
-    t: Any,
-    dt: Any,
-    state: State,
-    u: Array | None,
-    row: Array,
-    tables: tuple[Array, Array],
-) -> tuple[Array, Array]:
-    x, v = (dt * weighted(row, values) for values in tables)
-    v = state.v + v
-    q, rate = method.moved_with_rate(system.space, state.q, x, v)
-    return rate, acceleration(method.stabilization, system, t, State(q, v), u)
+        return Difference(self.displacement(system.space, state.q, x, x_error), v_error)
 
 
 class RKMK(AbstractTableauMethod):

@@ -5,20 +5,37 @@ equations of motion and the twice differentiated constraints. That alone lets po
 """
 
 import abc
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.index1 import project_onto_constraints
 from lie_jax.numerics.conversion import as_float
-from lie_jax.system import AbstractSystem, Accelerations, State, accelerations_and_multipliers
+from lie_jax.system import (
+    AbstractSystem,
+    Accelerations,
+    Demand,
+    State,
+    accelerations_and_multipliers,
+)
 
 
 class AbstractStabilization(eqx.Module):
-    """Accelerations within a step, and a correction of the state after the step."""
+    """Accelerations within a step, and a correction of the state after the step.
+
+    `corrections`: how often positions are corrected after a step, before velocities are once.
+    """
+
+    corrections: ClassVar[int] = 0
+
+    def feedback(self, system: AbstractSystem, dtype: Any) -> tuple[Any, Any]:
+        """Factors of the constraints' rates and positions in accelerations, as in `Demand`."""
+        return 0.0, 0.0
 
     @abc.abstractmethod
     def accelerations(
@@ -31,6 +48,10 @@ class AbstractStabilization(eqx.Module):
     ) -> Array:
         """Accelerations alone, for the stages of a step."""
         return self.accelerations(system, t, state, u).acceleration
+
+    def succeeded(self, q: Array, violation: Float[Array, ""]) -> Bool[Array, ""]:
+        """Success of the correction to q, for the violation of positions that is left there."""
+        return jnp.ones((), bool)
 
     @abc.abstractmethod
     def after_step(
@@ -50,6 +71,8 @@ class Projection(AbstractStabilization):
     the positions then still violate a constraint by more than the square root of rounding.
     """
 
+    corrections = _ITERATIONS
+
     @override
     def accelerations(self, system, t, state, u):
         return accelerations_and_multipliers(system, t, state.q, state.v, u)
@@ -62,10 +85,14 @@ class Projection(AbstractStabilization):
     @override
     def after_step(self, system, t, state):
         projected, violation = project_onto_constraints(system, t, state, _ITERATIONS)
-        scale = 1.0 + jnp.max(jnp.abs(projected.q))
+        return projected, self.succeeded(projected.q, violation), violation
+
+    @override
+    def succeeded(self, q, violation):
+        scale = 1.0 + jnp.max(jnp.abs(q))
         bound = jnp.finfo(scale.dtype).eps ** 0.5 * scale
         # A violation that is NaN is no failure of the projection: the state is not finite.
-        return projected, ~(violation > bound), violation
+        return ~(violation > bound)
 
 
 class Baumgarte(AbstractStabilization):
@@ -83,10 +110,15 @@ class Baumgarte(AbstractStabilization):
         checks.non_negative("Baumgarte(rate=)", self.rate, "1/s")
 
     @override
+    def feedback(self, system, dtype):
+        rate, positions = self.rate.astype(dtype), system.nc - system.velocity_rows
+        double = np.concatenate([np.full(positions, 2.0), np.ones(system.velocity_rows)])
+        return rate * double.astype(dtype), rate * rate
+
+    @override
     def accelerations(self, system, t, state, u):
-        return accelerations_and_multipliers(
-            system, t, state.q, state.v, u, self.rate.astype(state.q.dtype)
-        )
+        demand = Demand(1.0, *self.feedback(system, state.q.dtype))
+        return accelerations_and_multipliers(system, t, state.q, state.v, u, demand)
 
     @override
     def after_step(self, system, t, state):

@@ -1,4 +1,4 @@
-"""Constraints of stacked joints at a motion of their bodies: values, rates and accelerations.
+"""Constraints of stacked joints at a motion of their bodies: values, rates and their rates.
 
 Motions are rotation, position, ṙ and ω of all bodies, as in `stacking`. Values of all joints stand
 by kind: those of position constraints, then those of velocity constraints.
@@ -56,20 +56,21 @@ def rates(joints: Groups, instant: Instant) -> Float[Array, " all_rows"]:
     return _by_kind(joints, values, motion[1])
 
 
-def accelerations(
-    joints: Groups, instant: Instant, linear: Vectors, angular: Vectors
-) -> Float[Array, " all_rows"]:
-    """Rates of `rates`, where bodies have the accelerations r̈ (inertial) and ω̇ (body)."""
+def rates_and_growth(
+    joints: Groups, instant: Instant, linear: Vectors, angular: Vectors, share: Array
+) -> tuple[Float[Array, " all_rows"], Float[Array, " all_rows"]]:
+    """`rates`, and their rates where bodies have the accelerations r̈ (inertial) and ω̇ (body), and
+    a `share` of the time and of the motion passes.
+    """
     t, *motion = instant
 
     def second(element, poses, velocities, changes):
-        along = moving(poses, velocities)
-        tangents = jnp.ones_like(t), along, tuple(BodyVelocity(*change) for change in changes)
-        return jax.jvp(lambda *args: joint_rates(element, *args), (t, poses, velocities), tangents)[
-            1
-        ]
+        along = jax.tree.map(lambda x: share * x, moving(poses, velocities))
+        tangents = share, along, tuple(BodyVelocity(*change) for change in changes)
+        start = t, poses, velocities
+        return jax.jvp(lambda *args: joint_rates(element, *args), start, tangents)
 
-    values = [
+    pairs = [
         stacking.each(
             second,
             group,
@@ -78,7 +79,8 @@ def accelerations(
         )
         for group in joints
     ]
-    return _by_kind(joints, values, motion[1])
+    values, growth = ([pair[i] for pair in pairs] for i in range(2))
+    return _by_kind(joints, values, motion[1]), _by_kind(joints, growth, motion[1])
 
 
 def joint_rates(

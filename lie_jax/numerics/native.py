@@ -21,9 +21,9 @@ from lie_jax.numerics.calls import Program
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# JAX 0.12 makes functions of small loops by itself. Inside of marked ones it also refuses sums of
-# more than some thousand numbers, which depends on what the compiler makes of a program.
-_KNOWN = "0.10."
+# Releases that compile such functions, and from how many numbers on they leave a sum to a library,
+# which they refuse inside of one. Half of XLA's limit: it may join sums.
+_SUMS = {"0.10": math.inf, "0.11": 2048, "0.12": 2048}
 # Products of matrices with so many rows or columns are a library's, except those with a vector.
 _PRODUCT = 8
 # XLA compiles a call that is marked so, and not inlined, as a function.
@@ -39,19 +39,20 @@ _BY_ENTRY = """abs acos acosh add add_any and asin asinh atan atan2 atanh
     integer_pow is_finite le log log1p logistic lt max min mul ne neg nextafter not or pow rem
     round rsqrt select_n shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt
     square stop_gradient sub tan tanh xor"""
-_BY_SHAPE = """argmax argmin broadcast_in_dim concatenate cumsum dynamic_slice
-    dynamic_update_slice expand_dims gather iota pad reduce_and reduce_max reduce_min reduce_or
-    reduce_prod reduce_sum reshape rev slice split squeeze stack tile transpose unstack
-    optimization_barrier"""
-_COMPILED = frozenset(f"{_CALLS} {_BY_ENTRY} {_BY_SHAPE}".split())
+_BY_SHAPE = """broadcast_in_dim concatenate dynamic_slice dynamic_update_slice expand_dims gather
+    iota pad reshape rev slice split squeeze stack tile transpose unstack optimization_barrier"""
+_SUMS_BY_NAME = """argmax argmin cumsum dot_general reduce_and reduce_max reduce_min reduce_or
+    reduce_prod reduce_sum"""
+_SUMMED = frozenset(_SUMS_BY_NAME.split())
+_COMPILED = frozenset(f"{_CALLS} {_BY_ENTRY} {_BY_SHAPE}".split()) | _SUMMED
 
 
 def part(function: Callable[P, T]) -> Callable[P, T]:
     """`function` of pytrees, compiled for the CPU as one function that is not taken apart.
 
     Its values are those of the function, and so are derivatives of any order and mode, and batches.
-    It is called as it is where it contains what XLA refuses to compile so, with other releases than
-    JAX 0.10, and for arrays on several devices.
+    It is called as it is where it contains what XLA refuses to compile so, with releases of JAX
+    that were not tried, and for arrays on several devices.
     """
     traced: Any = eqx.filter_jit(function)
 
@@ -60,8 +61,7 @@ def part(function: Callable[P, T]) -> Callable[P, T]:
         arrays, others = eqx.partition((args, kwargs), eqx.is_array)
         leaves, structure = jax.tree.flatten(arrays)
         leaves = list(map(jnp.asarray, leaves))
-        known = jax.__version__.startswith(_KNOWN)
-        if not known or not all(map(jax_internals.is_plain, leaves)):
+        if _release() not in _SUMS or not all(map(jax_internals.is_plain, leaves)):
             return traced(*args, **kwargs)
         found: list[Any] = []
 
@@ -82,6 +82,10 @@ def part(function: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
+def _release() -> str:
+    return ".".join(jax.__version__.split(".")[:2])
+
+
 def _compiles(program: Program) -> bool:
     return not program.has_effects and all(map(_is_compiled, jax_internals.equations(program)))
 
@@ -94,8 +98,10 @@ def _is_compiled(equation: Any) -> bool:
     if name == "call_hi_primitive":
         # JAX 0.12 has these as primitives of its own.
         return type(equation.params["_prim"]).__name__ in ("Frexp", "Ldexp")
-    if name == "dot_general":
-        return _is_small(equation)
+    if name == "dot_general" and not _is_small(equation):
+        return False
+    if name in _SUMMED and max(x.aval.size for x in equation.invars) >= _SUMS[_release()]:
+        return False
     return name in _COMPILED
 
 

@@ -331,7 +331,7 @@ def trajectory(
     )
 
     def accelerations_at(t, state, memory):
-        return integrator.accelerations(system.recalling(memory), t, state, loop.carry, None)
+        return integrator.accelerations(system.recalling(memory), t, state, None, None)
 
     accelerations = jax.vmap(accelerations_at)(t, states, memory)
     residual = jnp.where(loop.result == Result.successful, 0.0, loop.error)

@@ -124,7 +124,11 @@ def test_stages_in_a_loop_are_those_written_out(integrator, monkeypatch):
         monkeypatch.setattr(type(system), "slow_to_compile", slow)
         first = integrator.init(system, t, dt, state, None)
         step = jax.jit(lambda state, first: integrator.step(system, t, dt, state, first, None))
-        steps.append(jax.tree.leaves(step(state, first)))
+        found = step(state, first)
+        if slow:
+            at_end = system.acceleration(t + dt, found.state.q, found.state.v)
+            assert_allclose(found.carry.acceleration, at_end, rtol=1e-12, atol=1e-9)
+        steps.append(jax.tree.leaves(found._replace(carry=None)))
     for looped, written in zip(*steps, strict=True):
         assert_allclose(looped, written, rtol=1e-13, atol=1e-13)
 
@@ -163,13 +167,33 @@ def test_a_last_stage_at_the_end_of_a_step_is_the_first_of_the_next():
         assert_allclose(estimate, difference, rtol=1e-3, atol=1e-9)
 
 
-def test_stages_are_evaluated_anew_after_projections_and_for_inputs():
+def test_a_first_stage_is_evaluated_anew_for_inputs():
     t, dt = jnp.zeros(()), jnp.asarray(1e-3)
-    inputs = jnp.zeros(1)
-    for constrained, name, u in (
-        (True, "dopri5", None),
-        (False, "rk4", None),
-        (False, "ode23", inputs),
-    ):
-        system, state = heavy_top.build(constrained=constrained)
+    system, state = heavy_top.build(constrained=False)
+    for name, u in (("rk4", None), ("ode23", jnp.zeros(1))):
         assert lie_jax.RKMK(name).init(system, t, dt, state, u) is None
+
+
+@pytest.mark.parametrize("constrained", [True, False])
+def test_a_loop_of_stages_begins_with_the_end_of_the_last_step(constrained, monkeypatch):
+    """Unless inputs change."""
+    system, state = heavy_top.build(constrained=constrained)
+    monkeypatch.setattr(type(system), "slow_to_compile", True)
+    t, dt, inputs = jnp.zeros(()), jnp.asarray(1e-3), jnp.zeros(1)
+    for integrator in (lie_jax.RKMK("rk4"), lie_jax.RKMK("dopri5")):
+
+        @jax.jit
+        def after(state, factor, u, integrator=integrator):
+            known = integrator.init(system, t, dt, state, u)
+            first = known._replace(acceleration=factor * known.acceleration)
+            step = integrator.step(system, t, dt, state, first, u)
+            found = integrator.accelerations(system, t + dt, step.state, None, u)
+            return jnp.concatenate([step.state.q, step.state.v]), step.carry, found
+
+        end, carried, found = after(state, 1.0, None)
+        for x, y in zip(carried, found, strict=True):
+            assert_allclose(x, y, rtol=1e-11, atol=1e-9)
+        # Another acceleration shows whether the first stage is evaluated.
+        assert np.max(np.abs(after(state, 2.0, None)[0] - end)) > 1e-4
+        for factor in (1.0, 2.0):
+            assert_allclose(after(state, factor, inputs)[0], end, rtol=1e-12, atol=1e-13)

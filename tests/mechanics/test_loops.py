@@ -244,7 +244,8 @@ def test_linearizations_are_derivatives(name):
                 dense.combined(jnp.eye(nv), 0.3, 0.7),
                 of.constraint_jacobian(system, t, q),
                 of.constraint_rate(system, t, q, v),
-                of.constraint_acceleration(system, t, q, v, acceleration),
+                *of.constraint_rates(system, t, q, v, acceleration),
+                of.constraint_rates(system, t, q, v, acceleration, 0.0)[1],
             ])  # fmt: skip
         return matrices
 

@@ -54,6 +54,11 @@ class RigidBodySystem(AbstractMultibodySystem):
         return constraints.count(self.joints, "velocity_rows")
 
     @property
+    @override
+    def slow_to_compile(self):
+        return bool(self._joint_rows or self.velocity_rows)
+
+    @property
     def _joint_rows(self) -> int:
         return constraints.count(self.joints, "rows")
 

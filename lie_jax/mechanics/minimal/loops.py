@@ -77,16 +77,16 @@ class LoopSystem(TreeSystem):
         return constraints.rates(self._cuts(q), self._instant(t, q, v))
 
     @override
-    def constraint_acceleration(self, t, q, v, acceleration):
-        motion = self._kinematics(q, v)
+    def constraint_rates(self, t, q, v, x, share=1.0):
+        motion, share = self._kinematics(q, v), jnp.asarray(share, q.dtype)
         frames = self._frames(motion)
-        growing = recursions.frame_accelerations(self.tree, motion, self._split(acceleration))
-        linear, angular = (motion.drift + growing).reshape(2, 3, -1)
-        omega = motion.twist[3:]
-        linear = linear + small.cross(angular, motion.arm) + small.cross(omega, frames[2].T)
+        growing = recursions.frame_accelerations(self.tree, motion, self._split(x))
+        linear, angular = (share * motion.drift + growing).reshape(2, 3, -1)
+        turning = share * small.cross(motion.twist[3:], frames[2].T)
+        linear = linear + small.cross(angular, motion.arm) + turning
         angular_body = jnp.sum(motion.rotation * angular[:, None], axis=0)
         instant = jnp.asarray(t, q.dtype), *frames
-        return constraints.accelerations(self._cuts(q), instant, linear.T, angular_body.T)
+        return constraints.rates_and_growth(self._cuts(q), instant, linear.T, angular_body.T, share)
 
     @override
     def constraint_jacobian(self, t, q):
