@@ -98,4 +98,13 @@ class AbstractIntegrator(eqx.Module):
     def accelerations(
         self, system: AbstractSystem, t: Time, state: State, carry: Any, u: Inputs
     ) -> Accelerations:
-        """Accelerations and multipliers at a state, for the trajectory."""
+        """Accelerations and multipliers at a state, for the trajectory.
+
+        `carry`: of the step that ended there, or None if no step did.
+        """
+
+    def first_accelerations(
+        self, system: AbstractSystem, t: Time, state: State, carry: Any, u: Inputs
+    ) -> Accelerations:
+        """`accelerations` before the first step, with the carry of `init` or of a restart."""
+        return self.accelerations(system, t, state, carry, u)

@@ -59,8 +59,12 @@ class AbstractExplicit(AbstractIntegrator):
 
     @override
     def accelerations(self, system, t, state, carry, u):
-        if isinstance(carry, Accelerations):
-            return carry
+        if isinstance(carry, passes.Carry):
+            return carry.solution
+        return self.first_accelerations(system, t, state, carry, u)
+
+    @override
+    def first_accelerations(self, system, t, state, carry, u):
         if system.nc:
             return self.stabilization.accelerations(system, t, state, u)
         none = jnp.zeros(0, state.q.dtype)
@@ -193,7 +197,7 @@ class AbstractTableauMethod(AbstractExplicit):
         A projection moves the end of a step, and inputs change with the step.
         """
         if system.slow_to_compile:
-            return self.accelerations(system, t, state, None, u)
+            return passes.begin(system, state)
         if system.nc or u is not None or not self.method.first_same_as_last:
             return None
         return acceleration(self.stabilization, system, t, state, u)
@@ -216,13 +220,11 @@ class AbstractTableauMethod(AbstractExplicit):
     def step(self, system, t, dt, state, carry, u):
         if not system.slow_to_compile:
             return super().step(system, t, dt, state, carry, u)
-        # Inputs change from step to step, and with them the accelerations.
-        first = carry.acceleration if u is None and carry is not None else None
-        found = passes.run(self, system, t, dt, state, first, u)
+        found = passes.run(self, system, t, dt, state, carry, u)
         stages = Stages(found.rates, found.accelerations)
         step = Step(
             found.end,
-            carry=found.solution,
+            carry=passes.Carry(found.solution, jnp.ones((), bool)),
             error=self.error(system, dt, state, stages),
             stability=self.stability(dt, stages),
         )

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from lie_jax.integrators import tableaux
-from lie_jax.numerics import native
+from lie_jax.numerics import native, rules
 from lie_jax.system import (
     AbstractSystem,
     Accelerations,
@@ -21,6 +21,15 @@ from lie_jax.system import (
     State,
     accelerations_and_multipliers,
 )
+
+
+class Carry(NamedTuple):
+    """Accelerations and multipliers at the end of a step, and whether they are `known`: before the
+    first step they are not, so that no other code than the loop's computes them.
+    """
+
+    solution: Accelerations
+    known: Bool[Array, ""]
 
 
 class Pass(NamedTuple):
@@ -52,36 +61,34 @@ class Found(NamedTuple):
     violation: Float[Array, ""]
 
 
-def table(method: tableaux.Tableau, corrections: int, *, first: bool, dtype: Any) -> Pass:
+def table(method: tableaux.Tableau, corrections: int, dtype: Any) -> Pass:
     """All passes of a step: stages, corrections of positions, then one of velocities if there is
-    any, and the end, unless the last stage is there. `first`: whether the first stage is among
-    them.
+    any, and the end, unless the last stage is there.
     """
     size = len(method.b)
-    stages = list(zip(method.a, method.c, strict=True))[0 if first else 1 :]
-    stages = [
-        Pass(
-            size - len(stages) + i, tableaux.padded(row, size), float(node), True, (1, 0, 0), (0, 0)
-        )
-        for i, (row, node) in enumerate(stages)
-    ]
-    end = Pass(size, tableaux.padded(method.b, size), 1.0, False, (1, 0, 0), (0, 0))
-    after = [end._replace(demand=(0, 0, 1), changes=(1, 0))] * corrections
+
+    def row(number, weights, node):
+        weights = tableaux.padded(weights, size)
+        return Pass(number, weights, float(node), True, (1, 0, 0), (0, 0))
+
+    passes = [row(i, *of_stage) for i, of_stage in enumerate(zip(method.a, method.c, strict=True))]
+    end = row(size, method.b, 1.0)
     if corrections:
-        after.append(end._replace(demand=(0, 1, 0), changes=(0, 1)))
-    if corrections or not method.first_same_as_last:
-        after.append(end)
-        after[0] = after[0]._replace(moved=True)
-    columns = map(np.stack, zip(*stages, *after, strict=True))
-    number, weights, node, moved, demand, changes = columns
-    return Pass(
-        number.astype(np.int32),
-        weights.astype(dtype),
-        node.astype(dtype),
-        moved,
-        demand.astype(dtype),
-        changes.astype(bool),
-    )
+        first = end._replace(demand=(0, 0, 1), changes=(1, 0))
+        again, end = (x._replace(moved=False) for x in (first, end))
+        velocities = end._replace(demand=(0, 1, 0), changes=(0, 1))
+        passes += [first, *[again] * (corrections - 1), velocities, end]
+    elif not method.first_same_as_last:
+        passes.append(end)
+    number, weights, node, moved, demand, changes = map(np.stack, zip(*passes, strict=True))
+    weights, node, demand = (x.astype(dtype) for x in (weights, node, demand))
+    return Pass(number.astype(np.int32), weights, node, moved, demand, changes.astype(bool))
+
+
+def begin(system: AbstractSystem, state: State) -> Carry:
+    """Carry before the first step."""
+    none = Accelerations(jnp.zeros_like(state.v), jnp.zeros(system.nc, state.v.dtype))
+    return Carry(none, jnp.zeros((), bool))
 
 
 def run(
@@ -90,23 +97,26 @@ def run(
     t: Array,
     dt: Array,
     state: State,
-    first: Array | None,
+    carry: Carry | None,
     u: Array | None,
 ) -> Found:
-    """All passes of a step. `first`: acceleration of the first stage if it is known."""
+    """All passes of a step, without the first one if the `carry` of the last step has it.
+
+    Inputs change from step to step, and with them the accelerations of the first stage.
+    """
     size, dtype = len(method.method.b), state.v.dtype
-    corrections = method.stabilization.corrections if system.nc else 0
-    inputs = table(method.method, corrections, first=first is None, dtype=dtype)
-    _, rate = method.moved_with_rate(system.space, state.q, None, state.v)
+    inputs = table(method.method, method.stabilization.corrections if system.nc else 0, dtype)
+    rate = method.moved_with_rate(system.space, state.q, None, state.v)[1]
     # The last row takes what passes beyond the stages write.
     rates, accelerations = (jnp.zeros((size + 1, *x.shape), dtype) for x in (rate, state.v))
-    if first is not None:
-        rates, accelerations = rates.at[0].set(rate), accelerations.at[0].set(first)
-    none = Accelerations(jnp.zeros_like(state.v), jnp.zeros(system.nc, dtype))
-    start = Found(rates, accelerations, state, none, jnp.zeros((), dtype))
+    none = begin(system, state)
+    solution, known = none if carry is None else carry
+    known = known if u is None and carry is not None else None
+    start = Found(rates, accelerations, state, solution, jnp.zeros((), dtype))
+    start = rules.alike(start, (method, system, t, dt, state, u, solution))
 
     def add(found, inputs):
-        return _pass(method, system, t, dt, state, u, inputs, found), ()
+        return _pass(method, system, t, dt, state, u, known, inputs, found), ()
 
     found, _ = jax.lax.scan(add, start, inputs)
     return found._replace(rates=found.rates[:size], accelerations=found.accelerations[:size])
@@ -120,6 +130,7 @@ def _pass(
     dt: Array,
     state: State,
     u: Array | None,
+    known: Array | None,
     now: Pass,
     found: Found,
 ) -> Found:
@@ -130,17 +141,28 @@ def _pass(
     q, rate = method.moved_with_rate(system.space, state.q, x, v)
     at = jax.tree.map(lambda a, b: jnp.where(now.moved, a, b), State(q, v), found.end)
     time = t + now.node * dt
-    solution = _solved(method, system, time, at, u, now.demand)
-    violation = jnp.max(jnp.abs(system.constraint(time, at.q)), initial=0.0)
+
+    def solved():
+        return _solved(method, system, time, at, u, now.demand)
+
+    if known is None:
+        solution = solved()
+    else:
+        solution = jax.lax.cond(known & (now.number == 0), lambda: found.solution, solved)
     added = zip(tables, (rate, solution.acceleration), strict=True)
-    tables = (jax.lax.dynamic_update_index_in_dim(t, x, now.number, 0) for t, x in added)
-    if system.nc:
-        in_positions, in_velocities = now.changes
-        change = jnp.where(in_positions, solution.acceleration, 0.0)
-        q = jnp.where(in_positions, system.space.flow(at.q, change), at.q)
-        at = State(q, at.v + jnp.where(in_velocities, solution.acceleration, 0.0))
-    rates, accelerations = tables
-    return Found(rates, accelerations, at, solution, violation)
+    rates, accelerations = (
+        jax.lax.dynamic_update_index_in_dim(table, x, now.number, 0) for table, x in added
+    )
+    if not system.nc:
+        return Found(rates, accelerations, at, solution, found.violation)
+    in_positions, in_velocities = now.changes
+    change = jnp.where(in_positions, solution.acceleration, 0.0)
+    end = State(
+        jnp.where(in_positions, system.space.flow(at.q, change), at.q),
+        at.v + jnp.where(in_velocities, solution.acceleration, 0.0),
+    )
+    violation = jnp.max(jnp.abs(system.constraint(time, at.q)), initial=0.0)
+    return Found(rates, accelerations, end, solution, violation)
 
 
 def _solved(

@@ -74,26 +74,24 @@ class Program:
         places = [i for i, x in enumerate(moving) if x]
         smooth = [jax.numpy.issubdtype(x.dtype, jax.numpy.inexact) for x in self.results]
 
-        def make(with_values):
-            def function(*given):
-                arguments, tangents = list(given[: len(moving)]), list(given[len(moving) :])
+        def function(*given):
+            arguments, tangents = list(given[: len(moving)]), list(given[len(moving) :])
 
-                def along(*moved):
-                    for i, x in zip(places, moved, strict=True):
-                        arguments[i] = x
-                    results = self(*arguments)
-                    pairs = list(zip(results, smooth, strict=True))
-                    return [x for x, yes in pairs if yes], results
+            def along(*moved):
+                for i, x in zip(places, moved, strict=True):
+                    arguments[i] = x
+                results = self(*arguments)
+                pairs = list(zip(results, smooth, strict=True))
+                return [x for x, yes in pairs if yes], results
 
-                start = [arguments[i] for i in places]
-                _, changes, results = jax.jvp(along, start, tangents, has_aux=True)
-                return [*(results if with_values else ()), *changes]
-
-            tangents = [self.arguments[i] for i in places]
-            return jax.make_jaxpr(function)(*self.arguments, *tangents)
+            start = [arguments[i] for i in places]
+            _, changes, results = jax.jvp(along, start, tangents, has_aux=True)
+            return [*results, *changes]
 
         def both():
-            return Derivative(make(True), self, lambda: Program(make(False)))
+            closed = jax.make_jaxpr(function)(*self.arguments, *(self.arguments[i] for i in places))
+            changes = functools.partial(jax_internals.with_last_results, closed, sum(smooth))
+            return Derivative(closed, self, lambda: Program(changes()))
 
         return cast(Derivative, self.following(("derivative", moving), both))
 

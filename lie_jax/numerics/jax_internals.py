@@ -251,6 +251,17 @@ def opened(program: Any) -> tuple[Any, Sequence]:
     return program, ()
 
 
+def with_last_results(closed: Any, count: int) -> Any:
+    """Program of the last `count` results of a closed one, without what only others need."""
+    from jax.extend.core import ClosedJaxpr
+    from jax.interpreters import partial_eval
+
+    program, constants = opened(closed)
+    first = len(program.outvars) - count
+    used = [i >= first for i in range(len(program.outvars))]
+    return ClosedJaxpr(partial_eval.dce_jaxpr(program, used, instantiate=True)[0], constants)
+
+
 def applied(equation: Any, values: Sequence) -> list[jax.Array]:
     """Results of one equation of a program for other values."""
     primitive = equation.primitive

@@ -207,7 +207,7 @@ def first(
     """
     loop = run.begin(start)
     u = run.input(run.first_step, loop.held) if previous_input is None else previous_input
-    sample = run.sample(loop, u)
+    sample = run.sample(loop, u, first=True)
     return (run.judged_start(loop) if judged else loop), sample
 
 
@@ -270,8 +270,9 @@ def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Noted
     """Last loop, all saved instants after the first, and what is noted of each step."""
     steps, save_every, blocks = schedule
     parameters = run.system, run.dt, run.inputs, run.policy, loop.held
-    state, held = rules.alike((loop.state, loop.held), parameters)
-    loop = loop._replace(state=state, held=held)
+    moved = rules.alike((loop.state, loop.held, loop.carry), parameters)
+    state, held, carry = moved
+    loop = loop._replace(state=state, held=held, carry=carry)
     step = jax.checkpoint(
         run.step,
         prevent_cse=False,

@@ -178,12 +178,14 @@ class Run(NamedTuple):
         )
         return after, jnp.asarray(step.newton_iterations, jnp.int32)
 
-    def sample(self, loop: Loop, u: Array | None) -> Sample:
-        """Sample of the loop's instant, with the inputs u of the step that ended there."""
-        system = self.system.recalling(loop.memory)
-        at = self.time(loop.taken), loop.state
-        accelerations = self.integrator.accelerations(system, *at, loop.carry, u)
-        return Sample(loop.state, accelerations, loop.memory)
+    def sample(self, loop: Loop, u: Array | None, *, first: bool = False) -> Sample:
+        """Sample of the loop's instant, with the inputs u of the step that ended there, or before
+        the `first` step.
+        """
+        system, integrator = self.system.recalling(loop.memory), self.integrator
+        accelerations = integrator.first_accelerations if first else integrator.accelerations
+        found = accelerations(system, self.time(loop.taken), loop.state, loop.carry, u)
+        return Sample(loop.state, found, loop.memory)
 
 
 def march(

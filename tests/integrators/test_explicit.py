@@ -127,7 +127,7 @@ def test_stages_in_a_loop_are_those_written_out(integrator, monkeypatch):
         found = step(state, first)
         if slow:
             at_end = system.acceleration(t + dt, found.state.q, found.state.v)
-            assert_allclose(found.carry.acceleration, at_end, rtol=1e-12, atol=1e-9)
+            assert_allclose(found.carry.solution.acceleration, at_end, rtol=1e-12, atol=1e-9)
         steps.append(jax.tree.leaves(found._replace(carry=None)))
     for looped, written in zip(*steps, strict=True):
         assert_allclose(looped, written, rtol=1e-13, atol=1e-13)
@@ -183,17 +183,19 @@ def test_a_loop_of_stages_begins_with_the_end_of_the_last_step(constrained, monk
     for integrator in (lie_jax.RKMK("rk4"), lie_jax.RKMK("dopri5")):
 
         @jax.jit
-        def after(state, factor, u, integrator=integrator):
-            known = integrator.init(system, t, dt, state, u)
-            first = known._replace(acceleration=factor * known.acceleration)
-            step = integrator.step(system, t, dt, state, first, u)
+        def after(state, known, factor, u, integrator=integrator):
+            begun = integrator.init(system, t, dt, state, u)
+            first = integrator.first_accelerations(system, t, state, begun, u)
+            first = first._replace(acceleration=factor * first.acceleration)
+            carry = begun._replace(solution=first, known=known)
+            step = integrator.step(system, t, dt, state, carry, u)
             found = integrator.accelerations(system, t + dt, step.state, None, u)
             return jnp.concatenate([step.state.q, step.state.v]), step.carry, found
 
-        end, carried, found = after(state, 1.0, None)
-        for x, y in zip(carried, found, strict=True):
+        end, carried, found = after(state, False, 1.0, None)
+        for x, y in zip(carried.solution, found, strict=True):
             assert_allclose(x, y, rtol=1e-11, atol=1e-9)
         # Another acceleration shows whether the first stage is evaluated.
-        assert np.max(np.abs(after(state, 2.0, None)[0] - end)) > 1e-4
-        for factor in (1.0, 2.0):
-            assert_allclose(after(state, factor, inputs)[0], end, rtol=1e-12, atol=1e-13)
+        assert np.max(np.abs(after(state, True, 2.0, None)[0] - end)) > 1e-4
+        for known, factor, u in (True, 1.0, None), (False, 2.0, None), (True, 2.0, inputs):
+            assert_allclose(after(state, known, factor, u)[0], end, rtol=1e-12, atol=1e-13)
