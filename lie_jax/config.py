@@ -1,10 +1,13 @@
 """Settings of the process: precision, compilation for the CPU, cache of programs, lines."""
 
+import hashlib
 import os
+import platform
 import tempfile
 from pathlib import Path
 
 import jax
+import platformdirs
 import threadpoolctl
 
 from lie_jax import checks
@@ -18,7 +21,7 @@ def configure(
     *,
     x64: bool = True,
     fast_loops: bool = True,
-    cache: str | os.PathLike | None = None,
+    cache: bool | str | os.PathLike = True,
     quiet: bool = False,
 ) -> None:
     """Set up the process: call it once, right after the imports, before arrays are made.
@@ -28,7 +31,9 @@ def configure(
     - `x64`: double precision (`enable_x64`), or with False single, without a warning of it.
     - `fast_loops`: loops of small systems as one function each (`configure_cpu`), linear algebra on
       one thread: threads that wait for each other cost up to seventy times the step.
-    - `cache`: a folder for compiled programs (`cache_compilations`), or None.
+    - `cache`: keep compiled programs for later processes (`cache_compilations`), in this folder or,
+      with True, in the user's own for caches, of which a message names what cannot be written;
+      False keeps none.
     - `quiet`: leave out the lines on stderr about programs that take long to compile.
 
     Raises `ValueError` for other values and for a folder that cannot be written, `RuntimeError` if
@@ -49,8 +54,22 @@ def configure(
                 library.set_num_threads(1)
     jax.config.update("jax_enable_x64", x64)
     _warned = _warned or not x64
-    if cache is not None:
+    if cache is True:
+        _cache_by_default()
+    elif cache not in (None, False):
         cache_compilations(cache)
+
+
+def _cache_by_default() -> None:
+    if getattr(jax.config, "jax_compilation_cache_dir", None):
+        # The user has chosen a folder already.
+        return
+    try:
+        cache_compilations()
+    except ValueError as error:
+        libraries.warn(
+            f"{error} Until then, or with configure(cache=False), each process compiles."
+        )
 
 
 def enable_x64() -> None:
@@ -112,18 +131,29 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
     os.environ["XLA_FLAGS"] = wanted
 
 
-def cache_compilations(folder: str | os.PathLike) -> None:
-    """Keep every compiled program in a folder, from which later processes load it.
+# The least recently used programs make room for others: some thousand fit in.
+_MOST_BYTES = 2**30
+# Seconds. Programs that compile faster are compiled anew: to keep one takes JAX up to that time, as
+# it looks at all the others.
+_SHORTEST = 0.05
 
-    Call it before anything is computed. `~` is the home folder; a missing folder is made, and may
-    be deleted at any time. Programs with callbacks, such as `simulate` inside `jax.jit` without
-    `throw=False`, are not kept. Switches off XLA's lines on the terminal, harmless ones about the
-    processor. Raises `ValueError` for a folder that cannot be written.
+
+def cache_compilations(folder: str | os.PathLike | None = None) -> None:
+    """Keep compiled programs in a folder, from which later processes load them.
+
+    Call it before anything is computed. `folder`: by default the user's own for caches (on Linux
+    `~/.cache/lie_jax`); `~` is the home folder. A missing folder is made, and may be deleted at any
+    time. It holds at most 1 GiB, a folder for each kind of processor, and serves several processes
+    at once. Programs with callbacks, such as `simulate` inside `jax.jit` without `throw=False`, are
+    not kept. Switches off XLA's lines on the terminal, harmless ones about the processor. Raises
+    `ValueError` for a folder that cannot be written.
     """
+    if folder is None:
+        folder = platformdirs.user_cache_path("lie_jax", appauthor=False)
     checks.path("cache_compilations(folder=)", folder)
     if not os.fspath(folder):
         raise ValueError("cache_compilations(folder=) is ''; it must be a folder: give its path.")
-    path = Path(folder).expanduser()
+    path = Path(folder).expanduser() / _processor()
     try:
         path.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path).close()
@@ -134,8 +164,20 @@ def cache_compilations(folder: str | os.PathLike) -> None:
         ) from error
     jax_internals.silence_xla()
     jax.config.update("jax_compilation_cache_dir", str(path))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_compilation_cache_max_size", _MOST_BYTES)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", _SHORTEST)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def _processor() -> str:
+    """Name of a folder for programs that run on this kind of processor alone."""
+    words = [platform.machine(), platform.processor()]
+    described = Path("/proc/cpuinfo")
+    if described.exists():
+        kinds = ("flags", "Features", "model name")
+        lines = described.read_text().splitlines()
+        words += sorted({line for line in lines if line.startswith(kinds)})
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:12]
 
 
 def warn_of_single_precision() -> None:

@@ -17,6 +17,10 @@ if jax.__version__.startswith("0.10."):
         "--xla_backend_optimization_level=0",
     )
 
+# Processes that tests start and that call `configure` keep their programs here, too.
+_CACHE = Path(__file__).parent.parent / ".jax_cache"
+os.environ["XDG_CACHE_HOME"] = str(_CACHE)
+
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -52,4 +56,7 @@ def pytest_sessionstart(session) -> None:
         return
     import lie_jax
 
-    lie_jax.cache_compilations(Path(__file__).parent.parent / ".jax_cache")
+    lie_jax.cache_compilations(_CACHE)
+    # Without a bound, which costs a look at all programs for each new one.
+    jax.config.update("jax_compilation_cache_max_size", -1)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -165,6 +165,36 @@ def test_second_process_compiles_nothing(tmp_path):
     assert hits_and_misses() == (programs, 0)
 
 
+_FOLDERS = """
+import sys, warnings
+import jax
+import lie_jax
+warnings.simplefilter("always")
+lie_jax.configure(fast_loops=False, **eval(sys.argv[1]))
+print(jax.config.jax_compilation_cache_dir)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "expected", "warning"),
+    [
+        ("{}", {"XDG_CACHE_HOME": "{}"}, "{}/lie_jax/", ""),
+        ("{'cache': False}", {"XDG_CACHE_HOME": "{}"}, "None", ""),
+        ("{}", {"JAX_COMPILATION_CACHE_DIR": "{}/own"}, "{}/own", ""),
+        ("{}", {"XDG_CACHE_HOME": "/proc/x"}, "None", "cannot be created or written"),
+    ],
+    ids=["by default", "off", "JAX's own", "not writable"],
+)
+def test_configure_keeps_programs_in_the_users_folder(
+    options, variables, expected, warning, tmp_path
+):
+    environment = os.environ | {name: of.format(tmp_path) for name, of in variables.items()}
+    command = [sys.executable, "-c", _FOLDERS, options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.startswith(expected.format(tmp_path))
+    assert warning in done.stderr and bool(warning) == bool(done.stderr)
+
+
 @pytest.mark.parametrize("folder", [__file__, "/proc/x", ""])
 def test_cache_refuses_what_is_no_folder_to_write_to(folder):
     with pytest.raises(ValueError, match=r"cache_compilations\(folder=\) is .*must be a folder"):
