@@ -50,6 +50,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks.peers
 	$(BIN)/python -m benchmarks.step_cost
 	$(BIN)/python -m benchmarks.gradient_cost
+	$(BIN)/python -m benchmarks.compile_cost
 	$(BIN)/python -m benchmarks.maps
 	$(BIN)/python -m benchmarks.sweep_throughput
 

@@ -1,10 +1,11 @@
-"""Cost of the wait before a first result: tracing, lowering and compiling ten programs.
+"""Cost of the wait before a first result and a first derivative: tracing, lowering, compiling.
 
-`python -m benchmarks.compile_cost` measures them in a fresh process pinned to one core, without a
-cache and with the flags of `lie_jax.configure()`, and writes `out/bench/compile_cost.json` and a
-table: equations of the jaxpr, instructions of XLA's optimised program, CPU seconds of each phase.
-The first rows are a heavy top, run first and then differentiated, as users do. Seconds are of this
-machine; equations and instructions are the same everywhere with one release of JAX.
+`python -m benchmarks.compile_cost` measures each program in a fresh process pinned to one core,
+without a cache, after `lie_jax.configure()`, and writes `out/bench/compile_cost.json` and a table:
+equations of the jaxpr, instructions of XLA's optimised program, CPU seconds to trace and lower and
+to compile, CPU time of a step. Building the mechanism is a part of tracing. What is called without
+`jax.jit` has one sum, with its run. Seconds are of this machine; equations and instructions are the
+same everywhere with one release of JAX.
 """
 
 import itertools
@@ -14,59 +15,21 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks._processes import (
-    RAISED_THRESHOLD,
     arguments_of,
     conditions,
+    cpu_seconds,
     in_fresh_process,
     pin_to_one_core,
     write,
 )
 
-STEPS = 100
-COLUMNS = ("equations", "instructions", "trace", "lower", "compile")
-
-
-def _arm():
-    """Six hinges in joint coordinates, of the shape of an industrial arm."""
-    import numpy as np
-
-    import lie_jax
-
-    axes = ((0, 0, 1), (0, 1, 0), (0, 1, 0), (0, 1, 0), (0, 0, 1), (0, 1, 0))
-    bodies = [
-        lie_jax.Body(f"link {i}", 2.0, 0.02 * np.eye(3), position=(0.0, 0.0, 0.3 + 0.3 * i))
-        for i in range(6)
-    ]
-    names = ["ground", *(body.name for body in bodies)]
-    joints = [
-        lie_jax.RevoluteJoint(names[i], names[i + 1], axis, child_point=(0.0, 0.0, -0.3))
-        for i, axis in enumerate(axes)
-    ]
-    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.Minimal())
-
-
-def _models() -> dict[str, tuple[Any, Any, Any]]:
-    """System, state and integrator of each program."""
-    import lie_jax
-    from models import chain, heavy_top, slider_crank
-
-    explicit, implicit = lie_jax.RKMK("rk4"), lie_jax.GeneralizedAlpha(0.9)
-    joint = heavy_top.build(constrained=True)
-    return {
-        "heavy top, RKMK4": (*heavy_top.build(), explicit),
-        "heavy top with its joint, RKMK4": (*joint, explicit),
-        "heavy top with its joint, generalized-α": (*joint, implicit),
-        "slider-crank, generalized-α": (*slider_crank.build(), implicit),
-        "four constrained bodies, RKMK4": (*chain.build(n=4), explicit),
-        "chain of 16, generalized-α": (*chain.build(n=16), implicit),
-        "arm of six hinges, RKMK4": (*_arm(), explicit),
-    }
-
-
-GRADIENTS = (
-    "heavy top, RKMK4",
-    "heavy top with its joint, generalized-α",
-    "arm of six hinges, RKMK4",
+COLUMNS = (
+    "equations",
+    "instructions",
+    "trace + lower (s)",
+    "compile (s)",
+    "in all (s)",
+    "step (µs)",
 )
 
 
@@ -86,8 +49,10 @@ def _equations(jaxpr: Any) -> int:
     return total
 
 
-def _phases(function: Callable, *arguments: Any) -> list[float]:
+def _phases(function: Callable, at: Any, repeats: int) -> list[float]:
     import jax
+
+    from benchmarks._programs import STEPS
 
     moments = [time.process_time()]
 
@@ -95,69 +60,59 @@ def _phases(function: Callable, *arguments: Any) -> list[float]:
         moments.append(time.process_time())
         return result
 
-    traced = then(jax.jit(function).trace(*arguments))
+    traced = jax.jit(function).trace(at)
     lowered = then(traced.lower())
     compiled = then(lowered.compile())
     seconds = [after - before for before, after in itertools.pairwise(moments)]
     counts = _equations(traced.jaxpr.jaxpr), compiled.as_text().count(" = ")
-    return [*map(float, counts), *seconds]
+    step = cpu_seconds(lambda: compiled(at), repeats) / STEPS
+    return [*map(float, counts), *seconds, sum(seconds), 1e6 * step]
 
 
-def measure() -> dict[str, list[float]]:
-    """Rows of the table; those of the heavy top have only a sum of seconds."""
+def measure(name: str, mode: str, repeats: int) -> list[float]:
+    """Row of a program: numbers of the columns, or one sum of seconds without a mode."""
     import jax
     import jax.numpy as jnp
 
     import lie_jax
+    from benchmarks import _programs
 
-    def height(mass):
-        inertia = jnp.diag(jnp.asarray([0.24, 0.47, 0.24]))
-        start = {"position": (0, 1, 0), "velocity": (4.6, 0, 0), "omega_body": (0, 150, -4.6)}
-        joint = lie_jax.SphericalJoint("ground", "top", child_point=(0, -1, 0))
-        mechanism = lie_jax.Mechanism([lie_jax.Body("top", mass, inertia, **start)], [joint])
-        system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
-        return lie_jax.simulate(
-            system, lie_jax.GeneralizedAlpha(0.9), state, dt=1e-3, steps=STEPS
-        ).q[-1, 2]
-
-    figures = {}
-    for name, function in (("heavy top, first result", height), ("its gradient", jax.grad(height))):
+    lie_jax.configure(cache=False, quiet=True)
+    program = _programs.programs()[name]
+    at, function = jnp.asarray(program.at), program.function
+    if not mode:
         begin = time.process_time()
-        jax.block_until_ready(function(15.0))
-        figures[name] = [time.process_time() - begin]
-
-    models = _models()
-    for name in (*models, *(f"gradient of {name}" for name in GRADIENTS)):
-        system, state, integrator = models[name.removeprefix("gradient of ")]
-
-        def end(q, v, system=system, integrator=integrator):
-            run = lie_jax.simulate(
-                system, integrator, lie_jax.State(q, v), dt=1e-3, steps=STEPS, throw=False
-            )
-            return jnp.sum(run.q[-1])
-
-        function = jax.grad(end, (0, 1)) if name.startswith("gradient") else end
-        figures[name] = _phases(function, state.q, state.v)
-    return figures
+        jax.block_until_ready(function(program.at))
+        return [time.process_time() - begin]
+    functions = {
+        "result": function,
+        "gradient": jax.grad(function),
+        "forward mode": lambda x: jax.jvp(function, (x,), (jnp.ones_like(x),))[1],
+    }
+    return _phases(functions[mode], at, repeats)
 
 
 def main() -> None:
-    """Measure in a fresh process; print and write the table."""
-    arguments = arguments_of(__doc__)
+    """Measure in fresh processes; print and write the table."""
+    arguments = arguments_of(__doc__, "name", "mode")
     if arguments.child:
-        import lie_jax
-
-        lie_jax.configure()
-        print(json.dumps(measure()))
+        print(json.dumps(measure(arguments.name, arguments.mode or "", arguments.repeats)))
         return
+    from benchmarks._programs import programs
+
     pin_to_one_core()
-    figures = in_fresh_process("benchmarks.compile_cost", 1, XLA_FLAGS=RAISED_THRESHOLD)
-    lines = [conditions(1), "", f"| | {' | '.join(COLUMNS)} | in all (s) |", "|---|" + "---:|" * 6]
-    for name, row in figures.items():
-        counts = [f"{x:.0f}" for x in row[:2]] if len(row) > 1 else ["", ""]
-        phases = [f"{x:.2f}" for x in row[2:]] if len(row) > 1 else ["", "", ""]
-        seconds = sum(row[2:]) if len(row) > 1 else row[0]
-        lines.append(f"| {name} | {' | '.join([*counts, *phases])} | {seconds:.2f} |")
+    figures, lines = {}, [conditions(arguments.repeats), ""]
+    lines += [f"| | {' | '.join(COLUMNS)} |", "|---|" + "---:|" * len(COLUMNS)]
+    for name, program in programs().items():
+        for mode in program.modes or ("",):
+            title = f"{name}: {mode}" if mode else name
+            words = ["--name", name, *(["--mode", mode] if mode else [])]
+            row = in_fresh_process("benchmarks.compile_cost", arguments.repeats, *words)
+            figures[title] = row
+            cells = [f"{x:.0f}" for x in row[:2]] + [f"{x:.1f}" for x in row[2:]]
+            if not mode:
+                cells = ["", "", "", "", f"{row[0]:.1f}", ""]
+            lines.append(f"| {title} | {' | '.join(cells)} |")
     write(arguments.out, "compile_cost", figures, lines)
 
 

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks, linearization
+from lie_jax.demands import ACCELERATIONS, Demand
 from lie_jax.linearization import AbstractLinearization, AbstractReactions, ForwardLinearization
 from lie_jax.numerics import conversion, rules, small
 from lie_jax.numerics.matrices import Matrix, Saddle
@@ -343,23 +343,6 @@ class Accelerations(NamedTuple):
     multipliers: Array
 
 
-class Demand(NamedTuple):
-    """What x (nv,) and λ (nc,) have to meet: M x + Bᵀλ = c f and B x + c d + a Φ̇ + b Φ = 0.
-
-    d is what Φ̈, of velocity constraints Ψ̇, is without accelerations. The `share` c is one for
-    accelerations, with the feedback of `rates` a and `positions` b (scalars or (nc,)), and zero for
-    the smallest change of velocities by Φ̇ or of positions by Φ. Of velocity constraints Φ is zero,
-    and Φ̇ stands for Ψ.
-    """
-
-    share: Any = 1.0
-    rates: Any = 0.0
-    positions: Any = 0.0
-
-
-ACCELERATIONS = Demand()
-
-
 def accelerations_and_multipliers(
     system: AbstractSystem,
     t: Time,
@@ -391,9 +374,8 @@ def _solution(system: AbstractSystem, t: Array, q: Array, right: Array) -> Accel
 
 def _solved(args: Any) -> Accelerations:
     system, t, q, v, u, demand = args
-    force = system.force(t, q, v, u)
-    right = jnp.concatenate([_shared(demand, force), -_conditions(args, jnp.zeros_like(v))])
-    return _solution(system, t, q, right)
+    force, drift = system.force(t, q, v, u), demand.conditions(system, t, q, v, jnp.zeros_like(v))
+    return _solution(system, t, q, jnp.concatenate([demand.shared(force), -drift]))
 
 
 def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accelerations:
@@ -403,39 +385,16 @@ def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accele
         def dynamic(*found):
             return system.residual(t, q, v, *found, u)
 
-        if _is(demand.share, 1.0):
+        if demand.is_whole:
             forces = dynamic(*found)
         else:
             # What x and λ add, as a derivative: without the rounding of forces that do not count.
-            none = tuple(map(jnp.zeros_like, found))
-            rest, added = jax.jvp(dynamic, none, tuple(found))
-            forces = _shared(demand, rest) + added
-        return jnp.concatenate([forces, _conditions(args, found.acceleration)])
+            rest, added = jax.jvp(dynamic, tuple(map(jnp.zeros_like, found)), tuple(found))
+            forces = demand.shared(rest) + added
+        return jnp.concatenate([forces, demand.conditions(system, t, q, v, found.acceleration)])
 
     system, t, q, *_ = args
     _, change = eqx.filter_jvp(defect, (args,), (changes,))
     if change is None:
         return jax.tree.map(jnp.zeros_like, found)
     return _solution(system, t, q, -change)
-
-
-def _shared(demand: Demand, x: Array) -> Array:
-    # A selection: what does not count may be infinite.
-    return x if _is(demand.share, 1.0) else jnp.where(demand.share != 0.0, x, 0.0)
-
-
-def _conditions(args: Any, x: Velocity) -> Multipliers:
-    """B x + c d + a Φ̇ + b Φ of a demand."""
-    system, t, q, v, _, (share, of_rates, of_positions) = args
-    rates, result = system.constraint_rates(t, q, v, x, share)
-    if not _is(of_rates, 0.0):
-        result = result + of_rates * rates
-    if not _is(of_positions, 0.0):
-        none = jnp.zeros(system.velocity_rows, q.dtype)
-        result = result + of_positions * jnp.concatenate([system.constraint(t, q), none])
-    return result
-
-
-def _is(x: Any, number: float) -> bool:
-    """Whether x is a number that is known without running a program."""
-    return not checks.traced(x) and bool(np.all(np.asarray(x) == number))

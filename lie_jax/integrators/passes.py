@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from lie_jax.demands import Demand
 from lie_jax.integrators import tableaux
 from lie_jax.numerics import native, rules
 from lie_jax.system import (
     AbstractSystem,
     Accelerations,
-    Demand,
     State,
     accelerations_and_multipliers,
 )

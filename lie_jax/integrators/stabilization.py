@@ -14,12 +14,12 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from lie_jax import checks
+from lie_jax.demands import Demand
 from lie_jax.index1 import project_onto_constraints
 from lie_jax.numerics.conversion import as_float
 from lie_jax.system import (
     AbstractSystem,
     Accelerations,
-    Demand,
     State,
     accelerations_and_multipliers,
 )

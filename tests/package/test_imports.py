@@ -21,7 +21,7 @@ FLOORS = [
     {"checks"},
     {"config", "groups"},
     {"spaces"},
-    {"linearization"},
+    {"linearization", "demands"},
     {"system"},
     {"index1"},
     {"projection"},

@@ -84,7 +84,6 @@ class RigidBodySystem(AbstractMultibodySystem):
         return -self._pull_back(instant[1], q, wrench)
 
     def constraint(self, t, q):
-        """Position constraints Φ of all joints, then among the coordinates."""
         t, pose = jnp.asarray(t, q.dtype), self.poses(q)
         values = [constraints.positions(self.joints, t, pose)]
         if self.formulation.rows:
@@ -285,7 +284,6 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def remember(self, t, q, v):
-        """Memory of the forces, then of the joints."""
         of_joints = constraints.remembered(self.joints, self._instant(t, q, v))
         return *super().remember(t, q, v), *of_joints
 
@@ -297,7 +295,6 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def departed(self, t, q, v):
-        """Flags of the forces, then of the joints."""
         of_forces = super().departed(t, q, v)
         of_joints = constraints.departed(self.joints, self._instant(t, q, v))
         if not len(of_joints):

@@ -1,0 +1,193 @@
+"""Programs whose wait `benchmarks.compile_cost` measures: mechanisms, methods, what is asked."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import lie_jax
+from models import chain, flying_beam, four_bars, heavy_top, quadruped, slider_crank
+
+STEPS = 100
+_X, _Y, _Z = np.eye(3)
+
+
+class Program(NamedTuple):
+    """Function of one number, compiled as a whole in each of the `modes`, and where it is called.
+
+    Without modes it is called as it is, and compiles several programs.
+    """
+
+    function: Callable
+    at: float
+    modes: tuple[str, ...] = ()
+
+
+def _end(system: Any, state: Any, integrator: Any, **options: Any) -> Any:
+    options = {"dt": 1e-3, "steps": STEPS, "throw": False} | options
+    return jnp.sum(lie_jax.simulate(system, integrator, state, **options).q[-1])
+
+
+def _of(build: Callable, integrator: Any, **options: Any) -> Callable:
+    def function(number: Any) -> Any:
+        system, state = build(number)
+        return _end(system, state, integrator, **options)
+
+    return function
+
+
+def _shaft(mass: Any) -> tuple:
+    """Three bodies: a crank with a driver, two universal joints, and a bearing that closes it."""
+    inertia = jnp.diag(jnp.asarray([0.02, 0.02, 0.01])) * mass
+    names = ("in", "middle", "out")
+    bodies = [lie_jax.Body(x, mass, inertia, position=(0, 0, 0.5 + i)) for i, x in enumerate(names)]
+    ends = (0, 0, 0.5), (0, 0, -0.5)
+    joints = [
+        lie_jax.RevoluteJoint("ground", "in", _Z, child_point=ends[1]),
+        lie_jax.UniversalJoint("in", "middle", _X, _Y, *ends),
+        lie_jax.UniversalJoint("middle", "out", _X, _Y, *ends),
+        lie_jax.RevoluteJoint("ground", "out", _Z, child_point=ends[0]),
+        lie_jax.RevoluteDriver("ground", "in", _Z, lambda t: 2.0 * t * t),
+    ]
+    load = lie_jax.PointForce("out", lambda t: jnp.asarray([0.3, 0.1, 0.0]) * t)
+    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, [load]), lie_jax.Minimal())
+
+
+def _six_bar(formulation: Any) -> Callable:
+    """Watt's six-bar linkage: two loops that share two links of three hinges each."""
+    places = {"A": (0, 0), "B": (0, 1), "C": (3, 2), "D": (3.5, 0)}
+    places |= {"E": (2, 3), "F": (4.5, 1.5), "G": (4, 3.5)}
+    points = {name: np.asarray([*xy, 0.0]) for name, xy in places.items()}
+    links = ("AB", "BCE", "DCF", "EG", "FG")
+    hinges = (
+        ("A", "ground", "AB"), ("B", "AB", "BCE"), ("D", "ground", "DCF"), ("C", "BCE", "DCF"),
+        ("E", "BCE", "EG"), ("F", "DCF", "FG"), ("G", "EG", "FG"),
+    )  # fmt: skip
+    centers = {link: np.mean([points[x] for x in link], axis=0) for link in links}
+
+    def build(mass):
+        inertia = 0.1 * mass * jnp.eye(3)
+        bodies = [lie_jax.Body(x, mass, inertia, position=centers[x]) for x in links]
+        joints = [
+            lie_jax.RevoluteJoint(first, second, _Z, child_point=points[x] - centers[second])
+            for x, first, second in hinges
+        ]
+        mechanism = lie_jax.Mechanism(bodies, joints, gravity=(0, -9.81, 0))
+        return lie_jax.assemble(mechanism, formulation)
+
+    return build
+
+
+def _arm(mass: Any) -> tuple:
+    """Seven hinges with springs in joint coordinates."""
+    axes = [_Z, _Y, _Z, _Y, _Z, _Y, _Z]
+    bodies = [
+        lie_jax.Body(f"link {i}", mass, 0.02 * mass * jnp.eye(3), position=(0, 0, 0.3 + 0.3 * i))
+        for i in range(7)
+    ]
+    names = ["ground", *(body.name for body in bodies)]
+    pairs = list(zip(names, names[1:], axes, strict=False))
+    joints = [lie_jax.RevoluteJoint(*pair, child_point=(0, 0, -0.3)) for pair in pairs]
+    springs = [lie_jax.TorsionalSpringDamper(*pair, 50.0, 2.0, 0.1) for pair in pairs]
+    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, springs), lie_jax.Minimal())
+
+
+def _cantilever(bending: Any) -> Any:
+    stiffness = jnp.stack([1e4 + 0.0 * bending] * 3 + [bending] * 3)
+    section = lie_jax.beams.Section(stiffness, 1.0, (1.0, 1.0, 1.0))
+    line = lie_jax.beams.line("beam", section, 10.0, 8)
+    load = lie_jax.PointForce(line.nodes[-1].name, jnp.asarray([0.0, 0.0, 8.0]))
+    joint = lie_jax.RigidJoint("ground", line.nodes[0].name)
+    mechanism = lie_jax.Mechanism(line.nodes, [joint], [*line.elements, load], gravity=(0, 0, 0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
+    return jnp.sum(lie_jax.equilibrium(system, state).q)
+
+
+def _cart(mass: Any, *more: Any) -> tuple:
+    """A pendulum on a cart that nothing holds along its rail."""
+    bodies = [
+        lie_jax.Body("cart", mass, jnp.eye(3)),
+        lie_jax.Body("rod", 0.5, 0.1 * jnp.eye(3), position=(0, 0, -0.5)),
+    ]
+    joints = [
+        lie_jax.PrismaticJoint("ground", "cart", _X),
+        lie_jax.RevoluteJoint("cart", "rod", _Y, child_point=(0, 0, 0.5)),
+    ]
+    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, more), lie_jax.Minimal())
+
+
+def _with_policy(gain: Any) -> Any:
+    motor = lie_jax.PrismaticMotor("ground", "cart", _X, input=0)
+    system, state = _cart(2.0, motor)
+    policy = lie_jax.Policy(lambda t, q, v: -gain * (q[:1] + v[:1]), sample_time=0.01)
+    return _end(system, state, lie_jax.RKMK("rk4"), policy=policy)
+
+
+def _convergence(mass: float) -> Any:
+    system, state = heavy_top.build(mass=mass)
+    methods = {"RKMK4": lie_jax.RKMK("rk4"), "CG3": lie_jax.CrouchGrossman(3)}
+    found = lie_jax.convergence(system, methods, state, 0.1, (50, 100, 200))
+    return list(found.configuration_errors.values())
+
+
+def _free_direction(mass: float) -> Any:
+    return lie_jax.equilibrium(*_cart(mass)).q
+
+
+def _reactions(mass: float) -> Any:
+    system, state = slider_crank.build(rod_mass=mass)
+    run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(0.9), state, dt=1e-3, steps=STEPS)
+    return jax.tree.leaves(
+        system.reactions(run.t, run.q, run.v, run.acceleration, run.multipliers)
+    )[0]
+
+
+def programs() -> dict[str, Program]:
+    """All programs by name."""
+    explicit, implicit = lie_jax.RKMK("rk4"), lie_jax.GeneralizedAlpha(0.9)
+    result, forward, gradient = "result", "forward mode", "gradient"
+    both, minimal = (result, gradient), lie_jax.Minimal()
+
+    def joint(mass):
+        return heavy_top.build(constrained=True, mass=mass)
+
+    def four_bar(mass):
+        return four_bars.build(minimal, loops=1, mass=mass)
+
+    def slider(mass):
+        return slider_crank.build(rod_mass=mass)
+
+    def beam(bending):
+        return flying_beam.build(8, bending=bending)
+
+    def legged(mass):
+        return quadruped.build(trunk_mass=mass)
+
+    six_bars = {
+        f"Watt's six-bar, {title}, {name}": Program(_of(_six_bar(formulation), method), 1.0, both)
+        for title, formulation in (("R3SO3", lie_jax.R3SO3()), ("Minimal", minimal))
+        for name, method in (("RKMK4", explicit), ("generalized-α", implicit))
+    }
+    return {
+        "top, RKMK4": Program(_of(lambda mass: heavy_top.build(mass=mass), explicit), 15.0, both),
+        "top with its joint, generalized-α": Program(_of(joint, implicit), 15.0, both),
+        "slider-crank, generalized-α": Program(_of(slider, implicit), 0.5, both),
+        "four-bar, Minimal, RKMK4": Program(
+            _of(four_bar, explicit), 1.0, (result, forward, gradient)
+        ),
+        "shaft with driver, Minimal, RKMK4": Program(_of(_shaft, explicit), 1.0, (forward,)),
+        **six_bars,
+        "beam of 8, generalized-α": Program(_of(beam, implicit, dt=1e-2), 500.0, (gradient,)),
+        "chain of 16, generalized-α": Program(
+            _of(lambda mass: chain.build(n=16, mass=mass), implicit), 1.0, (gradient,)
+        ),
+        "arm of 7 hinges, RKMK4": Program(_of(_arm, explicit), 2.0, (gradient,)),
+        "quadruped, ConvexContact": Program(_of(legged, lie_jax.ConvexContact()), 9.0, (gradient,)),
+        "equilibrium of a cantilever": Program(_cantilever, 500.0, both),
+        "cart with a policy, RKMK4": Program(_with_policy, 1.0, both),
+        "convergence of two methods": Program(_convergence, 15.0),
+        "equilibrium with a free direction": Program(_free_direction, 2.0),
+        "reactions of a run": Program(_reactions, 0.5),
+    }
