@@ -84,6 +84,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         return -self._pull_back(instant[1], q, wrench)
 
     def constraint(self, t, q):
+        """Position constraints Φ of all joints, then among the coordinates."""
         t, pose = jnp.asarray(t, q.dtype), self.poses(q)
         values = [constraints.positions(self.joints, t, pose)]
         if self.formulation.rows:
@@ -139,8 +140,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         """The force f (nv,) without gravity, given forces and torques.
 
         Its derivatives by q are those of an iteration matrix: springs, dampers and controllers are
-        differentiated by the poses at constant ṙ and ω, and their forces and moments, inertial
-        components, are pulled back as at q. This gives the counts of [S3].
+        differentiated by the poses at constant ṙ and ω, and wrenches are pulled back as at q. [S3]
         """
         t, rotation, position, _, omega = self._instant(t, q, v)
         held = jax.lax.stop_gradient(q)
