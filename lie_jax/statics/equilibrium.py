@@ -48,9 +48,9 @@ def equilibrium(
     in proportion, and other unbalanced forces of the start are taken away at the same rate, in
     steps that are smaller where that is harder. Where this ends early, as for a pendulum, whose
     weight in parts has no other direction, all loads act and only the latter are taken away.
-    Free directions, in which no force changes, as the spin of a wheel or the way of a vehicle, keep
-    the place of the start, and a warning names what moves in them; derivatives have no part along
-    them, as if they were held. An equilibrium may be unstable, and where a load is carried in
+    Free directions, in which no force changes, as the spin of a wheel or the way of a vehicle, stay
+    near the place of the start, and a warning names what moves in them; derivatives have no part
+    along them, as if they were held. An equilibrium may be unstable, and where a load is carried in
     several ways it is the one that continues the start. Constraints that the start breaks are
     closed on the way. Derivatives are those of the equilibrium by all parameters, to any order,
     whatever the search did; those by the start are zero.
@@ -100,17 +100,22 @@ def _least_change(problem: Problem, start: Array, failed: Search) -> tuple[Probl
     own, start = rules.held(problem), rules.held(start)
     if problem.size > MOST or failure.redundant(own, start):
         raise _error(own, start, failed)
-    reached = _reached(HeldProblem._make(own), start)
+    held = HeldProblem._make(own)
+    reached = _reached(held, start)
+    balances = reached.converged & _balances(held, reached.q, reached.multipliers)
     count, owners = free.owners(own, reached.q, reached.multipliers)
-    if not bool(reached.converged) or not count:
+    if not bool(balances) or not count:
         raise _error(own, start, failed)
     moving = ", ".join(owners[:_NAMED]) + (" and others" if len(owners) > _NAMED else "")
     libraries.warn(
         f"equilibrium: {count} direction{'s are' if count > 1 else ' is'} free: no force changes "
         f"when {moving} move{'s' if len(owners) == 1 else ''} in {'them' if count > 1 else 'it'}. "
-        "The state keeps the place of the start there: give a joint or a spring to choose another.",
+        "The state is near the place of the start there: give a joint or a spring to choose one.",
     )
     return HeldProblem._make(problem), reached
+
+
+_balances = eqx.filter_jit(HeldProblem.balances)
 
 
 @eqx.filter_jit

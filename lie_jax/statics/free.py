@@ -1,10 +1,11 @@
 """Free directions: motions along which no force changes, as the spin of a wheel.
 
-A search holds them by springs as stiff as the others. Where forces balance these springs carry
-nothing: the equilibrium is that of the mechanism, and of all of them the one that the start reaches
-without a move along free directions.
+A search holds them by springs as stiff as the others, and takes its steps without their parts along
+them. Where forces balance these springs carry nothing: the equilibrium is that of the mechanism,
+and of all of them the one that the start reaches without a move along free directions.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
@@ -28,11 +29,12 @@ _MOVES = 1e-3
 
 
 class Directions(NamedTuple):
-    """Free directions as columns of `motions` (nv, n), those of the others zero, and the stiffness
-    that holds them (nv, nv).
+    """Free directions as columns of `motions` (nv, n), those of the others zero, with those of
+    `parts` (nv, n), dual to them, and the stiffness that holds them (nv, nv).
     """
 
     motions: Float[Array, "nv n"]
+    parts: Float[Array, "nv n"]
     stiffness: Float[Array, "nv nv"]
 
 
@@ -48,7 +50,8 @@ def directions(matrix: Float[Array, "n n"], nv: int) -> Directions:
     left, values, right = lapack.singular_values(scaled)
     free = values <= _FREE * nv * jnp.finfo(matrix.dtype).eps
     left, right = basis @ jnp.where(free, left, 0.0), basis @ jnp.where(free[:, None], right, 0.0).T
-    return Directions(right / size[:, None], (size[:, None] * left) @ (size[:, None] * right).T)
+    parts = size[:, None] * right
+    return Directions(right / size[:, None], parts, (size[:, None] * left) @ parts.T)
 
 
 class HeldProblem(Problem):
@@ -60,11 +63,33 @@ class HeldProblem(Problem):
         assert isinstance(dense, DenseMatrix)
         return DenseMatrix(dense.entries + self._held(q, multipliers), dense.rows)
 
+    def solver(self, q: Array, multipliers: Array) -> Callable[[Array], Array]:
+        """Function that solves with `matrix` for changes without parts along free directions.
+
+        Forces of the start turn with the body whose coordinates they belong to: they may push a
+        vehicle that pitches along its way, which nothing balances.
+        """
+        nv, solve = self.system.nv, super().solver(q, multipliers)
+        free = self._directions(q, multipliers)
+
+        def within(b: Array) -> Array:
+            change = solve(b)
+            return change.at[:nv].add(-free.motions @ (free.parts.T @ change[:nv]))
+
+        return within
+
+    def balances(self, q: Array, multipliers: Array) -> Array:
+        """Whether the springs that hold free directions carry nothing."""
+        change = Problem.solver(self, q, multipliers)(self.defect(q, multipliers))
+        size = self.length(q, change)
+        return size <= jnp.finfo(size.dtype).eps ** 0.5
+
     def _held(self, q: Array, multipliers: Array) -> Float[Array, "n n"]:
-        held, nv = rules.held((self, q, multipliers)), self.system.nv
-        own, q, multipliers = held
-        stiffness = directions(Problem.dense_matrix(own, q, multipliers), nv).stiffness
-        return jnp.pad(stiffness, (0, self.system.nc))
+        return jnp.pad(self._directions(q, multipliers).stiffness, (0, self.system.nc))
+
+    def _directions(self, q: Array, multipliers: Array) -> Directions:
+        own, q, multipliers = rules.held((self, q, multipliers))
+        return directions(Problem.dense_matrix(own, q, multipliers), self.system.nv)
 
 
 @eqx.filter_jit

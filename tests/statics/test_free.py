@@ -75,6 +75,36 @@ def test_a_load_along_a_free_direction_has_no_equilibrium():
 
 
 @pytest.mark.full
+@pytest.mark.parametrize(
+    "formulation",
+    [lie_jax.Minimal(), lie_jax.SE3(), lie_jax.R3SO3()],
+    ids=["Minimal", "SE3", "R3SO3"],
+)
+def test_a_table_that_must_pitch_carries_its_weight(formulation):
+    """From a start that is out of balance: forces held in axes that turn would push it along."""
+    front, rear, radius, mass = 1.0, 1.3, 0.3, 400.0
+    feet = [(x, y, 0.0) for x in (front, -rear) for y in (0.7, -0.7)]
+    table = lie_jax.Body("table", mass, 100.0 * np.eye(3), position=(0, 0, radius - 0.012))
+    contacts = [
+        lie_jax.Contact(
+            lie_jax.contact.Sphere("table", radius, foot),
+            lie_jax.contact.Plane("ground"),
+            lie_jax.HuntCrossley(4e6),
+        )
+        for foot in feet
+    ]
+    system, state = lie_jax.assemble(lie_jax.Mechanism([table], [], contacts), formulation)
+    with pytest.warns(UserWarning, match="3 directions are free"):
+        rest = lie_jax.equilibrium(system, state)
+    found = system.contacts(0.0, rest.q, rest.v).normal_force
+    weight = mass * GRAVITY
+    expected = 0.5 * weight * np.array([rear, rear, front, front]) / (front + rear)
+    # The feet roll by less than a millimetre as the table pitches.
+    assert_allclose(found, expected, rtol=1e-3)
+    assert_allclose(np.sum(found), weight, rtol=1e-10)
+
+
+@pytest.mark.full
 def test_a_cart_that_is_free_to_roll_keeps_its_place():
     """A chassis on two springs over a sledge that slides along x, with two free wheels."""
     sledge = lie_jax.Body("sledge", 10.0, np.eye(3))
