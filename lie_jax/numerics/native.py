@@ -22,8 +22,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # Releases that compile such functions, and from how many numbers on they leave a sum to a library,
-# which they refuse inside of one. Half of XLA's limit: it may join sums.
-_SUMS = {"0.10": math.inf, "0.11": 2048, "0.12": 2048}
+# which they refuse inside of one.
+_SUMS = {"0.10": math.inf, "0.11": 4096, "0.12": 4096}
 # Products of matrices with so many rows or columns are a library's, except those with a vector.
 _PRODUCT = 8
 # XLA compiles a call that is marked so, and not inlined, as a function.
