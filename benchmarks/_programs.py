@@ -48,7 +48,7 @@ def _shaft(mass: Any) -> tuple:
         lie_jax.RevoluteJoint("ground", "in", _Z, child_point=ends[1]),
         lie_jax.UniversalJoint("in", "middle", _X, _Y, *ends),
         lie_jax.UniversalJoint("middle", "out", _X, _Y, *ends),
-        lie_jax.RevoluteJoint("ground", "out", _Z, child_point=ends[0]),
+        lie_jax.RevoluteJoint("ground", "out", _Z, (0, 0, 3.0), ends[0]),
         lie_jax.RevoluteDriver("ground", "in", _Z, lambda t: 2.0 * t * t),
     ]
     load = lie_jax.PointForce("out", lambda t: jnp.asarray([0.3, 0.1, 0.0]) * t)
@@ -66,12 +66,15 @@ def _six_bar(formulation: Any) -> Callable:
         ("E", "BCE", "EG"), ("F", "DCF", "FG"), ("G", "EG", "FG"),
     )  # fmt: skip
     centers = {link: np.mean([points[x] for x in link], axis=0) for link in links}
+    centers["ground"] = np.zeros(3)
 
     def build(mass):
         inertia = 0.1 * mass * jnp.eye(3)
         bodies = [lie_jax.Body(x, mass, inertia, position=centers[x]) for x in links]
         joints = [
-            lie_jax.RevoluteJoint(first, second, _Z, child_point=points[x] - centers[second])
+            lie_jax.RevoluteJoint(
+                first, second, _Z, points[x] - centers[first], points[x] - centers[second]
+            )
             for x, first, second in hinges
         ]
         mechanism = lie_jax.Mechanism(bodies, joints, gravity=(0, -9.81, 0))

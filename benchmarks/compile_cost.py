@@ -64,6 +64,8 @@ def _phases(function: Callable, at: Any, repeats: int) -> list[float]:
     lowered = then(traced.lower())
     compiled = then(lowered.compile())
     seconds = [after - before for before, after in itertools.pairwise(moments)]
+    if not jax.numpy.isfinite(compiled(at)):
+        raise RuntimeError(f"the result is {compiled(at)}: the program describes no motion.")
     counts = _equations(traced.jaxpr.jaxpr), compiled.as_text().count(" = ")
     step = cpu_seconds(lambda: compiled(at), repeats) / STEPS
     return [*map(float, counts), *seconds, sum(seconds), 1e6 * step]
