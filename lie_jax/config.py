@@ -144,9 +144,9 @@ def cache_compilations(folder: str | os.PathLike | None = None) -> None:
     Call it before anything is computed. `folder`: by default the user's own for caches (on Linux
     `~/.cache/lie_jax`); `~` is the home folder. A missing folder is made, and may be deleted at any
     time. It holds at most 1 GiB, a folder for each kind of processor, and serves several processes
-    at once. Programs with callbacks, such as `simulate` inside `jax.jit` without `throw=False`, are
-    not kept. Switches off XLA's lines on the terminal, harmless ones about the processor. Raises
-    `ValueError` for a folder that cannot be written.
+    at once. JAX 0.10 does not keep programs with callbacks, such as `simulate` inside `jax.jit`
+    without `throw=False`. Switches off XLA's lines on the terminal, harmless ones about the
+    processor. Raises `ValueError` for a folder that cannot be written.
     """
     if folder is None:
         folder = platformdirs.user_cache_path("lie_jax", appauthor=False)
