@@ -32,8 +32,7 @@ def test_the_page_on_waiting(tmp_path):
             env=environment, cwd=tmp_path, check=True, capture_output=True, text=True,
         )  # fmt: skip
         printed.append(done.stdout)
-        files = (tmp_path / "compiled").iterdir()
-        programs.append({file.name for file in files if file.name.endswith("-cache")})
+        programs.append({file.name for file in (tmp_path / "compiled").rglob("*-cache")})
     assert printed[0] == printed[1]
     assert programs[0] == programs[1] and programs[0]
     (function,) = re.findall(r"def height.*?\n\n\n", blocks[0], flags=re.DOTALL)
