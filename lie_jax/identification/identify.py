@@ -82,6 +82,7 @@ class Identification(eqx.Module):
         self._check(coordinates)
         return self._decode(coordinates)
 
+    @waits.announced("the log density")
     def log_density(self, coordinates: Float[Array, " p"]) -> Float[Array, ""]:
         """Logarithm of the posterior density over the unconstrained coordinates (p,).
 
@@ -102,6 +103,7 @@ class Identification(eqx.Module):
     def _check(self, coordinates: Array) -> None:
         checks.shape("coordinates", coordinates, self.coordinates.shape, "as fit.coordinates")
 
+    @waits.announced("the propagated errors")
     def propagate(self, function: Callable[[PyTree], PyTree]) -> tuple[PyTree, PyTree]:
         """Value and standard error of any function of the estimates, to first order.
 

@@ -2,14 +2,18 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.groups import quaternion
 from lie_jax.io import by_name
 from lie_jax.io.imported import ImportedModel
+from lie_jax.mechanics import arguments
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.numerics import waits
 
 
+@waits.announced("the states for MuJoCo")
 def mujoco_states(
     imported: ImportedModel,
     system: AbstractMultibodySystem,
@@ -21,7 +25,8 @@ def mujoco_states(
     `imported`: the model of a URDF or MJCF file; `system`: its mechanism in any formulation; `q`,
     `v`: those of a trajectory. MuJoCo reads the root of a URDF file as fixed: the first seven
     coordinates and six velocities of a model with `floating_base=True` are those of a free joint
-    that is to be added there. Raises `ValueError` if the system has other bodies.
+    that is to be added there. Raises `ValueError` if the system has other bodies, and for other
+    shapes.
     """
     names = imported.mechanism.names
     if system.names != names:
@@ -29,6 +34,8 @@ def mujoco_states(
             f"lie_jax.io.mujoco_states(system=) has the bodies {', '.join(system.names)}; it must "
             f"have those of the imported model, {', '.join(names)}: assemble imported.mechanism."
         )
+    rows = len(q) if np.ndim(q) else 1
+    q, v = arguments.arrays("lie_jax.io.mujoco_states", system, rows, q=q, v=v)
     joints = {joint.child: joint for joint in imported.joints}
     orientations = {body.name: body.orientation for body in imported.mechanism.bodies}
     number = {name: k for k, name in enumerate(names)}

@@ -3,12 +3,13 @@
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from lie_jax import checks
 from lie_jax.callables import reader
 from lie_jax.numerics.conversion import in_precision
-from lie_jax.system import AbstractSystem, State
+from lie_jax.system import AbstractSystem, Inputs, State
 
 
 def check_system(where: str, value: Any) -> None:
@@ -39,6 +40,19 @@ def check_surplus(where: str, count: int, system: AbstractSystem) -> None:
         )
 
 
+def check_inputs(u: Inputs, system: AbstractSystem) -> None:
+    """Raise `ValueError` unless u is None or one input vector of no more inputs than are read."""
+    if u is None:
+        return
+    checks.real("the inputs u", u)
+    if np.ndim(u) != 1:
+        raise ValueError(
+            f"the inputs u have shape {np.shape(u)}; they must have shape (nu,), those of one "
+            "instant: give one row of them, or use jax.vmap."
+        )
+    check_surplus("the inputs u hold", len(u), system)
+
+
 def instant(where: str, system: Any, state: Any, t: Any, inputs: Any) -> tuple[Array, Array | None]:
     """Time (s) and inputs (nu,) as arrays in the precision of the state.
 
@@ -51,6 +65,38 @@ def instant(where: str, system: Any, state: Any, t: Any, inputs: Any) -> tuple[A
     checks.scalar(f"{where}(t=)", t, "s")
     u = input_vector(f"{where}(inputs=)", inputs, system, state.q.dtype)
     return jnp.asarray(t, state.q.dtype), u
+
+
+def arrays(where: str, system: AbstractSystem, count: int | None, **given: Any) -> list[Array]:
+    """`q`, `v`, `acceleration` and `multipliers` as arrays in the precision of `q`.
+
+    Raises `ValueError` for None and for other shapes than those of one instant, or of `count` of
+    them.
+    """
+    sizes = {"q": system.nq, "v": system.nv, "acceleration": system.nv, "multipliers": system.nc}
+    for name, value in given.items():
+        size = sizes[name]
+        shape = (size,) if count is None else (count, size)
+        if value is None:
+            of_run = f"run.{name}" if count else f"run.{name}[k]"
+            raise ValueError(
+                f"{where}({name}=) is None; it must have shape {shape}: give {of_run} of a run"
+                f"{'.' if size else f', or jnp.zeros({shape}), for the system has none.'}"
+            )
+        if count is None:
+            checks.instant(f"{where}({name}=)", value, size)
+        else:
+            checks.shape(f"{where}({name}=)", value, shape, "a row for each instant")
+    dtype = getattr(given["q"], "dtype", None)
+    return [in_precision(value, dtype) for value in given.values()]
+
+
+def check_times(where: str, t: Any, count: int | None) -> None:
+    """Raise `ValueError` unless t is one time (s), or has one for each of `count` instants."""
+    if count is None:
+        checks.scalar(where, t, "s")
+    else:
+        checks.shape(where, t, (count,), "the times of the rows of q, s")
 
 
 def input_vector(

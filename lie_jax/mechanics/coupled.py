@@ -7,24 +7,40 @@ import numpy as np
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
+from lie_jax.mechanics.beams.element import Beam
 from lie_jax.mechanics.elements import AbstractElement, named
+from lie_jax.mechanics.forces.bushing import Bushing
+from lie_jax.mechanics.forces.revolute_bushing import RevoluteBushing
 from lie_jax.mechanics.forces.tendons import CouplingForce
 from lie_jax.mechanics.joints.base import AbstractJoint
 from lie_jax.mechanics.joints.coupling import CouplingJoint
 from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
 
+# Forces that hold bodies together as joints do.
+_COMPLIANT = Bushing | RevoluteBushing | Beam
 # Cosine of the angle between two axes that count as parallel.
 PARALLEL = 0.999
 
 
-def objection(element: AbstractElement, joints: Sequence[AbstractJoint]) -> str | None:
-    """Sentence on a coupled hinge or slider along whose axis its bodies cannot move.
+def objection(
+    element: AbstractElement, joints: Sequence[AbstractJoint], forces: Sequence[AbstractElement]
+) -> str | None:
+    """Sentence on a coupled hinge or slider that nothing connects, or along whose axis its bodies
+    cannot move.
 
-    None where it is one of these `joints`, or where joints of other kinds, traced axes or none at
-    all between its bodies leave that open.
+    None where it is one of these `joints`, or where joints of other kinds, compliant ones among the
+    `forces` or traced axes leave that open.
     """
     for coupled in element.joints if isinstance(element, CouplingJoint | CouplingForce) else ():
         ends = {coupled.parent, coupled.child}
+        compliant = [force for force in forces if isinstance(force, _COMPLIANT)]
+        if not any(ends <= set(other.bodies) for other in (*joints, *compliant)):
+            return (
+                f"couples {named(coupled)}, and no joint connects these bodies; it must be one of "
+                "the mechanism's joints: add it to joints=, or take forces between bodies "
+                "without a joint, such as lie_jax.TorsionalSpringDamper, LinearSpringDamper or "
+                "PathForce."
+            )
         # Others without motions, such as drivers, only restrict those of these.
         between = [
             joint

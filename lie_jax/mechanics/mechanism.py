@@ -58,8 +58,8 @@ class Mechanism(eqx.Module):
     gravity, inertial components, m/s².
 
     Raises `ValueError` if a name is used twice, if a joint or force names a body that is not there,
-    if a joint connects a body with itself, or if a coupling names a hinge or slider with another
-    axis than those between its bodies.
+    if a joint connects a body with itself, or if a coupling names a hinge or slider between bodies
+    that no joint connects, or with another axis than those between its bodies.
     """
 
     bodies: tuple[Body, ...] = eqx.field(converter=partial(_members, "bodies"))
@@ -103,10 +103,6 @@ class Mechanism(eqx.Module):
             objection = joint.objection(self.joints)
             if objection is not None:
                 raise ValueError(f"{_called(joint)} {objection}")
-        for element in (*self.joints, *self.forces):
-            objection = coupled.objection(element, self.joints)
-            if objection is not None:
-                raise ValueError(f"{_called(element)} {objection}")
         known = ", ".join(repr(n) for n in (*names, GROUND))
         for element in (*self.joints, *self.forces):
             for name in element.bodies:
@@ -121,6 +117,10 @@ class Mechanism(eqx.Module):
                     f"{_called(element)} connects {element.bodies[0]!r} with itself; it "
                     "needs two different bodies: correct one of the names."
                 )
+        for element in (*self.joints, *self.forces):
+            objection = coupled.objection(element, self.joints, self.forces)
+            if objection is not None:
+                raise ValueError(f"{_called(element)} {objection}")
 
     def __repr__(self):
         """Table of the bodies, joints and forces; each of them shows its numbers."""

@@ -129,7 +129,8 @@ class AbstractMultibodySystem(AbstractSystem):
         The energy is `kinetic_energy` + `potential_energy`. Of a contact these are the powers of
         its law at the instant, not of the impulses of `ConvexContact`.
         """
-        q, v, multipliers = self._arrays("powers", None, q=q, v=v, multipliers=multipliers)
+        given = {"q": q, "v": v, "multipliers": multipliers}
+        q, v, multipliers = arguments.arrays("powers", self, None, **given)
         checks.scalar("powers(t=)", t, "s")
         u = arguments.input_vector("powers(u=)", u, self, q.dtype)
         return self._powers(jnp.asarray(t, q.dtype), q, v, multipliers, u)
@@ -168,11 +169,8 @@ class AbstractMultibodySystem(AbstractSystem):
         """
         rows = None if np.ndim(q) < 2 else len(q)
         given = {"q": q, "v": v, "acceleration": acceleration, "multipliers": multipliers}
-        q, v, acceleration, multipliers = self._arrays("reactions", rows, **given)
-        if rows is None:
-            checks.scalar("reactions(t=)", t, "s")
-        else:
-            checks.shape("reactions(t=)", t, (rows,), "the times of the rows of q, s")
+        q, v, acceleration, multipliers = arguments.arrays("reactions", self, rows, **given)
+        arguments.check_times("reactions(t=)", t, rows)
         u = arguments.input_vector("reactions(u=)", u, self, q.dtype, rows)
 
         def at(t, q, v, acceleration, multipliers, u):
@@ -181,23 +179,15 @@ class AbstractMultibodySystem(AbstractSystem):
         t = jnp.asarray(t, q.dtype)
         return (at if rows is None else jax.vmap(at))(t, q, v, acceleration, multipliers, u)
 
-    def _arrays(self, where: str, rows: int | None, **arrays: Any) -> list[Array]:
-        """Arrays of JAX; raises `ValueError` for other shapes than at an instant, or at so many."""
-        sizes = {"q": self.nq, "v": self.nv, "acceleration": self.nv, "multipliers": self.nc}
-        for name, value in arrays.items():
-            if rows is None:
-                checks.instant(f"{where}({name}=)", value, sizes[name])
-            else:
-                shape = rows, sizes[name]
-                checks.shape(f"{where}({name}=)", value, shape, "a row for each instant")
-        dtype = getattr(arrays["q"], "dtype", None)
-        return [in_precision(value, dtype) for value in arrays.values()]
-
+    @waits.announced("the contacts")
     def contacts(self, t: Time, q: Configuration, v: Velocity) -> Contacts:
-        """Gap, normal and point, forces and slip at each place of each `Contact`."""
+        """Gap, normal and point, forces and slip at each place of each `Contact`, at an instant."""
+        q, v = arguments.arrays("contacts", self, None, q=q, v=v)
+        checks.scalar("contacts(t=)", t, "s")
         _, *motion = self._instant(t, q, v)
         return contact_readings.contacts(self.forces, motion)
 
+    @waits.announced("the beams")
     def beams(
         self, q: Configuration, v: Velocity | None = None, points: int = 2
     ) -> beam_readings.Beams:
@@ -205,7 +195,10 @@ class AbstractMultibodySystem(AbstractSystem):
 
         Without v the resultants are those of a beam at rest.
         """
-        _, *motion = self._instant(0.0, q, jnp.zeros(self.nv, q.dtype) if v is None else v)
+        given = {"q": q, "v": np.zeros(self.nv) if v is None else v}
+        q, v = arguments.arrays("beams", self, None, **given)
+        checks.positive_integer("beams(points=)", points, "points of each beam's line")
+        _, *motion = self._instant(0.0, q, v)
         return beam_readings.beams(self.forces, motion, points)
 
     @override
@@ -221,7 +214,7 @@ class AbstractMultibodySystem(AbstractSystem):
     def no_places(self):
         return impulses.refusal(self.forces, self.names_by_slot)
 
-    @abc.abstractmethod
+    @waits.announced("the joint coordinates")
     def joint_coordinates(
         self,
         q: Float[Array, "*instants nq"],
@@ -238,8 +231,20 @@ class AbstractMultibodySystem(AbstractSystem):
         loops, they lie between -π and π; those of instants are continued from the first one by
         their rates. Warns of angles whose turns these rates do not settle, and of instants without
         v and t, between which angles then change by less than half a turn (not inside JAX
-        transformations).
+        transformations). Raises `ValueError` for arrays of other shapes.
         """
+        rows = None if np.ndim(q) < 2 else len(q)
+        given = {"q": q} if v is None else {"q": q, "v": v}
+        q, *rates = arguments.arrays("joint_coordinates", self, rows, **given)
+        v = rates[0] if rates else None
+        if t is not None:
+            arguments.check_times("joint_coordinates(t=)", t, rows)
+            t = in_precision(t, q.dtype)
+        return self._joint_coordinates(q, v, t)
+
+    @abc.abstractmethod
+    def _joint_coordinates(self, q: Array, v: Array | None, t: Array | None) -> dict[Label, Array]:
+        """Joint coordinates at an instant or at those of a run."""
 
     @property
     def slots(self) -> tuple[int, ...]:
@@ -367,6 +372,7 @@ class AbstractMultibodySystem(AbstractSystem):
 
     def _applied(self, instant: Instant, u: Inputs) -> Wrench:
         """Hybrid wrenches of gravity and of all forces on all slots of `bodies`."""
+        arguments.check_inputs(u, self)
         t, *motion = instant
         weight = self.bodies.mass[:, None] * self.gravity[None, :]
         force = jax.vmap(small.matvec)(motion[0].swapaxes(1, 2), weight)

@@ -17,6 +17,7 @@ from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
 from lie_jax.callables import snapshots
+from lie_jax.mechanics import arguments
 from lie_jax.mechanics.body import Body, Rotations
 from lie_jax.mechanics.elements import AbstractElement, declared, named
 from lie_jax.mechanics.forces.base import entry
@@ -117,13 +118,15 @@ def title(group: Connected, names: tuple[str, ...], k: int) -> str:
     return f"{type(group.element).__name__}({ends})"
 
 
-def without_loads(system: Any) -> Any:
-    """The system without gravity and the forces that are loads."""
-    return dataclasses.replace(
+def without_loads(system: Any, u: Any) -> tuple[Any, Any]:
+    """The system without gravity and the forces that are loads, and the inputs that it reads."""
+    arguments.check_inputs(u, system)
+    inner = dataclasses.replace(
         system,
         forces=tuple(group for group in system.forces if not group.element.is_load),
         gravity=jnp.zeros_like(system.gravity),
     )
+    return inner, u if u is None else u[: inner.most_inputs]
 
 
 def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
@@ -195,14 +198,7 @@ def ends(group: Connected, motion: Sequence[Array]) -> list[tuple]:
 
 def own_inputs(group: Connected, u: Float[Array, " nu"] | None) -> Array | None:
     """Inputs of each element of a group, stacked: all of them, or the one that it reads."""
-    if u is not None:
-        checks.real("the inputs u", u)
-        if np.ndim(u) != 1:
-            raise ValueError(
-                f"the inputs u have shape {np.shape(u)}; they must have shape (nu,), those of one "
-                "instant: give one row of them, or use jax.vmap."
-            )
-        u = in_precision(u, None)
+    u = in_precision(u, None)
     if group.inputs:
         return jnp.stack([entry(u, number)[None] for number in group.inputs])
     return None if u is None else jnp.broadcast_to(u, (group.count, *u.shape))

@@ -281,7 +281,9 @@ def inside(equation: Any) -> list[Any]:
 
 # Work of JAX before a program runs, by the files whose functions do it.
 TRACING, COMPILING = "tracing", "compiling"
-# Name of the event that JAX records when it has compiled a program.
+# Names of the events that JAX records when it has lowered a program, before it compiles it, and
+# when it has compiled it.
+LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 COMPILED = "/jax/core/compile/backend_compile_duration"
 _SOURCE = os.path.join(os.path.dirname(jax.__file__), "_src")
 _PHASES = {

@@ -1,8 +1,10 @@
 """A line on stderr where tracing and compiling take long.
 
-JAX reports a program when it is compiled, not before. A thread therefore looks a few times a second
-at the functions of JAX in which a thread is that called lie_jax. Where lie_jax is called while JAX
-traces a function of the user, the thread goes on until this function has been compiled, too.
+A thread looks a few times a second at the functions of JAX in which a thread is that called
+lie_jax. Where lie_jax is called while JAX traces a function of the user, the thread goes on until
+this function has been compiled, too. JAX keeps what it has traced: a second transformation of the
+function calls lie_jax no more. From the first such function on, each program that JAX has lowered
+begins a wait by its name.
 """
 
 import functools
@@ -45,6 +47,7 @@ class _Wait:
     """Call of lie_jax in one thread: what it computes, and its tracing and compiling so far (s).
 
     `inside`: the call has not returned. `calm`: number of the last looks that met neither.
+    `programs`: number of those that were seen in compilation, which more may follow.
     """
 
     def __init__(self, what: str):
@@ -53,10 +56,13 @@ class _Wait:
         # Time (s) at which the next line is due; None before the first one.
         self.due: float | None = None
         self.spent = {TRACING: 0.0, COMPILING: 0.0}
-        self.calm = 0
+        self.calm = self.programs = 0
+        self.last: str | None = None
 
     def looked(self, phase: str | None, seconds: float) -> None:
         """Count the time since the last look, and write the line when it is due."""
+        self.programs += phase == COMPILING and self.last != COMPILING
+        self.last = phase
         if phase is None:
             self.calm += 1
             return
@@ -66,8 +72,10 @@ class _Wait:
         if quiet or spent < (AFTER if self.due is None else self.due):
             return
         told = self.duration(phase)
-        # The rest of tracing, and with it what compiles, is not known before its end.
-        about = f"about {_words(told)}" + (" or longer" if phase == TRACING else "")
+        # The rest of tracing, and with it what compiles, is not known before its end, nor are the
+        # programs of functions that compute outside of `jax.jit`, operation by operation.
+        is_least = phase == TRACING or self.programs > 1
+        about = f"about {_words(told)}" + (" or longer" if is_least else "")
         if self.due is None:
             line = f"compiling {self.what}, {about}; later calls with other numbers start at once"
         else:
@@ -138,7 +146,9 @@ def _begin(
         # Wrong arguments, which the function itself refuses.
         return
     told = words.format_map({name: f"{type(x).__name__}()" for name, x in given.items()})
-    told += _size(next(iter(given.values()), None))
+    told += _size(given.get("system", next(iter(given.values()), None)))
+    if tracing:
+        _listen()
     with _lock:
         _waits[own] = _Wait(f"a function with {told}" if tracing else told)
         _start()
@@ -168,21 +178,35 @@ def _end(own: int) -> None:
         _waits.pop(own, None)
 
 
-def _compiled(event: str, duration_secs: float, **kwargs: str | int) -> None:
-    """End the wait in a function of the user that JAX has just compiled."""
-    # Small programs that run while JAX traces are compiled then, too.
-    if event == jax_internals.COMPILED and jax_internals.traces_nothing():
-        own = threading.get_ident()
-        wait = _waits.get(own)
-        if wait is not None and not wait.inside:
-            _waits.pop(own, None)
+def _listen() -> None:
+    global _listening
+    if not _listening:
+        _listening = True
+        jax.monitoring.register_event_duration_secs_listener(_heard)
+
+
+def _heard(event: str, duration_secs: float, **kwargs: str | int) -> None:
+    """Begin a wait for a program that JAX has just lowered, or end that for a compiled one."""
+    is_lowered = event == jax_internals.LOWERED
+    # Small programs that run while JAX traces are lowered and compiled then, too.
+    if not (is_lowered or event == jax_internals.COMPILED) or not jax_internals.traces_nothing():
+        return
+    own = threading.get_ident()
+    wait = _waits.get(own)
+    if is_lowered and wait is None and not quiet:
+        wait = _Wait(str(kwargs.get("fun_name", "a function")))
+        # It was traced, perhaps for long, unseen.
+        wait.inside, wait.programs = False, 1
+        wait.spent[TRACING] = duration_secs
+        with _lock:
+            _waits[own] = wait
+            _start()
+    elif not is_lowered and wait is not None and not wait.inside:
+        _waits.pop(own, None)
 
 
 def _start() -> None:
-    global _listening, _thread
-    if not _listening:
-        _listening = True
-        jax.monitoring.register_event_duration_secs_listener(_compiled)
+    global _thread
     if _thread is not None and _thread.is_alive():
         return
     _thread = threading.Thread(target=_look, name="lie_jax.waits", daemon=True)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from lie_jax import checks
 from lie_jax.mechanics.arguments import check_system, input_vector
+from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import in_precision
 
 P = ParamSpec("P")
@@ -20,8 +21,8 @@ _SIZES = {"q": "nq", "v": "nv", "acceleration": "nv", "inputs": "nu"}
 
 
 def of_an_instant(function: Callable[P, T]) -> Callable[P, T]:
-    """Make a function of a system take lists, integers and NumPy arrays too, and refuse wrong sizes
-    of `q`, `v`, `acceleration` and `inputs`.
+    """Make a function of a system take lists, integers and NumPy arrays too, refuse wrong sizes of
+    `q`, `v`, `acceleration` and `inputs`, and say what compiles.
     """
     signature = inspect.signature(function)
 
@@ -42,4 +43,4 @@ def of_an_instant(function: Callable[P, T]) -> Callable[P, T]:
             bound.arguments[name] = in_precision(value, dtype)
         return function(*bound.args, **bound.kwargs)
 
-    return checked
+    return waits.announced(f"the {function.__name__.replace('_', ' ')}")(checked)

@@ -45,6 +45,19 @@ def test_forces_of_hinges_across_sliders_are_refused():
     check_message(lambda: _mechanism(SLIDER, _force(HINGE)), "PrismaticJoint('p', 'd')")
 
 
+def test_hinges_and_sliders_that_connect_nothing_are_refused():
+    for coupled in (HINGE, SLIDER, lie_jax.RevoluteJoint("ground", "d", Y)):
+        name = f"{type(coupled).__name__}({coupled.parent!r}, 'd')"
+        _, forces = _force(coupled)
+        parts = "CouplingForce(", name, "no joint connects", "add it to joints="
+        check_message(lambda f=forces: lie_jax.Mechanism(BODIES, [BASE], f), *parts)
+    # Bodies that are not there are named first, and elastic hinges connect as joints do.
+    other = lie_jax.RevoluteJoint("p", "other", Y)
+    check_message(lambda: lie_jax.Mechanism(BODIES, [BASE], _force(other)[1]), "does not exist")
+    elastic = lie_jax.RevoluteBushing("d", "p", Y, np.ones(3), 1.0)
+    lie_jax.Mechanism(BODIES, [BASE], [elastic, *_force(HINGE)[1]])
+
+
 def test_joints_of_the_mechanism_are_taken():
     for real, coupled in (
         (HINGE, HINGE),
@@ -54,7 +67,7 @@ def test_joints_of_the_mechanism_are_taken():
     ):
         for couple in (_force, _joint):
             _mechanism(real, couple(coupled))
-    # Seen from the child, whose z is the axis; joints of other kinds; no joint at all.
+    # Seen from the child, whose z is the axis; joints of other kinds.
     for real, coupled in (
         (HINGE, lie_jax.RevoluteJoint("d", "p", Z)),
         (lie_jax.SphericalJoint("p", "d"), HINGE),

@@ -54,15 +54,21 @@ def test_a_line_says_what_compiles_once(capfd):
     assert not capfd.readouterr().err
 
 
-def test_mechanisms_say_what_compiles(monkeypatch):
-    told = []
+@pytest.fixture
+def told(monkeypatch):
+    """What each wait is for."""
+    words = []
 
     class Wait(waits._Wait):
         def __init__(self, what):
-            told.append(what)
+            words.append(what)
             super().__init__(what)
 
     monkeypatch.setattr(waits, "_Wait", Wait)
+    return words
+
+
+def test_mechanisms_say_what_compiles(told):
     bodies = [lie_jax.Body(f"body{i}", 1.0, np.eye(3)) for i in range(5)]
     mechanism = lie_jax.Mechanism(bodies, [lie_jax.SphericalJoint("ground", "body0")])
     system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
@@ -71,6 +77,46 @@ def test_mechanisms_say_what_compiles(monkeypatch):
     system.powers(*rows[:3], rows[-1])
     expected = "assembly in SE3()", "reactions", "powers"
     assert told == [f"the {what} for 5 bodies" for what in expected]
+
+
+READINGS = {
+    "contacts": lambda system, q, v: system.contacts(0.0, q, v),
+    "beams": lambda system, q, v: system.beams(q, v),
+    "joint coordinates": lambda system, q, v: system.joint_coordinates(q),
+    "accelerations": lambda system, q, v: system.acceleration(0.0, q, v),
+    "coriolis matrix": lie_jax.robotics.coriolis_matrix,
+    "jacobian": lambda system, q, v: lie_jax.Frame("a").jacobian(system, q),
+}
+
+
+@pytest.mark.parametrize("formulation", [lie_jax.SE3(), lie_jax.Minimal()])
+def test_readings_say_what_compiles(formulation, told):
+    joint = lie_jax.RevoluteJoint("ground", "a", (0.0, 0.0, 1.0))
+    mechanism = lie_jax.Mechanism([lie_jax.Body("a", 1.0, np.eye(3))], [joint])
+    system, state = lie_jax.assemble(mechanism, formulation)
+    for what, read in READINGS.items():
+        told.clear()
+        waits._waits.clear()
+        # Traced alone: nothing compiles.
+        jax.eval_shape(lambda q, v, read=read: read(system, q, v), state.q, state.v)
+        assert told[0] == f"a function with the {what} for 1 body"
+
+
+def test_functions_that_are_traced_already_are_told_of_by_name(capfd):
+    @jax.jit
+    def end(mass):
+        return _run(Oscillator(mass * OSCILLATOR.stiffness), throw=False).q[-1, 0]
+
+    def doubled(mass):
+        # JAX has traced it: lie_jax is not called again.
+        return 2.0 * end(mass)
+
+    jax.eval_shape(end, 1.0)
+    waits._waits.clear()
+    capfd.readouterr()
+    jax.jit(doubled).lower(1.0).compile()
+    assert capfd.readouterr().err.startswith(f"{LINE} jit(doubled), about ")
+    assert not waits._waits
 
 
 def test_functions_of_the_user_are_told_of_until_they_are_compiled(capfd, monkeypatch):
@@ -164,6 +210,15 @@ def test_durations_follow_from_the_time_of_tracing(monkeypatch):
     wait = waits._Wait("it")
     wait.looked(jax_internals.COMPILING, 200.0)
     assert "about 5 min" in lines[-1]
+    # Operations that are compiled one by one: the number of those to come is not known.
+    lines.clear()
+    wait = waits._Wait("it")
+    for _ in range(4):
+        wait.looked(jax_internals.COMPILING, 0.5)
+        wait.looked(None, 0.5)
+    assert lines == [
+        "lie_jax: compiling it, about 5 s or longer; later calls with other numbers start at once"
+    ]
 
 
 @pytest.mark.skipif(

@@ -82,10 +82,18 @@ def _powers(u, t=0.0, q=(0.0,)):
     return lambda: DRIVEN[0].powers(t, jnp.asarray(q), jnp.zeros(1), jnp.zeros(0), u)
 
 
-def _accelerations(u):
+def _of_inputs(name, u, of=DRIVEN):
     # Traced alone: nothing compiles.
-    system, state = DRIVEN
-    return lambda: jax.eval_shape(lambda q, v: system.acceleration(0.0, q, v, u), state.q, state.v)
+    system, state = of
+    return lambda: jax.eval_shape(lambda q, v: getattr(system, name)(0.0, q, v, u), *_at(state))
+
+
+def _at(state):
+    return state.q, state.v
+
+
+def _accelerations(u):
+    return _of_inputs("acceleration", u)
 
 
 def _study(inputs=None, system=DRIVEN):
@@ -158,6 +166,20 @@ WRONG_TYPES = {
     "one time for reactions": (_reactions(0.0), "reactions(t=) has shape ()", "(11,)"),
     "speeds of other rows for reactions": (
         _reactions(*ROWS[:2], np.zeros((10, 1))), "reactions(v=) has shape (10, 1)", "(11, 1)"),
+    "no multipliers for reactions": (
+        _reactions(*ROWS[:4], None), "reactions(multipliers=) is None", "(11, 0)", "jnp.zeros"),
+    "no accelerations for reactions": (
+        _reactions(*ROWS[:3], None), "reactions(acceleration=) is None", "run.acceleration of a"),
+    "rows for joint coordinates": (
+        lambda: DRIVEN[0].joint_coordinates(np.zeros((11, 2))),
+        "joint_coordinates(q=) has shape (11, 2)", "(11, 1)", "a row for each instant"),
+    "one time for joint coordinates": (
+        lambda: DRIVEN[0].joint_coordinates(*ROWS[1:3], 0.0),
+        "joint_coordinates(t=) has shape ()", "(11,)"),
+    "trajectory for contacts": (
+        lambda: DRIVEN[0].contacts(0.0, *ROWS[1:3]), "contacts(q=) has shape (11, 1)", "jax.vmap"),
+    "state for beams": (
+        lambda: DRIVEN[0].beams(DRIVEN[1]), "beams(q=) is a State", "state.q"),
     "rows for powers": (
         _powers(np.zeros((10, 1))), "powers(u=) has shape (10, 1)", "give one row"),
     "trajectory for powers": (
@@ -172,6 +194,19 @@ WRONG_TYPES = {
     "study of a mechanism": (
         _study(system=(MECHANISM,)), "convergence(system=) is a Mechanism", "unpack it"),
 }  # fmt: skip
+
+
+FREE = lie_jax.assemble(MECHANISM, lie_jax.R3SO3())
+
+
+@pytest.mark.parametrize("name", ["force", "internal_force", "acceleration"])
+def test_inputs_that_no_force_reads_are_refused(name):
+    for of, most in ((DRIVEN, "read 1"), (FREE, "read none")):
+        check_message(_of_inputs(name, jnp.zeros(3), of), "u hold 3", most, "leave out", "input=2")
+    system, (q, v) = DRIVEN[0], _at(DRIVEN[1])
+    rest = q, v, v, jnp.zeros(0), jnp.zeros(2)
+    for method in (system.residual, system.linearization):
+        check_message(lambda m=method: jax.eval_shape(lambda: m(0.0, *rest)), "hold 2", "read 1")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -19,10 +19,9 @@ from lie_jax.mechanics.absolute.linearization import ElementLinearization, Eleme
 from lie_jax.mechanics.absolute.singular import first_singular
 from lie_jax.mechanics.coordinates.base import AbstractCoordinates
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
-from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.multibody import AbstractMultibodySystem, Instant
 from lie_jax.mechanics.stacking import Connected
-from lie_jax.numerics import small
+from lie_jax.numerics import small, waits
 from lie_jax.numerics.graphs import Graph
 from lie_jax.spaces.products import Power
 
@@ -147,7 +146,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         fixed, _ = self.poses(held)
         bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
         held_instant = t, rotation, position, *self._velocities(fixed, held, v)
-        wrench = stacking.without_loads(self)._applied(held_instant, u)
+        inner, u = stacking.without_loads(self, u)
+        wrench = inner._applied(held_instant, u)
         moment = jax.vmap(lambda home, r, x: small.matvec(home.T, small.matvec(r, x)))(
             fixed, rotation, wrench.torque
         )
@@ -167,6 +167,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         body = (row - self._joint_rows) // self.formulation.rows
         return f"the coordinates of body {self.names[body]!r}"
 
+    @waits.announced("the linearization")
     def linearization(self, t, q, v, acceleration, multipliers, u=None):
         """Residual and its derivatives, by bodies, joints and forces."""
         if not self.formulation.keeps_rotations:
@@ -181,7 +182,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         # Without accelerations and multipliers, derivatives of M and Bᵀλ vanish.
         residual = self.residual(t, q, v, acceleration, multipliers, u)
         rest, none = jnp.zeros_like(v), jnp.zeros_like(multipliers)
-        inner = stacking.without_loads(self)
+        inner, u = stacking.without_loads(self, u)
         return inner._linearization(residual, t, q, v, rest, none, u, is_internal=True)
 
     def _linearization(
@@ -265,15 +266,14 @@ class RigidBodySystem(AbstractMultibodySystem):
         operators = linearization.tangent_operators(self.formulation, x)
         return linearization.saddle(order, masses, *columns, operators)
 
+    @waits.announced("the accelerations")
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
         if self._joint_rows or self.velocity_rows:
             return super().acceleration(jnp.asarray(t, q.dtype), q, v, u)
         instant = self._instant(t, q, v)
         applied, (_, rotation, _, _, omega) = self._applied(instant, u), instant
-        linear, angular = jax.vmap(rigid.forward_dynamics)(
-            self.bodies, rotation, omega, applied.force, applied.torque
-        )
+        linear, angular = jax.vmap(rigid.forward_dynamics)(self.bodies, rotation, omega, *applied)
         return jax.vmap(self.formulation.acceleration)(
             rotation, self._split(q), self._split(v), linear, angular
         ).reshape(-1)
@@ -347,7 +347,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         return readings.axes(self.joints)
 
     @override
-    def joint_coordinates(self, q, v=None, t=None) -> dict[Label, Array]:
+    def _joint_coordinates(self, q, v, t):
         labels = readings.labels(self.joints, self.names)
 
         def at(q):

@@ -28,7 +28,7 @@ from lie_jax.mechanics.minimal.recursions import Kinematics
 from lie_jax.mechanics.minimal.system import TreeSystem
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.stacking import Connected, Groups
-from lie_jax.numerics import gather, rules, small
+from lie_jax.numerics import gather, rules, small, waits
 from lie_jax.numerics.schur import SchurMatrix
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import AbstractSystem, Time
@@ -125,6 +125,7 @@ class LoopSystem(TreeSystem):
         return SchurMatrix(times, over, rows, sizes, ease)
 
     @override
+    @waits.announced("the accelerations")
     def acceleration(self, t, q, v, u=None):
         return AbstractSystem.acceleration(self, t, q, v, u)
 
@@ -134,6 +135,7 @@ class LoopSystem(TreeSystem):
         return pulled.residual(t, q, v, acceleration, multipliers, u)
 
     @override
+    @waits.announced("the linearization")
     def linearization(self, t, q, v, acceleration, multipliers, u=None):
         tree = self._pulled(q, multipliers).tree_linearization(t, q, v, acceleration, u)
         rows, bounds = self._rows(t, q, self._kinematics(q))
@@ -196,7 +198,7 @@ class LoopSystem(TreeSystem):
         ]
 
     @override
-    def joint_coordinates(self, q, v=None, t=None):
+    def _joint_coordinates(self, q, v, t):
         def at(q):
             return readings.coordinates(self.cuts, self.cut_labels, self._pose(q))
 
@@ -204,7 +206,7 @@ class LoopSystem(TreeSystem):
             closing = at(q)
         else:
             closing = turns.continued(self.cuts, self.cut_labels, self.space, at, (q, v, t))
-        values = super().joint_coordinates(q) | closing
+        values = super()._joint_coordinates(q, None, None) | closing
         return {label: values[label] for label in self.all_labels if label in values}
 
     @override

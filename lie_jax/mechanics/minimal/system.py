@@ -35,7 +35,7 @@ from lie_jax.mechanics.minimal.state import Start
 from lie_jax.mechanics.minimal.tree import Tree
 from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.readings import JointReaction
-from lie_jax.numerics import gather, small
+from lie_jax.numerics import gather, small, waits
 from lie_jax.numerics.dense import product
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.system import State
@@ -116,7 +116,8 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def internal_force(self, t, q, v, u=None):
         """The force f (nv,) without gravity, given forces and torques."""
-        return stacking.without_loads(self).force(t, q, v, u)
+        inner, u = stacking.without_loads(self, u)
+        return inner.force(t, q, v, u)
 
     @override
     def owner(self, equation):
@@ -134,6 +135,7 @@ class TreeSystem(AbstractMultibodySystem):
         return self.velocities.flat(*recursions.inverse_dynamics(self.tree, *terms, accelerations))
 
     @override
+    @waits.announced("the accelerations")
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,), by the articulated-body algorithm."""
         terms = self._terms(t, q, v, u)
@@ -180,7 +182,7 @@ class TreeSystem(AbstractMultibodySystem):
         return stacking.owner(self.forces, self.names_by_slot, number)
 
     @override
-    def joint_coordinates(self, q, v=None, t=None) -> dict[Label, Array]:
+    def _joint_coordinates(self, q, v, t):
         values, start = {}, 7 * self.tree.bases
         for owner, count in zip(self.owners, self.coordinates.by_motion, strict=True):
             if count == 1:
@@ -331,6 +333,7 @@ class TreeSystem(AbstractMultibodySystem):
         )
 
     @override
+    @waits.announced("the linearization")
     def linearization(
         self, t, q, v, acceleration, multipliers, u=None
     ) -> linearization.AbstractLinearization:
