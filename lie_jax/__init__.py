@@ -1,6 +1,10 @@
 """Differentiable simulation of multibody systems on Lie groups in JAX."""
 
-from lie_jax import control, io, robotics
+import importlib
+import typing
+from types import ModuleType
+
+from lie_jax import robotics
 from lie_jax.config import cache_compilations, configure, configure_cpu, enable_x64
 from lie_jax.groups import (
     adjoint,
@@ -28,7 +32,6 @@ from lie_jax.integrators.rattlie import RATTLie
 from lie_jax.integrators.stabilization import Baumgarte, Projection
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.integrators.tableaux import Tableau
-from lie_jax.io import conversions as interop
 from lie_jax.mechanics import fields, solids
 from lie_jax.mechanics.assemble import assemble
 from lie_jax.mechanics.beams import lines as beams
@@ -101,6 +104,11 @@ from lie_jax.statics.path import EquilibriumPath, equilibrium_path
 from lie_jax.sweeps.batched import batched
 from lie_jax.sweeps.sweep import Sweep, sweep
 from lie_jax.system import AbstractSystem, Accelerations, State
+
+if typing.TYPE_CHECKING:
+    from lie_jax import control, io
+    from lie_jax import viz as viz
+    from lie_jax.io import conversions as interop
 
 __version__ = "0.1.0"
 __all__ = [
@@ -236,6 +244,14 @@ __all__ = [
     "transforms",
     "unified_velocity",
 ]
+# Rooms that few programs need are imported when they are first used.
+_ROOMS = {"control": "control", "interop": "io.conversions", "io": "io", "viz": "viz"}
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in _ROOMS:
+        raise AttributeError(f"module 'lie_jax' has no attribute {name!r}")
+    return importlib.import_module(f"lie_jax.{_ROOMS[name]}")
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
 """Pictures: time plots, checks, convergence, and a moving scene in the browser.
 
-`pip install '.[viz]'` in the clone; import it by itself, `import lie_jax` does not.
+`pip install '.[viz]'` in the clone; it is loaded when it is first used.
 """
 
 try:
