@@ -165,7 +165,9 @@ class AbstractDenseLinearization(AbstractLinearization):
             of_rates = row_sizes(self.bounds, inertias(dynamic[:, :nv]))
             of_positions = row_sizes(self.bounds[: normals.shape[0]], jnp.ones(nv, dynamic.dtype))
             sizes = jnp.concatenate([of_rates, of_positions])
-        return DenseMatrix(jnp.concatenate(entries), constraints.shape[0], sizes)
+        return DenseMatrix(
+            jnp.concatenate(entries), constraints.shape[0], sizes, correcting=normals.shape[0]
+        )
 
     def rate_columns(self, along: Float[Array, "nv n"], factor: Factor) -> Float[Array, "nc n"]:
         """Changes of the constraints' rates along these velocities, times a factor."""

@@ -101,7 +101,18 @@ class BlockTree(eqx.Module):
         self, b: Float[Array, " size"], y: Float[Array, " size"]
     ) -> Float[Array, " size"]:
         """As `DenseMatrix.solve_from`."""
-        return self.started_from(y, self.solve, b)
+        if self.lowering is None:
+            return self.solve(b)
+        factors, lowering = self.inverse(), self.lowering
+        # R⁻¹ (b - N R⁻¹ N y) with the lowered matrix R and the lowering N: R⁻¹ N y has the part of
+        # y that is to leave and otherwise N over the size of a constraint, which N makes its
+        # square. The loop holds the operations once.
+        numbers = jnp.arange(2)
+
+        def solution(x, number):
+            return factors @ (jnp.where(number == 1, b, 0.0) - lowering * x), None
+
+        return jax.lax.scan(solution, -y, numbers)[0]
 
     def started_from(
         self, y: Float[Array, " size"], solve: Callable, b: Float[Array, " size"]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.numerics import lapack, small
@@ -54,18 +55,18 @@ def _solve_by_halves(table: Float[Array, "n p"], method: Callable) -> Float[Arra
     return jnp.concatenate([upper[:, rest:] - product(upper[:, :rest], last), last])
 
 
-def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array, " n"]:
-    """Solution of a x = b up to eps^(4/5); not to be differentiated.
+def solve_roughly(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m"]:
+    """Solution x (n,) or (n, m) of a x = b up to eps^(4/5); not to be differentiated.
 
     Relative to the coefficients of each equation and the largest unknown: what a Newton iteration
     needs that is followed by another one, or whose correction is small. A singular matrix gives
     non-finite numbers.
     """
+    shape, b = b.shape, b.reshape(b.shape[0], -1)
     if b.shape[0] > _ROUGH_LIMIT:
-        return lapack.solve(a, b[:, None])[:, 0]
+        return lapack.solve(a, b).reshape(shape)
     # All of a small matrix by blocks; of a larger one the first half, which holds no constraint,
     # and the rest with pivots, for constraints may be redundant.
-    b = b[:, None]
     table = jnp.concatenate([a, b], axis=1)
     small_enough = b.shape[0] <= _ELIMINATION_LIMIT
     x = _solve_by_blocks(table) if small_enough else _solve_by_halves(table, _eliminate)
@@ -73,7 +74,7 @@ def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array,
     # with its coefficients times the largest unknown, not with its own terms: those may all be
     # rounding errors, as out of the plane of a motion in a plane.
     left = jnp.abs(product(a, x) - b)
-    size = jnp.sum(jnp.abs(a), axis=1, keepdims=True) * jnp.max(jnp.abs(x))
+    size = jnp.sum(jnp.abs(a), axis=1, keepdims=True) * jnp.max(jnp.abs(x), axis=0, keepdims=True)
     bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** _ROUGH * size)
 
     # A loop and no branch: of a batch it runs only if one member needs it. The loop joins its own
@@ -83,7 +84,7 @@ def solve_roughly(a: Float[Array, "n n"], b: Float[Array, " n"]) -> Float[Array,
         table = jnp.concatenate([jnp.where(carry[1], a, 0.0), b], axis=1)
         return _eliminate(table), jnp.zeros((), bool)
 
-    return jax.lax.while_loop(lambda carry: carry[1], again, (x, bad))[0][:, 0]
+    return jax.lax.while_loop(lambda carry: carry[1], again, (x, bad))[0].reshape(shape)
 
 
 def _eliminate(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
@@ -141,13 +142,15 @@ class DenseMatrix(eqx.Module):
     """A square matrix of full size, [[S, Bᵀ], [B', C]] with `rows` constraints last if there are.
 
     It offers what a `BlockTree` offers. `sizes` (rows,) are those of B S⁻¹ Bᵀ that regularise, by
-    default its diagonal; `lowering` (n,) is what `regularized` subtracted from the diagonal.
+    default its diagonal; `lowering` (n,) is what `regularized` subtracted from the diagonal. The
+    last `correcting` multipliers correct increments of positions: they act on constraints.
     """
 
     entries: Float[Array, "n n"]
     rows: int = eqx.field(static=True, default=0)
     sizes: Float[Array, " rows"] | None = None
     lowering: Float[Array, " n"] | None = None
+    correcting: int = eqx.field(static=True, default=0)
 
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution x of the regular matrix times x = b; differentiable to any order."""
@@ -162,13 +165,22 @@ class DenseMatrix(eqx.Module):
 
         Rounding errors of constraints decide the part of x in which rows depend on each other, over
         the small diagonal that regularises. A search from step to step would add these parts up.
+        Velocities are those without y, so that constraints do not feel what leaves the multipliers.
         """
-        return self.started_from(y, self.solve_roughly, b)
+        if self.lowering is None:
+            return self.solve_roughly(b)
+        columns = jnp.stack([b, self.lowering * y], axis=1)
+        x, leaving = solve_roughly(self.entries, columns).T
+        n, numbers = y.shape[0], np.arange(y.shape[0])
+        of_forces = (numbers >= n - self.rows) & (numbers < n - self.correcting)
+        return x + jnp.where(of_forces, leaving, 0.0)
 
     def started_from(
         self, y: Float[Array, " n"], solve: Callable, b: Float[Array, " n"]
     ) -> Float[Array, " n"]:
-        """The solution x of `solve_from` by a function that solves with this matrix."""
+        """The solution x of `solve_from` by a function that solves with this matrix, for searches
+        that go on: constraints keep the lowering times y until the next correction.
+        """
         return solve(b if self.lowering is None else b + self.lowering * y)
 
     def rough_solver(self) -> Callable:
@@ -192,7 +204,8 @@ class DenseMatrix(eqx.Module):
         if not self.rows:
             return self
         lowering = _regularization(self.entries, self.rows, self.sizes)
-        return DenseMatrix(self.entries - jnp.diag(lowering), self.rows, self.sizes, lowering)
+        entries = self.entries - jnp.diag(lowering)
+        return dataclasses.replace(self, entries=entries, lowering=lowering)
 
     def solve_constrained(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution x of the matrix times x = b for constraints that may be redundant.

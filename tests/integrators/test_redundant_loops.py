@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import Result
 from lie_jax.simulation.march import march
+from tests import mechanisms
 from tests.suites import cases
 
 # Angle (rad) between the input and an intermediate shaft, torque (N m) on the input.
@@ -26,6 +27,9 @@ SECOND_ORDER = 2e-5
 ENERGY = 0.5
 # A unit force in dependent rows may stay by this part after a search starts anew.
 LEFT = 1e-3
+# Rounding of constraints whose multipliers are of order one; the diagonal that regularises is
+# 1.8e-12 of it.
+ROUNDING = 1e-15
 
 
 def _about_z(angle):
@@ -190,3 +194,39 @@ def test_redundant_multipliers_leave_with_the_first_correction(build):
     for row in dependent:
         y = left(jnp.concatenate([jnp.zeros(system.nv), jnp.asarray(row)]))
         assert np.max(np.abs(dependent @ y[system.nv :])) < LEFT
+
+
+STORAGES = {
+    "full": lambda: mechanisms.door(2),
+    "tree": lambda: mechanisms.ball_chain(lie_jax.R3SO3(), np.zeros((3, 3))),
+}
+
+
+@pytest.mark.parametrize("name", STORAGES)
+def test_what_leaves_the_multipliers_breaks_no_constraint(name):
+    """First corrections of searches that start with multipliers of order one, in steps of 1 ms."""
+    system, state = STORAGES[name]()
+    nv, nc, rng = system.nv, system.nc, np.random.default_rng(3)
+    force = jnp.asarray(1e-6 * rng.normal(size=nv))
+    multipliers = jnp.asarray(rng.normal(size=nc))
+
+    @jax.jit
+    def corrected(q):
+        none = jnp.zeros(nv)
+        linear = system.linearization(0.0, q, none, none, jnp.zeros(nc), None)
+        normals = system.position_reactions(0.0, q)
+
+        def violations(matrix, start):
+            matrix = matrix.regularized()
+            b = jnp.pad(force, (0, len(start) - nv))
+            x = matrix.solve_from(b, start)
+            moved = x[:nv] if len(start) == nv + nc else x[:nv] - normals.of(x[nv + nc :])
+            return jnp.stack([x[:nv], moved]) @ system.constraint_jacobian(0.0, q).T
+
+        step = linear.step_matrix(None, 1e-6, 1e-3)
+        stabilized = linear.stabilized_matrix(None, 1e-6, 1e-3, normals)
+        start = jnp.concatenate([none, multipliers])
+        return violations(step, start), violations(stabilized, jnp.pad(start, (0, nc)))
+
+    for values in corrected(state.q):
+        assert_allclose(values, np.zeros((2, nc)), rtol=0, atol=ROUNDING)

@@ -87,8 +87,10 @@ def linearized(
         entries = jax.vmap(push, out_axes=1)(jnp.eye(y.shape[0], dtype=y.dtype))
     else:
         value, entries = residual(tableau, y, problem), _matrix(tableau, y, problem)
-    rows = y.shape[0] - len(TABLEAUX[tableau].c) * problem.rows[0]
-    return value, DenseMatrix(entries, rows, _row_sizes(entries, problem)).regularized()
+    s = len(TABLEAUX[tableau].c)
+    rows, correcting = y.shape[0] - s * problem.rows[0], s * problem.rows[2]
+    sizes = _row_sizes(entries, problem)
+    return value, DenseMatrix(entries, rows, sizes, correcting=correcting).regularized()
 
 
 def _row_sizes(entries: Array, problem: Problem) -> Array | None:
