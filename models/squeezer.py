@@ -160,14 +160,18 @@ def _across(vector: Array) -> Array:
 
 
 def crank_angle(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, "*instants nq"]
+    system: lie_jax.AbstractMultibodySystem,
+    q: Float[Array, "*instants nq"],
+    v: Float[Array, "*instants nv"] | None = None,
+    t: Float[Array, " instants"] | None = None,
 ) -> Float[Array, "*instants"]:
-    """Angle β of the crank at q (nq,), or at instants q (n, nq) in order, rad.
+    """Angle β of the crank at q (nq,), or at instants of a run in order, with its velocities v
+    (n, nv) and times t (n,), rad.
 
     In joint coordinates it counts whole turns. In absolute coordinates it lies between -π and π;
-    that of instants less than half a turn apart is continued from the first one.
+    that of instants is continued from the first one by its rates.
     """
-    return system.joint_coordinates(q)["ground", "1"][..., 0]
+    return system.joint_coordinates(q, v, t)["ground", "1"][..., 0]
 
 
 def angles(system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]) -> Float[Array, "7"]:

@@ -99,7 +99,7 @@ def test_squeezer(name):
 def test_turns_of_saved_instants_in_absolute_coordinates():
     system, state = squeezer.build(lie_jax.R3SO3())
     run = lie_jax.simulate(system, PROJECTED, state, dt=5e-5, steps=600, save_every=10)
-    angle = squeezer.crank_angle(system, run.q)
+    angle = squeezer.crank_angle(system, run.q, run.v, run.t)
     assert_allclose(angle[-1], squeezer.REFERENCE[TIMES[-1]][0], rtol=0, atol=1e-9)
 
 
@@ -221,7 +221,7 @@ def test_ten_passes_of_the_singular_position(name):
     run = lie_jax.simulate(
         system, METHODS[method], state, dt=step, steps=1000 * every, save_every=every
     )
-    angle = np.asarray(four_bars.post_angle(system, run.q))
+    angle = np.asarray(four_bars.post_angle(system, run.q, run.v, run.t))
     # At 0, -π … -9 π all bars are in line.
     assert np.sum(np.diff(np.floor(angle / np.pi)) < 0) == 10
     places = [round(100 * t) for t in POSTS[loops]]
