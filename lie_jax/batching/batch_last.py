@@ -202,7 +202,9 @@ def _dynamic_slice(params, values, size):
         return None
     starts = [x.array for x in indices]
     starts.append(jnp.zeros((), starts[0].dtype) if starts else 0)
-    return lax.dynamic_slice(operand.array, starts, (*params["slice_sizes"], size))
+    sizes = (*params["slice_sizes"], size)
+    # Indices count from the end by then: the operation itself clamps those that are negative.
+    return lax.dynamic_slice(operand.array, starts, sizes, allow_negative_indices=False)
 
 
 def _dynamic_update_slice(params, values, size):
@@ -211,7 +213,8 @@ def _dynamic_update_slice(params, values, size):
         return None
     starts = [x.array for x in indices]
     starts.append(jnp.zeros((), starts[0].dtype) if starts else 0)
-    return lax.dynamic_update_slice(batched(operand, size), batched(update, size), starts)
+    arrays = batched(operand, size), batched(update, size)
+    return lax.dynamic_update_slice(*arrays, starts, allow_negative_indices=False)
 
 
 _RULES: dict[str, Callable] = {

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.skipif(
 # Sums in another order, in derivatives of third order.
 ROUNDING = 1e-13
 
+# From so many entries on releases after 0.10 leave a sum to a library.
+OF_A_LIBRARY = 4096
 POINT, FACTOR = np.array([0.3, -0.7, 1.1]), np.array(0.9)
 NOTHING, COUNT = np.zeros((0, 3)), np.array(3)
 
@@ -146,6 +148,8 @@ def test_sums_of_any_number_of_entries_compile(reduce, size):
     def looped(x):
         return jax.lax.scan(lambda n, _: (n + 1.0, part(n * x)), 1.0, None, length=2)[1]
 
+    is_part = jax.__version__.startswith("0.10.") or size < OF_A_LIBRARY
+    assert _calls(part, x) == is_part
     assert_allclose(looped(x)[0], reduce(x.reshape(2, -1), axis=1), rtol=1e-10, atol=1e-10)
 
 

@@ -19,6 +19,8 @@ PLACE = 1e-12
 STILL = 1e-4
 # Relative rounding of frequencies of matrices of condition 1e4, whirling ones from λ.
 FREQUENCY = 1e-8
+# Relative errors of forces in balance: the last step of a search squares an error below 1e-6.
+BALANCE = 1e-10
 
 
 def hung_wheel(stiffness=STIFFNESS, torque=0.0):
@@ -99,9 +101,9 @@ def test_a_table_that_must_pitch_carries_its_weight(formulation):
     found = system.contacts(0.0, rest.q, rest.v).normal_force
     weight = mass * GRAVITY
     expected = 0.5 * weight * np.array([rear, rear, front, front]) / (front + rear)
-    # The feet roll by less than a millimetre as the table pitches.
-    assert_allclose(found, expected, rtol=1e-3)
-    assert_allclose(np.sum(found), weight, rtol=1e-10)
+    # The arms of all feet shorten alike as the table pitches.
+    assert_allclose(found, expected, rtol=BALANCE)
+    assert_allclose(np.sum(found), weight, rtol=BALANCE)
 
 
 @pytest.mark.full
