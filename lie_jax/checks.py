@@ -35,13 +35,21 @@ def name(name: str, value: Any) -> None:
 
 
 def function(name: str, value: Any, *arguments: str) -> None:
-    """Raise unless the value can be called, with these positional arguments if any are named."""
+    """Raise unless the value can be called, with these positional arguments if any are named.
+
+    Raises for a class whose instances can be called, too.
+    """
     if not callable(value):
         raise ValueError(
             f"{name} is {reprlib.repr(value)}; it must be a function: pass the function "
             "itself, not its name or what it returns."
         )
     inner = value.function if isinstance(value, snapshots.Function) else value
+    if isinstance(inner, type) and any("__call__" in vars(base) for base in inner.__mro__):
+        raise ValueError(
+            f"{name} is the class {inner.__qualname__}; it must be a function, or an instance of "
+            f"that class: make one, {inner.__qualname__}(...), and pass it."
+        )
     try:
         signature = inspect.signature(inner)
     except (TypeError, ValueError):  # Some functions that are no Python have none.

@@ -1,24 +1,54 @@
 """Results of users' functions by shape, and the traced values that such functions close over."""
 
+import contextlib
+import os
+import traceback
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 
-from lie_jax.callables import snapshots
+from lie_jax.callables import libraries, reader, snapshots
 from lie_jax.numerics import jax_internals
+
+# Errors of JAX where code needs the number of a traced value.
+_NEED_NUMBERS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
+
+
+@contextlib.contextmanager
+def refuse_numbers(where: str, function: Any, arguments: str) -> Iterator[None]:
+    """Raise `ValueError` with the name of a function of the user that needs numbers where JAX
+    traces it; other errors of types get a note.
+
+    `arguments`: those that it is called with, in words.
+    """
+    try:
+        yield
+    except _NEED_NUMBERS as error:
+        lines = traceback.extract_tb(error.__traceback__)
+        own = [line for line in lines if not libraries.holds(line.filename)]
+        place = f"line {own[-1].lineno} of {os.path.basename(own[-1].filename)}" if own else "it"
+        inner = function.function if isinstance(function, snapshots.Function) else function
+        raise ValueError(
+            f"{where} is {reader.name_of(inner)}; it is called under jax.jit, without numbers, "
+            f"with {arguments}, and {place} needs one: compute with jax.numpy in the place of "
+            "numpy, math and float, and take jnp.where or jax.lax.cond in the place of `if`."
+        ) from error
+    except TypeError as error:
+        error.add_note(f"{where} is called with {arguments}, which JAX traces.")
+        raise
 
 
 def shapes(where: str, function: Any, arguments: dict[str, Any]) -> Any:
-    """Shapes of a function's results; an error of JAX's tracing gets a note with the fix."""
-    try:
+    """Shapes of a function's results; raises `ValueError` where it needs numbers."""
+    with refuse_numbers(where, function, f"({', '.join(arguments)})"):
         # A new function: JAX caches traces by identity.
         return jax.eval_shape(lambda *values: function(*values), *arguments.values())
-    except TypeError as error:  # JAX's errors of tracing are of this type, too.
-        error.add_note(
-            f"{where} is called with ({', '.join(arguments)}), which JAX traces: compute with "
-            "jax.numpy, and take jnp.where in the place of `if`."
-        )
-        raise
 
 
 def closed(function: Any, *arguments: Any) -> Any:

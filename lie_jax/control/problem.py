@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
+from lie_jax.callables import closures, snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.convex_contact import ConvexContact
 from lie_jax.integrators.explicit import AbstractExplicit, RungeKutta
@@ -265,7 +265,8 @@ def _check_functions(call: str, problem: Problem, nu: int) -> None:
             continue
         names = ("t", "q", "v", "u") if len(arguments) == 4 else ("q", "v")
         checks.function(f"{call}({option}=)", function, *names)
-        value: Any = jax.eval_shape(cast(Callable, function), *arguments)
+        with closures.refuse_numbers(f"{call}({option}=)", function, f"({', '.join(names)})"):
+            value: Any = jax.eval_shape(cast(Callable, function), *arguments)
         if not hasattr(value, "shape") or value.dtype != q.dtype:
             returns = f"dtype {value.dtype}" if hasattr(value, "shape") else type(value).__name__
             raise ValueError(

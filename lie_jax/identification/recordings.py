@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from lie_jax import checks
+from lie_jax.callables import closures
 from lie_jax.groups import quaternion, se3, so3
 from lie_jax.identification.parameters import broadcast
 
@@ -226,9 +227,10 @@ def check_finite(where: str, predicted: PyTree, at: str, remedy: str) -> None:
 
 def check_prediction(predict: Callable[[PyTree], PyTree], start: PyTree, observed: PyTree) -> None:
     """Raise unless a prediction has the observations' shapes."""
+    with closures.refuse_numbers("identify(predict=)", predict, "the parameters"):
+        shapes = jax.eval_shape(predict, start)
     predicted, expected = (
-        jax.tree.map(lambda x: tuple(x.shape), tree)
-        for tree in (jax.eval_shape(predict, start), observed)
+        jax.tree.map(lambda x: tuple(x.shape), tree) for tree in (shapes, observed)
     )
     if predicted != expected:
         raise ValueError(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
+from lie_jax.callables import closures, snapshots
 from lie_jax.numerics import jax_internals
 from lie_jax.numerics.conversion import as_float
 
@@ -47,15 +47,10 @@ def _function(function: Callable) -> Callable:
 def check_signal(where: str, value: Any, shape: tuple[int, ...], unit: str) -> None:
     """Raise unless the value, or its result as a function of the time, has this shape."""
     if callable(value):
+        checks.function(where, value, "t")
         # A weakly typed time goes with parameters of either precision.
-        try:
+        with closures.refuse_numbers(where, value, "one argument, the time (s)"):
             value = jax.eval_shape(value, jnp.asarray(0.0))
-        except TypeError as error:  # JAX's errors of tracing are of this type, too.
-            error.add_note(
-                f"{where} is called with one argument, the time (s), which JAX traces: compute "
-                "with jax.numpy, and take jnp.where in the place of `if`."
-            )
-            raise
         where = f"{where}(t)"
         if not hasattr(value, "shape"):
             raise ValueError(

@@ -79,9 +79,10 @@ def check(
     restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
     _check_schedule(steps, save_every, checkpoint, adjoint)
     if restart is not None and adaptive is None:
-        _check_origin(restart, integrator=integrator, system=system, policy=policy)
+        instead = "" if inputs is None else ", and simulate(inputs=) is given in its place"
+        _check_origin(restart, instead, integrator=integrator, system=system, policy=policy)
     if feedback is None and (adaptive is None or inputs is None):
-        _check_inputs(system, steps, inputs)
+        _check_inputs(system, steps, inputs, adaptive is not None)
     if adaptive is not None:
         fixed_only = {
             "inputs": (inputs is not None, "let a force depend on time"),
@@ -151,8 +152,14 @@ def _check_schedule(steps: Any, save_every: Any, checkpoint: Any, adjoint: Any) 
         )
 
 
-def _check_inputs(system: AbstractSystem, steps: int, inputs: Any) -> None:
+def _check_inputs(system: AbstractSystem, steps: int, inputs: Any, is_adaptive: bool) -> None:
     columns = 0
+    if is_adaptive and system.nu:
+        raise ValueError(
+            f"simulate(adaptive=) is given, and the forces read {system.nu} inputs, which are for "
+            "steps of one size: in their place let a force depend on time, or compute it, such "
+            "as lie_jax.PDController, or leave adaptive= out."
+        )
     if callable(inputs):
         raise ValueError(
             f"simulate(inputs=) is the function {name_of(inputs)}; it must be an array ({steps}, "
@@ -169,9 +176,10 @@ def _check_inputs(system: AbstractSystem, steps: int, inputs: Any) -> None:
             )
         columns = np.shape(inputs)[1]
     if columns < system.nu:
+        missing = "is missing and " if inputs is None else ""
         raise ValueError(
-            f"simulate(inputs=) holds {columns} inputs a step, but the forces read {system.nu}; it "
-            f"must have shape ({steps}, {system.nu}): give a column for each input."
+            f"simulate(inputs=) {missing}holds {columns} inputs a step, but the forces read "
+            f"{system.nu}; it must have shape ({steps}, {system.nu}): give a column for each input."
         )
     check_surplus("simulate(inputs=) holds in each step", columns, system)
 
@@ -237,8 +245,11 @@ def check_events(events: Any, max_events: Any, progress: bool) -> None:
         )
 
 
-def _check_origin(restart: Restart, **parts: Any) -> None:
-    """Raise `ValueError` if a part of the run differs from that of the run that is continued."""
+def _check_origin(restart: Restart, instead: str, **parts: Any) -> None:
+    """Raise `ValueError` if a part of the run differs from that of the run that is continued.
+
+    `instead`: words on what is given where a policy is missing.
+    """
     if restart.origin is None or checks.traced(restart.origin):
         return
     different = fingerprints.difference(np.asarray(restart.origin), **parts)
@@ -248,7 +259,14 @@ def _check_origin(restart: Restart, **parts: Any) -> None:
     if name == "policy" and parts["policy"] is None:
         raise ValueError(
             "simulate(state=) is the Restart of a run with a policy, and simulate(policy=) is "
-            "missing: pass that policy, or start anew from the restart's `state`, at time 0."
+            f"missing{instead}: pass that policy alone, or start anew from the restart's `state`, "
+            "at time 0."
+        )
+    if name == "policy":
+        # Policies differ in their parts alone.
+        raise ValueError(
+            "simulate(state=) is the Restart of a run without a policy, and simulate(policy=) is "
+            "given: leave it out, or start anew from the restart's `state`, at time 0."
         )
     raise ValueError(
         f"simulate(state=) is the Restart of a run with another {name}, which is {value} now; a "

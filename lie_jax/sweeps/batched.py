@@ -13,6 +13,7 @@ from lie_jax import checks
 from lie_jax.batching import batch_last, lanes
 from lie_jax.batching.batch_last import Value
 from lie_jax.batching.fingerprint import Fingerprint, content
+from lie_jax.callables import closures
 from lie_jax.numerics import jax_internals, waits
 
 # Compiled programs, of some 5 MB each, that are kept for calls outside of `jax.jit`.
@@ -57,7 +58,8 @@ def batched(fn: Callable, in_axes: Any = 0) -> Callable:
         if jax.default_backend() != "cpu" or size < _SMALLEST:
             return jax.vmap(one)(*members)
         example = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in members]
-        program, shapes = jax.make_jaxpr(one, return_shape=True)(*example)
+        with closures.refuse_numbers("batched(fn=)", fn, "one member of its arguments"):
+            program, shapes = jax.make_jaxpr(one, return_shape=True)(*example)
         _, constants = jax_internals.opened(program)
         evaluated = _evaluated if checks.traced(members, constants) else _compiled
         return jax.tree.unflatten(jax.tree.structure(shapes), evaluated(program, members))

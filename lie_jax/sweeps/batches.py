@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
-from lie_jax.callables import snapshots
+from lie_jax.callables import closures, snapshots
 from lie_jax.numerics import interrupts, memory
 from lie_jax.numerics.progress import progress_bar
 from lie_jax.simulation.trajectory import Result, Statistics, Trajectory, succeeded
@@ -144,7 +144,8 @@ def _cached(work: Callable) -> Callable:
 def shapes(fn: Callable, structure: Any, layout: tuple) -> PyTree:
     """Results of one variant as `jax.ShapeDtypeStruct`s."""
     one = structure.unflatten([jax.ShapeDtypeStruct(*leaf) for leaf in layout])
-    return jax.eval_shape(functools.partial(evaluate_one, fn), one)[0]
+    with closures.refuse_numbers("sweep(fn=)", fn, "one variant"):
+        return jax.eval_shape(functools.partial(evaluate_one, fn), one)[0]
 
 
 @_cached

@@ -320,6 +320,7 @@ REFUSED = {
         lambda: lie_jax.Policy(_proportional, sample_time=0.0),
         "Policy(sample_time=) is 0.0",
     ),
+    "a class": (_run(Network), "simulate(policy=) is the class Network", "Network(...)"),
     "a state without argument": (
         lambda: lie_jax.Policy(_proportional, state=0.0),
         "Policy(function=)",
@@ -342,13 +343,16 @@ def test_restarts_of_another_policy_are_refused():
 
     check_message(goes_on(policy=lambda t, q, v: -q), "another policy.function", "lambda")
     for options in ({}, {"inputs": np.zeros((5, 1))}):
-        check_message(goes_on(**options), "run with a policy", "pass that policy", "`state`")
+        parts = "run with a policy", "pass that policy", "`state`", *(f"{x}=)" for x in options)
+        check_message(goes_on(**options), *parts)
     sampled = lie_jax.Policy(_proportional, sample_time=SAMPLE)
     check_message(goes_on(policy=sampled), "another policy.sample_time, which is 0.05 now")
     networks = [{"weights": np.full((50, 4), value)} for value in (1.0, 2.0)]
     earlier = fingerprints.checksums(policy=networks[0])
     name, value = fingerprints.difference(earlier, policy=networks[1]) or ("", "")
     assert "weights" in name and value == "an array of float64 of shape (50, 4)"
+    restart = _run(None)().restart
+    check_message(goes_on(policy=_proportional), "without a policy", "leave it out")
 
 
 def test_a_rate_in_the_place_of_a_sample_time_is_named():
@@ -366,11 +370,13 @@ FORMS = {
 
 @pytest.mark.parametrize("name", FORMS)
 def test_functions_that_need_numbers_are_told_the_fix(name):
-    with pytest.raises(TypeError) as error:
-        _run(FORMS[name])()
-    note = error.value.__notes__[-1]
-    for part in ("simulate(policy=)", "jax.numpy", "jnp.where"):
-        assert part in note
+    for policy in (FORMS[name], lie_jax.Policy(FORMS[name], sample_time=SAMPLE)):
+        with pytest.raises(ValueError) as error:
+            _run(policy)()
+        place = f"line {FORMS[name].__code__.co_firstlineno} of test_policy.py needs one"
+        for part in ("simulate(policy=)", "<lambda>", "jax.jit", place, "jax.numpy", "jnp.where"):
+            assert part in str(error.value)
+        assert isinstance(error.value.__cause__, jax.errors.JAXTypeError)
 
 
 def test_step_sizes_that_jax_traces_have_no_samples():

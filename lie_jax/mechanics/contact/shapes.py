@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
+from lie_jax.callables import closures, snapshots
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.contact.height_grid import HeightGrid as HeightGrid
@@ -274,14 +274,8 @@ def _check_height(where: str, value: Any) -> None:
             f"{where} is {value!r}; the function must take two arguments, x and y (m), such as "
             "lambda x, y: 0.1 * jnp.sin(x)."
         )
-    try:
+    with closures.refuse_numbers(where, value, "two arguments, x and y (m)"):
         result = jax.eval_shape(value, jnp.asarray(0.0), jnp.asarray(0.0))
-    except TypeError as error:  # JAX's errors of tracing are of this type, too.
-        error.add_note(
-            f"{where} is called with two arguments, x and y (m), which JAX traces: compute with "
-            "jax.numpy, and take jnp.where in the place of `if`."
-        )
-        raise
     checks.shape(f"{where}(x, y)", result, (), "m")
 
 
