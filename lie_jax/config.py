@@ -31,9 +31,9 @@ def configure(
     - `x64`: double precision (`enable_x64`), or with False single, without a warning of it.
     - `fast_loops`: loops of small systems as one function each (`configure_cpu`), linear algebra on
       one thread: threads that wait for each other cost up to seventy times the step.
-    - `cache`: keep compiled programs for later processes (`cache_compilations`), in this folder or,
-      with True, in the user's own for caches, of which a message names what cannot be written;
-      False keeps none.
+    - `cache`: whether compiled programs are kept for later processes (`cache_compilations`): True
+      keeps them in the user's own folder for caches, with a warning where that cannot be written,
+      a path in that folder, False nowhere.
     - `quiet`: leave out the lines on stderr about programs that take long to compile.
 
     Raises `ValueError` for other values and for a folder that cannot be written, `RuntimeError` if
@@ -43,6 +43,11 @@ def configure(
     checks.one_of("configure(x64=)", x64, (True, False))
     checks.one_of("configure(fast_loops=)", fast_loops, (True, False))
     checks.one_of("configure(quiet=)", quiet, (True, False))
+    if not isinstance(cache, bool | str | os.PathLike):
+        raise ValueError(
+            f"configure(cache=) is {cache!r}; it must be True, False or the path of a folder: give "
+            "False to keep no programs."
+        )
     waits.quiet = quiet
     if fast_loops:
         configure_cpu()
@@ -56,7 +61,7 @@ def configure(
     _warned = _warned or not x64
     if cache is True:
         _cache_by_default()
-    elif cache not in (None, False):
+    elif cache is not False:
         cache_compilations(cache)
 
 

@@ -34,6 +34,7 @@ from lie_jax.simulation.trajectory import (
     EnumerationItem,
     Trajectory,
     flag_attributes,
+    item_of,
 )
 from lie_jax.sweeps import unfinished
 
@@ -207,11 +208,10 @@ def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) ->
     if isinstance(x, jax.Array | np.ndarray | np.generic):
         return _array(x, words, variables, {})
     if isinstance(x, EnumerationItem):
-        enumeration: Any = x._enumeration
+        kind: Any = x._enumeration
         # The format has no lists of strings.
-        flags = {k: v for k, v in flag_attributes(enumeration).items() if k != "messages"}
-        value = _array(x._value, words, variables, flags)
-        return {"item": _reference(enumeration, words), "value": value}
+        flags = {k: v for k, v in flag_attributes(kind).items() if k != "messages"}
+        return {"item": _reference(kind, words), "value": _array(x._value, words, variables, flags)}
 
     def inside(parts):
         return {key: _encoded(part, (*words, str(key)), variables) for key, part in parts.items()}
@@ -323,7 +323,7 @@ def _decoded(x: Any, values: dict[str, np.ndarray], path: str) -> Any:
     if "type" in x:
         return _class(x["type"], path)
     if "item" in x:
-        return EnumerationItem(_decoded(x["value"], values, path), _class(x["item"], path))
+        return item_of(_class(x["item"], path), _decoded(x["value"], values, path))
     if "class" in x:
         fields = {name: _decoded(part, values, path) for name, part in x["fields"].items()}
         return _built(_class(x["class"], path), fields, path)

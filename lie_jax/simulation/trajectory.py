@@ -1,8 +1,11 @@
 """Trajectories: results of simulations."""
 
+import types
 from typing import Any
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
@@ -11,12 +14,60 @@ from lie_jax.system import State
 
 _KEPT = "; what came before is in the trajectory."
 
-# Equinox does not export the class of its enumerations.
+
+class _One(eqx.Enumeration):
+    item = ""
+
+
+# Equinox does not export the classes of its enumerations and of their items.
 _Enumerations: Any = type(eqx.Enumeration)
+EnumerationItem: Any = type(_One.item)
+
+
+class _Item(EnumerationItem):
+    """Item, or items of a batch, of which an index takes some, as of an array."""
+
+    def __getitem__(self, index: Any) -> "_Item":
+        if not np.ndim(self._value):
+            raise ValueError(
+                f"the result of one run has no member [{index!r}]; only that of a batch has: take "
+                "the result itself."
+            )
+        # NumPy refuses numbers beyond the last one, where JAX takes the last.
+        members = self._value if self.is_traced() else np.asarray(self._value)
+        return jax.tree.map(lambda _: jnp.asarray(members[index]), self)
+
+    def __len__(self) -> int:
+        return len(self._value)
+
+    def __bool__(self) -> bool:
+        raise ValueError(
+            "a result is neither true nor false, for failures are results, too; it must be "
+            "compared: write run.result == lie_jax.Result.successful."
+        )
+
+
+def _where(cls: Any, pred: Any, a: Any, b: Any) -> _Item:
+    """`Enumeration.where`, of items that have an index."""
+    return _Item(super(cls, cls).where(pred, a, b)._value, cls)
 
 
 class _Counted(_Enumerations):
     """Enumerations whose text for a batch has the number of each item."""
+
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        items = self._name_to_item
+        items.update({name: _Item(item._value, self) for name, item in items.items()})
+        self.where = types.MethodType(_where, self)
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            raise AttributeError(
+                f"{self.__name__} has no {name!r}; it has {', '.join(self._name_to_item)}."
+            ) from None
 
     def __getitem__(self, item):
         if not (isinstance(item, self) and np.ndim(item._value)) or item.is_traced():
@@ -48,9 +99,9 @@ class Result(eqx.Enumeration, metaclass=_Counted):
     - `off_constraints`: the start violates the constraints.
 
     `Result[result]` is a sentence. Of a batch, `result == lie_jax.Result.unstable` has a value for
-    each member, `jax.tree.map(lambda x: x[i], result)` is that of member i,
-    `lie_jax.count_results(result)` the numbers of members by name, and the text these
-    numbers: "510 successful, 2 unstable".
+    each member, `result[i]` is that of member i, `lie_jax.count_results(result)` the numbers of
+    members by name, and the text these numbers: "510 successful, 2 unstable". Compare results, as
+    in `run.result == lie_jax.Result.successful`: their truth value raises `ValueError`.
     """
 
     successful = "The simulation reached its end."
@@ -222,8 +273,11 @@ class Trajectory(eqx.Module):
 
 # Fields of a trajectory with a row for each saved instant, as files and stores name them.
 INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
-# Equinox does not export the class of an enumeration's items.
-EnumerationItem: Any = type(Result.successful)
+
+
+def item_of(enumeration: Any, value: Any) -> Any:
+    """Item with this number, or items of a batch."""
+    return type(next(iter(items_by_name(enumeration).values())))(value, enumeration)
 
 
 def items_by_name(enumeration: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import numpy as np
 import pytest
 
@@ -44,6 +45,7 @@ def _compiled(function, *arguments):
 _WITH_THE_FLAG = f"""
 import sys
 import jax.numpy as jnp
+import jaxtyping
 import lie_jax
 lie_jax.configure()
 from tests.simulation import test_compiled
@@ -138,6 +140,7 @@ def test_configure_cpu_leaves_flags_of_the_user():
 _TO_A_CACHE = """
 import sys
 import jax.numpy as jnp
+import jaxtyping
 import lie_jax
 lie_jax.configure(fast_loops=False, cache=sys.argv[1], quiet=True)
 from tests.simulation import test_compiled
@@ -199,6 +202,13 @@ def test_configure_keeps_programs_in_the_users_folder(
 def test_cache_refuses_what_is_no_folder_to_write_to(folder):
     with pytest.raises(ValueError, match=r"cache_compilations\(folder=\) is .*must be a folder"):
         lie_jax.cache_compilations(folder)
+
+
+@pytest.mark.parametrize("cache", [None, 1])
+def test_configure_takes_a_truth_value_or_a_folder(cache, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(ValueError, match=rf"configure\(cache=\) is {cache}; .* give False"):
+        lie_jax.configure(fast_loops=False, cache=cache)
 
 
 @pytest.fixture

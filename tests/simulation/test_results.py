@@ -11,6 +11,7 @@ import pytest
 import lie_jax
 from lie_jax import Result
 from lie_jax.simulation.trajectory import items_by_name
+from tests.messages import check_message
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,25 @@ def test_one_result_is_its_sentence(batch):
     one = jax.tree.map(lambda x: x[0, 7], batch)
     assert Result[one] == Result[Result.unstable] != Result[Result.successful]
     assert lie_jax.count_results(one) == {"unstable": 1}
+
+
+def test_members_of_a_batch_are_taken_by_an_index(batch):
+    assert Result[batch[0, 7]] == Result[batch[1][144]] == Result[Result.unstable]
+    assert lie_jax.count_results(batch[0]) == {"successful": 255, "unstable": 1}
+    assert lie_jax.count_results(batch[batch == Result.unstable]) == {"unstable": 2}
+    assert len(batch) == 2 and [lie_jax.count_results(row)["unstable"] for row in batch] == [1, 1]
+    with pytest.raises(IndexError):
+        batch[2]
+    inside = jax.jit(lambda result, k: Result.where(k > 0, result[0, k], Result.departed))
+    assert bool(inside(batch, 7) == Result.unstable) and bool(inside(batch, 0) == Result.departed)
+    check_message(lambda: Result.successful[0], "one run", "[0]", "the result itself")
+
+
+def test_results_have_no_truth_value_and_no_other_names(batch):
+    for result in (Result.unstable, batch):
+        check_message(lambda r=result: bool(r), "compared", "run.result == lie_jax.Result.succ")
+    with pytest.raises(AttributeError, match=r"Result has no 'succesful'; it has successful, "):
+        _ = Result.succesful
 
 
 def test_a_traced_result_says_so(batch):
