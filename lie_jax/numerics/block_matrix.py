@@ -104,9 +104,10 @@ class BlockTree(eqx.Module):
         if self.lowering is None:
             return self.solve(b)
         factors, lowering = self.inverse(), self.lowering
-        # R⁻¹ (b - N R⁻¹ N y) with the lowered matrix R and the lowering N: R⁻¹ N y has the part of
-        # y that is to leave and otherwise N over the size of a constraint, which N makes its
-        # square. The loop holds the operations once.
+        # x = R⁻¹ (b - N R⁻¹ N y) with the lowered matrix R and the lowering N. R⁻¹ N reverses the
+        # parts of y in which rows depend on each other and takes ε of all others. Applied twice it
+        # removes the former, and constraints keep ε² of the latter. The loop holds the operations
+        # once.
         numbers = jnp.arange(2)
 
         def solution(x, number):

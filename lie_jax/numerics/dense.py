@@ -143,7 +143,7 @@ class DenseMatrix(eqx.Module):
 
     It offers what a `BlockTree` offers. `sizes` (rows,) are those of B S⁻¹ Bᵀ that regularise, by
     default its diagonal; `lowering` (n,) is what `regularized` subtracted from the diagonal. The
-    last `correcting` multipliers correct increments of positions: they act on constraints.
+    last `correcting` multipliers correct positions and exert no force; searches start with zeros.
     """
 
     entries: Float[Array, "n n"]
@@ -165,7 +165,8 @@ class DenseMatrix(eqx.Module):
 
         Rounding errors of constraints decide the part of x in which rows depend on each other, over
         the small diagonal that regularises. A search from step to step would add these parts up.
-        Velocities are those without y, so that constraints do not feel what leaves the multipliers.
+        Constraints hold as those of the matrix itself: velocities and corrections of positions are
+        those for b alone, and multipliers alone change by what leaves y.
         """
         if self.lowering is None:
             return self.solve_roughly(b)
