@@ -57,7 +57,7 @@ def input_number(**default: Any) -> Any:
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
             raise ValueError(
                 f"{where} is {number!r}; it must be the number of an entry of the inputs u, "
-                "counted from 0."
+                "counted from 0: give 0 for the first one."
             )
 
     return eqx.field(static=True, metadata={"input": True, "check": check}, **default)

@@ -91,7 +91,10 @@ class Mechanism(eqx.Module):
         )
         names = self.names
         if not names:
-            raise ValueError("Mechanism(bodies=) is empty; it must hold at least one Body.")
+            raise ValueError(
+                "Mechanism(bodies=) is empty; it must hold at least one Body: add "
+                "lie_jax.Body(name, mass, inertia)."
+            )
         for name in names:
             if names.count(name) > 1 or name == GROUND:
                 what = "the inertial frame" if name == GROUND else "another body"

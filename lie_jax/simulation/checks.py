@@ -172,7 +172,8 @@ def _check_inputs(system: AbstractSystem, steps: int, inputs: Any, is_adaptive: 
         if np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps:
             raise ValueError(
                 f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, "
-                "nu): one input vector for each step."
+                "nu), one input vector for each step: for one (nu,) held over all of them give "
+                f"jnp.tile(u, ({steps}, 1))."
             )
         columns = np.shape(inputs)[1]
     if columns < system.nu:
@@ -225,7 +226,8 @@ def _check_adaptive(
 ) -> None:
     if not isinstance(adaptive, Adaptive):
         raise ValueError(
-            f"simulate(adaptive=) is {adaptive!r}; it must be a lie_jax.Adaptive(...)."
+            f"simulate(adaptive=) is {adaptive!r}; it must be step sizes with an end (s), such as "
+            "lie_jax.Adaptive(end=1.0), or None for steps of one size."
         )
     integrator.with_estimate(system)
     for name, (is_set, instead) in fixed_only.items():

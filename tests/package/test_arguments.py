@@ -111,6 +111,16 @@ WRONG_TYPES = {
     "number as policy": (
         lambda: lie_jax.simulate(SPINNER, lie_jax.RKMK(), STILL, dt=DT, steps=5, policy=3.0),
         "simulate(policy=) is 3.0", "must be a function"),
+    "one input vector for all steps": (
+        lambda: _run(np.zeros(3)), "simulate(inputs=) has shape (3,)", "jnp.tile(u, (5, 1))"),
+    "truth value as step sizes": (
+        lambda: lie_jax.simulate(SPINNER, lie_jax.RKMK(), STILL, dt=DT, steps=5, adaptive=True),
+        "simulate(adaptive=) is True", "lie_jax.Adaptive(end=1.0)"),
+    "automatic steps of a motor": (
+        lambda: lie_jax.simulate(
+            DRIVEN[0], lie_jax.RKMK("dopri5"), DRIVEN[1], dt=DT, steps=5,
+            adaptive=lie_jax.Adaptive(end=1.0)),
+        "simulate(adaptive=)", "read 1 inputs", "depend on time"),
     "mechanism for inverse kinematics": (
         lambda: lie_jax.inverse_kinematics(MECHANISM, [], STILL.q),
         "inverse_kinematics(system=) is a Mechanism", "assemble"),

@@ -103,8 +103,8 @@ def rectangle(
     `young` and `shear` in Pa, `density` in kg/m³. Shear factors are 5/6 and the torsion constant is
     Saint-Venant's by default; `options` and errors are those of `of_material`.
     """
-    checks.positive("beams: width", width, "m")
-    checks.positive("beams: height", height, "m")
+    checks.positive("rectangle(width=)", width, "m")
+    checks.positive("rectangle(height=)", height, "m")
     b, h = as_float(width), as_float(height)
     given = {
         "area": b * h,
@@ -128,13 +128,13 @@ def tube(
     `young` and `shear` in Pa, `density` in kg/m³. Shear factors are 0.9 by default; `options` and
     errors are those of `of_material`. Raises `ValueError` unless `inner` is less than `outer`, too.
     """
-    checks.positive("beams: outer", outer, "m")
-    checks.non_negative("beams: inner", inner, "m")
+    checks.positive("tube(outer=)", outer, "m")
+    checks.non_negative("tube(inner=)", inner, "m")
     out, within = as_float(outer), as_float(inner)
     if not checks.traced(out, within) and not float(within) < float(out):
         raise ValueError(
-            f"beams: inner is {float(within)} m and outer {float(out)} m; the inner radius must be "
-            "the smaller one: exchange them."
+            f"tube(inner=) is {float(within)} m and outer={float(out)} m; the inner radius must "
+            "be the smaller one: exchange them."
         )
     moment = 0.25 * jnp.pi * (out**4 - within**4)
     given = {

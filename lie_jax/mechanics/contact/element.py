@@ -68,8 +68,13 @@ class Contact(AbstractForce):
         friction: Coulomb | None = None,
     ):
         kinds = (
-            ("first", first, AbstractShape, "a shape, such as lie_jax.contact.Sphere"),
-            ("second", second, AbstractShape, "a shape, such as lie_jax.contact.Plane"),
+            (
+                "first",
+                first,
+                AbstractShape,
+                "a shape, such as lie_jax.contact.Sphere(body, radius)",
+            ),
+            ("second", second, AbstractShape, "a shape, such as lie_jax.contact.Plane('ground')"),
             ("normal", normal, AbstractNormalLaw, "a law, such as lie_jax.HuntCrossley(1e5)"),
             ("friction", friction, Coulomb | None, "lie_jax.Coulomb(coefficient), or None"),
         )

@@ -69,7 +69,8 @@ class HuntCrossley(AbstractNormalLaw):
         p = self.exponent
         if isinstance(p, bool) or not isinstance(p, numbers.Real) or not 1.0 <= p < float("inf"):
             raise ValueError(
-                f"HuntCrossley(exponent=) is {p!r}; it must be a number of Python, at least 1."
+                f"HuntCrossley(exponent=) is {p!r}; it must be a number of Python, at least 1: "
+                "give 1.5 for round bodies by Hertz, 1.0 for a linear law."
             )
 
     def _power(self, overlap: Array, power: float) -> Array:

@@ -152,7 +152,8 @@ class CouplingForce(AbstractTendon):
             if not isinstance(joint, RevoluteJoint | PrismaticJoint):
                 raise ValueError(
                     f"CouplingForce(joints=) has a {type(joint).__name__}; it must be a list of "
-                    "lie_jax.RevoluteJoint and lie_jax.PrismaticJoint, at least one."
+                    "lie_jax.RevoluteJoint and lie_jax.PrismaticJoint, at least one: give those of "
+                    "the mechanism."
                 )
         ends = (end for joint in joints for end in (joint.parent, joint.child))
         super().__init__(ends, stiffness, damping, relaxed, input, limits)

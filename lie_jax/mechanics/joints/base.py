@@ -109,7 +109,7 @@ class AbstractJoint(AbstractElement):
         if isinstance(units, str) or not all(unit in ("rad", "m") for unit in units):
             raise ValueError(
                 f"{type(self).__name__}.coordinate_units is {units!r}; it must be a tuple with "
-                "'rad' or 'm' for each coordinate."
+                "'rad' or 'm' for each coordinate: write ('rad',) for one angle."
             )
 
     @property

@@ -42,7 +42,8 @@ class Motion(eqx.Module):
                 f"Motion(kind=) is {self.kind!r}; it must be one of {', '.join(COUNTS)}."
             )
         if (self.axis is None) == (self.kind in ("turn", "slide")):
-            need = "needs an axis" if self.axis is None else "has no axis: leave it out"
+            give = "needs an axis (3,): give axis="
+            need = give if self.axis is None else "has no axis: leave it out"
             raise ValueError(f"Motion({self.kind!r}) {need}.")
         if self.axis is not None:
             checks.unit_vector(f"Motion({self.kind!r}).axis", self.axis, "parent's")
