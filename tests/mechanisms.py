@@ -78,15 +78,15 @@ def inertia(rng) -> np.ndarray:
     return sum(np.dot(p, p) * np.eye(3) - np.outer(p, p) for p in points)
 
 
-def random_body(name, rng):
-    """A general body at a random pose, in motion."""
+def random_body(name, rng, turn=1.0):
+    """A general body at a random pose, in motion, turned by some `turn` radians."""
     return lie_jax.Body(
         name,
         rng.uniform(1, 3),
         inertia(rng),
         center_of_mass=rng.normal(size=3) * 0.3,
         position=rng.normal(size=3),
-        orientation=quaternion(rng.normal(size=3)),
+        orientation=quaternion(turn * rng.normal(size=3)),
         velocity=rng.normal(size=3),
         omega_body=rng.normal(size=3),
     )

@@ -8,6 +8,17 @@ from lie_jax.spaces.base import Rn
 from lie_jax.spaces.rotations import UnitQuaternions
 
 
+class OnALine(lie_jax.AbstractSystem):
+    """A unit mass on a line, without forces of its own."""
+
+    @property
+    def space(self):
+        return Rn(1)
+
+    def mass_matrix(self, q):
+        return jnp.eye(1, dtype=q.dtype)
+
+
 class Oscillator(lie_jax.AbstractSystem):
     """Two masses on springs with damping and an input: x'' = -K x - c x' + sin t + u."""
 

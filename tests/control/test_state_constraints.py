@@ -10,7 +10,7 @@ from scipy.optimize import nnls
 
 import lie_jax
 from lie_jax import control
-from lie_jax.spaces.base import Rn
+from tests.systems import OnALine
 
 DT, STEPS = 0.1, 20
 MIDPOINT = lie_jax.RKMK("midpoint")
@@ -22,17 +22,10 @@ COST = 1e-6
 INPUTS = 1e-5
 
 
-class Pendulum(lie_jax.AbstractSystem):
+class Pendulum(OnALine):
     """A pendulum with a torque as input; without weight the double integrator."""
 
     weight: jax.Array
-
-    @property
-    def space(self):
-        return Rn(1)
-
-    def mass_matrix(self, q):
-        return jnp.ones((1, 1), q.dtype)
 
     def force(self, t, q, v, u):
         return (0.0 if u is None else u) - self.weight * jnp.sin(q)

@@ -35,19 +35,7 @@ def _bushing(parent, child, rng, **dampers):
 
 
 def _two_bodies(forces, rng, formulation):
-    bodies = [
-        lie_jax.Body(
-            name,
-            rng.uniform(1, 3),
-            mechanisms.inertia(rng),
-            center_of_mass=rng.normal(size=3) * 0.3,
-            position=rng.normal(size=3),
-            orientation=lie_jax.quaternion.exp(jnp.asarray(0.5 * rng.normal(size=3))),
-            velocity=rng.normal(size=3),
-            omega_body=rng.normal(size=3),
-        )
-        for name in "ab"
-    ]
+    bodies = [mechanisms.random_body(name, rng, turn=0.5) for name in "ab"]
     return lie_jax.assemble(lie_jax.Mechanism(bodies, (), forces), formulation)
 
 

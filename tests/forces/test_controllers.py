@@ -72,19 +72,7 @@ def test_a_hinge_is_turned_towards_its_reference():
 def test_power_and_momentum(formulation):
     """Of two free bodies: energy changes by torque times rate, momenta do not change."""
     rng = np.random.default_rng(7)
-    bodies = [
-        lie_jax.Body(
-            name,
-            rng.uniform(1, 3),
-            mechanisms.inertia(rng),
-            center_of_mass=rng.normal(size=3) * 0.3,
-            position=rng.normal(size=3),
-            orientation=lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3))),
-            velocity=rng.normal(size=3),
-            omega_body=rng.normal(size=3),
-        )
-        for name in "ab"
-    ]
+    bodies = [mechanisms.random_body(name, rng) for name in "ab"]
     here, there = rng.normal(size=(2, 3))
     slider = lie_jax.PrismaticPDController("a", "b", AXIS, 0.7, P, D, here, there)
     hinge = lie_jax.PDController("b", "a", AXIS, lambda t: 2.0 * t, 0.0, D)

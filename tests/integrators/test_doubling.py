@@ -14,7 +14,7 @@ from lie_jax.system import AbstractSystem
 from models import heavy_top, puma560, rotor, slider_crank
 from tests import mechanisms
 from tests.suites import cases
-from tests.systems import PERICENTRE, Kepler
+from tests.systems import PERICENTRE, Kepler, OnALine
 
 ALPHA = lie_jax.GeneralizedAlpha(index=2)
 TOLERANCES = 10.0 ** -np.arange(3.0, 9.5)
@@ -81,15 +81,8 @@ def test_a_fast_phase_takes_half_the_solutions_of_steps_of_one_size():
     assert error < np.linalg.norm(fixed.q[-1] - PERICENTRE.q)
 
 
-class Shaken(AbstractSystem):
+class Shaken(OnALine):
     """A point that a force of the time pushes: its acceleration is cos(t)."""
-
-    @property
-    def space(self):
-        return Rn(1)
-
-    def mass_matrix(self, q):
-        return jnp.eye(1, dtype=q.dtype)
 
     def force(self, t, q, v, u=None):
         return jnp.cos(t) * jnp.ones_like(q)

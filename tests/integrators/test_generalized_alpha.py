@@ -20,6 +20,7 @@ from lie_jax.numerics.dense import DenseMatrix
 from models import bricard, double_pendulum, heavy_top
 from tests import mechanisms
 from tests.suites import cases
+from tests.systems import OnALine
 
 # [S3] prints two digits; those of the code behind it are known to three.
 COUNT_DIGITS = 0.0006
@@ -298,17 +299,10 @@ def narrow(v):
     return v / jnp.sqrt(v * v + 1e-10)
 
 
-class Rubbing(lie_jax.AbstractSystem):
+class Rubbing(OnALine):
     """A unit mass, driven against friction that is dry but for a narrow range of velocities."""
 
     friction: Callable = eqx.field(static=True)
-
-    @property
-    def space(self):
-        return lie_jax.Rn(1)
-
-    def mass_matrix(self, q):
-        return jnp.eye(1, dtype=q.dtype)
 
     def force(self, t, q, v, u):
         return 0.3 * jnp.cos(t) - self.friction(v)

@@ -8,11 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import lie_jax
 from lie_jax.integrators import step_size as control
-from lie_jax.spaces.base import Rn
-from lie_jax.system import AbstractSystem
 from models import heavy_top
 from tests.suites import cases
-from tests.systems import PERICENTRE, Kepler
+from tests.systems import PERICENTRE, Kepler, OnALine
 
 TIMES = (0.1, 0.5)
 DOPRI5 = lie_jax.RKMK("dopri5")
@@ -239,15 +237,8 @@ def test_stops_cost_no_more_than_their_landing():
         assert int(run.stats.completed_steps) < free + 3 * len(pairs), controller
 
 
-class Line(AbstractSystem):
+class Line(OnALine):
     """Constant speed on a line whose coordinate ends at 0.6 (m)."""
-
-    @property
-    def space(self):
-        return Rn(1)
-
-    def mass_matrix(self, q):
-        return jnp.eye(1)
 
     def force(self, t, q, v, u):
         return 0.0 * v

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import lie_jax
-from lie_jax.spaces.base import Rn
 from tests.ball import DOPRI5, DROP, RK4, ROUNDING, automatic, bounced, dropped, noted
+from tests.systems import OnALine
 
 
 @pytest.mark.full
@@ -58,18 +58,11 @@ def test_automatic_steps_meet_the_events_of_closed_forms():
         dropped(DROP, integrator=DOPRI5, max_events=300, **automatic(5.0))
 
 
-class Relay(lie_jax.AbstractSystem):
+class Relay(OnALine):
     """A point pushed by a relay: towards zero once it has left ±1, as far as the other side."""
 
     push: jax.Array
     side: jax.Array
-
-    @property
-    def space(self):
-        return Rn(1)
-
-    def mass_matrix(self, q):
-        return jnp.eye(1)
 
     def force(self, t, q, v, u=None):
         return -self.push * self.side * jnp.ones(1)

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.spaces.base import Rn
+from tests.systems import OnALine
 
 # Error of the fourth order in three steps of the wheel, each of some 200 steps of the method.
 DIGITS = 1e-10
@@ -15,17 +15,10 @@ DIGITS = 1e-10
 ROUNDING = 1e-14
 
 
-class Pendulum(lie_jax.AbstractSystem):
+class Pendulum(OnALine):
     """A pendulum of an angle (rad): θ̈ = -k sin θ, standing where k is negative."""
 
     stiffness: jax.Array
-
-    @property
-    def space(self):
-        return Rn(1)
-
-    def mass_matrix(self, q):
-        return jnp.eye(1, dtype=q.dtype)
 
     def force(self, t, q, v, u=None):
         return -self.stiffness * jnp.sin(q)
@@ -63,15 +56,8 @@ def test_the_time_at_which_a_pendulum_passes_has_right_derivatives(name):
     assert_allclose(derivative, BY_PENDULUM, rtol=0, atol=error)
 
 
-class Push(lie_jax.AbstractSystem):
+class Push(OnALine):
     """A unit mass under a force of 1 N."""
-
-    @property
-    def space(self):
-        return Rn(1)
-
-    def mass_matrix(self, q):
-        return jnp.eye(1, dtype=q.dtype)
 
     def force(self, t, q, v, u=None):
         return jnp.ones_like(q)
