@@ -37,7 +37,7 @@ def name(name: str, value: Any) -> None:
 def function(name: str, value: Any, *arguments: str) -> None:
     """Raise unless the value can be called, with these positional arguments if any are named.
 
-    Raises for a class whose instances can be called, too.
+    Raises for a class in the place of its instance, too.
     """
     if not callable(value):
         raise ValueError(
@@ -45,7 +45,8 @@ def function(name: str, value: Any, *arguments: str) -> None:
             "itself, not its name or what it returns."
         )
     inner = value.function if isinstance(value, snapshots.Function) else value
-    if isinstance(inner, type) and any("__call__" in vars(base) for base in inner.__mro__):
+    of_calls = any("__call__" in vars(base) for base in getattr(inner, "__mro__", ()))
+    if isinstance(inner, type) and (arguments or of_calls):
         raise ValueError(
             f"{name} is the class {inner.__qualname__}; it must be a function, or an instance of "
             f"that class: make one, {inner.__qualname__}(...), and pass it."

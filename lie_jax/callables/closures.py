@@ -40,7 +40,10 @@ def refuse_numbers(where: str, function: Any, arguments: str) -> Iterator[None]:
             "numpy, math and float, and take jnp.where or jax.lax.cond in the place of `if`."
         ) from error
     except TypeError as error:
-        error.add_note(f"{where} is called with {arguments}, which JAX traces.")
+        error.add_note(
+            f"{where} is called with {arguments}, which JAX traces: compute with jax.numpy, and "
+            "take jnp.where in the place of `if`."
+        )
         raise
 
 

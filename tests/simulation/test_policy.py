@@ -321,6 +321,7 @@ REFUSED = {
         "Policy(sample_time=) is 0.0",
     ),
     "a class": (_run(Network), "simulate(policy=) is the class Network", "Network(...)"),
+    "another class": (_run(lie_jax.Policy), "simulate(policy=) is the class Policy"),
     "a state without argument": (
         lambda: lie_jax.Policy(_proportional, state=0.0),
         "Policy(function=)",
