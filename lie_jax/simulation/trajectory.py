@@ -49,7 +49,8 @@ class _Item(EnumerationItem):
 
 def _where(cls: Any, pred: Any, a: Any, b: Any) -> _Item:
     """`Enumeration.where`, of items that have an index."""
-    return _Item(super(cls, cls).where(pred, a, b)._value, cls)
+    plain: Any = eqx.Enumeration.where
+    return _Item(plain.__func__(cls, pred, a, b)._value, cls)
 
 
 class _Counted(_Enumerations):
