@@ -185,6 +185,7 @@ def test_units_do_not_matter():
     assert_allclose(rates[1:], [rates[0]] * 2, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_single_precision_stays_single():
     """In a process with double precision, too, with standard errors that hold."""
     time = TIME.astype(jnp.float32)

@@ -40,7 +40,7 @@ def _marched(system, integrator, state, sizes, count):
     )
 
 
-COUNTS = (100, 200, 400)
+COUNTS = (200, 400)
 
 
 def _top_errors(system, state, order, spread):
@@ -79,7 +79,7 @@ def test_order_on_the_group_with_steps_of_any_sizes(order):
     system, state = heavy_top.build(lie_jax.Minimal(), omega_body=SLOW_SPIN)
     for spread in (0.0, 0.3):
         errors = _top_errors(system, state, order, spread)
-        assert_allclose(np.log2(errors[1] / errors[2])[:2], order, atol=ORDER_SLACK)
+        assert_allclose(np.log2(errors[0] / errors[1])[:2], order, atol=ORDER_SLACK)
     # Of the dtype of the other sizes, for one program.
     sizes = jnp.asarray(np.full(COUNTS[-1], 5e-3))
     rotation, *_ = _marched(system, lie_jax.BDF(order), state, sizes, jnp.asarray(100))
@@ -107,7 +107,7 @@ def test_positions_velocities_and_multipliers_of_constraints_have_the_order(name
     # of the few steps there.
     spread = 0.0 if name == "Tait-Bryan" else 0.3
     errors = _top_errors(system, state, order, spread)
-    observed = np.log2(errors[1] / errors[2])
+    observed = np.log2(errors[0] / errors[1])
     if order == 5:
         # The rotation's error at this instant is a tenth of the velocity's: terms of sixth order
         # count (5.26 with steps of one size), and finer steps end in rounding.

@@ -108,8 +108,8 @@ def reactions(formulation, **options):
     return evaluated(q, v, u)
 
 
-# The next test has joint coordinates backwards.
-@pytest.mark.parametrize("name", cases(FORMULATIONS, quick=["weld as constraint"]))
+# The next test has joint coordinates backwards in `make test`, `test_joints.py` multipliers.
+@pytest.mark.parametrize("name", cases(FORMULATIONS, quick=[]))
 def test_hinge_and_weld_have_their_closed_forms(name):
     backwards = name.startswith("backwards")
     found = reactions(FORMULATIONS[name], backwards=backwards)

@@ -44,6 +44,7 @@ def test_reactions_are_the_transposed_jacobian(name):
     assert float(jnp.max(jnp.abs(defect(moves)))) < ROUNDING
 
 
+@pytest.mark.full
 def test_single_precision_stays_single():
     """Of all joints: constraints, reactions and coordinates; nothing is compiled for it."""
     rng = np.random.default_rng(8)

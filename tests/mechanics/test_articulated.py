@@ -344,7 +344,8 @@ def test_no_scatter_in_either_direction(forest):
     assert "scatter" not in str(jax.make_jaxpr(gradient)(system, state.q, state.v))
 
 
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("compiled", [False, True])
 def test_single_precision_stays_single(forest, compiled):
     def single(tree):
         return jax.tree.map(lambda x: x.astype(jnp.float32), tree)

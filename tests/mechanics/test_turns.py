@@ -147,7 +147,8 @@ def test_linear_motions_about_a_spring_that_is_wound_by_two_turns():
 def test_linear_motions_about_the_end_of_a_run_that_winds_a_spring():
     """The memory of a run has the turns; without it the state is refused, and the spring named."""
     system, state = _pendulum(lie_jax.R3SO3())
-    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=1000, save_every=1000)
+    # As many rows as above, for one program.
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=930, save_every=31)
     end, recalled = lie_jax.State(run.q[-1], 0.0 * run.v[-1]), system.recalling(run.restart.memory)
     assert_allclose(_square(recalled, end, run.t[-1]), SQUARE, rtol=ROUNDING)
     assert_allclose(lie_jax.equilibrium(recalled, end, t=run.t[-1]).q, end.q, atol=ROUNDING)

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 
 from lie_jax.batching.fingerprint import Fingerprint
 from lie_jax.numerics import native
+from tests.suites import cases
 
 pytestmark = pytest.mark.skipif(
     native._release() not in native._SUMS, reason="other releases have no such functions"
@@ -138,7 +139,7 @@ def test_products_of_small_matrices_and_of_vectors_are_parts(shapes):
     assert_allclose(looped(x, y), np.stack([x @ y, 2.0 * (x @ y)]), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("size", [100, 4094, 4096, 40000])
+@pytest.mark.parametrize("size", cases([100, 4094, 4096, 40000], [4094, 40000]))
 @pytest.mark.parametrize("reduce", [jnp.sum, jnp.max, jnp.argmax, jnp.cumsum, jnp.all])
 def test_sums_of_any_number_of_entries_compile(reduce, size):
     x = np.sin(np.arange(size) * 1.0)

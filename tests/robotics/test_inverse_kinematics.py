@@ -218,6 +218,7 @@ def test_bad_arguments_are_refused():
     refused("quaternion", "coordinate 4", system=walker, targets=walker_frame, q=q, lower=below)
 
 
+@pytest.mark.full
 def test_residuals_are_distances():
     """Of two links of 1 m and a point 3 m away no configuration is nearer than 1 m."""
     z, inertia = (0.0, 0.0, 1.0), 0.1 * np.eye(3)

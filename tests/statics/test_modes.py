@@ -298,7 +298,10 @@ def test_an_inverted_pendulum_grows_and_bad_numbers_are_refused():
         lie_jax.modes(system, state, number=0)
 
 
-def test_all_modes_of_a_car_with_a_free_wheel_are_there_by_default():
+@pytest.mark.parametrize(
+    "formulation", [lie_jax.Minimal(), pytest.param(lie_jax.R3SO3(), marks=pytest.mark.full)]
+)
+def test_all_modes_of_a_car_with_a_free_wheel_are_there_by_default(formulation):
     """The wheel, which turns freely, counts twice; the frequencies of the quarter car are those of
     λ² M + λ C + K by NumPy.
     """
@@ -317,7 +320,7 @@ def test_all_modes_of_a_car_with_a_free_wheel_are_there_by_default():
         lie_jax.LinearSpringDamper("ground", "wheel", 2e5, 100.0, 0.3),
     ]
     mechanism = lie_jax.Mechanism(bodies, joints, forces, gravity=(0.0, 0.0, 0.0))
-    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    system, state = lie_jax.assemble(mechanism, formulation)
     result = lie_jax.modes(system, state)
     between = np.asarray([[1.0, -1.0], [-1.0, 1.0]])
     of_tyre = np.diag([0.0, 1.0])

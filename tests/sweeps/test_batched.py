@@ -86,6 +86,8 @@ def _samples(members, seed=0, dtype=float):
     return jnp.asarray(x, dtype), jnp.asarray(a, dtype)
 
 
+# `make test` has most of them in random programs.
+@pytest.mark.full
 def test_every_operation_is_that_of_vmap(kernel_count):
     # In two halves of 40: one member more than a whole chunk.
     _compare(_program(PARTS, 20), *_samples(65), tolerance=RUN)
