@@ -205,6 +205,8 @@ INDEXED: list[Callable] = [
     lambda x, y, n, m: lax.dynamic_index_in_dim(x, n, keepdims=False),
     lambda x, y, n, m: lax.dynamic_slice(x, (n,), (2,)),
     lambda x, y, n, m: lax.dynamic_slice(x, (n,), (0,)),
+    lambda x, y, n, m: lax.dynamic_slice(x, (n % 3 - 6,), (1,)),
+    lambda x, y, n, m: lax.dynamic_update_slice(x, y[None], (n % 3 - 6,)),
     lambda x, y, n, m: lax.dynamic_slice(jnp.stack([x, -x]), (n, m), (1, 2)),
     lambda x, y, n, m: lax.dynamic_slice(jnp.stack([x, -x]), (m, jnp.int32(1)), (1, 2)),
     lambda x, y, n, m: lax.dynamic_update_slice(x, y[None], (n,)),

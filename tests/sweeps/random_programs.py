@@ -198,7 +198,7 @@ def _nested(r, step, x, n, rows, limit, flag):
 
 
 _OPEN = (_while_large, _while_set)
-SIMPLE = (_double, _double, _double, _pair, _pair, _single, _integer, _integer, _flag, _indexed)
+SIMPLE = (_double, _double, _pair, _pair, _single, _integer, _integer, _flag, _indexed, _indexed)
 
 
 def block(pool: Pool, seed: int, count: int, depth: int) -> None:
@@ -272,8 +272,8 @@ _LARGE, _LONG, _MOST = 1025, 17, 5
 
 def programs(
     seeds: Sequence[int], form: Form, exact: bool, count: int, depth: int
-) -> Callable[..., dict]:
-    """Random programs of one member with one loop in common, and their results by seed.
+) -> Callable[..., Any]:
+    """Random programs of one member with one loop in common: results by seed, and of the loop.
 
     `count`: operations, loops and branches in the loop; `depth`: how deep these are.
     """
@@ -286,7 +286,9 @@ def programs(
             own = zip(parts, carries, strict=True)
             pairs = [x.step(carry, row, passes) for x, carry in own]
             carries = [carry for carry, _ in pairs]
-            return (carries, passes + 1, -large), [saved for _, saved in pairs]
+            # Starts that all members share, from below the first place on.
+            entry = lax.dynamic_slice(carries[0][0], (passes,), (1,))
+            return (carries, passes + 1, -large), ([saved for _, saved in pairs], entry)
 
         rows = jnp.asarray([1.0, -0.5, 0.0])
         if form is Form.CALLS:
@@ -294,9 +296,9 @@ def programs(
         large = jnp.zeros(_LARGE if form is Form.ARRAYS else 0)
         # Below the first place of any axis at first.
         start = [x.start for x in parts], jnp.int32(-5), large
-        (carries, *_), saved = lax.scan(step, start, rows, reverse=bool(seeds[0] % 4))
+        (carries, *_), (saved, entries) = lax.scan(step, start, rows, reverse=bool(seeds[0] % 4))
         results = [x.results(carry) for x, carry in zip(parts, carries, strict=True)]
-        return dict(zip(seeds, zip(saved, results, strict=True), strict=True))
+        return dict(zip(seeds, zip(saved, results, strict=True), strict=True)), entries
 
     first, second = constants(seeds[0]), constants(seeds[0] + 1)
     if form is not Form.CALLS:
@@ -310,7 +312,7 @@ def programs(
 
         def heavy(x, _):
             # Most of the work is in these calls: their loop is taken apart.
-            x, *_ = shared_run((x, y, n, p), first)[seeds[0]][1]
+            x, *_ = shared_run((x, y, n, p), first)[0][seeds[0]][1]
             return x, None
 
         _, found = lax.scan(alike, None, jnp.asarray(second[0][:1]))
