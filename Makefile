@@ -1,8 +1,9 @@
-# Every target sets up what it needs: a virtual environment in .venv, for the site in .venv-docs,
+# Every target sets up what it needs: a virtual environment in .venv, for the site in .venv-docs, for measurements in .venv-bench,
 # made again only when pyproject.toml changes. Nothing is installed outside of this folder.
 PYTHON ?= python3
 VENV := .venv
 DOCS := .venv-docs
+BENCH := .venv-bench
 BIN := $(VENV)/bin
 
 # Install lie_jax from here with the extra $(2) into the environment $(1).
@@ -46,13 +47,14 @@ experiments: $(VENV)/.peers notebooks
 notebooks: $(VENV)/.notebooks
 	$(BIN)/python -m nbconvert --to notebook --execute --inplace notebooks/*.ipynb
 
-bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks.peers
-	$(BIN)/python -m benchmarks.step_cost
-	$(BIN)/python -m benchmarks.gradient_cost
-	$(BIN)/python -m benchmarks.compile_cost
-	$(BIN)/python -m benchmarks.maps
-	$(BIN)/python -m benchmarks.sweep_throughput
+# On the newest Python, whose users get the newest JAX.
+bench: $(BENCH)/.ready
+	$(BENCH)/bin/python -m benchmarks.peers
+	$(BENCH)/bin/python -m benchmarks.step_cost
+	$(BENCH)/bin/python -m benchmarks.gradient_cost
+	$(BENCH)/bin/python -m benchmarks.compile_cost
+	$(BENCH)/bin/python -m benchmarks.maps
+	$(BENCH)/bin/python -m benchmarks.sweep_throughput
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff format --check .
@@ -64,7 +66,7 @@ docs: $(DOCS)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
 clean:
-	rm -rf .venv .venv-newest $(DOCS) .jax_cache .pytest_cache .ruff_cache out site
+	rm -rf .venv .venv-newest $(DOCS) $(BENCH) .jax_cache .pytest_cache .ruff_cache out site
 
 # All that the command line and most experiments need, half of what tests and lint do.
 $(VENV)/.experiments: pyproject.toml
@@ -77,9 +79,10 @@ $(VENV)/.ready: pyproject.toml
 $(VENV)/.peers: $(VENV)/.ready
 	$(call install,$(VENV),peers)
 
-# The simulators that `make bench` measures against.
-$(VENV)/.bench: $(VENV)/.ready
-	$(call install,$(VENV),bench)
+# The simulators that `make bench` measures against, on the newest Python.
+$(BENCH)/.ready: PYTHON = $(NEWEST)
+$(BENCH)/.ready: pyproject.toml
+	$(call install,$(BENCH),bench)
 
 $(VENV)/.notebooks: $(VENV)/.ready
 	$(call install,$(VENV),notebooks)
