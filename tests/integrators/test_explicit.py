@@ -179,7 +179,7 @@ def test_a_loop_of_stages_begins_with_the_end_of_the_last_step(constrained, monk
     """Unless inputs change."""
     system, state = heavy_top.build(constrained=constrained)
     monkeypatch.setattr(type(system), "slow_to_compile", True)
-    t, dt, inputs = jnp.zeros(()), jnp.asarray(1e-3), jnp.zeros(1)
+    t, dt, inputs = jnp.zeros(()), jnp.asarray(1e-3), jnp.zeros(0)
     for integrator in (lie_jax.RKMK("rk4"), lie_jax.RKMK("dopri5")):
 
         @jax.jit
