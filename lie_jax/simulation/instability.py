@@ -1,10 +1,11 @@
 """Modes that an explicit method lets grow, told from the stages of its steps."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
+from lie_jax.callables import libraries
 from lie_jax.integrators.stability import Estimate
 
 # An unstable mode grows in each step, a stop, a contact or dry friction that is met makes
@@ -18,6 +19,9 @@ _GROWN, _GROWING, PATIENCE = 1e4, 5.0, 20
 _BEYOND = 1.02
 # A short run has grown if differences have, by more than their phase explains in so many steps.
 _SHORTLY, _FEW = 2.0, 5
+# Impacts, and friction where bodies come to rest, take a few steps beyond the limit: fewer than
+# this part of a run.
+_PART = 0.05
 
 
 class Growth(NamedTuple):
@@ -25,15 +29,16 @@ class Growth(NamedTuple):
 
     `size`: their square in the last step; `growth`: its factor since it began to grow, at least 1,
     in steps in which the method may let modes grow; `peak`: largest size before. `beyond`: number
-    of last steps beyond the limit of stability. Of the first `PATIENCE` steps, `steps`: their
-    number, `above`: how many of them were beyond the limit, `certain`: how many of them no mode has
-    that decays, `gain`: product of their gains.
+    of last steps beyond the limit of stability, `passed` that of all. Of the first `PATIENCE`
+    steps, `steps`: their number, `above`: how many of them were beyond the limit, `certain`: how
+    many of them no mode has that decays, `gain`: product of their gains.
     """
 
     size: Float[Array, ""]
     growth: Float[Array, ""]
     peak: Float[Array, ""]
     beyond: Int[Array, ""]
+    passed: Int[Array, ""]
     steps: Int[Array, ""]
     above: Int[Array, ""]
     certain: Int[Array, ""]
@@ -43,7 +48,7 @@ class Growth(NamedTuple):
     def begin(cls, alike: Array) -> "Growth":
         """Growth before the first step, with numbers in the precision of an array."""
         none, number = jnp.zeros((), alike.dtype), jnp.zeros((), jnp.int32)
-        return cls(none, none + 1.0, none, number, number, number, number, none + 1.0)
+        return cls(none, none + 1.0, none, number, number, number, number, number, none + 1.0)
 
     def after(self, step: Estimate) -> "Growth":
         """Growth after one more step."""
@@ -57,11 +62,13 @@ class Growth(NamedTuple):
         peak = jnp.where(growth > 1.0, self.peak, jnp.maximum(self.peak, step.size))
         first = self.steps < PATIENCE
         gain = jnp.clip(step.gain / _BEYOND, 1.0 / _MOST_A_STEP, _MOST_A_STEP)
+        passed = (step.rate > 1.0) & (step.gain > _BEYOND)
         return Growth(
             size=step.size,
             growth=growth,
             peak=peak,
             beyond=jnp.where(step.rate > 1.0, self.beyond + 1, 0),
+            passed=self.passed + passed.astype(jnp.int32),
             steps=self.steps + first.astype(jnp.int32),
             above=self.above + (first & (step.rate > 1.0)).astype(jnp.int32),
             certain=self.certain + (first & step.certain).astype(jnp.int32),
@@ -91,3 +98,22 @@ class Growth(NamedTuple):
         grown = (self.steps == 1) | (self.growth >= _SHORTLY)
         explained = (self.steps < _FEW) & (self.certain == 0)
         return (self.steps > 0) & (self.steps < PATIENCE) & most & grown & ~explained
+
+
+def warn_of_steps_beyond(growth: Growth | None, taken: Any, stability: Any, dt: Any) -> None:
+    """Warn of a successful run with many steps beyond the limit, in which something bounds modes.
+
+    `taken`: number of steps that `growth` has seen; `stability`: h |λ| relative to the limit; `dt`:
+    size of the steps, s.
+    """
+    passed = 0 if growth is None else int(growth.passed)
+    if passed >= max(PATIENCE, _PART * int(taken)):
+        libraries.warn(
+            f"lie_jax.simulate: {passed} of {int(taken)} steps were beyond the limit of stability "
+            f"of the explicit method, up to {float(stability):.3g} times by an estimate that may "
+            "be too small. Friction, a stop or another bound let no mode grow, but the speeds and "
+            "forces that it bounds, and their derivatives, alternate from step to step: take a dt "
+            f"(it is {float(dt):.6g} s) with which trajectory.stats.stability is below 1, a law "
+            "that rises more slowly, such as Coulomb(velocity=) with a larger speed, or an "
+            "implicit method."
+        )

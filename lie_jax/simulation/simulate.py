@@ -29,6 +29,7 @@ from lie_jax.simulation import events as events_of_runs
 from lie_jax.simulation import policy as policies
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.fastest import fastest
+from lie_jax.simulation.instability import warn_of_steps_beyond
 from lie_jax.simulation.policy import Policy
 from lie_jax.simulation.trajectory import (
     INSTANTS,
@@ -186,6 +187,9 @@ def simulate(
             policy=policy,
         )
         raise SimulationError(message, values)
+    restart, stats = trajectory.restart, trajectory.stats
+    if restart is not None and not checks.traced(restart, stats):
+        warn_of_steps_beyond(restart.growth, restart.steps, stats.stability, dt)
     return trajectory
 
 

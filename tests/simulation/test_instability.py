@@ -270,3 +270,16 @@ def test_what_passes_is_no_instability(tableau):
         seen = name == "sliding to rest" and tableau != "heun"
         assert not seen or float(end.stability) > 1.0
         assert np.abs(end.state.v).max() < 10.0
+
+
+def test_many_steps_beyond_the_limit_that_friction_bounds_raise_a_warning():
+    """At rest 5 N over 1 mm/s let the speed alternate from step to step."""
+    start = lie_jax.State(jnp.asarray([0.1]), jnp.asarray([-1.0]))
+    run = {"dt": 1e-3, "steps": 1000}
+    with pytest.warns(
+        UserWarning, match="of 1000 steps were beyond the limit of stability"
+    ) as told:
+        lie_jax.simulate(PASSING["sliding to rest"], RK4, start, **run)
+    assert told[0].filename == __file__
+    for name in ("stop", "dry friction", "load"):
+        lie_jax.simulate(PASSING[name], RK4, start, **run)
