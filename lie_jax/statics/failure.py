@@ -92,9 +92,11 @@ def causes(problem: Problem, start: Array, reached: Search) -> str:
         under_all = _at(problem, whole, reached.q, reached.multipliers)
         if _softest(under_all.matrix[:nv, :nv], free)[0] <= rounding * largest:
             return (
-                f"A direction is free: no force changes when {_owner(problem, direction)} moves. "
-                "Hold it by a joint or a spring; if it hangs, as a pendulum, start nearer to the "
-                "place where it hangs."
+                f"A direction is free there: no force changes when {_owner(problem, direction)} "
+                "moves. Hold it by a joint or a spring. If it hangs, as a pendulum, or a rope or "
+                "spring without tension is to hold it, start nearer to the place where it hangs "
+                "or that has the tension. Friction holds nothing at rest: its law has no force "
+                "without a velocity."
             )
     at_start = _at(problem, none, start, jnp.zeros_like(reached.multipliers))
     if part > 0.0:
