@@ -255,4 +255,4 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+    return sorted({*__all__, *_ROOMS, "__version__"})

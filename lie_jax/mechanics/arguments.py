@@ -115,7 +115,8 @@ def input_vector(
             return None
         raise ValueError(
             f"{where} is missing, and the forces read {system.nu} inputs; it must have shape "
-            f"{shape}, {meaning}: where all are zero give jnp.zeros({shape})."
+            f"{shape}, {meaning}: {'' if rows is None else 'give run.u of a run, or '}where all "
+            f"are zero {'give ' if rows is None else ''}jnp.zeros({shape})."
         )
     if callable(inputs):
         raise ValueError(
@@ -140,8 +141,7 @@ def _cure(shape: tuple[int, ...], rows: int | None) -> str:
         return "give one row of them" if len(shape) == 2 else "give a number for each input"
     if len(shape) != 2 or shape[0] == rows:
         return "give a row for each instant and a column for each input"
-    # Numbers at an instant are those of the step that ended there, at the start of the first one.
     return (
-        "of inputs (steps, nu), as those of `simulate`, give the row of the step that ended at "
-        f"each instant: inputs[np.maximum(save_every * np.arange({rows}) - 1, 0)]"
+        "give run.u of a run, which has the inputs of the step that ended at each instant, not "
+        "those of simulate(inputs=), which has a row for each step"
     )

@@ -12,8 +12,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.callables import libraries
-from lie_jax.mechanics import arguments, readings, stacking
+from lie_jax.mechanics import arguments, memories, readings, stacking, turns
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.beams import readings as beam_readings
 from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
@@ -94,19 +93,13 @@ class AbstractMultibodySystem(AbstractSystem):
         _, *pose, _, _ = self._instant(0.0, q, jnp.zeros(self.nv, q.dtype))
         center = pose[1] + jax.vmap(small.matvec)(pose[0], self.bodies.center_of_mass)
         energy = -jnp.sum(self.bodies.mass[:, None] * center * self.gravity[None, :])
+        wound = [g for g in self.forces if g.element.winds and g.element.last is None]
+        energies = "lie_jax.energies(system, trajectory)"
+        turns.warn_of_unknown("potential_energy(q)", wound, self.names_by_slot, energies)
         for group in self.forces:
-            if group.element.winds and group.element.last is None:
-                spring = stacking.title(group, self.names_by_slot, 0)
-                libraries.warn(
-                    f"potential_energy(q) takes the angle of {spring} between -π and π, for q does "
-                    "not tell whole turns; in a run it may be wound further: use "
-                    "lie_jax.energies(system, trajectory), or lie_jax.Minimal(), whose coordinates "
-                    "count them.",
-                )
-            energies = stacking.each(
-                lambda element, poses: element.potential_energy(poses), group, pose
+            energy = energy + jnp.sum(
+                stacking.each(lambda element, poses: element.potential_energy(poses), group, pose)
             )
-            energy = energy + jnp.sum(energies)
         return energy
 
     def momentum(self, q: Configuration, v: Velocity) -> tuple[Vector, Vector]:
@@ -127,7 +120,9 @@ class AbstractMultibodySystem(AbstractSystem):
         """Powers (W) of forces and joints at an instant; their sum is the rate of the energy.
 
         The energy is `kinetic_energy` + `potential_energy`. Of a contact these are the powers of
-        its law at the instant, not of the impulses of `ConvexContact`.
+        its law at the instant, not of the impulses of `ConvexContact`. In absolute coordinates q
+        does not tell whole turns, on which the slope of a coupling may depend: take the system
+        that recalls them, as in `lie_jax.Trajectory`. Warns where turns matter and are unknown.
         """
         given = {"q": q, "v": v, "multipliers": multipliers}
         q, v, multipliers = arguments.arrays("powers", self, None, **given)
@@ -138,6 +133,8 @@ class AbstractMultibodySystem(AbstractSystem):
     def _powers(self, t: Array, q: Array, v: Array, multipliers: Array, u: Inputs) -> Powers:
         now, *motion = self._instant(t, q, v)
         joints, labels = self._constrained(q)
+        wound = [group for group in (*self.forces, *joints) if group.element.lacks_turns]
+        turns.warn_of_unknown("powers(q)", wound, self.names_by_slot)
         by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
         return Powers(
             readings.force_powers(self.forces, now, motion, u),
@@ -157,11 +154,12 @@ class AbstractMultibodySystem(AbstractSystem):
         """Force (N) and torque (N m), inertial, by which each joint acts on its child.
 
         At an instant, or at those of a trajectory: t (n,), q (n, nq), v and acceleration (n, nv),
-        multipliers (n, nc), u (n, nu), the inputs of the steps that ended there. The torque is
-        about the joint's `child_point`. Joints are called as by `joint_coordinates`. Motors,
-        springs and friction between the same two bodies are forces of their own, and no part of a
-        reaction: a `RigidJoint` in the way of all of them reads their sum, as a sensor of force and
-        torque does. Raises `ValueError` for arrays of other shapes.
+        multipliers (n, nc), u (n, nu), all rows of the run, as in `system.reactions(run.t, run.q,
+        run.v, run.acceleration, run.multipliers, run.u)`. The torque is about the joint's
+        `child_point`. Joints are called as by `joint_coordinates`. Motors, springs and friction
+        between the same two bodies are forces of their own, and no part of a reaction: a
+        `RigidJoint` in the way of all of them reads their sum, as a sensor of force and torque
+        does. Raises `ValueError` for arrays of other shapes.
 
         Joints that are constraints act by their multipliers. Those of a tree in joint coordinates
         act as Newton and Euler require of all that they carry; about its own axis a joint with an
@@ -225,13 +223,13 @@ class AbstractMultibodySystem(AbstractSystem):
         (n, nq), v (n, nv) and t (n,).
 
         One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
-        cylindrical, planar; see their documentation), called by (parent, child); the second joint
-        between the same two by (parent, child, 2), and so on. In joint coordinates angles count
-        whole turns from the initial state on. In absolute coordinates, and at joints that close
-        loops, they lie between -π and π; those of instants are continued from the first one by
-        their rates. Warns of angles whose turns these rates do not settle, and of instants without
-        v and t, between which angles then change by less than half a turn (not inside JAX
-        transformations). Raises `ValueError` for arrays of other shapes.
+        cylindrical, planar; see their documentation), in the mechanism's order, called by (parent,
+        child); the second joint between the same two by (parent, child, 2), and so on. In joint
+        coordinates angles count whole turns from the initial state on. In absolute coordinates, and
+        at joints that close loops, they lie between -π and π; those of instants are continued from
+        the first one by their rates. Warns of angles whose turns these rates do not settle, and of
+        instants without v and t, between which angles then change by less than half a turn (not
+        inside JAX transformations). Raises `ValueError` for arrays of other shapes.
         """
         rows = None if np.ndim(q) < 2 else len(q)
         given = {"q": q} if v is None else {"q": q, "v": v}
@@ -324,6 +322,10 @@ class AbstractMultibodySystem(AbstractSystem):
 
     @override
     def recalling(self, memory):
+        memories.check(self, memory)
+        return self._recalling(memory)
+
+    def _recalling(self, memory: tuple) -> "AbstractMultibodySystem":
         return dataclasses.replace(self, forces=stacking.recalling(self.forces, memory))
 
     @override
@@ -363,6 +365,8 @@ class AbstractMultibodySystem(AbstractSystem):
         """Reactions of joints that are constraints, at an instant."""
         now, *pose, _, _ = self._instant(t, q, v)
         joints, labels = self._constrained(q)
+        wound = [group for group in joints if group.element.lacks_turns]
+        turns.warn_of_unknown("reactions(q)", wound, self.names_by_slot)
         by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
         return readings.reactions(joints, labels, now, (pose[0], pose[1]), by_group)
 

@@ -1,6 +1,7 @@
 """Readings of joints and forces at an instant: coordinates, reactions and powers."""
 
-from collections.abc import Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -150,7 +151,7 @@ def labels(joints: Groups, names: tuple[str, ...]) -> Labels:
     return mechanism.labels([ends[place] for place in sorted(ends)])
 
 
-def by_label(joints: Groups, labels: Labels, values: Sequence[Iterable]) -> dict[Label, Any]:
+def by_label(joints: Groups, labels: Labels, values: Sequence[Iterable]) -> OrderedDict[Label, Any]:
     """Values of each group of joints by the joints' labels, in the order of these.
 
     A group may have none.
@@ -158,4 +159,13 @@ def by_label(joints: Groups, labels: Labels, values: Sequence[Iterable]) -> dict
     by_place = {}
     for group, of_group in zip(joints, values, strict=True):
         by_place |= dict(zip(group.places, of_group, strict=False))
-    return {labels[place]: by_place[place] for place in sorted(by_place)}
+    return in_order(labels, {labels[place]: value for place, value in by_place.items()})
+
+
+def in_order(labels: Labels, values: Mapping[Label, Any]) -> OrderedDict[Label, Any]:
+    """The values that labels have, in the order of the labels.
+
+    JAX sorts the keys of plain dictionaries that pass through its transformations: values joined in
+    the order of the dictionary would belong to other joints there.
+    """
+    return OrderedDict((label, values[label]) for label in labels if label in values)

@@ -1,6 +1,6 @@
 """Whole turns of joint angles between the instants of a run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -9,11 +9,11 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.callables import libraries
-from lie_jax.mechanics import readings
+from lie_jax.mechanics import readings, stacking
 from lie_jax.mechanics.joints.geometry import DOUBT, nearest_turn
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.mechanics.readings import Labels
-from lie_jax.mechanics.stacking import Groups
+from lie_jax.mechanics.stacking import Connected, Groups
 from lie_jax.spaces.base import AbstractSpace
 
 # Configurations, velocities and times (s) of instants in order.
@@ -60,10 +60,29 @@ def continued(
             doubts[label] = (jnp.abs(changes[label] - mean) > DOUBT) | (spread > DOUBT)
         reason = "the rates change too much between them to tell the turns: save more instants"
     _warn({label: doubt & turning[label] for label, doubt in doubts.items()}, reason)
-    return {
+    turned = {
         label: jnp.where(turning[label], _summed(values[label], changes[label]), values[label])
         for label in values
     }
+    return readings.in_order(labels, turned)
+
+
+def warn_of_unknown(
+    function: str, elements: Sequence[Connected], names: tuple[str, ...], instead: str = ""
+) -> None:
+    """Warn of the first of these elements, whose turns q does not tell outside of runs.
+
+    `instead`: a call that knows the turns; the function on the system that recalls, without.
+    """
+    name = function.partition("(")[0]
+    recalling = f"lambda memory, *row: system.recalling(memory).{name}(*row)"
+    for group in elements[:1]:
+        libraries.warn(
+            f"{function} takes the angle of {stacking.title(group, names, 0)} between -π and π, "
+            "for q does not tell whole turns; in a run it may be wound further: use "
+            f"{instead or f'jax.vmap({recalling})(run.memory, *rows)'}, or lie_jax.Minimal(), "
+            "whose coordinates count them.",
+        )
 
 
 def _summed(values: Float[Array, "n k"], changes: Float[Array, "rows k"]) -> Float[Array, "n k"]:

@@ -172,8 +172,7 @@ def _check_inputs(system: AbstractSystem, steps: int, inputs: Any, is_adaptive: 
         if np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps:
             raise ValueError(
                 f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, "
-                "nu), one input vector for each step: for one (nu,) held over all of them give "
-                f"jnp.tile(u, ({steps}, 1))."
+                f"nu), one input vector for each step: {_advice(np.shape(inputs), system, steps)}."
             )
         columns = np.shape(inputs)[1]
     if columns < system.nu:
@@ -183,6 +182,13 @@ def _check_inputs(system: AbstractSystem, steps: int, inputs: Any, is_adaptive: 
             f"{system.nu}; it must have shape ({steps}, {system.nu}): give a column for each input."
         )
     check_surplus("simulate(inputs=) holds in each step", columns, system)
+
+
+def _advice(shape: tuple[int, ...], system: AbstractSystem, steps: int) -> str:
+    """Advice for inputs of a shape that is no row for each step."""
+    if shape == (steps,) and system.nu in (0, 1):
+        return "for numbers of one input, one for each step, give u[:, None]"
+    return f"for one (nu,) held over all of them give jnp.tile(u, ({steps}, 1))"
 
 
 # Trajectories of fewer bytes are not compared with the free memory.
@@ -197,7 +203,7 @@ def _check_memory(
     instants = steps // save_every + 1
     if adaptive and adaptive.times is not None:
         instants = len(adaptive.times) + 1
-    numbers = system.nq + 2 * system.nv + system.nc
+    numbers = system.nq + 2 * system.nv + system.nc + system.nu
     # Arrays with unused rows are copied to some without: there are two copies at a time.
     needed = (padding.roomy(instants + 1) + instants) * numbers * state.q.dtype.itemsize + 8 * steps
     if needed < _SMALL:
@@ -288,6 +294,14 @@ def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive
             f"simulate(dt=) is {float(dt)!r}, and the run that is continued had steps of "
             f"{float(restart.dt)!r} s; both must be one number: take that one, or start from the "
             "restart's `state`, at time 0."
+        )
+
+    before, now = (0 if x is None else np.shape(x)[-1] for x in (restart.inputs, run.inputs))
+    if run.policy is None and before != now:
+        raise ValueError(
+            f"simulate(inputs=) holds {now} inputs in each step, and the run that is continued "
+            f"held {before}; both must be one number: give "
+            + (f"{before} columns, of zeros where there are no inputs." if before else "none.")
         )
 
     def carries(start: State | Restart) -> Any:

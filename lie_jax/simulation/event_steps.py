@@ -153,7 +153,7 @@ class _Run(NamedTuple):
         shapes = jax.eval_shape(accelerations)
         none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
         found = jax.lax.cond(saved, accelerations, lambda: none)
-        sample = Sample(after.state, found, after.memory)
+        sample = Sample(after.state, found, after.memory, u)
         taken, happened = loop.taken - run.first_step, now.watch.happened
         inputs = None if loop.held is None else u
         return _Row(t, sample, taken, loop.iterations, happened, index, inputs)

@@ -356,4 +356,5 @@ def _record(
             growth=last.growth,
         ),
         memory=samples.memory,
+        u=samples.u,
     )

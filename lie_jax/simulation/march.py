@@ -43,11 +43,14 @@ class Loop(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """State, accelerations and the forces' memory at a saved instant."""
+    """State, accelerations and the forces' memory at a saved instant, and the inputs u (nu,) of the
+    accelerations, or None.
+    """
 
     state: State
     accelerations: Accelerations
     memory: Any
+    u: Array | None
 
 
 class Noted(NamedTuple):
@@ -185,7 +188,7 @@ class Run(NamedTuple):
         system, integrator = self.system.recalling(loop.memory), self.integrator
         accelerations = integrator.first_accelerations if first else integrator.accelerations
         found = accelerations(system, self.time(loop.taken), loop.state, loop.carry, u)
-        return Sample(loop.state, found, loop.memory)
+        return Sample(loop.state, found, loop.memory, u)
 
 
 def march(

@@ -81,8 +81,9 @@ def simulate(
     - `system`: from `lie_jax.assemble`, or an `AbstractSystem` of your own.
     - `integrator`: for example `lie_jax.RKMK("rk4")` or `lie_jax.GeneralizedAlpha(rho_inf=0.9)`.
     - `state`: the initial `State`, or `trajectory.restart` of a run with this system, integrator
-      and `dt`, which continues bit by bit; `inputs` belong to the further steps. Another system or
-      integrator is refused (functions are compared by name, parts that JAX traces are not).
+      and `dt`, which continues bit by bit (accelerations of its first row: but for rounding);
+      `inputs` belong to the further steps. Another system or integrator is refused (functions are
+      compared by name, parts that JAX traces are not).
     - `dt`: step size in s, positive. `steps`: number of steps.
     - `inputs`: (steps, nu), an array or lists, the input vector u of each step, constant over the
       step: inputs of motors, of loads with an `input`, and of your own forces and systems.

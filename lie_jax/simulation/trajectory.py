@@ -245,10 +245,11 @@ class Trajectory(eqx.Module):
     """Saved instants of a simulation, the initial state first.
 
     `t` (n,) times in s; `q` (n, nq) configurations; `v` (n, nv) velocities; `acceleration` (n, nv)
-    their time derivatives, with the inputs of the step that ended there; `multipliers` (n, nc), of
-    which column k belongs to the joint `system.owner(system.nv + k)`: `system.reactions(t, q, v,
-    acceleration, multipliers)` returns forces and torques by joint; `stats` a `Statistics`;
-    `result` a `Result`.
+    their time derivatives, with the inputs `u` (n, nu) of the step that ended there, None without
+    inputs; `multipliers` (n, nc), of which column k belongs to the joint `system.owner(system.nv +
+    k)`: `system.reactions(t, q, v, acceleration, multipliers, u)` returns forces and torques by
+    joint; `stats` a `Statistics`; `result` a `Result`. The first row of `u` is the input of the
+    first step, and in a run that continues another one the last input of that.
     `restart` is the end of a run with steps of one size, None of an adaptive run. `memory` (n rows)
     is that of forces and couplings, such as the turns of hinges in absolute coordinates:
     `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` is the system at instant k,
@@ -270,10 +271,11 @@ class Trajectory(eqx.Module):
     memory: Any = ()
     events: Events | None = None
     inputs: Float[Array, "..."] | None = None
+    u: Float[Array, "..."] | None = None
 
 
 # Fields of a trajectory with a row for each saved instant, as files and stores name them.
-INSTANTS = ("t", "q", "v", "acceleration", "multipliers")
+INSTANTS = ("t", "q", "v", "acceleration", "multipliers", "u")
 
 
 def item_of(enumeration: Any, value: Any) -> Any:

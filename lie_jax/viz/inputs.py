@@ -1,4 +1,4 @@
-"""Instants that a run has reached, and its inputs at them and between them."""
+"""Instants that a run has reached, and its inputs between them."""
 
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ class Instants(NamedTuple):
     acceleration: NDArray
     multipliers: NDArray
     memory: Any
+    u: NDArray | None
 
 
 def reached(trajectory: Trajectory) -> Instants:
@@ -55,10 +56,6 @@ class RunInputs:
                 "give the inputs that simulate(inputs=) had for this run."
             )
         self._start, self._dt = float(run.t[0]), float(run.restart.dt)
-
-    def at(self, t: ArrayLike) -> NDArray:
-        """Inputs (n, nu) of the steps that end at or after instants (n,), as trajectories have."""
-        return self._rows[np.maximum(self._begun(t) - 1, 0)]
 
     def between(self, t: ArrayLike) -> NDArray:
         """Mean inputs (n - 1, nu) from each of n instants to the next."""

@@ -14,7 +14,7 @@ from lie_jax.mechanics.multibody import AbstractMultibodySystem
 from lie_jax.mechanics.readings import JointReaction
 from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.viz.inputs import Instants, of_run, reached
+from lie_jax.viz.inputs import Instants, reached
 from lie_jax.viz.look import literal
 from lie_jax.viz.plots import ABOVE, check_run, styled, widen
 
@@ -30,18 +30,16 @@ def reactions(
     system: AbstractMultibodySystem,
     trajectory: Trajectory,
     joints: Sequence[Label] | None = None,
-    inputs: ArrayLike | None = None,
     frame: str = GROUND,
 ) -> Figure:
     """Forces (N) and torques about the joint's `child_point` (N m) by which joints act on children.
 
     A row for each joint, as `system.reactions` has them.
 
-    **Arguments:** `joints`: labels, as `[("ground", "rod")]`; all joints without. `inputs`: those
-    of `lie_jax.simulate`, (steps, nu), if the run had no policy. `frame`: name of the body in
-    whose components forces and torques are drawn; inertial ones for `"ground"`. Raises `ValueError`
-    for other labels and frames, for inputs that are missing or of another shape, for a trajectory
-    of another system, and for a batch of trajectories.
+    **Arguments:** `joints`: labels, as `[("ground", "rod")]`; all joints without. `frame`: name of
+    the body in whose components forces and torques are drawn; inertial ones for `"ground"`. Raises
+    `ValueError` for other labels and frames, for a trajectory of another system, and for a batch of
+    trajectories.
     """
     check_run("viz.reactions", system, trajectory)
     if frame not in (GROUND, *system.names):
@@ -49,14 +47,8 @@ def reactions(
             f"viz.reactions(frame=) is {frame!r}; it must be the name of a body, or 'ground': take "
             f"one of {', '.join(system.names)}."
         )
-    given = of_run("viz.reactions", system, trajectory, inputs)
-    if system.nu and given is None:
-        raise ValueError(
-            f"viz.reactions(inputs=) is missing; the forces read {system.nu} inputs: give those "
-            "that simulate(inputs=) had."
-        )
     run = reached(trajectory)
-    every, length = _in_frame(system, run, None if given is None else given.at(run.t), frame)
+    every, length = _in_frame(system, run, frame)
     labels = list(every) if joints is None else [_known(label, every) for label in joints]
     if not labels:
         raise ValueError(
@@ -89,27 +81,24 @@ def reactions(
 
 
 def _in_frame(
-    system: AbstractMultibodySystem, run: Instants, inputs: ArrayLike | None, frame: str
+    system: AbstractMultibodySystem, run: Instants, frame: str
 ) -> tuple[dict[Label, JointReaction], float]:
     """Reactions (n, 3) of all joints by label, in components of a frame, and the size of the
     system, m: the largest coordinate of a body or radius of gyration.
     """
-    order = []
 
     def at(t, q, v, acceleration, multipliers, memory, u):
         rows = t, q, v, acceleration, multipliers, u
         found = system.recalling(memory).reactions(*rows)
-        # JAX returns dictionaries in the order of their keys.
-        order.extend(found)
         rotations, positions = system.poses(q)
         if frame == GROUND:
             return found, positions
         rotation = rotations[system.names.index(frame)]
         return jax.tree.map(lambda x: rotation.T @ x, found), positions
 
-    found, positions = jax.tree.map(np.asarray, jax.jit(jax.vmap(at))(*run, inputs))
+    found, positions = jax.tree.map(np.asarray, jax.jit(jax.vmap(at))(*run))
     gyration = np.sqrt(_largest(system.bodies.inertia) / _largest(system.bodies.mass))
-    return {label: found[label] for label in order}, max(_largest(positions), gyration)
+    return found, max(_largest(positions), gyration)
 
 
 def _largest(values: ArrayLike) -> float:

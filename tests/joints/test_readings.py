@@ -107,6 +107,9 @@ def test_a_pendulum_that_goes_round():
 
     rotation, coordinates, forces = evaluated(t)
     assert order == [("ground", "slider"), ("ground", "pendulum")]
+    # JAX would return plain dictionaries in the order of their keys.
+    assert list(coordinates) == order
+    assert list(forces) == [*order, ("ground", "pendulum", 2)]
     assert_allclose(coordinates["ground", "pendulum"][:, 0], omega * t, atol=10 * ROUNDING)
     assert_allclose(coordinates["ground", "slider"][:, 0], 9.0 * jnp.sin(t), atol=10 * ROUNDING)
     hinge, motor = jax.tree.map(
@@ -121,6 +124,27 @@ def test_a_pendulum_that_goes_round():
     assert_allclose(hinge.torque + motor.torque, -np.cross(center, weight), atol=REGULARISATION)
     assert_allclose(hinge.torque @ axis, np.zeros(len(t)), atol=REGULARISATION)
     assert_allclose(motor.torque, np.outer(motor.torque @ axis, axis), atol=REGULARISATION)
+
+
+@pytest.mark.parametrize("formulation", [lie_jax.Minimal(), lie_jax.R3SO3()], ids=repr)
+def test_readings_have_the_order_of_the_mechanism_in_transformations(formulation):
+    """Joints from the tip to the ground, one of which closes a loop."""
+    bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in ("tip", "base", "middle")]
+    ends = ("middle", "tip"), ("base", "middle"), ("ground", "tip"), ("ground", "base")
+    joints = [lie_jax.RevoluteJoint(*pair, (0.0, 1.0, 0.0)) for pair in ends]
+    system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), formulation)
+
+    def evaluated(t, q, v, multipliers):
+        found = system.joint_coordinates(q), system.reactions(t, q, v, v, multipliers)
+        return *found, system.powers(t, q, v, multipliers).joints
+
+    rows = np.zeros(2), *(np.tile(x, (2, 1)) for x in (state.q, state.v, np.zeros(system.nc)))
+    # Traced alone: nothing compiles.
+    angles, reactions, powers = jax.eval_shape(jax.vmap(evaluated), *rows)
+    along = jax.eval_shape(lambda t, q, v: system.joint_coordinates(q, v, t), *rows[:3])
+    assert list(angles) == list(along) == list(reactions) == list(ends)
+    assert list(powers) == [pair for pair in ends if pair in powers]
+    assert powers
 
 
 # A method of order 4 errs by some (ωh)⁴ωt/120 of the state: with ω = 6 rad/s, h = 1 ms and t = 1 s,

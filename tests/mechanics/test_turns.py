@@ -98,6 +98,52 @@ def test_rates_settle_the_turns_between_coarse_instants():
     assert_allclose(single[0], SPIN - 2.0 * np.pi, atol=1e-12)
 
 
+def _coupled(formulation, coefficients):
+    bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in ("a", "b")]
+    hinges = [lie_jax.RevoluteJoint("ground", body.name, X) for body in bodies]
+    coupling = lie_jax.CouplingJoint(hinges[1], hinges[0], coefficients)
+    return lie_jax.assemble(lie_jax.Mechanism(bodies, [*hinges, coupling]), formulation)
+
+
+def test_powers_and_reactions_warn_of_turns_on_which_a_slope_depends():
+    """A polynomial that is no line has another slope in every turn of its leader."""
+    system, state = _coupled(lie_jax.R3SO3(), (0.0, 0.7, 0.1))
+
+    def at(name, system, state, recalled=None):
+        def value(q, v):
+            recalling = system if recalled is None else system.recalling(system.remember(0.0, q, v))
+            given = (v,) if name == "reactions" else ()
+            return getattr(recalling, name)(0.0, q, v, *given, jnp.zeros(system.nc))
+
+        # Traced alone: nothing compiles.
+        jax.eval_shape(value, state.q, state.v)
+
+    for name in ("powers", "reactions"):
+        words = rf"{name}\(q\) takes the angle of CouplingJoint.*\.{name}\(\*row\)\)\(run\.memory"
+        with pytest.warns(UserWarning, match=words):
+            at(name, system, state)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        at("powers", system, state, recalled=True)
+        at("reactions", system, state, recalled=True)
+        at("powers", *_coupled(lie_jax.R3SO3(), (0.0, 0.7)))
+        at("powers", *_coupled(lie_jax.Minimal(), (0.0, 0.7, 0.1)))
+
+
+def test_memories_of_all_instants_are_refused():
+    system, state = _coupled(lie_jax.R3SO3(), (0.0, 0.7))
+    memory = jax.eval_shape(lambda q, v: system.remember(0.0, q, v), state.q, state.v)
+    # As many instants as elements: the first axis alone would not tell.
+    for rows in (5, 1):
+        whole = jax.tree.map(lambda x, rows=rows: np.zeros((rows, *x.shape)), memory)
+        with pytest.raises(ValueError, match=r"recalling\(memory=\) .*x\[k\], run\.memory"):
+            system.recalling(whole)
+    with pytest.raises(ValueError, match="no memory of this system"):
+        system.recalling(())
+    recalling = system.recalling(jax.tree.map(lambda x: np.zeros(x.shape), memory))
+    assert type(recalling) is type(system)
+
+
 def test_turns_that_nothing_settles_are_said():
     system, q, v, t = _spinning()
     with pytest.warns(

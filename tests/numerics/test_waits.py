@@ -83,6 +83,8 @@ READINGS = {
     "contacts": lambda system, q, v: system.contacts(0.0, q, v),
     "beams": lambda system, q, v: system.beams(q, v),
     "joint coordinates": lambda system, q, v: system.joint_coordinates(q),
+    "forces": lambda system, q, v: system.force(0.0, q, v),
+    "residual": lambda system, q, v: system.residual(0.0, q, v, v, jnp.zeros(system.nc)),
     "accelerations": lambda system, q, v: system.acceleration(0.0, q, v),
     "coriolis matrix": lie_jax.robotics.coriolis_matrix,
     "jacobian": lambda system, q, v: lie_jax.Frame("a").jacobian(system, q),

@@ -113,6 +113,8 @@ WRONG_TYPES = {
         "simulate(policy=) is 3.0", "must be a function"),
     "one input vector for all steps": (
         lambda: _run(np.zeros(3)), "simulate(inputs=) has shape (3,)", "jnp.tile(u, (5, 1))"),
+    "numbers of one input for all steps": (
+        lambda: _run(np.zeros(5)), "simulate(inputs=) has shape (5,)", "give u[:, None]"),
     "truth value as step sizes": (
         lambda: lie_jax.simulate(SPINNER, lie_jax.RKMK(), STILL, dt=DT, steps=5, adaptive=True),
         "simulate(adaptive=) is True", "lie_jax.Adaptive(end=1.0)"),
@@ -168,11 +170,11 @@ WRONG_TYPES = {
         _held(lie_jax.modes, [np.nan]), "modes(inputs=) is nan at index (0,)", "finite"),
     "inputs of steps for reactions": (
         _reactions(u=np.zeros((10, 1))), "reactions(u=) has shape (10, 1)", "(11, 1)",
-        "save_every * np.arange(11) - 1"),
+        "give run.u of a run"),
     "function for reactions": (
         _reactions(u=lambda t: TEN), "reactions(u=) is the function", "(11, 1)"),
     "no inputs for reactions": (
-        _reactions(), "reactions(u=) is missing", "jnp.zeros((11, 1))"),
+        _reactions(), "reactions(u=) is missing", "run.u of a run", "jnp.zeros((11, 1))"),
     "one time for reactions": (_reactions(0.0), "reactions(t=) has shape ()", "(11,)"),
     "speeds of other rows for reactions": (
         _reactions(*ROWS[:2], np.zeros((10, 1))), "reactions(v=) has shape (10, 1)", "(11, 1)"),

@@ -151,6 +151,10 @@ def test_import_needs_no_test_or_plot_library_and_leaves_the_precision_alone():
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
+def test_rooms_that_are_imported_late_are_listed():
+    assert {*lie_jax.__all__, "viz", "__version__"} == set(dir(lie_jax))
+
+
 EXTRAS = {"viz": ("viser", "viz"), "io.diffrax": ("diffrax", "diffrax")}
 _WITHOUT = f"""
 import importlib

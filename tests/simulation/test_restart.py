@@ -76,6 +76,49 @@ def test_two_halves_are_bit_by_bit_the_whole(name, tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+def test_rows_have_the_inputs_of_the_steps_that_ended_there():
+    system, state = Spinner(jnp.asarray([1.0, 2.0, 3.0])), lie_jax.State(np.eye(4)[0], np.ones(3))
+
+    def run(start, inputs, save_every=1):
+        options = {"inputs": inputs, "save_every": save_every}
+        return lie_jax.simulate(system, EULER, start, dt=DT, steps=5, **options)
+
+    first, second = np.arange(1.0, 6.0)[:, None], np.arange(6.0, 11.0)[:, None]
+    whole = run(state, first)
+    np.testing.assert_array_equal(whole.u[:, 0], [1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    onward = run(whole.restart, second, save_every=2)
+    np.testing.assert_array_equal(onward.u[:, 0], [5.0, 7.0, 9.0])
+    for inputs, count in ((None, 0), (np.ones((5, 3)), 3)):
+        message = rf"holds {count} inputs in each step, and .* continued held 1.* give 1 columns"
+        with pytest.raises(ValueError, match=message):
+            run(whole.restart, inputs)
+
+
+@pytest.mark.full
+def test_rows_of_events_transformations_and_policies_have_inputs():
+    system, state = _pushed()
+    method, inputs = lie_jax.RKMK("rk4"), INPUTS[:HALF]
+    start = lie_jax.simulate(system, method, state, dt=DT, steps=HALF, inputs=inputs).restart
+
+    def run(**options):
+        options = {"inputs": inputs} | options
+        return lie_jax.simulate(
+            system, method, start, dt=DT, steps=HALF, save_every=3, throw=False, **options
+        ).u[:, 0]
+
+    never = [lie_jax.Event(lambda t, q, v: q[0] - 9.0, "stop")]
+    expected = [inputs[-1, 0], inputs[2, 0], inputs[5, 0]]
+    for found in (run(events=never), jax.jit(run)(), jax.jit(lambda: run(events=never))()):
+        np.testing.assert_array_equal(found, expected)
+
+    def policy(t, q, v):
+        return jnp.asarray([t])
+
+    start = lie_jax.simulate(system, method, state, dt=DT, steps=HALF, policy=policy).restart
+    steps = np.asarray([HALF - 1, HALF + 2, HALF + 5])
+    np.testing.assert_array_equal(run(inputs=None, policy=policy), DT * steps)
+
+
 def test_restarts_that_fit_nothing_are_refused():
     system, state = heavy_top.build()
     heavier, _ = heavy_top.build(mass=16.0)

@@ -84,7 +84,6 @@ def test_single_precision_assigns_inputs_to_their_steps(pendulum):
     late = dataclasses.replace(run, t=jnp.asarray(t))
     given = inputs.of_run("here", system, late, TORQUE)
     assert_allclose(given.between(t), TORQUE, atol=0.0)
-    assert_allclose(given.at(t), np.concatenate([TORQUE[:1], TORQUE]), atol=0.0)
 
 
 def test_without_inputs_the_plot_says_that_work_is_missing(pendulum):
@@ -93,26 +92,44 @@ def test_without_inputs_the_plot_says_that_work_is_missing(pendulum):
     assert "inputs=" in below.get_title(loc="left")
 
 
-def test_reactions_in_the_frame_of_the_rod(pendulum):
-    _, run = pendulum
+def _check_reactions(system, run, torque):
+    """Compare drawn reactions with those of a rod under a torque (n,) at each instant."""
     angle, rate = np.asarray(run.q[:, 0]), np.asarray(run.v[:, 0])
-    # An instant has the acceleration of the step that ended there.
-    torque = np.append(TORQUE[0], TORQUE)
     on_axis = torque - FRICTION * rate + MASS * G * ARM * np.cos(angle)
     growth = on_axis / (INERTIA + MASS * ARM**2)
     along = -MASS * (ARM * rate**2 + G * np.sin(angle))
     across = MASS * (G * np.cos(angle) - ARM * growth)
-    figure = viz.reactions(*pendulum, [("ground", "rod")], TORQUE, frame="rod")
+    figure = viz.reactions(system, run, [("ground", "rod")], frame="rod")
     force, moment = ([x.get_ydata() for x in axes.lines] for axes in figure.axes)
     assert_allclose(force, [along, 0.0 * along, across], atol=EXACT)
     assert_allclose(moment, np.zeros_like(moment), atol=EXACT)
     assert np.ptp(across) > 1.0
 
 
+def test_reactions_in_the_frame_of_the_rod(pendulum):
+    # An instant has the acceleration of the step that ended there.
+    _check_reactions(*pendulum, np.append(TORQUE[0], TORQUE))
+
+
+def test_a_continued_run_begins_with_the_input_of_the_step_that_ended_there(pendulum):
+    system, run = pendulum
+    torque, start = 3.0 * TORQUE[::-1], run.restart
+    onward = lie_jax.simulate(system, lie_jax.RKMK("rk4"), start, dt=DT, steps=STEPS, inputs=torque)
+    assert_allclose(onward.u, np.concatenate([TORQUE[-1:], torque]), atol=0.0)
+    _check_reactions(system, onward, np.append(TORQUE[-1], torque))
+    (line,) = [
+        x.get_ydata()
+        for x in viz.energy(system, onward, torque).axes[1].lines
+        if x.get_label() == "RevoluteMotor('ground', 'rod')"
+    ]
+    of_motor = np.append(0.0, np.cumsum(torque[:, 0] * np.diff(onward.q[:, 0])))
+    assert_allclose(line, of_motor, atol=3.0 * TRAPEZOIDS)
+
+
 def test_torques_of_rounding_are_not_blown_up(pendulum):
     """A hinge without any torque; the force of some newtons acts at its point."""
     system, run = pendulum
-    force, torque = viz.reactions(system, run, None, TORQUE, frame="rod").axes
+    force, torque = viz.reactions(system, run, frame="rod").axes
     low, high = torque.get_ylim()
     # A range of some hundred roundings, 2e-16, of 20 N on 0.4 m, and nothing that one could read.
     assert 2e-13 < high - low < 1e-9
@@ -141,12 +158,12 @@ def test_instants_that_an_event_left_out_are_not_drawn(pendulum):
 def test_bad_input_is_named(pendulum):
     system, run = pendulum
     for options, message in (
-        ({}, "reads? 1 input.*simulate"),
-        ({"inputs": TORQUE[:3]}, r"shape \(3, 1\); it must have shape \(80, 1\)"),
-        ({"inputs": TORQUE, "frame": "leg"}, "'leg'.*take one of rod"),
-        ({"inputs": TORQUE, "joints": [("rod", "ground")]}, r"the labels are \('ground', 'rod'\)"),
+        ({"frame": "leg"}, "'leg'.*take one of rod"),
+        ({"joints": [("rod", "ground")]}, r"the labels are \('ground', 'rod'\)"),
     ):
         with pytest.raises(ValueError, match=message):
             viz.reactions(system, run, **options)
     with pytest.raises(ValueError, match="batch of trajectories"):
-        viz.reactions(system, jax.tree.map(lambda x: x[None], run), inputs=TORQUE)
+        viz.reactions(system, jax.tree.map(lambda x: x[None], run))
+    with pytest.raises(ValueError, match=r"shape \(3, 1\); it must have shape \(80, 1\)"):
+        viz.energy(system, run, TORQUE[:3])

@@ -77,6 +77,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         return linearization.full([elements.diagonal(blocks)], blocks)
 
     @override
+    @waits.announced("the forces")
     def force(self, t, q, v, u=None):
         instant = self._instant(t, q, v)
         wrench = self._unbalanced(instant, q, v, jnp.zeros_like(v), u)
@@ -118,10 +119,10 @@ class RigidBodySystem(AbstractMultibodySystem):
         coordinates = jax.vmap(lambda q: reaction(q, units), out_axes=2)(self._split(q))
         return elements.joint_columns(self.joints, t, pose, frames), coordinates
 
+    @override
+    @waits.announced("the residual")
     def residual(self, t, q, v, acceleration, multipliers, u=None):
-        """M v̇ + Bᵀλ - f (nv,), evaluated body by body without forming M or B."""
-        instant = self._instant(t, q, v)
-        t, rotation, position, *_ = instant
+        t, rotation, position, *_ = instant = self._instant(t, q, v)
         wrench = self._unbalanced(instant, q, v, acceleration, u)
         if not self.formulation.keeps_rotations:
             # Bᵀλ for velocities q̇ without the Jacobian B.
@@ -131,9 +132,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         result = self._pull_back(rotation, q, Wrench(*map(jnp.add, wrench, reaction)))
         if not self.formulation.rows:
             return result
-        multipliers = self._coordinate_multipliers(multipliers)
-        coordinate_reaction = jax.vmap(self.formulation.reaction)(self._split(q), multipliers)
-        return result + coordinate_reaction.reshape(-1)
+        of_bodies = self._split(q), self._coordinate_multipliers(multipliers)
+        return result + jax.vmap(self.formulation.reaction)(*of_bodies).reshape(-1)
 
     def internal_force(self, t, q, v, u=None):
         """The force f (nv,) without gravity, given forces and torques.
@@ -246,8 +246,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         """Order of a stabilised step, None if the full matrix is to be solved."""
         if self._order is None:
             return None
-        elements = self.formulation, self.joints, self.forces
-        return elimination.stabilized_order_of(len(self.names), *elements)
+        n, formulation = len(self.names), self.formulation
+        return elimination.stabilized_order_of(n, formulation, self.joints, self.forces)
 
     def saddle(self, t, q):
         """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies."""
@@ -288,9 +288,9 @@ class RigidBodySystem(AbstractMultibodySystem):
         return *super().remember(t, q, v), *of_joints
 
     @override
-    def recalling(self, memory):
+    def _recalling(self, memory):
         joints = constraints.recalling(self.joints, memory[len(self.forces) :])
-        recalling = super().recalling(memory[: len(self.forces)])
+        recalling = super()._recalling(memory[: len(self.forces)])
         return dataclasses.replace(recalling, joints=joints)
 
     @override

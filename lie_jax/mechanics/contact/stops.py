@@ -99,6 +99,11 @@ class RevoluteStop(AbstractWinding):
         ends = self.lower, self.upper
         return checks.traced(ends) or bool(np.max(np.abs(np.asarray(ends))) > np.pi)
 
+    @property
+    @override
+    def lacks_turns(self):
+        return self.winds and self.last is None
+
     @override
     def potential_energy(self, poses):
         """Energy of the law's spring, φ within half a turn of its last value."""

@@ -69,6 +69,11 @@ class AbstractForce(AbstractElement):
         """Whether `potential_energy` depends on whole turns, which poses alone do not tell."""
         return False
 
+    @property
+    def lacks_turns(self) -> bool:
+        """Whether its power depends on whole turns, which neither poses nor a memory tell."""
+        return False
+
     def remember(self, t: Time, poses: Poses, velocities: Velocities) -> Any:
         """Memory of an instant of a run, the field `last` in the next step: a pytree of arrays.
 

@@ -184,6 +184,14 @@ class CouplingForce(AbstractTendon):
         is_spring = self.input is None and self.limits is None
         return is_spring and bool(np.any(self._turning))
 
+    @property
+    @override
+    def lacks_turns(self):
+        # The spring of an element with an input or limits has no potential energy.
+        elastic = checks.traced(self.stiffness) or bool(np.any(np.asarray(self.stiffness)))
+        turns = bool(np.any(self._turning)) and not self.winds
+        return self.last is None and turns and elastic
+
     @override
     def _coordinates(self, *poses):
         at = [poses[slot] for slot in self.slots]

@@ -144,6 +144,11 @@ class AbstractJoint(AbstractElement):
         """
         return None
 
+    @property
+    def lacks_turns(self) -> bool:
+        """Whether its reaction depends on whole turns, which neither poses nor a memory tell."""
+        return False
+
     def remember(self, t: Time, poses: Poses, velocities: Velocities) -> Any:
         """Memory of an instant of a run in absolute coordinates, for `recalling`; None without."""
         return None

@@ -172,6 +172,13 @@ class CouplingJoint(AbstractJoint):
     def _rates(self, poses: Poses, velocities: Velocities) -> Float[Array, "2"]:
         return jax.jvp(self._principal, poses, moving(poses, velocities))[1]
 
+    @property
+    @override
+    def lacks_turns(self):
+        # Slopes of a line are the same in every turn.
+        is_curved = self.coefficients.shape[-1] > 2
+        return self.near is None and is_curved and bool(self._turning[1])
+
     @override
     def remember(self, t, poses, velocities):
         """The coordinates and their rates."""

@@ -207,7 +207,7 @@ class LoopSystem(TreeSystem):
         else:
             closing = turns.continued(self.cuts, self.cut_labels, self.space, at, (q, v, t))
         values = super()._joint_coordinates(q, None, None) | closing
-        return {label: values[label] for label in self.all_labels if label in values}
+        return readings.in_order(self.all_labels, values)
 
     @override
     def _constrained(self, q):
@@ -218,7 +218,7 @@ class LoopSystem(TreeSystem):
         instant = t, q, v, acceleration, multipliers, u
         of_cuts = AbstractMultibodySystem._joint_reactions(self, *instant)
         of_tree = super(LoopSystem, self._pulled(q, multipliers))._joint_reactions(*instant)
-        return {label: (of_tree | of_cuts)[label] for label in self.all_labels}
+        return readings.in_order(self.all_labels, of_tree | of_cuts)
 
     def _pose(self, q: Array) -> tuple[Array, Array]:
         """Rotations and positions of bases and links."""

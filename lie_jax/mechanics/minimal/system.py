@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks, linearization
-from lie_jax.mechanics import stacking
+from lie_jax.mechanics import readings, stacking
 from lie_jax.mechanics.contact import impulses
 from lie_jax.mechanics.coordinates.se3 import SE3
 from lie_jax.mechanics.joints.base import GROUND, BodyPose
@@ -108,8 +108,8 @@ class TreeSystem(AbstractMultibodySystem):
         return branches.within * products + (branches.beyond * products).T + jnp.diag(armature)
 
     @override
+    @waits.announced("the forces")
     def force(self, t, q, v, u=None):
-        """Applied, gyroscopic and centrifugal forces f (nv,): M v̇ = f."""
         terms = self._terms(t, q, v, u)
         return -self.velocities.flat(*recursions.inverse_dynamics(self.tree, *terms, None))
 
@@ -129,8 +129,8 @@ class TreeSystem(AbstractMultibodySystem):
         return self.titles[self.owners[sum(end <= equation for end in ends) - 1]]
 
     @override
+    @waits.announced("the residual")
     def residual(self, t, q, v, acceleration, multipliers, u=None):
-        """M v̇ - f (nv,), by the recursive Newton-Euler algorithm."""
         accelerations, terms = self._split(acceleration), self._terms(t, q, v, u)
         return self.velocities.flat(*recursions.inverse_dynamics(self.tree, *terms, accelerations))
 
@@ -159,15 +159,15 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def _joint_reactions(self, t, q, v, acceleration, multipliers, u):
         motion, _, inertia, bias = self._terms(t, q, v, u)
-        accelerations = self._split(acceleration)
-        whole = recursions.passed_on(self.tree, motion, inertia, bias, accelerations)
+        whole = recursions.passed_on(self.tree, motion, inertia, bias, self._split(acceleration))
         on_children = reactions.on_children(self.tree, self.joints, motion, whole)
         # The last motion of a joint is at its child.
         last = dict(zip(self.owners, self.tree.links, strict=True))
-        return {
-            label: JointReaction(*(x[:, last[number]] for x in on_children))
-            for number, label in enumerate(self.labels)
+        values = {
+            self.labels[owner]: JointReaction(*(x[:, link] for x in on_children))
+            for owner, link in last.items()
         }
+        return readings.in_order(self.labels, values)
 
     @override
     def remember(self, t, q, v):
@@ -190,7 +190,7 @@ class TreeSystem(AbstractMultibodySystem):
                 before = values.get(label, q[..., :0])
                 values[label] = jnp.concatenate([before, q[..., start : start + 1]], axis=-1)
             start += count
-        return values
+        return readings.in_order(self.labels, values)
 
     @property
     @override
