@@ -56,7 +56,8 @@ def pytest_sessionstart(session) -> None:
         return
     import lie_jax
 
-    lie_jax.cache_compilations(_CACHE)
-    # Without a bound, which costs a look at all programs for each new one.
+    # Without a bound, which costs a look at all programs for each new one; a cache with a bound
+    # cannot use the folder.
+    lie_jax.cache_compilations(_CACHE / "tests")
     jax.config.update("jax_compilation_cache_max_size", -1)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
