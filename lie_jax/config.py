@@ -167,6 +167,11 @@ def cache_compilations(folder: str | os.PathLike | None = None) -> None:
             f"cache_compilations(folder=) is {str(folder)!r}, which cannot be created or written "
             f"({error.strerror}); it must be a folder that you may write to: take another."
         ) from error
+    # A process that ends while it keeps a program leaves it without the time of its last use;
+    # JAX 0.10 then keeps no others.
+    for program in path.glob("*-cache"):
+        if not program.with_name(program.name.removesuffix("cache") + "atime").exists():
+            program.unlink(missing_ok=True)
     jax_internals.silence_xla()
     jax.config.update("jax_compilation_cache_dir", str(path))
     jax.config.update("jax_compilation_cache_max_size", _MOST_BYTES)

@@ -56,8 +56,9 @@ def pytest_sessionstart(session) -> None:
         return
     import lie_jax
 
-    # Without a bound, which costs a look at all programs for each new one; a cache with a bound
-    # cannot use the folder.
-    lie_jax.cache_compilations(_CACHE / "tests")
+    lie_jax.cache_compilations(_CACHE)
+    # Without a bound, which costs a look at all programs for each new one, and in a folder of their
+    # own: programs kept so have no time of their last use, which a bound needs.
+    jax.config.update("jax_compilation_cache_dir", str(_CACHE / "tests"))
     jax.config.update("jax_compilation_cache_max_size", -1)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

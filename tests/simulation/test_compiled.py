@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import lie_jax
+from lie_jax import config
 from lie_jax.simulation import fixed_steps
 from models import chain, heavy_top, slider_crank
 from tests.suites import cases
@@ -47,6 +48,7 @@ import sys
 import jax.numpy as jnp
 import jaxtyping
 import lie_jax
+from lie_jax import config
 lie_jax.configure()
 from tests.simulation import test_compiled
 end = test_compiled._end(sys.argv[1], 10)
@@ -96,6 +98,7 @@ def _mechanism(name):
 
 _LOOPS = """
 import lie_jax
+from lie_jax import config
 lie_jax.configure()
 from tests.simulation import test_compiled
 for name, (*_, small) in test_compiled.MECHANISMS.items():
@@ -143,6 +146,7 @@ import sys
 import jax.numpy as jnp
 import jaxtyping
 import lie_jax
+from lie_jax import config
 lie_jax.configure(fast_loops=False, cache=sys.argv[1], quiet=True)
 from tests.simulation import test_compiled
 events = []
@@ -173,6 +177,7 @@ _FOLDERS = """
 import os, sys, warnings
 import jax
 import lie_jax
+from lie_jax import config
 warnings.simplefilter("always")
 for home, options in eval(sys.argv[1]):
     os.environ["XDG_CACHE_HOME"] = home
@@ -190,11 +195,16 @@ def _folders(*settings, **environment):
 
 
 def test_configure_keeps_programs_in_the_users_folder(tmp_path):
-    home = str(tmp_path)
-    (off, refused, own), told = _folders((home, {"cache": False}), ("/proc/x", {}), (home, {}))
-    assert off == refused == "None"
-    assert own.startswith(f"{home}/lie_jax/")
+    home, own = str(tmp_path), tmp_path / "lie_jax" / config._processor()
+    own.mkdir(parents=True)
+    # The first one as a process leaves it that ends while it keeps a program.
+    half, whole = own / "a-cache", own / "b-cache"
+    for file in (half, whole, own / "b-atime"):
+        file.write_bytes(b"")
+    (*none, folder), told = _folders((home, {"cache": False}), ("/proc/x", {}), (home, {}))
     assert told.count("cannot be created or written") == 1
+    assert none == ["None", "None"] and folder == str(own)
+    assert whole.exists() and not half.exists()
 
 
 def test_configure_leaves_jaxs_own_folder(tmp_path):
