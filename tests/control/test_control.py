@@ -91,6 +91,7 @@ def test_limits_give_the_solution_of_the_quadratic_programme():
         assert float(best.history.cost[0]) > float(best.cost)
 
 
+@pytest.mark.full
 def test_a_search_that_has_not_converged_says_so():
     common = {"dt": DT, "running": regulate, "final": settle}
     with pytest.warns(UserWarning, match=r"ilqr: not conv.* 2; .*1e-300.*control.shoot"):

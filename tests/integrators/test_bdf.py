@@ -198,6 +198,7 @@ def _servo(**options):
     return run, exact
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("order", cases([2, 5], [2]))
 def test_stiff_control_where_explicit_methods_fail(order):
     run, exact = _servo(integrator=lie_jax.BDF(order), dt=1e-2, steps=100)

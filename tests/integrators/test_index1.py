@@ -104,6 +104,7 @@ def test_baumgarte_makes_a_violation_decay_critically():
     assert {x.dtype for x in jax.tree.leaves(jax.eval_shape(found, *single))} == {jnp.float32.dtype}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("order", cases([1, 2], [1]))
 def test_derivatives_go_through_the_projection(order):
     """To first order in reverse mode; to second order in both."""

@@ -101,6 +101,7 @@ def test_names_that_others_have(tmp_path):
     assert set(imported.frames) == set(imported.mechanism.names)
 
 
+@pytest.mark.full
 def test_chains_that_are_too_long(tmp_path):
     inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
     link = '<link name="{}"><inertial><mass value="1"/>' + inertia + "</inertial></link>"

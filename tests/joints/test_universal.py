@@ -87,6 +87,7 @@ def test_shafts_turn_as_the_spherical_triangle_has_it(bend, angle):
         assert_allclose(turns, relative, atol=ROUNDING)
 
 
+@pytest.mark.full
 def test_a_skew_cross_moves_alike_in_both_coordinates():
     """Accelerations of a body on a cross of 1.1 rad, held at rest, and its readings."""
     angle, rng = 1.1, np.random.default_rng(3)

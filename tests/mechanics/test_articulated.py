@@ -55,9 +55,8 @@ def test_coordinates_are_ordered_as_documented(forest):
         assert_allclose(rotation[i], expected, atol=1e-13)
 
 
-@pytest.mark.parametrize(
-    "joints", ["forest", pytest.param("joints of several numbers", marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("joints", ["forest", "joints of several numbers"])
 def test_forest_moves_as_in_maximal_coordinates(forest, joints):
     """Mass matrix and force are those of free bodies, seen through the joints; so is the motion."""
     (system, state), mechanism = forest

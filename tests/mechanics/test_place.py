@@ -43,9 +43,8 @@ def _scattered(mechanism, keep):
     return dataclasses.replace(mechanism, bodies=bodies)
 
 
-@pytest.mark.parametrize(
-    "name", ["forest", pytest.param("compound_forest", marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["forest", "compound_forest"])
 def test_bodies_stand_where_their_coordinates_put_them(name):
     """Trees on the ground and on a floating base, with joints in both directions."""
     mechanism = getattr(mechanisms, name)()

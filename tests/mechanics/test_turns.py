@@ -56,6 +56,7 @@ def test_energies_of_a_run_count_the_turns_of_its_springs():
     assert_allclose(system.joint_coordinates(*rows)["ground", "bob"][:, 0], angle, atol=ERROR * 20)
 
 
+@pytest.mark.full
 def test_a_spring_that_must_be_wound_further_is_named():
     """Six radians hold 3 N m, which poses cannot say."""
     system, state = _wound(lie_jax.R3SO3(), torque=3.0)
@@ -180,6 +181,7 @@ def _square(system, state, t=0.0):
     return np.linalg.solve(linear.reduced_mass, linear.reduced_stiffness)
 
 
+@pytest.mark.full
 def test_linear_motions_about_a_spring_that_is_wound_by_two_turns():
     """The coordinate of a hinge counts turns, and so does an angle at rest."""
     system, state = _pendulum(lie_jax.Minimal())
@@ -190,6 +192,7 @@ def test_linear_motions_about_a_spring_that_is_wound_by_two_turns():
     assert_allclose(_square(*_pendulum(lie_jax.R3SO3(), ANGLE, -TURNS)), SQUARE, rtol=ROUNDING)
 
 
+@pytest.mark.full
 def test_linear_motions_about_the_end_of_a_run_that_winds_a_spring():
     """The memory of a run has the turns; without it the state is refused, and the spring named."""
     system, state = _pendulum(lie_jax.R3SO3())

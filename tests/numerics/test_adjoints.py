@@ -81,6 +81,7 @@ def test_newton_does_not_search_again():
     assert searches(jax.grad(run)) == searches(run)
 
 
+@pytest.mark.full
 def test_gradients_of_automatic_steps_do_not_depend_on_the_adjoint():
     options = {"integrator": PAIR, "adaptive": lie_jax.Adaptive(end=1.0), "steps": 40}
     expected, recursive = _gradients(options, options | {"adjoint": "recursive", "checkpoint": 3})
@@ -128,6 +129,7 @@ def _growth(**options):
     return _reserved(64 * 4096, **options) / _reserved(4096, **options)
 
 
+@pytest.mark.full
 def test_memory_grows_with_the_steps_or_with_their_root():
     # What does not grow is a small part.
     assert 50.0 < _growth(adjoint="stored") < 65.0

@@ -83,6 +83,7 @@ def compilations():
     jax.monitoring.unregister_event_duration_listener(listen)
 
 
+@pytest.mark.full
 def test_forces_see_globals_that_change(compilations, monkeypatch):
     first = _assembled(push)
     for value in (1.0, 2.0):

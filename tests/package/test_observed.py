@@ -191,7 +191,8 @@ def _swept(function):
     return lambda variants: lie_jax.sweep(function, variants, progress=False).results
 
 
-@pytest.mark.parametrize("many", [lie_jax.batched, pytest.param(_swept, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("many", [lie_jax.batched, _swept])
 def test_runs_read_files_anew_alone_and_in_batches(many, tmp_path):
     """A call that finds another one's program compiles nothing, and is compared with later ones."""
     path = tmp_path / "table.npy"

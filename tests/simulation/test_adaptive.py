@@ -160,6 +160,7 @@ def test_derivatives_are_those_of_the_steps_taken(order):
     assert_allclose(reverse, first, rtol=1e-6)
 
 
+@pytest.mark.full
 def test_members_of_a_batch_choose_their_own_steps():
     attractions = jnp.asarray([0.8, 0.9, 1.0])
     batch = jax.jit(jax.vmap(lambda a: _orbit(a, throw=False)))(attractions)

@@ -207,6 +207,7 @@ def test_configure_keeps_programs_in_the_users_folder(tmp_path):
     assert whole.exists() and not half.exists()
 
 
+@pytest.mark.full
 def test_configure_leaves_jaxs_own_folder(tmp_path):
     folder = f"{tmp_path}/own"
     assert _folders((str(tmp_path), {}), JAX_COMPILATION_CACHE_DIR=folder) == ([folder], "")
@@ -279,7 +280,7 @@ def _motor():
     return lie_jax.assemble(lie_jax.Mechanism([disc], [axle], [motor]), lie_jax.Minimal())
 
 
-@pytest.mark.parametrize("name", cases(STUDIES, ["RKMK4, inputs", "BDF"]))
+@pytest.mark.parametrize("name", cases(STUDIES, ["RKMK4, inputs"]))
 def test_a_convergence_study_and_its_restarts_compile_once(name, compilations):
     build, integrator = STUDIES[name]
     system, state = build()

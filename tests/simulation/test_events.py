@@ -59,6 +59,7 @@ def test_a_ball_bounces_with_its_derivatives_in_both_modes(name):
         assert_allclose(derivative, (BY_HEIGHT, BY_RESTITUTION), rtol=0, atol=DIGITS)
 
 
+@pytest.mark.full
 def test_impacts_that_follow_ever_faster_end_the_run():
     with pytest.raises(
         lie_jax.SimulationError, match=r"events\[0\] happened again at once at t = 4\.06"
@@ -81,6 +82,7 @@ def test_impacts_that_follow_ever_faster_end_the_run():
     assert_allclose(few.stats.end_time, few.events.t[-1], atol=0.1)
 
 
+@pytest.mark.full
 def test_events_of_one_step_happen_in_the_order_of_time():
     starts = jnp.asarray([[1.0, 1.02], [1.02, 1.0], [1.0, 1.0], [1.0, 0.5]])
     events = [impact(0.8, 0), impact(0.5, 1)]

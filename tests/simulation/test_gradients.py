@@ -173,6 +173,7 @@ def test_derivatives_of_steps_agree_with_differences_and_with_each_other(case):
     _check_derivatives(_of_steps(case))
 
 
+@pytest.mark.full
 def test_forward_derivatives_of_explicit_steps_agree_with_differences():
     objective = _of_steps("RKMK4")
     _, (values, slopes) = _around(lambda p, axis: jax.jvp(objective, (p,), (axis,)))

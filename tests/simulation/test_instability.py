@@ -45,7 +45,7 @@ def _factors(tableau, damping, stiffness):
 
 @pytest.mark.parametrize(
     "tableau",
-    cases(["heun", "midpoint", "rk3", "rk4", "ode23", "dopri5", "rk67"], ["heun", "rk4"]),
+    cases(["heun", "midpoint", "rk3", "rk4", "ode23", "dopri5", "rk67"], ["rk4"]),
 )
 def test_modes_that_grow_are_found_and_those_that_decay_are_not(tableau):
     rng = np.random.default_rng(4)
@@ -91,7 +91,7 @@ def test_few_steps_beyond_the_limit_are_found_in_every_phase(tableau):
         assert found[growing].all() and not found[decaying].any(), steps
 
 
-@pytest.mark.parametrize("tableau", cases(["euler", "heun", "rk4", "dopri5"], ["heun", "rk4"]))
+@pytest.mark.parametrize("tableau", cases(["euler", "heun", "rk4", "dopri5"], ["rk4"]))
 def test_the_first_steps_refuse_no_mode_that_decays(tableau):
     """Neither in runs of a few steps nor in ten one-step runs, which find most modes that grow."""
     rng = np.random.default_rng(8)
@@ -142,6 +142,7 @@ def test_eulers_method_is_judged():
         assert bool(end.result == SUCCESSFUL)
 
 
+@pytest.mark.full
 def test_a_law_that_is_left_by_steps_beyond_the_limit_names_the_mode():
     wheel = lie_jax.Body("wheel", 40.0, np.eye(3), position=(0, 0, 0.3))
     tyre = lie_jax.LinearSpringDamper("ground", "wheel", 2e5, 100.0, 0.3)
@@ -179,6 +180,7 @@ def _spring(t, q, v):
     return -5.0 * q
 
 
+@pytest.mark.full
 def test_pieces_of_an_unstable_run_are_unstable():
     system, state, rate = _hinge()
     dt = 2.9 / rate
@@ -216,7 +218,8 @@ def test_pieces_of_an_unstable_run_are_unstable():
 FORMULATIONS = {"joint coordinates": lie_jax.Minimal(), "constraints": lie_jax.R3SO3()}
 
 
-@pytest.mark.parametrize("name", cases(FORMULATIONS, ["joint coordinates"]))
+@pytest.mark.full
+@pytest.mark.parametrize("name", FORMULATIONS)
 def test_an_overflow_names_the_damper_of_the_lightest_link(name):
     upper = lie_jax.Body("upper", 1.0, np.diag([1 / 12, 1 / 12, 1e-3]), position=(0, 0, -0.5))
     light = lie_jax.Body("light", 0.1, np.eye(3) * 1.3e-4, position=(0, 0, -1))

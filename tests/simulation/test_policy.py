@@ -96,6 +96,7 @@ def test_samples_are_those_of_a_digital_controller_and_restarts_go_on(name, tmp_
         assert_array_equal(a, b)
 
 
+@pytest.mark.full
 def test_inputs_are_held_through_events():
     bounce, ball = 0.7, Cart()
     states, inputs = _digital(100, bounce)
@@ -130,6 +131,7 @@ class Network(eqx.Module):
         return self.out(hidden), hidden
 
 
+@pytest.mark.full
 def test_a_recurrent_network_has_the_derivatives_of_the_run():
     network = Network(jax.random.key(0))
     numbers, unflatten = jax.flatten_util.ravel_pytree(eqx.filter(network, eqx.is_array))

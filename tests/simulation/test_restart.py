@@ -54,7 +54,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", cases(CASES, ["RKMK4", "generalized-α"]))
+@pytest.mark.parametrize("name", cases(CASES, ["RKMK4"]))
 def test_two_halves_are_bit_by_bit_the_whole(name, tmp_path):
     build, integrator = CASES[name]
     system, state = build()
@@ -153,6 +153,7 @@ def test_restarts_that_fit_nothing_are_refused():
             lie_jax.simulate(system_now, integrator, restart, steps=3, **{"dt": DT} | options)
 
 
+@pytest.mark.full
 def test_restarts_go_through_transformations():
     """What is traced cannot be compared and passes; what is not is compared there, too."""
 

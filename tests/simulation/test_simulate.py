@@ -67,6 +67,7 @@ def test_a_progress_bar_changes_nothing(capfd):
     assert shown.stats.newton_iterations.shape == (103,)
 
 
+@pytest.mark.full
 def test_checkpointed_blocks_with_remainders():
     expected = lie_jax.simulate(OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START, dt=0.01, steps=23)
     for save_every, checkpoint in ((1, 10), (2, 3), (23, 4)):

@@ -35,6 +35,7 @@ def test_lowest_vertex_is_as_high_as_the_gap(shape):
     assert_allclose(drawn[-1].vertices[:, 2], 0.0, atol=1e-15)
 
 
+@pytest.mark.full
 def test_ground_of_many_contacts_is_drawn_once_and_forces_carry_the_weight():
     system, state = quadruped.build()
     drawn = [body for body, _ in contacts.surfaces(system, 1.0)]
