@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from lie_jax import checks
+from lie_jax.numerics import jax_internals
 from lie_jax.system import AbstractSystem
 
 _ROW = "jax.tree.map(lambda x: x[k], run.memory), of instant k"
@@ -16,7 +17,9 @@ def check(system: AbstractSystem, memory: Any) -> None:
 
     The memory of all instants has another axis, which JAX would take for that of elements.
     """
-    if checks.traced(system, memory):
+    # Time loops of systems without memory recall nothing, again and again.
+    in_loop = not jax.tree.leaves(memory) and not jax_internals.traces_nothing()
+    if in_loop or checks.traced(system, memory):
         return
     q, v = jnp.zeros(system.nq), jnp.zeros(system.nv)
     expected = jax.eval_shape(lambda q, v: system.remember(jnp.zeros(()), q, v), q, v)
