@@ -97,6 +97,7 @@ def rates(best, bound):
     return np.concatenate([v - bound, -v - bound], axis=1)
 
 
+@pytest.mark.full
 def test_bounded_rates_of_a_pendulum():
     """Of the double integrator as of the quadratic programme, upright as of other methods."""
     bound = 0.6

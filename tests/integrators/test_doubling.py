@@ -70,6 +70,7 @@ def test_errors_follow_the_tolerance_over_six_decades(name):
     assert np.max(np.abs(away)) < SCATTER, away
 
 
+@pytest.mark.full
 def test_a_fast_phase_takes_half_the_solutions_of_steps_of_one_size():
     """Each attempt has three solutions; the error of fixed steps falls as their number squared."""
     system, method, period = Kepler(jnp.asarray(1.0)), lie_jax.GeneralizedAlpha(), 2.0 * np.pi

@@ -133,7 +133,7 @@ METHODS = {
     cases(
         [("default", 600, 2e-3), ("default", 2000, 5e-4), ("default", 4000, 5e-5),
          ("modified", 600, 2e-3), ("index 2", 600, 2e-3), ("BDF", 1500, 5e-4)],
-        [("default", 600, 2e-3)],
+        [],
     ),
 )  # fmt: skip
 def test_two_shafts_turn_as_one(method, steps, dt):
@@ -202,7 +202,7 @@ STORAGES = {
 }
 
 
-@pytest.mark.parametrize("name", STORAGES)
+@pytest.mark.parametrize("name", cases(STORAGES, ["tree"]))
 def test_what_leaves_the_multipliers_breaks_no_constraint(name):
     """First corrections of searches that start with multipliers of order one, in steps of 1 ms."""
     system, state = STORAGES[name]()

@@ -28,6 +28,7 @@ def _solve(system, state, t1, solver=SOLVER, **options):
     )
 
 
+@pytest.mark.full
 def test_controllers_and_dense_output_work_on_the_group():
     """Between the steps as well: a symmetric body precesses about its angular momentum."""
     moments, omega = np.asarray([0.5, 0.5, 0.8]), np.asarray([3.0, -1.0, 10.0])

@@ -98,6 +98,7 @@ def test_frames_move_as_in_mujoco(imported, assembled):
     assert imported.frames["lamp"].body == "ground"
 
 
+@pytest.mark.full
 def test_forces_of_servos_springs_and_carried_weights(imported, assembled):
     """Beyond half a turn, with zeros off zero and gears."""
     assert [a.name for a in imported.actuators] == ["turn", "shift", "bent", "slow"]

@@ -57,6 +57,7 @@ def _pushed():
     return lie_jax.assemble(lie_jax.Mechanism([body], forces=[push]), lie_jax.R3SO3())
 
 
+@pytest.mark.full
 def test_arrays_of_numpy_may_be_inputs_and_leaves():
     system, state = _pushed()
 

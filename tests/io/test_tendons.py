@@ -98,6 +98,7 @@ def _states(model):
         yield q, data.qvel.copy(), data.ctrl.copy(), acceleration, data.actuator_force.copy()
 
 
+@pytest.mark.full
 def test_accelerations_are_those_of_mujoco(imported):
     assert tuple(actuator.name for actuator in imported.actuators) == NAMES
     system, _ = lie_jax.assemble(imported.mechanism, lie_jax.Minimal())

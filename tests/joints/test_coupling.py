@@ -92,6 +92,7 @@ def test_accelerations_are_those_of_one_coordinate(name):
         assert acceleration[5] == pytest.approx(expected, abs=CLOSE)
 
 
+@pytest.mark.full
 def test_angles_count_whole_turns_in_joint_coordinates():
     system, _ = lie_jax.assemble(_mechanism(0.0, 0.7, 0.2, 0.1), lie_jax.Minimal())
 

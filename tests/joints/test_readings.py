@@ -61,6 +61,7 @@ def test_coordinates_are_the_same_in_all_formulations():
         assert_allclose(apart, turns, atol=10 * ROUNDING, err_msg=str(name))
 
 
+@pytest.mark.full
 def test_a_pendulum_that_goes_round():
     """A pendulum that a motor turns evenly about a tilted axis, and a slider beside it.
 

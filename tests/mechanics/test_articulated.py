@@ -321,6 +321,7 @@ def _equations_and_work(jaxpr):
     return count, work
 
 
+@pytest.mark.full
 def test_work_grows_linearly_and_programs_do_not_grow():
     def measured(n):
         system, state = mechanisms.ball_chain(lie_jax.Minimal(), np.zeros((n, 3)))

@@ -165,6 +165,7 @@ def test_quadrotors_accelerate_as_the_equations_of_their_rods_say():
     assert_allclose(got, expected, rtol=0, atol=ROUNDING)
 
 
+@pytest.mark.full
 def test_motors_of_the_space_robot_act_between_bodies_alone():
     """In any pose and motion, momenta do not change and energy grows by the motors' power."""
     rng = np.random.default_rng(3)

@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import lie_jax
 from lie_jax.simulation.march import march
 from models import heavy_top
-from tests.suites import cases
 from tests.systems import OSCILLATOR, OSCILLATOR_START
 
 
@@ -179,7 +178,8 @@ def test_a_failure_inside_jit_raises():
         jax.block_until_ready(run(jnp.asarray(0.05)))
 
 
-@pytest.mark.parametrize("second", cases(["free", "constrained"], ["free"]))
+@pytest.mark.full
+@pytest.mark.parametrize("second", ["free", "constrained"])
 def test_single_precision_warns_once_and_works(second):
     program = """
 import sys

@@ -23,7 +23,8 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("name", cases(METHODS, ["BDF"]))
+@pytest.mark.full
+@pytest.mark.parametrize("name", METHODS)
 def test_both_events_of_each_instant_happen(name):
     def run(instant):
         def reached(t, q, v):

@@ -162,6 +162,7 @@ def rotor(springs):
     return lie_jax.assemble(mechanism, lie_jax.SE3())
 
 
+@pytest.mark.full
 def test_a_rotor_on_springs_without_load_whirls_as_the_closed_form_says():
     """In the frame that turns along whirls have the frequencies |ω - Ω|, and the axial motion ω."""
     mass, across, along, spin, place = ROTOR
