@@ -17,8 +17,7 @@ from tests.suites import cases
 DT, EVERY, STEPS = 0.01, 5, 53
 SAMPLE = EVERY * DT
 STIFFNESS, MASS = 3.0, 2.0
-CART = Cart(stiffness=STIFFNESS)
-RK67 = lie_jax.RKMK("rk67")
+CART, RK67 = Cart(stiffness=STIFFNESS), lie_jax.RKMK("rk67")
 
 
 def _pid(t, q, v, state):
@@ -96,7 +95,6 @@ def test_samples_are_those_of_a_digital_controller_and_restarts_go_on(name, tmp_
         assert_array_equal(a, b)
 
 
-@pytest.mark.full
 def test_inputs_are_held_through_events():
     bounce, ball = 0.7, Cart()
     states, inputs = _digital(100, bounce)

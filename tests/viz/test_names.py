@@ -31,6 +31,7 @@ def _seen(text):
     return word
 
 
+@pytest.mark.full
 def test_plots_show_names_as_they_are(run):
     motion, paths = viz.motion(*run), viz.paths(*run)
     reactions, energy = viz.reactions(*run, frame=NAMES[0]), viz.energy(*run)

@@ -120,6 +120,7 @@ def test_the_tip_changes_with_stiffness_and_load_as_differences_say():
     assert_allclose(jacobian, expected, rtol=1e-7)
 
 
+@pytest.mark.full
 def test_a_pendulum_hangs_and_one_without_weight_stays():
     def built(gravity):
         # Horizontally gravity has no stiffness.
