@@ -31,8 +31,9 @@ def refuse_numbers(where: str, function: Any, arguments: str) -> Iterator[None]:
         yield
     except _NEED_NUMBERS as error:
         lines = traceback.extract_tb(error.__traceback__)
-        own = [line for line in lines if not libraries.holds(line.filename)]
-        place = f"line {own[-1].lineno} of {os.path.basename(own[-1].filename)}" if own else "it"
+        lines = [line for line in lines if not libraries.holds(line.filename)]
+        last = lines[-1] if lines else None
+        place = f"line {last.lineno} of {os.path.basename(last.filename)}" if last else "it"
         inner = function.function if isinstance(function, snapshots.Function) else function
         raise ValueError(
             f"{where} is {reader.name_of(inner)}; it is called under jax.jit, without numbers, "

@@ -62,13 +62,12 @@ class Growth(NamedTuple):
         peak = jnp.where(growth > 1.0, self.peak, jnp.maximum(self.peak, step.size))
         first = self.steps < PATIENCE
         gain = jnp.clip(step.gain / _BEYOND, 1.0 / _MOST_A_STEP, _MOST_A_STEP)
-        passed = (step.rate > 1.0) & (step.gain > _BEYOND)
         return Growth(
             size=step.size,
             growth=growth,
             peak=peak,
             beyond=jnp.where(step.rate > 1.0, self.beyond + 1, 0),
-            passed=self.passed + passed.astype(jnp.int32),
+            passed=self.passed + _is_beyond(step).astype(jnp.int32),
             steps=self.steps + first.astype(jnp.int32),
             above=self.above + (first & (step.rate > 1.0)).astype(jnp.int32),
             certain=self.certain + (first & step.certain).astype(jnp.int32),
@@ -85,7 +84,7 @@ class Growth(NamedTuple):
 
         One step beyond the limit explains any failure, modes that have grown explain an overflow.
         """
-        beyond = (step.rate > 1.0) & (step.gain > _BEYOND) | (before.beyond > 0)
+        beyond = _is_beyond(step) | (before.beyond > 0)
         return beyond | overflow & ((step.rate > 1.0) | (before.growth > 1.0))
 
     def shortly_unstable(self) -> Bool[Array, ""]:
@@ -98,6 +97,11 @@ class Growth(NamedTuple):
         grown = (self.steps == 1) | (self.growth >= _SHORTLY)
         explained = (self.steps < _FEW) & (self.certain == 0)
         return (self.steps > 0) & (self.steps < PATIENCE) & most & grown & ~explained
+
+
+def _is_beyond(step: Estimate) -> Bool[Array, ""]:
+    """Whether one step alone shows that it was beyond the limit."""
+    return (step.rate > 1.0) & (step.gain > _BEYOND)
 
 
 def warn_of_steps_beyond(growth: Growth | None, taken: Any, stability: Any, dt: Any) -> None:
