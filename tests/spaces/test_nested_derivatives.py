@@ -181,14 +181,11 @@ def test_third_derivatives_at_the_identity_are_exact(name, function, dtype):
     map_ = _function(name, function)
     covector = rng.normal(size=jax.eval_shape(map_, zero).shape).astype(dtype)
 
-    @jax.jit
-    def derivatives(x):
-        def number(x):
-            return jnp.vdot(covector, map_(x))
+    def number(x):
+        return jnp.vdot(covector, map_(x))
 
-        return {m: _nested(m, number, u)(x) for m in MODES[3]}
-
-    for mode, got in derivatives(zero).items():
+    for mode in MODES[3]:
+        got = jax.jit(_nested(mode, number, u))(zero)
         _check_at_identity(name, function, mode, got, u, covector)
 
 
