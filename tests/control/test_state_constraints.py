@@ -116,6 +116,7 @@ def test_bounded_rates_of_a_pendulum():
     assert_allclose(up.inequality_multipliers, shot.inequality_multipliers, atol=1e-4)
 
 
+@pytest.mark.full
 def test_a_search_names_the_inequality_that_is_not_met():
     """Rates cannot be above one number and below its opposite at the same time."""
     with pytest.warns(UserWarning, match=r"violation .*inequality 0 after step \d+, at t = .*larg"):

@@ -1,5 +1,7 @@
 """Explicit methods on SE(3) x R6, for a body whose forces depend on its configuration."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -174,28 +176,31 @@ def test_a_first_stage_is_evaluated_anew_for_inputs():
         assert lie_jax.RKMK(name).init(system, t, dt, state, u) is None
 
 
-@pytest.mark.parametrize("constrained", [True, False])
-def test_a_loop_of_stages_begins_with_the_end_of_the_last_step(constrained, monkeypatch):
+@pytest.mark.parametrize(
+    ("constrained", "name"),
+    cases(list(itertools.product([True, False], ["rk4", "dopri5"])), [(True, "rk4")]),
+)
+def test_a_loop_of_stages_begins_with_the_end_of_the_last_step(constrained, name, monkeypatch):
     """Unless inputs change."""
     system, state = heavy_top.build(constrained=constrained)
     monkeypatch.setattr(type(system), "slow_to_compile", True)
     t, dt, inputs = jnp.zeros(()), jnp.asarray(1e-3), jnp.zeros(0)
-    for integrator in (lie_jax.RKMK("rk4"), lie_jax.RKMK("dopri5")):
+    integrator = lie_jax.RKMK(name)
 
-        @jax.jit
-        def after(state, known, factor, u, integrator=integrator):
-            begun = integrator.init(system, t, dt, state, u)
-            first = integrator.first_accelerations(system, t, state, begun, u)
-            first = first._replace(acceleration=factor * first.acceleration)
-            carry = begun._replace(solution=first, known=known)
-            step = integrator.step(system, t, dt, state, carry, u)
-            found = integrator.accelerations(system, t + dt, step.state, None, u)
-            return jnp.concatenate([step.state.q, step.state.v]), step.carry, found
+    @jax.jit
+    def after(state, known, factor, u):
+        begun = integrator.init(system, t, dt, state, u)
+        first = integrator.first_accelerations(system, t, state, begun, u)
+        first = first._replace(acceleration=factor * first.acceleration)
+        carry = begun._replace(solution=first, known=known)
+        step = integrator.step(system, t, dt, state, carry, u)
+        found = integrator.accelerations(system, t + dt, step.state, None, u)
+        return jnp.concatenate([step.state.q, step.state.v]), step.carry, found
 
-        end, carried, found = after(state, False, 1.0, None)
-        for x, y in zip(carried.solution, found, strict=True):
-            assert_allclose(x, y, rtol=1e-11, atol=1e-9)
-        # Another acceleration shows whether the first stage is evaluated.
-        assert np.max(np.abs(after(state, True, 2.0, None)[0] - end)) > 1e-4
-        for known, factor, u in (True, 1.0, None), (False, 2.0, None), (True, 2.0, inputs):
-            assert_allclose(after(state, known, factor, u)[0], end, rtol=1e-12, atol=1e-13)
+    end, carried, found = after(state, False, 1.0, None)
+    for x, y in zip(carried.solution, found, strict=True):
+        assert_allclose(x, y, rtol=1e-11, atol=1e-9)
+    # Another acceleration shows whether the first stage is evaluated.
+    assert np.max(np.abs(after(state, True, 2.0, None)[0] - end)) > 1e-4
+    for known, factor, u in (True, 1.0, None), (False, 2.0, None), (True, 2.0, inputs):
+        assert_allclose(after(state, known, factor, u)[0], end, rtol=1e-12, atol=1e-13)

@@ -153,11 +153,8 @@ def _stiffness(loops):
     return 9.81 * 1.5 * (3 * loops + 1) / (4 * loops + 1)
 
 
-@pytest.mark.parametrize(
-    "formulation",
-    [lie_jax.R3SO3(), pytest.param(lie_jax.Minimal(), marks=pytest.mark.full)],
-    ids=["R3", "joints"],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("formulation", [lie_jax.R3SO3(), lie_jax.Minimal()], ids=["R3", "joints"])
 def test_posts_accelerate_as_one_angle(formulation):
     """Upright, leaning, on their way below the ground, and with bars of half the length and thrice
     the mass; the energy is that of the angle.

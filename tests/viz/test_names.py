@@ -8,6 +8,9 @@ import pytest
 import lie_jax
 from lie_jax import viz
 
+# Other files have pictures in `make test`.
+pytestmark = pytest.mark.full
+
 NAMES = r"a$\frac{$b", r"$x$ for \$ and %_b^c"
 
 
@@ -31,7 +34,6 @@ def _seen(text):
     return word
 
 
-@pytest.mark.full
 def test_plots_show_names_as_they_are(run):
     motion, paths = viz.motion(*run), viz.paths(*run)
     reactions, energy = viz.reactions(*run, frame=NAMES[0]), viz.energy(*run)
