@@ -138,18 +138,21 @@ def stewart() -> Loops:
         for angle in np.pi / 3.0 * np.arange(6) - 0.25 * (-1.0) ** np.arange(6)
     ]
     plate, legs = np.array([0.3, 0.3, 0.6]), np.array([0.001, 0.02, 0.02])
-    platform = Link(
-        "platform", 4.0, plate, heights[1] * Z, np.eye(3), none, np.array([0.0, 0.0, 0.5])
-    )
+    center, spin = heights[1] * Z, 0.5 * Z
+    platform = Link("platform", 4.0, plate, center, np.eye(3), none, spin)
     links, ties, springs = [], [], []
     for i, (foot, top) in enumerate(zip(feet, tops, strict=True)):
         length = float(np.linalg.norm(top - foot))
         along = (top - foot) / length
         first = np.cross(Z, along) / np.linalg.norm(np.cross(Z, along))
         rotation = np.stack([along, first, np.cross(along, first)], axis=1)
-        for part, share in (("lower", 0.25), ("upper", 0.75)):
-            place = foot + share * length * along
-            links.append(Link(f"{part} {i}", 0.5, legs, place, rotation, none, none))
+        # The leg follows the platform: it turns about its foot, and its upper part slides.
+        speed = np.cross(spin, top - center)
+        omega, sliding = np.cross(along, speed) / length, along * (along @ speed)
+        for part, share, slide in (("lower", 0.25, none), ("upper", 0.75, sliding)):
+            arm = share * length * along
+            velocity, turning = np.cross(omega, arm) + slide, rotation.T @ omega
+            links.append(Link(f"{part} {i}", 0.5, legs, foot + arm, rotation, velocity, turning))
         second = np.cross(along, first)
         ties.append(Tie("universal", "ground", f"lower {i}", foot, first, second))
         ties.append(Tie("slide", f"lower {i}", f"upper {i}", foot + 0.5 * length * along, along))

@@ -167,13 +167,7 @@ def _squeezer(formulation):
 
 
 def _stewart(formulation):
-    # The spin of the platform alone fits no leg.
-    resting = eqx.tree_at(
-        lambda mechanism: mechanism.bodies[-1].omega_body,
-        shapes.mechanism("stewart"),
-        jnp.zeros(3),
-    )
-    return lie_jax.assemble(resting, formulation)
+    return lie_jax.assemble(shapes.mechanism("stewart"), formulation)
 
 
 def _rolling(formulation):
