@@ -124,7 +124,22 @@ class BlockGraph(eqx.Module):
         # Rounding leaves other pivots of dependent rows than the lowering. A solution for all
         # multipliers has no part of those of y, whatever these pivots are.
         known = jnp.where(self.graph.multipliers, y, 0.0)
-        return solve(b + self.matvec(known)) - known
+        return solve(b + self._forces(known)) - known
+
+    def _forces(self, multipliers: Float[Array, " size"]) -> Float[Array, " size"]:
+        """The product with a vector in which only multipliers are not zero."""
+        graph, first = self.graph, self.graph.bodies
+        if graph.bordered or graph.auxiliary.any():
+            return self.matvec(multipliers)
+        # Columns of joints have no other blocks than these: a fraction of the whole product, which
+        # would be a fifth of a step's cost.
+        chosen = [k for k, (i, j) in enumerate(self.places) if 0 <= i < first <= j]
+        bodies, joints = zip(*(self.places[k] for k in chosen), strict=True)
+        nodes = graph.split(multipliers)
+        forces = small.matvec(
+            gather.pick(tuple(chosen), self.values, axis=2), gather.pick(joints, nodes, axis=1)
+        )
+        return graph.joined(gather.add_up(bodies, forces, nodes.shape[1], axis=1))
 
     def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
         """As `DenseMatrix.solve_constrained`."""

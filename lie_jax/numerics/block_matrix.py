@@ -43,8 +43,7 @@ class BlockTree(eqx.Module):
     Without `is_coupled` no unknown of a body meets one of its parent. `parent_of` is the parent of
     each node, -1 for none. `bodies` has the places in a vector of each body's unknowns, n k in all,
     -1 for auxiliary ones (see `graphs.Graph`); `multipliers` those of each node's multipliers, n r
-    in all, -1 for none. `bordered` is that of a `Graph`. `lowering` (size,) is that of a
-    `DenseMatrix`.
+    in all, -1 for none. `bordered` is that of a `Graph`.
     """
 
     nodes: Float[Array, "m m n"]
@@ -56,7 +55,6 @@ class BlockTree(eqx.Module):
     bodies: tuple[int, ...] = eqx.field(static=True)
     multipliers: tuple[int, ...] = eqx.field(static=True)
     bordered: tuple[int, int] | None = eqx.field(static=True, default=None)
-    lowering: Float[Array, " size"] | None = None
 
     def transpose(self) -> "BlockTree":
         """The transposed matrix."""
@@ -100,26 +98,18 @@ class BlockTree(eqx.Module):
     def solve_from(
         self, b: Float[Array, " size"], y: Float[Array, " size"]
     ) -> Float[Array, " size"]:
-        """As `DenseMatrix.solve_from`."""
-        if self.lowering is None:
-            return self.solve(b)
-        factors, lowering = self.inverse(), self.lowering
-        # x = R⁻¹ (b - N R⁻¹ N y) with the lowered matrix R and the lowering N. R⁻¹ N reverses the
-        # parts of y in which rows depend on each other and takes ε of all others. Applied twice it
-        # removes the former, and constraints keep ε² of the latter. The loop holds the operations
-        # once.
-        numbers = jnp.arange(2)
+        """As `DenseMatrix.solve_from`.
 
-        def solution(x, number):
-            return factors @ (jnp.where(number == 1, b, 0.0) - lowering * x), None
-
-        return jax.lax.scan(solution, -y, numbers)[0]
+        Rows of a tree depend on each other only within a joint that is singular by itself, of which
+        messages warn: no multipliers are redundant.
+        """
+        return self.solve(b)
 
     def started_from(
         self, y: Float[Array, " size"], solve: Callable, b: Float[Array, " size"]
     ) -> Float[Array, " size"]:
         """As `DenseMatrix.started_from`."""
-        return solve(b if self.lowering is None else b + self.lowering * y)
+        return solve(b)
 
     def rough_solver(self) -> Callable:
         """As `DenseMatrix.rough_solver`."""
@@ -178,8 +168,7 @@ class BlockTree(eqx.Module):
         size = small.matvec(sizes, ease) + small.matvec(parent_sizes, self.parent_values(ease))
         there = np.asarray(self.multipliers, int).reshape(size.shape[1], -1).T >= 0
         lowered = jnp.where(there, jnp.finfo(size.dtype).eps ** 0.75 * size, 0.0)
-        lowering = self.joined(jnp.concatenate([jnp.zeros_like(diagonal), lowered]))
-        return dataclasses.replace(self, corner=self.corner - lowered, lowering=lowering)
+        return dataclasses.replace(self, corner=self.corner - lowered)
 
     @property
     def _velocities(self) -> int:
