@@ -108,8 +108,9 @@ def cpu_flags(loop_bytes: int) -> list[str]:
         words.append("--xla_cpu_prefer_vector_width=512")
     if jax.__version__.startswith(_CALL_FOR_SUMS):
         # Such a call, of sums over 4096 numbers and more, keeps the loop around it from being one
-        # function. Without it chains of 256 links and batches of robots on their feet take half as
-        # long, loops of seven bodies three quarters; batches of robots in the air take a fifth more.
+        # function. Without it chains of 256 links and batches of robots on their feet take half of
+        # the time, plane loops of seven bodies three quarters; batches of robots in the air take a
+        # fifth more.
         words.append("--xla_cpu_experimental_ynn_fusion_type=-LIBRARY_FUSION_TYPE_REDUCE")
     return words
 

@@ -3,6 +3,10 @@
 `make smoke` runs this on the newest interpreter, with the newest JAX that it can have.
 """
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,6 +39,26 @@ RUNS = {
     "Gauss4": (lie_jax.ImplicitRKMK("gauss4"), False, lie_jax.R3SO3(), 1e-3),
     "generalized-α": (lie_jax.GeneralizedAlpha(0.9), True, lie_jax.R3SO3(), 0.1),
 }
+
+
+_SUMS = """
+import lie_jax
+{setting}
+import jax, jax.numpy as jnp
+sums = jax.jit(lambda a, b: jnp.sum(a[:, :, :, None] * b[:, None], axis=2))
+a = jnp.ones((512, 3, 3))
+print("ynn" in sums.lower(a, a).compile().as_text())
+"""
+
+
+@pytest.mark.skipif(jax.__version__.startswith("0.10."), reason="this JAX has no such library")
+@pytest.mark.parametrize("setting", ["", "lie_jax.configure(cache=False)"])
+def test_configure_keeps_sums_out_of_a_library(setting):
+    """A call keeps loops from being one function; without the setting there is one."""
+    words = [sys.executable, "-c", _SUMS.format(setting=setting)]
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout.split() == [str(not setting)]
 
 
 def test_maps_in_batches_have_their_golden_values():
