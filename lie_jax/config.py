@@ -122,8 +122,9 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
     function: runs of small systems are two to seven times as fast. With JAX 0.10 the call also
     chooses XLA's former emitters, which compile programs of equal speed in a tenth to two fifths
     less time. With JAX 0.10 and 0.12 it lets batches use vectors of 512 bits, with 0.11 and 0.12 it
-    keeps sums of many numbers out of a library. Flags already set in `XLA_FLAGS` stay. Raises `ValueError` for a number that is no positive integer, `RuntimeError`
-    if JAX has computed something already.
+    keeps sums of many numbers out of a library. Flags already set in `XLA_FLAGS` stay. Raises
+    `ValueError` for a number that is no positive integer, `RuntimeError` if JAX has computed
+    something already.
     """
     checks.positive_integer("configure_cpu(loop_bytes=)", loop_bytes, "bytes")
     flags = os.environ.get("XLA_FLAGS", "").split()
