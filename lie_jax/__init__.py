@@ -33,7 +33,6 @@ from lie_jax.integrators.stabilization import Baumgarte, Projection
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.integrators.tableaux import Tableau
 from lie_jax.mechanics import fields, solids
-from lie_jax.mechanics.assemble import assemble
 from lie_jax.mechanics.beams import lines as beams
 from lie_jax.mechanics.beams.element import Beam
 from lie_jax.mechanics.body import Body
@@ -46,12 +45,6 @@ from lie_jax.mechanics.contact.stops import (
     RevoluteFriction,
     RevoluteStop,
 )
-from lie_jax.mechanics.coordinates.base import AbstractCoordinates, AbstractFormulation
-from lie_jax.mechanics.coordinates.euler_parameters import EulerParameters
-from lie_jax.mechanics.coordinates.r3so3 import R3SO3
-from lie_jax.mechanics.coordinates.se3 import SE3
-from lie_jax.mechanics.coordinates.tait_bryan import TaitBryan
-from lie_jax.mechanics.coordinates.unified_velocity import UnifiedVelocity
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.forces.bushing import Bushing
 from lie_jax.mechanics.forces.controllers import PDController, PrismaticPDController
@@ -80,10 +73,16 @@ from lie_jax.mechanics.joints.pairs import (
 )
 from lie_jax.mechanics.joints.rolling_and_gears import GearJoint, RollingDisc
 from lie_jax.mechanics.mechanism import Mechanism
-from lie_jax.mechanics.minimal.formulation import Minimal
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
-from lie_jax.mechanics.place import place
-from lie_jax.projection import project
+from lie_jax.multibody.assemble import assemble
+from lie_jax.multibody.coordinates.base import AbstractCoordinates, AbstractFormulation
+from lie_jax.multibody.coordinates.euler_parameters import EulerParameters
+from lie_jax.multibody.coordinates.r3so3 import R3SO3
+from lie_jax.multibody.coordinates.se3 import SE3
+from lie_jax.multibody.coordinates.tait_bryan import TaitBryan
+from lie_jax.multibody.coordinates.unified_velocity import UnifiedVelocity
+from lie_jax.multibody.minimal.formulation import Minimal
+from lie_jax.multibody.place import place
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.robotics.frames import Frame
 from lie_jax.robotics.inverse_kinematics import (
     InverseKinematics,
@@ -103,7 +102,8 @@ from lie_jax.statics.modes import Modes, modes
 from lie_jax.statics.path import EquilibriumPath, equilibrium_path
 from lie_jax.sweeps.batched import batched
 from lie_jax.sweeps.sweep import Sweep, sweep
-from lie_jax.system import AbstractSystem, Accelerations, State
+from lie_jax.systems.projection import project
+from lie_jax.systems.system import AbstractSystem, Accelerations, State
 
 if typing.TYPE_CHECKING:
     from lie_jax import control, io

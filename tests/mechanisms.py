@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import lie_jax
-from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.multibody.absolute.system import RigidBodySystem
 
 
 class LooseGear(lie_jax.GearJoint):

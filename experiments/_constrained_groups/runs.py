@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax import index1
+from lie_jax.systems import index1
 
 
 class Recording(NamedTuple):

@@ -11,7 +11,7 @@ from lie_jax.control.expansion import Dynamics, Ending, Quadratic
 from lie_jax.control.problem import Inputs, Problem, Run
 from lie_jax.numerics.small import matvec
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 
 class Conditions(NamedTuple):

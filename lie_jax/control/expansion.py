@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PyTree
 
 from lie_jax.control.problem import Inputs, Problem, Run, difference, displace
 from lie_jax.numerics.small import matvec
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 
 class Dynamics(NamedTuple):

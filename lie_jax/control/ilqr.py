@@ -18,7 +18,7 @@ from lie_jax.numerics import padding, waits
 from lie_jax.numerics.small import matvec
 from lie_jax.simulation import sharding
 from lie_jax.simulation.checks import as_jax
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 
 @waits.announced("the optimal control with {integrator}")

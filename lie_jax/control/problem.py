@@ -19,7 +19,7 @@ from lie_jax.simulation import checks as simulation
 from lie_jax.simulation.simulate import simulate
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 Inputs = Float[Array, "steps nu"]
 

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from lie_jax.control.problem import Inputs, Options, Problem, Run, difference, displace, follow
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 # Local coordinates of a node beyond this (rad) make the references follow: charts end at π.
 _FAR = 1.0

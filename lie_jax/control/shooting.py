@@ -17,7 +17,7 @@ from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float, in_precision
 from lie_jax.simulation import sharding
 from lie_jax.simulation.checks import as_jax
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 
 @waits.announced("the optimal control with {integrator}")

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.integrators.stability import Estimate
 from lie_jax.numerics import newton
-from lie_jax.system import AbstractSystem, Accelerations, Inputs, State
+from lie_jax.systems.system import AbstractSystem, Accelerations, Inputs, State
 
 Time = Float[Array, ""]
 

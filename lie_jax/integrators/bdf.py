@@ -28,7 +28,7 @@ from lie_jax.integrators.explicit import RKMK
 from lie_jax.integrators.generalized_alpha import equations, matrix
 from lie_jax.integrators.generalized_alpha.equations import Problem
 from lie_jax.numerics import newton
-from lie_jax.system import State, accelerations_and_multipliers
+from lie_jax.systems.system import State, accelerations_and_multipliers
 
 # Orders, and for each the largest ratio of an automatic step to the one before. Errors of the past
 # do not grow where every step grows by less than 2.414, 1.618, 1.280 and 1.127 for orders 2 to 5. A

@@ -11,7 +11,7 @@ from lie_jax import checks
 from lie_jax.integrators.explicit import AbstractExplicit, Stages, Values, acceleration, weighted
 from lie_jax.integrators.tableaux import COMMUTATOR_FREE, CROUCH_GROSSMAN, Composition, Product
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 
 # Jitted: XLA traces and differentiates the function once for all stages.

@@ -34,7 +34,7 @@ from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.numerics import newton, small
 from lie_jax.numerics.dense import DenseMatrix, product
 from lie_jax.numerics.places import AbstractPlaces
-from lie_jax.system import Accelerations, State
+from lie_jax.systems.system import Accelerations, State
 
 # Each Newton step lowers the function; from the second on few leave the region where they square
 # the error.

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from lie_jax.integrators.base import AbstractIntegrator, Difference, Step
 from lie_jax.numerics import rules
-from lie_jax.system import accelerations_and_multipliers
+from lie_jax.systems.system import accelerations_and_multipliers
 
 
 class Doubled(AbstractIntegrator):

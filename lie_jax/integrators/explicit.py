@@ -20,7 +20,7 @@ from lie_jax.integrators.stabilization import AbstractStabilization, Projection
 from lie_jax.integrators.tableaux import Composition, Number, Tableau
 from lie_jax.numerics import native
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import AbstractSystem, Accelerations, State
+from lie_jax.systems.system import AbstractSystem, Accelerations, State
 
 # Values of all stages, one after the other.
 Values = list[Array] | Array

@@ -5,8 +5,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from lie_jax.linearization import AbstractLinearization
-from lie_jax.system import AbstractSystem
+from lie_jax.systems.linearization import AbstractLinearization
+from lie_jax.systems.system import AbstractSystem
 
 # Up to so many velocities, those of one body, derivatives of the whole residual are cheaper.
 _FEW_VELOCITIES = 7

@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from lie_jax.demands import Demand
 from lie_jax.integrators import tableaux
 from lie_jax.numerics import native, rules
-from lie_jax.system import (
+from lie_jax.systems.demands import Demand
+from lie_jax.systems.system import (
     AbstractSystem,
     Accelerations,
     State,

@@ -34,7 +34,7 @@ from lie_jax.integrators import iterations
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.numerics import newton
 from lie_jax.numerics.matrices import Matrix
-from lie_jax.system import AbstractSystem, State, accelerations_and_multipliers
+from lie_jax.systems.system import AbstractSystem, State, accelerations_and_multipliers
 
 
 def _suzuki() -> np.ndarray:

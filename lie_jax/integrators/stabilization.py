@@ -14,10 +14,10 @@ from jaxtyping import Array, Bool, Float
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.demands import Demand
-from lie_jax.index1 import project_onto_constraints
 from lie_jax.numerics.conversion import as_float
-from lie_jax.system import (
+from lie_jax.systems.demands import Demand
+from lie_jax.systems.index1 import project_onto_constraints
+from lie_jax.systems.system import (
     AbstractSystem,
     Accelerations,
     State,

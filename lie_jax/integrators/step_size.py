@@ -11,7 +11,7 @@ from lie_jax import checks
 from lie_jax.integrators.base import Difference
 from lie_jax.numerics.conversion import as_float
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 # A rejected step shrinks by a factor of ten at most.
 _LARGEST_DECREASE = 0.1

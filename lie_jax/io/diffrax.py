@@ -24,7 +24,7 @@ from typing_extensions import override
 from lie_jax.integrators.compositions import AbstractComposition
 from lie_jax.integrators.explicit import AbstractTableauMethod
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 try:
     import diffrax

@@ -21,10 +21,10 @@ from lie_jax.mechanics.contact.stops import (
 from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
 from lie_jax.mechanics.mechanism import Mechanism
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.robotics.frames import Frame
 from lie_jax.robotics.joint_state import joint_state
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 
 class ImportedJoint(NamedTuple):

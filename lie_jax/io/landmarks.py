@@ -6,7 +6,7 @@ import numpy as np
 
 from lie_jax.io.compiled import CompiledFile
 from lie_jax.robotics.frames import Frame
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 
 def frames(file: CompiledFile) -> dict[str, Frame]:

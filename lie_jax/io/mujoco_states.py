@@ -8,8 +8,8 @@ from jaxtyping import Array, Float
 from lie_jax.groups import quaternion
 from lie_jax.io import by_name
 from lie_jax.io.imported import ImportedModel
-from lie_jax.mechanics import arguments
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody import arguments
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 
 

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from lie_jax import checks
-from lie_jax.mechanics.arguments import check_system, input_vector
+from lie_jax.multibody.arguments import check_system, input_vector
 from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import in_precision
 

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import dense, small
 from lie_jax.robotics.arguments import of_an_instant
 from lie_jax.robotics.frames import Frame
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import AbstractSystem, Configuration, Inputs, Time, Velocity
+from lie_jax.systems.system import AbstractSystem, Configuration, Inputs, Time, Velocity
 
 Square = Float[Array, "nv nv"]
 

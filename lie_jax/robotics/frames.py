@@ -10,7 +10,7 @@ from lie_jax.mechanics import fields
 from lie_jax.mechanics.elements import AbstractElement, named
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.joints.base import GROUND
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import small
 from lie_jax.robotics.arguments import of_an_instant
 

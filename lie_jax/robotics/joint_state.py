@@ -8,10 +8,10 @@ import jax.numpy as jnp
 
 from lie_jax import checks
 from lie_jax.mechanics.mechanism import Label
-from lie_jax.mechanics.minimal.system import TreeSystem
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.minimal.system import TreeSystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics.conversion import in_precision
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 
 def joint_state(

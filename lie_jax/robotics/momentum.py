@@ -5,10 +5,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.mechanics import body as rigid
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import gather, small
 from lie_jax.robotics.arguments import of_an_instant
-from lie_jax.system import Configuration, Velocity
+from lie_jax.systems.system import Configuration, Velocity
 
 
 @of_an_instant

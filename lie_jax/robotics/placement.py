@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.groups import so3
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import gather, small
 from lie_jax.robotics.frames import Frame
 from lie_jax.spaces.base import AbstractSpace

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax.mechanics.body import MassProperties, inertia_about_origin
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import gather
 from lie_jax.robotics.arguments import of_an_instant
-from lie_jax.system import Configuration, Velocity
+from lie_jax.systems.system import Configuration, Velocity
 
 # Entries of a symmetric matrix: xx, xy, yy, xz, yz, zz.
 _ROWS, _COLUMNS = np.asarray([[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]])

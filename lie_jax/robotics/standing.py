@@ -8,17 +8,17 @@ import numpy as np
 from jaxtyping import Array
 
 from lie_jax import checks
-from lie_jax.mechanics import stacking
-from lie_jax.mechanics.arguments import check_system
 from lie_jax.mechanics.contact import geometry
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.shapes import Plane
 from lie_jax.mechanics.joints.base import GROUND, BodyPose
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
-from lie_jax.mechanics.stacking import Connected
+from lie_jax.multibody import stacking
+from lie_jax.multibody.arguments import check_system
+from lie_jax.multibody.stacking import Connected
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 from lie_jax.numerics.forest import DisjointSets
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 
 @waits.announced("the standing pose")

@@ -14,7 +14,7 @@ from lie_jax.simulation import crossings
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.trajectory import Events
 from lie_jax.simulation.watching import Problem
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 # Ends of accepted steps: at an instant of the method's choice, at a given time, or at an event,
 # whose index counts from here.

@@ -32,7 +32,7 @@ from lie_jax.simulation.accepted_steps import (
 )
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.trajectory import Result, Statistics, Trajectory
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 # A step that would end this close before a stop, relative to its size, is extended to the stop.
 _REACH = 1.01

@@ -13,13 +13,13 @@ from lie_jax import checks
 from lie_jax.callables.reader import name_of
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
-from lie_jax.mechanics.arguments import check_surplus, check_system
+from lie_jax.multibody.arguments import check_surplus, check_system
 from lie_jax.numerics import conversion, memory, padding, programs
 from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, march
 from lie_jax.simulation.policy import Feedback, Policy, warn_of_one_sample
 from lie_jax.simulation.trajectory import Restart
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 
 def as_jax(system: Any, start: Any, inputs: Any) -> tuple[Any, Any, Any]:

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 
 def between(

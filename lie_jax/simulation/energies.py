@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.callables import snapshots
-from lie_jax.mechanics.arguments import check_system
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.arguments import check_system
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
 

@@ -23,7 +23,7 @@ from lie_jax.simulation.march import Loop, Noted, Run, Sample
 from lie_jax.simulation.policy import Feedback
 from lie_jax.simulation.trajectory import Events, Restart, Result, Trajectory
 from lie_jax.simulation.watching import Problem, Watch
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 
 class _Loop(NamedTuple):

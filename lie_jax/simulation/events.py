@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, Int
 
 from lie_jax import checks
 from lie_jax.callables import closures, snapshots
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 STOP = "stop"
 

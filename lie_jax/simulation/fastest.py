@@ -9,11 +9,11 @@ from jaxtyping import Array
 
 from lie_jax.integrators import stability
 from lie_jax.integrators.explicit import AbstractExplicit
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
-from lie_jax.mechanics.stiffest import stiffest
+from lie_jax.multibody.stiffest import stiffest
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import programs
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.system import AbstractSystem
+from lie_jax.systems.system import AbstractSystem
 
 # Eigenvalues of larger systems take longer than a message may.
 _LARGEST = 150

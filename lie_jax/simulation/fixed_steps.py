@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax import checks, index1
+from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import (
     checkpointing,
@@ -33,7 +33,8 @@ from lie_jax.simulation import limits
 from lie_jax.simulation.march import Loop, Noted, Run, Sample
 from lie_jax.simulation.policy import Feedback
 from lie_jax.simulation.trajectory import INSTANTS, Restart, Result, Statistics, Trajectory
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems import index1
+from lie_jax.systems.system import AbstractSystem, State
 
 
 class Schedule(NamedTuple):

@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Float, Int
 from lie_jax.integrators.base import Step
 from lie_jax.numerics import rules
 from lie_jax.simulation.trajectory import Result
-from lie_jax.system import AbstractSystem, Accelerations, State
+from lie_jax.systems.system import AbstractSystem, Accelerations, State
 
 
 class Verdict(NamedTuple):

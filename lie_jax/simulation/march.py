@@ -13,7 +13,7 @@ from lie_jax.simulation import limits
 from lie_jax.simulation.instability import Growth
 from lie_jax.simulation.policy import Feedback, Held
 from lie_jax.simulation.trajectory import Restart, Result
-from lie_jax.system import AbstractSystem, Accelerations, State
+from lie_jax.systems.system import AbstractSystem, Accelerations, State
 
 
 class Loop(NamedTuple):

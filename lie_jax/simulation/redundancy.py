@@ -8,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from lie_jax import checks, index1
+from lie_jax import checks
 from lie_jax.simulation.trajectory import Result, Trajectory
-from lie_jax.system import AbstractSystem
+from lie_jax.systems import index1
+from lie_jax.systems.system import AbstractSystem
 
 
 def minimize_multipliers(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike
 
-from lie_jax import checks, config, index1
+from lie_jax import checks, config
 from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
@@ -39,7 +39,8 @@ from lie_jax.simulation.trajectory import (
     items_by_name,
     succeeded,
 )
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems import index1
+from lie_jax.systems.system import AbstractSystem, State
 
 
 class SimulationError(RuntimeError):

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.simulation.instability import Growth
-from lie_jax.system import State
+from lie_jax.systems.system import State
 
 _KEPT = "; what came before is in the trajectory."
 

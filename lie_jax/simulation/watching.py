@@ -11,7 +11,7 @@ from lie_jax.numerics import rules
 from lie_jax.simulation import events as events_of_runs
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.trajectory import Result
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 # Event functions near zero right after an event are rounding, until this part of dt has passed.
 SETTLED = 1e-6

@@ -10,12 +10,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax import linearization
-from lie_jax.mechanics.absolute.system import RigidBodySystem
+from lie_jax.multibody.absolute.system import RigidBodySystem
 from lie_jax.numerics.dense import DenseMatrix
 from lie_jax.numerics.matrices import Matrix
 from lie_jax.statics import rotation
-from lie_jax.system import AbstractSystem
+from lie_jax.systems import linearization
+from lie_jax.systems.system import AbstractSystem
 
 # Unknowns up to which matrices are solved at full size, with pivots, and free directions are held:
 # parts of a mechanism may be free by themselves.

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Bool, Float, Inexact
 
 from lie_jax import checks
-from lie_jax.mechanics import arguments
+from lie_jax.multibody import arguments
 from lie_jax.numerics import lapack, rules, waits
 from lie_jax.statics import pencils
 from lie_jax.statics.linear import LinearMotion, linearize
-from lie_jax.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, State
 
 # Smallest eigenvalue of a mass matrix with a unit diagonal, in units of rounding.
 _MASSLESS = 10.0

@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.mechanics.absolute.system import RigidBodySystem
-from lie_jax.mechanics.coordinates.se3 import SE3
+from lie_jax.multibody.absolute.system import RigidBodySystem
+from lie_jax.multibody.coordinates.se3 import SE3
 from lie_jax.numerics import small
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.system import AbstractSystem, Configuration, Velocity
+from lie_jax.systems.system import AbstractSystem, Configuration, Velocity
 
 
 def check_twists(system: AbstractSystem) -> None:

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from lie_jax.mechanics import stacking
 from lie_jax.mechanics.joints.geometry import Winding
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
-from lie_jax.system import AbstractSystem
+from lie_jax.multibody import stacking
+from lie_jax.multibody.system import AbstractMultibodySystem
+from lie_jax.systems.system import AbstractSystem
 
 # The turns of a run are in its memory.
 RECALL = (

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.batching import batch_last, lanes
-from lie_jax.batching.batch_last import Value
-from lie_jax.batching.fingerprint import Fingerprint, content
 from lie_jax.callables import closures
 from lie_jax.numerics import jax_internals, waits
+from lie_jax.sweeps.batching import batch_last, lanes
+from lie_jax.sweeps.batching.batch_last import Value
+from lie_jax.sweeps.batching.fingerprint import Fingerprint, content
 
 # Compiled programs, of some 5 MB each, that are kept for calls outside of `jax.jit`.
 _KEPT = 32

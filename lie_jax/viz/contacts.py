@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lie_jax.mechanics.contact.element import Contact
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.viz.surfaces import Surface, of_shape
 
 

@@ -9,8 +9,8 @@ from jaxtyping import ArrayLike
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from lie_jax.mechanics import stacking
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody import stacking
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.viz.inputs import Instants, RunInputs, of_run, reached

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lie_jax.groups import quaternion
 from lie_jax.io.visuals import Mesh
 from lie_jax.mechanics.contact.shapes import AbstractShape
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.viz import contacts, plots, solids, springs, tubes
 from lie_jax.viz.look import BLACK, COLORS

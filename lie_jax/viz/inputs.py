@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lie_jax import checks
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.system import AbstractSystem
+from lie_jax.systems.system import AbstractSystem
 
 # Share of a step by which rounding moves an instant, in single precision after 1e5 steps.
 _ROUNDING = 1e-2

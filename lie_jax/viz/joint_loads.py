@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.mechanics.mechanism import Label
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
-from lie_jax.mechanics.readings import JointReaction
+from lie_jax.multibody.readings import JointReaction
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.viz.inputs import Instants, reached

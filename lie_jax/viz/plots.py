@@ -15,10 +15,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lie_jax import checks
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.system import AbstractSystem
+from lie_jax.systems.system import AbstractSystem
 from lie_jax.viz import solids
 from lie_jax.viz.look import STYLE, literal
 

@@ -8,7 +8,7 @@ from jaxtyping import ArrayLike
 from numpy.typing import NDArray
 
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 
 GROUND = -1
 

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from lie_jax.mechanics.forces.springs import CartesianSpringDamper, LinearSpringDamper
 from lie_jax.mechanics.forces.tendons import PathForce
 from lie_jax.mechanics.joints.distance import DistanceJoint
-from lie_jax.mechanics.minimal.system import TreeSystem
-from lie_jax.mechanics.multibody import AbstractMultibodySystem
+from lie_jax.multibody.minimal.system import TreeSystem
+from lie_jax.multibody.system import AbstractMultibodySystem
 
 # Turns of a coil, points of each, the parts of the line before and after them, and its radius over
 # the mean length.

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.system import AbstractSystem
+from lie_jax.systems.system import AbstractSystem
 from tests.golden import assert_close
 from tests.messages import check_message
 

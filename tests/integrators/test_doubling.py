@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax.integrators.doubling import Doubled
 from lie_jax.spaces.base import Rn
-from lie_jax.system import AbstractSystem
+from lie_jax.systems.system import AbstractSystem
 from models import heavy_top, puma560, rotor, slider_crank
 from tests import mechanisms
 from tests.suites import cases

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import index1
+from lie_jax.systems import index1
 from tests import mechanisms
 from tests.systems import PENDULUM_START, Pendulum
 

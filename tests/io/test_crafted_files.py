@@ -71,7 +71,7 @@ TREES = {
     "other shape": _ARRAY.replace("[3]", "[4]"),
     "digits": "1" * 10_000,
     "no tree": "{",
-    "no parts": '{"class": "lie_jax.system:State"}',
+    "no parts": '{"class": "lie_jax.systems.system:State"}',
     "class that is none": '{"type": "lie_jax.io.files:load"}',
     "module of others": '{"type": "os:PathLike"}',
 }

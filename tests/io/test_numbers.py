@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import lie_jax
 from lie_jax.mechanics.fields import as_direction
-from lie_jax.system import accelerations_and_multipliers
+from lie_jax.systems.system import accelerations_and_multipliers
 from tests.elements import ELEMENTS, EYE, X
 from tests.messages import check_message
 

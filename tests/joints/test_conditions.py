@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import BodyPose
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
-from lie_jax.system import accelerations_and_multipliers
+from lie_jax.systems.system import accelerations_and_multipliers
 from tests.joints.kinds import KINDS, joint_of
 
 # Rounding of products of a few numbers of the order one.

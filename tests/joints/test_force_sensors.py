@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.system import accelerations_and_multipliers
+from lie_jax.systems.system import accelerations_and_multipliers
 from tests import mechanisms
 from tests.suites import cases
 

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import lie_jax
-from lie_jax.index1 import redundant
 from lie_jax.mechanics.joints.base import BodyPose
+from lie_jax.systems.index1 import redundant
 from models import loops
 from tests import mechanisms
 

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 import lie_jax
 from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.spaces import derivatives
-from lie_jax.system import accelerations_and_multipliers
+from lie_jax.systems.system import accelerations_and_multipliers
 from tests import mechanisms
 from tests.joints.kinds import KINDS, driven, joint_of, moved
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lie_jax.batching.fingerprint import Fingerprint
 from lie_jax.numerics import native
+from lie_jax.sweeps.batching.fingerprint import Fingerprint
 from tests.suites import cases
 
 pytestmark = pytest.mark.skipif(

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax.integrators import stability, tableaux
 from lie_jax.integrators.base import AbstractIntegrator, Step
-from lie_jax.system import Accelerations
+from lie_jax.systems.system import Accelerations
 from tests.suites import cases
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lie_jax.batching import kernels
+from lie_jax.sweeps.batching import kernels
 
 
 @pytest.fixture

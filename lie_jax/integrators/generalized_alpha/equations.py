@@ -18,9 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from lie_jax.integrators import iterations
-from lie_jax.linearization import AbstractReactions
 from lie_jax.numerics.newton import Search
-from lie_jax.system import AbstractSystem
+from lie_jax.systems.linearization import AbstractReactions
+from lie_jax.systems.system import AbstractSystem
 
 
 class Problem(NamedTuple):

@@ -16,8 +16,8 @@ from jaxtyping import Array
 from lie_jax.integrators import iterations
 from lie_jax.integrators.generalized_alpha import equations
 from lie_jax.integrators.generalized_alpha.equations import End, Problem
-from lie_jax.linearization import AbstractLinearization
 from lie_jax.numerics.matrices import Matrix
+from lie_jax.systems.linearization import AbstractLinearization
 
 
 def linearization(jacobian: str, problem: Problem, end: End) -> AbstractLinearization:

@@ -15,7 +15,7 @@ from lie_jax.integrators.generalized_alpha import equations, matrix
 from lie_jax.integrators.generalized_alpha.equations import Problem
 from lie_jax.integrators.generalized_alpha.start import Carry, consistent, optimal
 from lie_jax.numerics import newton
-from lie_jax.system import Accelerations, State
+from lie_jax.systems.system import Accelerations, State
 
 _OPTIONS = {
     "newton": ("full", "modified"),

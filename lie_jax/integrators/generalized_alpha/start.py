@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from lie_jax.index1 import smallest_change
 from lie_jax.numerics import newton
 from lie_jax.spaces import derivatives
-from lie_jax.system import SOLVED, AbstractSystem, State, accelerations_and_multipliers
+from lie_jax.systems.index1 import smallest_change
+from lie_jax.systems.system import SOLVED, AbstractSystem, State, accelerations_and_multipliers
 
 
 class Carry(NamedTuple):

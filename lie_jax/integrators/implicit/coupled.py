@@ -16,9 +16,9 @@ from lie_jax.integrators import iterations
 from lie_jax.integrators.implicit import stage
 from lie_jax.integrators.implicit.stage import Problem, Stages
 from lie_jax.integrators.implicit.tableaux import TABLEAUX
-from lie_jax.linearization import row_sizes
 from lie_jax.numerics import newton
 from lie_jax.numerics.dense import DenseMatrix, inertias, product
+from lie_jax.systems.linearization import row_sizes
 
 
 def solve(

@@ -19,10 +19,10 @@ from lie_jax.integrators import iterations
 from lie_jax.integrators.implicit import stage
 from lie_jax.integrators.implicit.stage import Problem, Stages
 from lie_jax.integrators.implicit.tableaux import TABLEAUX
-from lie_jax.linearization import AbstractReactions, ImplicitIncrement
 from lie_jax.numerics import newton
 from lie_jax.numerics.matrices import Matrix
 from lie_jax.spaces.base import AbstractSpace
+from lie_jax.systems.linearization import AbstractReactions, ImplicitIncrement
 
 
 class _Stage(NamedTuple):

@@ -13,7 +13,7 @@ from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.implicit import coupled, diagonal, estimate, stage
 from lie_jax.integrators.implicit.tableaux import TABLEAUX, Tableau
 from lie_jax.numerics import newton, rules
-from lie_jax.system import State, accelerations_and_multipliers
+from lie_jax.systems.system import State, accelerations_and_multipliers
 
 
 class Carry(NamedTuple):

@@ -1,0 +1,1 @@
+"""How mechanisms are computed: coordinates, systems, readings."""

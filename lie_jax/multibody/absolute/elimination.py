@@ -1,0 +1,190 @@
+"""Order in which the equations of bodies on joints are eliminated, found once.
+
+Joints that connect bodies and the ground without a loop make a forest; forces between bodies that a
+joint connects, or that nothing else connects, stay within it. The equations of a step then have
+their blocks along this forest, see `lie_jax.numerics.block_matrix`. Those of other mechanisms have
+them along the graph of bodies and joints, see `lie_jax.numerics.block_graph`.
+"""
+
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lie_jax.multibody.coordinates.base import AbstractCoordinates
+from lie_jax.multibody.stacking import Connected
+from lie_jax.numerics.forest import DisjointSets, closing_edge, traverse
+from lie_jax.numerics.graphs import Graph
+
+# From so many bodies on blocks are solved faster than the full matrix.
+MANY_BODIES = 2
+
+Ends = tuple[tuple[int, ...], ...]
+Edge = tuple[int, int]
+
+
+class Order(NamedTuple):
+    """A forest of the bodies, and the joint that ties each body to its parent or to the ground.
+
+    `parent_of` is the parent of each body, `joint_of` its joint, -1 for none. A parent may be one
+    by a force alone. `graph` has the unknowns of bodies and joints.
+    """
+
+    parent_of: tuple[int, ...]
+    joint_of: tuple[int, ...]
+    graph: Graph
+
+    @property
+    def bodies(self) -> tuple[int, ...]:
+        """Places of the unknowns of all bodies in a vector, -1 for auxiliary ones."""
+        numbers = (k for body in self.graph.numbers[: self.graph.bodies] for k in body)
+        return tuple(k if k < self.graph.size else -1 for k in numbers)
+
+    @property
+    def rows(self) -> int:
+        """Largest number of multipliers of a joint."""
+        return max((len(self.graph.numbers[joint]) for joint in self.graph.joints), default=0)
+
+    @property
+    def multipliers(self) -> tuple[int, ...]:
+        """Places of the multipliers of each body's joint in a vector, -1 where it has fewer."""
+        table = np.full((self.graph.bodies, self.rows), -1)
+        for body, joint in enumerate(self.joint_of):
+            if joint >= 0:
+                numbers = self.graph.numbers[self.graph.bodies + joint]
+                table[body, : len(numbers)] = numbers
+        return tuple(table.ravel().tolist())
+
+
+def order_of(
+    n: int,
+    space: AbstractCoordinates,
+    joints: Sequence[Connected],
+    forces: Sequence[Connected],
+) -> Order | Graph | None:
+    """Order for n bodies with coordinates of this space, or None if the full matrix is to be
+    solved.
+
+    None for few bodies; a graph for velocity constraints, and where joints or forces close a loop.
+    """
+    if n < MANY_BODIES:
+        return None
+    return _ordered(n, space, joints, forces, False)
+
+
+def stabilized_order_of(
+    n: int, space: AbstractCoordinates, joints: Sequence[Connected], forces: Sequence[Connected]
+) -> Order | Graph | None:
+    """Order of a stabilised step, as `order_of`.
+
+    A body has its velocities x, the multipliers of its own constraints, its auxiliary unknowns
+    z = x - Nᵀη and the η of its own constraints; a joint has its multipliers and its η. With z no
+    derivative of a force by positions couples a body with the η of other bodies' joints.
+    """
+    if n < MANY_BODIES:
+        return None
+    return _ordered(n, space, joints, forces, True)
+
+
+def _ordered(n, space, joints, forces, is_stabilized) -> Order | Graph:
+    kinds = _kinds(joints)
+    graph = _graph(n, space.nv, space.rows, kinds, is_stabilized)
+    if any(velocity_rows for *_, velocity_rows in kinds):
+        return graph
+    forest = _forest(n, tuple(pairs for pairs, *_ in kinds), tuple(g.bodies for g in forces))
+    return graph if forest is None else Order(*forest, graph)
+
+
+def _kinds(joints: Sequence[Connected]) -> tuple[tuple[Ends, int, int], ...]:
+    return tuple((g.bodies, g.element.rows, g.element.velocity_rows) for g in joints)
+
+
+@lru_cache(maxsize=64)
+def _forest(
+    n: int, joints: tuple[Ends, ...], forces: tuple[Ends, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Parents and joints of all bodies, None where joints or forces close a loop."""
+    if any(len(slots) > 2 for slots in joints):
+        return None
+    # The ground is vertex n.
+    ends = [(a % (n + 1), b % (n + 1)) for pairs in joints for a, b in zip(*pairs, strict=True)]
+    edges = {(min(pair), max(pair)) for pair in ends if max(pair) < n}
+    for bodies in forces:
+        for acting in zip(*bodies, strict=True):
+            edges.update(itertools.combinations(sorted({body for body in acting if body >= 0}), 2))
+    loops = closing_edge(n + 1, ends), closing_edge(n, sorted(edges))
+    if loops != (None, None):
+        return None
+    parent_of = _parents(n, edges, [min(pair) for pair in ends if max(pair) == n])
+    joint_of = [-1] * n
+    for joint, pair in enumerate(ends):
+        # The joint belongs to its body that is farther from the root.
+        slot = int(pair[0] == n or (pair[1] < n and parent_of[pair[1]] == pair[0]))
+        if joint_of[pair[slot]] >= 0:
+            # The body has two joints: one to its parent, one to the ground behind a force.
+            return None
+        joint_of[pair[slot]] = joint
+    return parent_of, tuple(joint_of)
+
+
+def _parents(n: int, edges: set[Edge], bases: list[int]) -> tuple[int, ...]:
+    """Parent of each body, -1 for a root; bodies on the ground are roots if they can be."""
+    rooted = DisjointSets(n + 1)
+    for edge in edges:
+        rooted.join(*edge)
+    roots = [body for body in [*bases, *range(n)] if rooted.join(body, n)]
+    parent_of = [-1] * n
+    for _, nearer, farther in traverse(n, sorted(edges), roots):
+        parent_of[farther] = nearer
+    return tuple(parent_of)
+
+
+@lru_cache(maxsize=64)
+def _graph(
+    n: int, size: int, own: int, joints: tuple[tuple[Ends, int, int], ...], stabilized: bool
+) -> Graph:
+    # The unknowns are counted as by `RigidBodySystem`, then η, then auxiliary ones.
+    bodies, connections, ends = [], [], []
+    velocity, position = itertools.count(), itertools.count(n * size)
+    rows = sum(rows * len(bodies[0]) for bodies, rows, _ in joints)
+    of_coordinates = itertools.count(n * size + rows)
+    rate = itertools.count(n * size + rows + n * own)
+    total = n * size + rows + n * own + sum(r * len(b[0]) for b, _, r in joints)
+    eta = total - n * size
+    last = total + rows + n * own if stabilized else total
+    auxiliary = itertools.count(last)
+    for _ in range(n):
+        numbers = [*itertools.islice(velocity, size), *itertools.islice(of_coordinates, own)]
+        if stabilized:
+            numbers += [*itertools.islice(auxiliary, size), *(k + eta for k in numbers[size:])]
+        bodies.append(tuple(numbers))
+    for pairs, rows, velocity_rows in joints:
+        # The ground is vertex n.
+        for acting in zip(*pairs, strict=True):
+            ends.append(tuple(body % (n + 1) for body in acting))
+            numbers = [*itertools.islice(position, rows), *itertools.islice(rate, velocity_rows)]
+            if stabilized:
+                numbers += [k + eta for k in numbers[:rows]]
+            connections.append(tuple(numbers))
+    after = (*[()] * n, *_bodies_before(n, ends))
+    bordered = (size, own) if own else None
+    return Graph((*bodies, *connections), after, n, last, bordered)
+
+
+def _bodies_before(n: int, ends: list[Any]) -> list[tuple[int, ...]]:
+    """Bodies that are eliminated before each joint.
+
+    Without a loop it is the farther one from the root, which the rest of the tree leaves free. In a
+    loop it is both: a joint that follows one alone may find no compliance there. Couplings of more
+    than two bodies count as loops.
+    """
+    if any(len(acting) > 2 for acting in ends) or closing_edge(n + 1, ends) is not None:
+        return [tuple(body for body in acting if body < n) for acting in ends]
+    sets = DisjointSets(n + 1)
+    for pair in ends:
+        sets.join(*pair)
+    roots = [n, *(body for body in range(n) if sets.join(body, n))]
+    farther = {number: body for number, _, body in traverse(n + 1, ends, roots)}
+    return [(farther[number],) for number in range(len(ends))]

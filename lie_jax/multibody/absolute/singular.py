@@ -1,0 +1,43 @@
+"""Bodies and joints whose blocks are singular, by name: the reason of a failed elimination."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.joints.base import BodyPose
+from lie_jax.multibody import stacking
+from lie_jax.multibody.absolute import elements
+from lie_jax.multibody.stacking import Groups
+from lie_jax.systems.system import Time
+
+
+def first_singular(
+    bodies: MassProperties, joints: Groups, names: tuple[str, ...], t: Time, pose: BodyPose
+) -> str | None:
+    """Sentence on the first body or joint that is singular by itself, None without one.
+
+    A body is singular without mass or inertia, a joint whose constraints depend on each other.
+    """
+    masses = np.asarray(elements.masses(bodies, pose.rotation, None))
+    for k, name in enumerate(names):
+        if not np.all(np.diagonal(masses[..., k]) > 0.0):
+            return (
+                f"Body {name!r} has no mass or no inertia, and every body moves by its own where "
+                "joints are constraints: give it both, or use lie_jax.Minimal()"
+            )
+    limit = np.sqrt(np.finfo(masses.dtype).eps)
+    columns = elements.joint_columns(joints, jnp.asarray(t, masses.dtype), pose, None)
+    for group, of_group in zip(joints, columns, strict=True):
+        for k in range(group.count):
+            # The ground does not move.
+            free = zip(of_group.values, group.bodies, strict=True)
+            moving = [np.asarray(x[..., k]) for x, slot in free if slot[k] >= 0]
+            rows = np.concatenate(moving).T
+            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+            scaled = rows / np.where(lengths > 0.0, lengths, 1.0)
+            if np.linalg.svd(scaled, compute_uv=False)[-1] <= limit:
+                return (
+                    f"Constraints of {stacking.title(group, names, k)} depend on each other: give "
+                    "it other axes or points, or start elsewhere"
+                )
+    return None

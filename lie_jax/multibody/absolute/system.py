@@ -1,0 +1,400 @@
+"""Rigid-body systems in absolute coordinates: each body has coordinates of its own.
+
+Bodies, and joints and forces of one kind, are stored stacked and evaluated by `vmap`: compile time
+does not grow with their number.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+from typing_extensions import override
+
+from lie_jax import checks
+from lie_jax.mechanics import body as rigid
+from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
+from lie_jax.multibody import constraints, readings, stacking, turns
+from lie_jax.multibody.absolute import elements, elimination, linearization
+from lie_jax.multibody.absolute.linearization import ElementLinearization, ElementReactions
+from lie_jax.multibody.absolute.singular import first_singular
+from lie_jax.multibody.coordinates.base import AbstractCoordinates
+from lie_jax.multibody.stacking import Connected
+from lie_jax.multibody.system import AbstractMultibodySystem, Instant
+from lie_jax.numerics import small, waits
+from lie_jax.numerics.graphs import Graph
+from lie_jax.spaces.products import Power
+
+
+class RigidBodySystem(AbstractMultibodySystem):
+    """A mechanism in absolute coordinates; made by `lie_jax.assemble`.
+
+    q (nq,) holds the bodies' configurations in order, v (nv,) their velocities, in the coordinates
+    of the formulation. Constraints are those of joints on positions, then those among coordinates
+    of each body, then those of joints on velocities; joints stand by kind.
+    """
+
+    joints: tuple[Connected, ...]
+    formulation: AbstractCoordinates
+
+    @property
+    def space(self) -> Power:
+        """The configuration space of all bodies."""
+        return Power(self.formulation, len(self.names))
+
+    @property
+    def nc(self) -> int:
+        """Number of constraints of all joints and among the coordinates."""
+        return self._joint_rows + len(self.names) * self.formulation.rows + self.velocity_rows
+
+    @property
+    def velocity_rows(self) -> int:
+        """Number of velocity constraints of all joints."""
+        return constraints.count(self.joints, "velocity_rows")
+
+    @property
+    @override
+    def slow_to_compile(self):
+        return bool(self._joint_rows or self.velocity_rows)
+
+    @property
+    def _joint_rows(self) -> int:
+        return constraints.count(self.joints, "rows")
+
+    @override
+    def regular(self, q):
+        return jnp.all(self.formulation.regular(self._split(q)))
+
+    @override
+    def poses(self, q):
+        checks.instant("q", q, self.nq)
+        return jax.vmap(self.formulation.pose)(self._split(q))
+
+    def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
+        """Mass matrix, one block a body; singular along what redundant coordinates forbid."""
+        pose, frames = self._frames(q)
+        blocks = elements.masses(self.bodies, pose.rotation, frames)
+        return linearization.full([elements.diagonal(blocks)], blocks)
+
+    @override
+    @waits.announced("the forces")
+    def force(self, t, q, v, u=None):
+        instant = self._instant(t, q, v)
+        wrench = self._unbalanced(instant, q, v, jnp.zeros_like(v), u)
+        return -self._pull_back(instant[1], q, wrench)
+
+    def constraint(self, t, q):
+        """Position constraints Φ of all joints, then among the coordinates."""
+        t, pose = jnp.asarray(t, q.dtype), self.poses(q)
+        values = [constraints.positions(self.joints, t, pose)]
+        if self.formulation.rows:
+            values.append(jax.vmap(self.formulation.constraint)(self._split(q)).reshape(-1))
+        return jnp.concatenate(values)
+
+    @override
+    def velocity_constraint(self, t, q, v):
+        return constraints.velocities(self.joints, self._instant(t, q, v))
+
+    def constraint_jacobian(self, t, q):
+        """Jacobian B (nc, nv) of the constraints along velocities, from the joints' reactions."""
+        if not self.formulation.keeps_rotations:
+            return super().constraint_jacobian(t, q)
+        pose, frames = self._frames(q)
+        return linearization.constraint_rows(*self._columns(t, q, pose, frames), None)
+
+    def _frames(self, q: Array) -> tuple[BodyPose, Array | None]:
+        """Poses, and frames (6, nv, N) of the velocities, None for hybrid velocities."""
+        pose = BodyPose(*self.poses(q))
+        if self.formulation.hybrid:
+            return pose, None
+        return pose, elements.body_frames(self.formulation, self._split(q))
+
+    def _columns(
+        self, t, q: Array, pose: BodyPose, frames: Array | None
+    ) -> tuple[list[elements.JointColumns], Array]:
+        """Columns of Bᵀ of the joints, and of the constraints among coordinates (nv, rows, N)."""
+        t = jnp.asarray(t, q.dtype)
+        units = jnp.eye(self.formulation.rows, dtype=q.dtype)
+        reaction = jax.vmap(self.formulation.reaction, (None, 0), 1)
+        coordinates = jax.vmap(lambda q: reaction(q, units), out_axes=2)(self._split(q))
+        return elements.joint_columns(self.joints, t, pose, frames), coordinates
+
+    @override
+    @waits.announced("the residual")
+    def residual(self, t, q, v, acceleration, multipliers, u=None):
+        t, rotation, position, *_ = instant = self._instant(t, q, v)
+        wrench = self._unbalanced(instant, q, v, acceleration, u)
+        if not self.formulation.keeps_rotations:
+            # Bᵀλ for velocities q̇ without the Jacobian B.
+            _, transpose = jax.vjp(lambda v: self.constraint_rate(t, q, v), jnp.zeros_like(v))
+            return transpose(multipliers)[0] + self._pull_back(rotation, q, wrench)
+        reaction = self._reactions(t, (rotation, position), multipliers)
+        result = self._pull_back(rotation, q, Wrench(*map(jnp.add, wrench, reaction)))
+        if not self.formulation.rows:
+            return result
+        of_bodies = self._split(q), self._coordinate_multipliers(multipliers)
+        return result + jax.vmap(self.formulation.reaction)(*of_bodies).reshape(-1)
+
+    def internal_force(self, t, q, v, u=None):
+        """The force f (nv,) without gravity, given forces and torques.
+
+        Its derivatives by q are those of an iteration matrix: springs, dampers and controllers are
+        differentiated by the poses at constant ṙ and ω, and wrenches are pulled back as at q. [S3]
+        """
+        t, rotation, position, _, omega = self._instant(t, q, v)
+        held = jax.lax.stop_gradient(q)
+        fixed, _ = self.poses(held)
+        bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
+        held_instant = t, rotation, position, *self._velocities(fixed, held, v)
+        inner, u = stacking.without_loads(self, u)
+        wrench = inner._applied(held_instant, u)
+        moment = jax.vmap(lambda home, r, x: small.matvec(home.T, small.matvec(r, x)))(
+            fixed, rotation, wrench.torque
+        )
+        inner_force = self._pull_back(fixed, held, Wrench(wrench.force, moment))
+        return inner_force - self._pull_back(rotation, q, bias)
+
+    @override
+    def owner(self, equation):
+        if equation < self.nv:
+            return f"body {self.names[equation // self.formulation.nv]!r}"
+        row = equation - self.nv
+        if row < self._joint_rows:
+            return stacking.owner(self.joints, self.names, row, "rows")
+        of_velocities = row - self.nc + self.velocity_rows
+        if of_velocities >= 0:
+            return stacking.owner(self.joints, self.names, of_velocities, "velocity_rows")
+        body = (row - self._joint_rows) // self.formulation.rows
+        return f"the coordinates of body {self.names[body]!r}"
+
+    @waits.announced("the linearization")
+    def linearization(self, t, q, v, acceleration, multipliers, u=None):
+        """Residual and its derivatives, by bodies, joints and forces."""
+        if not self.formulation.keeps_rotations:
+            return super().linearization(t, q, v, acceleration, multipliers, u)
+        residual = self.residual(t, q, v, acceleration, multipliers, u)
+        return self._linearization(residual, t, q, v, acceleration, multipliers, u)
+
+    @override
+    def internal_linearization(self, t, q, v, acceleration, multipliers, u=None):
+        if self._order is None:
+            return super().internal_linearization(t, q, v, acceleration, multipliers, u)
+        # Without accelerations and multipliers, derivatives of M and Bᵀλ vanish.
+        residual = self.residual(t, q, v, acceleration, multipliers, u)
+        rest, none = jnp.zeros_like(v), jnp.zeros_like(multipliers)
+        inner, u = stacking.without_loads(self, u)
+        return inner._linearization(residual, t, q, v, rest, none, u, is_internal=True)
+
+    def _linearization(
+        self, residual, t, q, v, acceleration, multipliers, u, *, is_internal=False
+    ) -> ElementLinearization:
+        t, space = jnp.asarray(t, q.dtype), self.formulation
+        pose, frames = self._frames(q)
+        velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
+        split_q, split_v, split_acceleration = map(self._split, (q, v, acceleration))
+        motion = elements.Motion(split_q, split_v, split_acceleration, pose, velocity)
+        if space.hybrid:
+            bodies = elements.hybrid_matrices(self.bodies, self.gravity, motion)
+        else:
+            if is_internal:
+                constant = Wrench(*map(jnp.zeros_like, (pose.position, pose.position)))
+            else:
+                weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
+                loads = weightless._applied((t, *pose, *velocity), u)
+                reactions = self._reactions(t, pose, multipliers)
+                constant = Wrench(*map(jnp.subtract, reactions, loads))
+            coordinate_multipliers = self._coordinate_multipliers(multipliers)
+            bodies = elements.body_matrices(
+                space, self.bodies, self.gravity, constant, coordinate_multipliers, motion
+            )
+        joints = []
+        if not is_internal:
+            by_group = self._joint_multipliers(multipliers)
+            joints = elements.joint_blocks(self.joints, by_group, t, pose, frames)
+        pair = None if frames is None else (frames, elements.frame_derivatives(space, motion))
+        stiffness, damping = elements.force_blocks(self.forces, t, u, motion, pair, is_internal)
+        columns, coordinate_columns = self._columns(t, q, pose, frames)
+        return ElementLinearization(
+            formulation=space,
+            order=self._order,
+            stabilized=self._stabilized,
+            residual=residual,
+            mass=bodies.mass,
+            stiffness=[elements.diagonal(bodies.stiffness), *joints, *stiffness],
+            damping=[elements.diagonal(bodies.damping), *damping],
+            joints=columns,
+            coordinate_columns=coordinate_columns,
+            joint_rates=lambda: elements.joint_rates(self.joints, t, motion, pair),
+            coordinate_rates=lambda: elements.coordinate_rates(space, motion),
+            rates=self.change_of_rates(t, q, v),
+        )
+
+    @override
+    def position_reactions(self, t, q):
+        if self._stabilized is None:
+            return super().position_reactions(t, q)
+        return ElementReactions(*self._columns(t, q, *self._frames(q)))
+
+    @property
+    def _order(self) -> elimination.Order | Graph | None:
+        if not self.formulation.keeps_rotations:
+            return None
+        return elimination.order_of(len(self.names), self.formulation, self.joints, self.forces)
+
+    @property
+    def _stabilized(self) -> elimination.Order | Graph | None:
+        """Order of a stabilised step, None if the full matrix is to be solved."""
+        if self._order is None:
+            return None
+        n, formulation = len(self.names), self.formulation
+        return elimination.stabilized_order_of(n, formulation, self.joints, self.forces)
+
+    def saddle(self, t, q):
+        """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies."""
+        if self._order is None:
+            return super().saddle(t, q)
+        return self.step_saddle(t, q)
+
+    @override
+    def step_saddle(self, t, q, x=None):
+        order = self._order
+        if order is None:
+            return super().step_saddle(t, q, x)
+        pose, frames = self._frames(q)
+        masses = elements.masses(self.bodies, pose.rotation, frames)
+        columns = self._columns(t, q, pose, frames)
+        operators = linearization.tangent_operators(self.formulation, x)
+        return linearization.saddle(order, masses, *columns, operators)
+
+    @waits.announced("the accelerations")
+    def acceleration(self, t, q, v, u=None):
+        """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
+        if self._joint_rows or self.velocity_rows:
+            return super().acceleration(jnp.asarray(t, q.dtype), q, v, u)
+        instant = self._instant(t, q, v)
+        applied, (_, rotation, _, _, omega) = self._applied(instant, u), instant
+        linear, angular = jax.vmap(rigid.forward_dynamics)(self.bodies, rotation, omega, *applied)
+        return jax.vmap(self.formulation.acceleration)(
+            rotation, self._split(q), self._split(v), linear, angular
+        ).reshape(-1)
+
+    @override
+    def sides(self, t, q):
+        return constraints.sides(self.joints, jnp.asarray(t, q.dtype), self.poses(q))
+
+    @override
+    def remember(self, t, q, v):
+        of_joints = constraints.remembered(self.joints, self._instant(t, q, v))
+        return *super().remember(t, q, v), *of_joints
+
+    @override
+    def _recalling(self, memory):
+        joints = constraints.recalling(self.joints, memory[len(self.forces) :])
+        recalling = super()._recalling(memory[: len(self.forces)])
+        return dataclasses.replace(recalling, joints=joints)
+
+    @override
+    def departed(self, t, q, v):
+        of_forces = super().departed(t, q, v)
+        of_joints = constraints.departed(self.joints, self._instant(t, q, v))
+        if not len(of_joints):
+            return of_forces
+        none = jnp.zeros(sum(group.count for group in self.forces), bool)
+        return jnp.concatenate([of_forces if len(of_forces) else none, of_joints])
+
+    @override
+    def closing(self):
+        return dataclasses.replace(self, joints=constraints.closing(self.joints))
+
+    @override
+    def law(self, number):
+        return stacking.owner((*self.forces, *self.joints), self.names, number)
+
+    @override
+    def joint(self, number):
+        return stacking.owner(self.joints, self.names, number)
+
+    @override
+    def singular(self, t, q):
+        return first_singular(self.bodies, self.joints, self.names, t, BodyPose(*self.poses(q)))
+
+    @override
+    def _instant(self, t, q, v):
+        rotation, position = self.poses(q)
+        return jnp.asarray(t, q.dtype), rotation, position, *self._velocities(rotation, q, v)
+
+    @property
+    @override
+    def connections(self):
+        return [ends for group in self.joints for ends in zip(*group.bodies, strict=True)]
+
+    @override
+    def shifted(self, q, shift):
+        return jax.vmap(self.formulation.shifted)(self._split(q), shift).reshape(-1)
+
+    @override
+    def joint_points(self):
+        return [
+            pair
+            for group in self.joints
+            for bodies, points in zip(group.bodies, group.element.points, strict=True)
+            if points is not None
+            for pair in zip(bodies, points, strict=True)
+        ]
+
+    @override
+    def joint_axes(self):
+        return readings.axes(self.joints)
+
+    @override
+    def _joint_coordinates(self, q, v, t):
+        labels = readings.labels(self.joints, self.names)
+
+        def at(q):
+            return readings.coordinates(self.joints, labels, self.poses(q))
+
+        if q.ndim == 1:
+            return at(q)
+        return turns.continued(self.joints, labels, self.space, at, (q, v, t))
+
+    @override
+    def _constrained(self, q):
+        return self.joints, readings.labels(self.joints, self.names)
+
+    def _split(self, flat: Array) -> Array:
+        return flat.reshape(len(self.names), -1)
+
+    def _velocities(self, rotation: Array, q: Array, v: Array) -> tuple[Array, Array]:
+        checks.instant("v", v, self.nv)
+        return jax.vmap(self.formulation.hybrid_velocity)(rotation, self._split(q), self._split(v))
+
+    def _inertia_forces(
+        self, rotation: Array, q: Array, v: Array, omega: Array, dv: Array
+    ) -> Wrench:
+        linear, angular = jax.vmap(self.formulation.hybrid_acceleration)(
+            rotation, self._split(q), self._split(v), self._split(dv)
+        )
+        return Wrench(
+            *jax.vmap(rigid.inverse_dynamics)(self.bodies, rotation, omega, linear, angular)
+        )
+
+    def _unbalanced(
+        self, instant: Instant, q: Array, v: Array, acceleration: Array, u: Array | None
+    ) -> Wrench:
+        """Wrenches that the bodies' motion needs, less those that act on them."""
+        inertia = self._inertia_forces(instant[1], q, v, instant[4], acceleration)
+        return Wrench(*map(jnp.subtract, inertia, self._applied(instant, u)))
+
+    def _pull_back(self, rotation: Array, q: Array, wrench: Wrench) -> Array:
+        return jax.vmap(self.formulation.generalized_force)(
+            rotation, self._split(q), *wrench
+        ).reshape(-1)
+
+    def _joint_multipliers(self, multipliers: Array) -> list[Array]:
+        return stacking.split(self.joints, multipliers, self.nc - self.velocity_rows)
+
+    def _coordinate_multipliers(self, multipliers: Array) -> Float[Array, "bodies rows"]:
+        return self._split(multipliers[self._joint_rows : self.nc - self.velocity_rows])
+
+    def _reactions(self, t: Array, pose: tuple[Array, Array], multipliers: Array) -> Wrench:
+        return constraints.reactions(self.joints, t, pose, self._joint_multipliers(multipliers))

@@ -1,0 +1,100 @@
+"""From a mechanism and a formulation to a system and its initial state."""
+
+from functools import partial
+from typing import overload
+
+import jax
+from jaxtyping import Array
+
+from lie_jax.groups import quaternion
+from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.multibody import stacking
+from lie_jax.multibody.absolute.system import RigidBodySystem
+from lie_jax.multibody.coordinates.base import AbstractCoordinates, AbstractFormulation
+from lie_jax.multibody.minimal import assembly as minimal
+from lie_jax.multibody.minimal.formulation import Minimal
+from lie_jax.multibody.minimal.system import TreeSystem
+from lie_jax.multibody.system import AbstractMultibodySystem
+from lie_jax.numerics import waits
+from lie_jax.numerics.conversion import in_precision
+from lie_jax.systems.system import State
+
+
+@overload
+def assemble(
+    mechanism: Mechanism, formulation: AbstractCoordinates
+) -> tuple[RigidBodySystem, State]: ...
+
+
+@overload
+def assemble(mechanism: Mechanism, formulation: Minimal) -> tuple[TreeSystem, State]: ...
+
+
+@overload
+def assemble(
+    mechanism: Mechanism, formulation: AbstractFormulation
+) -> tuple[AbstractMultibodySystem, State]: ...
+
+
+@waits.announced("the assembly in {formulation}")
+def assemble(
+    mechanism: Mechanism, formulation: AbstractFormulation
+) -> tuple[AbstractMultibodySystem, State]:
+    """The system of a mechanism in a formulation, and its initial state.
+
+    `formulation` is `R3SO3(...)`, `SE3(...)`, `UnifiedVelocity(...)`, `TaitBryan()`,
+    `EulerParameters()` or `Minimal()`. The state comes from the bodies' initial poses and
+    velocities; whether it satisfies joints that are constraints, and whether shapes overlap, is
+    checked when a simulation starts. Raises `ValueError` for anything else than a mechanism and a
+    formulation, and for those mechanisms and initial motions that have no joint coordinates if
+    these are asked for.
+    """
+    if not isinstance(mechanism, Mechanism):
+        raise ValueError(
+            f"assemble(mechanism=) is a {type(mechanism).__name__}; it must be a mechanism: make "
+            "it with lie_jax.Mechanism(bodies, joints, forces)."
+        )
+    # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
+    mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
+    if isinstance(formulation, Minimal):
+        return minimal.system_of(mechanism, formulation.cut)
+    if not isinstance(formulation, AbstractCoordinates):
+        raise ValueError(
+            f"assemble(formulation=) is {formulation!r}; it must be a formulation, for example "
+            "lie_jax.R3SO3() or lie_jax.SE3(coordinates='rotation_vector')."
+        )
+    for body in mechanism.bodies:
+        if body.is_massless:
+            raise ValueError(
+                f"assemble(formulation=): Body({body.name!r}) has no mass, and every body moves by "
+                "its own mass where joints are constraints: use lie_jax.Minimal()."
+            )
+    for joint in mechanism.joints:
+        if joint.armature is not None:
+            raise ValueError(
+                f"assemble(formulation=): {named(joint)} has an armature, which acts on the "
+                "rate of its coordinate: use lie_jax.Minimal(), or leave it out."
+            )
+    system = RigidBodySystem(
+        bodies=stacking.stack(
+            [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
+        ),
+        joints=stacking.stack_by_kind(mechanism.joints, mechanism.names),
+        forces=stacking.stack_by_kind(mechanism.forces, mechanism.names),
+        gravity=mechanism.gravity,
+        formulation=formulation,
+        names=mechanism.names,
+    )
+    q, v = _initial(formulation, stacking.initial_motion(mechanism.bodies))
+    return system, State(q.reshape(-1), v.reshape(-1))
+
+
+# One program takes less time to compile than its operations one by one.
+@jax.jit
+@partial(jax.vmap, in_axes=(None, 0))
+def _initial(formulation: AbstractCoordinates, motion: tuple[Array, ...]) -> tuple[Array, Array]:
+    position, orientation, linear, omega = motion
+    q = formulation.configuration(position, orientation)
+    return q, formulation.velocity(quaternion.to_matrix(orientation), q, linear, omega)

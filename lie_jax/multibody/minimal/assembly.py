@@ -1,0 +1,128 @@
+"""From a mechanism to a system in joint coordinates and its initial state."""
+
+import dataclasses
+from itertools import accumulate
+
+import jax
+import numpy as np
+
+from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.joints.motions import COUNTS, Motion
+from lie_jax.mechanics.mechanism import Label, Mechanism, labels
+from lie_jax.multibody import stacking
+from lie_jax.multibody.minimal import hinges, state
+from lie_jax.multibody.minimal import joints as tree_joints
+from lie_jax.multibody.minimal.formulation import refuse_armatures, split_joints
+from lie_jax.multibody.minimal.loops import LoopSystem
+from lie_jax.multibody.minimal.system import TreeSystem, names_by_slot
+from lie_jax.multibody.minimal.tree import Tree, make_tree
+from lie_jax.systems.system import State
+
+
+def system_of(mechanism: Mechanism, cut: tuple[Label, ...]) -> tuple[TreeSystem, State]:
+    """The mechanism in joint coordinates, and the state of its bodies' initial motion.
+
+    `cut`: labels of the joints that are constraints, empty for a choice. Raises `ValueError` for
+    labels that are no such choice, for joints that leave nothing to move, for massless bodies that
+    carry no mass, and for initial poses or velocities that do not fit the joints of the tree.
+    """
+    motions, cuts = split_joints(mechanism, cut)
+    refuse_armatures([mechanism.joints[number] for number in cuts])
+    return from_motions(mechanism, motions, cuts)
+
+
+def from_motions(
+    mechanism: Mechanism, motions: list[tuple[Motion, ...]], cuts: list[int], rough: bool = False
+) -> tuple[TreeSystem, State]:
+    """The mechanism with these motions of all joints, () for the cut ones with these numbers.
+
+    `rough`: whether the bodies' poses need not fit the joints; the state has the coordinates for
+    which they fit best. Joints may then leave nothing to move. Raises `ValueError` as `system_of`.
+    """
+    all_labels = labels([(joint.parent, joint.child) for joint in mechanism.joints])
+    kept = [number for number, of_joint in enumerate(motions) if of_joint]
+    skeleton = dataclasses.replace(mechanism, joints=[mechanism.joints[k] for k in kept])
+    kept_motions = [motions[k] for k in kept]
+    system, start = _tree_of(skeleton, kept_motions, tuple(all_labels[k] for k in kept), rough)
+    if not cuts:
+        return system, start
+    parts = {field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
+    closing = [mechanism.joints[k] for k in cuts]
+    starts = _starts(kept_motions, system.tree)
+    followed = [hinges.followed(skeleton, kept_motions, joint) for joint in closing]
+    return LoopSystem(
+        **parts,
+        cuts=tuple(
+            hinges.with_hinges(group, followed, starts)
+            for group in stacking.stack_by_kind(closing, system.names_by_slot)
+        ),
+        cut_labels=tuple(all_labels[k] for k in cuts),
+        all_labels=all_labels,
+    ), start
+
+
+def _tree_of(
+    mechanism: Mechanism,
+    motions: list[tuple[Motion, ...]],
+    by_number: tuple[Label, ...],
+    rough: bool,
+) -> tuple[TreeSystem, State]:
+    """The system of a mechanism without loops; labels are those of its joints."""
+    names, dtype = mechanism.names, mechanism.gravity.dtype
+    steps = [motion for of_joint in motions for motion in of_joint]
+    owners = [number for number, of_joint in enumerate(motions) for _ in of_joint]
+    tree = make_tree(names, mechanism.joints, motions)
+    if not rough and not tree.bases and all(motion.kind == "weld" for motion in steps):
+        raise ValueError(
+            "the mechanism has no joint coordinates: rigid joints hold every body to the ground. "
+            "Replace one by a joint that moves."
+        )
+    _refuse_idle_massless(mechanism, tree)
+    joints = tree_joints.stack([steps[k] for k in tree.motions], tree.reversed, dtype)
+    bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
+    massless = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
+    followed = [hinges.followed(mechanism, motions, force) for force in mechanism.forces]
+    forces = stacking.stack_by_kind(
+        mechanism.forces, names_by_slot(tree, names), [pair is None for pair in followed]
+    )
+    starts = _starts(motions, tree)
+    system = TreeSystem(
+        bodies=stacking.stack([bodies[i] if i < len(bodies) else massless for i in tree.bodies]),
+        joints=joints,
+        forces=tuple(hinges.with_hinges(group, followed, starts) for group in forces),
+        gravity=mechanism.gravity,
+        tree=tree,
+        owners=tuple(owners),
+        titles=tuple(named(joint) for joint in mechanism.joints),
+        labels=by_number,
+        names=names,
+    )
+    return system, system.initial_state(state.initial(mechanism, tree, joints, motions, rough))
+
+
+def _starts(motions: list[tuple[Motion, ...]], tree: Tree) -> dict[int, int]:
+    """Place in q of the first coordinate of each joint."""
+    counts = (sum(COUNTS[motion.kind][0] for motion in of_joint) for of_joint in motions)
+    return dict(enumerate(accumulate(counts, initial=7 * tree.bases)))
+
+
+def _refuse_idle_massless(mechanism: Mechanism, tree: Tree) -> None:
+    """Raise for a body without mass that is a base or carries no body with mass."""
+    massless = {i for i, body in enumerate(mechanism.bodies) if body.is_massless}
+    heavy = set(range(len(mechanism.bodies))) - massless
+    carrying = {place for place, i in enumerate(tree.bodies) if i in heavy}
+    # Links come after those that they hang from.
+    for link, nearer in reversed(list(enumerate(tree.nearer, tree.bases))):
+        if link in carrying:
+            carrying.add(nearer)
+    for place, i in enumerate(tree.bodies):
+        floats = place < tree.bases
+        if i in massless and (floats or place not in carrying):
+            raise ValueError(
+                f"Body({mechanism.bodies[i].name!r}) has no mass, and "
+                f"{'no joint holds it' if floats else 'carries no body with mass'}; a massless "
+                "body must stand between a "
+                "joint that holds it and one that carries a body with mass: give it mass and "
+                "inertia, or leave it out."
+            )

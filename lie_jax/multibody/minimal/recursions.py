@@ -1,0 +1,395 @@
+"""Recursions along a tree: kinematics, articulated bodies, Newton-Euler and composite bodies.
+
+Twists (v, ω), their rates and wrenches (force, torque) have inertial components. They refer to one
+fixed point: where the origin of the tree's base, or its joint on the ground, is at the instant.
+Sums over bodies then need no transformation, and lose no digits far from the world's origin. Arrays
+have bases and links on their last axis, in the order of `Tree`, as far as all are treated at once;
+recursions take them one by one from the first axis.
+"""
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Float
+
+from lie_jax.mechanics.body import MassProperties
+from lie_jax.mechanics.joints.base import BodyPose
+from lie_jax.multibody.minimal.joints import TreeJoints
+from lie_jax.multibody.minimal.tree import Tree
+from lie_jax.numerics import gather, rules, small
+from lie_jax.numerics.forest import scan_down, scan_up, total, totals
+
+# Twists or wrenches of all frames, their inertia matrices, and inertias added to coordinates.
+SpatialVectors = Float[Array, "6 frames"]
+SpatialInertias = Float[Array, "6 6 frames"]
+JointInertias = Float[Array, "nv links"]
+
+
+class Kinematics(NamedTuple):
+    """Rotations and world positions (m) of bases and links, and their twists.
+
+    `arm`: from the reference point to the frame's origin (m); `drift`: rates of the twists while
+    all joint velocities are constant; `columns`: twists of the links for unit joint velocities.
+    """
+
+    rotation: Float[Array, "3 3 frames"]
+    position: Float[Array, "3 frames"]
+    arm: Float[Array, "3 frames"]
+    twist: SpatialVectors
+    drift: SpatialVectors
+    columns: Float[Array, "nv 6 links"]
+
+
+def kinematics(
+    tree: Tree,
+    joints: TreeJoints,
+    base_poses: BodyPose,
+    base_twists: Float[Array, "bases 6"],
+    coordinates: Float[Array, "links nq"],
+    rates: Float[Array, "links nv"],
+) -> Kinematics:
+    """Motion of all frames. `base_twists` are body-fixed, `base_poses` stacked."""
+    relative, bases = joints.poses(coordinates), tree.bases
+    dtype, held = rates.dtype, np.asarray(tree.held, bool)
+    base_rotation = jnp.moveaxis(base_poses.rotation, 0, -1)
+
+    # Passed outwards: the pose (rotation, arm) of a frame, inertial axes, from the reference point.
+    # Joints on the ground start at that point, bases at their origin. A frame's pose is the nearer
+    # frame's times the relative one, so that the nearer one must be known.
+    offset = relative.position + jnp.asarray(~held, dtype)[:, None] * joints.parent_point
+    last_row = jnp.broadcast_to(jnp.asarray([[[0.0, 0.0, 0.0, 1.0]]], dtype), (len(held), 1, 4))
+    relative = jnp.concatenate([relative.rotation, offset[:, :, None]], axis=2)
+    relative = jnp.concatenate([relative, last_row], axis=1)
+    grounds = jnp.broadcast_to(jnp.eye(3, 4, dtype=dtype), (int(held.sum()), 3, 4))
+    first = jnp.concatenate([base_poses.rotation, jnp.zeros((bases, 3, 1), dtype)], axis=2)
+    poses, _ = scan_down(
+        tree.forest,
+        lambda nearer, relative: (jnp.sum(nearer[:, :, None] * relative[None], axis=1), None),
+        jnp.concatenate([first, grounds]),
+        relative,
+    )
+    poses = jnp.moveaxis(poses, 0, -1)
+    columns = joints.columns(poses[:, :3], poses[:, 3])
+
+    # Passed outwards: twist and drift of a frame, about the reference point. The twist grows by the
+    # joint's, S q̇; the drift by ad(V) S q̇, since the joint's axes turn with the frame. V may be the
+    # nearer frame's twist, which is at hand, because ad(S q̇) S q̇ vanishes.
+    def faster(nearer, joint_twist):
+        (v, omega), (linear, angular) = nearer[:6].reshape(2, 3), joint_twist.reshape(2, 3)
+        drift = small.cross(omega, linear) + small.cross(v, angular)
+        grown = jnp.concatenate([joint_twist, drift, small.cross(omega, angular)])
+        return total(nearer, grown), None
+
+    base_twists = _turned(base_rotation, base_twists.T)
+    zeros = jnp.zeros((6, bases), dtype)
+    start = jnp.concatenate([base_twists, zeros]).T
+    start = jnp.concatenate([start, jnp.zeros((len(grounds), 12), dtype)])
+    joint_twists = jnp.sum(columns * rates.T[:, None], axis=0).T
+    twists = scan_down(tree.forest, faster, start, joint_twists)[0].T
+
+    held_links = tuple(np.flatnonzero(held).tolist())
+    origins = [base_poses.position, gather.pick(held_links, joints.parent_point)]
+    origin = jnp.concatenate(origins).T
+    if tree.forest.roots > 1:
+        origin = gather.pick((*range(bases), *tree.forest.root_of), origin, axis=1)
+    arm = _join(zeros[:3], poses[:, 3])
+    return Kinematics(
+        _join(base_rotation, poses[:, :3]),
+        arm + origin,
+        arm,
+        _join(base_twists, twists[:6]),
+        _join(zeros, twists[6:]),
+        columns,
+    )
+
+
+def _join(
+    bases: Float[Array, "*size bases"], links: Float[Array, "*size links"]
+) -> Float[Array, "*size frames"]:
+    return jnp.concatenate([bases, links], axis=-1) if bases.shape[-1] else links
+
+
+def inertias(bodies: MassProperties, motion: Kinematics) -> SpatialInertias:
+    """Inertia matrices of bases and links for their twists."""
+    rotation, mass = motion.rotation, bodies.mass
+    center = motion.arm + small.matvec(rotation, bodies.center_of_mass.T)
+    turned = small.matmul(
+        small.matmul(rotation, jnp.moveaxis(bodies.inertia, 0, -1)), rotation.swapaxes(0, 1)
+    )
+    lever, identity = small.hat(center), jnp.eye(3, dtype=mass.dtype)[:, :, None]
+    moment = mass[None, None] * lever
+    return small.block_2x2(
+        mass[None, None] * identity, -moment, moment, turned - small.matmul(moment, lever)
+    )
+
+
+def bias(motion: Kinematics, inertia: SpatialInertias) -> SpatialVectors:
+    """Wrenches that keep all joint velocities and the bases' twists constant. [S1] (34)"""
+    momentum, (v, omega) = small.matvec(inertia, motion.twist), motion.twist.reshape(2, 3, -1)
+    linear, angular = momentum.reshape(2, 3, -1)
+    turning = small.cross(omega, angular) + small.cross(v, linear)
+    gyroscopic = jnp.concatenate([small.cross(omega, linear), turning])
+    return gyroscopic + small.matvec(inertia, motion.drift)
+
+
+class Accelerations(NamedTuple):
+    """Rates of the bases' body-fixed twists (bases, 6) and of joint velocities (links, nv)."""
+
+    bases: Float[Array, "bases 6"]
+    rates: Float[Array, "links nv"]
+
+
+class Articulated(NamedTuple):
+    """Factors of the mass matrix: the inertia I that each base and link shows with free joints.
+
+    `rows` (links, nv, 6): Sᵀ I / (Sᵀ I S + a) for each column S and inertia a of a joint;
+    `inverses` (links, nv): 1 / (Sᵀ I S + a); `bases`: I⁻¹.
+    """
+
+    rows: Float[Array, "links nv 6"]
+    inverses: Float[Array, "links nv"]
+    bases: Float[Array, "6 6 bases"]
+
+
+def forward_dynamics(
+    tree: Tree,
+    motion: Kinematics,
+    joint_inertia: JointInertias,
+    inertia: SpatialInertias,
+    bias: SpatialVectors,
+) -> Accelerations:
+    """Accelerations by the articulated-body algorithm (Featherstone), with free joints.
+
+    `bias` is the wrench that zero accelerations need, minus the applied wrench. Derivatives are
+    those of the solution of `inverse_dynamics` = 0.
+    """
+    terms = motion, joint_inertia, inertia, bias
+    found, factors = articulated(tree, *rules.held(terms))
+
+    # Newton's and Euler's equations are cheaper to differentiate than their solution.
+    def change(found, parameters, changes):
+        (motion, joint_inertia, inertia, bias), factors = parameters
+        changes, _ = changes
+
+        def forces(motion, joint_inertia, inertia, bias):
+            return inverse_dynamics(tree, motion, joint_inertia, inertia, bias, found)
+
+        def product(accelerations):
+            none = jnp.zeros_like(bias)
+            return Accelerations(
+                *inverse_dynamics(tree, motion, joint_inertia, inertia, none, accelerations)
+            )
+
+        def solve(_, forces):
+            return free_accelerations(tree, motion, factors, forces)
+
+        _, rates = eqx.filter_jvp(forces, parameters[0], changes)
+        # None stands for no change; reverse mode needs both parts to be tangents.
+        pairs, moved = zip(found, rates, strict=True), jax.tree.leaves(rates)
+        needed = Accelerations(
+            *(rules.zeros_along(x, moved) if dx is None else -dx for x, dx in pairs)
+        )
+        return lax.custom_linear_solve(product, needed, solve, symmetric=True)
+
+    return rules.value_with_rule(found, change, (terms, factors))
+
+
+def articulated(
+    tree: Tree,
+    motion: Kinematics,
+    joint_inertia: JointInertias,
+    inertia: SpatialInertias,
+    bias: SpatialVectors,
+) -> tuple[Accelerations, Articulated]:
+    """Accelerations of free joints, and the factors of the mass matrix."""
+    columns = jnp.moveaxis(motion.columns, -1, 0)
+    count = columns.shape[1]
+
+    # Passed inwards: inertia and bias wrench (6, 6 + 1) that a link shows to its parent. Those of
+    # the link, with its children's added, are projected past the joint, velocity by velocity: a
+    # velocity S that follows freely takes I S (Sᵀ I S)⁻¹ Sᵀ (I, p) away. Inwards, because a link's
+    # articulated inertia has to be complete before its joint is eliminated.
+    def eliminate(articulated, link):
+        columns, joint_inertia = link
+        rows, inverses = [], []
+        for k in reversed(range(count)):
+            row = jnp.sum(columns[k][:, None] * articulated, axis=0)
+            push = row[:6]
+            inverses.append(1.0 / (small.dot(columns[k], push) + joint_inertia[k]))
+            rows.append(row * inverses[-1])
+            articulated = articulated - push[:, None] * rows[-1][None]
+        return articulated, (jnp.stack(rows[::-1]), jnp.stack(inverses[::-1]))
+
+    whole, kept = scan_up(
+        tree.forest,
+        eliminate,
+        _with_grounds(tree, jnp.moveaxis(jnp.concatenate([inertia, bias[:, None]], axis=1), -1, 0)),
+        (columns, joint_inertia.T),
+    )
+    blank = jnp.zeros((0, count, 7), bias.dtype)
+    rows, inverses = (blank, blank[..., 0]) if kept is None else kept
+    articulated = jnp.moveaxis(whole[: tree.bases], 0, -1)
+    factors = Articulated(rows[..., :6], inverses, small.inverse(articulated[:, :6]))
+    bases = -small.matvec(factors.bases, articulated[:, 6])
+    return _followed(tree, motion, factors.rows, -rows[..., 6], bases), factors
+
+
+def _followed(
+    tree: Tree,
+    motion: Kinematics,
+    rows: Float[Array, "links nv 6"],
+    rates: Float[Array, "links nv"],
+    bases: Float[Array, "6 bases"],
+) -> Accelerations:
+    """Accelerations of free joints from those of the bases, inertial components, and from the
+    `rates` that joint velocities would have on nearer frames without acceleration.
+    """
+    columns = jnp.moveaxis(motion.columns, -1, 0)
+    count = columns.shape[1]
+
+    # Passed outwards: acceleration of a frame beyond its drift. Each velocity of the joint takes
+    # the rate that balances its row for the acceleration of the frame before it, and adds S times
+    # that rate. Outwards, because the nearer frame's acceleration has to be known.
+    def follow(acceleration, link):
+        columns, rows, rates = link
+        balanced = []
+        for k in range(count):
+            balanced.append(rates[k] - small.dot(rows[k], acceleration))
+            acceleration = total(acceleration, columns[k] * balanced[-1])
+        return acceleration, jnp.stack(balanced)
+
+    _, found = scan_down(tree.forest, follow, _roots(tree, bases.T), (columns, rows, rates))
+    back = small.transpose(motion.rotation[..., : tree.bases])
+    return Accelerations(_turned(back, bases).T, rates if found is None else found)
+
+
+def free_accelerations(
+    tree: Tree, motion: Kinematics, factors: Articulated, forces: Accelerations
+) -> Accelerations:
+    """Accelerations that forces on bases and joints give to the tree at rest, from its factors."""
+    count = motion.columns.shape[0]
+
+    # Passed inwards: wrench that a link hands to its parent, as in `articulated`.
+    def eliminate(wrench, link):
+        columns, rows, inverses, forces = link
+        rates = []
+        for k in reversed(range(count)):
+            push = forces[k] - small.dot(columns[k], wrench)
+            rates.append(inverses[k] * push)
+            wrench = total(wrench, rows[k] * push)
+        return wrench, jnp.stack(rates[::-1])
+
+    none = jnp.zeros((tree.forest.roots + len(tree.forest.parents), 6), forces.bases.dtype)
+    columns = jnp.moveaxis(motion.columns, -1, 0)
+    links = columns, factors.rows, factors.inverses, forces.rates
+    whole, rates = scan_up(tree.forest, eliminate, none, links)
+    pushes = _turned(motion.rotation[..., : tree.bases], forces.bases.T) - whole[: tree.bases].T
+    bases = small.matvec(factors.bases, pushes)
+    return _followed(tree, motion, factors.rows, forces.rates if rates is None else rates, bases)
+
+
+def frame_accelerations(
+    tree: Tree, motion: Kinematics, accelerations: Accelerations
+) -> SpatialVectors:
+    """Accelerations of all frames beyond their drift."""
+    bases = _turned(motion.rotation[..., : tree.bases], accelerations.bases.T)
+    grown = jnp.sum(motion.columns * accelerations.rates.T[:, None], axis=0).T
+    links, _ = scan_down(
+        tree.forest,
+        lambda nearer, grown: (total(nearer, grown), None),
+        _roots(tree, bases.T),
+        grown,
+    )
+    return _join(bases, links.T)
+
+
+def inverse_dynamics(
+    tree: Tree,
+    motion: Kinematics,
+    joint_inertia: JointInertias,
+    inertia: SpatialInertias,
+    bias: SpatialVectors,
+    accelerations: Accelerations | None,
+) -> tuple[Float[Array, "bases 6"], Float[Array, "links nv"]]:
+    """Wrenches on the bases, base's components, and joint forces that accelerations need.
+
+    By the recursive Newton-Euler algorithm; None for no accelerations. `bias` is the wrench that
+    keeps velocities constant, less that which acts on the body.
+    """
+    whole, rotation = passed_on(tree, motion, inertia, bias, accelerations), motion.rotation
+    forces = jnp.sum(motion.columns * whole[None, :, tree.bases :], axis=1).T
+    if accelerations is not None:
+        forces = forces + joint_inertia.T * accelerations.rates
+    back = small.transpose(rotation[..., : tree.bases])
+    return _turned(back, whole[:, : tree.bases]).T, forces
+
+
+def passed_on(
+    tree: Tree,
+    motion: Kinematics,
+    inertia: SpatialInertias,
+    bias: SpatialVectors,
+    accelerations: Accelerations | None,
+) -> SpatialVectors:
+    """Wrenches that each base and link, with everything beyond it, takes from the nearer side."""
+    wrench = bias
+    if accelerations is not None:
+        beyond_drift = frame_accelerations(tree, motion, accelerations)
+        wrench = wrench + small.matvec(inertia, beyond_drift)
+    # Passed inwards: the wrench that a link and everything beyond it needs, of which each joint has
+    # to supply the part along its columns.
+    return _sums(tree, wrench)
+
+
+Factor = tuple[Float[Array, "bases 6 6"], Float[Array, "links nv 6"]]
+
+
+def mass_matrix_factors(
+    tree: Tree, motion: Kinematics, inertia: SpatialInertias
+) -> tuple[Factor, Factor]:
+    """Twists for unit velocities, and momenta of everything that then moves as one body; each of
+    bases (bases, 6, 6) and of links (links, nv, 6).
+
+    By the composite-rigid-body algorithm. The products of twists and momenta are the mass matrix.
+    """
+    beyond, rotation = _sums(tree, inertia), motion.rotation[..., : tree.bases]
+    none = jnp.zeros_like(rotation)
+    frames = small.block_2x2(rotation, none, none, rotation)
+    momenta = small.matmul(beyond[..., : tree.bases], frames)
+    of_links = jnp.sum(beyond[None, ..., tree.bases :] * motion.columns[:, None], axis=2)
+    return (
+        (frames.T, jnp.moveaxis(motion.columns, -1, 0)),
+        (momenta.T, jnp.moveaxis(of_links, -1, 0)),
+    )
+
+
+def sums_beyond(tree: Tree, values: Float[Array, "frames ..."]) -> Float[Array, "frames ..."]:
+    """Sums of the values of each base and link and of everything beyond it."""
+    whole = totals(tree.forest, _with_grounds(tree, values))
+    grounds = tree.forest.roots - tree.bases
+    if not grounds:
+        return whole
+    return jnp.concatenate([whole[: tree.bases], whole[tree.forest.roots :]])
+
+
+def _sums(tree: Tree, values: Float[Array, "*size frames"]) -> Float[Array, "*size frames"]:
+    return jnp.moveaxis(sums_beyond(tree, jnp.moveaxis(values, -1, 0)), 0, -1)
+
+
+def _with_grounds(tree: Tree, values: Float[Array, "frames ..."]) -> Float[Array, "slots ..."]:
+    grounds = jnp.zeros((tree.forest.roots - tree.bases, *values.shape[1:]), values.dtype)
+    return jnp.concatenate([values[: tree.bases], grounds, values[tree.bases :]])
+
+
+def _roots(tree: Tree, bases: Float[Array, "bases 6"]) -> Float[Array, "roots 6"]:
+    grounds = jnp.zeros((tree.forest.roots - tree.bases, 6), bases.dtype)
+    return jnp.concatenate([bases, grounds])
+
+
+def _turned(rotation: Float[Array, "3 3 n"], pairs: Float[Array, "6 n"]) -> Float[Array, "6 n"]:
+    """Pairs of vectors turned by rotations."""
+    return jnp.sum(rotation[None] * pairs.reshape(2, 1, 3, -1), axis=2).reshape(6, -1)
