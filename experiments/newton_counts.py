@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import lie_jax
-from experiments import _report
+from experiments import _report, newton_rule
 from experiments._loops import run
 from models import heavy_top, rotor
 
@@ -107,7 +107,7 @@ def count(column: Column, h: float) -> Count:
     """The average of one entry."""
     seconds = column.seconds if column.seconds / h < _STEPS else _SHORT
     steps = round(seconds / h)
-    integrator = lie_jax.GeneralizedAlpha(0.9, newton_rule="holzinger2024", **column.options)
+    integrator = newton_rule.GeneralizedAlpha(0.9, **column.options)
     system, state = column.build()
     end = run(system, integrator, state, seconds, steps)
     completed = int(end.completed)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 import lie_jax
+from experiments import newton_rule
 from models import bricard, double_pendulum, heavy_top, puma560, rotor, slider_crank
 
 SE3_EXP, R3SO3_EXP = "SE(3) exp", "R³×SO(3) exp"
@@ -20,14 +21,16 @@ PROGRAMS = {
     "R³×SO(3) cay2": (lie_jax.R3SO3(chart="cayley2"), {}),
     "unified": (lie_jax.UnifiedVelocity(), {}),
     "index 2": (lie_jax.R3SO3(), {"index": 2}),
-    "plain start": (lie_jax.R3SO3(), {"newton_rule": "holzinger2024"}),
+    "plain start": (lie_jax.R3SO3(), {"variant": newton_rule.GeneralizedAlpha}),
 }
 RHO = 0.9
 
 
-def method(rho: float = RHO, **options) -> lie_jax.GeneralizedAlpha:
+def method(
+    rho: float = RHO, variant: type[lie_jax.GeneralizedAlpha] = lie_jax.GeneralizedAlpha, **options
+) -> lie_jax.GeneralizedAlpha:
     """The generalized-α method with this spectral radius at infinity."""
-    return lie_jax.GeneralizedAlpha(jnp.asarray(rho), **options)
+    return variant(jnp.asarray(rho), **options)
 
 
 class Case(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import lie_jax
+from experiments import newton_rule
 from experiments._gradients.mechanism import MECHANISM
 from experiments._gradients.parameters import Model
 from experiments._gradients.small import SMALL
@@ -81,7 +82,7 @@ _INTEGRATORS: dict[str, tuple[Callable[..., lie_jax.AbstractIntegrator], int]] =
         1,
     ),
     "GeneralizedAlpha without T": (_alpha(tangent_operator=False), 1),
-    "GeneralizedAlpha holzinger2024": (_alpha(newton_rule="holzinger2024"), 1),
+    "GeneralizedAlpha holzinger2024": (newton_rule.GeneralizedAlpha, 1),
 }
 _ADAPTIVE = {
     "RKMK dopri5, adaptive": (_rkmk("dopri5"), 0),

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 import lie_jax
+from experiments import newton_rule
 from models import heavy_top, puma560, rotor, slider_crank
 
 # [S3]'s abbreviations. Quaternions give the motion that rotation vectors give, at a lower cost.
@@ -35,12 +36,7 @@ _OF_ROBOT: dict[str, lie_jax.AbstractFormulation] = {
 
 
 def _of_paper(newton: str, tangent_operator: bool) -> lie_jax.GeneralizedAlpha:
-    return lie_jax.GeneralizedAlpha(
-        0.9,
-        newton=newton,
-        newton_rule="holzinger2024",
-        tangent_operator=tangent_operator,
-    )
+    return newton_rule.GeneralizedAlpha(0.9, newton=newton, tangent_operator=tangent_operator)
 
 
 # As [S3] iterates, without the tangent operator T in the iteration matrix and with it, and as

@@ -21,7 +21,6 @@ from lie_jax.mechanics.body import Body, Rotations
 from lie_jax.mechanics.elements import AbstractElement, declared, named
 from lie_jax.mechanics.forces.base import entry
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, BodyVelocity, Wrench
-from lie_jax.multibody import arguments
 from lie_jax.numerics import gather
 from lie_jax.numerics.conversion import in_precision
 
@@ -116,17 +115,6 @@ def title(group: Connected, names: tuple[str, ...], k: int) -> str:
     """Element k of a group, in words."""
     ends = ", ".join(repr(names[slot[k]] if slot[k] >= 0 else GROUND) for slot in group.bodies)
     return f"{type(group.element).__name__}({ends})"
-
-
-def without_loads(system: Any, u: Any) -> tuple[Any, Any]:
-    """The system without gravity and the forces that are loads, and the inputs that it reads."""
-    arguments.check_inputs(u, system)
-    inner = dataclasses.replace(
-        system,
-        forces=tuple(group for group in system.forces if not group.element.is_load),
-        gravity=jnp.zeros_like(system.gravity),
-    )
-    return inner, u if u is None else u[: inner.most_inputs]
 
 
 def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:

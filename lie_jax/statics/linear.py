@@ -209,7 +209,7 @@ def _instant(
         multipliers = multipliers.at[chosen].set(solved)
     linear = system.linearization(t, q, v, still, multipliers, u).dense()
     stiffness = linear.combined(identity, 1.0, 0.0, 0.0)
-    inner = system.internal_force(t, q, v, u)
+    inner = system.under_loads(jnp.zeros((), q.dtype)).force(t, q, v, u)
     sizes = jnp.abs(inner) + jnp.abs(unheld + inner) + jnp.abs(jacobian.T) @ jnp.abs(multipliers)
     eps, size = jnp.finfo(q.dtype).eps, _size(system, q)
     return _Instant(

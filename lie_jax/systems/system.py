@@ -20,7 +20,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
-from lie_jax.numerics import conversion, rules, small
+from lie_jax.numerics import conversion, rules
 from lie_jax.numerics.matrices import Matrix, Saddle
 from lie_jax.numerics.places import AbstractPlaces
 from lie_jax.spaces import derivatives
@@ -163,14 +163,6 @@ class AbstractSystem(eqx.Module):
         """
         return None
 
-    def internal_force(self, t: Time, q: Configuration, v: Velocity, u: Inputs) -> Velocity:
-        """The force f without given loads: what an iteration matrix may be made of.
-
-        Loads (gravity, forces and torques that are given) depend on the configuration at most
-        through directions; springs, dampers and gyroscopic forces are left. Here all of f.
-        """
-        return self.force(t, q, v, u)
-
     def under_loads(self, part: Array) -> "AbstractSystem":
         """The system under a part of its given loads; here the system itself, all of f remains."""
         return self
@@ -268,31 +260,6 @@ class AbstractSystem(eqx.Module):
 
         value, push = jax.linearize(residual, q, v, acceleration)
         return self._forward(t, q, v, value, push)
-
-    def internal_linearization(
-        self,
-        t: Time,
-        q: Configuration,
-        v: Velocity,
-        acceleration: Velocity,
-        multipliers: Multipliers,
-        u: Inputs,
-    ) -> AbstractLinearization:
-        """Residual with the derivatives of the papers: those of M, Bᵀλ and given loads are left
-        out.
-
-        K and C are those of `internal_force`. Source: [S3] (42), (43).
-        """
-
-        def force(q, v):
-            return -self.internal_force(t, q, v, u)
-
-        _, push = jax.linearize(force, q, v)
-        mass = self.mass_matrix(q)
-        return self._forward(
-            *(t, q, v, self.residual(t, q, v, acceleration, multipliers, u)),
-            lambda dq, dv, acceleration: push(dq, dv) + small.matvec(mass, acceleration),
-        )
 
     def _forward(
         self, t: Time, q: Configuration, v: Velocity, residual: Velocity, push: Callable

@@ -45,7 +45,7 @@ def test_forces_in_joint_coordinates_and_their_energy():
     @jax.jit
     def computed(q, v, u):
         return (
-            system.internal_force(0.0, q, v, u) - system.internal_force(0.0, q, v, 0.0 * u + 1e9),
+            system.force(0.0, q, v, u) - system.force(0.0, q, v, 0.0 * u + 1e9),
             system.force(0.0, q, 0.0 * v, u),
             system.potential_energy(q),
             spanned.force(0.0, q, 0.0 * v),

@@ -349,7 +349,6 @@ def test_equations_of_the_step_are_numbered_as_the_system_does():
 BAD = {
     "newton": ({"newton": "chord"}, "'chord'", "'modified'"),
     "jacobian": ({"jacobian": "numeric"}, "'numeric'", "'analytic'"),
-    "rule": ({"newton_rule": "exudyn"}, "'exudyn'", "'holzinger2024'"),
     "index": ({"index": 1}, "index", "1"),
 }
 

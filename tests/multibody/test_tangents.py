@@ -241,13 +241,14 @@ FREE = lie_jax.Mechanism(
     [lie_jax.R3SO3(), pytest.param(lie_jax.Minimal(), marks=pytest.mark.full)],
     ids=lambda f: type(f).__name__,
 )
-def test_internal_force_is_the_force_without_loads(formulation):
+def test_what_loads_add_is_their_power(formulation):
     """What is missing does the work of gravity, the given force and the given torque."""
     system, state = lie_jax.assemble(FREE, formulation)
     directions = jnp.eye(system.nv)
 
     def all_of(q, v):
-        loads = system.force(T, q, v, None) - system.internal_force(T, q, v, None)
+        unloaded = system.under_loads(jnp.zeros(()))
+        loads = system.force(T, q, v, None) - unloaded.force(T, q, v, None)
         return loads, system.poses(q)[0], jax.vmap(system.twists, (None, 0))(q, directions)
 
     loads, rotation, twists = jax.tree.map(np.asarray, _compiled(all_of, state.q, state.v))

@@ -76,7 +76,7 @@ MECHANISMS = {
     for name, formulation, options, small in (
         ("index 2", lie_jax.R3SO3(), {"index": 2}, False),
         ("Euler parameters", lie_jax.EulerParameters(), {}, False),
-        ("papers", lie_jax.R3SO3(), {"newton_rule": "holzinger2024"}, True),
+        ("modified", lie_jax.R3SO3(), {"newton": "modified"}, True),
     )
 }
 

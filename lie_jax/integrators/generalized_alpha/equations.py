@@ -147,18 +147,3 @@ def converged(
 def converged_linearly(correction: Array, search: Search, problem: Problem) -> Array:
     """Whether a search with a constant matrix has converged: its errors shrink by a factor only."""
     return converged(correction, search.value, search.root.y, problem, 0.75)
-
-
-# The tolerances behind the tables of [S3].
-_RELATIVE, _ABSOLUTE = 1e-8, 1e-10
-
-
-def size_of_papers(value: Array, problem: Problem) -> Array:
-    """2-norm of the residual in N, N m and m together."""
-    n = problem.system.nv
-    return jnp.sqrt(jnp.sum((problem.beta * value[:n]) ** 2) + jnp.sum(value[n:] ** 2))
-
-
-def converged_of_papers(correction: Array, search: Search, problem: Problem) -> Array:
-    """Residual below 1e-8 of the first one, or below 1e-10."""
-    return (search.size <= _RELATIVE * search.first) | (search.size <= _ABSOLUTE)

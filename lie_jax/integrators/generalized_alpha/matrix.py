@@ -15,19 +15,9 @@ from jaxtyping import Array
 
 from lie_jax.integrators import iterations
 from lie_jax.integrators.generalized_alpha import equations
-from lie_jax.integrators.generalized_alpha.equations import End, Problem
+from lie_jax.integrators.generalized_alpha.equations import Problem
 from lie_jax.numerics.matrices import Matrix
 from lie_jax.systems.linearization import AbstractLinearization
-
-
-def linearization(jacobian: str, problem: Problem, end: End) -> AbstractLinearization:
-    """Linearization at the end of a step: by derivatives of the residual, by the closed forms of
-    the system, or of the papers, which leave out those of M, Bᵀλ and given loads.
-    """
-    point = problem.t, end.q, end.v, end.acceleration, end.multipliers, problem.u
-    if jacobian == "papers":
-        return problem.system.internal_linearization(*point)
-    return iterations.linearization(jacobian, problem.system, *point)
 
 
 # Newton's method evaluates it at several places: a jitted function is traced once.
@@ -35,15 +25,21 @@ def linearization(jacobian: str, problem: Problem, end: End) -> AbstractLineariz
 def linearized(
     jacobian: str, y: Array, problem: Problem, operator: bool = True
 ) -> tuple[Array, Matrix]:
-    """Residual of the step and its Jacobian, by a linearization.
-
-    The Jacobian is exact with the tangent operator, unless the linearization is that of the papers.
-    """
-    system, end = problem.system, equations.end(y, problem)
-    linear = linearization(jacobian, problem, end)
+    """Residual of the step and its Jacobian, which is exact with the tangent operator."""
+    end = equations.end(y, problem)
+    point = problem.t, end.q, end.v, end.acceleration, end.multipliers, problem.u
+    linear = iterations.linearization(jacobian, problem.system, *point)
     value = equations.equations(problem, end, linear.residual)
-    x = system.space.rate_at_zero(equations.increment(y, problem)) if operator else None
+    return value, step_matrix(linear, y, problem, operator)
+
+
+def step_matrix(
+    linear: AbstractLinearization, y: Array, problem: Problem, operator: bool
+) -> Matrix:
+    """Iteration matrix of a linearization at the end of the step, with or without T."""
+    space = problem.system.space
+    x = space.rate_at_zero(equations.increment(y, problem)) if operator else None
     factors = 1.0 / problem.beta, problem.gamma / problem.beta
     if problem.reactions is None:
-        return value, linear.step_matrix(x, *factors).regularized()
-    return value, linear.stabilized_matrix(x, *factors, problem.reactions).regularized()
+        return linear.step_matrix(x, *factors).regularized()
+    return linear.stabilized_matrix(x, *factors, problem.reactions).regularized()

@@ -13,7 +13,7 @@ from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.doubling import Doubled
 from lie_jax.integrators.generalized_alpha import equations, matrix
 from lie_jax.integrators.generalized_alpha.equations import Problem
-from lie_jax.integrators.generalized_alpha.start import Carry, consistent, optimal
+from lie_jax.integrators.generalized_alpha.start import Carry, optimal
 from lie_jax.numerics import newton
 from lie_jax.systems.system import Accelerations, State
 
@@ -21,7 +21,6 @@ _OPTIONS = {
     "newton": ("full", "modified"),
     "jacobian": ("auto", "autodiff", "analytic"),
     "tangent_operator": (True, False),
-    "newton_rule": ("default", "holzinger2024"),
     "index": (3, 2),
 }
 
@@ -52,10 +51,6 @@ class GeneralizedAlpha(AbstractIntegrator):
       own, in blocks along bodies and joints; for other systems the two options are one.
     - `tangent_operator`: whether the iteration matrix has the tangent operator T(Δq) in it; [S3]
       leaves it out, which costs iterations at large rotations in a step.
-    - `newton_rule`: `"default"`, or `"holzinger2024"`, the rule behind the tables of [S3]: 2-norm
-      of the unscaled residual below 1e-8 of the first one or 1e-10, guesses v̇ = 0 and λ = 0, a
-      matrix without derivatives of M, Bᵀλ and given loads whatever `jacobian` is, and the initial
-      acceleration as the first auxiliary one.
     - `index`: 3, position constraints alone, or 2, position constraints and their time derivatives
       (the stabilised form of Gear, Gupta and Leimkuhler), which automatic steps (`Adaptive`) need.
 
@@ -70,7 +65,6 @@ class GeneralizedAlpha(AbstractIntegrator):
     newton: str = eqx.field(static=True, default="full")
     jacobian: str = eqx.field(static=True, default="auto")
     tangent_operator: bool = eqx.field(static=True, default=True)
-    newton_rule: str = eqx.field(static=True, default="default")
     index: int = eqx.field(static=True, default=3)
 
     def __check_init__(self):
@@ -95,10 +89,7 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     @override
     def init(self, system, t, dt, state, u):
-        if self.newton_rule == "holzinger2024":
-            carry = consistent(system, t, state, u)
-        else:
-            carry = optimal(system, self._rho(state.q.dtype), self.index, t, dt, state, u)
+        carry = self._start(system, t, dt, state, u)
         if self.newton == "modified":
             problem, guess, *_ = self._problem(system, t, dt, state, carry, u)
             there = jnp.zeros((), bool)
@@ -106,6 +97,10 @@ class GeneralizedAlpha(AbstractIntegrator):
             none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
             carry = carry._replace(kept=none, kept_for=jnp.zeros_like(state.q, shape=()))
         return carry
+
+    def _start(self, system, t, dt, state, u):
+        """Carry before the first step, without a matrix that is kept."""
+        return optimal(system, self._rho(state.q.dtype), self.index, t, dt, state, u)
 
     def _problem(self, system, t, dt, state, carry, u):
         """Parameters and first guess of a step, the known part of its auxiliary acceleration, and
@@ -139,8 +134,6 @@ class GeneralizedAlpha(AbstractIntegrator):
         problem, guess, a_bar, share = self._problem(system, t, dt, state, carry, u)
         linearize = partial(matrix.linearized, self.jacobian)
         search, guess = self._search(linearize), jax.lax.stop_gradient(guess)
-        if self.newton_rule == "holzinger2024":
-            guess = jnp.zeros_like(guess)
         kept, size = carry.kept, None
         if kept is not None:
             # The matrix of a longer step makes corrections of stiff modes so small that they pass
@@ -177,18 +170,14 @@ class GeneralizedAlpha(AbstractIntegrator):
         return rho if isinstance(rho, float | int) else jnp.asarray(rho, dtype)
 
     def _search(self, linearize):
-        modified, papers = self.newton == "modified", self.newton_rule == "holzinger2024"
-        if self.tangent_operator and not (modified or papers):
+        modified = self.newton == "modified"
+        if self.tangent_operator and not modified:
             return partial(newton.full, linearize, equations.converged)
-        rule = (equations.converged_linearly,)
-        if papers:
-            rule = equations.converged_of_papers, equations.size_of_papers
-        search = newton.modified if modified else newton.chord
-        return partial(search, newton.Equations(equations.residual, self._matrix, *rule))
+        rule = newton.Equations(equations.residual, self._matrix, equations.converged_linearly)
+        return partial(newton.modified if modified else newton.chord, rule)
 
     def _matrix(self, y, problem):
-        jacobian = "papers" if self.newton_rule == "holzinger2024" else self.jacobian
-        return matrix.linearized(jacobian, y, problem, self.tangent_operator)[1]
+        return matrix.linearized(self.jacobian, y, problem, self.tangent_operator)[1]
 
     @override
     def accelerations(self, system, t, state, carry, u):

@@ -40,12 +40,6 @@ class Carry(NamedTuple):
     kept_for: Array | None = None
 
 
-def consistent(system: AbstractSystem, t: Array, state: State, u: Array | None) -> Carry:
-    """The start of [S3]: a is the initial acceleration."""
-    v_dot, multipliers = accelerations_and_multipliers(system, t, state.q, state.v, u)
-    return begun(v_dot, multipliers, jnp.zeros_like(v_dot))
-
-
 def begun(acceleration: Array, multipliers: Array, auxiliary_rate: Array) -> Carry:
     """Carry before the first step, without past changes."""
     unknown = jnp.zeros(acceleration.size + multipliers.size, acceleration.dtype)
@@ -64,8 +58,8 @@ def optimal(
 ) -> Carry:
     """The start of second order, from the acceleration now and after a step of Taylor's series.
 
-    It is that of `consistent` where the acceleration changes by more in a step than a motion that
-    the step resolves.
+    The auxiliary acceleration is the initial one where accelerations change by more in a step than
+    those of a motion that the step resolves.
     """
     space, q, v = system.space, state.q, state.v
 

@@ -244,20 +244,15 @@ def force_blocks(
     u: Array | None,
     motion: Motion,
     frames: tuple[Matrices, Matrices] | None,
-    is_held: bool = False,
 ) -> tuple[list[Blocks], list[Blocks]]:
-    """Stiffness and damping of minus the forces; `frames` with their derivatives.
-
-    Where forces are held, hybrid velocities stay constant in the first, and torques change by their
-    inertial components, as those of `internal_force`.
-    """
+    """Stiffness and damping of minus the forces; `frames` with their derivatives."""
     stiffness, damping = [], []
     for group in forces:
         free = [slot for slot, bodies in enumerate(group.bodies) if max(bodies) >= 0]
-        changes = _written(free, is_held, t, group, motion, u)
+        changes = _written(free, t, group, motion, u)
         if changes is None:
             changes = stacking.each(
-                lambda *args, free=free: _force_derivatives(free, is_held, t, *args),
+                lambda *args, free=free: _force_derivatives(free, t, *args),
                 group,
                 (*motion.pose, *motion.velocity),
                 stacking.own_inputs(group, u),
@@ -270,10 +265,9 @@ def force_blocks(
                 along, rates = (_pulled_back(frames[0], rows, x) for x in (along, rates))
                 frame = gather.pick(columns, frames[0], axis=2)
                 along = small.matmul(along, frame)
-                if not is_held:
-                    # Hybrid velocities change with q, too, while v is constant.
-                    change = gather.pick(columns, frames[1], axis=2)
-                    along = along + small.matmul(rates, change)
+                # Hybrid velocities change with q, too, while v is constant.
+                change = gather.pick(columns, frames[1], axis=2)
+                along = along + small.matmul(rates, change)
                 rates = small.matmul(rates, frame)
             stiffness.append(Blocks(rows, columns, along))
             damping.append(Blocks(rows, columns, rates))
@@ -282,7 +276,6 @@ def force_blocks(
 
 def _written(
     free: Sequence[int],
-    is_held: bool,
     t: Array,
     group: stacking.Connected,
     motion: Motion,
@@ -295,20 +288,10 @@ def _written(
         return None
     slots = np.asarray(free)
     along, by_velocity = (x.transpose(0, 2, 1, 3, 4)[slots][:, slots] for x in written)
-    if is_held:
-        wrenches = stacking.each(
-            lambda element, *args: element.wrenches(t, *args),
-            group,
-            (*motion.pose, *motion.velocity),
-            stacking.own_inputs(group, u),
-        )
-        for i, slot in enumerate(free):
-            turned = small.hat(wrenches[slot].torque.T)
-            along = along.at[i, i, 3:, 3:].add(-turned)
     return along, by_velocity
 
 
-def _force_derivatives(free, is_held, t, element, poses, velocities, u):
+def _force_derivatives(free, t, element, poses, velocities, u):
     """Derivatives (free, free, 6, 6) of the wrenches on the free slots of an element: along hybrid
     velocities, which stay constant, and by hybrid velocities.
     """
@@ -320,11 +303,7 @@ def _force_derivatives(free, is_held, t, element, poses, velocities, u):
             moved[slot] = BodyPose(poses[slot].rotation + turned, poses[slot].position + shift)
             velocity = velocities[slot]
             faster[slot] = BodyVelocity(velocity.linear + linear, velocity.omega_body + omega)
-        acting = list(element.wrenches(t, tuple(moved), tuple(faster), u))
-        if is_held:
-            for slot, (_, turn) in zip(free, directions, strict=True):
-                force, torque = acting[slot]
-                acting[slot] = Wrench(force, torque + small.matvec(small.hat(turn), torque))
+        acting = element.wrenches(t, tuple(moved), tuple(faster), u)
         return jnp.stack([jnp.concatenate(acting[slot]) for slot in free])
 
     size = len(free)

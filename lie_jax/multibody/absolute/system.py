@@ -21,7 +21,7 @@ from lie_jax.multibody.absolute.singular import first_singular
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.multibody.stacking import Connected
 from lie_jax.multibody.system import AbstractMultibodySystem, Instant
-from lie_jax.numerics import small, waits
+from lie_jax.numerics import waits
 from lie_jax.numerics.graphs import Graph
 from lie_jax.spaces.products import Power
 
@@ -135,25 +135,6 @@ class RigidBodySystem(AbstractMultibodySystem):
         of_bodies = self._split(q), self._coordinate_multipliers(multipliers)
         return result + jax.vmap(self.formulation.reaction)(*of_bodies).reshape(-1)
 
-    def internal_force(self, t, q, v, u=None):
-        """The force f (nv,) without gravity, given forces and torques.
-
-        Its derivatives by q are those of an iteration matrix: springs, dampers and controllers are
-        differentiated by the poses at constant ṙ and ω, and wrenches are pulled back as at q. [S3]
-        """
-        t, rotation, position, _, omega = self._instant(t, q, v)
-        held = jax.lax.stop_gradient(q)
-        fixed, _ = self.poses(held)
-        bias = self._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
-        held_instant = t, rotation, position, *self._velocities(fixed, held, v)
-        inner, u = stacking.without_loads(self, u)
-        wrench = inner._applied(held_instant, u)
-        moment = jax.vmap(lambda home, r, x: small.matvec(home.T, small.matvec(r, x)))(
-            fixed, rotation, wrench.torque
-        )
-        inner_force = self._pull_back(fixed, held, Wrench(wrench.force, moment))
-        return inner_force - self._pull_back(rotation, q, bias)
-
     @override
     def owner(self, equation):
         if equation < self.nv:
@@ -173,21 +154,6 @@ class RigidBodySystem(AbstractMultibodySystem):
         if not self.formulation.keeps_rotations:
             return super().linearization(t, q, v, acceleration, multipliers, u)
         residual = self.residual(t, q, v, acceleration, multipliers, u)
-        return self._linearization(residual, t, q, v, acceleration, multipliers, u)
-
-    @override
-    def internal_linearization(self, t, q, v, acceleration, multipliers, u=None):
-        if self._order is None:
-            return super().internal_linearization(t, q, v, acceleration, multipliers, u)
-        # Without accelerations and multipliers, derivatives of M and Bᵀλ vanish.
-        residual = self.residual(t, q, v, acceleration, multipliers, u)
-        rest, none = jnp.zeros_like(v), jnp.zeros_like(multipliers)
-        inner, u = stacking.without_loads(self, u)
-        return inner._linearization(residual, t, q, v, rest, none, u, is_internal=True)
-
-    def _linearization(
-        self, residual, t, q, v, acceleration, multipliers, u, *, is_internal=False
-    ) -> ElementLinearization:
         t, space = jnp.asarray(t, q.dtype), self.formulation
         pose, frames = self._frames(q)
         velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
@@ -196,23 +162,18 @@ class RigidBodySystem(AbstractMultibodySystem):
         if space.hybrid:
             bodies = elements.hybrid_matrices(self.bodies, self.gravity, motion)
         else:
-            if is_internal:
-                constant = Wrench(*map(jnp.zeros_like, (pose.position, pose.position)))
-            else:
-                weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
-                loads = weightless._applied((t, *pose, *velocity), u)
-                reactions = self._reactions(t, pose, multipliers)
-                constant = Wrench(*map(jnp.subtract, reactions, loads))
+            weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
+            loads = weightless._applied((t, *pose, *velocity), u)
+            reactions = self._reactions(t, pose, multipliers)
+            constant = Wrench(*map(jnp.subtract, reactions, loads))
             coordinate_multipliers = self._coordinate_multipliers(multipliers)
             bodies = elements.body_matrices(
                 space, self.bodies, self.gravity, constant, coordinate_multipliers, motion
             )
-        joints = []
-        if not is_internal:
-            by_group = self._joint_multipliers(multipliers)
-            joints = elements.joint_blocks(self.joints, by_group, t, pose, frames)
+        by_group = self._joint_multipliers(multipliers)
+        joints = elements.joint_blocks(self.joints, by_group, t, pose, frames)
         pair = None if frames is None else (frames, elements.frame_derivatives(space, motion))
-        stiffness, damping = elements.force_blocks(self.forces, t, u, motion, pair, is_internal)
+        stiffness, damping = elements.force_blocks(self.forces, t, u, motion, pair)
         columns, coordinate_columns = self._columns(t, q, pose, frames)
         return ElementLinearization(
             formulation=space,

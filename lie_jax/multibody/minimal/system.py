@@ -115,12 +115,6 @@ class TreeSystem(AbstractMultibodySystem):
         return -self.velocities.flat(*recursions.inverse_dynamics(self.tree, *terms, None))
 
     @override
-    def internal_force(self, t, q, v, u=None):
-        """The force f (nv,) without gravity, given forces and torques."""
-        inner, u = stacking.without_loads(self, u)
-        return inner.force(t, q, v, u)
-
-    @override
     def owner(self, equation):
         """The floating base or joint that an equation belongs to, in words, for messages."""
         bases, counts = self.tree.bases, self.velocities.by_motion

@@ -1,0 +1,80 @@
+"""The rule of Newton's method behind the tables of [S3], a variant of the generalized-α method."""
+
+import dataclasses
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jax import Array
+from typing_extensions import override
+
+import lie_jax
+from lie_jax.integrators.generalized_alpha import equations, matrix
+from lie_jax.integrators.generalized_alpha.equations import Problem
+from lie_jax.integrators.generalized_alpha.start import begun
+from lie_jax.numerics import newton
+from lie_jax.numerics.newton import Search
+from lie_jax.systems.system import accelerations_and_multipliers
+
+# Residuals below this part of the first one, or below this size, end a search.
+_RELATIVE, _ABSOLUTE = 1e-8, 1e-10
+
+
+class GeneralizedAlpha(lie_jax.GeneralizedAlpha):
+    """`lie_jax.GeneralizedAlpha` that starts, stops and approximates its matrix as [S3] does.
+
+    A search ends where the 2-norm of the residual, without scales, is below 1e-8 of the first one
+    or below 1e-10. It begins with v̇ = 0 and λ = 0; its matrix has no derivatives of M, Bᵀλ and
+    given loads; the first auxiliary acceleration is the initial acceleration.
+    """
+
+    @override
+    def _start(self, system, t, dt, state, u):
+        v_dot, multipliers = accelerations_and_multipliers(system, t, state.q, state.v, u)
+        return begun(v_dot, multipliers, jnp.zeros_like(v_dot))
+
+    @override
+    def _problem(self, system, t, dt, state, carry, u):
+        problem, guess, *others = super()._problem(system, t, dt, state, carry, u)
+        return problem, jnp.zeros_like(guess), *others
+
+    @override
+    def _search(self, linearize):
+        search = newton.modified if self.newton == "modified" else newton.chord
+        rule = newton.Equations(equations.residual, self._matrix, _has_converged, _size)
+        return partial(search, rule)
+
+    @override
+    def _matrix(self, y, problem):
+        return _matrix(y, problem, self.tangent_operator)
+
+
+def _size(value: Array, problem: Problem) -> Array:
+    """2-norm of the residual in N, N m and m together."""
+    n = problem.system.nv
+    return jnp.sqrt(jnp.sum((problem.beta * value[:n]) ** 2) + jnp.sum(value[n:] ** 2))
+
+
+def _has_converged(correction: Array, search: Search, problem: Problem) -> Array:
+    return (search.size <= _RELATIVE * search.first) | (search.size <= _ABSOLUTE)
+
+
+@eqx.filter_jit
+def _matrix(y: Array, problem: Problem, operator: bool) -> Any:
+    end = equations.end(y, problem)
+    system, u = _without_loads(problem.system, problem.u)
+    # Without accelerations and multipliers the derivatives of M and Bᵀλ vanish.
+    still, none = jnp.zeros_like(end.v), jnp.zeros_like(end.multipliers)
+    linear = system.linearization(problem.t, end.q, end.v, still, none, u)
+    return matrix.step_matrix(linear, y, problem, operator)
+
+
+def _without_loads(system: Any, u: Any) -> tuple[Any, Any]:
+    """System without gravity, given forces and torques, and the inputs that it reads."""
+    inner = dataclasses.replace(
+        system,
+        forces=tuple(group for group in system.forces if not group.element.is_load),
+        gravity=jnp.zeros_like(system.gravity),
+    )
+    return inner, u if u is None else u[: inner.most_inputs]
