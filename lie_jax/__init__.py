@@ -110,7 +110,7 @@ if typing.TYPE_CHECKING:
     from lie_jax import viz as viz
     from lie_jax.io import conversions as interop
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "BDF",
     "R3SO3",
