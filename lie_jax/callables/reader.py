@@ -70,7 +70,7 @@ def refuse_change(static: Any, now: Snapshot) -> None:
     except TypeError:
         before = _kept.setdefault(_Same(static), now)
     if before != now:
-        # A call with the old values is right again; one with new values was never compiled.
+        # Keep the first values: a later call with them is correct, one with others not compiled.
         raise ValueError(
             f"{name_of(static)} reads values that have changed since it was compiled; they must "
             "stay: pass what changes as an argument, a field of the module, or an argument of "

@@ -158,7 +158,7 @@ def _descent(residuals, optimiser) -> Iterate:
 
 
 # A search for `monte_carlo` ends when its next step is below this fraction of the standard errors.
-# With more damping than `_LIGHT`, steps are short for another reason.
+# Above the damping `_LIGHT` a short step shows the damping, not convergence.
 _SMALL_STEP, _LIGHT = 1e-3, 1e-2
 
 

@@ -144,8 +144,8 @@ class BDF(AbstractIntegrator):
         # The instants of the start lie within a first step of the size that it was to have.
         spacing = carry.age[1] - carry.age[0]
         started_smaller = (carry.age[0] < 0.0) & (carry.age[0] + dt < spacing)
-        # An instant on the tangent lies as far back as the step goes: from farther away the error
-        # that it predicts would be too small by the ratio of the two.
+        # Place the tangent's instant one step back: a farther one underestimates the error by the
+        # ratio of both distances.
         too_far = (carry.known == 2) & (spacing > dt)
         carry = _where(
             started_smaller | too_far, self._from_first_order(system, dt, state, carry), carry

@@ -36,8 +36,8 @@ from lie_jax.numerics.dense import DenseMatrix, product
 from lie_jax.numerics.places import AbstractPlaces
 from lie_jax.systems.system import Accelerations, State
 
-# Each Newton step lowers the function; from the second on few leave the region where they square
-# the error.
+# Each Newton step lowers the function; after the second most stay in the region of quadratic
+# convergence.
 _ITERATIONS = 100
 # A line search ends where the slope is this part of the first one, or after so many halvings: they
 # approach a slip of 1e-5 m/s from speeds that change by 10 m/s.

@@ -360,7 +360,7 @@ class AbstractMultibodySystem(AbstractSystem):
         touches = any(isinstance(group.element, Contact) for group in self.forces)
         if not touches or checks.traced(self, q, v):
             return None
-        # Of numbers that are known, also where a function that JAX traces reads them.
+        # Evaluate known numbers even while JAX traces the caller.
         with jax.ensure_compile_time_eval():
             overlap, most = map(np.asarray, _penetrations(self, jnp.asarray(t, q.dtype), q, v))
         if np.all(overlap <= most):

@@ -17,8 +17,8 @@ from lie_jax.numerics.block_matrix import LIGHTEST, unit
 _ELIMINATION_LIMIT = 18
 # The same for what need not be exact, with pivots in the second half only.
 _ROUGH_LIMIT = 48
-# A power of eps that is below the regularisation, eps^(3/4): what redundant rows leave to it, the
-# smallest multipliers, is found too, and derivatives depend on it.
+# Accept residuals of eps^(4/5). That is below the regularisation eps^(3/4), so minimum-norm
+# multipliers of redundant rows are resolved; derivatives need them.
 _ROUGH = 4 / 5
 # Sums over products of so many numbers go to a library.
 LARGEST_SUM = 4000
@@ -70,16 +70,15 @@ def solve_roughly(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Arra
     table = jnp.concatenate([a, b], axis=1)
     small_enough = b.shape[0] <= _ELIMINATION_LIMIT
     x = _solve_by_blocks(table) if small_enough else _solve_by_halves(table, _eliminate)
-    # All anew with pivots where that has not solved the equations. What is left of one is compared
-    # with its coefficients times the largest unknown, not with its own terms: those may all be
-    # rounding errors, as out of the plane of a motion in a plane.
+    # Repeat with pivoting if a residual is too large. It is compared with the row's coefficients
+    # times the largest unknown, not with the row's own terms: all of these may be rounding errors,
+    # as out of the plane of a planar motion.
     left = jnp.abs(product(a, x) - b)
     size = jnp.sum(jnp.abs(a), axis=1, keepdims=True) * jnp.max(jnp.abs(x), axis=0, keepdims=True)
     bad = ~jnp.all(left <= jnp.finfo(a.dtype).eps ** _ROUGH * size)
 
-    # A loop and no branch: of a batch it runs only if one member needs it. The loop joins its own
-    # table: another one would have to be stored for it in every step. What does not depend on what
-    # it carries XLA would compute before the loop, needed or not.
+    # `while_loop`, not `cond`: under vmap it runs only if a member needs it. The loop builds its
+    # table from the carry: XLA hoists loop-invariant code and would compute it in every step.
     def again(carry):
         table = jnp.concatenate([jnp.where(carry[1], a, 0.0), b], axis=1)
         return _eliminate(table), jnp.zeros((), bool)

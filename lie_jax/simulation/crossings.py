@@ -311,8 +311,8 @@ def _narrowed(search: _Search, step: Step, values: Array, eligible: Array) -> _S
     )
     narrowings = jnp.where(lower, search.narrowings, narrowings)
     before = search._replace(a=x, at_a=value, verified=yes, narrowings=narrowings)
-    # The dense output was beyond zero, the step is not: the rest of the whole step is left, whose
-    # end `step` and `values` still are.
+    # The dense output crossed zero, the step does not: search the rest of the step, whose end is
+    # still in `step` and `values`.
     rest = search._replace(
         a=x,
         at_a=value,

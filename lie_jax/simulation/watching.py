@@ -198,7 +198,7 @@ def end(
     """
     h, state = move.size, move.step.state
     finite = jnp.all(jnp.isfinite(rules.held(problem.values(h, state))))
-    # Flights that become ever shorter end where rounding hides them.
+    # A sequence of ever shorter flights ends when a flight falls below rounding.
     resolved = h > jnp.finfo(h.dtype).eps ** 0.5 * problem.dt
     hidden = (move.event == watch.latest) & ~resolved
     many = finite & move.happens & (hidden | (watch.happened == max_events))

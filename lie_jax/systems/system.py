@@ -188,7 +188,7 @@ class AbstractSystem(eqx.Module):
         return None
 
     def sides(self, t: Time, q: Configuration) -> Float[Array, " joints"]:
-        """Numbers whose signs no motion changes: on which of several branches constraints hold."""
+        """Branch indicators of joints: numbers whose signs no continuous motion changes."""
         return jnp.zeros(0, q.dtype)
 
     def closing(self) -> "AbstractSystem":

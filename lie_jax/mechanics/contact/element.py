@@ -151,7 +151,7 @@ class Contact(AbstractForce):
         if self.last is None or now is None:
             return beyond
         distance = jnp.sqrt(small.dot(now[0], now[0]))
-        # Seen from both bodies the way is short: one that turns sees a line turn that does not.
+        # Take the larger of both body-frame distances: a rotating body sees a fixed line rotate.
         squares = [small.least_square_between(*lines) for lines in zip(self.last, now, strict=True)]
         closest = jnp.sqrt(functools.reduce(jnp.maximum, squares))
         return beyond | (distance - closest + overlap[0] > most[0])

@@ -96,9 +96,9 @@ def _above(height: Callable, point: Float[Array, "3"]) -> tuple[Array, Array]:
     # From its foot a point lies along the normal, outside or inside.
     distance, upwards, _ = plane_at(_foot(height, point))
     plumb, upwards_there, drop = plane_at(point[:2])
-    # A foot is no farther than the point straight below, and seen from the same side. Where the
-    # search ends at another one, as far above hills that are too narrow for the distance to have
-    # one minimum, the tangent plane straight below stands in for it.
+    # Accept the foot only if it is no farther than the point straight below, and on the same side.
+    # Far above narrow hills the distance has several minima, and the search may end at another one:
+    # the tangent plane straight below replaces it.
     close = jnp.finfo(point.dtype).eps ** 0.5
     is_foot = jnp.abs(distance) <= 1.001 * jnp.abs(drop) + close
     is_foot = is_foot & ((distance * drop >= 0.0) | (jnp.abs(drop) <= close))

@@ -26,14 +26,14 @@ class AbstractForce(AbstractElement):
 
     # Whether the force is given: no motion changes it, but for its direction.
     is_load: ClassVar[bool] = False
-    # Whether the wrenches balance each other, and depend on the motion of the bodies against each
-    # other alone: what moves all bodies as one then turns the wrenches and changes nothing else.
+    # Whether the wrenches balance each other, and depend on the relative motion of the bodies alone:
+    # a rigid motion of all bodies then rotates the wrenches and changes nothing else.
     is_relative: ClassVar[bool] = False
     # What `remember` returned at the last instant of a run; None outside of runs.
     last: Any = eqx.field(init=False, repr=False, default=None)
 
     def __new__(cls, *args, **kwargs):
-        """Instance with its field `last`, of which constructors of users' classes know nothing."""
+        """Instance with `last = None`, which constructors that users write do not set."""
         force = super().__new__(cls)
         object.__setattr__(force, "last", None)
         return force

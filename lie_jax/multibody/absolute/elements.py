@@ -125,7 +125,7 @@ def body_matrices(
             rotation, _ = space.pose(q)
             _, omega = space.hybrid_velocity(rotation, q, v)
             linear, angular = space.hybrid_acceleration(rotation, q, v, acceleration)
-            # A body at rest under gravity needs the force that accelerates it upwards without.
+            # Gravity equals an upward acceleration of the frame.
             inertial, torque = rigid.inverse_dynamics(
                 body, rotation, omega, linear - gravity, angular
             )

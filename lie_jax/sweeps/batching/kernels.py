@@ -21,7 +21,7 @@ from lie_jax.sweeps.batching.batch_last import Value
 from lie_jax.sweeps.batching.numbers import Constant, Graph, Held, Input, Operation, Part
 from lie_jax.sweeps.batching.taking_apart import Branch, Inner, Repeat, Whole
 
-# Operations from which on a number with several users is computed once, and from which on any is.
+# Least number of operations at which a shared scalar, or any scalar, gets a kernel of its own.
 _SHARED, _ALONE = 8, 200
 
 

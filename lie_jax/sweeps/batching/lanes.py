@@ -23,7 +23,7 @@ from lie_jax.sweeps.batching.taking_apart import trace
 # Numbers of a loop's body, of which each takes some 2 ms of compilation, and entries of its arrays,
 # before equal ones and zeros are left out.
 _LIMIT, _ENTRIES = 5000, 50_000
-# Part of all numbers of a program from which on a loop is worth its compilation.
+# Least share of the program's scalars at which splitting a loop pays for its compilation.
 _SHARE = 0.5
 # Arrays of more numbers are no part of a small system.
 _LARGEST = 1024

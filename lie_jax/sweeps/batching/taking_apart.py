@@ -20,7 +20,7 @@ from lie_jax.sweeps.batching.numbers import Graph, Held, Unfit
 
 # Loops that are written out have at most so many passes and so many numbers in all of them.
 _PASSES, _WRITTEN = 16, 5000
-# Loops of more numbers are no exception that is entered seldom.
+# Above this size a loop counts as regular work, not as a rare branch.
 _SELDOM = 20_000
 # Numbers of an array, or an array that is given.
 Array = np.ndarray | Held
