@@ -26,8 +26,8 @@ class AbstractForce(AbstractElement):
 
     # Whether the force is given: no motion changes it, but for its direction.
     is_load: ClassVar[bool] = False
-    # Whether the wrenches balance each other, and depend on the relative motion of the bodies alone:
-    # a rigid motion of all bodies then rotates the wrenches and changes nothing else.
+    # Whether the wrenches balance each other and depend on the relative motion of the bodies alone.
+    # A rigid motion of all bodies then rotates the wrenches and changes nothing else.
     is_relative: ClassVar[bool] = False
     # What `remember` returned at the last instant of a run; None outside of runs.
     last: Any = eqx.field(init=False, repr=False, default=None)
