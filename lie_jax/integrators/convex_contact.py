@@ -35,6 +35,7 @@ from lie_jax.numerics import newton, small
 from lie_jax.numerics.dense import DenseMatrix, product
 from lie_jax.numerics.places import AbstractPlaces
 from lie_jax.systems.system import Accelerations, State
+from lie_jax.systems.touching import AbstractTouchingSystem
 
 # Each Newton step lowers the function; after the second most stay in the region of quadratic
 # convergence.
@@ -85,7 +86,11 @@ class ConvexContact(AbstractIntegrator):
 
     @override
     def check(self, system):
-        refusal = system.no_places()
+        refusal = (
+            system.no_places()
+            if isinstance(system, AbstractTouchingSystem)
+            else "it is no mechanism of bodies: use lie_jax.RKMK() or lie_jax.GeneralizedAlpha()."
+        )
         if refusal is not None:
             raise ValueError(f"ConvexContact cannot take the system: {refusal}")
         if system.nc:

@@ -165,15 +165,15 @@ def _closed(system: TreeSystem, state: State) -> Float[Array, " nq"]:
             "that nearly fit, as lie_jax.place(mechanism, guesses, close=False) does."
         )
     if known.turned_over is not None:
+        joint = system.validity.joint_name(known.turned_over)
         raise ValueError(
-            f"place(close=True) ends with {system.joint(known.turned_over)} turned over, half a "
-            "turn from where it belongs; its constraints hold there, but no motion leads there: "
-            "give bodies poses that nearly fit, as lie_jax.place(mechanism, guesses, close=False) "
-            "does."
+            f"place(close=True) ends with {joint} turned over, half a turn from where it belongs; "
+            "its constraints hold there, but no motion leads there: give bodies poses that nearly "
+            "fit, as lie_jax.place(mechanism, guesses, close=False) does."
         )
     return found.state.q
 
 
 @eqx.filter_jit
 def _gaps_and_sides(system: TreeSystem, t: Array, q: Array) -> tuple[Array, Array]:
-    return jnp.abs(system.constraint(t, q)), system.sides(t, q)
+    return jnp.abs(system.constraint(t, q)), system.validity.branch_signs(t, q)

@@ -14,7 +14,6 @@ from typing_extensions import override
 from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.body import MassProperties, Rotations, Vector, Vectors
-from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.forces.loads import PartOfLoad
 from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
@@ -31,16 +30,17 @@ from lie_jax.multibody import contact_impulses as impulses
 from lie_jax.multibody.contact_readings import Contacts
 from lie_jax.multibody.readings import JointReaction, Labels, Powers
 from lie_jax.multibody.stacking import Connected, Groups
+from lie_jax.multibody.validity import MultibodyValidity
 from lie_jax.numerics import gather, small, waits
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.systems.system import (
-    AbstractSystem,
     Configuration,
     Inputs,
     Multipliers,
     Time,
     Velocity,
 )
+from lie_jax.systems.touching import AbstractTouchingSystem
 
 # Names in a text.
 _MOST_NAMES = 8
@@ -49,7 +49,7 @@ _MOST_NAMES = 8
 Instant = tuple[Array, ...]
 
 
-class AbstractMultibodySystem(AbstractSystem):
+class AbstractMultibodySystem(AbstractTouchingSystem):
     """A mechanism in some formulation; made by `lie_jax.assemble`.
 
     `bodies`, `joints`, `forces` and `gravity` are physical parameters, stacked by kind; `names` are
@@ -325,6 +325,11 @@ class AbstractMultibodySystem(AbstractSystem):
         )
         return dataclasses.replace(self, forces=forces, gravity=part * self.gravity)
 
+    @property
+    @override
+    def validity(self):
+        return MultibodyValidity(self)
+
     @override
     def remember(self, t, q, v):
         now, *motion = self._instant(t, q, v)
@@ -340,37 +345,6 @@ class AbstractMultibodySystem(AbstractSystem):
 
     def _recalling(self, memory: tuple) -> "AbstractMultibodySystem":
         return dataclasses.replace(self, forces=stacking.recalling(self.forces, memory))
-
-    @override
-    def departed(self, t, q, v):
-        none = jnp.zeros(0, bool)
-        if not any(group.element.is_bounded for group in self.forces):
-            return none
-        now, *motion = self._instant(t, q, v)
-        flags = [
-            stacking.each(lambda element, *pair: element.departed(now, *pair), group, motion)
-            if group.element.is_bounded
-            else jnp.zeros(group.count, bool)
-            for group in self.forces
-        ]
-        return jnp.concatenate([none, *flags])
-
-    @override
-    def outside(self, t, q, v):
-        touches = any(isinstance(group.element, Contact) for group in self.forces)
-        if not touches or checks.traced(self, q, v):
-            return None
-        # Evaluate known numbers even while JAX traces the caller.
-        with jax.ensure_compile_time_eval():
-            overlap, most = map(np.asarray, _penetrations(self, jnp.asarray(t, q.dtype), q, v))
-        if np.all(overlap <= most):
-            return None
-        number = int(np.argmin(overlap <= most))
-        return (
-            f"{self.law(number)} overlaps by {overlap[number]:.3g} m at the start, and the middle "
-            f"of a shape is {most[number]:.3g} m deep: beyond it no side is the outer one. Move "
-            "the bodies apart, or put them on the ground by lie_jax.robotics.stand(system, state)."
-        )
 
     def _joint_reactions(
         self, t: Time, q: Array, v: Array, acceleration: Array, multipliers: Array, u: Inputs
@@ -405,9 +379,3 @@ class AbstractMultibodySystem(AbstractSystem):
     @abc.abstractmethod
     def _instant(self, t: Time, q: Array, v: Array) -> Instant:
         """Time, and rotation, position, ṙ and ω of all slots of `bodies`."""
-
-
-@eqx.filter_jit
-def _penetrations(system: AbstractMultibodySystem, t: Array, q: Array, v: Array):
-    _, *motion = system._instant(t, q, v)
-    return contact_readings.penetrations(system.forces, motion)

@@ -113,7 +113,7 @@ def check(
             raise ValueError(
                 f"the initial state's q is not a valid configuration{owner}: {reason}."
             )
-        reason = system.outside(0.0, state.q, state.v)
+        reason = system.validity.invalid_start(0.0, state.q, state.v)
         if reason is not None:
             raise ValueError(f"simulate(state=): {reason}")
 
@@ -345,10 +345,10 @@ def check_violations(system: AbstractSystem, state: State, found: Any = None) ->
             )
 
     if not np.all(sides > 0.0):
+        joint = system.validity.joint_name(int(np.argmin(sides)))
         raise ValueError(
-            f"the initial state has {system.joint(int(np.argmin(sides)))} turned over: half a turn "
-            "from where it belongs, where its constraints hold as well, with an axis that points "
-            "the opposite way or the wrong orientation; it must start on the other side: correct "
+            f"the initial state has {joint} turned over: half a turn from where it belongs, where "
+            "its constraints hold as well, with an axis that points the opposite way or the wrong orientation; it must start on the other side: correct "
             "the bodies' orientations or the joint's orientation=, or use "
             "lie_jax.project(system, state)."
         )
@@ -362,7 +362,7 @@ def violations(system: AbstractSystem, state: State) -> tuple[Array, Array, Arra
         return None
     t = jnp.zeros((), state.q.dtype)
     rates = system.constraint_rate(t, state.q, state.v)
-    return system.constraint(t, state.q), rates, system.sides(t, state.q)
+    return system.constraint(t, state.q), rates, system.validity.branch_signs(t, state.q)
 
 
 _violations = programs.run_once(violations)

@@ -48,12 +48,12 @@ def verdict(
     turn = system.space.turn(0.5 * dt * (before.v + after.v))
     if turn is not None:
         violations.append((turn >= 1.0, Result.out_of_chart))
-    departed = system.departed(t, after.q, after.v)
+    departed = system.validity.departed(t, after.q, after.v)
     if len(departed):
         violations.append((departed, Result.departed))
     if len(first_sides):
         violations.append((sides(system, t, after.q) != first_sides, Result.turned_over))
-    inside = system.regular(after.q)
+    inside = system.validity.regular(after.q)
     reason = Result.singular
     worst = jnp.full((), -1, jnp.int32)
     # The first violation counts.
@@ -84,17 +84,17 @@ def start(
     deviation = system.space.deviation(q)
     if deviation is not None:
         checked.append((deviation > root, Result.no_configuration))
-    checked.append((~system.regular(q), Result.singular))
+    checked.append((~system.validity.regular(q), Result.singular))
     if system.nc:
         size = root * (1.0 + jnp.max(jnp.abs(q)) + jnp.max(jnp.abs(v)))
         none = jnp.zeros(system.nv, q.dtype)
         for errors in (system.constraint(t, q), system.constraint_rate(t, q, v)):
             off = jnp.abs(jnp.concatenate([none, errors])) > size
             checked.append((off, Result.off_constraints))
-    turned = system.sides(t, q)
+    turned = system.validity.branch_signs(t, q)
     if len(turned):
         checked.append((~(turned > 0.0), Result.turned_over))
-    departed = system.departed(t, q, v)
+    departed = system.validity.departed(t, q, v)
     if len(departed):
         checked.append((departed, Result.departed))
     result, worst = Result.successful, jnp.full((), -1, jnp.int32)
@@ -111,7 +111,7 @@ def sides(
     system: AbstractSystem, t: Float[Array, ""], q: Float[Array, " nq"]
 ) -> Bool[Array, " joints"]:
     """Side of each joint at which its constraints hold: whether its number is negative."""
-    return jax.lax.stop_gradient(system.sides(t, q)) < 0.0
+    return jax.lax.stop_gradient(system.validity.branch_signs(t, q)) < 0.0
 
 
 def outcome(

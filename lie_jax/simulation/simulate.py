@@ -252,14 +252,15 @@ def _failure(
         case "out_of_chart":
             what = f"{system.owner(worst)} turned further than its chart describes"
         case "departed":
-            what = f"the motion left the range of the law of {system.law(worst)}"
+            what = f"the motion left the range of the law of {system.validity.force_name(worst)}"
             advice = (
                 "The ends of a spring passed through each other, two shapes overlap beyond the "
                 "middle of one or passed through each other, or an angle changed by a quarter turn "
                 f"more or less than its rate predicts. {advice}"
             )
         case "turned_over":
-            what = f"{system.joint(worst)} turned over, half a turn from where it belongs,"
+            joint = system.validity.joint_name(worst)
+            what = f"{joint} turned over, half a turn from where it belongs,"
         case "no_configuration":
             what = (
                 f"the start, q[0] of the trajectory, is no configuration of {system.owner(worst)}"
@@ -362,7 +363,7 @@ def _singular_part(system: AbstractSystem, trajectory: Trajectory) -> str | None
     reached = np.flatnonzero(np.all(np.isfinite(np.asarray(trajectory.q)), axis=1))
     if not len(reached):
         return None
-    return system.singular(trajectory.t[reached[-1]], trajectory.q[reached[-1]])
+    return system.validity.singular(trajectory.t[reached[-1]], trajectory.q[reached[-1]])
 
 
 # Number of residuals that a message lists, at the beginning and at the end.

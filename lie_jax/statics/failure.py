@@ -45,9 +45,9 @@ def _at(problem: Problem, part: Array, q: Array, multipliers: Array) -> _Instant
 def causes(problem: Problem, start: Array, reached: Search) -> str:
     """Sentences on the causes that the last state shows, and remedies."""
     part, worst = float(reached.part), problem.system.owner(int(reached.worst))
-    sides = np.asarray(problem.system.sides(problem.t, start))
+    sides = np.asarray(problem.system.validity.branch_signs(problem.t, start))
     if not np.all(sides > 0.0):
-        joint = problem.system.joint(int(np.argmin(sides)))
+        joint = problem.system.validity.joint_name(int(np.argmin(sides)))
         return (
             f"The start has {joint} more than a quarter turn from where it holds, near a second "
             "position half a turn off: start from lie_jax.project(system, state)."

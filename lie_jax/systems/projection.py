@@ -85,7 +85,7 @@ def _closed(
     start = system.space.flow(state.q, change)
     q, _ = jax.lax.scan(correct, start, length=iterations)
     v = state.v + smallest_change(system, t, q, -system.constraint_rate(t, q, state.v))
-    return Closed(State(q, v), jnp.abs(system.constraint(t, q)), system.sides(t, q))
+    return Closed(State(q, v), jnp.abs(system.constraint(t, q)), system.validity.branch_signs(t, q))
 
 
 @waits.announced("the projection")
@@ -114,10 +114,10 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
     if not checks.traced(known) and not known.holds:
         starts = f"also from {len(_CHANGES)} starts around the given one"
         if known.worst is None:
+            joint = system.validity.joint_name(known.turned_over or 0)
             raise ValueError(
-                f"lie_jax.project ends with {system.joint(known.turned_over or 0)} turned over, "
-                f"half a turn from where it belongs, {starts}; its constraints hold there, but no "
-                "motion leads there: start from poses that nearly fit, such as those of "
+                f"lie_jax.project ends with {joint} turned over, half a turn from where it "
+                f"belongs, {starts}; its constraints hold there, but no motion leads there: start from poses that nearly fit, such as those of "
                 "lie_jax.place(mechanism)."
             )
         number, gap = known.worst

@@ -17,12 +17,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.numerics import conversion, rules
 from lie_jax.numerics.matrices import Matrix, Saddle
-from lie_jax.numerics.places import AbstractPlaces
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.systems import linearization
@@ -32,6 +31,7 @@ from lie_jax.systems.linearization import (
     AbstractReactions,
     ForwardLinearization,
 )
+from lie_jax.systems.validity import Validity
 
 Time = float | Float[Array, ""]
 Configuration = Float[Array, " nq"]
@@ -112,10 +112,6 @@ class AbstractSystem(eqx.Module):
         """
         return self.nc > 0
 
-    def regular(self, q: Configuration) -> Bool[Array, ""]:
-        """Whether q is away from the singularities of the coordinates, if they have any."""
-        return jnp.ones((), bool)
-
     def constraint(self, t: Time, q: Configuration) -> Float[Array, " positions"]:
         """Position constraints Φ(t, q) (nc - velocity_rows,), zero when they hold."""
         return jnp.zeros(0, q.dtype)
@@ -179,51 +175,20 @@ class AbstractSystem(eqx.Module):
         """The system, whose forces recall what `remember` has kept of the last instant."""
         return self
 
-    def departed(self, t: Time, q: Configuration, v: Velocity) -> Bool[Array, " laws"]:
-        """True for each law that describes no motion from the recalled instant to this one."""
-        return jnp.zeros(0, bool)
-
-    def outside(self, t: Time, q: Configuration, v: Velocity) -> str | None:
-        """Sentence on a law that does not describe this instant, for messages; None without one."""
-        return None
-
-    def sides(self, t: Time, q: Configuration) -> Float[Array, " joints"]:
-        """Branch indicators of joints: numbers whose signs no continuous motion changes."""
-        return jnp.zeros(0, q.dtype)
-
     def closing(self) -> "AbstractSystem":
-        """The system with position constraints that vanish on the right `sides` alone."""
+        """The system with position constraints that vanish where `branch_signs` are positive."""
         return self
 
-    def law(self, number: int) -> str:
-        """The force with that number among those of `departed`, in words, for messages."""
-        return f"force {number}"
-
-    def joint(self, number: int) -> str:
-        """The joint with that number among those of `sides`, in words, for messages."""
-        return f"joint {number}"
-
-    def places(self, t: Time, q: Configuration, v: Velocity) -> AbstractPlaces:
-        """Places where bodies touch, held as at an instant; only where `no_places` is None."""
-        raise NotImplementedError  # `no_places` says why, which integrators ask in `check`
-
-    def without_places(self) -> "AbstractSystem":
-        """The system without the forces at its places."""
-        return self
-
-    def no_places(self) -> str | None:
-        """Sentence on why it has no `places`, with the fix, for messages; None where it has."""
-        return "it is no mechanism of bodies: use lie_jax.RKMK() or lie_jax.GeneralizedAlpha()."
+    @property
+    def validity(self) -> Validity:
+        """Limits of the model that a run checks."""
+        return Validity(self)
 
     def owner(self, equation: int) -> str:
         """Owner of an equation, a body, a joint or a number, counted as in the residual."""
         if equation < self.nv:
             return f"the equation of motion of velocity {equation}"
         return f"constraint {equation - self.nv}"
-
-    def singular(self, t: Time, q: Configuration) -> str | None:
-        """Sentence on a singular part of the equations of motion at q, for messages, or None."""
-        return None
 
     def residual(
         self,

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import lie_jax
 from lie_jax.integrators import step_size as control
+from lie_jax.systems.validity import Validity
 from models import heavy_top
 from tests.suites import cases
 from tests.systems import PERICENTRE, Kepler, OnALine
@@ -238,14 +239,20 @@ def test_stops_cost_no_more_than_their_landing():
         assert int(run.stats.completed_steps) < free + 3 * len(pairs), controller
 
 
+class Ends(Validity):
+    def regular(self, q):
+        return q[0] < 0.6
+
+
 class Line(OnALine):
     """Constant speed on a line whose coordinate ends at 0.6 (m)."""
 
+    @property
+    def validity(self):
+        return Ends(self)
+
     def force(self, t, q, v, u):
         return 0.0 * v
-
-    def regular(self, q):
-        return q[0] < 0.6
 
 
 def test_a_singularity_ends_fixed_and_adaptive_runs_with_the_time():

@@ -17,7 +17,7 @@ from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.multibody import constraints, readings, stacking, turns
 from lie_jax.multibody.absolute import elements, elimination, linearization
 from lie_jax.multibody.absolute.linearization import ElementLinearization, ElementReactions
-from lie_jax.multibody.absolute.singular import first_singular
+from lie_jax.multibody.absolute.validity import AbsoluteValidity
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.multibody.stacking import Connected
 from lie_jax.multibody.system import AbstractMultibodySystem, Instant
@@ -60,10 +60,6 @@ class RigidBodySystem(AbstractMultibodySystem):
     @property
     def _joint_rows(self) -> int:
         return constraints.count(self.joints, "rows")
-
-    @override
-    def regular(self, q):
-        return jnp.all(self.formulation.regular(self._split(q)))
 
     @override
     def poses(self, q):
@@ -240,10 +236,6 @@ class RigidBodySystem(AbstractMultibodySystem):
         ).reshape(-1)
 
     @override
-    def sides(self, t, q):
-        return constraints.sides(self.joints, jnp.asarray(t, q.dtype), self.poses(q))
-
-    @override
     def remember(self, t, q, v):
         of_joints = constraints.remembered(self.joints, self._instant(t, q, v))
         return *super().remember(t, q, v), *of_joints
@@ -255,29 +247,13 @@ class RigidBodySystem(AbstractMultibodySystem):
         return dataclasses.replace(recalling, joints=joints)
 
     @override
-    def departed(self, t, q, v):
-        of_forces = super().departed(t, q, v)
-        of_joints = constraints.departed(self.joints, self._instant(t, q, v))
-        if not len(of_joints):
-            return of_forces
-        none = jnp.zeros(sum(group.count for group in self.forces), bool)
-        return jnp.concatenate([of_forces if len(of_forces) else none, of_joints])
-
-    @override
     def closing(self):
         return dataclasses.replace(self, joints=constraints.closing(self.joints))
 
+    @property
     @override
-    def law(self, number):
-        return stacking.owner((*self.forces, *self.joints), self.names, number)
-
-    @override
-    def joint(self, number):
-        return stacking.owner(self.joints, self.names, number)
-
-    @override
-    def singular(self, t, q):
-        return first_singular(self.bodies, self.joints, self.names, t, BodyPose(*self.poses(q)))
+    def validity(self):
+        return AbsoluteValidity(self)
 
     @override
     def _instant(self, t, q, v):

@@ -26,12 +26,26 @@ from lie_jax.multibody.minimal.recursions import Kinematics
 from lie_jax.multibody.minimal.system import TreeSystem
 from lie_jax.multibody.stacking import Connected, Groups
 from lie_jax.multibody.system import AbstractMultibodySystem
+from lie_jax.multibody.validity import MultibodyValidity
 from lie_jax.numerics import gather, rules, small, waits
 from lie_jax.numerics.schur import SchurMatrix
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.systems import linearization
 from lie_jax.systems.linearization import AbstractLinearization, tangent_columns
 from lie_jax.systems.system import AbstractSystem, Time
+
+
+class _LoopValidity(MultibodyValidity):
+    """Limits of the forces, and of the joints that close loops."""
+
+    @override
+    def branch_signs(self, t, q):
+        pose = self.system._pose(q)
+        return constraints.sides(self.system.cuts, jnp.asarray(t, q.dtype), pose)
+
+    @override
+    def joint_name(self, number):
+        return stacking.owner(self.system.cuts, self.system.names_by_slot, number)
 
 
 class LoopSystem(TreeSystem):
@@ -150,16 +164,13 @@ class LoopSystem(TreeSystem):
         )
 
     @override
-    def sides(self, t, q):
-        return constraints.sides(self.cuts, jnp.asarray(t, q.dtype), self._pose(q))
-
-    @override
     def closing(self):
         return dataclasses.replace(self, cuts=constraints.closing(self.cuts))
 
+    @property
     @override
-    def joint(self, number):
-        return stacking.owner(self.cuts, self.names_by_slot, number)
+    def validity(self):
+        return _LoopValidity(self)
 
     @override
     def owner(self, equation):

@@ -173,10 +173,6 @@ class TreeSystem(AbstractMultibodySystem):
         return tuple(next(kept) if group.hinges is None else None for group in self.forces)
 
     @override
-    def law(self, number):
-        return stacking.owner(self.forces, self.names_by_slot, number)
-
-    @override
     def _joint_coordinates(self, q, v, t):
         values, start = {}, 7 * self.tree.bases
         for owner, count in zip(self.owners, self.coordinates.by_motion, strict=True):

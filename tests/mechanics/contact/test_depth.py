@@ -41,7 +41,7 @@ def test_a_start_below_the_middle_of_a_shape_is_refused_with_its_depth(shape):
     match = r"Contact\('a', 'ground'\) overlaps by 0\.35 m .* 0\.3 m deep.*robotics\.stand"
     with pytest.raises(ValueError, match=match):
         lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=2)
-    assert system.outside(0.0, state.q.at[2].set(0.05), state.v) is None
+    assert system.validity.invalid_start(0.0, state.q.at[2].set(0.05), state.v) is None
     unknown = contact.HeightField("ground", lambda x, y: jnp.nan * x)
     system, state = moving(contact.Sphere("a", 0.3), unknown, 1.0, (0, 0, 0))
     with pytest.raises(ValueError, match=r"overlaps by nan m"):

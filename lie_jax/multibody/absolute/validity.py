@@ -1,20 +1,59 @@
-"""Bodies and joints whose blocks are singular, by name: the reason of a failed elimination."""
+"""Limits of mechanisms in absolute coordinates, and the reason of a failed elimination."""
 
 import jax.numpy as jnp
 import numpy as np
+from typing_extensions import override
 
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.joints.base import BodyPose
-from lie_jax.multibody import stacking
+from lie_jax.multibody import constraints, stacking
 from lie_jax.multibody.absolute import elements
 from lie_jax.multibody.stacking import Groups
+from lie_jax.multibody.validity import MultibodyValidity
 from lie_jax.systems.system import Time
 
 
-def first_singular(
+class AbsoluteValidity(MultibodyValidity):
+    """Limits of coordinates, joints and forces."""
+
+    @override
+    def regular(self, q):
+        return jnp.all(self.system.formulation.regular(self.system._split(q)))
+
+    @override
+    def departed(self, t, q, v):
+        of_forces = super().departed(t, q, v)
+        of_joints = constraints.departed(self.system.joints, self.system._instant(t, q, v))
+        if not len(of_joints):
+            return of_forces
+        none = jnp.zeros(sum(group.count for group in self.system.forces), bool)
+        return jnp.concatenate([of_forces if len(of_forces) else none, of_joints])
+
+    @override
+    def branch_signs(self, t, q):
+        pose = self.system.poses(q)
+        return constraints.sides(self.system.joints, jnp.asarray(t, q.dtype), pose)
+
+    @override
+    def singular(self, t, q):
+        system, pose = self.system, BodyPose(*self.system.poses(q))
+        return _first_singular(system.bodies, system.joints, system.names, t, pose)
+
+    @override
+    def force_name(self, number):
+        elements = *self.system.forces, *self.system.joints
+        return stacking.owner(elements, self.system.names, number)
+
+    @override
+    def joint_name(self, number):
+        return stacking.owner(self.system.joints, self.system.names, number)
+
+
+def _first_singular(
     bodies: MassProperties, joints: Groups, names: tuple[str, ...], t: Time, pose: BodyPose
 ) -> str | None:
-    """Sentence on the first body or joint that is singular by itself, None without one.
+    """Sentence on the first body or joint that is singular by itself, the reason of a failed
+    elimination; None without one.
 
     A body is singular without mass or inertia, a joint whose constraints depend on each other.
     """
