@@ -348,9 +348,9 @@ def check_violations(system: AbstractSystem, state: State, found: Any = None) ->
         joint = system.validity.joint_name(int(np.argmin(sides)))
         raise ValueError(
             f"the initial state has {joint} turned over: half a turn from where it belongs, where "
-            "its constraints hold as well, with an axis that points the opposite way or the wrong orientation; it must start on the other side: correct "
-            "the bodies' orientations or the joint's orientation=, or use "
-            "lie_jax.project(system, state)."
+            "its constraints hold as well, with an axis that points the opposite way or the wrong "
+            "orientation; it must start on the other side: correct the bodies' orientations or the "
+            "joint's orientation=, or use lie_jax.project(system, state)."
         )
 
 

@@ -117,8 +117,8 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
             joint = system.validity.joint_name(known.turned_over or 0)
             raise ValueError(
                 f"lie_jax.project ends with {joint} turned over, half a turn from where it "
-                f"belongs, {starts}; its constraints hold there, but no motion leads there: start from poses that nearly fit, such as those of "
-                "lie_jax.place(mechanism)."
+                f"belongs, {starts}; its constraints hold there, but no motion leads there: start "
+                "from poses that nearly fit, such as those of lie_jax.place(mechanism)."
             )
         number, gap = known.worst
         raise ValueError(
