@@ -36,8 +36,8 @@ class GeneralizedAlpha(lie_jax.GeneralizedAlpha):
 
     @override
     def _problem(self, system, t, dt, state, carry, u):
-        problem, guess, *others = super()._problem(system, t, dt, state, carry, u)
-        return problem, jnp.zeros_like(guess), *others
+        problem, guess, a_bar, share = super()._problem(system, t, dt, state, carry, u)
+        return problem, jnp.zeros_like(guess), a_bar, share
 
     @override
     def _search(self, linearize):

@@ -22,7 +22,7 @@ Castro, Han, Masterjohn, "Irrotational contact fields" (2023), for limits that a
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import equinox as eqx
 import jax
@@ -107,7 +107,9 @@ class ConvexContact(AbstractIntegrator):
     @override
     def step(self, system, t, dt, state, carry, u):
         q, v = state.q, state.v
-        smooth, places = system.without_places(), system.places(t, q, v)
+        # `check` refuses other systems.
+        touching = cast(AbstractTouchingSystem, system)
+        smooth, places = touching.without_places(), touching.places(t, q, v)
         mass = smooth.mass_matrix(q)
         momentum = small.matvec(mass, v) + dt * smooth.force(t, q, v, u)
         limits = places.limits(0.0, places.relative(v))
