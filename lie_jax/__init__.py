@@ -104,6 +104,7 @@ from lie_jax.sweeps.batched import batched
 from lie_jax.sweeps.sweep import Sweep, sweep
 from lie_jax.systems.projection import project
 from lie_jax.systems.system import AbstractSystem, Accelerations, State
+from lie_jax.systems.validity import Validity
 
 if typing.TYPE_CHECKING:
     from lie_jax import control, io
@@ -203,6 +204,7 @@ __all__ = [
     "Trajectory",
     "UnifiedVelocity",
     "UniversalJoint",
+    "Validity",
     "ViscousFriction",
     "Wrench",
     "adjoint",

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import lie_jax
 from lie_jax.integrators import step_size as control
-from lie_jax.systems.validity import Validity
 from models import heavy_top
 from tests.suites import cases
 from tests.systems import PERICENTRE, Kepler, OnALine
@@ -239,7 +238,7 @@ def test_stops_cost_no_more_than_their_landing():
         assert int(run.stats.completed_steps) < free + 3 * len(pairs), controller
 
 
-class Ends(Validity):
+class Ends(lie_jax.Validity):
     def regular(self, q):
         return q[0] < 0.6
 
