@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import Array
 from typing_extensions import override
@@ -13,7 +14,9 @@ import lie_jax
 from lie_jax.integrators.generalized_alpha import equations, matrix
 from lie_jax.integrators.generalized_alpha.equations import Problem
 from lie_jax.integrators.generalized_alpha.start import begun
-from lie_jax.numerics import newton
+from lie_jax.mechanics.joints.base import Wrench
+from lie_jax.multibody.absolute.system import RigidBodySystem
+from lie_jax.numerics import newton, small
 from lie_jax.numerics.newton import Search
 from lie_jax.systems.system import accelerations_and_multipliers
 
@@ -62,12 +65,38 @@ def _has_converged(correction: Array, search: Search, problem: Problem) -> Array
 
 @eqx.filter_jit
 def _matrix(y: Array, problem: Problem, operator: bool) -> Any:
-    end = equations.end(y, problem)
+    end, t = equations.end(y, problem), problem.t
     system, u = _without_loads(problem.system, problem.u)
-    # Without accelerations and multipliers the derivatives of M and Bᵀλ vanish.
-    still, none = jnp.zeros_like(end.v), jnp.zeros_like(end.multipliers)
-    linear = system.linearization(problem.t, end.q, end.v, still, none, u)
+    still = jnp.zeros_like(end.v)
+    if system.forces and isinstance(system, RigidBodySystem):
+        mass = system.mass_matrix(end.q)
+        _, push = jax.linearize(lambda q, v: -_force(system, t, q, v, u), end.q, end.v)
+        linear = system._forward(
+            *(t, end.q, end.v, still),
+            lambda dq, dv, acceleration: push(dq, dv) + small.matvec(mass, acceleration),
+        )
+    else:
+        # Without accelerations and multipliers the derivatives of M and Bᵀλ vanish.
+        none = jnp.zeros_like(end.multipliers)
+        linear = system.linearization(t, end.q, end.v, still, none, u)
     return matrix.step_matrix(linear, y, problem, operator)
+
+
+def _force(system: Any, t: Array, q: Array, v: Array, u: Any) -> Array:
+    """Force whose derivatives by q are those of the rule: springs, dampers and controllers are
+    differentiated by the poses at constant ṙ and ω, and wrenches are pulled back as at q.
+    """
+    _, rotation, position, _, omega = system._instant(t, q, v)
+    held = jax.lax.stop_gradient(q)
+    fixed, _ = system.poses(held)
+    bias = system._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
+    held_instant = t, rotation, position, *system._velocities(fixed, held, v)
+    wrench = system._applied(held_instant, u)
+    torque = jax.vmap(lambda home, r, x: small.matvec(home.T, small.matvec(r, x)))(
+        fixed, rotation, wrench.torque
+    )
+    applied = system._pull_back(fixed, held, Wrench(wrench.force, torque))
+    return applied - system._pull_back(rotation, q, bias)
 
 
 def _without_loads(system: Any, u: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Stabilised steps, constraints among coordinates and the papers' matrix, in blocks and in full."""
+"""Stabilised steps and constraints among coordinates, in blocks and in full."""
 
 import dataclasses
 import itertools
@@ -80,7 +80,7 @@ CASES = list(itertools.product(FORMULATIONS, MECHANISMS))
 @pytest.mark.full
 @pytest.mark.parametrize(("formulation", "mechanism"), CASES)
 def test_matrices_are_those_of_full_size(formulation, mechanism):
-    """Of stabilised and other steps, of the papers and of the equations of motion."""
+    """Of stabilised and other steps, and of the equations of motion."""
     mechanism = _mechanism(*MECHANISMS[mechanism])
     system, state = lie_jax.assemble(mechanism, FORMULATIONS[formulation])
     full, rng = mechanisms.with_full_matrices(system), np.random.default_rng(4)

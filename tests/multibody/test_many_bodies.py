@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax.integrators.generalized_alpha import equations, matrix
+from lie_jax.integrators.generalized_alpha import equations
 from lie_jax.integrators.generalized_alpha.start import begun
 from lie_jax.multibody.absolute.elimination import MANY_BODIES
 from lie_jax.numerics import gather
@@ -128,7 +128,9 @@ def test_blocks_are_those_of_the_full_matrix(name):
 
     @jax.jit
     def both(y, b):
-        linear: Any = matrix.linearization("analytic", problem, equations.end(0.1 * y, problem))
+        end = equations.end(0.1 * y, problem)
+        point = problem.t, end.q, end.v, end.acceleration, end.multipliers, None
+        linear: Any = system.linearization(*point)
         x = system.space.rate_at_zero(equations.increment(0.1 * y, problem))
         step, full_step = (
             storage.step_matrix(x, 1.0 / problem.beta, problem.gamma / problem.beta)

@@ -89,7 +89,8 @@ def test_starts_that_are_none_end_as_results(options):
         assert np.all(np.isnan(one.q[1:])) and int(one.stats.completed_steps) == 0
         assert float(one.stats.end_time) == 0.0
         if owner is not None:
-            words = {"turned over": system.joint, "under the ground": system.law}
+            of = system.validity
+            words = {"turned over": of.joint_name, "under the ground": of.force_name}
             assert words.get(name, system.owner)(number) == owner, name
 
 
