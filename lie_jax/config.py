@@ -12,7 +12,7 @@ import threadpoolctl
 
 from lie_jax import checks
 from lie_jax.callables import libraries
-from lie_jax.numerics import jax_internals, waits
+from lie_jax.numerics import jax_internals, programs, waits
 
 _warned = False
 
@@ -83,10 +83,9 @@ def enable_x64() -> None:
 
 
 # A version of XLA that does not know a flag ends the process, as LLVM does: these versions know the
-# emitters, these the width of vectors and LLVM's option, and these call a library for sums.
+# emitters, and these the width of vectors and LLVM's option.
 _KNOW_EMITTERS = "0.10."
 _KNOW_WIDTH_AND_OPTION = ("0.10.", "0.12.")
-_CALL_FOR_SUMS = ("0.11.", "0.12.")
 
 
 def cpu_flags(loop_bytes: int) -> list[str]:
@@ -106,11 +105,10 @@ def cpu_flags(loop_bytes: int) -> list[str]:
         # Batches of small systems run a third faster where the processor has such vectors; single
         # runs and other processors do not notice.
         words.append("--xla_cpu_prefer_vector_width=512")
-    if jax.__version__.startswith(_CALL_FOR_SUMS):
-        # Such a call, of sums over 4096 numbers and more, keeps the loop around it from being one
-        # function. Without it chains of 256 links and batches of robots on their feet take half of
+    if jax.__version__.startswith(programs.CALL_FOR_SUMS):
+        # Without such calls chains of 256 links and batches of robots on their feet take half of
         # the time, plane loops of seven bodies three quarters; batches of robots in the air take a
-        # fifth more.
+        # fifth more. Runs outside of JAX transformations have none, with or without the flag.
         words.append("--xla_cpu_experimental_ynn_fusion_type=-LIBRARY_FUSION_TYPE_REDUCE")
     return words
 

@@ -218,7 +218,7 @@ def _compiled_as_one(run, start, schedule, previous_input, origin, judged) -> Tr
     return record(run, *saved, schedule.save_every, origin)
 
 
-@eqx.filter_jit
+@programs.time_loop
 def _saved(
     run: Run, first: Loop, start: Sample, schedule: Schedule, room: Room | None
 ) -> tuple[Loop, Sample, Noted]:

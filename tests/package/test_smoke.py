@@ -61,6 +61,23 @@ def test_configure_keeps_sums_out_of_a_library(setting):
     assert done.stdout.split() == [str(not setting)]
 
 
+_LOOP = """
+import jax
+from lie_jax.numerics import programs
+loop = programs.time_loop(lambda a: jax.lax.fori_loop(
+    0, 3, lambda k, x: (a[:, :, :, None] * x[:, None]).sum(2) + k, a))
+loop(jax.numpy.ones((512, 3, 3)))
+"""
+
+
+@pytest.mark.skipif(jax.__version__.startswith("0.10."), reason="this JAX has no such library")
+def test_loops_outside_of_transformations_keep_sums_too(tmp_path):
+    environment = os.environ | {"XLA_FLAGS": f"--xla_dump_to={tmp_path} --xla_dump_hlo_as_text"}
+    subprocess.run([sys.executable, "-c", _LOOP], check=True, env=environment)
+    (dump,) = tmp_path.glob("*lambda*cpu_after_optimizations.txt")
+    assert "ynn" not in dump.read_text()
+
+
 def test_maps_in_batches_have_their_golden_values():
     for group in ("so3", "se3"):
         module = getattr(lie_jax, group)
