@@ -121,6 +121,8 @@ class BlockGraph(eqx.Module):
         self, y: Float[Array, " size"], solve: Callable, b: Float[Array, " size"]
     ) -> Float[Array, " size"]:
         """As `DenseMatrix.started_from`."""
+        if self.lowered is None:
+            return solve(b)
         # Rounding leaves other pivots of dependent rows than the lowering. A solution for all
         # multipliers has no part of those of y, whatever these pivots are.
         known = jnp.where(self.graph.multipliers, y, 0.0)

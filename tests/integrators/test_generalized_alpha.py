@@ -346,6 +346,22 @@ def test_equations_of_the_step_are_numbered_as_the_system_does():
     ]
 
 
+def test_a_loop_of_springs_alone_moves_about_its_centre_of_mass():
+    """Blocks along a graph without a joint; springs exert no force on the whole."""
+    places = ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))
+    bodies = [
+        lie_jax.Body(n, 1.0, np.eye(3), position=x) for n, x in zip("abc", places, strict=True)
+    ]
+    springs = [lie_jax.LinearSpringDamper(*pair, 10.0, 0.1, 0.9) for pair in ("ab", "bc", "ca")]
+    mechanism = lie_jax.Mechanism(bodies, forces=springs, gravity=(0, 0, 0))
+    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
+    run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(), state, dt=1e-2, steps=20)
+    _, positions = system.poses(run.q[-1])
+    assert np.max(np.abs(positions - np.asarray(places))) > 1e-3
+    # Rounding of twenty steps.
+    assert_allclose(np.mean(positions, axis=0), np.mean(places, axis=0), rtol=0, atol=1e-14)
+
+
 BAD = {
     "newton": ({"newton": "chord"}, "'chord'", "'modified'"),
     "jacobian": ({"jacobian": "numeric"}, "'numeric'", "'analytic'"),
