@@ -39,28 +39,23 @@ from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.contact import shapes as contact
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.laws import Coulomb, HuntCrossley, SmoothLinear
-from lie_jax.mechanics.contact.stops import (
-    PrismaticFriction,
-    PrismaticStop,
-    RevoluteFriction,
-    RevoluteStop,
-)
+from lie_jax.mechanics.contact.stops import JointFriction, JointStop
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.forces.bushing import Bushing
-from lie_jax.mechanics.forces.controllers import PDController, PrismaticPDController
-from lie_jax.mechanics.forces.loads import PointForce, Torque, ViscousFriction
-from lie_jax.mechanics.forces.motors import PrismaticMotor, RevoluteMotor
-from lie_jax.mechanics.forces.revolute_bushing import RevoluteBushing
-from lie_jax.mechanics.forces.springs import (
-    CartesianSpringDamper,
-    LinearSpringDamper,
-    TorsionalSpringDamper,
+from lie_jax.mechanics.forces.in_joints import (
+    AbstractJointForce,
+    JointController,
+    JointMotor,
+    JointSpring,
 )
+from lie_jax.mechanics.forces.loads import PointForce, Torque, ViscousFriction
+from lie_jax.mechanics.forces.revolute_bushing import RevoluteBushing
+from lie_jax.mechanics.forces.springs import CartesianSpringDamper, LinearSpringDamper
 from lie_jax.mechanics.forces.tendons import CouplingForce, PathForce
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, BodyVelocity, Wrench
 from lie_jax.mechanics.joints.coupling import CouplingJoint
 from lie_jax.mechanics.joints.distance import DistanceJoint
-from lie_jax.mechanics.joints.drivers import CoordinateJoint, PrismaticDriver, RevoluteDriver
+from lie_jax.mechanics.joints.drivers import CoordinateJoint, JointDriver
 from lie_jax.mechanics.joints.generic import GenericJoint
 from lie_jax.mechanics.joints.pairs import (
     CylindricalJoint,
@@ -122,6 +117,7 @@ __all__ = [
     "AbstractFormulation",
     "AbstractIntegrator",
     "AbstractJoint",
+    "AbstractJointForce",
     "AbstractMultibodySystem",
     "AbstractSpace",
     "AbstractSystem",
@@ -160,33 +156,29 @@ __all__ = [
     "ImplicitRKMK",
     "InverseKinematics",
     "InverseKinematicsError",
+    "JointController",
+    "JointDriver",
+    "JointFriction",
+    "JointMotor",
+    "JointSpring",
+    "JointStop",
     "LinearMotion",
     "LinearSpringDamper",
     "Mechanism",
     "Minimal",
     "Modes",
     "MonteCarlo",
-    "PDController",
     "PathForce",
     "PlanarJoint",
     "PointForce",
     "Policy",
-    "PrismaticDriver",
-    "PrismaticFriction",
     "PrismaticJoint",
-    "PrismaticMotor",
-    "PrismaticPDController",
-    "PrismaticStop",
     "Projection",
     "RATTLie",
     "Restart",
     "Result",
     "RevoluteBushing",
-    "RevoluteDriver",
-    "RevoluteFriction",
     "RevoluteJoint",
-    "RevoluteMotor",
-    "RevoluteStop",
     "RigidJoint",
     "Rn",
     "RollingDisc",
@@ -200,7 +192,6 @@ __all__ = [
     "Tableau",
     "TaitBryan",
     "Torque",
-    "TorsionalSpringDamper",
     "Trajectory",
     "UnifiedVelocity",
     "UniversalJoint",

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics.body import Body
-from lie_jax.mechanics.mechanism import Label, labels
+from lie_jax.mechanics.mechanism import Label
 from lie_jax.numerics.conversion import in_precision
 
 T = TypeVar("T")
@@ -59,26 +59,25 @@ def by_label(
     values: Mapping[str, Any] | None,
     bodies: Sequence[Body] | None = None,
 ) -> dict[Label, Any]:
-    """Values of joints by their labels in the mechanism.
+    """Values of joints, which the mechanism calls by the file's names.
 
     With the bodies of the mechanism, coordinates: less the file's zeros, and those of ball joints,
     which the file counts from its pose, from the parent.
     """
-    places = labels([(joint.parent, joint.child) for joint in joints])
-    named = {joint.name: (label, joint) for label, joint in zip(places, joints, strict=True)}
+    named = {joint.name: joint for joint in joints}
     orientations = {} if bodies is None else {body.name: body.orientation for body in bodies}
     placed = {}
     for key, value in ({} if values is None else values).items():
         where = f"ImportedModel.state({name}=)[{key!r}]"
         _known(where, key, named, "joint")
-        label, joint = named[key]
+        joint = named[key]
         checks.real(where, value)
-        placed[label] = value
+        placed[key] = value
         if bodies is not None and np.shape(value) == (4,):
             turn = in_precision(value, None)
-            placed[label] = quaternion.multiply(at_zero(joint, orientations), turn)
+            placed[key] = quaternion.multiply(at_zero(joint, orientations), turn)
         elif bodies is not None and joint.zero != 0.0:
-            placed[label] = in_precision(value, None) - joint.zero
+            placed[key] = in_precision(value, None) - joint.zero
     return placed
 
 

@@ -13,10 +13,8 @@ from lie_jax.mechanics.joints.coupling import CouplingJoint
 from lie_jax.mechanics.joints.drivers import (
     COORDINATES,
     CoordinateJoint,
-    PrismaticDriver,
-    RevoluteDriver,
+    JointDriver,
 )
-from lie_jax.mechanics.joints.pairs import RevoluteJoint
 
 
 class Couplings(NamedTuple):
@@ -97,10 +95,7 @@ def _coupling(
     described = ImportedCoupling(name, "joint", *names)
     if leader is not None:
         return CouplingJoint(follower, leader, coefficients), described
-    ends = follower.parent, follower.child, follower.axis, coefficients[0]
-    if isinstance(follower, RevoluteJoint):
-        return RevoluteDriver(*ends, follower.orientation), described
-    return PrismaticDriver(*ends, *follower.points), described
+    return JointDriver(follower, value=coefficients[0]), described
 
 
 def _closure(file: CompiledFile, i: int, is_weld: bool) -> CoordinateJoint | None:

@@ -10,14 +10,10 @@ from lie_jax.io import tendons
 from lie_jax.io.compiled import CompiledFile
 from lie_jax.io.imported import ImportedActuator
 from lie_jax.mechanics.forces.base import AbstractForce
-from lie_jax.mechanics.forces.bushing import Bushing
-from lie_jax.mechanics.forces.controllers import PDController, PrismaticPDController
+from lie_jax.mechanics.forces.in_joints import JointController, JointMotor, JointSpring
 from lie_jax.mechanics.forces.loads import PointForce, Torque, ViscousFriction
-from lie_jax.mechanics.forces.motors import PrismaticMotor, RevoluteMotor
-from lie_jax.mechanics.forces.springs import TorsionalSpringDamper
 from lie_jax.mechanics.forces.tendons import CouplingForce
-from lie_jax.mechanics.joints.base import GROUND
-from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
+from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
 from lie_jax.numerics.conversion import as_float
 
 
@@ -58,22 +54,15 @@ def servo(file: CompiledFile, actuator: int) -> Servo | None:
     return Servo(gear * constant, proportional, derivative)
 
 
-def passive(file: CompiledFile, joint: int, mount: Any) -> Iterator[AbstractForce]:
-    """Spring and damper of a joint."""
-    model, kind = file.model, file.kind(joint)
-    stiffness, damping = file.stiffness(joint), file.damping(joint)
-    relaxed = model.qpos_spring[model.jnt_qposadr[joint]] - file.zero(joint)
-    ends, axis = (mount.parent, mount.child), mount.axis
+def passive(file: CompiledFile, number: int, joint: AbstractJoint) -> Iterator[AbstractForce]:
+    """Spring and damper of the joint with this number in the file."""
+    model, kind = file.model, file.kind(number)
+    stiffness, damping = file.stiffness(number), file.damping(number)
+    relaxed = model.qpos_spring[model.jnt_qposadr[number]] - file.zero(number)
     if kind == "ball" and damping:
-        yield ViscousFriction(*ends, damping)
-    elif kind == "hinge" and (stiffness or damping):
-        turn = mount.orientation
-        yield TorsionalSpringDamper(*ends, axis, stiffness, damping, relaxed, turn)
-    elif kind == "slide" and (stiffness or damping):
-        along, none = np.outer(axis, axis), np.zeros(3)
-        relaxed_point = mount.parent_point + relaxed * axis
-        points = relaxed_point, mount.child_point, mount.orientation
-        yield Bushing(*ends, stiffness * along, none, damping * along, none, *points)
+        yield ViscousFriction(joint.parent, joint.child, damping)
+    elif kind in ("hinge", "slide") and (stiffness or damping):
+        yield JointSpring(joint, stiffness=stiffness, damping=damping, relaxed=relaxed)
 
 
 def compensation(file: CompiledFile, bodies: Iterable[int]) -> Iterator[PointForce]:
@@ -119,7 +108,7 @@ def motors(file: CompiledFile, joints: tendons.Joints, driven: Iterable[int]) ->
     forces: list[AbstractForce] = []
     actuators = []
     for number, joint in enumerate(chosen):
-        forces.append(_motor(joints[joint], number))
+        forces.append(JointMotor(joints[joint], input=number))
         name, bounds = file.name("joint", joint), total_limits(file, "joint", joint)
         actuators.append(ImportedActuator(name, name, 1.0, bounds, force_limits=bounds))
     return Drives(forces, tuple(actuators))
@@ -189,29 +178,16 @@ def _forces(
         made = tendons.force(file, joints, part, relaxed=np.full(2, held), **drive)
         return None if made is None else [made]
     joint = joints.get(part) if kind == "joint" else None
-    if not isinstance(joint, RevoluteJoint | PrismaticJoint):
+    if joint is None or len(joint.coordinate_units) != 1:
         return None
     held -= file.zero(part)
     if "limits" in drive:
         return [CouplingForce([joint], [1.0], relaxed=(held, held), **drive)]
-    motor = _motor(joint, number)
+    motor = JointMotor(joint, input=number)
     if not is_servo:
         return [motor]
-    gains = held, law.proportional, law.derivative
-    if isinstance(joint, RevoluteJoint):
-        ends = joint.parent, joint.child, joint.axis
-        return [motor, PDController(*ends, *gains, joint.orientation)]
-    return [
-        motor,
-        PrismaticPDController(joint.parent, joint.child, joint.axis, *gains, *joint.points),
-    ]
-
-
-def _motor(joint: RevoluteJoint | PrismaticJoint, number: int) -> RevoluteMotor | PrismaticMotor:
-    ends = joint.parent, joint.child, joint.axis, number
-    if isinstance(joint, RevoluteJoint):
-        return RevoluteMotor(*ends)
-    return PrismaticMotor(*ends, *joint.points)
+    gains: dict[str, Any] = {"proportional": law.proportional, "derivative": law.derivative}
+    return [motor, JointController(joint, reference=held, **gains)]
 
 
 def _at_site(file: CompiledFile, i: int, site: int, number: int) -> list[AbstractForce] | None:

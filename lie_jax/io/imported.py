@@ -12,14 +12,8 @@ from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.geometry import PAIRS
 from lie_jax.mechanics.contact.laws import AbstractNormalLaw, Coulomb
 from lie_jax.mechanics.contact.shapes import AbstractShape
-from lie_jax.mechanics.contact.stops import (
-    PrismaticFriction,
-    PrismaticStop,
-    RevoluteFriction,
-    RevoluteStop,
-)
-from lie_jax.mechanics.joints.base import GROUND
-from lie_jax.mechanics.joints.pairs import PrismaticJoint, RevoluteJoint
+from lie_jax.mechanics.contact.stops import JointFriction, JointStop
+from lie_jax.mechanics.joints.base import GROUND, AbstractJoint
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.robotics.frames import Frame
@@ -130,44 +124,31 @@ class ImportedModel(NamedTuple):
         lines = ["ImportedModel", *_rows(present), "left out", *_rows(self.ignored)]
         return "\n".join(lines if self.ignored else lines[: lines.index("left out")])
 
-    def stops(self, law: AbstractNormalLaw) -> list[RevoluteStop | PrismaticStop]:
+    def stops(self, law: AbstractNormalLaw) -> list[JointStop]:
         """Stops of all hinges and sliders with limits.
 
         `law`: such as `lie_jax.HuntCrossley(stiffness)`, in N m/radᵖ for hinges, in N/mᵖ for
         sliders.
         """
-        stops: list[RevoluteStop | PrismaticStop] = []
-        for imported, joint in self._axial():
-            if not np.isfinite(imported.limits).all():
-                continue
-            lower, upper = imported.limits
-            along = {"parent": joint.parent, "child": joint.child, "axis": joint.axis}
-            ends: dict[str, Any] = {**along, "lower": lower, "upper": upper, "law": law}
-            if isinstance(joint, RevoluteJoint):
-                stops.append(RevoluteStop(**ends, orientation=joint.orientation))
-            else:
-                ends |= {"parent_point": joint.parent_point, "child_point": joint.child_point}
-                stops.append(PrismaticStop(**ends))
-        return stops
+        return [
+            JointStop(joint, lower=imported.limits[0], upper=imported.limits[1], law=law)
+            for imported, joint in self._axial()
+            if np.isfinite(imported.limits).all()
+        ]
 
-    def dry_friction(
-        self, *, hinges: float = 1e-2, sliders: float = 1e-3
-    ) -> list[RevoluteFriction | PrismaticFriction]:
+    def dry_friction(self, *, hinges: float = 1e-2, sliders: float = 1e-3) -> list[JointFriction]:
         """Dry friction of all hinges and sliders that have it in the file.
 
         `hinges`, `sliders`: the rates (rad/s, m/s) below which it is smooth.
         """
-        forces: list[RevoluteFriction | PrismaticFriction] = []
-        for imported, joint in self._axial():
-            if not imported.dry_friction:
-                continue
-            ends = joint.parent, joint.child, joint.axis, imported.dry_friction
-            if isinstance(joint, RevoluteJoint):
-                forces.append(RevoluteFriction(*ends, hinges))
-            else:
-                points = joint.parent_point, joint.child_point
-                forces.append(PrismaticFriction(*ends, sliders, *points))
-        return forces
+        smooth = {"rad": hinges, "m": sliders}
+        return [
+            JointFriction(
+                joint, limit=imported.dry_friction, velocity=smooth[joint.coordinate_units[0]]
+            )
+            for imported, joint in self._axial()
+            if imported.dry_friction
+        ]
 
     def contacts(
         self,
@@ -222,10 +203,10 @@ class ImportedModel(NamedTuple):
         """
         return by_name.inputs(self.actuators, values, self.mechanism.gravity.dtype)
 
-    def _axial(self) -> Iterator[tuple[ImportedJoint, RevoluteJoint | PrismaticJoint]]:
+    def _axial(self) -> Iterator[tuple[ImportedJoint, AbstractJoint]]:
         # Joints of couplings come last.
         for imported, joint in zip(self.joints, self.mechanism.joints, strict=False):
-            if isinstance(joint, RevoluteJoint | PrismaticJoint):
+            if len(joint.coordinate_units) == 1:
                 yield imported, joint
 
 

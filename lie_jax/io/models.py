@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,7 +158,7 @@ def _imported(file: CompiledFile, tree: ElementTree.Element) -> ImportedModel:
         )
     elements = {joint: trees.joint(file, joint, mount) for joint, mount in mounts.items()}
     coupled = couplings.couplings(file, elements)
-    forces = [force for joint in mounts for force in drives.passive(file, joint, mounts[joint])]
+    passive = [drives.passive(file, number, joint) for number, joint in elements.items()]
     if tree.tag == "robot":
         followers = couplings.followers(file)
         leaders = [joint for joint in mounts if joint not in followers]
@@ -168,7 +169,7 @@ def _imported(file: CompiledFile, tree: ElementTree.Element) -> ImportedModel:
         bodies,
         [*elements.values(), *coupled.joints],
         [
-            *forces,
+            *itertools.chain(*passive),
             *tendons.springs(file, elements),
             *drives.compensation(file, moving),
             *driven.forces,

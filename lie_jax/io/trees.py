@@ -80,9 +80,9 @@ def joint(
     """Element of a mechanism for a joint."""
     # None and not zero: an armature excludes all formulations but joint coordinates.
     armature = file.armature(joint) or None
-    kind = file.kind(joint)
+    kind, name = file.kind(joint), file.name("joint", joint)
     if kind == "ball":
         ends = mount.parent, mount.child, mount.parent_point, mount.child_point
-        return SphericalJoint(*ends, armature)
+        return SphericalJoint(*ends, armature, name=name)
     joint_class = RevoluteJoint if kind == "hinge" else PrismaticJoint
-    return joint_class(**mount._asdict(), armature=armature)
+    return joint_class(**mount._asdict(), armature=armature, name=name)

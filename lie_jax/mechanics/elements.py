@@ -2,14 +2,26 @@
 
 import dataclasses
 import inspect
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import equinox as eqx
 
 from lie_jax.numerics import conversion
 
+Element = TypeVar("Element", bound="AbstractElement")
+
 
 class AbstractElement(eqx.Module):
     """A body, joint or force; construction runs the checks that its fields declare."""
+
+    def __new__(cls, *args, **kwargs):
+        """Instance with its fields of the role `"preset"`, which users' constructors do not set."""
+        element = super().__new__(cls)
+        for field in dataclasses.fields(cls):
+            if "preset" in field.metadata:
+                object.__setattr__(element, field.name, field.default)
+        return element
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -42,12 +54,40 @@ class AbstractElement(eqx.Module):
         """Names of the bodies: the values of all fields made by `body_name`, in order."""
         return tuple(getattr(self, name) for name in declared(self, "body"))
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Names that tell the element from others of its type, for messages."""
+        return self.bodies
+
+    def objection(self, joints: Sequence[Any]) -> str | None:
+        """Sentence on why this element does not hold among all joints of a mechanism, with the fix;
+        None where it does.
+        """
+        return None
+
+    def attached(self: Element, joints: Sequence[Any]) -> Element:
+        """The element with what it needs of the joints of its mechanism."""
+        return self
+
 
 def declared(element: AbstractElement, role: str) -> list[str]:
-    """Names of the fields with a role: `"body"` for names of bodies, `"input"` for an input."""
+    """Names of the fields with a role: `"body"` for names of bodies, `"input"` for an input,
+    `"name"` for the element's own name, `"joint"` for references to joints.
+    """
     return [field.name for field in dataclasses.fields(element) if role in field.metadata]
 
 
+def copied(element: Element, **values: Any) -> Element:
+    """The element with these values of its fields, field by field: a constructor of one's own may
+    take other arguments.
+    """
+    copy = object.__new__(type(element))
+    for field in dataclasses.fields(element):
+        value = values[field.name] if field.name in values else getattr(element, field.name)
+        object.__setattr__(copy, field.name, value)
+    return copy
+
+
 def named(element: AbstractElement) -> str:
-    """Name of an element in messages: its type and its bodies."""
-    return f"{type(element).__name__}({', '.join(map(repr, element.bodies))})"
+    """Name of an element in messages: its type, and its name or its bodies."""
+    return f"{type(element).__name__}({', '.join(map(repr, element.words))})"

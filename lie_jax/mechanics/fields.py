@@ -38,13 +38,28 @@ else:
     Signal = Float[Array, "..."] | Callable
 
 
-# Metadata of a field that holds the name of a body.
+def _check_name(where: str, name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise ValueError(
+            f"{where} is {name!r}; it must be a text that is not empty: leave it out for none."
+        )
+
+
+# Metadata of a field that holds the name of a body, and of one whose default constructors of users
+# need not set: for the element's own name, and in general.
 BODY = {"body": True}
+PRESET = {"preset": True}
+NAME = {"name": True, "check": _check_name, **PRESET}
 
 
 def body_name() -> Any:
     """Field with the name of a body, or `"ground"`."""
     return eqx.field(static=True, metadata=BODY)
+
+
+def joint(converter: Callable) -> Any:
+    """Field with a reference to a joint of the mechanism, which stacked elements do not share."""
+    return eqx.field(static=True, converter=converter, metadata={"joint": True})
 
 
 def input_number(**default: Any) -> Any:
@@ -111,9 +126,9 @@ def number(unit: str, **default: Any) -> Any:
     return parameter(check, **default)
 
 
-def positive(unit: str) -> Any:
-    """Field with one positive number in a `unit`."""
-    return parameter(lambda where, value: checks.positive(where, value, unit))
+def positive(unit: str, **default: Any) -> Any:
+    """Field with one positive number in a `unit`; None if that is the default."""
+    return parameter(lambda where, value: checks.positive(where, value, unit), **default)
 
 
 def non_negative(unit: str, **default: Any) -> Any:
@@ -133,9 +148,11 @@ def semidefinite(unit: str, **default: Any) -> Any:
     )
 
 
-def signal(unit: str, shape: tuple[int, ...] = ()) -> Any:
+def signal(unit: str, shape: tuple[int, ...] = (), **default: Any) -> Any:
     """Field with a constant, or a function of the time (s), of this shape and unit."""
-    return parameter(lambda where, value: check_signal(where, value, shape, unit), as_signal)
+    return parameter(
+        lambda where, value: check_signal(where, value, shape, unit), as_signal, **default
+    )
 
 
 def as_matrix(value: Any, size: int) -> Any:

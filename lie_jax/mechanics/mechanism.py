@@ -9,7 +9,6 @@ import equinox as eqx
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.mechanics import coupled
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.elements import AbstractElement
@@ -58,8 +57,8 @@ class Mechanism(eqx.Module):
     gravity, inertial components, m/s².
 
     Raises `ValueError` if a name is used twice, if a joint or force names a body that is not there,
-    if a joint connects a body with itself, or if a coupling names a hinge or slider between bodies
-    that no joint connects, or with another axis than those between its bodies.
+    if a joint connects a body with itself, or if a force, driver or coupling acts along a joint
+    that is none of its joints.
     """
 
     bodies: tuple[Body, ...] = eqx.field(converter=partial(_members, "bodies"))
@@ -102,10 +101,13 @@ class Mechanism(eqx.Module):
                     f"Mechanism(bodies=) has a body with the name {name!r}, which is that of "
                     f"{what}; every body needs a name of its own: rename it."
                 )
-        for joint in self.joints:
-            objection = joint.objection(self.joints)
-            if objection is not None:
-                raise ValueError(f"{_called(joint)} {objection}")
+        titles = [joint.name for joint in self.joints if joint.name is not None]
+        for title in titles:
+            if titles.count(title) > 1:
+                raise ValueError(
+                    f"Mechanism(joints=) has {titles.count(title)} joints with the name {title!r}; "
+                    "every name belongs to one joint: rename them."
+                )
         known = ", ".join(repr(n) for n in (*names, GROUND))
         for element in (*self.joints, *self.forces):
             for name in element.bodies:
@@ -121,7 +123,7 @@ class Mechanism(eqx.Module):
                     "needs two different bodies: correct one of the names."
                 )
         for element in (*self.joints, *self.forces):
-            objection = coupled.objection(element, self.joints, self.forces)
+            objection = element.objection(self.joints)
             if objection is not None:
                 raise ValueError(f"{_called(element)} {objection}")
 
@@ -143,16 +145,34 @@ class Mechanism(eqx.Module):
         return tuple(body.name for body in self.bodies)
 
 
+def attached(mechanism: Mechanism) -> Mechanism:
+    """The mechanism whose elements have what they need of its joints."""
+    joints = mechanism.joints
+    parts = joints, mechanism.forces
+    whole = [tuple(element.attached(joints) for element in of_kind) for of_kind in parts]
+    return eqx.tree_at(lambda m: (m.joints, m.forces), mechanism, tuple(whole))
+
+
 def _called(element: AbstractElement) -> str:
-    return f"{type(element).__name__}({', '.join(map(reprlib.repr, element.bodies))})"
+    return f"{type(element).__name__}({', '.join(map(reprlib.repr, element.words))})"
 
 
-Label = tuple[str | int, ...]
+# Name of a joint, or its parent and child, and its number among those between these.
+Label = str | tuple[str | int, ...]
 
 
-def labels(pairs: Sequence[tuple[str, str]]) -> tuple[Label, ...]:
-    """Keys of joints in readings: (parent, child), for the second one (parent, child, 2), ..."""
-    counts = [pairs[:k].count(pair) for k, pair in enumerate(pairs)]
-    return tuple(
-        (*pair, count + 1) if count else pair for pair, count in zip(pairs, counts, strict=True)
-    )
+def labels(joints: Sequence[AbstractJoint]) -> tuple[Label, ...]:
+    """Keys of joints in readings, see `labels_of`."""
+    return labels_of([(joint.name, joint.parent, joint.child) for joint in joints])
+
+
+def labels_of(joints: Sequence[tuple[str | None, str, str]]) -> tuple[Label, ...]:
+    """Keys of joints with a name, parent and child: the name, without one (parent, child), for the
+    second one without a name between the same bodies (parent, child, 2), ...
+    """
+    made: list[Label] = []
+    for name, *pair in joints:
+        others = sum(label[:2] == tuple(pair) for label in made if isinstance(label, tuple))
+        key = (*pair, others + 1) if others else tuple(pair)
+        made.append(key if name is None else name)
+    return tuple(made)

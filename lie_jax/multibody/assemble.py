@@ -9,7 +9,7 @@ from jaxtyping import Array
 from lie_jax.groups import quaternion
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.elements import named
-from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.mechanics.mechanism import Mechanism, attached, labels
 from lie_jax.multibody import stacking
 from lie_jax.multibody.absolute.system import RigidBodySystem
 from lie_jax.multibody.coordinates.base import AbstractCoordinates, AbstractFormulation
@@ -57,7 +57,7 @@ def assemble(
             "it with lie_jax.Mechanism(bodies, joints, forces)."
         )
     # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
-    mechanism = jax.tree.map(lambda x: in_precision(x, None), mechanism)
+    mechanism = attached(jax.tree.map(lambda x: in_precision(x, None), mechanism))
     if isinstance(formulation, Minimal):
         return minimal.system_of(mechanism, formulation.cut)
     if not isinstance(formulation, AbstractCoordinates):
@@ -85,6 +85,7 @@ def assemble(
         forces=stacking.stack_by_kind(mechanism.forces, mechanism.names),
         gravity=mechanism.gravity,
         formulation=formulation,
+        labels=labels(mechanism.joints),
         names=mechanism.names,
     )
     q, v = _initial(formulation, stacking.initial_motion(mechanism.bodies))

@@ -118,14 +118,14 @@ def held(
     return Places(along(*units), groups)
 
 
-def refusal(forces: Groups, names: tuple[str, ...]) -> str | None:
+def refusal(forces: Groups) -> str | None:
     """Sentence on a contact whose torques of friction `Places` do not have, with the fix."""
     for group in split(forces)[0]:
         friction = group.element.friction
         for name in ("spinning_radius", "rolling_lever"):
             if getattr(friction, name, None) is not None:
                 return (
-                    f"{stacking.title(group, names, 0)} has a friction with a {name}, whose torque "
+                    f"{group.titles[0]} has a friction with a {name}, whose torque "
                     "is left out: leave the argument out, or use lie_jax.GeneralizedAlpha()."
                 )
     return None

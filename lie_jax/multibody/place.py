@@ -17,7 +17,7 @@ from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.joints.base import AbstractJoint
 from lie_jax.mechanics.joints.motions import COUNTS, Motion
-from lie_jax.mechanics.mechanism import Label, Mechanism, labels
+from lie_jax.mechanics.mechanism import Label, Mechanism, attached, labels
 from lie_jax.multibody.minimal import assembly
 from lie_jax.multibody.minimal import joints as tree_joints
 from lie_jax.multibody.minimal.formulation import split_joints
@@ -38,11 +38,11 @@ def place(
 ) -> Mechanism:
     """The mechanism with its bodies at rest where coordinates of joints put them.
 
-    **Arguments:** `coordinates`: values by the labels of joints, `(parent, child)` or `(parent,
-    child, 2)` as in `joint_coordinates`: angles (rad) and distances (m) in the joint's order, one
-    number or (k,). Three free rotations of a joint, as those of a ball joint, are the unit
-    quaternion (4,) that rotates the child's components into the parent's. `close`: whether loops
-    are closed, and other constraints met, as they are at time zero.
+    **Arguments:** `coordinates`: values by the labels of joints, their name or `(parent, child)` or
+    `(parent, child, 2)` as in `joint_coordinates`: angles (rad) and distances (m) in the joint's
+    order, one number or (k,). Three free rotations of a joint, as those of a ball joint, are the
+    unit quaternion (4,) that rotates the child's components into the parent's. `close`: whether
+    loops are closed, and other constraints met, as they are at time zero.
 
     Bodies hang on the ground, or on the first body of a tree that is no joint's child, which stays
     where it is. Joints that are not named start from the coordinates for which the present poses
@@ -74,7 +74,7 @@ def place(
             )
         motions[number] = (_weld(motions[number], value),)
     system, state = assembly.from_motions(
-        dataclasses.replace(mechanism, forces=()), motions, cuts, rough=True
+        attached(eqx.tree_at(lambda m: m.forces, mechanism, ())), motions, cuts, rough=True
     )
     system = snapshots.frozen(system)
     q = _closed(system, state) if close and cuts else state.q
@@ -97,7 +97,7 @@ def _by_number(mechanism: Mechanism, coordinates: Any) -> dict[int, Array]:
             f"place(coordinates=) is a {type(coordinates).__name__}; it must be a dictionary with "
             "values by the labels of joints: write {('parent', 'child'): value}."
         )
-    by_label = labels([(joint.parent, joint.child) for joint in mechanism.joints])
+    by_label = labels(mechanism.joints)
     values = {}
     for label, value in coordinates.items():
         if label not in by_label:

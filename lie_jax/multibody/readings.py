@@ -10,8 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.groups import quaternion
-from lie_jax.mechanics import mechanism
-from lie_jax.mechanics.joints.base import GROUND, BodyPose, Velocities, Wrench
+from lie_jax.mechanics.joints.base import BodyPose, Velocities, Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.multibody import stacking
 from lie_jax.multibody.stacking import Groups
@@ -139,17 +138,6 @@ def power(wrenches: Sequence[Wrench], velocities: Velocities) -> Array:
         for wrench, velocity in zip(wrenches, velocities, strict=True)
     ]
     return reduce(jnp.add, terms)
-
-
-def labels(joints: Groups, names: tuple[str, ...]) -> Labels:
-    """Labels of the joints of all groups, in the mechanism's order; `names` are the bodies'."""
-    named = (*names, GROUND)
-    ends = {
-        place: (named[parent], named[child])
-        for group in joints
-        for place, parent, child in zip(group.places, *group.bodies[:2], strict=True)
-    }
-    return mechanism.labels([ends[place] for place in sorted(ends)])
 
 
 def by_label(joints: Groups, labels: Labels, values: Sequence[Iterable]) -> OrderedDict[Label, Any]:

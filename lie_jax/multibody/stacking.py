@@ -5,7 +5,6 @@ time does not grow with their number. Poses and wrenches are exchanged with the 
 with constant matrices.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,8 +17,9 @@ from jaxtyping import Array, ArrayLike, Float
 from lie_jax import checks
 from lie_jax.callables import snapshots
 from lie_jax.mechanics.body import Body, Rotations
-from lie_jax.mechanics.elements import AbstractElement, declared, named
+from lie_jax.mechanics.elements import AbstractElement, copied, declared, named
 from lie_jax.mechanics.forces.base import entry
+from lie_jax.mechanics.joints.along import nameless
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, BodyVelocity, Wrench
 from lie_jax.numerics import gather
 from lie_jax.numerics.conversion import in_precision
@@ -29,16 +29,17 @@ class Connected(eqx.Module):
     """Elements of one kind, stacked, and the bodies that they connect.
 
     `bodies[slot][k]` is the number of the body at that slot of element k, or -1 for the ground;
-    `places[k]` is the element's number in the mechanism; `inputs[k]` is the number of the input
-    that it reads, for elements that read a single one; `hinges` are the joint coordinates that its
-    elements' angles follow, if they do.
+    `places[k]` is the element's number in the mechanism; `titles[k]` names it in messages;
+    `inputs[k]` is the number of the input that it reads, for elements that read a single one;
+    `followed` are the joint coordinates in q that its elements' angles follow, if they do.
     """
 
     element: Any
     bodies: tuple[tuple[int, ...], ...] = eqx.field(static=True)
     places: tuple[int, ...] = eqx.field(static=True)
+    titles: tuple[str, ...] = eqx.field(static=True)
     inputs: tuple[int, ...] = eqx.field(static=True)
-    hinges: Any = None
+    followed: Any = None
 
     @property
     def count(self) -> int:
@@ -84,19 +85,20 @@ def stack_by_kind(
         forms = tuple((np.shape(leaf), leaf.dtype) for leaf in leaves)
         key = (structure, forms, apart[place], snapshots.identities(anonymous))
         indices = [number[name] for name in element.bodies]
-        kinds.setdefault(key, []).append((anonymous, indices, place, reads))
+        kinds.setdefault(key, []).append((anonymous, indices, place, named(element), reads))
     return tuple(
         Connected(
             stack([element for element, *_ in members]),
             tuple(zip(*[indices for _, indices, *_ in members], strict=True)),
-            tuple(place for *_, place, _ in members),
+            tuple(place for _, _, place, *_ in members),
+            tuple(title for *_, title, _ in members),
             tuple(reads for *_, reads in members if reads is not None),
         )
         for members in kinds.values()
     )
 
 
-def owner(groups: Groups, names: tuple[str, ...], row: int, kind: str | None = None) -> str:
+def owner(groups: Groups, row: int, kind: str | None = None) -> str:
     """Element of these groups to which a row belongs, in words.
 
     `kind` is `"rows"` or `"velocity_rows"`, the attribute of joints with the number of rows; None
@@ -106,31 +108,23 @@ def owner(groups: Groups, names: tuple[str, ...], row: int, kind: str | None = N
         rows = getattr(group.element, kind) if kind else 1
         k = row // rows if rows else group.count
         if k < group.count:
-            return title(group, names, k)
+            return group.titles[k]
         row -= group.count * rows
     raise IndexError(f"{row} rows beyond the last one")
 
 
-def title(group: Connected, names: tuple[str, ...], k: int) -> str:
-    """Element k of a group, in words."""
-    ends = ", ".join(repr(names[slot[k]] if slot[k] >= 0 else GROUND) for slot in group.bodies)
-    return f"{type(group.element).__name__}({ends})"
-
-
 def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
     """The element without names of bodies, reading input 0, and the number of its input."""
-    blank: dict[str, str | int] = dict.fromkeys(declared(element, "body"), "")
+    blank: dict[str, Any] = dict.fromkeys(declared(element, "body"), "")
+    blank |= dict.fromkeys(declared(element, "name"))
+    blank |= {name: nameless(getattr(element, name)) for name in declared(element, "joint")}
     reads = None
     for name in declared(element, "input"):
         reads = getattr(element, name)
         if reads is not None:
             # Each element gets its own entry of the inputs as the only one.
             blank[name] = 0
-    # A copy field by field: a constructor of one's own may take other arguments.
-    copy = object.__new__(type(element))
-    for field in dataclasses.fields(element):
-        value = blank[field.name] if field.name in blank else getattr(element, field.name)
-        object.__setattr__(copy, field.name, value)
+    copy = copied(element, **blank)
     leaves, structure = jax.tree_util.tree_flatten_with_path(copy)
     return jax.tree.unflatten(structure, [_stackable(element, *leaf) for leaf in leaves]), reads
 

@@ -19,7 +19,7 @@ def stiffest(
         return None
     shares = _shares(system, t, q, v, u, mode, rate)
     number = int(jnp.argmax(shares))
-    return stacking.owner(system.forces, system.names, number) if shares[number] > 0.0 else None
+    return stacking.owner(system.forces, number) if shares[number] > 0.0 else None
 
 
 @programs.run_once

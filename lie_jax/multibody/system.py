@@ -108,7 +108,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         energy = -jnp.sum(self.bodies.mass[:, None] * center * self.gravity[None, :])
         wound = [g for g in self.forces if g.element.winds and g.element.last is None]
         energies = "lie_jax.energies(system, trajectory)"
-        turns.warn_of_unknown("potential_energy(q)", wound, self.names_by_slot, energies)
+        turns.warn_of_unknown("potential_energy(q)", wound, energies)
         for group in self.forces:
             energy = energy + jnp.sum(
                 stacking.each(lambda element, poses: element.potential_energy(poses), group, pose)
@@ -147,7 +147,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         now, *motion = self._instant(t, q, v)
         joints, labels = self._constrained(q)
         wound = [group for group in (*self.forces, *joints) if group.element.lacks_turns]
-        turns.warn_of_unknown("powers(q)", wound, self.names_by_slot)
+        turns.warn_of_unknown("powers(q)", wound)
         by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
         return Powers(
             readings.force_powers(self.forces, now, motion, u),
@@ -223,7 +223,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
 
     @override
     def no_places(self):
-        return impulses.refusal(self.forces, self.names_by_slot)
+        return impulses.refusal(self.forces)
 
     @waits.announced("the joint coordinates")
     def joint_coordinates(
@@ -236,8 +236,9 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         (n, nq), v (n, nv) and t (n,).
 
         One array (k,) or (n, k) for each joint that has them (revolute, universal, prismatic,
-        cylindrical, planar; see their documentation), in the mechanism's order, called by (parent,
-        child); the second joint between the same two by (parent, child, 2), and so on. In joint
+        cylindrical, planar; see their documentation), in the mechanism's order, called by its name,
+        without one by (parent, child); the second one without a name between the same two by
+        (parent, child, 2), and so on. In joint
         coordinates angles count whole turns from the initial state on. In absolute coordinates, and
         at joints that close loops, they lie between -π and π; those of instants are continued from
         the first one by their rates. Warns of angles whose turns these rates do not settle, and of
@@ -353,7 +354,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         now, *pose, _, _ = self._instant(t, q, v)
         joints, labels = self._constrained(q)
         wound = [group for group in joints if group.element.lacks_turns]
-        turns.warn_of_unknown("reactions(q)", wound, self.names_by_slot)
+        turns.warn_of_unknown("reactions(q)", wound)
         by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
         return readings.reactions(joints, labels, now, (pose[0], pose[1]), by_group)
 

@@ -11,7 +11,7 @@ from lie_jax import checks
 from lie_jax.callables import libraries
 from lie_jax.mechanics.joints.geometry import DOUBT, nearest_turn
 from lie_jax.mechanics.mechanism import Label
-from lie_jax.multibody import readings, stacking
+from lie_jax.multibody import readings
 from lie_jax.multibody.readings import Labels
 from lie_jax.multibody.stacking import Connected, Groups
 from lie_jax.spaces.base import AbstractSpace
@@ -67,9 +67,7 @@ def continued(
     return readings.in_order(labels, turned)
 
 
-def warn_of_unknown(
-    function: str, elements: Sequence[Connected], names: tuple[str, ...], instead: str = ""
-) -> None:
+def warn_of_unknown(function: str, elements: Sequence[Connected], instead: str = "") -> None:
     """Warn of the first of these elements, whose turns q does not tell outside of runs.
 
     `instead`: a call that knows the turns; the function on the system that recalls, without.
@@ -78,7 +76,7 @@ def warn_of_unknown(
     recalling = f"lambda memory, *row: system.recalling(memory).{name}(*row)"
     for group in elements[:1]:
         libraries.warn(
-            f"{function} takes the angle of {stacking.title(group, names, 0)} between -π and π, "
+            f"{function} takes the angle of {group.titles[0]} between -π and π, "
             "for q does not tell whole turns; in a run it may be wound further: use "
             f"{instead or f'jax.vmap({recalling})(run.memory, *rows)'}, or lie_jax.Minimal(), "
             "whose coordinates count them.",

@@ -53,7 +53,7 @@ class MultibodyValidity(Validity):
 
     @override
     def force_name(self, number):
-        return stacking.owner(self.system.forces, self.system.names_by_slot, number)
+        return stacking.owner(self.system.forces, number)
 
 
 @eqx.filter_jit

@@ -23,7 +23,8 @@ def joint_state(
     """The state with other coordinates and velocities of some joints.
 
     **Arguments:** `system`: a mechanism in `lie_jax.Minimal()`; `positions`, `velocities`: values
-    by the labels of joints, `(parent, child)` or `(parent, child, 2)` as in `joint_coordinates`:
+    by the labels of joints, their name or `(parent, child)` or `(parent, child, 2)` as in
+    `joint_coordinates`:
     angles (rad) and distances (m), or their rates, in the joint's order, one number or (k,). Free
     rotations of a ball joint are a unit quaternion (4,) and an angular velocity (3,).
 

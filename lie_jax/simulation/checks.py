@@ -86,7 +86,10 @@ def check(
     if adaptive is not None:
         fixed_only = {
             "inputs": (inputs is not None, "let a force depend on time"),
-            "policy": (policy is not None, "let a force compute it, such as lie_jax.PDController"),
+            "policy": (
+                policy is not None,
+                "let a force compute it, such as lie_jax.JointController",
+            ),
             "save_every": (save_every != 1, "name the instants by Adaptive(times=...)"),
             "progress": (progress, "leave it out"),
         }
@@ -158,7 +161,7 @@ def _check_inputs(system: AbstractSystem, steps: int, inputs: Any, is_adaptive: 
         raise ValueError(
             f"simulate(adaptive=) is given, and the forces read {system.nu} inputs, which are for "
             "steps of one size: in their place let a force depend on time, or compute it, such "
-            "as lie_jax.PDController, or leave adaptive= out."
+            "as lie_jax.JointController, or leave adaptive= out."
         )
     if callable(inputs):
         raise ValueError(

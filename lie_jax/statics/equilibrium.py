@@ -63,7 +63,7 @@ def equilibrium(
     loads and drivers that are functions of time; `inputs`: (nu,), held; `rate` (3,): angular
     velocity of a steady rotation of all bodies as one about the inertial origin, rad/s, inertial
     components. The state has the velocities of that rotation, which inertia forces balance. Loads
-    and joints must turn along: a `RevoluteDriver` at that rate holds a hub; the ground and gravity
+    and joints must turn along: a `JointDriver` at that rate holds a hub; the ground and gravity
     across the axis do not, and `lie_jax.linearize` refuses such states. `rate` needs
     `lie_jax.SE3()`.
 

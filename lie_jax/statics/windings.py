@@ -7,7 +7,6 @@ import numpy as np
 from jaxtyping import Array
 
 from lie_jax.mechanics.joints.geometry import Winding
-from lie_jax.multibody import stacking
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.systems.system import AbstractSystem
 
@@ -37,7 +36,7 @@ def uncounted(system: AbstractSystem, t: Array, q: Array) -> Wound | None:
             continue
         angles = np.abs(np.asarray(last.angle)).reshape(group.count, -1).max(axis=1)
         k = int(np.argmax(angles))
-        found.append(Wound(stacking.title(group, system.names_by_slot, k), float(angles[k])))
+        found.append(Wound(group.titles[k], float(angles[k])))
     return max(found, key=lambda wound: wound.angle, default=None)
 
 

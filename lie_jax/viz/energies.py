@@ -9,7 +9,6 @@ from jaxtyping import ArrayLike
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from lie_jax.multibody import stacking
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
@@ -98,9 +97,7 @@ def _works(system: AbstractMultibodySystem, run: Instants, given: RunInputs | No
         return np.concatenate([[0.0], np.cumsum(half * (begin + end))])
 
     names = {
-        place: stacking.title(group, system.names_by_slot, k)
-        for group in system.forces
-        for k, place in enumerate(group.places)
+        place: group.titles[k] for group in system.forces for k, place in enumerate(group.places)
     }
     forces = zip(sorted(names), begin.forces.T, end.forces.T, strict=True)
     works = [(names[place], work(*ends)) for place, *ends in forces]

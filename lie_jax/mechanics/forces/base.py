@@ -20,8 +20,8 @@ class AbstractForce(AbstractElement):
     """A force element; its wrenches act on `bodies`, in order.
 
     **Arguments** that forces share: `parent`, `child`, `axis`, `orientation`, `parent_point` and
-    `child_point` are those of every `AbstractJoint`; the joint in which a force acts is another
-    element. Forces raise `ValueError` for other shapes and values.
+    `child_point` are those of every `AbstractJoint`; for forces in joints see `AbstractJointForce`.
+    Forces raise `ValueError` for other shapes and values.
     """
 
     # Whether the force is given: no motion changes it, but for its direction.
@@ -30,13 +30,7 @@ class AbstractForce(AbstractElement):
     # A rigid motion of all bodies then rotates the wrenches and changes nothing else.
     is_relative: ClassVar[bool] = False
     # What `remember` returned at the last instant of a run; None outside of runs.
-    last: Any = eqx.field(init=False, repr=False, default=None)
-
-    def __new__(cls, *args, **kwargs):
-        """Instance with `last = None`, which constructors that users write do not set."""
-        force = super().__new__(cls)
-        object.__setattr__(force, "last", None)
-        return force
+    last: Any = eqx.field(init=False, repr=False, default=None, metadata=fields.PRESET)
 
     @abc.abstractmethod
     def wrenches(

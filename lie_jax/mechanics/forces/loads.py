@@ -54,7 +54,7 @@ class PointForce(AbstractLoad):
 
     - `body`: its name.
     - `force`: (3,), a constant (N), or a function of the time (s) that returns one; see the angle
-      of the `RevoluteDriver` for functions that are not compiled anew.
+      of the `JointDriver` for functions that are not compiled anew.
     - `point`: (3,), in the body frame, m.
     - `frame`: `"world"` for inertial components, `"body"` for components that turn with the body (a
       follower force).

@@ -10,13 +10,10 @@ from lie_jax import checks
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce
-from lie_jax.mechanics.forces.windings import AbstractWinding
 from lie_jax.mechanics.joints.geometry import (
     between_points,
     force_between_points,
-    nearest_turn,
     slip,
-    torque_in_parent,
 )
 from lie_jax.numerics import small
 
@@ -141,51 +138,3 @@ class LinearSpringDamper(AbstractPairForce):
     def departed(self, t, poses, velocities):
         """Whether one point has passed through the other."""
         return passed_through(self.last, between_points(self, *poses))
-
-
-class TorsionalSpringDamper(AbstractWinding):
-    """A spring and damper about the axis of a hinge.
-
-    When the child is turned by φ about the axis, the torque on it about the axis is
-    -k (φ - angle) - d φ̇, and the parent gets its opposite. φ counts whole turns: in `Minimal()` it
-    follows the hinge's coordinate; in absolute coordinates a run counts from its initial state,
-    where φ lies between -π and π, as it does outside of runs. The spring has a potential energy
-    where the axes of parent and child are parallel.
-
-    **Arguments:**
-
-    - `parent`, `child`: names of bodies, or `"ground"`.
-    - `axis`: (3,), of the hinge, in the parent's frame, of any length but zero.
-    - `stiffness`: k, N m/rad; `damping`: d, N m s/rad; neither negative.
-    - `angle`: φ at rest, rad.
-    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
-      where φ is zero.
-
-    Raises `ValueError` for values that break these rules.
-    """
-
-    is_relative = True
-    axis: Parameter = fields.direction()
-    stiffness: Parameter = fields.non_negative("N m/rad")
-    damping: Parameter = fields.non_negative("N m s/rad", default=0.0)
-    angle: Parameter = fields.number("rad", default=0.0)
-    orientation: Parameter = fields.orientation()
-
-    @override
-    def wrenches(self, t, poses, velocities, u):
-        rate = self.rate(poses, velocities)
-        stretch = self.counted(t, poses, rate) - self.angle
-        torque = -(self.stiffness * stretch + self.damping * rate)
-        return torque_in_parent(poses, torque * self.axis)
-
-    @property
-    @override
-    def winds(self):
-        return True
-
-    @override
-    def potential_energy(self, poses):
-        """½ k (φ - angle)², φ within half a turn of its last value."""
-        near = self._first(self.angle) if self.last is None else self.last.angle
-        stretch = nearest_turn(self.principal(poses), near) - self.angle
-        return 0.5 * self.stiffness * stretch * stretch

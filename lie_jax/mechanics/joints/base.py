@@ -16,6 +16,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
+from typing_extensions import override
 
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.elements import AbstractElement
@@ -83,7 +84,8 @@ class AbstractJoint(AbstractElement):
     ratio n it is n² times the inertia of its rotor; it adds half of it times the rate squared to
     the kinetic energy; gyroscopic torques and the momentum of the rotor are neglected. Joints raise
     `ValueError` for other shapes and values, a zero direction, an orientation that is no unit
-    quaternion and a negative inertia.
+    quaternion and a negative inertia. Every joint takes a `name=`, by which messages and readings
+    call it; no two joints of a mechanism have the same.
 
     A joint of one's own gives `rows` and `constraint`, and `velocity_rows` with
     `velocity_constraint` if it has such. Reactions and stiffness follow by differentiation.
@@ -91,6 +93,7 @@ class AbstractJoint(AbstractElement):
 
     parent: str = eqx.field(static=True, metadata=fields.BODY)
     child: str = eqx.field(static=True, metadata=fields.BODY)
+    name: str | None = eqx.field(static=True, kw_only=True, default=None, metadata=fields.NAME)
     if TYPE_CHECKING:
         # A declared type would allow class attributes or properties, but not both.
         rows = 0
@@ -125,15 +128,14 @@ class AbstractJoint(AbstractElement):
         """
         return None
 
+    @property
+    @override
+    def words(self):
+        return self.bodies if self.name is None else (self.name,)
+
     @abc.abstractmethod
     def constraint(self, t: Time, parent: BodyPose, child: BodyPose) -> Float[Array, " rows"]:
         """Values that are zero when the joint holds."""
-
-    def objection(self, others: "tuple[AbstractJoint, ...]") -> str | None:
-        """Sentence on why this joint does not hold among all joints of a mechanism, with the fix;
-        None where it does.
-        """
-        return None
 
     def side(self, t: Time, parent: BodyPose, child: BodyPose) -> Float[Array, ""] | None:
         """Number whose sign no motion changes; None for a joint without one.
@@ -217,6 +219,25 @@ class AbstractJoint(AbstractElement):
     def coordinates(self, parent: BodyPose, child: BodyPose) -> Float[Array, " coordinates"]:
         """Angles, between -π and π, and distances at poses that the joint allows."""
         return jnp.zeros(0, child.position.dtype)
+
+    def coordinate_rate(
+        self, number: int, poses: Poses, velocities: Velocities
+    ) -> Float[Array, ""]:
+        """Rate (rad/s, m/s) of the coordinate with this number.
+
+        By default a forward-mode derivative of `coordinates`.
+        """
+        return jax.jvp(self.coordinates, poses, moving(poses, velocities))[1][number]
+
+    def wrenches_along(
+        self, number: int, poses: Poses, effort: Float[Array, ""]
+    ) -> tuple[Wrench, ...]:
+        """Wrenches on parent and child of a torque (N m) or force (N) along a coordinate, whose
+        power is `effort` times the coordinate's rate.
+
+        By default by the reverse-mode derivative of `coordinates`.
+        """
+        return pulled_back(lambda *ends: self.coordinates(*ends)[number], poses, effort)
 
 
 def moving(poses: Poses, velocities: Velocities) -> Poses:

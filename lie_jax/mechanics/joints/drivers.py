@@ -1,10 +1,12 @@
 """Joints that move a coordinate, or several, as a function of the time."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, no_type_check
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from typing_extensions import override
 
 from lie_jax import checks
@@ -12,6 +14,7 @@ from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.fields import Parameter, Signal
+from lie_jax.mechanics.joints.along import AbstractAlongJoints, JointCoordinate, coordinate_of
 from lie_jax.mechanics.joints.base import AbstractJoint
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
 from lie_jax.mechanics.joints.conditions import (
@@ -19,85 +22,64 @@ from lie_jax.mechanics.joints.conditions import (
     HeldPoint,
     SameOrientation,
 )
-from lie_jax.mechanics.joints.geometry import (
-    angle_about,
-    angle_change,
-    torque_in_parent,
-    turned,
-)
+from lie_jax.mechanics.joints.geometry import nearest_turn
 from lie_jax.mechanics.signals import as_signal, check_signal, value_at
 from lie_jax.numerics import small
 
 
-class RevoluteDriver(AbstractJoint):
-    """Turns the child about an axis of the parent by a given angle; the hinge is another joint.
+class JointDriver(AbstractAlongJoints, AbstractJoint):
+    """Moves a coordinate of a joint as a function of the time.
 
-    The constraint is the error in the angle (rad), between -π and π. The driver's torque on the
-    child about the axis is minus the multiplier (N m).
+    The constraint is the coordinate minus its value, of an angle between -π and π. The driver's
+    torque (N m) or force (N) on the child along the coordinate is minus the multiplier.
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
-    - `axis`: (3,), axis or normal, in the parent's frame, of the revolute, cylindrical or planar
-      joint that it drives.
-    - `angle`: that joint's angle, rad, a function of the time (s) that returns one number, twice
-      differentiable, or a constant that locks it. A function that is an `equinox.Module` with
+    - `joint`: a joint of the mechanism, with coordinates; the driver is an element beside it.
+    - `coordinate`: number of the coordinate, which joints with one coordinate do not need.
+    - `value`: of the coordinate (rad or m), a function of the time (s) that returns one number,
+      twice differentiable, or a constant that locks it. A function that is an `equinox.Module` with
       `__call__`, or a `jax.tree_util.Partial`, is not compiled anew when its parameters change.
-    - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
-      where the angle is zero, as the joint has it.
 
     Raises `ValueError` for values that break these rules.
     """
 
     rows = 1
-    axis: Parameter = fields.direction()
-    angle: Signal = fields.signal("rad")
-    orientation: Parameter = fields.orientation()
+    driven: JointCoordinate = fields.joint(coordinate_of)
+    value: Signal = fields.signal("rad or m")
 
-    def _ahead(self, t, parent, child):
-        half = 0.5 * value_at(self.angle, t)
-        wanted = jnp.concatenate([jnp.cos(half)[None], jnp.sin(half) * self.axis])
-        return turned(parent, child, quaternion.multiply(wanted, self.orientation))
+    @no_type_check
+    def __init__(
+        self,
+        joint: AbstractJoint,
+        coordinate: int | None = None,
+        *,
+        value: ArrayLike | Callable,
+        name: str | None = None,
+    ):
+        self.driven = coordinate_of(joint, coordinate)
+        self.parent, self.child = self.driven.joint.parent, self.driven.joint.child
+        self.value, self.name = value, name
+
+    @property
+    @override
+    def along(self):
+        return (self.driven,)
+
+    @property
+    @override
+    def counts_turns(self):
+        # An angle and its value may differ by whole turns.
+        return False
 
     @override
     def constraint(self, t, parent, child):
-        return angle_about(self.axis, self._ahead(t, parent, child))[None]
+        error = self.principal(parent, child) - value_at(self.value, t)
+        return nearest_turn(error, jnp.zeros_like(error)) if self.driven.is_angle else error
 
     @override
-    def reaction(self, t, parent, child, multipliers):
-        gradient = angle_change(self.axis, self._ahead(t, parent, child))
-        return torque_in_parent((parent, child), multipliers[0] * gradient)
-
-
-class PrismaticDriver(AbstractComposedJoint):
-    """Moves the child along an axis of the parent by a given distance; the slider is another joint.
-
-    The constraint is the error in the distance (m). The driver's force on the child along the axis
-    is minus the multiplier (N).
-
-    **Arguments:**
-
-    - `parent`, `child`: names of bodies, or `"ground"`.
-    - `axis`: (3,), in the parent's frame, of the prismatic or cylindrical joint that it drives.
-    - `distance`: of the child's point from the parent's along the axis, m, a function of the time
-      (s) that returns one number, twice differentiable, or a constant that locks it. A function
-      that is an `equinox.Module` with `__call__`, or a `jax.tree_util.Partial`, is not compiled
-      anew when its parameters change.
-    - `parent_point`, `child_point`: (3,), those of the joint, in the bodies' frames, m.
-
-    Raises `ValueError` for values that break these rules.
-    """
-
-    rows = 1
-    axis: Parameter = fields.direction()
-    distance: Signal = fields.signal("m")
-    parent_point: Parameter = fields.point()
-    child_point: Parameter = fields.point()
-
-    @override
-    def conditions(self, t):
-        wanted = self.parent_point + value_at(self.distance, t) * self.axis
-        return (HeldPoint(wanted, self.child_point, self.axis[None]),)
+    def departed(self, t, poses, velocities):
+        return None
 
 
 COORDINATES = ("x", "y", "z", "rotation_x", "rotation_y", "rotation_z")

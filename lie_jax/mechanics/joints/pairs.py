@@ -23,9 +23,13 @@ from lie_jax.mechanics.joints.conditions import (
 from lie_jax.mechanics.joints.geometry import (
     angle_about,
     between_points_in_parent,
+    force_in_parent,
     perpendicular,
+    slip_in_parent,
+    torque_in_parent,
     turn_angles,
     turned,
+    turning,
 )
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
@@ -46,6 +50,24 @@ class AbstractLowerPair(AbstractComposedJoint):
                 for kind, axis in ((motion.kind, motion.axis) for motion in self.motions() or ())
             ]
         )
+
+    @override
+    def coordinate_rate(self, number, poses, velocities):
+        kind, axis = self._motion(number)
+        if kind == "turn":
+            return small.dot(axis, turning(poses, velocities))
+        return small.dot(axis, slip_in_parent(self, poses, velocities))
+
+    @override
+    def wrenches_along(self, number, poses, effort):
+        kind, axis = self._motion(number)
+        if kind == "turn":
+            return torque_in_parent(poses, effort * axis)
+        return force_in_parent(self, effort * axis, *poses)
+
+    def _motion(self, number: int) -> tuple[str, Any]:
+        motion = (self.motions() or ())[number]
+        return motion.kind, motion.axis
 
 
 class SphericalJoint(AbstractComposedJoint):

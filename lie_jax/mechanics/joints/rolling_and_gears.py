@@ -121,7 +121,7 @@ class GearJoint(AbstractJoint):
     ratio: Parameter = fields.parameter(_check_ratio)
 
     @override
-    def objection(self, others):
+    def objection(self, joints):
         # Bodies that are welded to each other are one part.
         welded: dict[str, str] = {}
 
@@ -131,7 +131,7 @@ class GearJoint(AbstractJoint):
             return name
 
         hinged = []
-        for joint in others:
+        for joint in joints:
             if isinstance(joint, RigidJoint | GenericJoint) and joint.rows == 6:
                 one, other = sorted((part(joint.parent), part(joint.child)), key=GROUND.__eq__)
                 if one != other:

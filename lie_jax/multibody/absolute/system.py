@@ -6,6 +6,7 @@ does not grow with their number.
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -19,6 +20,7 @@ from lie_jax.multibody.absolute import elements, elimination, linearization
 from lie_jax.multibody.absolute.linearization import ElementLinearization, ElementReactions
 from lie_jax.multibody.absolute.validity import AbsoluteValidity
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
+from lie_jax.multibody.readings import Labels
 from lie_jax.multibody.stacking import Connected
 from lie_jax.multibody.system import AbstractMultibodySystem, Instant
 from lie_jax.numerics import waits
@@ -30,12 +32,14 @@ class RigidBodySystem(AbstractMultibodySystem):
     """A mechanism in absolute coordinates; made by `lie_jax.assemble`.
 
     q (nq,) holds the bodies' configurations in order, v (nv,) their velocities, in the coordinates
-    of the formulation. Constraints are those of joints on positions, then those among coordinates
-    of each body, then those of joints on velocities; joints stand by kind.
+    of the formulation. `labels` are those of the joints in readings. Constraints are those of
+    joints on positions, then those among coordinates of each body, then those of joints on
+    velocities; joints stand by kind.
     """
 
     joints: tuple[Connected, ...]
     formulation: AbstractCoordinates
+    labels: Labels = eqx.field(static=True)
 
     @property
     def space(self) -> Power:
@@ -137,10 +141,10 @@ class RigidBodySystem(AbstractMultibodySystem):
             return f"body {self.names[equation // self.formulation.nv]!r}"
         row = equation - self.nv
         if row < self._joint_rows:
-            return stacking.owner(self.joints, self.names, row, "rows")
+            return stacking.owner(self.joints, row, "rows")
         of_velocities = row - self.nc + self.velocity_rows
         if of_velocities >= 0:
-            return stacking.owner(self.joints, self.names, of_velocities, "velocity_rows")
+            return stacking.owner(self.joints, of_velocities, "velocity_rows")
         body = (row - self._joint_rows) // self.formulation.rows
         return f"the coordinates of body {self.names[body]!r}"
 
@@ -285,18 +289,16 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     @override
     def _joint_coordinates(self, q, v, t):
-        labels = readings.labels(self.joints, self.names)
-
         def at(q):
-            return readings.coordinates(self.joints, labels, self.poses(q))
+            return readings.coordinates(self.joints, self.labels, self.poses(q))
 
         if q.ndim == 1:
             return at(q)
-        return turns.continued(self.joints, labels, self.space, at, (q, v, t))
+        return turns.continued(self.joints, self.labels, self.space, at, (q, v, t))
 
     @override
     def _constrained(self, q):
-        return self.joints, readings.labels(self.joints, self.names)
+        return self.joints, self.labels
 
     def _split(self, flat: Array) -> Array:
         return flat.reshape(len(self.names), -1)

@@ -42,11 +42,11 @@ class AbsoluteValidity(MultibodyValidity):
     @override
     def force_name(self, number):
         elements = *self.system.forces, *self.system.joints
-        return stacking.owner(elements, self.system.names, number)
+        return stacking.owner(elements, number)
 
     @override
     def joint_name(self, number):
-        return stacking.owner(self.system.joints, self.system.names, number)
+        return stacking.owner(self.system.joints, number)
 
 
 def _first_singular(
@@ -76,7 +76,7 @@ def _first_singular(
             scaled = rows / np.where(lengths > 0.0, lengths, 1.0)
             if np.linalg.svd(scaled, compute_uv=False)[-1] <= limit:
                 return (
-                    f"Constraints of {stacking.title(group, names, k)} depend on each other: give "
+                    f"Constraints of {group.titles[k]} depend on each other: give "
                     "it other axes or points, or start elsewhere"
                 )
     return None

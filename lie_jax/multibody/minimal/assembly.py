@@ -1,17 +1,17 @@
 """From a mechanism to a system in joint coordinates and its initial state."""
 
 import dataclasses
-from itertools import accumulate
 
+import equinox as eqx
 import jax
 import numpy as np
 
 from lie_jax.mechanics.body import MassProperties
 from lie_jax.mechanics.elements import named
-from lie_jax.mechanics.joints.motions import COUNTS, Motion
+from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.multibody import stacking
-from lie_jax.multibody.minimal import hinges, state
+from lie_jax.multibody.minimal import followed, state
 from lie_jax.multibody.minimal import joints as tree_joints
 from lie_jax.multibody.minimal.formulation import refuse_armatures, split_joints
 from lie_jax.multibody.minimal.loops import LoopSystem
@@ -40,21 +40,22 @@ def from_motions(
     `rough`: whether the bodies' poses need not fit the joints; the state has the coordinates for
     which they fit best. Joints may then leave nothing to move. Raises `ValueError` as `system_of`.
     """
-    all_labels = labels([(joint.parent, joint.child) for joint in mechanism.joints])
+    all_labels = labels(mechanism.joints)
     kept = [number for number, of_joint in enumerate(motions) if of_joint]
-    skeleton = dataclasses.replace(mechanism, joints=[mechanism.joints[k] for k in kept])
+    remaining = tuple(mechanism.joints[k] for k in kept)
+    skeleton = eqx.tree_at(lambda m: m.joints, mechanism, remaining)
     kept_motions = [motions[k] for k in kept]
     system, start = _tree_of(skeleton, kept_motions, tuple(all_labels[k] for k in kept), rough)
     if not cuts:
         return system, start
     parts = {field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
     closing = [mechanism.joints[k] for k in cuts]
-    starts = _starts(kept_motions, system.tree)
-    followed = [hinges.followed(skeleton, kept_motions, joint) for joint in closing]
+    places = followed.places_of(kept_motions, 7 * system.tree.bases)
+    by_place = [followed.followed(joint, skeleton.joints, places) for joint in closing]
     return LoopSystem(
         **parts,
         cuts=tuple(
-            hinges.with_hinges(group, followed, starts)
+            followed.with_followed(group, by_place)
             for group in stacking.stack_by_kind(closing, system.names_by_slot)
         ),
         cut_labels=tuple(all_labels[k] for k in cuts),
@@ -82,15 +83,15 @@ def _tree_of(
     joints = tree_joints.stack([steps[k] for k in tree.motions], tree.reversed, dtype)
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
     massless = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
-    followed = [hinges.followed(mechanism, motions, force) for force in mechanism.forces]
+    places = followed.places_of(motions, 7 * tree.bases)
+    by_place = [followed.followed(force, mechanism.joints, places) for force in mechanism.forces]
     forces = stacking.stack_by_kind(
-        mechanism.forces, names_by_slot(tree, names), [pair is None for pair in followed]
+        mechanism.forces, names_by_slot(tree, names), [at is None for at in by_place]
     )
-    starts = _starts(motions, tree)
     system = TreeSystem(
         bodies=stacking.stack([bodies[i] if i < len(bodies) else massless for i in tree.bodies]),
         joints=joints,
-        forces=tuple(hinges.with_hinges(group, followed, starts) for group in forces),
+        forces=tuple(followed.with_followed(group, by_place) for group in forces),
         gravity=mechanism.gravity,
         tree=tree,
         owners=tuple(owners),
@@ -99,12 +100,6 @@ def _tree_of(
         names=names,
     )
     return system, system.initial_state(state.initial(mechanism, tree, joints, motions, rough))
-
-
-def _starts(motions: list[tuple[Motion, ...]], tree: Tree) -> dict[int, int]:
-    """Place in q of the first coordinate of each joint."""
-    counts = (sum(COUNTS[motion.kind][0] for motion in of_joint) for of_joint in motions)
-    return dict(enumerate(accumulate(counts, initial=7 * tree.bases)))
 
 
 def _refuse_idle_massless(mechanism: Mechanism, tree: Tree) -> None:

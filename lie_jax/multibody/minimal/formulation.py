@@ -13,12 +13,12 @@ from lie_jax.numerics.forest import DisjointSets
 
 
 def _labels(cut: Sequence) -> tuple[Label, ...]:
-    if isinstance(cut, str) or not all(isinstance(x, tuple | list) for x in cut):
+    if isinstance(cut, str) or not all(isinstance(x, tuple | list | str) for x in cut):
         raise ValueError(
             f"Minimal(cut=) is {cut!r}; it must be a sequence of labels of joints, as "
             "`joint_coordinates` has them: write cut=[('parent', 'child')]."
         )
-    return tuple(map(tuple, cut))
+    return tuple(label if isinstance(label, str) else tuple(label) for label in cut)
 
 
 class Minimal(AbstractFormulation):
@@ -39,7 +39,7 @@ class Minimal(AbstractFormulation):
     bodies of the tree, and so is one joint of every loop. Those with an armature stay in the tree
     first, then those with most constraints, then those listed first.
 
-    **Arguments:** `cut`: labels, `(parent, child)` or `(parent, child, 2)` as in
+    **Arguments:** `cut`: labels, the name or `(parent, child)` or `(parent, child, 2)` as in
     `joint_coordinates`, of the joints that are constraints in the place of that choice. All other
     joints with coordinates must be a forest. Raises `ValueError` for anything but a sequence of
     labels; `assemble` for labels of no joint and for cuts that leave a loop.
@@ -57,7 +57,7 @@ def split_joints(
     Raises `ValueError` for labels of no joint and for loops that are left.
     """
     joints = mechanism.joints
-    by_label = labels([(joint.parent, joint.child) for joint in joints])
+    by_label = labels(joints)
     for label in cut:
         if label not in by_label:
             known = ", ".join(map(repr, by_label)) or "none"

@@ -7,6 +7,8 @@ wrenches and of wrenches over all bodies beyond a joint give every entry. Source
 Mansard (2018), "Analytical derivatives of rigid body dynamics algorithms", in world axes.
 """
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -202,11 +204,11 @@ class Forces(eqx.Module):
         """Changes of the wrenches on each slot, for elements and velocities in pairs."""
         elements, columns = (tuple(numbers) for numbers in zip(*pairs, strict=True))
         rows = np.asarray(elements)
-        chosen = Connected(
-            jax.tree.map(lambda x: x[rows], group.element),
-            tuple(tuple(slot[k] for k in elements) for slot in group.bodies),
-            group.places,
-            (),
+        chosen = dataclasses.replace(
+            group,
+            element=jax.tree.map(lambda x: x[rows], group.element),
+            bodies=tuple(tuple(slot[k] for k in elements) for slot in group.bodies),
+            inputs=(),
         )
         inputs = stacking.own_inputs(group, self.u)
         inputs = None if inputs is None else inputs[rows]

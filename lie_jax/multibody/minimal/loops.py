@@ -20,11 +20,11 @@ from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.multibody import constraints, readings, stacking, turns
 from lie_jax.multibody.minimal import recursions
-from lie_jax.multibody.minimal.hinges import near_coordinates
+from lie_jax.multibody.minimal.followed import recalling
 from lie_jax.multibody.minimal.linearization import TreeLinearization
 from lie_jax.multibody.minimal.recursions import Kinematics
 from lie_jax.multibody.minimal.system import TreeSystem
-from lie_jax.multibody.stacking import Connected, Groups
+from lie_jax.multibody.stacking import Groups
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.multibody.validity import MultibodyValidity
 from lie_jax.numerics import gather, rules, small, waits
@@ -45,7 +45,7 @@ class _LoopValidity(MultibodyValidity):
 
     @override
     def joint_name(self, number):
-        return stacking.owner(self.system.cuts, self.system.names_by_slot, number)
+        return stacking.owner(self.system.cuts, number)
 
 
 class LoopSystem(TreeSystem):
@@ -178,8 +178,8 @@ class LoopSystem(TreeSystem):
             return super().owner(equation)
         row, first = equation - self.nv, self.nc - self.velocity_rows
         if row < first:
-            return stacking.owner(self.cuts, self.names_by_slot, row, "rows")
-        return stacking.owner(self.cuts, self.names_by_slot, row - first, "velocity_rows")
+            return stacking.owner(self.cuts, row, "rows")
+        return stacking.owner(self.cuts, row - first, "velocity_rows")
 
     @property
     @override
@@ -241,12 +241,14 @@ class LoopSystem(TreeSystem):
 
     def _cuts(self, q: Array) -> Groups:
         """Cut joints whose angles have their turns."""
-        return near_coordinates(self.cuts, jnp.zeros((), q.dtype), q)
+        return recalling(self.cuts, jnp.zeros((), q.dtype), q)
 
     def _pulled(self, q: Array, multipliers: Array) -> "LoopSystem":
         """The system with the reactions of the cut joints among its forces."""
         pulling = tuple(
-            Connected(Reaction(group.element, of_group), group.bodies, group.places, ())
+            dataclasses.replace(
+                group, element=Reaction(group.element, of_group), inputs=(), followed=None
+            )
             for group, of_group in zip(self._cuts(q), self._by_group(multipliers), strict=True)
         )
         return dataclasses.replace(self, forces=(*self.forces, *pulling))

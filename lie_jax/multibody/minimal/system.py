@@ -18,9 +18,9 @@ from lie_jax import checks
 from lie_jax.mechanics.joints.base import GROUND, BodyPose
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.multibody import contact_impulses as impulses
-from lie_jax.multibody import readings, stacking
+from lie_jax.multibody import readings
 from lie_jax.multibody.coordinates.se3 import SE3
-from lie_jax.multibody.minimal import reactions, recursions
+from lie_jax.multibody.minimal import followed, reactions, recursions
 from lie_jax.multibody.minimal.joints import TreeJoints
 from lie_jax.multibody.minimal.layout import Layout, make_space
 from lie_jax.multibody.minimal.linearization import (
@@ -167,10 +167,10 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def remember(self, t, q, v):
         """Memory of the forces at an instant, except those that follow a joint's coordinate."""
-        free = tuple(group for group in self.forces if group.hinges is None)
+        free = tuple(group for group in self.forces if group.followed is None)
         others = super(TreeSystem, dataclasses.replace(self, forces=free))
         kept = iter(others.remember(t, q, v) if free else ())
-        return tuple(next(kept) if group.hinges is None else None for group in self.forces)
+        return tuple(next(kept) if group.followed is None else None for group in self.forces)
 
     @override
     def _joint_coordinates(self, q, v, t):
@@ -266,9 +266,8 @@ class TreeSystem(AbstractMultibodySystem):
         return jnp.asarray(t, q.dtype), *self._frames(self._kinematics(q, v))
 
     def _following(self, t: Array, q: Array) -> "TreeSystem":
-        """The system at q, whose forces have the turns of the hinges that they follow."""
-        windings = tuple(g.hinges and g.hinges.windings(t, q) for g in self.forces)
-        return dataclasses.replace(self, forces=stacking.recalling(self.forces, windings))
+        """The system at q, whose forces have the turns of the joints that they follow."""
+        return dataclasses.replace(self, forces=followed.recalling(self.forces, t, q))
 
     def _terms(
         self, t, q: Array, v: Array, u: Array | None
