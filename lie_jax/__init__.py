@@ -16,6 +16,7 @@ from lie_jax.groups import (
     tait_bryan,
     unified_velocity,
 )
+from lie_jax.groups.charts import AbstractChart
 from lie_jax.identification import transforms
 from lie_jax.identification.identify import Identification, identify
 from lie_jax.identification.monte_carlo import MonteCarlo, monte_carlo
@@ -38,9 +39,14 @@ from lie_jax.mechanics.beams.element import Beam
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.contact import shapes as contact
 from lie_jax.mechanics.contact.element import Contact
-from lie_jax.mechanics.contact.laws import Coulomb, HuntCrossley, SmoothLinear
+from lie_jax.mechanics.contact.laws import (
+    AbstractNormalLaw,
+    Coulomb,
+    HuntCrossley,
+    SmoothLinear,
+)
 from lie_jax.mechanics.contact.stops import JointFriction, JointStop
-from lie_jax.mechanics.forces.base import AbstractForce
+from lie_jax.mechanics.forces.base import AbstractForce, AbstractPairForce
 from lie_jax.mechanics.forces.bushing import Bushing
 from lie_jax.mechanics.forces.in_joints import (
     AbstractJointForce,
@@ -57,6 +63,7 @@ from lie_jax.mechanics.joints.coupling import CouplingJoint
 from lie_jax.mechanics.joints.distance import DistanceJoint
 from lie_jax.mechanics.joints.drivers import CoordinateJoint, JointDriver
 from lie_jax.mechanics.joints.generic import GenericJoint
+from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.joints.pairs import (
     CylindricalJoint,
     PlanarJoint,
@@ -112,6 +119,7 @@ __all__ = [
     "R3SO3",
     "RKMK",
     "SE3",
+    "AbstractChart",
     "AbstractCoordinates",
     "AbstractForce",
     "AbstractFormulation",
@@ -119,6 +127,8 @@ __all__ = [
     "AbstractJoint",
     "AbstractJointForce",
     "AbstractMultibodySystem",
+    "AbstractNormalLaw",
+    "AbstractPairForce",
     "AbstractSpace",
     "AbstractSystem",
     "AbstractVectorSpace",
@@ -168,6 +178,7 @@ __all__ = [
     "Minimal",
     "Modes",
     "MonteCarlo",
+    "Motion",
     "PathForce",
     "PlanarJoint",
     "PointForce",

@@ -12,9 +12,7 @@ from jaxtyping import Array, Float, PyTree
 from lie_jax import checks
 from lie_jax.callables import closures, snapshots
 from lie_jax.integrators.base import AbstractIntegrator
-from lie_jax.integrators.convex_contact import ConvexContact
-from lie_jax.integrators.explicit import AbstractExplicit, RungeKutta
-from lie_jax.integrators.implicit.method import ImplicitRKMK
+from lie_jax.integrators.explicit import RungeKutta
 from lie_jax.simulation import checks as simulation
 from lie_jax.simulation.simulate import simulate
 from lie_jax.simulation.trajectory import Trajectory
@@ -200,11 +198,11 @@ def _check_classes(call: str, system: Any, integrator: Any) -> None:
             f"{call} cannot take a system with {system.nc} constraints; use a formulation "
             "without them: lie_jax.Minimal() for a tree of bodies, lie_jax.R3SO3() for a free body."
         )
-    if not isinstance(integrator, AbstractExplicit | ImplicitRKMK | ConvexContact):
+    if integrator.needs_past:
         raise ValueError(
-            f"{call}(integrator=) is {type(integrator).__name__}, whose steps depend on more than "
-            "the state they start from; use lie_jax.RKMK('rk4'), another explicit method, "
-            "lie_jax.ImplicitRKMK(), or lie_jax.ConvexContact() for robots on the ground."
+            f"{call}(integrator=) is {type(integrator).__name__}, whose steps need more of the "
+            "one before than the state at its end; use lie_jax.RKMK('rk4'), another explicit "
+            "method, lie_jax.ImplicitRKMK(), or lie_jax.ConvexContact() for robots on the ground."
         )
     if isinstance(integrator, RungeKutta) and system.nq != system.nv:
         raise ValueError(

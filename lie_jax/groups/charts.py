@@ -4,15 +4,74 @@ A chart is a map ψ from local coordinates to a group, with its inverse and its 
 storage converts the absolute coordinates of an orientation to and from unit quaternions.
 """
 
+import abc
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from lie_jax.groups import closed_forms, quaternion, se3, so3, tait_bryan
 from lie_jax.numerics import small
+
+
+class AbstractChart(eqx.Module):
+    """Local coordinates x (3,) of rotations of one's own, for `lie_jax.R3SO3(chart=)`.
+
+    A chart gives `map`, with the inverse rotation at -x, and `inverse`; both are smooth at zero. By
+    default its differentials are derivatives of these. `largest` is the angle (rad) that turns stay
+    below.
+    """
+
+    largest: ClassVar[float] = np.pi
+
+    @abc.abstractmethod
+    def map(self, x: Float[Array, "3"]) -> Float[Array, "4"]:
+        """Unit quaternion of local coordinates."""
+
+    @abc.abstractmethod
+    def inverse(self, q: Float[Array, "4"]) -> Float[Array, "3"]:
+        """Local coordinates of a unit quaternion; of q and -q the same."""
+
+    def differential(self, x: Float[Array, "3"], y: Float[Array, "3"]) -> Float[Array, "3"]:
+        """Angular velocity dψ(x) y, inertial components, where x changes by y."""
+        q, rate = jax.jvp(self.map, (x,), (y,))
+        return 2.0 * quaternion.multiply(rate, quaternion.conjugate(q))[1:]
+
+    def differential_inv(self, x: Float[Array, "3"], y: Float[Array, "3"]) -> Float[Array, "3"]:
+        """dψ(x)⁻¹ y."""
+        return small.matvec(self._inverted(x), y)
+
+    def differential_inv_derivative(
+        self, x: Float[Array, "3"], u: Float[Array, "3"]
+    ) -> Float[Array, "3 3"]:
+        """Derivative of the matrix dψ(x)⁻¹ along u."""
+        return jax.jvp(self._inverted, (x,), (u,))[1]
+
+    def _inverted(self, x: Array) -> Float[Array, "3 3"]:
+        columns = jax.vmap(lambda y: self.differential(x, y), out_axes=1)
+        cofactors, determinant = small.adjugate(columns(jnp.eye(3, dtype=x.dtype)))
+        return cofactors / determinant
+
+    @property
+    def slope(self) -> float:
+        """dψ(0) is this number times the identity."""
+        with jax.ensure_compile_time_eval():
+            along = jnp.asarray([1.0, 0.0, 0.0])
+            return float(self.differential(jnp.zeros(3), along)[0])
+
+    @property
+    def curvature(self) -> float:
+        """C of slope ψ⁻¹(exp(y)) = y + c/6 |y|² y + ..."""
+
+        def along(s):
+            return self.slope * self.inverse(quaternion.exp(jnp.stack([s, 0.0 * s, 0.0 * s])))[0]
+
+        with jax.ensure_compile_time_eval():
+            return float(jax.grad(jax.grad(jax.grad(along)))(jnp.zeros(())))
 
 
 class Chart(NamedTuple):

@@ -193,7 +193,9 @@ def identify(
     - `compare`: one word, or a pytree of them that is a prefix of the observations. `"vector"`:
       residuals are differences. `"rotation"` (..., 3, 3), `"quaternion"` (..., 4): rotation
       vectors (3,) from observed to predicted, log(Rᵀ_observed R_predicted), in rad. `"pose"`
-      (..., 4, 4): twists (6,) of that kind, translation first.
+      (..., 4, 4): twists (6,) of that kind, translation first. A function of one's own of
+      predicted and observed samples, (n, ...) both, returns their residuals (n, ...), whose squares
+      add up to the loss: a robust one, or angles that are compared within half a turn.
     - `prior`: pairs (mean, standard deviation) in physical units in the place of each parameter,
       `None` for those without; for a dict of parameters, those that have one. The deviation is a
       number or an array that broadcasts, infinite for entries without a prior; that of an

@@ -1,7 +1,9 @@
 """Recordings for `identify` and `monte_carlo`: their comparison, noise and missing samples."""
 
+import dataclasses
 import reprlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,7 +17,8 @@ from lie_jax.groups import quaternion, se3, so3
 from lie_jax.identification.parameters import broadcast
 
 
-class Comparison(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Comparison:
     """Shapes of an element and of its residual, predicted minus observed, a prediction with noise
     added, a stand-in for a missing element, and a check of elements.
     """
@@ -56,6 +59,33 @@ def _check_pose(name: str, value: np.ndarray) -> None:
         )
 
 
+def _of_own(loss: Callable, observed: Array) -> Comparison:
+    """Comparison of one array by a function of the prediction and the observations."""
+    with closures.refuse_numbers("identify(compare=)", loss, "predicted and observed samples"):
+        residual = jax.eval_shape(loss, observed, observed)
+    if residual.shape[:1] != observed.shape[:1]:
+        raise ValueError(
+            f"identify(compare=): the function returns residuals of shape {residual.shape} for "
+            f"{observed.shape[0]} samples; it must return those of each sample in a row, (n, ...)."
+        )
+
+    def refuse(*_: Any) -> Array:
+        raise ValueError(
+            "monte_carlo(compare=) has a function, which does not say how noise moves an "
+            f"observation; it must be one of {', '.join(map(repr, COMPARISONS))}: take that, or "
+            "the spread of identify's own estimate."
+        )
+
+    return Comparison(
+        observed.shape[1:],
+        residual.shape[1:],
+        loss,
+        refuse,
+        lambda: np.zeros(observed.shape[1:]),
+        lambda *_: None,
+    )
+
+
 COMPARISONS = {
     "vector": Comparison(
         (), (), lambda p, o: p - o, lambda p, n: p + n, lambda: np.zeros(()), lambda *_: None
@@ -67,7 +97,7 @@ COMPARISONS = {
 
 
 class Recordings(NamedTuple):
-    """Pytrees of one structure: words of `COMPARISONS`, observations, and weights of the
+    """Pytrees of one structure: a `Comparison` of each array, observations, and weights of the
     residuals, zero for a missing one.
     """
 
@@ -80,10 +110,10 @@ class Recordings(NamedTuple):
         leaves, structure = jax.tree.flatten(self.observed)
         keys = jax.tree.unflatten(structure, list(jax.random.split(key, len(leaves))))
 
-        def noisy(word, observed, weight, key):
+        def noisy(comparison, observed, weight, key):
             noise = jax.random.normal(key, weight.shape, weight.dtype)
             deviation = jnp.where(weight > 0.0, 1.0 / jnp.where(weight > 0.0, weight, 1.0), 0.0)
-            return COMPARISONS[word].perturbed(observed, noise * deviation)
+            return comparison.perturbed(observed, noise * deviation)
 
         observed = jax.tree.map(noisy, self.compare, self.observed, self.weights, keys)
         return self._replace(observed=observed)
@@ -91,8 +121,8 @@ class Recordings(NamedTuple):
     def weighted_residuals(self, predicted: PyTree, horizon: PyTree | None = None) -> PyTree:
         """Predicted minus observed, times weights; zero beyond a horizon, numbers of samples."""
 
-        def residual(word, predicted, observed, weight):
-            return COMPARISONS[word].difference(predicted, observed) * weight
+        def residual(comparison, predicted, observed, weight):
+            return comparison.difference(predicted, observed) * weight
 
         weighted = jax.tree.map(residual, self.compare, predicted, self.observed, self.weights)
         return weighted if horizon is None else jax.tree.map(_first, weighted, horizon)
@@ -127,13 +157,37 @@ def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) ->
             "must have a leading axis, the samples in time: make an array of a list of numbers, "
             "which would be as many recordings."
         )
-    compare = broadcast(f"{where}(compare=)", "word", compare, observations, "observations")
-    jax.tree.map(lambda x: checks.one_of(f"{where}(compare=)", x, tuple(COMPARISONS)), compare)
+    # A function may be a module, whose parts are no words.
+    words = jax.tree.map(lambda x: (x,) if callable(x) else x, compare, is_leaf=callable)
+    words = jax.tree.map(_Word, words, is_leaf=lambda x: isinstance(x, tuple) and len(x) == 1)
+    words = broadcast(f"{where}(compare=)", "word", words, observations, "observations")
+    compare = jax.tree.map(partial(_comparison, where), words, observations)
     checks.real_leaves(f"{where}(noise=)", noise)
     deviations = broadcast(f"{where}(noise=)", "number", noise, observations, "observations")
     pairs = jax.tree.map(lambda *x: _prepared(where, *x), compare, observations, deviations)
     observed, weights = jax.tree.transpose(jax.tree.structure(compare), None, pairs)
     return Recordings(compare, observed, weights)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Word:
+    """A word or a function of `compare`, no pytree."""
+
+    value: Any
+
+
+def _comparison(where: str, word: _Word, observed: Array) -> Comparison:
+    """Comparison of an array of observations."""
+    value = word.value
+    if isinstance(value, tuple):
+        return _of_own(value[0], observed)
+    checks.one_of(f"{where}(compare=)", value, tuple(COMPARISONS))
+    comparison = COMPARISONS[value]
+    if comparison.element:
+        checks.trailing(
+            f"{where}(observations=)", observed[0], comparison.element, f"each is a {value}"
+        )
+    return comparison
 
 
 def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
@@ -144,13 +198,10 @@ def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
     checks.one_precision([(f"{where}(start=)", start), (f"{where}(observations=)", finer)])
 
 
-def _prepared(where: str, word: str, observed: Array, deviation: Any) -> tuple[Array, Array]:
+def _prepared(
+    where: str, comparison: Comparison, observed: Array, deviation: Any
+) -> tuple[Array, Array]:
     """Observations with finite stand-ins for missing ones, and the weights of their residuals."""
-    comparison = COMPARISONS[word]
-    if comparison.element:
-        checks.trailing(
-            f"{where}(observations=)", observed[0], comparison.element, f"each is a {word}"
-        )
     deviation = np.asarray(deviation, dtype=float)
     if not np.all(deviation > 0.0):
         raise ValueError(

@@ -52,6 +52,8 @@ class AbstractIntegrator(eqx.Module):
 
     history: ClassVar[int] = 1
     shortest: ClassVar[float] = 0.0
+    # Whether a step needs more of the one before than its end, besides guesses.
+    needs_past: ClassVar[bool] = False
 
     # Equinox leaves out what has its default value, the tableau of a method for example.
     def __repr__(self):

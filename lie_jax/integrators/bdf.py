@@ -78,6 +78,7 @@ class BDF(AbstractIntegrator):
     """
 
     history = newton.HISTORY
+    needs_past = True
     # The derivative at the end carries the rounding of positions over the step size.
     shortest = 1e-4
     order: int = eqx.field(static=True)

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from lie_jax.io import by_name
 from lie_jax.io.visuals import Mesh
 from lie_jax.mechanics.contact.element import Contact
-from lie_jax.mechanics.contact.geometry import PAIRS
+from lie_jax.mechanics.contact.geometry import can_touch
 from lie_jax.mechanics.contact.laws import AbstractNormalLaw, Coulomb
 from lie_jax.mechanics.contact.shapes import AbstractShape
 from lie_jax.mechanics.contact.stops import JointFriction, JointStop
@@ -165,12 +165,7 @@ class ImportedModel(NamedTuple):
         moving = [shape for shape in self.shapes.values() if shape.body != GROUND]
         grounds = [shape for shape in self.shapes.values() if shape.body == GROUND]
         grounds = grounds if ground is None else [ground]
-        pairs = [
-            (shape, below)
-            for below in grounds
-            for shape in moving
-            if (type(shape), type(below)) in PAIRS or (type(below), type(shape)) in PAIRS
-        ]
+        pairs = [(shape, below) for below in grounds for shape in moving if can_touch(shape, below)]
         if not pairs:
             raise ValueError(
                 f"ImportedModel.contacts: there are {len(moving)} shapes of moving bodies and "

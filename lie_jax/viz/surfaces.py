@@ -66,7 +66,28 @@ def of_shape(shape: Any, reach: float) -> Surface:
             return _ground(reach, lambda flat: flat @ turn.T + point)
         case shapes.HeightField():
             return _ground(reach, lambda flat: _raised(shape, flat))
-    raise TypeError(f"no picture of a {type(shape).__name__}")
+    return _of_own(shape)
+
+
+def _of_own(shape: shapes.AbstractShape) -> Surface:
+    """Surface of the balls of a shape, or of the points farthest in many directions; else none."""
+    balls = shape.balls()
+    if balls is not None:
+        meshes = [
+            trimesh.creation.icosphere(
+                subdivisions=2, radius=max(float(radius), 0.0)
+            ).apply_translation(np.asarray(center))
+            for center, radius in zip(*balls, strict=True)
+        ]
+        whole: Any = trimesh.util.concatenate(meshes)
+        return Surface(np.asarray(whole.vertices), np.asarray(whole.faces))
+    directions = trimesh.creation.icosphere(subdivisions=3).vertices
+    farthest = [shape.support(jax.numpy.asarray(x)) for x in directions]
+    points = [np.asarray(point) for point in farthest if point is not None]
+    if not points:
+        return Surface(np.zeros((0, 3)), np.zeros((0, 3), int))
+    hull = trimesh.convex.convex_hull(np.stack(points))
+    return Surface(hull.vertices, hull.faces)
 
 
 def from_z(along: ArrayLike) -> NDArray:

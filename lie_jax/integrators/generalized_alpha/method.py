@@ -59,6 +59,7 @@ class GeneralizedAlpha(AbstractIntegrator):
     """
 
     history = newton.HISTORY
+    needs_past = True
     # Velocities of index 3 carry the rounding of positions over the step size.
     shortest = 1e-4
     rho_inf: float | Float[Array, ""] = 0.9

@@ -1,6 +1,5 @@
 """Contact of two shapes: a force element of a mechanism."""
 
-import dataclasses
 import functools
 from typing import NamedTuple, no_type_check
 
@@ -15,6 +14,7 @@ from lie_jax.mechanics.contact import geometry
 from lie_jax.mechanics.contact.geometry import Touching
 from lie_jax.mechanics.contact.laws import AbstractNormalLaw, Coulomb
 from lie_jax.mechanics.contact.shapes import AbstractShape
+from lie_jax.mechanics.elements import copied
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses, Velocities, Wrench
 from lie_jax.numerics import small
@@ -40,7 +40,8 @@ class Contact(AbstractForce):
     slip. Both forces act in the middle of the overlap, on one body and with the opposite sign on
     the other: together they keep momentum and angular momentum. Pairs are declared: nothing
     searches for them. Spheres, capsules, boxes (by their vertices), points and ellipsoids touch
-    planes, all but ellipsoids touch height fields; spheres and capsules touch each other.
+    planes, all but ellipsoids touch height fields; spheres and capsules touch each other. For
+    shapes of one's own see `lie_jax.contact.AbstractShape`.
 
     **Arguments:**
 
@@ -81,17 +82,18 @@ class Contact(AbstractForce):
         for name, value, kind, what in kinds:
             if not isinstance(value, kind):
                 raise ValueError(f"Contact({name}=) is {value!r}; it must be {what}.")
-        if (type(first), type(second)) not in geometry.PAIRS:
+        if geometry.finder(first, second) is None:
             first, second = second, first
-        if (type(first), type(second)) not in geometry.PAIRS:
-            pairs = ", ".join(f"{a.__name__} and {b.__name__}" for a, b in geometry.PAIRS)
+        if geometry.finder(first, second) is None:
             raise ValueError(
                 f"Contact cannot take a {type(second).__name__} and a {type(first).__name__}; "
-                f"pairs that touch are {pairs}: stand spheres or capsules for the others."
+                "spheres and capsules touch each other, these, boxes and points touch planes and "
+                "height fields, ellipsoids touch planes, and shapes of one's own what "
+                "lie_jax.contact.AbstractShape says: stand spheres or capsules for the others."
             )
         self.parent, self.child = first.body, second.body
         # Contacts that differ in numbers and names of bodies are stacked.
-        self.shapes = dataclasses.replace(first, body=""), dataclasses.replace(second, body="")
+        self.shapes = copied(first, body=""), copied(second, body="")
         self.normal, self.friction = normal, friction
 
     @override
@@ -123,7 +125,8 @@ class Contact(AbstractForce):
                 shape.depth(small.matvec(pose.rotation.T, normal))
                 for shape, pose in zip(self.shapes, poses, strict=True)
             ]
-            return functools.reduce(jnp.minimum, [x for x in depths if x is not None])
+            known = [x for x in depths if x is not None]
+            return functools.reduce(jnp.minimum, known, jnp.full((), jnp.inf, normal.dtype))
 
         return -touching.gap, jax.vmap(most)(touching.normal)
 

@@ -12,17 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.groups import quaternion
-from lie_jax.mechanics.contact.shapes import (
-    AbstractShape,
-    Box,
-    Capsule,
-    Ellipsoid,
-    HeightField,
-    Plane,
-    Points,
-    Sphere,
-)
+from lie_jax.mechanics.contact.shapes import AbstractShape, Plane
 from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.numerics import small
 
@@ -39,15 +29,16 @@ def _at(pose: BodyPose, point: Float[Array, "3"]) -> Float[Array, "3"]:
     return pose.position + small.matvec(pose.rotation, point)
 
 
-def _balls_on(
-    ground: Callable[[Array], tuple[Array, Array]], shape: AbstractShape, pose: BodyPose
+def _balls_on_ground(
+    shape: AbstractShape, ground: AbstractShape, pose: BodyPose, of_ground: BodyPose
 ) -> Touching:
-    """Places of a shape's balls on a `ground` that gives the height of a point and the normal."""
-
     def touch(center, radius):
         center = _at(pose, center)
-        height, normal = ground(center)
-        gap = height - radius
+        local = small.matvec(of_ground.rotation.T, center - of_ground.position)
+        found = ground.distance(local)
+        assert found is not None
+        normal = small.matvec(of_ground.rotation, found[1])
+        gap = found[0] - radius
         return Touching(gap, normal, center - (radius + 0.5 * gap) * normal)
 
     balls = shape.balls()
@@ -55,92 +46,15 @@ def _balls_on(
     return jax.vmap(touch)(*balls)
 
 
-def _balls_on_plane(
+def _convex_on_plane(
     shape: AbstractShape, plane: Plane, pose: BodyPose, of_plane: BodyPose
 ) -> Touching:
     normal = small.matvec(of_plane.rotation, plane.normal)
-    origin = _at(of_plane, plane.point)
-    return _balls_on(lambda point: (small.dot(normal, point - origin), normal), shape, pose)
-
-
-# Newton iterations for the foot of a perpendicular, and those whose derivatives are taken: each
-# doubles the order to which derivatives of a solution are right.
-_ITERATIONS, _DIFFERENTIATED = 12, 2
-
-
-def _balls_on_field(
-    shape: AbstractShape, field: HeightField, pose: BodyPose, of_field: BodyPose
-) -> Touching:
-    def ground(point):
-        local = small.matvec(of_field.rotation.T, point - of_field.position)
-        distance, upwards = _above(field.height, local)
-        return distance, small.matvec(of_field.rotation, upwards)
-
-    return _balls_on(ground, shape, pose)
-
-
-def _of_both(height: Callable) -> Callable[[Float[Array, "2"]], Float[Array, ""]]:
-    # A flat field may return a number of Python.
-    return lambda xy: height(xy[0], xy[1]) + 0.0 * xy[0]
-
-
-def _above(height: Callable, point: Float[Array, "3"]) -> tuple[Array, Array]:
-    """Distance of a point from a surface z = height(x, y), negative below it, and the normal."""
-
-    def plane_at(xy):
-        z, slope = jax.value_and_grad(_of_both(height))(xy)
-        upwards = jnp.concatenate([-slope, jnp.ones_like(slope[:1])])
-        upwards = upwards / jnp.sqrt(small.dot(upwards, upwards))
-        return small.dot(upwards, point - jnp.concatenate([xy, z[None]])), upwards, point[2] - z
-
-    # From its foot a point lies along the normal, outside or inside.
-    distance, upwards, _ = plane_at(_foot(height, point))
-    plumb, upwards_there, drop = plane_at(point[:2])
-    # Accept the foot only if it is no farther than the point straight below, and on the same side.
-    # Far above narrow hills the distance has several minima, and the search may end at another one:
-    # the tangent plane straight below replaces it.
-    close = jnp.finfo(point.dtype).eps ** 0.5
-    is_foot = jnp.abs(distance) <= 1.001 * jnp.abs(drop) + close
-    is_foot = is_foot & ((distance * drop >= 0.0) | (jnp.abs(drop) <= close))
-    return jnp.where(is_foot, distance, plumb), jnp.where(is_foot, upwards, upwards_there)
-
-
-def _foot(height: Callable, point: Float[Array, "3"]) -> Float[Array, "2"]:
-    """Coordinates of the point of a surface z = height(x, y) next to a point."""
-    at = _of_both(height)
-
-    def step(point, xy):
-        # Of half the square of the distance: x - p + (z - p_z) ∇z = 0.
-        z, slope = jax.value_and_grad(at)(xy)
-        above = z - point[2]
-        matrix = jnp.eye(2, dtype=xy.dtype) + slope[:, None] * slope[None, :]
-        bent = matrix + above * jax.hessian(at)(xy)
-        # Where the distance has no minimum nearby, the curvature is left out.
-        convex = (bent[0, 0] > 0.0) & (small.adjugate(bent)[1] > 0.0)
-        matrix = jnp.where(convex, bent, matrix)
-        cofactors, determinant = small.adjugate(matrix)
-        left = xy - point[:2] + above * slope
-        return xy - small.matvec(cofactors, left) / determinant
-
-    still = jax.lax.stop_gradient(point)
-    xy = jax.lax.fori_loop(0, _ITERATIONS, lambda _, xy: step(still, xy), still[:2])
-    xy = jax.lax.stop_gradient(xy)
-    for _ in range(_DIFFERENTIATED):
-        xy = step(point, xy)
-    return xy
-
-
-def _ellipsoid_on_plane(
-    shape: Ellipsoid, plane: Plane, pose: BodyPose, of_plane: BodyPose
-) -> Touching:
-    normal = small.matvec(of_plane.rotation, plane.normal)
-    rotation = small.matmul(pose.rotation, quaternion.to_matrix(shape.orientation))
-    along = shape.semi_axes * small.matvec(rotation.T, normal)
-    support = jnp.sqrt(small.dot(along, along))
-    center = _at(pose, shape.center)
-    gap = small.dot(normal, center - _at(of_plane, plane.point)) - support
-    lowest = center - small.matvec(rotation, shape.semi_axes * along) / support
-    return Touching(gap[None], normal[None], (lowest - 0.5 * gap * normal)[None])
+    lowest = shape.support(-small.matvec(pose.rotation.T, normal))
+    assert lowest is not None
+    point = _at(pose, lowest)
+    gap = small.dot(normal, point - _at(of_plane, plane.point))
+    return Touching(gap[None], normal[None], (point - 0.5 * gap * normal)[None])
 
 
 def nearest_on_axes(
@@ -201,18 +115,28 @@ def _ratio(x: Array, square: Array) -> Array:
     return jnp.where(there, x / jnp.where(there, square, 1.0), 0.0)
 
 
-_ROUND = (Sphere, Capsule)
-_BALLS = (*_ROUND, Box, Points)
-# Pairs of kinds of shapes, first and second, and what finds the places where they touch.
-PAIRS: dict[tuple[type, type], Callable] = {
-    **{(kind, Plane): _balls_on_plane for kind in _BALLS},
-    **{(kind, HeightField): _balls_on_field for kind in _BALLS},
-    (Ellipsoid, Plane): _ellipsoid_on_plane,
-    **{(one, other): _round_shapes for one in _ROUND for other in _ROUND},
-}
+def finder(first: AbstractShape, second: AbstractShape) -> Callable | None:
+    """Function that finds the places where two shapes in this order touch; None without one."""
+
+    def gives(shape: AbstractShape, ability: str) -> bool:
+        return getattr(type(shape), ability) is not getattr(AbstractShape, ability)
+
+    if gives(first, "segment") and gives(second, "segment"):
+        return _round_shapes
+    if gives(first, "balls") and gives(second, "distance"):
+        return _balls_on_ground
+    if gives(first, "support") and isinstance(second, Plane):
+        return _convex_on_plane
+    return None
+
+
+def can_touch(one: AbstractShape, other: AbstractShape) -> bool:
+    """Whether a contact of two shapes, in any order, is known."""
+    return finder(one, other) is not None or finder(other, one) is not None
 
 
 def touching(shapes: tuple[AbstractShape, AbstractShape], poses: tuple[BodyPose, ...]) -> Touching:
     """Places where two shapes touch, or are next to each other."""
-    first, second = shapes
-    return PAIRS[type(first), type(second)](first, second, *poses)
+    find = finder(*shapes)
+    assert find is not None
+    return find(*shapes, *poses)

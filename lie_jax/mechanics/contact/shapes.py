@@ -18,6 +18,7 @@ from lie_jax import checks
 from lie_jax.callables import closures, snapshots
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
+from lie_jax.mechanics.contact import feet
 from lie_jax.mechanics.contact.height_grid import HeightGrid as HeightGrid
 from lie_jax.mechanics.elements import AbstractElement, named
 from lie_jax.mechanics.fields import Parameter
@@ -38,6 +39,10 @@ def _lengths(meaning: str) -> Any:
 class AbstractShape(AbstractElement):
     """A shape of a body.
 
+    A shape of one's own gives one of these, each None by default, in the body's frame: `balls`, to
+    touch all ground; `segment`, to touch round shapes, too; `support`, to touch planes; `distance`,
+    to be ground. Its fields are made by `lie_jax.fields`.
+
     **Arguments** that shapes share: `body`: the name of a body, or `"ground"`; `center`: (3,), in
     the body's frame, m; `orientation`: (4,), the unit quaternion that rotates the shape's
     components into the body's. Raises `ValueError` for values that break these rules.
@@ -48,8 +53,17 @@ class AbstractShape(AbstractElement):
     def depth(self, direction: Float[Array, "3"]) -> Float[Array, ""] | None:
         """Distance (m) from its middle to its surface along a unit vector of the body's frame; None
         for the ground.
+
+        By default half of the extent of `balls` or `support`.
         """
-        return None
+        balls = self.balls()
+        if balls is not None:
+            heights = jnp.sum(balls[0] * direction[None], axis=1)
+            return 0.5 * (jnp.max(heights + balls[1]) - jnp.min(heights - balls[1]))
+        highest, lowest = self.support(direction), self.support(-direction)
+        if highest is None or lowest is None:
+            return None
+        return 0.5 * small.dot(direction, highest - lowest)
 
     def balls(self) -> tuple[Float[Array, "n 3"], Float[Array, " n"]] | None:
         """Centres (body frame, m) and radii of balls that touch a plane wherever the shape does.
@@ -60,6 +74,18 @@ class AbstractShape(AbstractElement):
 
     def segment(self) -> tuple[Float[Array, "2 3"], Float[Array, ""]] | None:
         """Ends of a line (body frame, m) and the radius around it, for a round shape, else None."""
+        return None
+
+    def support(self, direction: Float[Array, "3"]) -> Float[Array, "3"] | None:
+        """Point (body frame, m) of a convex shape farthest along a unit vector; None for others."""
+        return None
+
+    def distance(
+        self, point: Float[Array, "3"]
+    ) -> tuple[Float[Array, ""], Float[Array, "3"]] | None:
+        """Distance (m) of a point (body frame, m) from the surface of ground, negative below it,
+        and the unit normal there, out of the material; None for other shapes.
+        """
         return None
 
 
@@ -77,10 +103,6 @@ class Sphere(AbstractShape):
 
     radius: Parameter = fields.positive("m")
     center: Parameter = fields.point()
-
-    @override
-    def depth(self, direction):
-        return self.radius
 
     @override
     def balls(self):
@@ -194,11 +216,6 @@ class Points(AbstractShape):
     points: Parameter = fields.parameter(_check_points)
 
     @override
-    def depth(self, direction):
-        heights = jnp.sum(self.points * direction[None], axis=1)
-        return 0.5 * (jnp.max(heights) - jnp.min(heights))
-
-    @override
     def balls(self):
         return self.points, jnp.zeros(self.points.shape[0], self.points.dtype)
 
@@ -221,9 +238,11 @@ class Ellipsoid(AbstractShape):
     orientation: Parameter = fields.orientation()
 
     @override
-    def depth(self, direction):
-        along = small.matvec(quaternion.to_matrix(self.orientation).T, direction)
-        return jnp.sqrt(small.dot(self.semi_axes * along, self.semi_axes * along))
+    def support(self, direction):
+        rotation = quaternion.to_matrix(self.orientation)
+        along = self.semi_axes * small.matvec(rotation.T, direction)
+        farthest = self.semi_axes * along / jnp.sqrt(small.dot(along, along))
+        return self.center + small.matvec(rotation, farthest)
 
 
 class Plane(AbstractShape):
@@ -240,6 +259,10 @@ class Plane(AbstractShape):
 
     point: Parameter = fields.point()
     normal: Parameter = fields.direction("body's", default=(0.0, 0.0, 1.0))
+
+    @override
+    def distance(self, point):
+        return small.dot(self.normal, point - self.point), self.normal
 
 
 def _as_height(value: Any) -> Any:
@@ -296,3 +319,7 @@ class HeightField(AbstractShape):
     """
 
     height: Callable = fields.parameter(_check_height, _as_height)
+
+    @override
+    def distance(self, point):
+        return feet.above(self.height, point)

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.groups import quaternion
-from lie_jax.groups.charts import ROTATION_CHARTS, STORAGES, Chart, Storage
+from lie_jax.groups.charts import ROTATION_CHARTS, STORAGES, AbstractChart, Chart, Storage
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.numerics import small
 
@@ -39,20 +39,22 @@ class AbstractPoseSpace(AbstractCoordinates):
     # The charts of the group by name.
     charts: ClassVar[Mapping[str, Any]]
     coordinates: eqx.AbstractVar[str]
-    chart: eqx.AbstractVar[str]
+    chart: eqx.AbstractVar[Any]
 
     def __check_init__(self):
         name = type(self).__name__
         checks.one_of(f"{name}(coordinates=)", self.coordinates, tuple(STORAGES))
-        checks.one_of(f"{name}(chart=)", self.chart, tuple(self.charts))
+        if not (self.charts is ROTATION_CHARTS and isinstance(self.chart, AbstractChart)):
+            checks.one_of(f"{name}(chart=)", self.chart, tuple(self.charts))
 
     @property
     def _storage(self) -> Storage:
         return STORAGES[self.coordinates]
 
     @property
-    def _rotation_chart(self) -> Chart:
-        return ROTATION_CHARTS[self.chart]
+    def _rotation_chart(self) -> Chart | AbstractChart:
+        is_own = isinstance(self.chart, AbstractChart)
+        return self.chart if is_own else ROTATION_CHARTS[self.chart]
 
     def _turn(self, p: Array, x: Vector) -> Array:
         q = self._storage.to_quaternion(p)

@@ -4,7 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from typing_extensions import override
 
-from lie_jax.groups.charts import ROTATION_CHARTS
+from lie_jax.groups.charts import ROTATION_CHARTS, AbstractChart
 from lie_jax.multibody.coordinates.poses import AbstractPoseSpace
 from lie_jax.numerics import small
 
@@ -18,12 +18,13 @@ class R3SO3(AbstractPoseSpace):
     orientation is stored; `chart`: the local coordinates of the rotation in a step: `"exp"`,
     rotation vectors;
     `"cayley"`, Rodrigues parameters, for turns by less than π; `"cayley2"`, modified Rodrigues
-    parameters, for turns by less than 2π. Raises `ValueError` for any other word.
+    parameters, for turns by less than 2π; or a `lie_jax.AbstractChart` of one's own. Raises
+    `ValueError` for anything else.
     Source: [S3] (29), [S0] Table 1 (1b, 1c, 2b, 2c), with r' = r + Δr.
     """
 
     coordinates: str = eqx.field(static=True, default="quaternion")
-    chart: str = eqx.field(static=True, default="exp")
+    chart: str | AbstractChart = eqx.field(static=True, default="exp")
 
     hybrid = True
     charts = ROTATION_CHARTS

@@ -25,8 +25,9 @@ class TreeJoints(eqx.Module):
 
     `axis` and `parent_point` (links, 3) have components in the nearer frame, `child_point`
     (links, 3) in the farther one; `home` (links, 3, 3) rotates farther to nearer components where
-    the coordinate is zero; `armature` (links,): inertia added to the coordinates (kg m², kg), None
-    where no joint has it. `kinds` are those of `Motion`. Coordinates are an angle (rad), a distance
+    the coordinate is zero; `armature` (links,): inertia added to the coordinates (kg m², kg), and
+    `pitch` (links,) of screws (m/rad), None where no joint has it. `kinds` are those of `Motion`.
+    Coordinates are an angle (rad), a distance
     (m), or the quaternion of the farther frame in the nearer one; velocities their rates, or the
     angular velocity relative to the nearer frame, farther frame's components.
     """
@@ -36,6 +37,7 @@ class TreeJoints(eqx.Module):
     child_point: Float[Array, "..."]
     home: Float[Array, "..."]
     armature: Float[Array, "..."] | None
+    pitch: Float[Array, "..."] | None
     kinds: tuple[Kind, ...] = eqx.field(static=True)
 
     @property
@@ -53,21 +55,29 @@ class TreeJoints(eqx.Module):
         """Links (joints, len(kinds)) by their numbers, joints on the first axis."""
         return dataclasses.replace(jax.tree.map(lambda x: x[links], self), kinds=kinds)
 
-    def _mask(self, kind: Kind) -> Float[Array, " links"]:
-        return jnp.asarray([k == kind for k in self.kinds], self.axis.dtype)
+    def _mask(self, *kinds: Kind) -> Float[Array, " links"]:
+        return jnp.asarray([kind in kinds for kind in self.kinds], self.axis.dtype)
+
+    def _advance(self) -> Float[Array, " links"] | None:
+        """Distances along the axes for unit coordinates; None where no link has one."""
+        if self.pitch is None and "slide" not in self.kinds:
+            return None
+        slides = self._mask("slide")
+        return slides if self.pitch is None else slides + self._mask("screw") * self.pitch
 
     def poses(self, x: Float[Array, "links nq"]) -> BodyPose:
         """Rotations (links, 3, 3) of the farther frames, and positions (links, 3) of their origins
         from the nearer frames' `parent_point`.
         """
-        rotation = jax.vmap(_rotation_about)(self.axis, self._mask("turn") * x[:, 0])
+        rotation = jax.vmap(_rotation_about)(self.axis, self._mask("turn", "screw") * x[:, 0])
         if "swivel" in self.kinds:
             free = jax.vmap(quaternion.to_matrix)(x)
             rotation = jnp.where(self._mask("swivel")[:, None, None] > 0.0, free, rotation)
         rotation = jax.vmap(small.matmul)(rotation, self.home)
         position = -jax.vmap(small.matvec)(rotation, self.child_point)
-        if "slide" in self.kinds:
-            position = position + (self._mask("slide") * x[:, 0])[:, None] * self.axis
+        advance = self._advance()
+        if advance is not None:
+            position = position + (advance * x[:, 0])[:, None] * self.axis
         return BodyPose(rotation, position)
 
     def columns(
@@ -83,8 +93,8 @@ class TreeJoints(eqx.Module):
 
         axis = seen(jax.vmap(lambda home, axis: small.matvec(home.T, axis))(self.home, self.axis))
         point = position + seen(self.child_point)
-        about = self._mask("turn")[None] * axis
-        along = self._mask("slide")[None] * axis if "slide" in self.kinds else None
+        about, advance = self._mask("turn", "screw")[None] * axis, self._advance()
+        along = None if advance is None else advance[None] * axis
         columns = [_twist(point, about, along)]
         if "swivel" in self.kinds:
             free = self._mask("swivel")[None, None] * rotation
@@ -120,8 +130,9 @@ def stack(motions: Sequence[Motion], backwards: Sequence[bool], dtype: Any) -> T
         ("axis", "parent_point", "child_point"), np.zeros(3, dtype)
     )
     blank["orientation"] = np.asarray([1.0, 0.0, 0.0, 0.0], dtype)
-    if any(motion.armature is not None for motion in motions):
-        blank["armature"] = np.zeros((), dtype)
+    for name in ("armature", "pitch"):
+        if any(getattr(motion, name) is not None for motion in motions):
+            blank[name] = np.zeros((), dtype)
 
     def parameters(motion: Motion) -> dict[str, Any]:
         values = ((name, getattr(motion, name)) for name in blank)
@@ -130,10 +141,10 @@ def stack(motions: Sequence[Motion], backwards: Sequence[bool], dtype: Any) -> T
     # An empty stack has the shapes of one row.
     stacked = stacking.stack([parameters(motion) for motion in motions] or [blank])
     stacked = jax.tree.map(lambda x: x[: len(motions)], stacked)
-    armature = stacked.pop("armature", None)
+    armature, pitch = stacked.pop("armature", None), stacked.pop("pitch", None)
     kinds: tuple[Kind, ...] = tuple(motion.kind for motion in motions)
     directed = _directed(stacked, np.asarray(backwards, dtype))
-    return TreeJoints(*directed, armature=armature, kinds=kinds)
+    return TreeJoints(*directed, armature=armature, pitch=pitch, kinds=kinds)
 
 
 # One program takes less time to compile than its operations one by one.

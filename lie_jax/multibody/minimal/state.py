@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics.elements import named
-from lie_jax.mechanics.joints.geometry import angle_about
+from lie_jax.mechanics.joints.geometry import angle_about, nearest_turn
 from lie_jax.mechanics.joints.motions import Kind, Motion
 from lie_jax.mechanics.mechanism import Mechanism
 from lie_jax.multibody import stacking
@@ -206,7 +206,7 @@ def _coordinates(joints: TreeJoints, i: int, target: Float[Array, "4 4"]) -> Arr
     rotation, axis = target[:3, :3], joints.axis[i]
     if joints.kinds[i] == "turn":
         later = [j for j in range(i + 1, len(joints.kinds)) if joints.kinds[j] != "slide"]
-        if [joints.kinds[j] for j in later] != ["turn"]:
+        if [joints.kinds[j] for j in later] not in (["turn"], ["screw"]):
             return angle_about(axis, small.matmul(rotation, joints.home[i].T))[None]
         # The axis of the only later turn shows the angle, however far that one is turned.
         second_axis = joints.axis[later[0]]
@@ -216,9 +216,16 @@ def _coordinates(joints: TreeJoints, i: int, target: Float[Array, "4 4"]) -> Arr
         along = small.dot(axis, start) * small.dot(axis, end)
         sine, cosine = small.dot(axis, small.cross(start, end)), small.dot(start, end) - along
         return jnp.arctan2(sine, cosine)[None]
-    if joints.kinds[i] == "slide":
+    if joints.kinds[i] in ("slide", "screw"):
         point = target[:3, 3] + small.matvec(rotation, joints.child_point[i])
-        return small.dot(axis, point - joints.parent_point[i])[None]
+        distance = small.dot(axis, point - joints.parent_point[i])
+        if joints.kinds[i] == "slide":
+            return distance[None]
+        assert joints.pitch is not None
+        # How far the child has come tells the turns.
+        pitch = jnp.where(joints.pitch[i] == 0.0, jnp.inf, joints.pitch[i])
+        angle = angle_about(axis, small.matmul(rotation, joints.home[i].T))
+        return nearest_turn(angle, jax.lax.stop_gradient(distance / pitch))[None]
     if joints.kinds[i] == "swivel":
         free = quaternion.from_rotation(rotation)
         return jnp.where(free[0] < 0.0, -free, free)

@@ -211,7 +211,7 @@ class TreeSystem(AbstractMultibodySystem):
     def joint_axes(self):
         joints, axes = self.joints, []
         for link, (nearer, farther) in enumerate(self._ends()):
-            if joints.kinds[link] not in ("turn", "slide"):
+            if joints.kinds[link] not in ("turn", "slide", "screw"):
                 continue
             # Frames inside joints are no bodies: the axis lies on the end that is one.
             if nearer < len(self.names):
