@@ -49,7 +49,7 @@ def motor(
     parent.
 
     The hinge's frames are parallel at the angle zero, so that both bodies see the same axis. The
-    inputs of a `RevoluteMotor` are constant over each step, which this torque is not.
+    inputs of a `JointMotor` are constant over each step, which this torque is not.
     """
     return (
         lie_jax.Torque(child, Along(torque, axis), frame="body"),

@@ -52,9 +52,10 @@ def build(
     turned = (0.0, np.sin(DEFECT), np.cos(DEFECT))
     ends = [(line.nodes[0].name, line.nodes[-1].name) for line in (crank, coupler, rocker)]
     upright = (np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5))
+    pivot = lie_jax.RevoluteJoint("ground", ends[0][0], z, orientation=upright)
     joints = [
-        lie_jax.RevoluteJoint("ground", ends[0][0], z, orientation=upright),
-        lie_jax.RevoluteDriver("ground", ends[0][0], z, angle, orientation=upright),
+        pivot,
+        lie_jax.JointDriver(pivot, value=angle),
         lie_jax.RevoluteJoint(
             *(ends[0][1], ends[1][0], z), orientation=(upright[0], 0.0, 0.0, -upright[3])
         ),

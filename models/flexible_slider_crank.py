@@ -48,9 +48,10 @@ def build(
         position=(CRANK + ROD, 0.0, 0.0),
     )
     z, first, last = (0.0, 0.0, 1.0), rod.nodes[0].name, rod.nodes[-1].name
+    pivot = lie_jax.RevoluteJoint("ground", "crank", z, child_point=(-0.5 * CRANK, 0.0, 0.0))
     joints = [
-        lie_jax.RevoluteJoint("ground", "crank", z, child_point=(-0.5 * CRANK, 0.0, 0.0)),
-        lie_jax.RevoluteDriver("ground", "crank", z, angle),
+        pivot,
+        lie_jax.JointDriver(pivot, value=angle),
         lie_jax.RevoluteJoint("crank", first, z, parent_point=(0.5 * CRANK, 0.0, 0.0)),
         # A hinge would hold the plane twice.
         lie_jax.SphericalJoint(last, "slider"),

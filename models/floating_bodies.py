@@ -92,11 +92,10 @@ def build(
         )
         for i, position in enumerate((jnp.zeros(3), first - second))
     ]
-    points = {"parent_point": first, "child_point": second}
     joints = [
-        lie_jax.SphericalJoint("box 1", "box 2", **points)
+        lie_jax.SphericalJoint("box 1", "box 2", first, second)
         if joint == "ball"
-        else lie_jax.RevoluteJoint("box 1", "box 2", axis, **points)
+        else lie_jax.RevoluteJoint("box 1", "box 2", axis, first, second)
     ]
     mechanism = lie_jax.Mechanism(bodies, joints, gravity=(0.0, 0.0, 0.0))
     return lie_jax.assemble(mechanism, lie_jax.R3SO3() if formulation is None else formulation)

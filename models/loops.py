@@ -212,14 +212,11 @@ def mechanism(name: str) -> lie_jax.Mechanism:
 
 def _joint(loops: Loops, tie: Tie) -> lie_jax.AbstractJoint:
     ends = tie.parent, tie.child
-    points = {
-        f"{side}_point": local(loops, body, tie.point)
-        for side, body in zip(("parent", "child"), ends, strict=True)
-    }
+    points = [local(loops, body, tie.point) for body in ends]
     axis, second = turned(loops, tie.parent, tie.axis), turned(loops, tie.child, tie.second)
     if tie.kind == "ball":
-        return lie_jax.SphericalJoint(*ends, **points)
+        return lie_jax.SphericalJoint(*ends, *points)
     if tie.kind == "universal":
-        return lie_jax.UniversalJoint(*ends, axis, second, **points)
+        return lie_jax.UniversalJoint(*ends, axis, second, *points)
     kinds = {"hinge": lie_jax.RevoluteJoint, "slide": lie_jax.PrismaticJoint}
-    return kinds[tie.kind](*ends, axis, **points)
+    return kinds[tie.kind](*ends, axis, *points)

@@ -182,17 +182,18 @@ def build(
         bodies.append(
             lie_jax.Body(name, mass[i], inertia[i], (0.0, 0.0, 0.0), *(part[i] for part in start))
         )
-        joints.append(lie_jax.RevoluteJoint(parent, name, z, origin, own, orientation))
+        joint = lie_jax.RevoluteJoint(parent, name, z, origin, own, orientation)
+        joints.append(joint)
         command = (
             AccelerateAndBrake(angles[i], acceleration[i], switch)
             if commands is None
             else commands[i]
         )
         forces.append(
-            lie_jax.RevoluteMotor(parent, name, z, input=i)
+            lie_jax.JointMotor(joint, input=i)
             if motors
-            else lie_jax.PDController(
-                parent, name, z, command, proportional[i], derivative[i], orientation
+            else lie_jax.JointController(
+                joint, reference=command, proportional=proportional[i], derivative=derivative[i]
             )
         )
         parent, origin = name, -center[i]

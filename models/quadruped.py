@@ -85,12 +85,18 @@ def build(
             number, name = len(bodies), f"{leg} {part}"
             bodies.append(lie_jax.Body(name, *made_of[part], position[number], orientation[number]))
             axis = (1.0, 0.0, 0.0) if k == 0 else (0.0, 1.0, 0.0)
-            joints.append(lie_jax.RevoluteJoint(above, name, axis, hook))
+            joint = lie_jax.RevoluteJoint(above, name, axis, hook)
+            joints.append(joint)
             forces.append(
-                lie_jax.PDController(above, name, axis, targets[i, k], proportional, derivative)
+                lie_jax.JointController(
+                    joint,
+                    reference=targets[i, k],
+                    proportional=proportional,
+                    derivative=derivative,
+                )
             )
             if motors:
-                forces.append(lie_jax.RevoluteMotor(above, name, axis, len(joints) - 1))
+                forces.append(lie_jax.JointMotor(joint, input=len(joints) - 1))
             above, hook = name, _below(leg, k)
         foot = contact.Sphere(above, FOOT_RADIUS, (0.0, 0.0, -LINK))
         forces.append(lie_jax.Contact(foot, ground, law, rubbing))

@@ -108,9 +108,10 @@ def build(
             omega_body=omega + speeds[i] * axis,
         )
         bodies.append(wheel)
-        joints.append(lie_jax.RevoluteJoint("satellite", wheel.name, axis, parent_point=place))
+        joint = lie_jax.RevoluteJoint("satellite", wheel.name, axis, parent_point=place)
+        joints.append(joint)
         if torques is None:
-            motors.append(lie_jax.RevoluteMotor("satellite", wheel.name, axis, input=i))
+            motors.append(lie_jax.JointMotor(joint, input=i))
         else:
             motors.extend(driven.motor("satellite", wheel.name, axis, torques[i]))
     mechanism = lie_jax.Mechanism(bodies, joints, motors, gravity=(0.0, 0.0, 0.0))
