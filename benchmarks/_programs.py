@@ -44,12 +44,13 @@ def _shaft(mass: Any) -> tuple:
     names = ("in", "middle", "out")
     bodies = [lie_jax.Body(x, mass, inertia, position=(0, 0, 0.5 + i)) for i, x in enumerate(names)]
     ends = (0, 0, 0.5), (0, 0, -0.5)
+    entry = lie_jax.RevoluteJoint("ground", "in", _Z, child_point=ends[1])
     joints = [
-        lie_jax.RevoluteJoint("ground", "in", _Z, child_point=ends[1]),
+        entry,
         lie_jax.UniversalJoint("in", "middle", _X, _Y, *ends),
         lie_jax.UniversalJoint("middle", "out", _X, _Y, *ends),
         lie_jax.RevoluteJoint("ground", "out", _Z, (0, 0, 3.0), ends[0]),
-        lie_jax.RevoluteDriver("ground", "in", _Z, lambda t: 2.0 * t * t),
+        lie_jax.JointDriver(entry, value=lambda t: 2.0 * t * t),
     ]
     load = lie_jax.PointForce("out", lambda t: jnp.asarray([0.3, 0.1, 0.0]) * t)
     return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, [load]), lie_jax.Minimal())
@@ -93,7 +94,9 @@ def _arm(mass: Any) -> tuple:
     names = ["ground", *(body.name for body in bodies)]
     pairs = list(zip(names, names[1:], axes, strict=False))
     joints = [lie_jax.RevoluteJoint(*pair, child_point=(0, 0, -0.3)) for pair in pairs]
-    springs = [lie_jax.TorsionalSpringDamper(*pair, 50.0, 2.0, 0.1) for pair in pairs]
+    springs = [
+        lie_jax.JointSpring(joint, stiffness=50.0, damping=2.0, relaxed=0.1) for joint in joints
+    ]
     return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, springs), lie_jax.Minimal())
 
 
@@ -108,8 +111,8 @@ def _cantilever(bending: Any) -> Any:
     return jnp.sum(lie_jax.equilibrium(system, state).q)
 
 
-def _cart(mass: Any, *more: Any) -> tuple:
-    """A pendulum on a cart that nothing holds along its rail."""
+def _cart(mass: Any, *, motor: bool = False) -> tuple:
+    """A pendulum on a cart that nothing holds along its rail, along which a motor may act."""
     bodies = [
         lie_jax.Body("cart", mass, jnp.eye(3)),
         lie_jax.Body("rod", 0.5, 0.1 * jnp.eye(3), position=(0, 0, -0.5)),
@@ -118,12 +121,12 @@ def _cart(mass: Any, *more: Any) -> tuple:
         lie_jax.PrismaticJoint("ground", "cart", _X),
         lie_jax.RevoluteJoint("cart", "rod", _Y, child_point=(0, 0, 0.5)),
     ]
-    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, more), lie_jax.Minimal())
+    motors = [lie_jax.JointMotor(joints[0], input=0)] if motor else []
+    return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, motors), lie_jax.Minimal())
 
 
 def _with_policy(gain: Any) -> Any:
-    motor = lie_jax.PrismaticMotor("ground", "cart", _X, input=0)
-    system, state = _cart(2.0, motor)
+    system, state = _cart(2.0, motor=True)
     policy = lie_jax.Policy(lambda t, q, v: -gain * (q[:1] + v[:1]), sample_time=0.01)
     return _end(system, state, lie_jax.RKMK("rk4"), policy=policy)
 

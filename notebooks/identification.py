@@ -57,8 +57,9 @@ def satellite(inertia, wheels, omega):
             omega_body=omega + speed * axis,  # rad/s
         )
         bodies.append(wheel)
-        joints.append(lie_jax.RevoluteJoint("satellite", name, axis, parent_point=place))
-        motors.append(lie_jax.RevoluteMotor("satellite", name, axis, input=k))
+        joint = lie_jax.RevoluteJoint("satellite", name, axis, parent_point=place)
+        joints.append(joint)
+        motors.append(lie_jax.JointMotor(joint, input=k))
     mechanism = lie_jax.Mechanism(bodies, joints, motors, gravity=(0.0, 0.0, 0.0))
     return lie_jax.assemble(mechanism, lie_jax.Minimal())
 

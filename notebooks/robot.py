@@ -152,13 +152,11 @@ end = tool.pose(system, upright.q)[:3, 3]
 payload = lie_jax.Body("payload", 0.5, lie_jax.solids.sphere(0.5, 0.04), position=end)
 clamp = lie_jax.RigidJoint("yaw link", "payload", parent_point=tool.position)
 controllers = [
-    lie_jax.PDController(
-        joint.parent,
-        joint.child,
-        joint.axis,
-        lambda t, k=k: reference(t)[k],
-        PROPORTIONAL[k],
-        DERIVATIVE[k],
+    lie_jax.JointController(
+        joint,
+        reference=lambda t, k=k: reference(t)[k],
+        proportional=PROPORTIONAL[k],
+        derivative=DERIVATIVE[k],
     )
     for k, joint in enumerate(arm.mechanism.joints)
 ]

@@ -129,11 +129,10 @@ def _state(model: Any, rng: np.random.Generator) -> _State:
 def _compared(mechanism: Any, model: Any) -> tuple[float, ...]:
     """Largest differences in random states over the largest entries; without motors and servos."""
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_ACTUATION
-    controllers = lie_jax.PDController, lie_jax.PrismaticPDController
     forces = [
         force
         for force in mechanism.forces
-        if getattr(force, "input", None) is None and not isinstance(force, controllers)
+        if getattr(force, "input", None) is None and not isinstance(force, lie_jax.JointController)
     ]
     mechanism = dataclasses.replace(mechanism, forces=forces)
     system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())

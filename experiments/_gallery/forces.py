@@ -36,6 +36,7 @@ def entries() -> list[Entry]:
         *_springs(),
         *_bushings(),
         _beam(),
+        _friction(),
         *_in_hinges(),
         *_in_sliders(),
         *_tendons(),
@@ -119,63 +120,58 @@ def _beam() -> Entry:
     )  # fmt: skip
 
 
+def _friction() -> Entry:
+    hinge = lie_jax.RevoluteJoint(*PAIR, axis=Y, child_point=FOOT)
+    force = lie_jax.ViscousFriction(*PAIR, 0.25)
+    rod = _leaning(turn(Y, _LEAN), FOOT, 8.0)
+    return Entry(
+        "Friction that grows with the rate between two bodies",
+        force, lie_jax.Mechanism([rod], [hinge], [force], WEIGHTLESS), STAND, seconds=0.9,
+    )  # fmt: skip
+
+
 def _in_hinges() -> list[Entry]:
+    hinge = lie_jax.RevoluteJoint(*PAIR, axis=Y, child_point=FOOT)
     law = lie_jax.HuntCrossley(50.0, 1.0)
-    start = turn(Y, _LEAN)
     cases = (
         (
-            "A spring and damper about a hinge",
-            lie_jax.TorsionalSpringDamper(*PAIR, Y, 2.0), start, 0.0, 0.5,
+            "A spring and damper along a coordinate of a joint; here about a hinge",
+            lie_jax.JointSpring(hinge, stiffness=2.0), _LEAN, 0.0, 0.5,
         ),
         (
-            "A controller that turns a hinge to a reference",
-            lie_jax.PDController(*PAIR, Y, 0.6, 6.0, 0.6), start, 0.0, 0.55,
-        ),
-        ("A motor in a hinge, by an input", lie_jax.RevoluteMotor(*PAIR, Y, 0), start, 0.0, 0.6),
-        (
-            "Friction that grows with the rate between two bodies",
-            lie_jax.ViscousFriction(*PAIR, 0.25), start, 8.0, 0.9,
-        ),
-        (
-            "Dry friction in a hinge", lie_jax.RevoluteFriction(*PAIR, Y, 0.5), start, 4.6, 0.5,
-        ),
-        (
-            "Stops at the ends of a hinge's range",
-            lie_jax.RevoluteStop(*PAIR, Y, -0.5, 0.5, law), turn(Y, -0.45), 4.0, 0.45,
+            "Stops at the ends of the range of a joint's coordinate; here a hinge's",
+            lie_jax.JointStop(hinge, lower=-0.5, upper=0.5, law=law), -0.45, 4.0, 0.45,
         ),
     )  # fmt: skip
-    hinge = lie_jax.RevoluteJoint(*PAIR, axis=Y, child_point=FOOT)
     return [
         Entry(
             sentence, force,
             lie_jax.Mechanism(
-                [_leaning(orientation, FOOT, rate)], [hinge], [force], WEIGHTLESS
+                [_leaning(turn(Y, angle), FOOT, rate)], [hinge], [force], WEIGHTLESS
             ),
             STAND, seconds=seconds,
-            inputs=(0.5,) if isinstance(force, lie_jax.RevoluteMotor) else (),
         )
-        for sentence, force, orientation, rate, seconds in cases
+        for sentence, force, angle, rate, seconds in cases
     ]  # fmt: skip
 
 
 def _in_sliders() -> list[Entry]:
-    law, under = lie_jax.HuntCrossley(400.0, 1.0), {"child_point": UNDER}
+    slider = lie_jax.PrismaticJoint(*PAIR, axis=X, child_point=UNDER)
+    servo = lie_jax.JointController(slider, reference=0.25, proportional=40.0, derivative=6.0)
     cases = (
         (
-            "A controller that moves a slider to a reference",
-            lie_jax.PrismaticPDController(*PAIR, X, 0.25, 40.0, 6.0, **under), 0.0, 0.6,
+            "A controller that moves a coordinate of a joint to a reference; here a slider's",
+            servo, 0.0, 0.6,
         ),
         (
-            "A motor in a slider, by an input",
-            lie_jax.PrismaticMotor(*PAIR, X, 0, **under), 0.0, 0.7,
+            "A motor along a coordinate of a joint, by an input; here a slider's",
+            lie_jax.JointMotor(slider, input=0), 0.0, 0.7,
         ),
-        ("Dry friction in a slider", lie_jax.PrismaticFriction(*PAIR, X, 2.0, **under), 1.5, 0.7),
         (
-            "Stops at the ends of a slider's range",
-            lie_jax.PrismaticStop(*PAIR, X, -0.35, 0.2, law, **under), 1.5, 0.5,
+            "Dry friction along a coordinate of a joint; here a slider's",
+            lie_jax.JointFriction(slider, limit=2.0), 1.5, 0.7,
         ),
     )  # fmt: skip
-    slider = lie_jax.PrismaticJoint(*PAIR, axis=X, **under)
     return [
         Entry(
             sentence, force,
@@ -183,7 +179,7 @@ def _in_sliders() -> list[Entry]:
                 [body(BRICK, (-0.3, 0.0, _LOW), velocity=speed * X)], [slider], [force]
             ),
             RAIL, seconds=seconds,
-            inputs=(2.0,) if isinstance(force, lie_jax.PrismaticMotor) else (),
+            inputs=(2.0,) if isinstance(force, lie_jax.JointMotor) else (),
         )
         for sentence, force, speed, seconds in cases
     ]  # fmt: skip

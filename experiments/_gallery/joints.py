@@ -100,17 +100,17 @@ def _distance() -> Entry:
 
 def _drivers() -> list[Entry]:
     hinge = lie_jax.RevoluteJoint(*PAIR, axis=Y, child_point=FOOT)
-    angle = lie_jax.RevoluteDriver(*PAIR, axis=Y, angle=lambda t: -0.9 + 0.9 * t)
-    slider = lie_jax.PrismaticJoint(*PAIR, axis=X, child_point=UNDER)
-    way = lie_jax.PrismaticDriver(*PAIR, X, lambda t: -0.3 + 0.3 * t, child_point=UNDER)
+    angle = lie_jax.JointDriver(hinge, value=lambda t: -0.9 + 0.9 * t)
     path = lie_jax.CoordinateJoint(
         *PAIR, ("x", "z", "rotation_y"),
         lambda t: jnp.stack([0.3 * t - 0.3, 0.08 + 0.5 * t - 0.25 * t**2, 0.8 * t - 0.8]),
         child_point=UNDER,
     )  # fmt: skip
     driven = (
-        ("Turns a hinge by a function of the time", angle, [hinge, angle], ROD, 0.23, STAND),
-        ("Moves a slider by a function of the time", way, [slider, way], BRICK, 0.075, RAIL),
+        (
+            "Moves a coordinate of a joint by a function of the time; here it turns a hinge",
+            angle, [hinge, angle], ROD, 0.23, STAND,
+        ),
         (
             "Holds or moves chosen coordinates of a body; here two of its place and one of its "
             "orientation",
@@ -140,7 +140,7 @@ def _coupling() -> Entry:
         lie_jax.place(mechanism, {("ground", "lever"): angle}) for angle in (-1.1, 1.1, 0.0)
     )
     return Entry(
-        "Makes the coordinate of a hinge or slider a polynomial of that of another one",
+        "Makes a coordinate of a joint a polynomial of that of another one",
         coupling, mechanism, RAIL, places,
     )  # fmt: skip
 

@@ -66,6 +66,6 @@ def main(path: Path, out: Path) -> dict[str, Any]:
         "largest turn of the shin springs": max(
             float(jnp.max(jnp.abs(turn)))
             for label, turn in system.joint_coordinates(run.q, run.v, run.t).items()
-            if str(label[1]).endswith("shin")
+            if str(label).endswith("shin")
         ),
     }

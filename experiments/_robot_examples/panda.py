@@ -79,8 +79,8 @@ def _closed_hand(mechanism: lie_jax.Mechanism) -> lie_jax.Mechanism:
         else joint
         for joint in mechanism.joints[:9]
     ]
-    kinds = lie_jax.RevoluteMotor, lie_jax.TorsionalSpringDamper
-    forces = [force for force in mechanism.forces if isinstance(force, kinds)]
+    kinds = lie_jax.JointMotor, lie_jax.JointSpring
+    forces = [force for force in mechanism.forces if isinstance(force, kinds) and force.is_angle]
     return dataclasses.replace(mechanism, joints=joints, forces=forces)
 
 

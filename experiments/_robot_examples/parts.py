@@ -25,14 +25,16 @@ def servos(
     q: Array,
     proportional: float,
     derivative: float,
-) -> list[lie_jax.PDController]:
+) -> list[lie_jax.JointController]:
     """Controllers (N m/rad, N m s/rad) that hold the hinges with motors at their angles in q."""
     angles = system.joint_coordinates(q)
     driven = {actuator.joint for actuator in model.actuators}
     return [
-        lie_jax.PDController(
-            *(joint.parent, joint.child, joint.axis, angles[joint.parent, joint.child][0]),
-            *(proportional, derivative, joint.orientation),
+        lie_jax.JointController(
+            joint,
+            reference=angles[named.name][0],
+            proportional=proportional,
+            derivative=derivative,
         )
         for named, joint in zip(model.joints, model.mechanism.joints, strict=False)
         if named.name in driven and isinstance(joint, lie_jax.RevoluteJoint)
