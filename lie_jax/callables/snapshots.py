@@ -213,9 +213,8 @@ def _code(function: Any) -> Any:
     return getattr(function, "__code__", function if isinstance(function, type) else type(function))
 
 
-# This many programs of one code suggest that a number should be a parameter. After so many more,
-# compiled programs are dropped: most of them will not be used again.
-_MANY, _TOO_MANY = 8, 32
+# This many programs of one code suggest that a number should be a parameter.
+_MANY = 8
 _compiled: "weakref.WeakKeyDictionary[Any, set[Any]]" = weakref.WeakKeyDictionary()
 _warned: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
@@ -228,12 +227,10 @@ def _count(function: Callable, now: Any) -> None:
         _warned.add(code)
         libraries.warn(
             f"{name_of(function)} was compiled for {len(programs)} different sets of the values "
-            "that it reads, each of which takes the time of a compilation: pass what changes as a "
-            "field of an equinox.Module with __call__, or as an argument of jax.tree_util.Partial.",
+            "that it reads, each of which takes the time of a compilation, and memory until "
+            "jax.clear_caches(): pass what changes as a field of an equinox.Module with __call__, "
+            "or as an argument of jax.tree_util.Partial.",
         )
-    if len(programs) > _TOO_MANY:
-        programs.clear()
-        jax.clear_caches()
 
 
 def _known_by_identity(x: Any, seen: set[int]) -> Iterator[Any]:
