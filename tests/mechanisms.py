@@ -8,6 +8,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import lie_jax
+from lie_jax.multibody.absolute.algebra import AbsoluteAlgebra
 from lie_jax.multibody.absolute.system import RigidBodySystem
 
 
@@ -47,12 +48,16 @@ def rolling_disc(formulation):
     return *lie_jax.assemble(mechanism, formulation), acceleration
 
 
+class _FullAlgebra(AbsoluteAlgebra):
+    order = None
+
+
 class _Full(RigidBodySystem):
     """The same system, solved by full matrices."""
 
     @property
-    def _order(self):
-        return None
+    def algebra(self):
+        return _FullAlgebra(self)
 
 
 def with_full_matrices(system):

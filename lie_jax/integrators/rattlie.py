@@ -230,7 +230,7 @@ def _linearized(y: Array, problem: _Problem) -> tuple[Array, Matrix]:
     linear = iterations.linearization("auto", system, *at)
     value = _equations(y, problem, end, linear.residual, momentum)
     # Rows are those of the end, columns those of the start.
-    closing: Any = system.step_saddle(problem.t + dt, end, space.rate_at_zero(increment))
+    closing: Any = system.algebra.step_saddle(problem.t + dt, end, space.rate_at_zero(increment))
     # The matrix of the start has the mass already.
     matrix = linear.step_matrix(None, 0.0, 0.5 * dt)
     matrix = matrix.plus(lambda v: push(v) - _inertia(problem, problem.q, v)).with_rows(closing)
@@ -241,8 +241,10 @@ def _cheap_matrix(y: Array, problem: _Problem) -> Matrix:
     """Jacobian but for terms of second order in the increment, and of forces by velocities."""
     system, t = problem.system, problem.t
     increment, end, _ = _start(y, problem)
-    closing: Any = system.step_saddle(t + problem.dt, end, system.space.rate_at_zero(increment))
-    return system.step_saddle(t, problem.q).with_rows(closing).regularized()
+    closing: Any = system.algebra.step_saddle(
+        t + problem.dt, end, system.space.rate_at_zero(increment)
+    )
+    return system.algebra.step_saddle(t, problem.q).with_rows(closing).regularized()
 
 
 def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:
@@ -275,7 +277,7 @@ def _end(increment: Array, problem: _Problem) -> State:
         t, end, increment / dt, zero, jnp.zeros(system.nc, end.dtype), problem.u
     )
     momentum = (0.5 * dt) * force - _momentum(problem, end, problem.q, -increment) / dt
-    saddle = system.saddle(t, end)
+    saddle = system.algebra.saddle(t, end)
     if not system.nc:
         return State(end, saddle.solve(momentum))
     drift = system.constraint_rate(t, end, zero)

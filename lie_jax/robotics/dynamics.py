@@ -128,7 +128,7 @@ def operational_inertia(
     """
     jacobian = frame.jacobian(system, q)
     if system.nc:
-        matrix, none = system.saddle(0.0, q), jnp.zeros(system.nc, q.dtype)
+        matrix, none = system.algebra.saddle(0.0, q), jnp.zeros(system.nc, q.dtype)
         solve = jax.vmap(lambda row: matrix.solve_constrained(jnp.concatenate([row, none])))
         moved = solve(jacobian)[:, : system.nv].T
     else:

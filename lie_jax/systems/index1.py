@@ -19,7 +19,7 @@ def smallest_change(
 ) -> Velocity:
     """The velocity x with B x = rates that has the least kinetic energy."""
     right = jnp.concatenate([jnp.zeros(system.nv, q.dtype), rates])
-    return system.saddle(t, q).solve_constrained(right)[: system.nv]
+    return system.algebra.saddle(t, q).solve_constrained(right)[: system.nv]
 
 
 def project_onto_constraints(
@@ -56,7 +56,7 @@ def redundant(
     system, t, q = rules.held((system, t, q))
     if not checks.traced(system, t, q):
         return _has_dependent_rows(system, t, q)
-    saddle = system.saddle(t, q)
+    saddle = system.algebra.saddle(t, q)
     if isinstance(saddle, BlockTree):
         return np.zeros((), bool)
     return saddle.smallest_row() < _dependent(q.dtype)
@@ -68,7 +68,7 @@ def has_dependent_rows(
     """Whether the rows of the constraint Jacobian depend on each other at q."""
     if not system.nc or system.nc > system.nv:
         return jnp.full((), system.nc > system.nv)
-    return system.saddle(t, q).smallest_row() < _dependent(q.dtype)
+    return system.algebra.saddle(t, q).smallest_row() < _dependent(q.dtype)
 
 
 _has_dependent_rows = programs.run_once(has_dependent_rows)

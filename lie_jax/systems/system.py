@@ -21,14 +21,12 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.numerics import conversion, rules
-from lie_jax.numerics.matrices import Matrix, Saddle
 from lie_jax.spaces import derivatives
 from lie_jax.spaces.base import AbstractSpace
-from lie_jax.systems import linearization
+from lie_jax.systems.algebra import Algebra
 from lie_jax.systems.demands import ACCELERATIONS, Demand
 from lie_jax.systems.linearization import (
     AbstractLinearization,
-    AbstractReactions,
     ForwardLinearization,
 )
 from lie_jax.systems.validity import Validity
@@ -108,7 +106,7 @@ class AbstractSystem(eqx.Module):
     def slow_to_compile(self) -> bool:
         """Whether accelerations are much code: Runge-Kutta methods then solve for them in a loop.
 
-        With constraints such a loop uses `saddle`, in place of `acceleration`.
+        With constraints such a loop uses `algebra.saddle`, in place of `acceleration`.
         """
         return self.nc > 0
 
@@ -151,14 +149,6 @@ class AbstractSystem(eqx.Module):
         tangents = now * jnp.ones_like(t), self.space.lift(q, now * v), x
         return jax.jvp(self.constraint_rate, (t, q, v), tangents)
 
-    def constraint_bounds(self, t: Time, q: Configuration) -> Float[Array, "nc nv"] | None:
-        """Sizes that entries of B have where their terms do not cancel; None for those of B.
-
-        Constraints that no velocity changes, as those of a plane loop across its plane, have rows
-        of rounding errors. They are redundant, which their size relative to these bounds shows.
-        """
-        return None
-
     def under_loads(self, part: Array) -> "AbstractSystem":
         """The system under a part of its given loads; here the system itself, all of f remains."""
         return self
@@ -178,6 +168,11 @@ class AbstractSystem(eqx.Module):
     def closing(self) -> "AbstractSystem":
         """The system with position constraints that vanish where `branch_signs` are positive."""
         return self
+
+    @property
+    def algebra(self) -> Algebra:
+        """Matrices of the equations of motion and the constraints."""
+        return Algebra(self)
 
     @property
     def validity(self) -> Validity:
@@ -233,40 +228,12 @@ class AbstractSystem(eqx.Module):
             space=self.space,
             residual=residual,
             constraints=self.constraint_jacobian(t, q),
-            bounds=self.constraint_bounds(t, q),
-            rates=self.change_of_rates(t, q, v),
+            bounds=self.algebra.bounds(t, q),
+            rates=self.algebra.change_of_rates(t, q, v),
             velocity_rows=self.velocity_rows,
             q=q,
             push=push,
         )
-
-    def position_reactions(self, t: Time, q: Configuration) -> AbstractReactions:
-        """Reactions of the position constraints at an instant."""
-        positions = self.nc - self.velocity_rows
-        return linearization.DenseReactions(self.constraint_jacobian(t, q)[:positions])
-
-    def change_of_rates(self, t: Time, q: Configuration, v: Velocity) -> Callable:
-        """The function of a velocity that returns the change of `constraint_rate` along it."""
-
-        def change(along):
-            return derivatives.derivative_along(
-                self.space, lambda q: self.constraint_rate(t, q, v), q, along
-            )
-
-        return change
-
-    def step_saddle(self, t: Time, q: Configuration, x: Velocity | None = None) -> Matrix:
-        """The matrix [[M, Bᵀ], [B T, 0]], as `step_matrix` of a linearization has it.
-
-        T = T(x) T(0)⁻¹ is the tangent operator at the local coordinates x, the identity without.
-        """
-        along = linearization.tangent_columns(self.space, x, jnp.eye(self.nv, dtype=q.dtype))
-        rows, bounds = self.constraint_jacobian(t, q), self.constraint_bounds(t, q)
-        return linearization.saddle(self.mass_matrix(q), rows, along, bounds)
-
-    def saddle(self, t: Time, q: Configuration) -> Saddle:
-        """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints."""
-        return linearization.saddle(self.mass_matrix(q), self.constraint_jacobian(t, q))
 
     def acceleration(self, t: Time, q: Configuration, v: Velocity, u: Inputs = None) -> Velocity:
         """v̇ from the equations of motion, with constraints in their index-1 form."""
@@ -295,7 +262,7 @@ def accelerations_and_multipliers(
     """
     t = jnp.asarray(t, q.dtype)
     if not system.nc:
-        solved = system.saddle(t, q).solve(system.force(t, q, v, u))
+        solved = system.algebra.saddle(t, q).solve(system.force(t, q, v, u))
         return Accelerations(solved, jnp.zeros(0, q.dtype))
     args = system, t, q, v, u, demand
     found = checkpoint_name(_solved(rules.held(args)), SOLVED)
@@ -305,7 +272,7 @@ def accelerations_and_multipliers(
 
 def _solution(system: AbstractSystem, t: Array, q: Array, right: Array) -> Accelerations:
     # The matrix is regular where M is singular along directions that the constraints fix.
-    x = system.saddle(t, q).solve_constrained(right)
+    x = system.algebra.saddle(t, q).solve_constrained(right)
     return Accelerations(x[: system.nv], x[system.nv :])
 
 

@@ -214,7 +214,7 @@ def test_what_leaves_the_multipliers_breaks_no_constraint(name):
     def corrected(q):
         none = jnp.zeros(nv)
         linear = system.linearization(0.0, q, none, none, jnp.zeros(nc), None)
-        normals = system.position_reactions(0.0, q)
+        normals = system.algebra.position_reactions(0.0, q)
 
         def violations(matrix, start):
             matrix = matrix.regularized()

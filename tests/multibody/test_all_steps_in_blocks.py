@@ -97,7 +97,7 @@ def test_matrices_are_those_of_full_size(formulation, mechanism):
         factors = STIFFNESS, DAMPING
         pairs: list[tuple[Any, Any]] = []
         linear, dense = (s.linearization(*point) for s in (system, full))
-        reactions, jacobian = (s.position_reactions(0.0, state.q) for s in (system, full))
+        reactions, jacobian = (s.algebra.position_reactions(0.0, state.q) for s in (system, full))
         pairs.append(
             (
                 linear.stabilized_matrix(x, *factors, reactions),
@@ -105,7 +105,7 @@ def test_matrices_are_those_of_full_size(formulation, mechanism):
             )
         )
         pairs.append(tuple(each.step_matrix(x, *factors) for each in (linear, dense)))
-        pairs.append((system.saddle(0.1, q), full.saddle(0.1, q)))
+        pairs.append((system.algebra.saddle(0.1, q), full.algebra.saddle(0.1, q)))
         results = []
         for ours, theirs in pairs:
             part = b[: theirs.entries.shape[0]]
@@ -179,11 +179,13 @@ def test_steps_and_their_derivatives_are_those_of_full_size(name):
 def test_coordinates_with_constraints_are_eliminated_at_every_orientation():
     """The mass matrix is singular along p, whose leading numbers may be the only ones."""
     system, state = lie_jax.assemble(_mechanism(True, False), lie_jax.EulerParameters())
-    assert isinstance(jax.eval_shape(lambda q: system.saddle(0.0, q), state.q), BlockGraph)
+    assert isinstance(jax.eval_shape(lambda q: system.algebra.saddle(0.0, q), state.q), BlockGraph)
     rng = np.random.default_rng(2)
     b = jnp.asarray(rng.normal(size=system.nv + system.nc))
-    solve = jax.jit(lambda q: system.saddle(0.0, q).solve(b))
-    entries = jax.jit(lambda q: mechanisms.with_full_matrices(system).saddle(0.0, q).entries)
+    solve = jax.jit(lambda q: system.algebra.saddle(0.0, q).solve(b))
+    entries = jax.jit(
+        lambda q: mechanisms.with_full_matrices(system).algebra.saddle(0.0, q).entries
+    )
     for axis, sign in itertools.product(range(4), (1.0, -1.0)):
         parameters = sign * np.eye(4)[axis]
         q = np.asarray(state.q).reshape(4, 7).copy()

@@ -150,7 +150,7 @@ def test_accelerations_are_those_of_lagranges_equations():
         ([("a", "d")], ("('a', 'd')", "label of no joint", "('c', 'a')")),
         ([("ground", "a")], ("SphericalJoint('c', 'a') closes a loop", "add ('c', 'a')")),
         ("ab", ("Minimal(cut=) is 'ab'", "cut=[('parent', 'child')]")),
-        (("a", "b"), ("Minimal(cut=) is ('a', 'b')", "sequence of labels")),
+        (("a", "b"), ("Minimal(cut=) has 'a'", "label of no joint")),
         ([("c", "a")], ("SphericalJoint('c', 'a') has an armature", "cut another joint")),
     ],
 )

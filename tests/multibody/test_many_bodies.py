@@ -137,7 +137,8 @@ def test_blocks_are_those_of_the_full_matrix(name):
             for storage in (linear, dataclasses.replace(linear, order=None))
         )
         saddle, full_saddle = (
-            each.saddle(0.1, state.q) for each in (system, mechanisms.with_full_matrices(system))
+            each.algebra.saddle(0.1, state.q)
+            for each in (system, mechanisms.with_full_matrices(system))
         )
         kind = BlockGraph if name in LOOPS else BlockTree
         assert isinstance(step, kind)
@@ -202,7 +203,7 @@ def test_modified_newton_keeps_factors():
 
 
 def _saddle(system, state) -> Any:
-    return jax.eval_shape(lambda q: system.saddle(0.0, q), state.q)
+    return jax.eval_shape(lambda q: system.algebra.saddle(0.0, q), state.q)
 
 
 def test_storage_follows_bodies_and_joints():

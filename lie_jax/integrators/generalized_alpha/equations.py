@@ -56,7 +56,7 @@ def reactions(system: AbstractSystem, t: Array, q: Array, index: int) -> Abstrac
     # Without position constraints both forms are one.
     if index == 3 or system.nc == system.velocity_rows:
         return None
-    return system.position_reactions(t, q)
+    return system.algebra.position_reactions(t, q)
 
 
 def guess(problem: Problem, end: Array) -> Array:

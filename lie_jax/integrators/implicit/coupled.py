@@ -97,7 +97,7 @@ def _row_sizes(entries: Array, problem: Problem) -> Array | None:
     """Sizes of the rows of constraints, rates and then positions of all stages, from the system's
     bounds; None without bounds.
     """
-    bounds = problem.system.constraint_bounds(problem.t, problem.q)
+    bounds = problem.system.algebra.bounds(problem.t, problem.q)
     if bounds is None:
         return None
     nv, nc, positions = problem.rows

@@ -53,7 +53,7 @@ def problem(system: AbstractSystem, t: Array, dt: Array, u: Any, q: Array, v: Ar
     """Parameters of a step."""
     has_positions = system.nc > system.velocity_rows
     return Problem(
-        system, t, dt, u, q, v, system.position_reactions(t, q) if has_positions else None
+        system, t, dt, u, q, v, system.algebra.position_reactions(t, q) if has_positions else None
     )
 
 

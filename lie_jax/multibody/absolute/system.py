@@ -16,15 +16,15 @@ from lie_jax import checks
 from lie_jax.mechanics import body as rigid
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Wrench
 from lie_jax.multibody import constraints, readings, stacking, turns
-from lie_jax.multibody.absolute import elements, elimination, linearization
-from lie_jax.multibody.absolute.linearization import ElementLinearization, ElementReactions
+from lie_jax.multibody.absolute import elements, linearization
+from lie_jax.multibody.absolute.algebra import AbsoluteAlgebra
+from lie_jax.multibody.absolute.linearization import ElementLinearization
 from lie_jax.multibody.absolute.validity import AbsoluteValidity
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.multibody.readings import Labels
 from lie_jax.multibody.stacking import Connected
 from lie_jax.multibody.system import AbstractMultibodySystem, Instant
 from lie_jax.numerics import waits
-from lie_jax.numerics.graphs import Graph
 from lie_jax.spaces.products import Power
 
 
@@ -72,7 +72,7 @@ class RigidBodySystem(AbstractMultibodySystem):
 
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, one block a body; singular along what redundant coordinates forbid."""
-        pose, frames = self._frames(q)
+        pose, frames = self.frames(q)
         blocks = elements.masses(self.bodies, pose.rotation, frames)
         return linearization.full([elements.diagonal(blocks)], blocks)
 
@@ -99,17 +99,17 @@ class RigidBodySystem(AbstractMultibodySystem):
         """Jacobian B (nc, nv) of the constraints along velocities, from the joints' reactions."""
         if not self.formulation.keeps_rotations:
             return super().constraint_jacobian(t, q)
-        pose, frames = self._frames(q)
-        return linearization.constraint_rows(*self._columns(t, q, pose, frames), None)
+        pose, frames = self.frames(q)
+        return linearization.constraint_rows(*self.columns(t, q, pose, frames), None)
 
-    def _frames(self, q: Array) -> tuple[BodyPose, Array | None]:
+    def frames(self, q: Array) -> tuple[BodyPose, Array | None]:
         """Poses, and frames (6, nv, N) of the velocities, None for hybrid velocities."""
         pose = BodyPose(*self.poses(q))
         if self.formulation.hybrid:
             return pose, None
         return pose, elements.body_frames(self.formulation, self._split(q))
 
-    def _columns(
+    def columns(
         self, t, q: Array, pose: BodyPose, frames: Array | None
     ) -> tuple[list[elements.JointColumns], Array]:
         """Columns of Bᵀ of the joints, and of the constraints among coordinates (nv, rows, N)."""
@@ -155,7 +155,7 @@ class RigidBodySystem(AbstractMultibodySystem):
             return super().linearization(t, q, v, acceleration, multipliers, u)
         residual = self.residual(t, q, v, acceleration, multipliers, u)
         t, space = jnp.asarray(t, q.dtype), self.formulation
-        pose, frames = self._frames(q)
+        pose, frames = self.frames(q)
         velocity = BodyVelocity(*self._velocities(pose.rotation, q, v))
         split_q, split_v, split_acceleration = map(self._split, (q, v, acceleration))
         motion = elements.Motion(split_q, split_v, split_acceleration, pose, velocity)
@@ -174,11 +174,11 @@ class RigidBodySystem(AbstractMultibodySystem):
         joints = elements.joint_blocks(self.joints, by_group, t, pose, frames)
         pair = None if frames is None else (frames, elements.frame_derivatives(space, motion))
         stiffness, damping = elements.force_blocks(self.forces, t, u, motion, pair)
-        columns, coordinate_columns = self._columns(t, q, pose, frames)
+        columns, coordinate_columns = self.columns(t, q, pose, frames)
         return ElementLinearization(
             formulation=space,
-            order=self._order,
-            stabilized=self._stabilized,
+            order=self.algebra.order,
+            stabilized=self.algebra.stabilized,
             residual=residual,
             mass=bodies.mass,
             stiffness=[elements.diagonal(bodies.stiffness), *joints, *stiffness],
@@ -187,45 +187,8 @@ class RigidBodySystem(AbstractMultibodySystem):
             coordinate_columns=coordinate_columns,
             joint_rates=lambda: elements.joint_rates(self.joints, t, motion, pair),
             coordinate_rates=lambda: elements.coordinate_rates(space, motion),
-            rates=self.change_of_rates(t, q, v),
+            rates=self.algebra.change_of_rates(t, q, v),
         )
-
-    @override
-    def position_reactions(self, t, q):
-        if self._stabilized is None:
-            return super().position_reactions(t, q)
-        return ElementReactions(*self._columns(t, q, *self._frames(q)))
-
-    @property
-    def _order(self) -> elimination.Order | Graph | None:
-        if not self.formulation.keeps_rotations:
-            return None
-        return elimination.order_of(len(self.names), self.formulation, self.joints, self.forces)
-
-    @property
-    def _stabilized(self) -> elimination.Order | Graph | None:
-        """Order of a stabilised step, None if the full matrix is to be solved."""
-        if self._order is None:
-            return None
-        n, formulation = len(self.names), self.formulation
-        return elimination.stabilized_order_of(n, formulation, self.joints, self.forces)
-
-    def saddle(self, t, q):
-        """[[M, Bᵀ], [B, 0]], in blocks along the joints for many bodies."""
-        if self._order is None:
-            return super().saddle(t, q)
-        return self.step_saddle(t, q)
-
-    @override
-    def step_saddle(self, t, q, x=None):
-        order = self._order
-        if order is None:
-            return super().step_saddle(t, q, x)
-        pose, frames = self._frames(q)
-        masses = elements.masses(self.bodies, pose.rotation, frames)
-        columns = self._columns(t, q, pose, frames)
-        operators = linearization.tangent_operators(self.formulation, x)
-        return linearization.saddle(order, masses, *columns, operators)
 
     @waits.announced("the accelerations")
     def acceleration(self, t, q, v, u=None):
@@ -253,6 +216,11 @@ class RigidBodySystem(AbstractMultibodySystem):
     @override
     def closing(self):
         return dataclasses.replace(self, joints=constraints.closing(self.joints))
+
+    @property
+    @override
+    def algebra(self):
+        return AbsoluteAlgebra(self)
 
     @property
     @override

@@ -31,6 +31,7 @@ from lie_jax.numerics import gather, rules, small, waits
 from lie_jax.numerics.schur import SchurMatrix
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.systems import linearization
+from lie_jax.systems.algebra import Algebra
 from lie_jax.systems.linearization import AbstractLinearization, tangent_columns
 from lie_jax.systems.system import AbstractSystem, Time
 
@@ -46,6 +47,43 @@ class _LoopValidity(MultibodyValidity):
     @override
     def joint_name(self, number):
         return stacking.owner(self.system.cuts, number)
+
+
+class _LoopAlgebra(Algebra):
+    """Schur complement of the cut joints' rows, with solutions along the tree."""
+
+    @override
+    def bounds(self, t, q):
+        return self.system.rows(t, q, self.system.kinematics(q))[1]
+
+    @override
+    def saddle(self, t, q):
+        system = self.system
+        motion = system.kinematics(q)
+        inertia, joint_inertia = recursions.inertias(system.bodies, motion), system.joints.inertia()
+        none = jnp.zeros_like(motion.twist)
+        still, *others = rules.held((motion, joint_inertia, inertia))
+        _, factors = recursions.articulated(system.tree, still, others[0], others[1], none)
+
+        def times(x):
+            accelerations = system.split(x)
+            needed = recursions.inverse_dynamics(
+                system.tree, motion, joint_inertia, inertia, none, accelerations
+            )
+            return system.velocities.flat(*needed)
+
+        def over(forces):
+            forces = system.split(forces)
+            accelerations = recursions.free_accelerations(system.tree, still, factors, forces)
+            return system.velocities.flat(*accelerations)
+
+        rows, bounds = system.rows(t, q, motion)
+        # Forces and torques on a base move it with different ease.
+        diagonal = jnp.diagonal(factors.bases, axis1=0, axis2=1).reshape(-1, 2, 3)
+        of_bases = jnp.repeat(jnp.max(diagonal, axis=2), 3, axis=1)
+        ease = system.velocities.flat(of_bases, factors.inverses)
+        sizes = linearization.row_sizes(bounds, 1.0 / ease)
+        return SchurMatrix(times, over, rows, sizes, ease)
 
 
 class LoopSystem(TreeSystem):
@@ -92,9 +130,9 @@ class LoopSystem(TreeSystem):
 
     @override
     def constraint_rates(self, t, q, v, x, share=1.0):
-        motion, share = self._kinematics(q, v), jnp.asarray(share, q.dtype)
+        motion, share = self.kinematics(q, v), jnp.asarray(share, q.dtype)
         frames = self._frames(motion)
-        growing = recursions.frame_accelerations(self.tree, motion, self._split(x))
+        growing = recursions.frame_accelerations(self.tree, motion, self.split(x))
         linear, angular = (share * motion.drift + growing).reshape(2, 3, -1)
         turning = share * small.cross(motion.twist[3:], frames[2].T)
         linear = linear + small.cross(angular, motion.arm) + turning
@@ -104,39 +142,7 @@ class LoopSystem(TreeSystem):
 
     @override
     def constraint_jacobian(self, t, q):
-        return self._rows(t, q, self._kinematics(q))[0]
-
-    @override
-    def constraint_bounds(self, t, q):
-        return self._rows(t, q, self._kinematics(q))[1]
-
-    @override
-    def saddle(self, t, q):
-        motion = self._kinematics(q)
-        inertia, joint_inertia = recursions.inertias(self.bodies, motion), self.joints.inertia()
-        none = jnp.zeros_like(motion.twist)
-        still, *others = rules.held((motion, joint_inertia, inertia))
-        _, factors = recursions.articulated(self.tree, still, others[0], others[1], none)
-
-        def times(x):
-            accelerations = self._split(x)
-            needed = recursions.inverse_dynamics(
-                self.tree, motion, joint_inertia, inertia, none, accelerations
-            )
-            return self.velocities.flat(*needed)
-
-        def over(forces):
-            forces = self._split(forces)
-            accelerations = recursions.free_accelerations(self.tree, still, factors, forces)
-            return self.velocities.flat(*accelerations)
-
-        rows, bounds = self._rows(t, q, motion)
-        # Forces and torques on a base move it with different ease.
-        diagonal = jnp.diagonal(factors.bases, axis1=0, axis2=1).reshape(-1, 2, 3)
-        of_bases = jnp.repeat(jnp.max(diagonal, axis=2), 3, axis=1)
-        ease = self.velocities.flat(of_bases, factors.inverses)
-        sizes = linearization.row_sizes(bounds, 1.0 / ease)
-        return SchurMatrix(times, over, rows, sizes, ease)
+        return self.rows(t, q, self.kinematics(q))[0]
 
     @override
     @waits.announced("the accelerations")
@@ -152,20 +158,25 @@ class LoopSystem(TreeSystem):
     @waits.announced("the linearization")
     def linearization(self, t, q, v, acceleration, multipliers, u=None):
         tree = self._pulled(q, multipliers).tree_linearization(t, q, v, acceleration, u)
-        rows, bounds = self._rows(t, q, self._kinematics(q))
+        rows, bounds = self.rows(t, q, self.kinematics(q))
         return LoopLinearization(
             space=self.space,
             residual=tree.residual,
             tree=tree,
             constraints=rows,
             bounds=bounds,
-            rates=self.change_of_rates(t, q, v),
+            rates=self.algebra.change_of_rates(t, q, v),
             velocity_rows=self.velocity_rows,
         )
 
     @override
     def closing(self):
         return dataclasses.replace(self, cuts=constraints.closing(self.cuts))
+
+    @property
+    @override
+    def algebra(self):
+        return _LoopAlgebra(self)
 
     @property
     @override
@@ -233,7 +244,7 @@ class LoopSystem(TreeSystem):
 
     def _pose(self, q: Array) -> tuple[Array, Array]:
         """Rotations and positions of bases and links."""
-        rotation, position, *_ = self._frames(self._kinematics(q))
+        rotation, position, *_ = self._frames(self.kinematics(q))
         return rotation, position
 
     def _by_group(self, multipliers: Array) -> list[Array]:
@@ -253,7 +264,7 @@ class LoopSystem(TreeSystem):
         )
         return dataclasses.replace(self, forces=(*self.forces, *pulling))
 
-    def _rows(self, t: Time, q: Array, motion: Kinematics) -> tuple[Array, Array]:
+    def rows(self, t: Time, q: Array, motion: Kinematics) -> tuple[Array, Array]:
         """B (nc, nv), and bounds of its entries."""
         rotation, position, *_ = self._frames(motion)
         now = jnp.asarray(t, position.dtype)

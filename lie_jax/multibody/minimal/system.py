@@ -80,12 +80,12 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def poses(self, q):
-        rotation, position, *_ = self._frames(self._kinematics(q))
+        rotation, position, *_ = self._frames(self.kinematics(q))
         return gather.pick(self.slots, rotation), gather.pick(self.slots, position)
 
     @override
     def poses_and_jacobians(self, q, bodies):
-        motion, slots = self._kinematics(q), tuple(self.slots[body] for body in bodies)
+        motion, slots = self.kinematics(q), tuple(self.slots[body] for body in bodies)
         rotation = gather.pick(slots, motion.rotation, axis=2)
         position, arm = (gather.pick(slots, x, axis=1) for x in (motion.position, motion.arm))
         moved = jnp.asarray(self._moved[list(slots)].T, q.dtype)
@@ -98,7 +98,7 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, by the composite-rigid-body algorithm."""
-        motion = self._kinematics(q)
+        motion = self.kinematics(q)
         inertia = recursions.inertias(self.bodies, motion)
         factors = recursions.mass_matrix_factors(self.tree, motion, inertia)
         twists, momenta = (self.velocities.flat(*factor) for factor in factors)
@@ -126,7 +126,7 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     @waits.announced("the residual")
     def residual(self, t, q, v, acceleration, multipliers, u=None):
-        accelerations, terms = self._split(acceleration), self._terms(t, q, v, u)
+        accelerations, terms = self.split(acceleration), self._terms(t, q, v, u)
         return self.velocities.flat(*recursions.inverse_dynamics(self.tree, *terms, accelerations))
 
     @override
@@ -154,7 +154,7 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def _joint_reactions(self, t, q, v, acceleration, multipliers, u):
         motion, _, inertia, bias = self._terms(t, q, v, u)
-        whole = recursions.passed_on(self.tree, motion, inertia, bias, self._split(acceleration))
+        whole = recursions.passed_on(self.tree, motion, inertia, bias, self.split(acceleration))
         on_children = reactions.on_children(self.tree, self.joints, motion, whole)
         # The last motion of a joint is at its child.
         last = dict(zip(self.owners, self.tree.links, strict=True))
@@ -238,7 +238,7 @@ class TreeSystem(AbstractMultibodySystem):
     def slots(self) -> tuple[int, ...]:
         return self.tree.slots[: len(self.names)]
 
-    def _kinematics(self, q: Array, v: Array | None = None) -> Kinematics:
+    def kinematics(self, q: Array, v: Array | None = None) -> Kinematics:
         """Motion of bases and links; at rest without velocities."""
         checks.instant("q", q, self.nq)
         v = jnp.zeros(self.nv, q.dtype) if v is None else v
@@ -263,7 +263,7 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def _instant(self, t, q, v):
-        return jnp.asarray(t, q.dtype), *self._frames(self._kinematics(q, v))
+        return jnp.asarray(t, q.dtype), *self._frames(self.kinematics(q, v))
 
     def _following(self, t: Array, q: Array) -> "TreeSystem":
         """The system at q, whose forces have the turns of the joints that they follow."""
@@ -273,7 +273,7 @@ class TreeSystem(AbstractMultibodySystem):
         self, t, q: Array, v: Array, u: Array | None
     ) -> tuple[Kinematics, Array, Array, Array]:
         """Kinematics, inertias added to the joints, inertias, and bias less applied wrenches."""
-        motion = self._kinematics(q, v)
+        motion = self.kinematics(q, v)
         inertia, t = recursions.inertias(self.bodies, motion), jnp.asarray(t, q.dtype)
         applied = self._following(t, q)._applied((t, *self._frames(motion)), u)
         force = applied.force.T
@@ -336,7 +336,7 @@ class TreeSystem(AbstractMultibodySystem):
         )
         motion, joint_inertia, inertia, bias = system._terms(t, q, v, u)
         tree, branches, bases = self.tree, self._branches(), self.tree.bases
-        accelerations = recursions.frame_accelerations(tree, motion, self._split(acceleration))
+        accelerations = recursions.frame_accelerations(tree, motion, self.split(acceleration))
         # Gravity acts as if everything were accelerated against it.
         weight = jnp.concatenate([self.gravity, jnp.zeros_like(self.gravity)])[:, None]
         wrench = bias + small.matvec(inertia, accelerations - weight)
@@ -366,7 +366,7 @@ class TreeSystem(AbstractMultibodySystem):
 
     @override
     def places(self, t, q, v):
-        motion = self._kinematics(q, v)
+        motion = self.kinematics(q, v)
         moved = jnp.asarray(self._moved.T, q.dtype)[:, None]
         twists = self._columns(motion).T[:, :, None] * moved
         units = jax.vmap(lambda twist: self._frames(motion._replace(twist=twist))[2:])(twists)
@@ -379,7 +379,8 @@ class TreeSystem(AbstractMultibodySystem):
         of_bases = small.block_2x2(rotation, none, none, rotation)
         return self.velocities.flat(of_bases.T, jnp.moveaxis(motion.columns, -1, 0)).T
 
-    def _split(self, acceleration: Float[Array, " nv"]) -> Accelerations:
+    def split(self, acceleration: Float[Array, " nv"]) -> Accelerations:
+        """Numbers like v by bases and links."""
         bases = acceleration[: 6 * self.tree.bases].reshape(-1, 6)
         return Accelerations(bases, self._rates(acceleration))
 
