@@ -71,7 +71,8 @@ def reactions(
                 for values, name in zip(getattr(every[label], part).T, "xyz", strict=True):
                     axes.plot(run.t, values, label=name)
                 widen(axes, max(_FLAT * size, least[part]))
-                axes.set_ylabel(f"{literal(' – '.join(map(str, label)))} / {unit}")
+                words = label if isinstance(label, str) else " – ".join(map(str, label))
+                axes.set_ylabel(f"{literal(words)} / {unit}")
             where = "inertial" if frame == GROUND else f"axes of {literal(frame)}"
             # The exponent of the numbers stands below.
             grid[0, column].set_title(f"{part.capitalize()} ({where})", loc="left", pad=16)
