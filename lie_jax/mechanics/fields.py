@@ -3,7 +3,8 @@
 A field made here raises `ValueError` with the name of the element and the field for a value that
 its meaning does not allow. `body_name` and `input_number` also declare a role: elements that differ
 in numbers and in these two alone are stacked and compiled once, whatever their fields are called.
-Messages name the `unit` or the `meaning`; a field with a `default` may be left out.
+Messages name the `unit` or the `meaning`; a field with a `default` may be left out, and one
+with `kw_only=True` is given by name.
 """
 
 from collections.abc import Callable
@@ -58,7 +59,10 @@ def body_name() -> Any:
 
 
 def joint(converter: Callable) -> Any:
-    """Field with a reference to a joint of the mechanism, which stacked elements do not share."""
+    """Field with a reference to a joint of the mechanism, which stacked elements do not share.
+
+    `converter`: function of what a user gives, to such a reference.
+    """
     return eqx.field(static=True, converter=converter, metadata={"joint": True})
 
 
@@ -149,7 +153,9 @@ def semidefinite(unit: str, **default: Any) -> Any:
 
 
 def signal(unit: str, shape: tuple[int, ...] = (), **default: Any) -> Any:
-    """Field with a constant, or a function of the time (s), of this shape and unit."""
+    """Field with a constant, or a function of the time (s), of this shape and unit; with a
+    `default` it may be left out.
+    """
     return parameter(
         lambda where, value: check_signal(where, value, shape, unit), as_signal, **default
     )

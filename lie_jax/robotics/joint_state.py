@@ -24,9 +24,9 @@ def joint_state(
 
     **Arguments:** `system`: a mechanism in `lie_jax.Minimal()`; `positions`, `velocities`: values
     by the labels of joints, their name or `(parent, child)` or `(parent, child, 2)` as in
-    `joint_coordinates`:
-    angles (rad) and distances (m), or their rates, in the joint's order, one number or (k,). Free
-    rotations of a ball joint are a unit quaternion (4,) and an angular velocity (3,).
+    `joint_coordinates`: angles (rad) and distances (m), or their rates, in the joint's order, one
+    number or (k,). Free rotations of a ball joint are a unit quaternion (4,) and an angular
+    velocity (3,).
 
     Raises `ValueError` for other formulations, for labels of no joint and for joints that close a
     loop, and for values of other shapes.

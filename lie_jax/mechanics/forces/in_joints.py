@@ -41,7 +41,8 @@ class AbstractJointForce(AbstractAlongJoints, AbstractForce):
     others are given by name. Raises `ValueError` for joints without coordinates, for a coordinate
     that is not there, and, in a `Mechanism`, for joints that are not among its own.
 
-    A force of one's own gives `effort`, and `energy` if it is conservative.
+    A force of one's own gives `effort`, and `energy` if it is conservative. Its fields without a
+    default have `kw_only=True`.
     """
 
     is_relative = True

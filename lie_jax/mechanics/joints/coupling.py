@@ -39,7 +39,8 @@ class CouplingJoint(AbstractAlongJoints, AbstractJoint):
     gripper, a rack or a `<mimic>` of URDF. Both joints are other elements of the mechanism.
 
     **Arguments:** `follower`, `leader`: joints of the mechanism with one coordinate (rad or m), or
-    pairs of a joint and the number of one of its coordinates; `coefficients`: (n,), c₀ first.
+    pairs of a joint and the number of one of its coordinates; `coefficients`: (n,), c₀ first;
+    `name`: the label in readings.
 
     The constraint is the follower's coordinate minus the polynomial. Angles count whole turns: in
     `lie_jax.Minimal()` those of the joints; in absolute coordinates those of a run from its start,

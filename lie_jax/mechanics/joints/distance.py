@@ -23,7 +23,7 @@ class DistanceJoint(AbstractJoint):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `length`: L, positive, m.
     - `parent_point`, `child_point`: (3,), the rod's ends, in the bodies' frames, m.
 

@@ -40,6 +40,7 @@ class JointDriver(AbstractAlongJoints, AbstractJoint):
     - `value`: of the coordinate (rad or m), a function of the time (s) that returns one number,
       twice differentiable, or a constant that locks it. A function that is an `equinox.Module` with
       `__call__`, or a `jax.tree_util.Partial`, is not compiled anew when its parameters change.
+    - `name`: the label in readings.
 
     Raises `ValueError` for values that break these rules.
     """
@@ -103,7 +104,7 @@ class CoordinateJoint(AbstractComposedJoint):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `coordinates`: some of `"x"`, `"y"`, `"z"`, the components of the vector from the parent's to
       the child's point along the parent's axes, and `"rotation_x"`, `"rotation_y"`, `"rotation_z"`,
       the turn about these axes from where the child has the `orientation`, in this order.

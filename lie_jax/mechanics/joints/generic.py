@@ -34,7 +34,7 @@ class GenericJoint(AbstractComposedJoint):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `held`: at least one of `"x"`, `"y"`, `"z"`, `"rotation_x"`, `"rotation_y"`, `"rotation_z"`,
       in this order.
     - `parent_point`, `child_point`: (3,), the joint's place in the bodies' frames, m.

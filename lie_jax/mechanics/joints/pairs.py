@@ -78,7 +78,7 @@ class SphericalJoint(AbstractComposedJoint):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `parent_point`, `child_point`: (3,), points that coincide, in the bodies' frames, m.
     - `armature`: kg m², not negative: inertia added about every axis, in `lie_jax.Minimal()` alone.
 
@@ -108,7 +108,7 @@ class RevoluteJoint(AbstractLowerPair):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `axis`: (3,), in the parent's frame, of any length but zero.
     - `parent_point`, `child_point`: (3,), points of the axis that coincide, in the bodies' frames,
       m.
@@ -158,7 +158,7 @@ class UniversalJoint(AbstractComposedJoint):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `axis`, `child_axis`: (3,), in the parent's and in the child's frame, of any length but zero.
     - `parent_point`, `child_point`: (3,), points that coincide, in the bodies' frames, m.
     - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
@@ -223,7 +223,7 @@ class RigidJoint(AbstractComposedJoint):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `parent_point`, `child_point`: (3,), points that coincide, in the bodies' frames, m.
     - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
       where they are fixed.
@@ -255,7 +255,7 @@ class PrismaticJoint(AbstractLowerPair):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `axis`: (3,), in the parent's frame, of any length but zero.
     - `parent_point`, `child_point`: (3,), in the bodies' frames, m; the axis runs through the
       parent's, and the child's moves along it.
@@ -294,7 +294,7 @@ class CylindricalJoint(AbstractLowerPair):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `axis`: (3,), in the parent's frame, of any length but zero.
     - `parent_point`, `child_point`: (3,), points of the axis, in the bodies' frames, m.
     - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's
@@ -334,7 +334,7 @@ class PlanarJoint(AbstractLowerPair):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `normal`: (3,), of the planes, in the parent's frame, of any length but zero.
     - `parent_point`, `child_point`: (3,), points of the planes, in the bodies' frames, m.
     - `orientation`: (4,), unit quaternion that rotates the child's components into the parent's

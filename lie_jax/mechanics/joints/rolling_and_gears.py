@@ -26,7 +26,7 @@ class RollingDisc(AbstractJoint):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `radius`: of the disc, positive, m.
     - `child_axis`: (3,), normal to the disc, in the child's frame, of any length but zero.
     - `normal`: (3,), normal to the plane, towards the side where the disc is, in the parent's
@@ -104,7 +104,7 @@ class GearJoint(AbstractJoint):
 
     **Arguments:**
 
-    - `parent`, `child`: names of bodies, or `"ground"`.
+    - `parent`, `child`: names of bodies, or `"ground"`; `name`: the label in readings.
     - `axis`, `child_axis`: (3,), those of the hinges of parent and child, in the frames of parent
       and child, of any length but zero.
     - `ratio`: rate of the child over that of the parent, not zero: minus the parent's number of
