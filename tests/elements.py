@@ -6,6 +6,7 @@ import lie_jax
 
 EYE, X, Y = np.eye(3), (1, 0, 0), (0, 1, 0)
 _ENDS = {"parent": "a", "child": "b"}
+HINGE = lie_jax.RevoluteJoint("a", "b", X)
 ELEMENTS = {
     lie_jax.Body: {"name": "b", "mass": 1, "inertia": EYE},
     lie_jax.State: {"q": [1], "v": [2]},
@@ -22,24 +23,21 @@ ELEMENTS = {
     lie_jax.GearJoint: _ENDS | {"axis": X, "child_axis": X, "ratio": -2},
     lie_jax.CouplingJoint: {
         "follower": lie_jax.RevoluteJoint("ground", "a", X),
-        "leader": lie_jax.RevoluteJoint("a", "b", X),
+        "leader": HINGE,
         "coefficients": (0, 2),
     },
-    lie_jax.RevoluteDriver: _ENDS | {"axis": X, "angle": 1},
-    lie_jax.PrismaticDriver: _ENDS | {"axis": X, "distance": 1},
+    lie_jax.JointDriver: {"joint": HINGE, "value": 1},
     lie_jax.PointForce: {"body": "b", "force": X},
     lie_jax.Torque: {"body": "b", "torque": X},
     lie_jax.ViscousFriction: _ENDS | {"coefficient": 1},
     lie_jax.CartesianSpringDamper: _ENDS | {"stiffness": (1, 2, 3)},
     lie_jax.LinearSpringDamper: _ENDS | {"stiffness": 1, "damping": 1, "length": 1},
-    lie_jax.TorsionalSpringDamper: _ENDS | {"axis": X, "stiffness": 1},
+    lie_jax.JointSpring: {"joint": HINGE, "stiffness": 1, "damping": 1, "relaxed": 1},
     lie_jax.Bushing: _ENDS | {"stiffness": (1, 2, 3), "rotational_stiffness": EYE},
     lie_jax.RevoluteBushing: _ENDS
     | {"axis": X, "stiffness": (1, 2, 3), "rotational_stiffness": 1, "damping": EYE},
-    lie_jax.PDController: _ENDS | {"axis": X, "reference": 1, "proportional": 1},
-    lie_jax.PrismaticPDController: _ENDS | {"axis": X, "reference": 1, "proportional": 1},
-    lie_jax.RevoluteMotor: _ENDS | {"axis": X, "input": 0},
-    lie_jax.PrismaticMotor: _ENDS | {"axis": X, "input": 0},
+    lie_jax.JointController: {"joint": HINGE, "reference": 1, "proportional": 1, "derivative": 1},
+    lie_jax.JointMotor: {"joint": HINGE, "input": 0},
     lie_jax.Baumgarte: {"rate": 1},
     lie_jax.Adaptive: {"end": 1, "dt_min": 1, "dt_max": 2},
 }

@@ -266,7 +266,7 @@ def test_a_block_is_pushed_along_the_ground_in_steps_longer_than_its_contact():
         lie_jax.HuntCrossley(2e7),
         lie_jax.Coulomb(0.3, velocity=1e-2),
     )
-    push = lie_jax.PrismaticMotor("ground", "block", (1, 0, 0), 0)
+    push = lie_jax.JointMotor(rail, input=0)
     mechanism = lie_jax.Mechanism([block], [rail], [ground, push])
     system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
     steps, method = 20, lie_jax.ConvexContact()

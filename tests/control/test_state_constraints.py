@@ -144,7 +144,7 @@ def test_a_pole_swings_up_on_a_cart_between_the_ends_of_its_rail():
         lie_jax.PrismaticJoint("ground", "cart", (1.0, 0.0, 0.0)),
         lie_jax.RevoluteJoint("cart", "pole", (0.0, 1.0, 0.0)),
     ]
-    motor = lie_jax.PrismaticMotor("ground", "cart", (1.0, 0.0, 0.0), input=0)
+    motor = lie_jax.JointMotor(joints[0], input=0)
     system, state = lie_jax.assemble(
         lie_jax.Mechanism([cart, pole], joints, [motor]), lie_jax.Minimal()
     )
@@ -201,7 +201,7 @@ def arm():
             lie_jax.Body(name, MASSES[i], inertia, position=place, center_of_mass=CENTERS[i])
         )
         joints.append(lie_jax.RevoluteJoint(parent, name, axis, origin))
-        motors.append(lie_jax.RevoluteMotor(parent, name, axis, input=i))
+        motors.append(lie_jax.JointMotor(joints[i], input=i))
         parent = name
     return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, motors), lie_jax.Minimal())[0]
 

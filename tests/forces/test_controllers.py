@@ -32,6 +32,7 @@ def test_a_hinge_is_turned_towards_its_reference():
     """The torque for errors in all quadrants and commands of many turns; it has no net effect."""
     rng = np.random.default_rng(2)
     orientation = lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3)))
+    hinge = lie_jax.RevoluteJoint("a", "b", 2.0 * AXIS, orientation=orientation)
     start, swing, parent_omega = (jnp.asarray(rng.normal(size=3)) for _ in range(3))
     rate, commanded_rate, t = 1.7, 2.3, jnp.asarray(0.3)
     # The last one is ahead by more than half a turn, that is, behind by less.
@@ -47,7 +48,9 @@ def test_a_hinge_is_turned_towards_its_reference():
     @jax.vmap
     def evaluated(error, turns):
         reference = Ramp(0.9 + 2.0 * jnp.pi * turns, jnp.asarray(commanded_rate))
-        controller = lie_jax.PDController("a", "b", 2.0 * AXIS, reference, P, D, orientation)
+        controller = lie_jax.JointController(
+            hinge, reference=reference, proportional=P, derivative=D
+        ).attached([hinge])
         angle = 0.9 + commanded_rate * t - error
         now, change = jax.jvp(lambda s: rotations(s, angle), (0.0,), (1.0,))
         omegas = [lie_jax.so3.vee(r.T @ dr) for r, dr in zip(now, change, strict=True)]
@@ -74,10 +77,16 @@ def test_power_and_momentum(formulation):
     rng = np.random.default_rng(7)
     bodies = [mechanisms.random_body(name, rng) for name in "ab"]
     here, there = rng.normal(size=(2, 3))
-    slider = lie_jax.PrismaticPDController("a", "b", AXIS, 0.7, P, D, here, there)
-    hinge = lie_jax.PDController("b", "a", AXIS, lambda t: 2.0 * t, 0.0, D)
-    mechanism = lie_jax.Mechanism(bodies, (), [slider, hinge], np.zeros(3))
+    slider = lie_jax.PrismaticJoint("a", "b", AXIS, here, there)
+    hinge = lie_jax.RevoluteJoint("b", "a", AXIS)
+    controllers = [
+        lie_jax.JointController(slider, reference=0.7, proportional=P, derivative=D),
+        lie_jax.JointController(hinge, reference=lambda t: 2.0 * t, proportional=0.0, derivative=D),
+    ]
+    mechanism = lie_jax.Mechanism(bodies, [slider, hinge], controllers, np.zeros(3))
     system, state = lie_jax.assemble(mechanism, formulation)
+    # The bodies are free: nothing holds what the controllers do not move.
+    system = eqx.tree_at(lambda s: s.joints, system, ())
     t = jnp.asarray(0.4)
 
     def distance(q):
@@ -126,8 +135,10 @@ def _held(formulation, gain, rate):
         lie_jax.PrismaticJoint("ground", "carriage", AXIS),
     ]
     forces = [
-        lie_jax.PDController("ground", "wheel", AXIS, Ramp(jnp.zeros(()), rate), gain, D),
-        lie_jax.PrismaticPDController("ground", "carriage", AXIS, lambda t: 0.3 * t, gain, D),
+        lie_jax.JointController(joint, reference=reference, proportional=gain, derivative=D)
+        for joint, reference in zip(
+            joints, (Ramp(jnp.zeros(()), rate), lambda t: 0.3 * t), strict=True
+        )
     ]
     mechanism = lie_jax.Mechanism(bodies, joints, forces, np.zeros(3))
     return lie_jax.assemble(mechanism, formulation)
@@ -195,12 +206,13 @@ def test_held_joints_oscillate_and_their_derivatives():
 
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_float32_stays_float32(compiled):
+    shaft, ramp = lie_jax.CylindricalJoint("ground", "b", AXIS), Ramp(jnp.ones(()), jnp.ones(()))
     controllers = [
-        lie_jax.PDController("ground", "b", AXIS, Ramp(jnp.ones(()), jnp.ones(())), P, D),
-        lie_jax.PrismaticPDController("ground", "b", AXIS, 0.3, P, D),
+        lie_jax.JointController(shaft, k, reference=reference, proportional=P, derivative=D)
+        for k, reference in enumerate((ramp, 0.3))
     ]
     body = lie_jax.Body("b", 1.0, np.eye(3), omega_body=(1.0, 2.0, 3.0))
-    double = lie_jax.assemble(lie_jax.Mechanism([body], (), controllers), lie_jax.R3SO3())
+    double = lie_jax.assemble(lie_jax.Mechanism([body], [shaft], controllers), lie_jax.R3SO3())
 
     @jax.jit
     def force(system, state):
@@ -219,11 +231,10 @@ def test_float32_stays_float32(compiled):
         ({"derivative": np.nan}, "derivative"),
         ({"reference": np.zeros(2)}, "reference"),
         ({"reference": lambda t: (t, t)}, "reference"),
-        ({"axis": np.zeros(3)}, "axis"),
-        ({"orientation": np.ones(4)}, "orientation"),
     ],
 )
 def test_bad_values_are_refused(change, message):
-    good = {"axis": AXIS, "reference": 0.0, "proportional": P, "derivative": D}
-    with pytest.raises(ValueError, match=rf"PDController\('ground', 'b'\)\.{message}"):
-        lie_jax.PDController("ground", "b", **(good | change))
+    hinge = lie_jax.RevoluteJoint("ground", "b", AXIS)
+    good = {"reference": 0.0, "proportional": P, "derivative": D}
+    with pytest.raises(ValueError, match=rf"JointController\('ground', 'b'\)\.{message}"):
+        lie_jax.JointController(hinge, **(good | change))

@@ -65,13 +65,10 @@ def _driven_pair(formulation):
     """A carriage pushed by input 1 along a rail, and a wheel on it turned by input 0."""
     bodies = [lie_jax.Body("carriage", MASS, INERTIA), lie_jax.Body("wheel", 0.5, 0.1 * np.eye(3))]
     joints = [
-        lie_jax.PrismaticJoint("ground", "carriage", (1.0, 0.0, 0.0)),
-        lie_jax.RevoluteJoint("carriage", "wheel", AXIS),
+        lie_jax.PrismaticJoint("ground", "carriage", (2.0, 0.0, 0.0), PLACES[0], PLACES[0]),
+        lie_jax.RevoluteJoint("carriage", "wheel", 3.0 * AXIS),
     ]
-    motors = [
-        lie_jax.RevoluteMotor("carriage", "wheel", 3.0 * AXIS, input=0),
-        lie_jax.PrismaticMotor("ground", "carriage", (2.0, 0.0, 0.0), 1, child_point=PLACES[0]),
-    ]
+    motors = [lie_jax.JointMotor(joints[k], input=number) for k, number in ((1, 0), (0, 1))]
     return lie_jax.assemble(lie_jax.Mechanism(bodies, joints, motors, np.zeros(3)), formulation)
 
 
@@ -217,11 +214,11 @@ def test_inputs_that_nothing_reads_are_refused_by_number():
 
 @pytest.mark.parametrize("number", [-1, 1.0, True, "0"])
 def test_an_input_is_a_number_of_an_entry(number):
+    hinge = lie_jax.RevoluteJoint("a", "b", AXIS)
     for build in (
         lambda: lie_jax.Torque("b", (0.0, 0.0, 1.0), input=number),
         lambda: lie_jax.PointForce("b", (0.0, 0.0, 1.0), input=number),
-        lambda: lie_jax.RevoluteMotor("a", "b", AXIS, number),
-        lambda: lie_jax.PrismaticMotor("a", "b", AXIS, number),
+        lambda: lie_jax.JointMotor(hinge, input=number),
     ):
         with pytest.raises((ValueError, TypeError), match="input"):
             build()

@@ -36,7 +36,7 @@ def _mechanism(*forces, gravity=(0.0, 0.0, -9.81)):
 def test_forces_in_joint_coordinates_and_their_energy():
     """Also beyond half a turn; against closed forms and differences of the energy."""
     band = lie_jax.CouplingForce(JOINTS, WEIGHTS, stiffness=3.0, damping=0.2, relaxed=(0.5, 0.9))
-    drive = lie_jax.CouplingForce(JOINTS[1], [1.0], stiffness=2.0, input=0, limits=(-5.0, 4.0))
+    drive = lie_jax.CouplingForce(JOINTS[1:2], [1.0], stiffness=2.0, input=0, limits=(-5.0, 4.0))
     cable = lie_jax.PathForce(LINE, stiffness=10.0, relaxed=(0.5, 0.6))
     none = (0.0, 0.0, 0.0)
     system, _ = lie_jax.assemble(_mechanism(band, drive, gravity=none), lie_jax.Minimal())
@@ -75,7 +75,7 @@ def test_absolute_coordinates_move_as_joint_coordinates():
     forces = (
         lie_jax.CouplingForce(JOINTS, WEIGHTS, stiffness=1.0, damping=0.1, relaxed=(0.5, 0.9)),
         lie_jax.CouplingForce(
-            JOINTS[1], [1.0], stiffness=2.0, damping=0.1, input=0, limits=(-3.0, 3.0)
+            JOINTS[1:2], [1.0], stiffness=2.0, damping=0.1, input=0, limits=(-3.0, 3.0)
         ),
         lie_jax.PathForce(LINE, stiffness=10.0, damping=0.3, relaxed=(0.5, 0.6)),
     )

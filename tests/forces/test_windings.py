@@ -1,10 +1,11 @@
-"""Springs and controllers about an axis count whole turns, in every formulation."""
+"""Springs and controllers of angles count whole turns, in every formulation."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.spatial.transform import Rotation
 
 import lie_jax
 from tests.suites import cases
@@ -22,7 +23,7 @@ ERRORS = {"Minimal": 1e-5, "generalized-α": 2e-2, "midpoint": 2e-2}
 ROUNDING = 1e-12
 
 
-def discs(formulation, stiffness=INERTIA * SPRING_RATE**2, count=2, hinged=True):
+def discs(formulation, stiffness=INERTIA * SPRING_RATE**2, count=2):
     """Discs on hinges, the first one with a spring and the second one with a controller."""
     omega = lie_jax.quaternion.rotate(lie_jax.quaternion.conjugate(HOME), AXIS)
     bodies = [
@@ -33,17 +34,14 @@ def discs(formulation, stiffness=INERTIA * SPRING_RATE**2, count=2, hinged=True)
     ]
     joints = [lie_jax.RevoluteJoint("ground", b.name, AXIS, orientation=HOME) for b in bodies]
     forces = [
-        lie_jax.TorsionalSpringDamper("ground", "wound", AXIS, stiffness, orientation=HOME),
-        lie_jax.PDController(
-            "ground",
-            "led",
-            AXIS,
-            lambda t: WANTED_RATE * t,
-            INERTIA * CONTROL_RATE**2,
-            orientation=HOME,
+        lie_jax.JointSpring(joints[0], stiffness=stiffness),
+        lie_jax.JointController(
+            joints[1],
+            reference=lambda t: WANTED_RATE * t,
+            proportional=INERTIA * CONTROL_RATE**2,
         ),
     ]
-    parts = bodies[:count], joints[:count] if hinged else [], forces[:count]
+    parts = bodies[:count], joints[:count], forces[:count]
     mechanism = lie_jax.Mechanism(*parts, gravity=(0.0, 0.0, 0.0))
     return lie_jax.assemble(mechanism, formulation)
 
@@ -66,12 +64,16 @@ def run(system, integrator, state, steps=STEPS):
     return lie_jax.simulate(system, integrator, state, dt=DT, steps=steps, save_every=5)
 
 
-@pytest.mark.parametrize("name", cases(["Minimal", "generalized-α", "midpoint"], ["midpoint"]))
+def windings(memory):
+    """The windings in a memory, one for each group of elements that count turns."""
+    return jax.tree.leaves(memory, is_leaf=lambda x: hasattr(x, "angle"))
+
+
+# `make test` counts in absolute coordinates over a step, and in the energies of a run.
+@pytest.mark.parametrize("name", cases(["Minimal", "generalized-α", "midpoint"], ["Minimal"]))
 def test_turns_are_counted(name):
     formulation, integrator = RUNS[name]
-    # Nothing but a spring or a controller moves a disc: constraints would add nothing but time.
-    hinged = name == "Minimal"
-    system, state = discs(formulation, hinged=hinged)
+    system, state = discs(formulation)
     # The second half goes on with the turns of the first, and is the same program.
     first = run(system, integrator, state, STEPS // 2)
     second = run(system, integrator, first.restart, STEPS // 2)
@@ -90,10 +92,10 @@ def test_turns_are_counted(name):
 
     angles, stored = readings(*trajectory)
     t, *_, memory = trajectory
-    if hinged:
+    if name == "Minimal":
         angle = np.concatenate([angles["ground", "wound"], angles["ground", "led"]], axis=1)
     else:
-        angle = np.concatenate([winding.angle for winding in memory], axis=1)
+        angle = np.concatenate([winding.angle[..., 0] for winding in windings(memory)], axis=1)
     wanted = exact(t)
     assert np.ptp(wanted[:, 0]) > 4 * np.pi
     lag = WANTED_RATE * t - wanted[:, 1]
@@ -104,7 +106,7 @@ def test_turns_are_counted(name):
 
 def test_a_step_of_several_radians_counts_its_turns():
     """The rates tell how far the disc has turned, forwards and backwards."""
-    system, state = discs(lie_jax.R3SO3(), count=1, hinged=False)
+    system, state = discs(lie_jax.R3SO3(), count=1)
     turns, duration = np.asarray([-20.0, -4.0, 2.5, 4.0, 9.0]), 0.5
 
     @jax.jit
@@ -115,8 +117,8 @@ def test_a_step_of_several_radians_counts_its_turns():
         memory = system.remember(jnp.zeros(()), state.q, rate)
         return system.recalling(memory).remember(jnp.asarray(duration), end, rate)
 
-    (winding,) = counted(turns)
-    assert_allclose(winding.angle[:, 0], turns, rtol=100 * ROUNDING)
+    (winding,) = windings(counted(turns))
+    assert_allclose(winding.angle[:, 0, 0], turns, rtol=100 * ROUNDING)
 
 
 METHODS = {"midpoint": lie_jax.RKMK("midpoint"), "generalized-α": lie_jax.GeneralizedAlpha(1.0)}
@@ -125,16 +127,16 @@ METHODS = {"midpoint": lie_jax.RKMK("midpoint"), "generalized-α": lie_jax.Gener
 @pytest.mark.full
 @pytest.mark.parametrize("name", METHODS)
 def test_derivatives_and_batches_go_through_turns(name):
-    """Of a disc that turns about its axis without a hinge."""
+    """Of a disc that turns about its axis."""
     integrator, stiffness = METHODS[name], INERTIA * SPRING_RATE**2
 
     def angle(stiffness):
-        system, state = discs(lie_jax.R3SO3(), stiffness, count=1, hinged=False)
+        system, state = discs(lie_jax.R3SO3(), stiffness, count=1)
         trajectory = lie_jax.simulate(
             system, integrator, state, dt=DT, steps=STEPS, save_every=STEPS, throw=False
         )
-        wound = jax.tree.leaves(trajectory.memory, is_leaf=lambda x: hasattr(x, "angle"))[0]
-        return trajectory.v[-1] @ trajectory.v[-1], wound.angle[-1]
+        (wound,) = windings(trajectory.memory)
+        return trajectory.v[-1] @ trajectory.v[-1], wound.angle[-1, 0]
 
     step = 1e-4
     each = stiffness + step * jnp.asarray([1.0, -1.0, 0.0])
@@ -148,47 +150,47 @@ def test_derivatives_and_batches_go_through_turns(name):
 BACK = lie_jax.quaternion.conjugate(HOME)
 FROM_CHILD = lie_jax.quaternion.rotate(BACK, AXIS), BACK
 TURNED = lie_jax.quaternion.multiply(lie_jax.quaternion.exp(AXIS), HOME)
-# Parent and child in turn, another sign of the axis, another zero of the angle.
-ELEMENTS = {
-    "as the joint": (False, AXIS, HOME, 1.0, 0.0),
+# Parent and child in turn, another sign of the axis, another zero of the angle: each with the turn
+# of its body about the axis, a sign times the angle and an offset.
+HINGES = {
+    "forwards": (False, AXIS, HOME, 1.0, 0.0),
     "backwards": (False, -AXIS, HOME, -1.0, 0.0),
     "from the child": (True, *FROM_CHILD, -1.0, 0.0),
-    "turned": (False, AXIS, TURNED, 1.0, -1.0),
+    "turned": (False, AXIS, TURNED, 1.0, 1.0),
 }
 
 
 def test_joint_coordinates_give_the_turns():
-    """One body for each element, and angles from less than a turn to several."""
-    bodies, joints, springs = [], [], []
-    for name, (swapped, axis, orientation, _, _) in ELEMENTS.items():
+    """One body for each hinge, and angles from less than a turn to several."""
+    bodies, joints = [], []
+    for name, (swapped, axis, orientation, _, _) in HINGES.items():
         bodies.append(lie_jax.Body(name, 1.0, INERTIA * np.eye(3), orientation=HOME))
-        joints.append(lie_jax.RevoluteJoint("ground", name, AXIS, orientation=HOME))
         ends = (name, "ground") if swapped else ("ground", name)
-        springs.append(
-            lie_jax.TorsionalSpringDamper(*ends, axis, 3.0, angle=0.4, orientation=orientation)
-        )
+        joints.append(lie_jax.RevoluteJoint(*ends, axis, orientation=orientation))
+    springs = [lie_jax.JointSpring(joint, stiffness=3.0, relaxed=0.4) for joint in joints]
     mechanism = lie_jax.Mechanism(bodies, joints, springs, gravity=(0.0, 0.0, 0.0))
     system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
 
     @jax.jit
     @jax.vmap
     def evaluated(q):
-        return system.force(0.0, q, jnp.zeros(4)), system.potential_energy(q)
+        poses = system.poses(q)
+        return system.force(0.0, q, jnp.zeros(4)), system.potential_energy(q), poses[0]
 
     angles = np.asarray([0.3, 4.0, 200.0 * np.pi / 180.0, -25.0])
     q = np.stack([np.roll(angles, k) for k in range(4)])
-    forces, energies = evaluated(jnp.asarray(q))
-    signs, offsets = (np.asarray(x) for x in list(zip(*ELEMENTS.values(), strict=True))[3:])
-    stretch = signs * q + offsets - 0.4
-    assert_allclose(forces, -3.0 * signs * stretch, rtol=ROUNDING)
-    assert_allclose(energies, 1.5 * np.sum(stretch**2, axis=1), rtol=ROUNDING)
+    forces, energies, rotations = evaluated(jnp.asarray(q))
+    assert_allclose(forces, -3.0 * (q - 0.4), rtol=ROUNDING)
+    assert_allclose(energies, 1.5 * np.sum((q - 0.4) ** 2, axis=1), rtol=ROUNDING)
+    signs, offsets = (np.asarray(x) for x in list(zip(*HINGES.values(), strict=True))[3:])
+    turns = Rotation.from_rotvec((signs * q + offsets)[..., None] * AXIS)
+    home = Rotation.from_quat(HOME, scalar_first=True)
+    assert_allclose(rotations, (turns * home).as_matrix(), atol=100 * ROUNDING)
 
 
 def test_a_driver_does_not_hold_half_a_turn_away():
     body = lie_jax.Body("b", 1.0, np.eye(3), orientation=(0.0, *AXIS))
-    joints = [
-        lie_jax.RevoluteJoint("ground", "b", AXIS),
-        lie_jax.RevoluteDriver("ground", "b", AXIS, 0.01),
-    ]
+    hinge = lie_jax.RevoluteJoint("ground", "b", AXIS)
+    joints = [hinge, lie_jax.JointDriver(hinge, value=0.01)]
     system, state = lie_jax.assemble(lie_jax.Mechanism([body], joints), lie_jax.R3SO3())
     assert_allclose(system.constraint(0.0, state.q)[-1], np.pi - 0.01, rtol=ROUNDING)

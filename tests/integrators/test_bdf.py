@@ -183,7 +183,9 @@ def _servo(**options):
     inertia, gain, damper = 0.3, 1e6, 1e5
     rod = lie_jax.Body("rod", 1.0, inertia * jnp.eye(3), center_of_mass=(0.5, 0.0, 0.0))
     hinge = lie_jax.RevoluteJoint("ground", "rod", axis=(0.0, 1.0, 0.0))
-    control = lie_jax.PDController("ground", "rod", (0.0, 1.0, 0.0), jnp.sin, gain, damper)
+    control = lie_jax.JointController(
+        hinge, reference=jnp.sin, proportional=gain, derivative=damper
+    )
     mechanism = lie_jax.Mechanism([rod], [hinge], [control])
     system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
     run = lie_jax.simulate(system, state=state, throw=False, **options)

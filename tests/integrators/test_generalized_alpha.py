@@ -232,18 +232,19 @@ def _pendulum(flat, steps, checkpoint=None):
         velocity=jnp.asarray([0.0, -0.5, 0.0]) * omega,
         omega_body=jnp.asarray([-1.0, 0.0, 0.0]) * omega,
     )  # fmt: skip
-    axis = (1.0, 0.0, 0.0)
     hold = jnp.stack([0.0 * point, 0.0 * point, point])
-    mechanism = lie_jax.Mechanism(
-        [body],
-        [lie_jax.SphericalJoint("ground", "rod", hold, hold + jnp.asarray([0.0, 0.0, 0.5]))],
-        [
-            lie_jax.PDController(
-                "ground", "rod", axis, lambda t: jnp.sin(rate * t), stiffness, damping
-            ),
-            lie_jax.PointForce("rod", (0.1, 0.0, 0.0)),
-        ],
+    cross = lie_jax.UniversalJoint(
+        "ground", "rod", (1, 0, 0), (0, 1, 0), hold, hold + jnp.asarray([0.0, 0.0, 0.5])
     )
+    control = lie_jax.JointController(
+        cross,
+        0,
+        reference=lambda t: jnp.sin(rate * t),
+        proportional=stiffness,
+        derivative=damping,
+    )
+    push = lie_jax.PointForce("rod", (0.1, 0.0, 0.0))
+    mechanism = lie_jax.Mechanism([body], [cross], [control, push])
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
     run = lie_jax.simulate(
         system, lie_jax.GeneralizedAlpha(rho), state, dt=1e-2, steps=steps, throw=False,

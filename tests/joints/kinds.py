@@ -1,4 +1,4 @@
-"""All joints with position constraints, with numbers drawn at random."""
+"""Joints with position constraints of two bodies, with numbers drawn at random."""
 
 import dataclasses
 
@@ -16,8 +16,6 @@ KINDS = {
     lie_jax.CylindricalJoint: 4,
     lie_jax.PlanarJoint: 3,
     lie_jax.DistanceJoint: 1,
-    lie_jax.RevoluteDriver: 1,
-    lie_jax.PrismaticDriver: 1,
     lie_jax.CoordinateJoint: 3,
     lie_jax.GenericJoint: 2,
 }
@@ -45,11 +43,16 @@ def joint_of(kind, parent, child, rng):
         "child_axis": rng.normal(size=3),
         "normal": rng.normal(size=3),
         "length": rng.uniform(0.5, 2.0),
-        # The angle of a driver, or between the arms of a cross (rad).
-        "angle": driven if kind is lie_jax.RevoluteDriver else rng.uniform(0.8, 1.4),
-        "distance": driven,
+        # Between the arms of a cross (rad).
+        "angle": rng.uniform(0.8, 1.4),
         "coordinates": ("y", "rotation_x", "rotation_z"),
         "values": moved,
     }
     fields = [field.name for field in dataclasses.fields(kind)]
     return kind(parent, child, **{name: numbers[name] for name in numbers if name in fields})
+
+
+def drivers_of(joints):
+    """Drivers of the angle and of the distance of the cylindrical joint among these."""
+    shaft = next(joint for joint in joints if type(joint) is lie_jax.CylindricalJoint)
+    return [lie_jax.JointDriver(shaft, k, value=driven) for k in range(2)]

@@ -134,7 +134,7 @@ def test_composed_joints_are_their_conditions():
     rng, t = np.random.default_rng(11), jnp.asarray(0.3)
     joints = [joint_of(kind, "a", "b", rng) for kind in KINDS]
     composed = [joint for joint in joints if isinstance(joint, AbstractComposedJoint)]
-    assert len(composed) == 10
+    assert len(composed) == 9
     for joint in composed:
         conditions = jax.eval_shape(lambda joint: joint.conditions(t), joint)
         assert joint.rows == sum(condition.rows for condition in conditions)

@@ -58,17 +58,18 @@ def turning_tool(angle, rate, backwards=False, armature=None, mass=MASS):
             ("tool", mass, np.diag(INERTIA), CENTER - WELD, WELD),
         )
     ]  # fmt: skip
-    hinge, weld = ("ground", "hub"), ("hub", "tool")
+    hinge, weld, axis = ("ground", "hub"), ("hub", "tool"), Y
     points = {"parent_point": WELD, "child_point": np.zeros(3)}
     if backwards:
-        hinge, weld = hinge[::-1], weld[::-1]
+        # The ground turns about the opposite axis in the hub by the same angle.
+        hinge, weld, axis = hinge[::-1], weld[::-1], -Y
         points = dict(zip(points, reversed(points.values()), strict=True))
     joints = [
-        lie_jax.RevoluteJoint(*hinge, axis=Y, armature=armature),
+        lie_jax.RevoluteJoint(*hinge, axis=axis, armature=armature),
         lie_jax.RigidJoint(*weld, **points),
     ]
     forces = [
-        lie_jax.RevoluteMotor("ground", "hub", Y, 0),
+        lie_jax.JointMotor(joints[0], input=0),
         lie_jax.ViscousFriction("ground", "hub", FRICTION),
     ]
     return lie_jax.Mechanism(bodies, joints, forces, gravity=G)

@@ -12,7 +12,7 @@ from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.spaces import derivatives
 from lie_jax.systems.system import accelerations_and_multipliers
 from tests import mechanisms
-from tests.joints.kinds import KINDS, driven, joint_of, moved
+from tests.joints.kinds import KINDS, driven, drivers_of, joint_of, moved
 
 FORMULATIONS = {"R3SO3": lie_jax.R3SO3(), "SE3": lie_jax.SE3()}
 # Rounding of products of a few numbers of the order one.
@@ -27,11 +27,13 @@ ACCELERATION_ROUNDING = 1e-12
 def test_reactions_are_the_transposed_jacobian(name):
     """Next to poses that satisfy the joints and far from them; parents are bodies and ground."""
     rng = np.random.default_rng(8)
-    joints = [joint_of(kind, "a", "b", rng) for kind in KINDS]
-    joints += [joint_of(kind, "ground", "a", rng) for kind in KINDS]
+    joints = []
+    for ends in (("a", "b"), ("ground", "a")):
+        joints += [joint_of(kind, *ends, rng) for kind in KINDS]
+        joints += drivers_of(joints[-len(KINDS) :])
     bodies = [lie_jax.Body(name, 1.0, np.eye(3)) for name in "ab"]
     system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), FORMULATIONS[name])
-    assert system.nc == 2 * sum(KINDS.values())
+    assert system.nc == 2 * (sum(KINDS.values()) + 2)
     moves = jnp.asarray(rng.normal(size=(4, 12)))
 
     @jax.jit
@@ -50,6 +52,7 @@ def test_single_precision_stays_single():
     rng = np.random.default_rng(8)
     joints = [joint_of(kind, "a", "b", rng) for kind in KINDS]
     joints += [
+        *drivers_of(joints),
         lie_jax.RollingDisc("ground", "a", 0.3, (1.0, 0.0, 0.0)),
         mechanisms.LooseGear("a", "b", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), 2.0),
     ]
@@ -90,7 +93,10 @@ def _turn(rotation_vector):
 
 def _allowed(joint, t, rng):
     """A pose of the child in the parent's frame that the joint's docstring allows."""
-    kind, home = type(joint), np.eye(3)
+    kind, home, driven_coordinate = type(joint), np.eye(3), None
+    if kind is lie_jax.JointDriver:
+        # Of a shaft's angle or distance, whatever the others are.
+        driven_coordinate, joint = joint.driven.number, joint.joints[0]
     rotation, along = _turn(rng.normal(size=3)), np.zeros(3)
     axis = getattr(joint, "axis", getattr(joint, "normal", None))
     axis = None if axis is None else np.asarray(axis)
@@ -100,9 +106,9 @@ def _allowed(joint, t, rng):
         rotation = turn @ home
     if kind is lie_jax.PrismaticJoint:
         rotation = home
-    if kind is lie_jax.RevoluteDriver:
+    if driven_coordinate == 0:
         rotation, along = _turn(float(driven(t)) * axis) @ home, rng.normal(size=3)
-    if kind is lie_jax.PrismaticDriver:
+    if driven_coordinate == 1:
         rotation = _turn(rng.normal(size=3))
         along = float(driven(t)) * axis + np.cross(axis, rng.normal(size=3))
     if kind is lie_jax.CoordinateJoint:
@@ -140,6 +146,7 @@ def test_joints_allow_their_motions_and_no_others():
     """Constraints hold on them, and the rows of the Jacobian there are independent."""
     rng, t = np.random.default_rng(3), jnp.asarray(0.7)
     joints = [joint_of(kind, "a", "b", rng) for kind in KINDS]
+    joints += [driver.attached(joints) for driver in drivers_of(joints)]
     placed = []
     for joint in joints:
         parent = BodyPose(_turn(rng.normal(size=3)), rng.normal(size=3))
@@ -158,7 +165,8 @@ def test_joints_allow_their_motions_and_no_others():
         ]
 
     for joint, (constraint, wrenches) in zip(joints, evaluated(joints, placed), strict=True):
-        rows = KINDS[type(joint)]
+        # Drivers have one.
+        rows = KINDS.get(type(joint), 1)
         assert_allclose(constraint, np.zeros(rows), atol=10 * ROUNDING, err_msg=str(type(joint)))
         jacobian = np.concatenate(jax.tree.leaves(wrenches), axis=1)
         # Singular values of directions and arms of the order one.
@@ -243,13 +251,13 @@ def test_multipliers_are_forces_and_torques():
 
 @pytest.mark.full
 def test_a_body_led_along_all_coordinates_feels_newton_and_euler():
-    """Force and torque are those of the given motion; a driver holds one of its coordinates."""
-    mass, inertia, gravity, t = 2.0, np.diag([0.3, 0.4, 0.5]), np.asarray([0.0, 0.0, -9.81]), 0.3
+    """Force and torque are those of the given motion in a plane; a driver leads one coordinate."""
+    mass, inertia, gravity, t = 2.0, np.diag([0.3, 0.4, 0.5]), np.asarray([3.0, 0.0, -9.81]), 0.3
     home = mechanisms.quaternion([0.2, 0.5, -0.4])
 
     def values(t):
         turn = jnp.asarray([0.6, 0.0, 0.8]) * jnp.sin(2.0 * t)
-        return jnp.concatenate([jnp.stack([t**2, jnp.sin(3.0 * t), 1.0 - t]), turn])
+        return jnp.concatenate([jnp.stack([0.0 * t, jnp.sin(3.0 * t), t**2 - t]), turn])
 
     def motion(t):
         x = values(t)
@@ -272,14 +280,17 @@ def test_a_body_led_along_all_coordinates_feels_newton_and_euler():
         orientation=Rotation.from_matrix(turn).as_quat(scalar_first=True),
     )  # fmt: skip
     words = ("x", "y", "z", "rotation_x", "rotation_y", "rotation_z")
+    plane = lie_jax.GenericJoint("ground", "b", words[:1])
     joints = [
-        lie_jax.CoordinateJoint("ground", "b", words[:1], lambda t: values(t)[:1]),
-        lie_jax.PrismaticDriver("ground", "b", (0.0, 1.0, 0.0), lambda t: values(t)[1]),
+        plane,
+        # The plane's coordinates are the distances along y and z.
+        lie_jax.JointDriver(plane, 0, value=lambda t: values(t)[1]),
         lie_jax.CoordinateJoint(
             "ground", "b", words[2:], lambda t: values(t)[2:], orientation=home
         ),
     ]
-    system, state = lie_jax.assemble(lie_jax.Mechanism([body], joints), lie_jax.SE3())
+    mechanism = lie_jax.Mechanism([body], joints, gravity=gravity)
+    system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
 
     @jax.jit
     def evaluated(q, v):
@@ -353,15 +364,15 @@ def test_a_driven_cardan_joint_and_a_conical_pendulum(moving):
             omega_body=(0.0, 0.0, omega[1]),
         ),
     ]  # fmt: skip
-    up = (0.0, 0.0, 1.0)
+    flat = lie_jax.PlanarJoint("ground", "in", (0.0, 0.0, 1.0))
     joints = [
         lie_jax.DistanceJoint("ground", "bob", length, child_point=tip),
-        lie_jax.PlanarJoint("ground", "in", up),
+        flat,
         lie_jax.CylindricalJoint(
             "ground", "out", along, orientation=mechanisms.quaternion([-beta, 0.0, 0.0])
         ),
         lie_jax.UniversalJoint("in", "out", (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)),
-        lie_jax.RevoluteDriver("ground", "in", up, driven),
+        lie_jax.JointDriver(flat, 2, value=driven),
     ]  # fmt: skip
     system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.R3SO3())
     start, multipliers = jax.jit(accelerations_and_multipliers)(system, 0.0, state.q, state.v)

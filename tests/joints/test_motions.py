@@ -10,7 +10,12 @@ from scipy.spatial.transform import Rotation
 
 import lie_jax
 from lie_jax.mechanics.joints.base import AbstractJoint
-from lie_jax.mechanics.joints.geometry import between_points_in_parent, perpendicular, turned
+from lie_jax.mechanics.joints.geometry import (
+    angle_about,
+    between_points_in_parent,
+    perpendicular,
+    turned,
+)
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
 from tests import mechanisms
@@ -27,6 +32,7 @@ class OwnHinge(AbstractJoint):
     place: jax.Array
 
     rows = 5
+    coordinate_units = ("rad",)
 
     def constraint(self, t, parent, child):
         """Points and axes coincide."""
@@ -37,6 +43,11 @@ class OwnHinge(AbstractJoint):
     def motions(self):
         """A turn about the pin."""
         return (Motion("turn", self.pin, self.place),)
+
+    def coordinates(self, parent, child):
+        """The angle of this turn."""
+        relative = small.matmul(parent.rotation.T, child.rotation)
+        return angle_about(self.pin, relative)[None]
 
 
 class Table(AbstractJoint):
@@ -122,7 +133,7 @@ def test_a_hinge_of_ones_own_moves_as_the_built_in_one():
     accelerations = []
     for joint in joints:
         body = lie_jax.Body("arm", 2.0, np.diag([0.1, 0.2, 0.25]), (0.1, 0.0, -0.2), point)
-        spring = lie_jax.TorsionalSpringDamper("ground", "arm", axis, stiffness=3.0)
+        spring = lie_jax.JointSpring(joint, stiffness=3.0)
         mechanism = lie_jax.Mechanism([body], [joint], [spring])
         system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
         # More than a turn: the spring follows the coordinate.

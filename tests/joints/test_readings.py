@@ -74,10 +74,11 @@ def test_a_pendulum_that_goes_round():
     axis = lie_jax.quaternion.rotate(tilt, jnp.asarray([0.0, 0.0, 1.0]))
     body = lie_jax.Body("pendulum", mass, np.diag([0.1, 0.1, 0.2]), center_of_mass=(arm, 0.0, 0.0))
     slider = lie_jax.Body("slider", 1.0, np.eye(3))
+    hinge = lie_jax.RevoluteJoint("ground", "pendulum", axis, (1.0, 2.0, 3.0), orientation=tilt)
     joints = [
         lie_jax.PrismaticJoint("ground", "slider", (0.0, 0.0, 2.0), (0.0, 0.0, 1.0)),
-        lie_jax.RevoluteJoint("ground", "pendulum", axis, (1.0, 2.0, 3.0), orientation=tilt),
-        lie_jax.RevoluteDriver("ground", "pendulum", axis, lambda t: omega * t, tilt),
+        hinge,
+        lie_jax.JointDriver(hinge, value=lambda t: omega * t),
     ]
     mechanism = lie_jax.Mechanism([body, slider], joints, gravity=(0.0, 0.0, -gravity))
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())

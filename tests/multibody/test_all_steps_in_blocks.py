@@ -51,13 +51,15 @@ def _mechanism(closed, rolling):
 
     pairs = [("ground", "a"), ("a", "b"), ("c", "d")]
     pairs += [("b", "ground"), ("c", "a")] if closed else []
-    joints = [lie_jax.RevoluteJoint("b", "c", (1, 2, 0.5)), *itertools.starmap(ball, pairs)]
+    hinge = lie_jax.RevoluteJoint("b", "c", (1, 2, 0.5))
+    joints = [hinge, *itertools.starmap(ball, pairs)]
     if rolling:
         axis = (0.0, 0.6, 0.8)
         joints.append(lie_jax.RollingDisc("ground", "d", 0.3, (0.0, 0.0, 1.0), axis))
     forces = [
         lie_jax.LinearSpringDamper("a", "b", 90.0, 4.0, 0.7, (0.1, 0.2, 0.3), (0.0, 0.3, 0.1)),
-        lie_jax.TorsionalSpringDamper("c", "d", (0.0, 1.0, 0.0), 3.0, 0.2),
+        lie_jax.JointSpring(hinge, stiffness=3.0, damping=0.2),
+        lie_jax.ViscousFriction("c", "d", 0.2),
         lie_jax.CartesianSpringDamper("ground", "c", (3.0, 4.0, 5.0), (0.1, 0.2, 0.3)),
         lie_jax.Torque("d", (1.0, -0.4, 0.7)),
     ]

@@ -8,24 +8,22 @@ import jax.numpy as jnp
 import lie_jax
 from lie_jax.mechanics.elements import AbstractElement
 from tests import elements
-from tests.elements import EYE, X, Y
+from tests.elements import EYE, HINGE, X, Y
 from tests.messages import check_message
 
 LAW = lie_jax.HuntCrossley(1.0)
 ENDS = {"parent": "a", "child": "b"}
-HINGES = {"joints": [lie_jax.RevoluteJoint("a", "b", X)], "coefficients": [1.0]}
+HINGES = {"joints": [HINGE], "coefficients": [1.0]}
 POINTS = {"points": [("a", X), ("ground", X)]}
-STOP = {"axis": X, "lower": -1, "upper": 1, "law": LAW}
+STOP = {"joint": HINGE, "lower": -1, "upper": 1, "law": LAW}
 BALLS = [lie_jax.contact.Sphere(name, 1.0) for name in ("a", "b")]
 ELEMENTS = elements.ELEMENTS | {
     lie_jax.HuntCrossley: {"stiffness": 1},
     lie_jax.SmoothLinear: {"stiffness": 1, "onset": 1},
     lie_jax.Coulomb: {"coefficient": 1, "static_coefficient": 2, "rolling_lever": 1},
     lie_jax.Contact: {"first": BALLS[0], "second": BALLS[1], "normal": LAW},
-    lie_jax.RevoluteStop: ENDS | STOP,
-    lie_jax.PrismaticStop: ENDS | STOP,
-    lie_jax.RevoluteFriction: ENDS | {"axis": X, "torque": 1},
-    lie_jax.PrismaticFriction: ENDS | {"axis": X, "force": 1},
+    lie_jax.JointStop: STOP,
+    lie_jax.JointFriction: {"joint": HINGE, "limit": 1, "velocity": 1},
     lie_jax.CoordinateJoint: ENDS | {"coordinates": ("x",), "values": (1,)},
     lie_jax.CouplingForce: HINGES | {"relaxed": (0, 1), "limits": (-1, 1)},
     lie_jax.PathForce: POINTS | {"relaxed": (0, 1), "limits": (-1, 1)},
@@ -48,7 +46,7 @@ WRONG = {
     lie_jax.PathForce: POINTS | {"limits": (1, 0)},
     lie_jax.Beam: ENDS | {"stiffness": (1,) * 6, "length": 4,
                           "rest_strain": (1, 0, 0, 0, 0, 1)},
-    lie_jax.RevoluteStop: ENDS | STOP | {"lower": 2},
+    lie_jax.JointStop: STOP | {"lower": 2},
     lie_jax.Adaptive: {"end": 1, "dt_min": 2, "dt_max": 1},
     lie_jax.UniversalJoint: ENDS | {"axis": X, "child_axis": X, "angle": 4},
 }  # fmt: skip

@@ -46,20 +46,20 @@ def crank_and_bar():
         "bar", 1.0, jnp.diag(jnp.asarray([0.02, 0.05, 0.06])), position=(0.9, 0.0, 0.0),
         omega_body=-0.4 * Y, velocity=(0.0, 0.0, -1.02 + 0.12),
     )  # fmt: skip
-    joints = [
+    hinges = [
         lie_jax.RevoluteJoint("ground", "crank", Y, child_point=(-0.3, 0.0, 0.0)),
         lie_jax.RevoluteJoint("crank", "bar", Y, (0.3, 0.0, 0.0), (-0.3, 0.0, 0.0)),
-        lie_jax.RevoluteDriver("ground", "crank", Y, angle),
     ]
+    joints = [*hinges, lie_jax.JointDriver(hinges[0], value=angle)]
     forces = [
         lie_jax.LinearSpringDamper(
             "ground", "bar", 50.0, DAMPING, 0.4, (0.5, 0.0, 1.0), (0.3, 0.0, 0.0)
         ),
-        lie_jax.RevoluteMotor("crank", "bar", Y, 0),
+        lie_jax.JointMotor(hinges[1], input=0),
         lie_jax.Torque("bar", torque),
         lie_jax.PointForce("bar", (3.0, 0.0, -5.0), (0.3, 0.0, 0.0)),
         lie_jax.ViscousFriction("crank", "bar", FRICTION),
-        lie_jax.TorsionalSpringDamper("crank", "bar", Y, 2.0, FRICTION, 0.3),
+        lie_jax.JointSpring(hinges[1], stiffness=2.0, damping=FRICTION, relaxed=0.3),
     ]
     return lie_jax.Mechanism([crank, bar], joints, forces)
 

@@ -77,7 +77,7 @@ def _many_kinds():
     forces = [
         lie_jax.LinearSpringDamper("a", "b", 90.0, 4.0, 0.7, **points),
         lie_jax.LinearSpringDamper("c", "ground", 20.0, 7.0, 0.2, **points),
-        lie_jax.TorsionalSpringDamper("b", "c", axes["axis"], 30.0, 2.0, 0.3),
+        lie_jax.JointSpring(joints[1], stiffness=30.0, damping=2.0, relaxed=0.3),
     ]
     mechanism = lie_jax.Mechanism(
         [mechanisms.random_body(name, rng) for name in "abc"], joints, forces

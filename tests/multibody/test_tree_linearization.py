@@ -37,9 +37,6 @@ def _forces(near, far):
             lie_jax.CartesianSpringDamper(
                 parent, child, (3.0, 4.0, 5.0), (1.0, 2.0, 3.0), **points
             ),
-            lie_jax.TorsionalSpringDamper(parent, child, axis, 3.0, 0.2, 0.3),
-            lie_jax.PDController(parent, child, axis, 0.2, 6.0, 0.8, orientation),
-            lie_jax.PrismaticPDController(parent, child, axis, 0.2, 6.0, 0.8, **points),
             lie_jax.Bushing(
                 parent, child, (1.0, 2.0, 3.0), (0.2, 0.1, 0.3), (0.1, 0.2, 0.3), (0.3, 0.1, 0.2),
                 orientation=orientation, **points,
@@ -48,8 +45,6 @@ def _forces(near, far):
                 parent, child, axis, (1.0, 2.0, 3.0), 0.4, (0.1, 0.2, 0.3), 0.3, **points
             ),
             lie_jax.ViscousFriction(parent, child, 0.6),
-            lie_jax.RevoluteMotor(parent, child, axis, 1),
-            lie_jax.PrismaticMotor(parent, child, axis, 0, **points),
         ]  # fmt: skip
     load = (1.0, -2.0, 0.5)
     return [
@@ -57,6 +52,20 @@ def _forces(near, far):
         lie_jax.PointForce(near[1], load, point=load, frame="body"),
         lie_jax.Torque(near[1], load),
     ]
+
+
+def _along(joints):
+    """A spring along each coordinate, and a motor or a controller."""
+    forces = []
+    for joint in joints:
+        for k in range(len(joint.coordinate_units)):
+            forces.append(lie_jax.JointSpring(joint, k, stiffness=3.0, damping=0.2, relaxed=0.3))
+            if k % 2:
+                forces.append(lie_jax.JointMotor(joint, k, input=1))
+            else:
+                gains = {"proportional": 6.0, "derivative": 0.8}
+                forces.append(lie_jax.JointController(joint, k, reference=0.2, **gains))
+    return forces
 
 
 def _fields(joint):
@@ -72,7 +81,9 @@ def _assembled(name):
         for joint in mechanism.joints
     ]
     whole = dataclasses.replace(
-        mechanism, joints=joints, forces=[*mechanism.forces, *_forces(near, far)]
+        mechanism,
+        joints=joints,
+        forces=[*mechanism.forces, *_forces(near, far), *_along(joints)],
     )
     return lie_jax.assemble(whole, lie_jax.Minimal())
 

@@ -24,7 +24,7 @@ def _built(formulation, body, spring, torque, gravity):
     """A body on a hinge of the ground with a spring that turns wind, and a torque on it."""
     bob = lie_jax.Body("bob", inertia=INERTIA * np.eye(3), **body)
     hinge, load = lie_jax.RevoluteJoint("ground", "bob", Z), lie_jax.Torque("bob", torque * Z)
-    spring = lie_jax.TorsionalSpringDamper("ground", "bob", Z, **spring)
+    spring = lie_jax.JointSpring(hinge, **spring)
     mechanism = lie_jax.Mechanism([bob], [hinge], [spring, load], gravity=gravity)
     return lie_jax.assemble(mechanism, formulation)
 
@@ -32,7 +32,7 @@ def _built(formulation, body, spring, torque, gravity):
 def _wound(formulation, torque=0.0):
     """A disc with a rate that two turns of its spring stop."""
     body = {"mass": 1.0, "center_of_mass": 0.0 * X, "omega_body": (0, 0, RATE)}
-    spring = {"stiffness": STIFFNESS, "damping": 0.0, "angle": 0.0}
+    spring = {"stiffness": STIFFNESS, "damping": 0.0, "relaxed": 0.0}
     return _built(formulation, body, spring, torque, 0.0 * Y)
 
 
@@ -46,7 +46,7 @@ def test_energies_of_a_run_count_the_turns_of_its_springs():
     assert_allclose(energies.potential, total * np.sin(phase) ** 2, atol=ERROR * total)
     assert_allclose(energies.kinetic, total * np.cos(phase) ** 2, atol=ERROR * total)
     # Poses alone know less than a turn, which is said.
-    with pytest.warns(UserWarning, match=r"TorsionalSpringDamper\('ground', 'bob'\).*energies\("):
+    with pytest.warns(UserWarning, match=r"JointSpring\('ground', 'bob'\).*energies\("):
         system.potential_energy(run.q[-1])
     batch = jax.tree.map(lambda x: x[None], run)
     check_message(lambda: lie_jax.energies(system, batch), "shape (1, 31, 7)", "jax.vmap(")
@@ -62,7 +62,7 @@ def test_a_spring_that_must_be_wound_further_is_named():
     system, state = _wound(lie_jax.R3SO3(), torque=3.0)
     with pytest.raises(lie_jax.EquilibriumError) as error:
         lie_jax.equilibrium(system, state)
-    for part in ("TorsionalSpringDamper('ground', 'bob') is wound by 3.1", "lie_jax.Minimal()"):
+    for part in ("JointSpring('ground', 'bob') is wound by 3.1", "lie_jax.Minimal()"):
         assert part in str(error.value)
 
 
@@ -172,7 +172,7 @@ def _pendulum(formulation, angle=0.0, rest=0.0):
     """System and state of the pendulum at an angle; its spring rests at another one."""
     orientation = np.cos(0.5 * angle), 0.0, 0.0, np.sin(0.5 * angle)
     body = {"mass": MASS, "center_of_mass": ARM * X, "orientation": orientation}
-    spring = {"stiffness": SPRING, "damping": DAMPER, "angle": rest}
+    spring = {"stiffness": SPRING, "damping": DAMPER, "relaxed": rest}
     return _built(formulation, body, spring, TORQUE, -GRAVITY * Y)
 
 
@@ -204,7 +204,7 @@ def test_linear_motions_about_the_end_of_a_run_that_winds_a_spring():
     check_message(
         lambda: lie_jax.linearize(system, end),
         f"{SPRING * TURNS:.3g}, acts on body 'bob'",
-        "TorsionalSpringDamper('ground', 'bob') is taken between -π and π, 0.3 rad",
+        "JointSpring('ground', 'bob') is taken between -π and π, 0.3 rad",
         "lie_jax.Minimal()",
         "system.recalling(",
         "t=run.t[k]",

@@ -59,13 +59,9 @@ CASES = {
         lambda: lie_jax.sweep(lambda m, k: m, TEN), "sweep(fn=)", "called with (variant)"),
 }  # fmt: skip
 MECHANISM = lie_jax.Mechanism([body()])
+HINGE = lie_jax.RevoluteJoint("ground", "b", (0.0, 1.0, 0.0))
 DRIVEN = lie_jax.assemble(
-    lie_jax.Mechanism(
-        [body()],
-        [lie_jax.RevoluteJoint("ground", "b", (0.0, 1.0, 0.0))],
-        [lie_jax.RevoluteMotor("ground", "b", (0.0, 1.0, 0.0), input=0)],
-    ),
-    lie_jax.Minimal(),
+    lie_jax.Mechanism([body()], [HINGE], [lie_jax.JointMotor(HINGE, input=0)]), lie_jax.Minimal()
 )
 ROWS = np.zeros(11), np.zeros((11, 1)), np.zeros((11, 1)), np.zeros((11, 1)), np.zeros((11, 0))
 

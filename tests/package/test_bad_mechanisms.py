@@ -43,6 +43,8 @@ def _contradictory():
 
 
 _ball = lie_jax.SphericalJoint
+HINGE = lie_jax.RevoluteJoint("a", "b", EYE[0])
+SHAFT = lie_jax.CylindricalJoint("a", "b", EYE[0], name="shaft")
 # A turn by 0.2 rad.
 _TURN = (np.cos(0.1), np.sin(0.1), 0.0, 0.0)
 
@@ -120,10 +122,10 @@ CASES = {
         lambda: lie_jax.DistanceJoint("a", "b", 0.0), "DistanceJoint('a', 'b').length is 0.0",
         "positive", "(m)"),
     "driver": (
-        lambda: lie_jax.RevoluteDriver("a", "b", EYE[0], lambda t: jnp.stack([t, t])),
-        "RevoluteDriver('a', 'b').angle(t) has shape (2,)", "shape ()", "rad"),
+        lambda: lie_jax.JointDriver(HINGE, value=lambda t: jnp.stack([t, t])),
+        "JointDriver('a', 'b').value(t) has shape (2,)", "shape ()", "rad or m"),
     "driver returns a tuple": (
-        lambda: lie_jax.RevoluteDriver("a", "b", EYE[0], lambda t: (t,)), "tuple", "shape ()"),
+        lambda: lie_jax.JointDriver(HINGE, value=lambda t: (t,)), "tuple", "shape ()"),
     "disc": (
         lambda: lie_jax.RollingDisc("a", "b", -0.3, EYE[0]), "RollingDisc('a', 'b').radius is -0.3",
         "positive", "(m)"),
@@ -141,8 +143,8 @@ CASES = {
         lambda: body(inertia=np.zeros((3, 3))), "[0.0, 0.0, 0.0]", "positive definite",
         "lie_jax.solids.sphere(mass, radius)"),
     "driven slider": (
-        lambda: lie_jax.PrismaticDriver("a", "b", EYE[0], (1.0, 2.0)), "distance has shape (2,)",
-        "shape ()", "m"),
+        lambda: lie_jax.JointDriver(SHAFT, 1, value=(1.0, 2.0)),
+        "JointDriver('shaft').value has shape (2,)", "shape ()", "m"),
     "coordinate": (
         lambda: lie_jax.CoordinateJoint("a", "b", ("x", "rx")), "coordinates is 'rx'",
         "'rotation_x'"),
@@ -219,11 +221,11 @@ CASES = {
         lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.0), "length is 0.0", "positive",
         "lie_jax.CartesianSpringDamper("),
     "torsional spring": (
-        lambda: lie_jax.TorsionalSpringDamper("a", "b", EYE[0], -1.0), "stiffness is -1.0",
-        "not negative", "N m/rad"),
+        lambda: lie_jax.JointSpring(HINGE, stiffness=-1.0),
+        "JointSpring('a', 'b').stiffness is -1.0", "not negative", "N m/rad or N/m"),
     "angle at rest": (
-        lambda: lie_jax.TorsionalSpringDamper("a", "b", EYE[0], 1.0, angle=EYE[0]), "angle",
-        "one number (rad)"),
+        lambda: lie_jax.JointSpring(SHAFT, 0, stiffness=1.0, relaxed=EYE[0]),
+        "JointSpring('shaft').relaxed", "one number (rad or m)"),
     "spring point": (
         lambda: lie_jax.LinearSpringDamper("a", "b", 1.0, 2.0, 0.5, child_point=(1.0,)),
         "LinearSpringDamper('a', 'b').child_point", "(3,)"),

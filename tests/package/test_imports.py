@@ -105,10 +105,9 @@ PUBLIC = {
     "control": "ilqr shoot spline_basis Solution History",
     "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
-    "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint RevoluteDriver "
-    "TorsionalSpringDamper Bushing RevoluteBushing RollingDisc GearJoint PrismaticDriver "
-    "CoordinateJoint GenericJoint RevoluteMotor PrismaticMotor "
-    "TorsionalSpringDamper PDController PrismaticPDController "
+    "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint JointDriver "
+    "Bushing RevoluteBushing RollingDisc GearJoint CouplingJoint CouplingForce "
+    "CoordinateJoint GenericJoint JointSpring JointMotor JointController JointStop JointFriction "
     "CartesianSpringDamper LinearSpringDamper State RKMK CommutatorFree CrouchGrossman RungeKutta "
     "ImplicitRKMK GeneralizedAlpha Adaptive Projection Baumgarte Tableau simulate identify project "
     "monte_carlo MonteCarlo Identifiability rows_at batched sweep Sweep "

@@ -276,7 +276,7 @@ def _motor():
     """A disc on an axle with a motor."""
     disc = lie_jax.Body("disc", 1.0, np.diag([0.1, 0.2, 0.3]))
     axle = lie_jax.RevoluteJoint("ground", "disc", (1, 0, 0))
-    motor = lie_jax.RevoluteMotor("ground", "disc", (1, 0, 0), input=0)
+    motor = lie_jax.JointMotor(axle, input=0)
     return lie_jax.assemble(lie_jax.Mechanism([disc], [axle], [motor]), lie_jax.Minimal())
 
 

@@ -170,7 +170,7 @@ def _hinge(damping=20.0):
     hinge = lie_jax.RevoluteJoint("ground", "rod", (0, 1, 0), child_point=(0, 0, 0.5))
     forces = [
         lie_jax.ViscousFriction("ground", "rod", damping),
-        lie_jax.RevoluteMotor("ground", "rod", (0, 1, 0), input=0),
+        lie_jax.JointMotor(hinge, input=0),
     ]
     system, _ = lie_jax.assemble(lie_jax.Mechanism([rod], [hinge], forces), lie_jax.Minimal())
     return system, lie_jax.State([0.3], [0.0]), 3.0 * damping
@@ -229,7 +229,7 @@ def test_an_overflow_names_the_damper_of_the_lightest_link(name):
         lie_jax.RevoluteJoint("upper", "light", y, (0, 0, -0.5)),
     ]
     forces = [
-        lie_jax.TorsionalSpringDamper("ground", "upper", y, 10.0, 0.1, angle=0.5),
+        lie_jax.JointSpring(joints[0], stiffness=10.0, damping=0.1, relaxed=0.5),
         lie_jax.ViscousFriction("upper", "light", 2.0),
     ]
     mechanism = lie_jax.Mechanism([upper, light], joints, forces)

@@ -21,7 +21,7 @@ def rod(stiffness, formulation, damping=0.0, angle=0.3):
     inertia = np.diag([1 / 12, 1 / 12, 1e-3])
     body = lie_jax.Body("rod", 1.0, inertia, position=hanging, orientation=orientation)
     hinge = lie_jax.RevoluteJoint("ground", "rod", (0, 1, 0), child_point=(0, 0, 0.5))
-    spring = lie_jax.TorsionalSpringDamper("ground", "rod", (0, 1, 0), stiffness, damping)
+    spring = lie_jax.JointSpring(hinge, stiffness=stiffness, damping=damping)
     return lie_jax.assemble(lie_jax.Mechanism([body], [hinge], [spring]), formulation)
 
 
@@ -91,7 +91,7 @@ LEFT = {
             # Differences that grow by at least 2 a step are 100 times as large after 7 steps.
             *("limit of stability", "3.06 times as large", "step 8 of 25", "t = 0.35 s"),
             # (3 x 10⁴)^½, of the spring and the rod's moment of inertia about its end.
-            *("TorsionalSpringDamper('ground', 'rod')", "173 1/s", "stable up to dt = 0.0163 s"),
+            *("JointSpring('ground', 'rod')", "173 1/s", "stable up to dt = 0.0163 s"),
             "GeneralizedAlpha",
         ),
     ),

@@ -19,14 +19,13 @@ EULER = lie_jax.RKMK("euler")
 
 def _driven():
     """A wheel whose angle is given in time, with a motor on the body that it carries."""
+    axle = lie_jax.RevoluteJoint("ground", "wheel", (0, 0, 1))
+    elbow = lie_jax.RevoluteJoint("wheel", "arm", (1, 0, 0), (0, 0.1, 0), (0, 0.1, 0))
+    driver = lie_jax.JointDriver(axle, value=lambda t: 0.1 * jnp.sin(20.0 * t))
     mechanism = lie_jax.Mechanism(
         [lie_jax.Body(name, 1.0, np.diag([0.1, 0.2, 0.3])) for name in ("wheel", "arm")],
-        [
-            lie_jax.RevoluteJoint("ground", "wheel", (0, 0, 1)),
-            lie_jax.RevoluteJoint("wheel", "arm", (1, 0, 0), (0, 0.1, 0), (0, 0.1, 0)),
-            lie_jax.RevoluteDriver("ground", "wheel", (0, 0, 1), lambda t: 0.1 * jnp.sin(20.0 * t)),
-        ],
-        [lie_jax.RevoluteMotor("wheel", "arm", (1, 0, 0), input=0)],
+        [axle, elbow, driver],
+        [lie_jax.JointMotor(elbow, input=0)],
     )
     system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
     return system, lie_jax.project(system, state)
@@ -34,12 +33,10 @@ def _driven():
 
 def _pushed():
     """A pendulum with a motor, in joint coordinates: accelerations follow its input at once."""
-    mechanism = lie_jax.Mechanism(
-        [lie_jax.Body("arm", 1.0, np.diag([0.1, 0.2, 0.3]))],
-        [lie_jax.RevoluteJoint("ground", "arm", (1, 0, 0), (0, 0.1, 0), (0, 0.1, 0))],
-        [lie_jax.RevoluteMotor("ground", "arm", (1, 0, 0), input=0)],
-    )
-    return lie_jax.assemble(mechanism, lie_jax.Minimal())
+    arm = lie_jax.Body("arm", 1.0, np.diag([0.1, 0.2, 0.3]))
+    hinge = lie_jax.RevoluteJoint("ground", "arm", (1, 0, 0), (0, 0.1, 0), (0, 0.1, 0))
+    motor = lie_jax.JointMotor(hinge, input=0)
+    return lie_jax.assemble(lie_jax.Mechanism([arm], [hinge], [motor]), lie_jax.Minimal())
 
 
 INPUTS = jnp.linspace(-3.0, 2.0, 2 * HALF)[:, None]

@@ -20,8 +20,8 @@ def rotor(elements, section, length, chart="exp"):
     """A beam along x on a hub that a driver turns about z, and its steady state."""
     hub = lie_jax.Body("hub", 1.0, np.eye(3))
     blade = beams.line("blade", section, length, elements, start=hub)
-    hinge = "ground", "hub", (0.0, 0.0, 1.0)
-    joints = [lie_jax.RevoluteJoint(*hinge), lie_jax.RevoluteDriver(*hinge, lambda t: SPEED * t)]
+    hinge = lie_jax.RevoluteJoint("ground", "hub", (0.0, 0.0, 1.0))
+    joints = [hinge, lie_jax.JointDriver(hinge, value=lambda t: SPEED * t)]
     mechanism = lie_jax.Mechanism(
         [hub, *blade.nodes], joints, blade.elements, gravity=(0.0, 0.0, 0.0)
     )
@@ -136,7 +136,7 @@ def test_an_equilibrium_at_zero_is_reached_from_zero():
     """A bar on a coil spring, with its weight and without."""
     bar = lie_jax.Body("bar", 2.0, np.eye(3), center_of_mass=(0.5, 0.0, 0.0))
     hinge = lie_jax.RevoluteJoint("ground", "bar", (0.0, 1.0, 0.0))
-    coil = lie_jax.TorsionalSpringDamper("ground", "bar", (0.0, 1.0, 0.0), 40.0, 0.0)
+    coil = lie_jax.JointSpring(hinge, stiffness=40.0)
     system, state = lie_jax.assemble(lie_jax.Mechanism([bar], [hinge], [coil]), lie_jax.Minimal())
     angle = float(lie_jax.equilibrium(system, state).q[0])
     # 40 θ = 2 · 9.81 · 0.5 cos θ.
@@ -167,10 +167,10 @@ def arm(gravity=0.0):
     """A slider of 2 kg on a radial spring of 200 N/m and 1 m, on a hub that a driver turns."""
     hub = lie_jax.Body("hub", 1.0, np.eye(3))
     slider = lie_jax.Body("slider", 2.0, 0.1 * np.eye(3), position=(1.2, 0.0, 0.0))
-    hinge = "ground", "hub", (0.0, 0.0, 1.0)
+    hinge = lie_jax.RevoluteJoint("ground", "hub", (0.0, 0.0, 1.0))
     joints = [
-        lie_jax.RevoluteJoint(*hinge),
-        lie_jax.RevoluteDriver(*hinge, lambda t: SPEED * t),
+        hinge,
+        lie_jax.JointDriver(hinge, value=lambda t: SPEED * t),
         lie_jax.PrismaticJoint("hub", "slider", (1.0, 0.0, 0.0)),
     ]
     spring = lie_jax.LinearSpringDamper("hub", "slider", 200.0, 0.0, 1.0)
@@ -188,7 +188,7 @@ def test_a_slider_on_a_turning_arm_moves_out_and_swings_as_in_closed_form():
     result = lie_jax.modes(system, state)
     assert_allclose(result.squares, [200.0 / 2.0 - SPEED**2], rtol=ROUNDING)
     slow = lie_jax.equilibrium(system, start, rate=(0.0, 0.0, 5.0))
-    with pytest.raises(ValueError, match=r"RevoluteDriver.*rate of 1"):
+    with pytest.raises(ValueError, match=r"JointDriver.*rate of 1"):
         lie_jax.linearize(system, slow)
     # Weight along the arm changes along the motion.
     system, start = arm(gravity=-1.0)

@@ -50,9 +50,8 @@ def blade(elements):
     section = beams.Section((3e7, 3e7, 3e7, 1.0, 1.0, 1.0), 1.0, (2e-8, 1e-8, 1e-8))
     hub = lie_jax.Body("hub", 1.0, np.eye(3))
     line = beams.line("blade", section, 1.0, elements, start=hub)
-    hinge = "ground", "hub", (0.0, 0.0, 1.0)
-    driver = lie_jax.RevoluteDriver(*hinge, lambda t: 6.0 * t)
-    joints = [lie_jax.RevoluteJoint(*hinge), driver]
+    hinge = lie_jax.RevoluteJoint("ground", "hub", (0.0, 0.0, 1.0))
+    joints = [hinge, lie_jax.JointDriver(hinge, value=lambda t: 6.0 * t)]
     mechanism = lie_jax.Mechanism([hub, *line.nodes], joints, line.elements, gravity=(0, 0, 0))
     system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
     state = lie_jax.equilibrium(system, state, rate=(0.0, 0.0, 6.0))

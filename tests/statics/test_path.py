@@ -119,7 +119,7 @@ def test_a_load_that_moves_nothing_has_no_path():
     """A pendulum that hangs carries any weight."""
     axis = 0.0, 1.0, 0.0
     hinge = lie_jax.RevoluteJoint("ground", "rod", axis, child_point=(0.0, 0.0, 0.5))
-    spring = lie_jax.TorsionalSpringDamper("ground", "rod", axis, stiffness=3.0)
+    spring = lie_jax.JointSpring(hinge, stiffness=3.0)
     rod = lie_jax.Body("rod", 1.0, 0.1 * np.eye(3), position=(0.0, 0.0, -0.5))
     system, state = lie_jax.assemble(lie_jax.Mechanism([rod], [hinge], [spring]), lie_jax.Minimal())
     with pytest.raises(lie_jax.EquilibriumError, match="no part of the load moves anything"):

@@ -34,7 +34,7 @@ def pendulum():
     hinge = lie_jax.RevoluteJoint("ground", "rod", (0, 1, 0), child_point=(-ARM, 0, 0))
     forces = [
         lie_jax.ViscousFriction("ground", "rod", FRICTION),
-        lie_jax.RevoluteMotor("ground", "rod", (0, 1, 0), input=0),
+        lie_jax.JointMotor(hinge, input=0),
     ]
     mechanism = lie_jax.Mechanism([rod], [hinge], forces, gravity=(0.0, 0.0, -G))
     system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
@@ -56,7 +56,7 @@ def test_work_of_a_motor_and_of_friction_is_the_change_of_the_energy(pendulum):
     }
     angle, rate = np.asarray(run.q[:, 0]), np.asarray(run.v[:, 0])
     of_motor = np.append(0.0, np.cumsum(TORQUE[:, 0] * np.diff(angle)))
-    assert_allclose(lines["RevoluteMotor('ground', 'rod')"], of_motor, atol=TRAPEZOIDS)
+    assert_allclose(lines["JointMotor('ground', 'rod')"], of_motor, atol=TRAPEZOIDS)
     assert np.ptp(of_motor) > 1.0
     squares = FRICTION * rate**2
     of_friction = -np.append(0.0, np.cumsum(0.5 * DT * (squares[1:] + squares[:-1])))
@@ -120,7 +120,7 @@ def test_a_continued_run_begins_with_the_input_of_the_step_that_ended_there(pend
     (line,) = [
         x.get_ydata()
         for x in viz.energy(system, onward, torque).axes[1].lines
-        if x.get_label() == "RevoluteMotor('ground', 'rod')"
+        if x.get_label() == "JointMotor('ground', 'rod')"
     ]
     of_motor = np.append(0.0, np.cumsum(torque[:, 0] * np.diff(onward.q[:, 0])))
     assert_allclose(line, of_motor, atol=3.0 * TRAPEZOIDS)

@@ -12,28 +12,25 @@ from tests.suites import cases
 
 LAW = lie_jax.HuntCrossley(200.0, dissipation=0.5)
 BEFORE = 1.0
+HINGE = lie_jax.RevoluteJoint("ground", "disc", (0, 0, 1))
+RAIL = lie_jax.PrismaticJoint("ground", "cart", (1, 0, 0))
 
 
 def on_hinge(speed, forces, formulation):
     """A disc that turns about its axis through z, without weight."""
     disc = lie_jax.Body("disc", 1.0, jnp.eye(3), omega_body=jnp.asarray([0.0, 0.0, speed]))
-    hinge = lie_jax.RevoluteJoint("ground", "disc", (0, 0, 1))
-    mechanism = lie_jax.Mechanism([disc], [hinge], forces, gravity=(0, 0, 0))
+    mechanism = lie_jax.Mechanism([disc], [HINGE], forces, gravity=(0, 0, 0))
     return lie_jax.assemble(mechanism, formulation)
 
 
 def on_rail(speed, forces, formulation):
     """A cart along x, without weight."""
     cart = lie_jax.Body("cart", 1.0, jnp.eye(3), velocity=jnp.asarray([speed, 0.0, 0.0]))
-    rail = lie_jax.PrismaticJoint("ground", "cart", (1, 0, 0))
-    mechanism = lie_jax.Mechanism([cart], [rail], forces, gravity=(0, 0, 0))
+    mechanism = lie_jax.Mechanism([cart], [RAIL], forces, gravity=(0, 0, 0))
     return lie_jax.assemble(mechanism, formulation)
 
 
-KINDS = {
-    "hinge": (on_hinge, lie_jax.RevoluteStop("ground", "disc", (0, 0, 1), -0.4, 0.6, LAW)),
-    "rail": (on_rail, lie_jax.PrismaticStop("ground", "cart", (1, 0, 0), -0.4, 0.6, LAW)),
-}
+KINDS = {"hinge": (on_hinge, HINGE), "rail": (on_rail, RAIL)}
 FORMULATIONS = {"minimal": lie_jax.Minimal(), "absolute": lie_jax.R3SO3()}
 
 
@@ -51,7 +48,8 @@ PAIRS = [(kind, formulation) for kind in KINDS for formulation in FORMULATIONS]
 
 @pytest.mark.parametrize(("kind", "formulation"), cases(PAIRS, [("rail", "minimal")]))
 def test_a_stop_returns_a_body_with_the_speed_of_the_law(kind, formulation):
-    build, stop = KINDS[kind]
+    build, joint = KINDS[kind]
+    stop = lie_jax.JointStop(joint, lower=-0.4, upper=0.6, law=LAW)
     system, state = build(BEFORE, [stop], FORMULATIONS[formulation])
     adaptive = lie_jax.Adaptive(times=jnp.asarray([1.2, 3.4]), rtol=1e-10, atol=1e-10)
     run = lie_jax.simulate(
@@ -69,11 +67,8 @@ def test_a_stop_returns_a_body_with_the_speed_of_the_law(kind, formulation):
 
 @pytest.mark.parametrize("kind", cases(KINDS, ["hinge"]))
 def test_dry_friction_brings_a_joint_to_rest_on_the_way_of_its_closed_form(kind):
-    build, _ = KINDS[kind]
-    friction = {
-        "hinge": lie_jax.RevoluteFriction("ground", "disc", (0, 0, 1), 2.0, velocity=0.1),
-        "rail": lie_jax.PrismaticFriction("ground", "cart", (1, 0, 0), 2.0, velocity=0.1),
-    }[kind]
+    build, joint = KINDS[kind]
+    friction = lie_jax.JointFriction(joint, limit=2.0, velocity=0.1)
     system, state = build(BEFORE, [friction], lie_jax.Minimal())
     run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=2e-3, steps=1500)
     way = (BEFORE * np.sqrt(BEFORE**2 + 0.01) + 0.01 * np.arcsinh(BEFORE / 0.1)) / 4.0
@@ -85,12 +80,12 @@ def test_what_is_no_stop_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     for make, message in (
         (
-            lambda: lie_jax.RevoluteStop("a", "b", (0, 0, 1), 0.5, 0.5, LAW),
-            r"lower is 0\.5 rad, not",
+            lambda: lie_jax.JointStop(HINGE, lower=0.5, upper=0.5, law=LAW),
+            r"lower is 0\.5, not below upper=0\.5",
         ),
-        (lambda: lie_jax.PrismaticStop("a", "b", (0, 0, 1), 0.0, 0.5, 1e4), r"law is 10000\.0; it"),
-        (lambda: lie_jax.RevoluteFriction("a", "b", (0, 0, 1), -1.0), r"torque"),
-        (lambda: lie_jax.PrismaticFriction("a", "b", (0, 0, 1), 1.0, 0.0), r"velocity"),
+        (lambda: lie_jax.JointStop(RAIL, lower=0.0, upper=0.5, law=1e4), r"law is 10000\.0; it"),
+        (lambda: lie_jax.JointFriction(HINGE, limit=-1.0), r"limit"),
+        (lambda: lie_jax.JointFriction(RAIL, limit=1.0, velocity=0.0), r"velocity"),
     ):
         with pytest.raises(ValueError, match=message):
             make()

@@ -104,8 +104,8 @@ def hop(torque):
         lie_jax.RevoluteJoint("thigh", "shank", y, below),
     ]
     forces = [
-        lie_jax.RevoluteMotor("trunk", "thigh", y, 0),
-        lie_jax.RevoluteMotor("thigh", "shank", y, 1),
+        lie_jax.JointMotor(joints[1], input=0),
+        lie_jax.JointMotor(joints[2], input=1),
         lie_jax.Contact(
             contact.Sphere("shank", 0.02, below),
             contact.Plane("ground", (0.0, 0.0, -0.02)),
