@@ -10,12 +10,12 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import lie_jax
-from tests.multibody import random_newer
+from lie_jax.mechanics.joints.geometry import perpendicular
+from tests.multibody import random_along, random_newer
 from tests.multibody.random_parts import (
     GROUND,
-    HINGE_FORCES,
-    HINGES,
     LARGEST_ANGLE,
+    Along,
     Element,
     Law,
     Signal,
@@ -32,9 +32,8 @@ class _Joint(NamedTuple):
     rates: list[float]
     axis: np.ndarray | None
     place: np.ndarray
-    # Angle (rad) of a hinge, and the row of its rate.
-    angle: float = 0.0
-    turning: Any = None
+    # None for a coordinate along which nothing is to act.
+    coordinates: tuple[Along | None, ...] = ()
 
 
 def _row(space, parent, child, force=None, place=None, torque=None):
@@ -51,13 +50,18 @@ def _row(space, parent, child, force=None, place=None, torque=None):
 
 
 def draw_joint(rng, space: Space, element: Element, before: list[_Joint]) -> _Joint:
-    kind, parent, child = element.kind, element.parent, element.child
+    kind, parent, child, title = element.kind, element.parent, element.child, f"{len(before)}"
     if kind is lie_jax.CouplingJoint:
-        joint, rows = random_newer.draw_coupling(rng, element, before)
-        return _Joint(joint, rows, [0.0], None, before[element.joint].place)
+        joint, row = random_along.draw_coupling(rng, space.size, element, before)
+        return _Joint(joint, [row], [0.0], None, before[element.joint].place)
+    if kind is lie_jax.JointDriver:
+        driven = before[element.joint]
+        joint, row, rate = random_along.draw_driver(rng, space.size, driven, element)
+        return _Joint(joint, [row], [rate], driven.axis, driven.place)
     if kind is lie_jax.GenericJoint:
-        joint, rows = random_newer.draw_generic(rng, space, element, _row)
-        return _Joint(joint, rows, [0.0] * len(rows), None, space.middle(rng, parent, child))
+        joint, rows, coordinates = random_newer.draw_generic(rng, space, element, _row, title)
+        place = space.middle(rng, parent, child)
+        return _Joint(joint, rows, [0.0] * len(rows), None, place, tuple(coordinates))
     length = space.size.length
     x, a, b = space.middle(rng, parent, child), space.direction(rng), space.direction(rng)
     angle, other = rng.uniform(-LARGEST_ANGLE, LARGEST_ANGLE, 2)
@@ -70,10 +74,10 @@ def draw_joint(rng, space: Space, element: Element, before: list[_Joint]) -> _Jo
     beyond = np.cross(a, across)
     relative, end = space.relative(parent, child), x
     names = name_of(parent), name_of(child)
-    numbers: dict[str, Any] = {}
+    numbers: dict[str, Any] = {"name": title}
     own = space.axis(parent, a)
     home = relative
-    if kind in (*HINGES, lie_jax.PlanarJoint):
+    if kind in (lie_jax.RevoluteJoint, lie_jax.CylindricalJoint, lie_jax.PlanarJoint):
         home = about(own, -angle) @ relative
     if kind is lie_jax.UniversalJoint:
         numbers["child_axis"] = space.axis(child, across)
@@ -88,15 +92,11 @@ def draw_joint(rng, space: Space, element: Element, before: list[_Joint]) -> _Jo
     if kind is lie_jax.GearJoint:
         one, two = (before[k] for k in _hinges_on_ground(before, parent, child))
         ratio = float(rng.uniform(0.5, 2.0) * rng.choice([-1.0, 1.0]))
-        joint = kind(*names, space.axis(parent, one.axis), space.axis(child, two.axis), ratio)
+        axes = space.axis(parent, one.axis), space.axis(child, two.axis)
+        joint = kind(*names, *axes, ratio, name=title)
         row = np.zeros((len(space.positions) - 1, 6))
         row[child, 3:], row[parent, 3:] = two.axis, -ratio * one.axis
         return _Joint(joint, [row], [0.0], None, x)
-    if kind is lie_jax.RevoluteDriver:
-        amplitude, frequency = rng.uniform(0.1, 0.5), rng.uniform(0.5, 2.0) / space.size.time
-        wanted = Signal(angle - Signal(0.0, amplitude, frequency).start[0], amplitude, frequency)
-        joint = kind(*names, own, wanted, orientation=quaternion(about(own, -angle) @ relative))
-        return _Joint(joint, [_row(space, parent, child, torque=a)], [wanted.start[1]], a, x)
     if kind is lie_jax.RollingDisc:
         radius, disc = length * rng.uniform(0.3, 1.0), b
         # The disc stands between 20 and 70 degrees to the plane.
@@ -112,6 +112,7 @@ def draw_joint(rng, space: Space, element: Element, before: list[_Joint]) -> _Jo
             space.axis(parent, normal),
             space.point(parent, ground),
             space.point(child, x),
+            name=title,
         )
         rows = [_row(space, parent, child, e, contact) for e in np.eye(3)]
         return _Joint(joint, rows, [0.0] * 3, disc, x)
@@ -137,8 +138,27 @@ def draw_joint(rng, space: Space, element: Element, before: list[_Joint]) -> _Jo
     }[kind]
     rows = [_row(space, parent, child, force, end) for force in forces]
     rows += [_row(space, parent, child, torque=torque) for torque in torques]
-    turning = _row(space, parent, child, torque=a)
-    return _Joint(kind(*names, **numbers), rows, [0.0] * len(rows), a, x, angle, turning)
+
+    def turn(value, axis):
+        return Along(value, _row(space, parent, child, torque=axis), True)
+
+    def slid(value, axis):
+        return Along(value, _row(space, parent, child, axis, end), False)
+
+    coordinates: tuple[Along | None, ...] = {
+        lie_jax.RevoluteJoint: (turn(angle, a),),
+        lie_jax.PrismaticJoint: (slid(along[0], a),),
+        lie_jax.CylindricalJoint: (turn(angle, a), slid(along[0], a)),
+        lie_jax.UniversalJoint: (turn(angle, a), turn(other, across)),
+    }.get(kind, ())
+    if kind is lie_jax.PlanarJoint:
+        # The library chooses the directions of the distances in the parent's frame; those of the
+        # ground do not turn with the mechanism.
+        directions = [space.rotations[parent] @ e for e in np.asarray(perpendicular(own))]
+        slides = [slid(e @ (end - x), e) if parent != GROUND else None for e in directions]
+        coordinates = (*slides, turn(angle, a))
+    joint = kind(*names, **numbers)
+    return _Joint(joint, rows, [0.0] * len(rows), a, x, coordinates)
 
 
 def _hinges_on_ground(before, parent, child):
@@ -157,21 +177,19 @@ def draw_force(
     rng, space: Space, element: Element, joints: list[_Joint], inputs: np.ndarray, damped: bool
 ) -> tuple[Any, Law]:
     kind, parent, child = element.kind, element.parent, element.child
+    if kind in random_along.FORCES:
+        return random_along.draw_force(rng, space.size, element, joints, inputs, damped)
     if kind in random_newer.FORCES:
         return random_newer.draw_force(rng, space, element, joints, inputs, damped)
     length, mass, time = space.size
     stiffness, damping = mass / time**2, mass / time * damped
     force, torque = stiffness * length, stiffness * length**2
     k, d = rng.uniform(0.5, 3.0), rng.uniform(0.1, 1.0) * damped
-    x, a = space.middle(rng, parent, child), space.direction(rng)
+    x = space.middle(rng, parent, child)
     slide = length * rng.normal(size=3)
     slide *= max(1.0, length / np.linalg.norm(slide))
     end = x + space.turn @ slide
-    angle = rng.uniform(-LARGEST_ANGLE, LARGEST_ANGLE)
-    if element.joint is not None:
-        a = joints[element.joint].axis
-    names, number = (name_of(parent), name_of(child)), element.variant % 2
-    relative, own = space.relative(parent, child), space.axis(parent, a)
+    names, relative = (name_of(parent), name_of(child)), space.relative(parent, child)
     points = {"parent_point": space.point(parent, x), "child_point": space.point(child, end)}
     apart = end - x
 
@@ -227,46 +245,6 @@ def draw_force(
             return -linear - (frame.T @ turning(v)) @ brakes @ (frame.T @ turning(w))
 
         return own, Law(dissipated, 0.5 * (e @ pulls @ e + theta @ turns @ theta))
-    if kind in HINGE_FORCES:
-        home = quaternion(about(own, -angle) @ relative)
-        if kind is lie_jax.TorsionalSpringDamper:
-            rest = rng.normal()
-            element_ = kind(*names, own, k * torque, d * torque * time, rest, home)
-            return element_, Law(
-                lambda v, w: -d * torque * time * (a @ turning(v)) * (a @ turning(w)),
-                0.5 * k * torque * (angle - rest) ** 2,
-            )
-        wanted = _signal(rng, 0.5, (), time)
-        element_ = kind(*names, own, wanted, k * torque, d * torque * time, home)
-        value, rate = wanted.start
-        return element_, Law(
-            lambda v, w: (
-                torque
-                * (k * (value - angle) + d * time * (rate - a @ turning(v)))
-                * (a @ turning(w))
-            ),
-            0.0,
-        )
-    if kind is lie_jax.PrismaticPDController:
-        wanted = _signal(rng, length, (), time)
-        value, rate = wanted.start
-        own = kind(*names, own, wanted, k * stiffness, d * damping, **points)
-        return own, Law(
-            lambda v, w: (
-                (k * stiffness * (value - a @ apart) + d * damping * (rate - a @ passing(v)))
-                * (a @ passing(w))
-            ),
-            0.0,
-        )
-    if kind is lie_jax.RevoluteMotor:
-        inputs[number] = 0.5 * inputs[number] + rng.normal() * torque
-        own = kind(*names, own, number)
-        return own, Law(lambda v, w: inputs[number] * (a @ turning(w)), 0.0)
-    if kind is lie_jax.PrismaticMotor:
-        # Inputs are one array: 0 and 1 are torques, 2 is a force.
-        inputs[2] = rng.normal() * force
-        own = kind(*names, own, 2, **points)
-        return own, Law(lambda v, w: inputs[2] * (a @ passing(w)), 0.0)
     return _draw_load(rng, space, element, inputs, force if kind is lie_jax.PointForce else torque)
 
 

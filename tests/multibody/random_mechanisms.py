@@ -7,12 +7,10 @@ import numpy as np
 
 import lie_jax
 from tests.mechanisms import inertia
-from tests.multibody import random_newer
+from tests.multibody import random_along, random_newer
 from tests.multibody.random_elements import draw_force, draw_joint
 from tests.multibody.random_parts import (
     GROUND,
-    HINGE_FORCES,
-    HINGES,
     LOADS,
     LOOP_JOINTS,
     PAIR_FORCES,
@@ -120,14 +118,14 @@ def structure(seed: int) -> Structure:
         base = _with_joint(base, _random_closer(rng, base))
     if geared or rng.uniform() < 0.4:
         base = _with_joint(base, _random_gear(rng, base))
-    hinges = [k for k, own in enumerate(base.joints) if own.kind in HINGES]
-    if hinges and rng.uniform() < 0.15:
-        driven = base.joints[k := int(rng.choice(hinges))]
+    moving = random_along.moving(base)
+    if moving and rng.uniform() < 0.15:
+        driven = base.joints[k := int(rng.choice(moving))]
         more = _with_joint(
-            base, Element(lie_jax.RevoluteDriver, driven.parent, driven.child, joint=k)
+            base, Element(lie_jax.JointDriver, driven.parent, driven.child, seed % 3, k)
         )
         base = more._replace(rheonomic=more is not base)
-    doors = [k for k in hinges if base.joints[k].kind is lie_jax.RevoluteJoint]
+    doors = [k for k in moving if base.joints[k].kind is lie_jax.RevoluteJoint]
     if doors and rng.uniform() < 0.12:
         door = base.joints[k := int(rng.choice(doors))]
         second = door._replace(joint=k)
@@ -178,16 +176,16 @@ def _random_gear(rng, base):
 
 
 def _random_force(rng, base):
-    hinges = [k for k, own in enumerate(base.joints) if own.kind in HINGES]
+    moving = random_along.moving(base)
     variant = int(rng.integers(0, 8))
     choice = rng.uniform()
     if choice < 0.25:
         kind = LOADS[rng.integers(2)]
         return Element(kind, GROUND, int(rng.integers(0, base.bodies)), variant)
-    if hinges and choice < 0.5:
-        joint = int(rng.choice(hinges))
+    if moving and choice < 0.6:
+        joint = int(rng.choice(moving))
         ends = base.joints[joint].parent, base.joints[joint].child
-        ends = ends if variant % 2 else ends[::-1]
-        return Element(HINGE_FORCES[rng.integers(2)], *ends, variant, joint)
+        kinds = random_along.FORCES
+        return Element(kinds[rng.integers(len(kinds))], *ends, variant, joint)
     kind = PAIR_FORCES[rng.integers(len(PAIR_FORCES))]
     return Element(kind, *_random_pair(rng, base.bodies), variant)

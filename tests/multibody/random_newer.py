@@ -12,9 +12,12 @@ from scipy.spatial.transform import Rotation
 
 import lie_jax
 from lie_jax import contact
+from tests.multibody import random_along
 from tests.multibody.random_parts import (
     GROUND,
+    HELD,
     LARGEST_ANGLE,
+    Along,
     Element,
     Law,
     Space,
@@ -32,18 +35,10 @@ FORCES = (
     lie_jax.Beam,
     lie_jax.Contact,
     lie_jax.Contact,
+    lie_jax.JointSpring,
+    lie_jax.JointStop,
 )
-# Coordinates that a `GenericJoint` holds, by an element's variant.
-HELD = (
-    ("x", "y", "z"),
-    ("x", "y", "z", "rotation_x", "rotation_y"),
-    ("z", "rotation_x", "rotation_y"),
-    ("x", "z"),
-    ("y", "rotation_x", "rotation_y", "rotation_z"),
-    ("rotation_x", "rotation_y"),
-    ("x", "y", "z", "rotation_z"),
-    ("rotation_z",),
-)
+_ALONG = (lie_jax.CouplingForce, lie_jax.JointSpring, lie_jax.JointStop)
 _WORDS = ("x", "y", "z")
 
 
@@ -55,13 +50,9 @@ def with_newer(rng, base: Structure, with_joint) -> Structure:
         parent = int(rng.choice([k for k in range(GROUND, n) if k != child]))
         held = int(rng.integers(len(HELD)))
         base = with_joint(base, Element(lie_jax.GenericJoint, parent, child, held))
-    hinges = [
-        k
-        for k, own in enumerate(base.joints)
-        if own.kind is lie_jax.RevoluteJoint and own.joint is None
-    ]
-    if len(hinges) > 1 and rng.uniform() < 0.6:
-        follower, leader = (int(k) for k in rng.choice(hinges, 2, replace=False))
+    moving = [k for k in random_along.moving(base) if base.joints[k].joint is None]
+    if len(moving) > 1 and rng.uniform() < 0.6:
+        follower, leader = (int(k) for k in rng.choice(moving, 2, replace=False))
         ends = base.joints[follower].parent, base.joints[follower].child
         base = with_joint(base, Element(lie_jax.CouplingJoint, *ends, leader, follower))
     forces = list(base.forces[:2])
@@ -70,27 +61,19 @@ def with_newer(rng, base: Structure, with_joint) -> Structure:
         variant, joint = int(rng.integers(0, 8)), None
         child = int(rng.integers(0, n))
         parent = int(rng.choice([k for k in range(GROUND, n) if k != child]))
-        if kind is lie_jax.CouplingForce:
-            if not hinges:
+        if kind in _ALONG:
+            if not moving:
                 continue
-            joint = int(rng.choice(hinges))
+            joint = int(rng.choice(moving))
             parent, child = base.joints[joint].parent, base.joints[joint].child
         forces.append(Element(kind, parent, child, variant, joint))
     return base._replace(forces=tuple(forces))
 
 
-def draw_coupling(rng, element: Element, before) -> tuple[Any, list[np.ndarray]]:
-    """A coupling of two hinges whose angles it fits, and the velocities that it forbids."""
-    follower, leader = before[element.joint], before[element.variant]
-    slopes = rng.uniform(-1.0, 1.0, 2)
-    first = follower.angle - slopes[0] * leader.angle - slopes[1] * leader.angle**2
-    joint = lie_jax.CouplingJoint(follower.joint, leader.joint, (first, *slopes))
-    slope = slopes[0] + 2.0 * slopes[1] * leader.angle
-    return joint, [follower.turning - slope * leader.turning]
-
-
-def draw_generic(rng, space: Space, element: Element, row) -> tuple[Any, list[np.ndarray]]:
-    """A generic joint and the velocities that it forbids."""
+def draw_generic(
+    rng, space: Space, element: Element, row, name: str
+) -> tuple[Any, list[np.ndarray], list[Along]]:
+    """A generic joint, the velocities that it forbids, and its coordinates."""
     parent, child, held = element.parent, element.child, HELD[element.variant]
     x = space.middle(rng, parent, child)
     axes = space.turn @ Rotation.random(rng=rng).as_matrix()
@@ -101,16 +84,18 @@ def draw_generic(rng, space: Space, element: Element, row) -> tuple[Any, list[np
     on_parent = space.rotations[parent].T @ axes
     home, turns = space.relative(parent, child), np.flatnonzero(free[3:])
     torques = [axes[:, k] for k in range(3) if not free[3 + k]]
+    about_axes = []
     if len(turns) == 3:
         home, torques = Rotation.random(rng=rng).as_matrix(), []
     if len(turns) == 1:
         home = about(on_parent[:, turns[0]], -angles[0]) @ home
+        about_axes = [axes[:, turns[0]]]
     if len(turns) == 2:
         # The second axis, that of the child, is across the first one, whatever the turns are.
         first, second = axes[:, turns[0]], axes @ about(np.eye(3)[turns[0]], angles[0])[:, turns[1]]
         on_child = space.rotations[child].T @ second
         home = about(on_parent[:, turns[0]], -angles[0]) @ home @ about(on_child, -angles[1])
-        torques = [np.cross(first, second)]
+        torques, about_axes = [np.cross(first, second)], [first, second]
     joint = lie_jax.GenericJoint(
         name_of(parent),
         name_of(child),
@@ -119,9 +104,20 @@ def draw_generic(rng, space: Space, element: Element, row) -> tuple[Any, list[np
         space.point(child, end),
         quaternion(on_parent),
         quaternion(home),
+        name=name,
     )
     rows = [row(space, parent, child, axes[:, k], end) for k in range(3) if not free[k]]
-    return joint, rows + [row(space, parent, child, torque=torque) for torque in torques]
+    rows += [row(space, parent, child, torque=torque) for torque in torques]
+    coordinates = [
+        Along(along[k], row(space, parent, child, axes[:, k], end), False)
+        for k in range(3)
+        if free[k]
+    ]
+    coordinates += [
+        Along(angle, row(space, parent, child, torque=axis), True)
+        for angle, axis in zip(angles, about_axes, strict=False)
+    ]
+    return joint, rows, coordinates
 
 
 def draw_force(rng, space: Space, element: Element, joints, inputs, damped: bool):
@@ -165,22 +161,10 @@ def _path(rng, space, element, joints, inputs, damped):
 
 
 def _along_joints(rng, space, element, joints, inputs, damped):
-    hinges = [joints[element.joint]]
-    others = [own for own in joints if type(own.joint) is lie_jax.RevoluteJoint]
-    others = [own for own in others if own.joint is not hinges[0].joint and own.angle]
-    hinges += others[: element.variant % 2]
-    factors = rng.uniform(0.5, 2.0, len(hinges))
+    def combined(unit, number, value, rate):
+        return _combined(rng, space, unit, damped, inputs, number, value, rate)
 
-    def rate(w):
-        flat = np.concatenate([w.linear, w.omega], axis=1)[:-1]
-        # Rows hold torques about the bodies' origins.
-        return sum(c * np.sum(own.turning * flat) for c, own in zip(factors, hinges, strict=True))
-
-    angle = sum(c * own.angle for c, own in zip(factors, hinges, strict=True))
-    unit = space.size.mass * space.size.length**2 / space.size.time**2
-    number = 0 if element.variant // 2 % 2 else None
-    options, law = _combined(rng, space, unit, damped, inputs, number, angle, rate)
-    return lie_jax.CouplingForce([own.joint for own in hinges], factors, **options), law
+    return random_along.draw_combination(rng, space.size, element, joints, combined)
 
 
 def _axis_bushing(rng, space, element, joints, inputs, damped):

@@ -37,23 +37,30 @@ LOOP_JOINTS = (
     lie_jax.RevoluteJoint,
     lie_jax.RollingDisc,
 )
-HINGES = (lie_jax.RevoluteJoint, lie_jax.CylindricalJoint)
+# Coordinates that a `GenericJoint` holds, by an element's variant.
+HELD = (
+    ("x", "y", "z"),
+    ("x", "y", "z", "rotation_x", "rotation_y"),
+    ("z", "rotation_x", "rotation_y"),
+    ("x", "z"),
+    ("y", "rotation_x", "rotation_y", "rotation_z"),
+    ("rotation_x", "rotation_y"),
+    ("x", "y", "z", "rotation_z"),
+    ("rotation_z",),
+)
 PAIR_FORCES = (
     lie_jax.LinearSpringDamper,
     lie_jax.CartesianSpringDamper,
     lie_jax.Bushing,
     lie_jax.ViscousFriction,
-    lie_jax.RevoluteMotor,
-    lie_jax.PrismaticMotor,
-    lie_jax.PrismaticPDController,
 )
-HINGE_FORCES = (lie_jax.TorsionalSpringDamper, lie_jax.PDController)
 # Those with a potential, when nothing damps them.
 SPRINGS = (
     lie_jax.LinearSpringDamper,
     lie_jax.CartesianSpringDamper,
     lie_jax.Bushing,
-    lie_jax.TorsionalSpringDamper,
+    lie_jax.JointSpring,
+    lie_jax.JointStop,
 )
 LOADS = (lie_jax.PointForce, lie_jax.Torque)
 
@@ -139,6 +146,22 @@ def motion(positions: np.ndarray, flat: np.ndarray) -> Motion:
     """From velocities (bodies, 6) of origins and angular velocities, inertial components."""
     own = np.concatenate([flat.reshape(-1, 6), np.zeros((1, 6))])
     return Motion(positions, own[:, :3], own[:, 3:])
+
+
+class Along(NamedTuple):
+    """A coordinate of a joint: its value (rad or m), and the row (bodies, 6) of its rate."""
+
+    value: float
+    row: np.ndarray
+    is_angle: bool
+
+    def rate(self, w: Motion) -> float:
+        """Along velocities of origins and angular velocities."""
+        return np.sum(self.row * np.concatenate([w.linear, w.omega], axis=1)[:-1])
+
+    def unit(self, size: Size) -> float:
+        """A radian, or the unit of length."""
+        return 1.0 if self.is_angle else size.length
 
 
 class Law(NamedTuple):

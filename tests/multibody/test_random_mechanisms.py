@@ -18,8 +18,11 @@ from tests.multibody.random_parts import Drawn, Size, motion, rotation
 from tests.multibody.random_ways import NUMBERS, ROUNDING, close, partner
 from tests.suites import cases
 
-# Angles stay within half a turn: poses alone tell the energies of springs.
-pytestmark = pytest.mark.filterwarnings("ignore:potential_energy")
+# Angles stay within half a turn: poses alone tell the energies of springs, and the slopes of
+# couplings.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:potential_energy", r"ignore:reactions\(q\) takes the angle of CouplingJoint"
+)
 
 # Number of structures.
 MANY = 80
