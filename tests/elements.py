@@ -39,5 +39,5 @@ ELEMENTS = {
     lie_jax.JointController: {"joint": HINGE, "reference": 1, "proportional": 1, "derivative": 1},
     lie_jax.JointMotor: {"joint": HINGE, "input": 0},
     lie_jax.Baumgarte: {"rate": 1},
-    lie_jax.Adaptive: {"end": 1, "dt_min": 1, "dt_max": 2},
+    lie_jax.Adaptive: {"dt_min": 1, "dt_max": 2},
 }

@@ -79,10 +79,10 @@ def _objective(case: Case) -> Callable[[Array], Array]:
 
 
 def _adaptive_run(system, state, integrator, dt) -> lie_jax.Trajectory:
-    adaptive = lie_jax.Adaptive(end=_END, rtol=_TOLERANCE, atol=_TOLERANCE)
+    adaptive = lie_jax.Adaptive(rtol=_TOLERANCE, atol=_TOLERANCE)
     adaptive = _cast(adaptive, state.q.dtype)
     return lie_jax.simulate(
-        system, integrator, state, dt=dt, steps=_BOUND, throw=False, adaptive=adaptive
+        system, integrator, state, dt=dt, steps=_BOUND, throw=False, adaptive=adaptive, t_end=_END
     )
 
 

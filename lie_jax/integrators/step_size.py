@@ -23,7 +23,7 @@ _SMALLEST_MEMORY = 1e-4
 
 
 class Adaptive(eqx.Module):
-    """Automatic step sizes of a simulation: `lie_jax.simulate(..., adaptive=Adaptive(end=1.0))`.
+    """Automatic step sizes of a simulation: `simulate(..., adaptive=Adaptive(), t_end=1.0)`.
 
     A step is accepted if the estimated errors of positions and velocities, each in units of
     `atol + rtol * size`, have a root mean square of at most 1. The error of a configuration is the
@@ -32,8 +32,8 @@ class Adaptive(eqx.Module):
 
     **Arguments:**
 
-    - `end`: time at which to end (s); the trajectory then holds each accepted step.
-    - `times`: instead, (n,) increasing times (s) after 0: the trajectory holds these.
+    - `times`: (n,) increasing times (s), the last one that of the end: the trajectory holds these.
+      Without, it holds each accepted step up to `simulate(t_end=)`.
     - `rtol`, `atol`: relative and absolute tolerance, positive; `atol` in the units of each
       coordinate and velocity.
     - `controller`: `"pi"`, which also uses the error of the previous step, or `"integral"`.
@@ -49,7 +49,6 @@ class Adaptive(eqx.Module):
     lower of the two orders; `"pi"` of Hairer, Nørsett and Wanner's DOPRI5.
     """
 
-    end: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
     times: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
     rtol: Float[Array, "..."] = eqx.field(converter=as_float, default=1e-8)
     atol: Float[Array, "..."] = eqx.field(converter=as_float, default=1e-8)
@@ -60,17 +59,12 @@ class Adaptive(eqx.Module):
     max_increase: Float[Array, "..."] = eqx.field(converter=as_float, default=4.0)
 
     def __check_init__(self):
-        if (self.end is None) == (self.times is None):
-            raise ValueError(
-                "Adaptive() needs either end=, the time to end at, or times=, the times to save: "
-                f"end is {self.end}, times is {self.times}."
-            )
         if self.times is not None:
             _increasing(self.times)
         checks.one_of("Adaptive(controller=)", self.controller, ("pi", "integral"))
         for name in ("rtol", "atol", "safety", "max_increase"):
             checks.positive(f"Adaptive({name}=)", getattr(self, name), "without unit")
-        for name in ("end", "dt_min", "dt_max"):
+        for name in ("dt_min", "dt_max"):
             if getattr(self, name) is not None:
                 checks.positive(f"Adaptive({name}=)", getattr(self, name), "s")
         least, most = self.dt_min, self.dt_max
@@ -90,34 +84,20 @@ class Adaptive(eqx.Module):
             if not checks.traced(value) and not holds(float(value), 1.0):
                 raise ValueError(f"Adaptive({name}=) is {float(value)!r}; it must be {rule} 1.")
 
-    @property
-    def stops(self) -> Float[Array, " n"]:
-        """Times at which steps must end; the last one is the end of the run."""
-        if self.times is not None:
-            return self.times
-        assert self.end is not None
-        return self.end[None]
-
-    def smallest(self) -> Float[Array, ""]:
-        """Smallest step size, s."""
-        end = self.stops[-1]
-        return 10.0 * jnp.finfo(end.dtype).eps * end if self.dt_min is None else self.dt_min
-
 
 def _increasing(times: Array) -> None:
     checks.real("Adaptive(times=)", times)
     if np.ndim(times) != 1 or not np.size(times):
         raise ValueError(
             f"Adaptive(times=) has shape {np.shape(times)}; it must have shape (n,), n at least 1: "
-            "for a single time use end=."
+            "for a single time use simulate(t_end=)."
         )
     if checks.traced(times):
         return
-    steps = np.diff(np.concatenate([[0.0], np.asarray(times)]))
-    if not (np.all(steps > 0.0) and np.all(np.isfinite(steps))):
+    if not (np.all(np.diff(np.asarray(times)) > 0.0) and np.all(np.isfinite(np.asarray(times)))):
         raise ValueError(
-            f"Adaptive(times=) is {np.asarray(times).tolist()}; the times must be finite, after 0 "
-            "and increasing: sort them; the initial state is saved anyway."
+            f"Adaptive(times=) is {np.asarray(times).tolist()}; the times must be finite and "
+            "increasing: sort them; the initial state is saved anyway."
         )
 
 

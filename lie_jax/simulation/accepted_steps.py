@@ -57,10 +57,11 @@ class Happened(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Record of a run, rows of each: the size (s) that the first step was to have, the accepted
-    steps, the saved instants, and events, None in a run without any.
+    """Record of a run: its first instant (s), the size (s) that the first step was to have, and
+    rows of the accepted steps, the saved instants, and events, None in a run without any.
     """
 
+    t0: Float[Array, ""]
     first: Float[Array, ""]
     taken: Taken
     rows: Row
@@ -82,6 +83,7 @@ class Record(NamedTuple):
 
 
 def begin(
+    t0: Float[Array, ""],
     first: Float[Array, ""],
     state: State,
     memory: Any,
@@ -99,6 +101,7 @@ def begin(
     if events is not None:
         happened = _filled(Happened(none, zero - 1, state, zero), events + 1)
     return Record(
+        t0=t0,
         first=first,
         taken=_filled(Taken(none, none, zero, none), steps),
         rows=_filled(Row(none, state, zero, memory), rows),
@@ -150,7 +153,7 @@ class Motion(NamedTuple):
         return jax.lax.cond(happens, begun, lambda: carry)
 
     def _replayed(
-        self, state: State, taken: Taken, first: Float[Array, ""], blocks: Blocks
+        self, state: State, taken: Taken, t0: Array, first: Float[Array, ""], blocks: Blocks
     ) -> _After:
         """The accepted steps again, each with its row.
 
@@ -193,8 +196,8 @@ class Motion(NamedTuple):
         recomputed = jax.checkpoint(step, prevent_cse=False)
         state = rules.alike(state, system)
         none = jnp.zeros_like(first)
-        memory = rules.held(system.remember(none, state.q, state.v))
-        carry = integrator.init(system.recalling(memory), none, first, state, None)
+        memory = rules.held(system.remember(t0, state.q, state.v))
+        carry = integrator.init(system.recalling(memory), t0, first, state, None)
         start = (state, carry, memory, none), jnp.zeros((), jnp.int32)
         return checkpointing.scan(recomputed, start, len(taken.t), blocks)[1]
 
@@ -211,7 +214,7 @@ class Motion(NamedTuple):
 def _moved(blocks: Blocks, parameters: tuple[Motion, State, Record]) -> tuple:
     """`Record.moving` of the accepted steps, taken again."""
     motion, state, record = parameters
-    after = motion._replayed(state, record.taken, record.first, blocks)
+    after = motion._replayed(state, record.taken, record.t0, record.first, blocks)
     rows, events = record.rows, record.happened
 
     def at(tree, steps):

@@ -94,39 +94,52 @@ class _Attempt(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Constants of a run with at most `bound` attempted steps and `max_events` events."""
+    """Constants of a run with at most `bound` attempted steps and `max_events` events.
+
+    `t0` and `stops`: times (s) of the start, and at which steps must end, the last one that of the
+    run.
+    """
 
     motion: Motion
     adaptive: Adaptive
+    t0: Float[Array, ""]
+    stops: Float[Array, " n"]
     bound: int
     max_events: int
 
+    def smallest(self) -> Float[Array, ""]:
+        """Smallest step size, s."""
+        if self.adaptive.dt_min is not None:
+            return self.adaptive.dt_min
+        latest = jnp.maximum(jnp.abs(self.t0), jnp.abs(self.stops[-1]))
+        return 10.0 * jnp.finfo(latest.dtype).eps * latest
+
     def begin(self, state: State, dt: Array, judged: bool) -> _Loop:
-        adaptive, (system, integrator, events) = self.adaptive, self.motion
+        adaptive, t0, (system, integrator, events) = self.adaptive, self.t0, self.motion
         no, zero, none = jnp.zeros((), bool), jnp.zeros((), jnp.int32), jnp.zeros_like(dt)
-        dt = jnp.clip(dt, adaptive.smallest(), adaptive.dt_max)
-        rows = self.bound if adaptive.times is None else adaptive.stops.shape[0]
+        dt = jnp.clip(dt, self.smallest(), adaptive.dt_max)
+        rows = self.bound if adaptive.times is None else self.stops.shape[0]
         most_events = self.max_events if events else None
-        memory = system.remember(none, state.q, state.v)
+        memory = system.remember(t0, state.q, state.v)
         recalling = system.recalling(memory)
-        carry = integrator.init(recalling, none, dt, state, None)
+        carry = integrator.init(recalling, t0, dt, state, None)
         watch, refused, worst = None, no, zero - 1
         # It stays if nothing else ends the run.
         result = Result.step_bound
         if judged:
-            reason, worst = limits.start(system, none, state)
+            reason, worst = limits.start(system, t0, state)
             refused = reason != Result.successful
             result = Result.where(refused, reason, result)
         if events:
-            watch = watching.begin(self.motion.problem(recalling, none, dt, state, carry))
+            watch = watching.begin(self.motion.problem(recalling, t0, dt, state, carry))
         return _Loop(
             state=state,
             carry=carry,
             memory=memory,
             stability=none,
             worst=worst,
-            sides=limits.sides(system, none, state.q),
-            t=none,
+            sides=limits.sides(system, t0, state.q),
+            t=t0,
             dt=dt,
             error=jnp.ones_like(dt),
             after_rejection=no,
@@ -137,7 +150,7 @@ class _Run(NamedTuple):
             finished=refused,
             stopped=no,
             result=result,
-            record=accepted_steps.begin(dt, state, memory, self.bound, rows, most_events),
+            record=accepted_steps.begin(t0, dt, state, memory, self.bound, rows, most_events),
             watch=watch,
         )
 
@@ -204,10 +217,10 @@ class _Run(NamedTuple):
 
     def attempt(self, loop: _Loop) -> _Loop:
         """The run after one more attempt."""
-        adaptive, stop = self.adaptive, self.adaptive.stops[loop.stops]
+        adaptive, stop = self.adaptive, self.stops[loop.stops]
         tried, step, verdict, error = self.tried(loop, stop)
         dt, valid = tried.dt, verdict.valid
-        too_small = ~tried.accepted & (jnp.minimum(dt, loop.dt) <= adaptive.smallest())
+        too_small = ~tried.accepted & (jnp.minimum(dt, loop.dt) <= self.smallest())
         exhausted = loop.attempts + 1 == self.bound
         # A step shortened to hit a stop says nothing about the planned size: keep that size and the
         # previous error.
@@ -225,7 +238,7 @@ class _Run(NamedTuple):
         # A search that failed says less about the next size than an error does.
         growth = jnp.where(step.converged, growth, 0.5)
         planned = jnp.where(growth >= 1.0, jnp.maximum(growth * dt, loop.dt), growth * dt)
-        planned = jnp.clip(planned, adaptive.smallest(), adaptive.dt_max)
+        planned = jnp.clip(planned, self.smallest(), adaptive.dt_max)
         # Beside its end, a run ends with the smallest step or the bound on attempts.
         failure = Result.where(valid, Result.minimum_step, verdict.reason)
         result = Result.where(too_small, failure, Result.step_bound)
@@ -240,7 +253,7 @@ class _Run(NamedTuple):
             # The step to the event may fail though the whole one has not.
             planned = jnp.where(tried.accepted & ~end.accepted, 0.5 * planned, planned)
         accepted, lands = end.accepted, end.lands
-        at_end = accepted & lands & (loop.stops + 1 == adaptive.stops.shape[0])
+        at_end = accepted & lands & (loop.stops + 1 == self.stops.shape[0])
 
         def if_accepted(new, old):
             return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, old)
@@ -257,7 +270,7 @@ class _Run(NamedTuple):
         # A row that does not count yet is written anyway; the next step overwrites it.
         number = loop.saved
         if adaptive.times is not None:
-            number = jnp.where(end.stopped, len(adaptive.stops) - 1, number)
+            number = jnp.where(end.stopped, len(self.stops) - 1, number)
         kind = jnp.where(lands, LANDS, FREE)
         kind = jnp.where(end.event >= 0, EVENT + end.event, kind).astype(jnp.int32)
         taken = Taken(loop.t, jnp.where(accepted, end.dt, 0.0), kind, planned)
@@ -293,6 +306,8 @@ def trajectory(
     system: AbstractSystem,
     integrator: AbstractIntegrator,
     state: State,
+    t0: Array,
+    stops: Array,
     dt: Array,
     adaptive: Adaptive,
     steps: int,
@@ -301,14 +316,18 @@ def trajectory(
     max_events: int = 0,
     judged: bool = False,
 ) -> tuple[Trajectory, Array]:
-    """Trajectory from time 0 with at most `steps` attempted steps, and which instants were reached.
+    """Trajectory from the time t0 to the last of the `stops` (s) with at most `steps` attempted
+    steps, and which instants were reached.
 
     Instants that were not reached hold the initial configuration. `judged`: whether the start may
     be none, which then ends the run.
     """
     growth = jnp.minimum(adaptive.max_increase, integrator.largest_growth)
     adaptive = rules.held(dataclasses.replace(adaptive, max_increase=growth))
-    run = _Run(Motion(system, integrator, events), adaptive, steps, max_events)
+    # Derivatives with respect to times are zero.
+    t0, stops = rules.held((t0, stops))
+    motion = Motion(system, integrator, events)
+    run = _Run(motion, adaptive, t0, stops, steps, max_events)
     held, start, first = rules.held((run, state, dt))
     begun = held.begin(start, first, judged)
     loop = jax.lax.while_loop(lambda x: ~x.finished, held.attempt, begun)
@@ -323,10 +342,9 @@ def trajectory(
     if adaptive.times is not None:
         # The row of an event that stops a run is the last one; it counts among those saved.
         reached = jnp.where(loop.stopped, (number < loop.saved) | (number == number[-1]), reached)
-    none = jnp.zeros_like(loop.t)
     t, states, memory = jax.tree.map(
         lambda first, others: jnp.concatenate([first[None], others]),
-        (none, state, rules.held(system.remember(none, state.q, state.v))),
+        (t0, state, rules.held(system.remember(t0, state.q, state.v))),
         (rows.t, rows.state, rows.memory),
     )
 

@@ -48,7 +48,8 @@ def check_start(system: Any, integrator: Any, start: Any, dt: Any) -> None:
     if restart is not None and not checks.traced(restart.steps) and int(restart.steps) < 0:
         raise ValueError(
             "simulate(state=) is the Restart of a run that an event has stopped, which has no "
-            "further steps: start anew, at time 0, from State(trajectory.q[-1], trajectory.v[-1])."
+            "further steps: start anew from State(trajectory.q[-1], trajectory.v[-1]), with "
+            "t0=trajectory.t[-1]."
         )
     checks.shape("the initial state's q", state.q, (system.nq,), "the system's coordinates")
     checks.shape("the initial state's v", state.v, (system.nv,), "the system's velocities")
@@ -71,6 +72,7 @@ def check(
     adjoint: str = "stored",
     policy: Policy | None = None,
     feedback: Feedback | None = None,
+    t0: Any = 0.0,
 ) -> None:
     """Raise `ValueError` for arguments that `lie_jax.simulate` cannot take, after `check_start`.
 
@@ -96,7 +98,8 @@ def check(
         _check_adaptive(system, integrator, adaptive, fixed_only)
     _check_memory(system, state, steps, save_every, adaptive)
     if restart is not None:
-        run = march.Run(system, integrator, restart.dt, inputs, restart.steps, feedback)
+        parts = system, integrator, restart.dt, inputs, restart.steps, feedback, restart.t0
+        run = march.Run(*parts)
         _check_restart(run, restart, dt, adaptive)
     elif policy is not None and feedback is not None:
         warn_of_one_sample(policy, feedback, steps)
@@ -108,7 +111,7 @@ def check(
         ]
     )
     # The velocities of a restart violate the constraints by what the integrator leaves.
-    if restart is None and not checks.traced(system, start):
+    if restart is None and not checks.traced(system, start, t0):
         reason = system.space.invalid(np.asarray(state.q))
         if reason is not None:
             deviation = system.space.deviation(state.q)
@@ -116,7 +119,7 @@ def check(
             raise ValueError(
                 f"the initial state's q is not a valid configuration{owner}: {reason}."
             )
-        reason = system.validity.invalid_start(0.0, state.q, state.v)
+        reason = system.validity.invalid_start(t0, state.q, state.v)
         if reason is not None:
             raise ValueError(f"simulate(state=): {reason}")
 
@@ -235,8 +238,8 @@ def _check_adaptive(
 ) -> None:
     if not isinstance(adaptive, Adaptive):
         raise ValueError(
-            f"simulate(adaptive=) is {adaptive!r}; it must be step sizes with an end (s), such as "
-            "lie_jax.Adaptive(end=1.0), or None for steps of one size."
+            f"simulate(adaptive=) is {adaptive!r}; it must be automatic step sizes, such as "
+            "lie_jax.Adaptive(rtol=1e-8), or None for steps of one size."
         )
     integrator.with_estimate(system)
     for name, (is_set, instead) in fixed_only.items():
@@ -320,13 +323,13 @@ def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive
         )
 
 
-def check_violations(system: AbstractSystem, state: State, found: Any = None) -> None:
-    """Raise `ValueError` for a concrete state that violates the constraints by what was `found`,
-    or has a joint turned over.
+def check_violations(system: AbstractSystem, state: State, t: Any = 0.0, found: Any = None) -> None:
+    """Raise `ValueError` for a concrete state that violates the constraints at a time (s) by what
+    was `found`, or has a joint turned over.
     """
     if not system.nc:
         return
-    found = found or _violations(system, state)
+    found = found or _violations(system, state, jnp.asarray(t, state.q.dtype))
     if checks.traced(found):
         return
     position, velocity, sides = (np.asarray(x) for x in found)
@@ -357,13 +360,12 @@ def check_violations(system: AbstractSystem, state: State, found: Any = None) ->
         )
 
 
-def violations(system: AbstractSystem, state: State) -> tuple[Array, Array, Array] | None:
-    """Violations of the constraints of positions and of velocities at time 0, and `sides`; None
+def violations(system: AbstractSystem, state: State, t: Array) -> tuple[Array, Array, Array] | None:
+    """Violations of the constraints of positions and of velocities at a time (s), and `sides`; None
     without constraints.
     """
     if not system.nc:
         return None
-    t = jnp.zeros((), state.q.dtype)
     rates = system.constraint_rate(t, state.q, state.v)
     return system.constraint(t, state.q), rates, system.validity.branch_signs(t, state.q)
 

@@ -255,6 +255,7 @@ def trajectory(
     max_events: int,
     policy: Feedback | None,
     origin: np.ndarray,
+    t0: Array,
 ) -> tuple[Trajectory, Bool[Array, " n"]]:
     """Trajectory of `schedule.steps` steps of size dt with events, and the rows that were reached.
 
@@ -269,9 +270,9 @@ def trajectory(
         room = fixed_steps.room_of(state, schedule.rows, schedule.steps)
     if room is not None and inputs is not None:
         inputs = padding.lengthened(inputs, room.steps)
-    run = Run(system, integrator, dt, inputs, first_step, policy)
+    run = Run(system, integrator, dt, inputs, first_step, policy, t0)
     previous_input = start.inputs if restarts else None
-    judged = not restarts and checks.traced(system, start)
+    judged = not restarts and checks.traced(system, start, t0)
     first, sample = _first(run, start, previous_input, judged)
     steps, save_every, blocks = fixed_steps.traced(schedule, room)
     whole = _Run(run, events, steps, save_every, max_events)

@@ -74,8 +74,9 @@ def trajectory(
     progress: bool,
     policy: Feedback | None,
     origin: np.ndarray,
+    t0: Array,
 ) -> tuple[Trajectory, Any]:
-    """Trajectory of `schedule.steps` steps of size dt from time 0, or from the end of a run.
+    """Trajectory of `schedule.steps` steps of size dt from the time t0, or from the end of a run.
 
     `origin`: checksums for a restart.
 
@@ -87,17 +88,18 @@ def trajectory(
     first_step: Any = start.steps if restarts else np.zeros((), np.int32)
     previous_input = start.inputs if restarts else None
     if not jax_internals.traces_nothing():
-        run = Run(system, integrator, dt, inputs, first_step, policy)
-        if not restarts and not checks.traced(system, start):
-            preflight.check_violations(system, start)
-        judged = not restarts and checks.traced(system, start)
+        run = Run(system, integrator, dt, inputs, first_step, policy, t0)
+        if not restarts and not checks.traced(system, start, t0):
+            preflight.check_violations(system, start, t0)
+        judged = not restarts and checks.traced(system, start, t0)
         return _compiled_as_one(run, start, schedule, previous_input, origin, judged), None
     # Programs before and after the loop read one input: others would make them depend on steps.
     some: Any = None if inputs is None else np.asarray(inputs)
-    run = Run(system, integrator, dt, None if some is None else some[:1], first_step, policy)
+    given = None if some is None else some[:1]
+    run = Run(system, integrator, dt, given, first_step, policy, t0)
     first, sample, violations, redundant = _begin(run, start, previous_input)
     if not restarts:
-        preflight.check_violations(system, start, violations)
+        preflight.check_violations(system, start, t0, violations)
     last, samples, noted = _in_pieces(
         run._replace(inputs=inputs), first, sample, schedule, progress
     )
@@ -194,7 +196,7 @@ def _begin(
     """Loop and sample before the first step, violations of the start, dependence of constraints."""
     loop, sample = first(run, start, previous_input)
     t, system = run.time(run.first_step), run.system
-    violations = preflight.violations(system, loop.state)
+    violations = preflight.violations(system, loop.state, t)
     return loop, sample, violations, index1.has_dependent_rows(system, t, loop.state.q)
 
 
@@ -350,6 +352,7 @@ def _record(
             carry=last.carry,
             steps=last.taken,
             dt=run.dt,
+            t0=jnp.asarray(run.t0, run.dt.dtype),
             memory=last.memory,
             inputs=run.input(last.taken - 1, last.held),
             origin=jnp.asarray(origin),

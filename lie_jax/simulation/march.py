@@ -63,8 +63,8 @@ class Noted(NamedTuple):
 class Run(NamedTuple):
     """Constants of a run: its equations, its step size dt (s), its inputs and its first step.
 
-    `inputs` (steps, nu) or None, one row for each step; `first_step` counts from time 0. `policy`
-    computes the inputs instead, or is None.
+    `inputs` (steps, nu) or None, one row for each step; `first_step` counts from the time `t0` (s).
+    `policy` computes the inputs instead, or is None.
     """
 
     system: AbstractSystem
@@ -73,10 +73,11 @@ class Run(NamedTuple):
     inputs: Array | None
     first_step: Int[Array, ""]
     policy: Feedback | None = None
+    t0: Float[Array, ""] | float = 0.0
 
     def time(self, step: Int[Array, "..."]) -> Float[Array, "..."]:
-        """Time at which a step begins, counted from time 0, s."""
-        return step.astype(self.dt.dtype) * self.dt
+        """Time at which a step begins, s."""
+        return self.t0 + step.astype(self.dt.dtype) * self.dt
 
     def input(self, step: Int[Array, ""], held: Held | None) -> Array | None:
         """Input vector (nu,) of a step, counted from time 0, over which a policy has `held` some;
@@ -95,7 +96,7 @@ class Run(NamedTuple):
             growth, u = start.growth, cast(Any, start.inputs)
             held = None if self.policy is None else Held(u, start.policy)
         else:
-            state, t = start, jnp.zeros((), start.q.dtype)
+            state, t = start, self.time(self.first_step)
             memory = rules.held(self.system.remember(t, state.q, state.v))
             held = None if self.policy is None else self.policy.begin(t, state)
             recalling, u = self.system.recalling(memory), self.input(self.first_step, held)

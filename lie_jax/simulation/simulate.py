@@ -22,6 +22,7 @@ from lie_jax.simulation import (
     fixed_steps,
     jax_guard,
     redundancy,
+    schedules,
     sharding,
 )
 from lie_jax.simulation import checks as preflight
@@ -60,7 +61,9 @@ def simulate(
     state: State | Restart,
     *,
     dt: ArrayLike,
-    steps: int,
+    steps: int | None = None,
+    t_end: ArrayLike | None = None,
+    t0: ArrayLike | None = None,
     inputs: ArrayLike | Sequence[Any] | None = None,
     policy: Policy | Callable[..., Any] | None = None,
     save_every: int = 1,
@@ -72,7 +75,7 @@ def simulate(
     events: Sequence[Event] = (),
     max_events: int = 64,
 ) -> Trajectory:
-    """Integrate a system over `steps` steps of size `dt`, from time 0 or from the end of a run.
+    """Integrate a system over `steps` steps of size `dt`, from `t0` or from the end of a run.
 
     Pure: `jax.jit`, `jax.vmap`, `jax.grad` and `jax.jvp` go through it, with respect to anything in
     the system, the state, the inputs, the policy and `dt`.
@@ -85,7 +88,9 @@ def simulate(
       and `dt`, which continues bit by bit (accelerations of its first row: but for rounding);
       `inputs` belong to the further steps. Another system or integrator is refused (functions are
       compared by name, parts that JAX traces are not).
-    - `dt`: step size in s, positive. `steps`: number of steps.
+    - `dt`: step size in s, positive. `steps`: number of steps; or `t_end`: time in s at which they
+      end, a whole number of steps after the start, both known outside of JAX transformations.
+    - `t0`: time in s at which the run starts, 0 without; a restart has its own.
     - `inputs`: (steps, nu), an array or lists, the input vector u of each step, constant over the
       step: inputs of motors, of loads with an `input`, and of your own forces and systems.
     - `policy`: instead, feedback: a function (t, q, v) -> u that is evaluated where each step
@@ -103,8 +108,9 @@ def simulate(
       and for each member of a batch, `Trajectory.result` holds the reason.
     - `progress`: show a progress bar; outside of JAX transformations only.
     - `adaptive`: an `Adaptive(...)` chooses the step sizes by the error that the integrator
-      estimates. `dt` is then the first step size and `steps` the largest number of steps, rejected
-      ones included; `inputs`, `policy`, `save_every` and `progress` are for steps of one size.
+      estimates, up to `t_end` or its last time. `dt` is then the first step size and `steps` the
+      largest number of steps, rejected ones included; `inputs`, `policy`, `save_every` and
+      `progress` are for steps of one size.
       Derivatives hold step sizes constant: those with respect to `dt` and anything in `adaptive`
       are zero.
     - `events`: list of `lie_jax.Event`: what happens where functions of the motion cross zero.
@@ -122,50 +128,56 @@ def simulate(
     system, integrator = snapshots.frozen((system, integrator))
     system, state, table = preflight.as_jax(system, state, inputs)
     preflight.check_start(system, integrator, state, dt)
+    begin = schedules.start_time(state, t0)
+    number = schedules.number_of_steps(steps, begin, dt, t_end, adaptive)
     options = save_every, checkpoint, progress, adaptive, adjoint
     feedback = None
     if policy is not None:
         policy, feedback = policies.checked(policy, system, state, dt, table)
     preflight.check(
-        *(system, integrator, state, dt, steps, table, *options), policy=policy, feedback=feedback
+        *(system, integrator, state, dt, number, table, *options),
+        **{"policy": policy, "feedback": feedback, "t0": begin},
     )
     origin = fingerprints.checksums(integrator=integrator, system=system, policy=policy)
     preflight.check_events(events, max_events, progress)
     config.warn_of_single_precision()
     jax_guard.warn_of_untested_jax()
     # Integers of Python are part of the program; a NumPy integer would be a value in it.
-    steps, save_every = int(steps), int(save_every)
+    number, save_every = int(number), int(save_every)
     checkpoint = None if checkpoint is None else int(checkpoint)
     start = state.state if isinstance(state, Restart) else state
-    dt = jnp.asarray(dt, start.q.dtype)
-    blocks = checkpointing.blocks(adjoint, checkpoint, steps)
-    schedule = fixed_steps.Schedule(steps, save_every, blocks)
+    dt, begin = (jnp.asarray(x, start.q.dtype) for x in (dt, begin))
+    blocks = checkpointing.blocks(adjoint, checkpoint, number)
+    schedule = fixed_steps.Schedule(number, save_every, blocks)
+    # Of a restart, the time of its first step.
+    origin_time = state.t0 if isinstance(state, Restart) else begin
     reached = redundant = None
     unchecked = (events or adaptive is not None) and not isinstance(state, Restart)
-    if unchecked and not checks.traced(system, start):
-        preflight.check_violations(system, start)
+    if unchecked and not checks.traced(system, start, begin):
+        preflight.check_violations(system, start, begin)
     watched = events_of_runs.checked(events, system, start)
     max_events = int(max_events)
     if adaptive is not None:
         estimating = integrator.with_estimate(system)
+        stops = schedules.stops(adaptive, begin, t_end)
         trajectory, reached = adaptive_steps.trajectory(
-            *(system, estimating, start, dt, adaptive, steps, blocks, watched, max_events),
-            judged=checks.traced(system, start),
+            *(system, estimating, start, begin, stops, dt, adaptive, number, blocks, watched),
+            max_events,
+            judged=checks.traced(system, start, begin),
         )
     elif watched:
         trajectory, reached = event_steps.trajectory(
             *(system, integrator, state, dt, table, schedule, watched, max_events),
-            *(feedback, origin),
+            *(feedback, origin, origin_time),
         )
     else:
         trajectory, redundant = fixed_steps.trajectory(
-            *(system, integrator, state, dt, table, schedule, progress, feedback, origin)
+            *(system, integrator, state, dt, table, schedule, progress, feedback, origin),
+            origin_time,
         )
     if system.nc:
-        restarted = isinstance(state, Restart)
-        t = state.steps.astype(dt.dtype) * dt if restarted else jnp.zeros_like(dt)
         if redundant is None:
-            redundant = index1.redundant(system, t, start.q)
+            redundant = index1.redundant(system, begin, start.q)
         trajectory = redundancy.minimize_multipliers(system, redundant, trajectory)
     if reached is not None:
         trajectory = _marked(trajectory, reached)
@@ -184,7 +196,7 @@ def simulate(
     if jax.tree.map(np.asarray, trajectory.result) not in (Result.successful, Result.redundant):
         values = rules.held(trajectory)
         message = _failure(
-            *(system, integrator, values, rules.held(dt), steps),
+            *(system, integrator, values, rules.held(dt), number),
             adaptive=adaptive is not None,
             policy=policy,
         )

@@ -222,8 +222,9 @@ class Events(eqx.Module):
 class Restart(eqx.Module):
     """End of a run, from which `lie_jax.simulate` continues as if the run had not stopped.
 
-    `state`; `steps` () taken since time 0, of size `dt` () in s; `carry` of the integrator,
-    `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last step or None,
+    `state`; `steps` () taken since the time `t0` () in s, of size `dt` () in s; `carry` of the
+    integrator, `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last
+    step or None,
     `policy` the state of a policy that held them; `origin` (n,): checksums of integrator, system
     and policy part by part, 0 for parts that JAX traced; `growth` of modes beyond the limit of
     stability, so that pieces of a run are judged as the whole. A run that an event has stopped
@@ -234,6 +235,7 @@ class Restart(eqx.Module):
     carry: Any
     steps: Int[Array, "..."]
     dt: Float[Array, "..."]
+    t0: Float[Array, "..."]
     memory: Any = ()
     inputs: Float[Array, "..."] | None = None
     origin: Int[Array, "..."] | None = None

@@ -121,9 +121,9 @@ def _top(gravity):
 
 def _top_end(gravity):
     system, state = _top(gravity)
-    adaptive = lie_jax.Adaptive(end=END, rtol=1e-4, atol=1e-4)
+    adaptive = lie_jax.Adaptive(rtol=1e-4, atol=1e-4)
     return lie_jax.simulate(
-        system, ALPHA, state, dt=1e-3, steps=COUNT, adaptive=adaptive, throw=False
+        system, ALPHA, state, dt=1e-3, steps=COUNT, adaptive=adaptive, t_end=END, throw=False
     )
 
 
@@ -178,11 +178,11 @@ class Breaking(Pushed):
 
 
 def test_a_run_whose_smallest_step_fails_says_so():
-    adaptive = lie_jax.Adaptive(end=1.0)
+    adaptive = lie_jax.Adaptive()
     with pytest.raises(lie_jax.SimulationError, match=r"smallest step.*t = 0\.5 s") as error:
         lie_jax.simulate(
             Breaking(), lie_jax.GeneralizedAlpha(), lie_jax.State([1.0, 0.0], [0.0, 0.0]),
-            dt=1e-2, steps=500, adaptive=adaptive,
+            dt=1e-2, steps=500, adaptive=adaptive, t_end=1.0,
         )  # fmt: skip
     assert error.value.trajectory.result == lie_jax.Result.newton_failed
 

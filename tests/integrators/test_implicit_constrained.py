@@ -147,10 +147,10 @@ class Stumbling(lie_jax.RKMK):
 
 
 def test_a_failed_search_halves_the_step():
-    adaptive = lie_jax.Adaptive(end=0.5, rtol=1e-3)
+    adaptive = lie_jax.Adaptive(rtol=1e-3)
     run = lie_jax.simulate(
         *(OSCILLATOR, Stumbling("dopri5"), OSCILLATOR_START),
-        dt=0.25, steps=10, adaptive=adaptive, throw=False,
+        dt=0.25, steps=10, adaptive=adaptive, t_end=0.5, throw=False,
     )  # fmt: skip
     assert float(run.t[1]) == 2.0**-10
     assert int(run.stats.rejected_steps) >= 8
@@ -169,7 +169,7 @@ def test_automatic_steps_of_the_squeezing_mechanism():
     tolerance = 1e-8
     run = lie_jax.simulate(
         system, lie_jax.ImplicitRKMK("radau5"), state, dt=1e-6, steps=1000,
-        adaptive=lie_jax.Adaptive(end=0.03, rtol=tolerance, atol=tolerance),
+        adaptive=lie_jax.Adaptive(rtol=tolerance, atol=tolerance), t_end=0.03,
     )  # fmt: skip
     last = int(run.stats.completed_steps)
     assert last <= SQUEEZER_STEPS

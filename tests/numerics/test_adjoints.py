@@ -83,7 +83,7 @@ def test_newton_does_not_search_again():
 
 @pytest.mark.full
 def test_gradients_of_automatic_steps_do_not_depend_on_the_adjoint():
-    options = {"integrator": PAIR, "adaptive": lie_jax.Adaptive(end=1.0), "steps": 40}
+    options = {"integrator": PAIR, "adaptive": lie_jax.Adaptive(), "t_end": 1.0, "steps": 40}
     expected, recursive = _gradients(options, options | {"adjoint": "recursive", "checkpoint": 3})
     assert_allclose(recursive, expected, rtol=AGREEMENT)
 

@@ -113,11 +113,11 @@ WRONG_TYPES = {
         lambda: _run(np.zeros(5)), "simulate(inputs=) has shape (5,)", "give u[:, None]"),
     "truth value as step sizes": (
         lambda: lie_jax.simulate(SPINNER, lie_jax.RKMK(), STILL, dt=DT, steps=5, adaptive=True),
-        "simulate(adaptive=) is True", "lie_jax.Adaptive(end=1.0)"),
+        "simulate(adaptive=) is True", "lie_jax.Adaptive(rtol=1e-8)"),
     "automatic steps of a motor": (
         lambda: lie_jax.simulate(
             DRIVEN[0], lie_jax.RKMK("dopri5"), DRIVEN[1], dt=DT, steps=5,
-            adaptive=lie_jax.Adaptive(end=1.0)),
+            adaptive=lie_jax.Adaptive(), t_end=1.0),
         "simulate(adaptive=)", "read 1 inputs", "depend on time"),
     "mechanism for inverse kinematics": (
         lambda: lie_jax.inverse_kinematics(MECHANISM, [], STILL.q),

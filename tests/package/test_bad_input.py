@@ -24,7 +24,7 @@ def _top(constrained=True, **others):
 
 
 def _adaptive(**options):
-    adaptive = {"adaptive": lie_jax.Adaptive(end=1.0)} | options
+    adaptive = {"adaptive": lie_jax.Adaptive(), "t_end": 1.0} | options
     return simulate(*_top(False), lie_jax.RKMK("dopri5"), **adaptive)
 
 
@@ -278,22 +278,22 @@ WRONG_TYPES = {
         lambda: lie_jax.RKMK(lie_jax.Tableau(((), (1,)), (0.5, 0.5), (0, 1), 2, (0.5, 0.5, 0), 1)),
         "3 embedded weights for 2 stages", "zeros"),
     "step bounds": (
-        lambda: lie_jax.Adaptive(end=1.0, dt_min=1e-2, dt_max=1e-3), "0.01", "0.001", "exchange"),
+        lambda: lie_jax.Adaptive(dt_min=1e-2, dt_max=1e-3), "0.01", "0.001", "exchange"),
     "stabilization": (
         lambda: lie_jax.RKMK(stabilization="projection"), "RKMK(stabilization=)", "'projection'",
         "lie_jax.Projection()"),
     "baumgarte": (lambda: lie_jax.Baumgarte(-1.0), "Baumgarte(rate=)", "-1.0", "sign"),
-    "no end": (lambda: lie_jax.Adaptive(rtol=1e-6), "end is None", "either end=", "times="),
+    "no end": (lambda: _adaptive(t_end=None), "neither is given", "t_end=", "Adaptive(times=)"),
     "times that fall": (lambda: lie_jax.Adaptive(times=[0.2, 0.1]), "[0.2, 0.1]", "sort"),
-    "times as a number": (lambda: lie_jax.Adaptive(times=0.2), "shape ()", "(n,)", "end="),
-    "tolerance": (lambda: lie_jax.Adaptive(end=1.0, rtol=0.0), "rtol", "0.0", "positive"),
-    "controller": (lambda: lie_jax.Adaptive(end=1.0, controller="pid"), "'pid'", "'integral'"),
-    "safety": (lambda: lie_jax.Adaptive(end=1.0, safety=1.5), "safety", "1.5", "below 1"),
+    "times as a number": (lambda: lie_jax.Adaptive(times=0.2), "shape ()", "(n,)", "t_end="),
+    "tolerance": (lambda: lie_jax.Adaptive(rtol=0.0), "rtol", "0.0", "positive"),
+    "controller": (lambda: lie_jax.Adaptive(controller="pid"), "'pid'", "'integral'"),
+    "safety": (lambda: lie_jax.Adaptive(safety=1.5), "safety", "1.5", "below 1"),
     "adaptive without estimate": (
-        lambda: simulate(*_top(), lie_jax.RATTLie(), adaptive=lie_jax.Adaptive(end=1.0)), "RATTLie",
-        "no estimate", "lie_jax.RKMK('dopri5')"),
+        lambda: simulate(*_top(), lie_jax.RATTLie(), t_end=1.0, adaptive=lie_jax.Adaptive()),
+        "RATTLie", "no estimate", "lie_jax.RKMK('dopri5')"),
     "adaptive of index 3": (
-        lambda: simulate(*_top(), adaptive=lie_jax.Adaptive(end=1.0)), "GeneralizedAlpha",
+        lambda: simulate(*_top(), t_end=1.0, adaptive=lie_jax.Adaptive()), "GeneralizedAlpha",
         "one size", "GeneralizedAlpha(index=2)"),
     "adaptive that is none": (lambda: _adaptive(adaptive=1e-8), "1e-08", "lie_jax.Adaptive"),
     "adaptive inputs": (lambda: _adaptive(inputs=np.ones((10, 1))), "inputs", "depend on time"),

@@ -19,8 +19,8 @@ def test_a_run_with_automatic_steps_stops_at_an_event():
     assert_allclose(given.t, [0.0, 0.1, 0.2, np.nan, stop], rtol=ROUNDING)
     assert_allclose(given.v[:, 0], -9.81 * given.t, rtol=ROUNDING)
     assert_allclose(given.q[-1, 0], 1.0 - 0.5 * 9.81 * stop**2, rtol=ROUNDING)
-    adaptive = lie_jax.Adaptive(end=0.8)
-    all_steps = dropped(DROP, **options | {"dt": 0.01, "steps": 50, "adaptive": adaptive})
+    whole = {"dt": 0.01, "steps": 50, "adaptive": lie_jax.Adaptive(), "t_end": 0.8}
+    all_steps = dropped(DROP, **options | whole)
     last = int(all_steps.stats.completed_steps)
     assert_allclose(all_steps.t[last], stop, rtol=ROUNDING)
     assert np.isnan(all_steps.t[last + 1 :]).all()

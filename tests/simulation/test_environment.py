@@ -25,9 +25,9 @@ def swung(scale):
 
 _DEBUG = """
 swung(1.0)
-adaptive = lie_jax.Adaptive(end=0.02)
+adaptive = lie_jax.Adaptive()
 run = lie_jax.simulate(
-    Cart(), lie_jax.RKMK("dopri5"), START, dt=0.01, steps=20, adaptive=adaptive
+    Cart(), lie_jax.RKMK("dopri5"), START, dt=0.01, steps=20, adaptive=adaptive, t_end=0.02
 )
 # Rows beyond the end are NaN on purpose.
 print(np.isnan(np.asarray(run.t)).any())

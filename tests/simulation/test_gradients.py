@@ -311,7 +311,7 @@ def test_second_derivatives_of_adaptive_runs_hold_the_steps_in_loops_too(outer):
         run = lie_jax.simulate(
             Oscillator(factor * OSCILLATOR.stiffness), lie_jax.RKMK("ode23"), OSCILLATOR_START,
             dt=0.05, steps=40, throw=False,
-            adaptive=lie_jax.Adaptive(end=0.5, rtol=1e-3, atol=1e-3),
+            adaptive=lie_jax.Adaptive(rtol=1e-3, atol=1e-3), t_end=0.5,
         )  # fmt: skip
         return jnp.sum(jnp.where(jnp.isfinite(run.t)[:, None], run.q, 0.0) ** 3)
 

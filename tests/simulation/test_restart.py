@@ -124,7 +124,7 @@ def test_restarts_that_fit_nothing_are_refused():
     # Parts of the integrator are compared before its carry.
     origin = fingerprints.checksums(integrator=alpha, system=system)
     of_alpha = dataclasses.replace(of_rk4, origin=jnp.asarray(origin))
-    adaptive = {"adaptive": lie_jax.Adaptive(1.0)}
+    adaptive = {"adaptive": lie_jax.Adaptive(), "t_end": 1.0}
     for restart, system_now, integrator, options, message in (
         (of_rk4, system, rk4, {"dt": 2 * DT}, r"dt=\) is 0\.002, and the run .*had .*0\.001"),
         (of_rk4, system, lie_jax.RKMK("dopri5"), adaptive, "one size"),

@@ -1,0 +1,101 @@
+"""Times of a run: where it starts, where it ends, and how many steps lie between."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from lie_jax import checks
+from lie_jax.integrators.step_size import Adaptive
+from lie_jax.simulation.trajectory import Restart
+
+# Part of a step by which the end of whole steps may miss the given one: roundings of both.
+_ROUNDING = 1e-6
+
+
+def start_time(start: Any, t0: Any) -> Any:
+    """Time (s) at which a run begins, 0 by default; raises `ValueError` for a restart with t0."""
+    if isinstance(start, Restart):
+        if t0 is not None:
+            raise ValueError(
+                "simulate(t0=) is given with a Restart, which goes on at the time of its run: "
+                "leave t0 out, or start anew from the restart's `state`."
+            )
+        dtype = jnp.result_type(start.dt)
+        return start.t0 + jnp.asarray(start.steps).astype(dtype) * start.dt
+    if t0 is None:
+        return 0.0
+    checks.scalar("simulate(t0=)", t0, "s")
+    checks.finite("simulate(t0=)", t0)
+    return t0
+
+
+def number_of_steps(steps: Any, t0: Any, dt: Any, t_end: Any, adaptive: Any) -> Any:
+    """Number of steps, given or from the end of a run; the bound on those of automatic size."""
+    if t_end is not None:
+        checks.scalar("simulate(t_end=)", t_end, "s")
+        checks.finite("simulate(t_end=)", t_end)
+        if not checks.traced(t0, t_end) and not float(t_end) > float(t0):
+            raise ValueError(
+                f"simulate(t_end=) is {float(t_end)!r}, and the run starts at {float(t0)!r} s; it "
+                "must be later."
+            )
+    if adaptive is not None:
+        return _bound(steps, t0, t_end, adaptive)
+    if (steps is None) == (t_end is None):
+        given = "neither is" if steps is None else "both are"
+        raise ValueError(
+            f"simulate() needs steps= or t_end=, and {given} given: give the number of steps, or "
+            "the time (s) at which they end."
+        )
+    if t_end is None:
+        return steps
+    if checks.traced(t0, dt, t_end):
+        raise ValueError(
+            "simulate(t_end=), dt= or t0= is traced by JAX, and the number of steps is part of the "
+            "program: give steps=, or numbers that JAX does not trace."
+        )
+    duration = float(t_end) - float(t0)
+    number = duration / float(dt)
+    whole = max(1, round(number))
+    if abs(number - whole) > _ROUNDING * max(1.0, number):
+        raise ValueError(
+            f"simulate(t_end=) is {number:.6g} steps of dt={float(dt)!r} s after the start at "
+            f"{float(t0)!r} s; it must be a whole number of steps: take "
+            f"dt={duration / float(np.ceil(number))!r}, or another end."
+        )
+    return whole
+
+
+def _bound(steps: Any, t0: Any, t_end: Any, adaptive: Any) -> Any:
+    if not isinstance(adaptive, Adaptive):
+        # Refused later, by its type.
+        return steps or 1
+    times = adaptive.times
+    if (t_end is None) == (times is None):
+        given = "neither is" if t_end is None else "both are"
+        raise ValueError(
+            f"simulate(adaptive=) needs an end, t_end= or Adaptive(times=), and {given} given: "
+            "give the time (s) at which the run ends, or the times to save, the last one of which "
+            "ends it."
+        )
+    if steps is None:
+        raise ValueError(
+            "simulate(adaptive=) needs steps=, the largest number of steps, rejected ones "
+            "included: the trajectory has room for them."
+        )
+    if times is None or checks.traced(t0, times):
+        return steps
+    first = float(np.asarray(times)[0])
+    if not first > float(t0):
+        raise ValueError(
+            f"Adaptive(times=) begins with {first!r} s, and the run starts at "
+            f"{float(t0)!r} s; all times must be later: the initial state is saved anyway."
+        )
+    return steps
+
+
+def stops(adaptive: Adaptive, t0: Float[Array, ""], t_end: Any) -> Float[Array, " n"]:
+    """Times (s) at which automatic steps must end, the last one that of the run."""
+    return jnp.asarray(t_end, t0.dtype)[None] if adaptive.times is None else adaptive.times
