@@ -10,7 +10,6 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 import lie_jax
-from lie_jax.mechanics.joints.geometry import perpendicular
 from tests.multibody import random_along, random_newer
 from tests.multibody.random_parts import (
     GROUND,
@@ -152,13 +151,23 @@ def draw_joint(rng, space: Space, element: Element, before: list[_Joint]) -> _Jo
         lie_jax.UniversalJoint: (turn(angle, a), turn(other, across)),
     }.get(kind, ())
     if kind is lie_jax.PlanarJoint:
-        # The library chooses the directions of the distances in the parent's frame; those of the
-        # ground do not turn with the mechanism.
-        directions = [space.rotations[parent] @ e for e in np.asarray(perpendicular(own))]
+        # Those of the ground do not turn with the mechanism.
+        directions = [space.rotations[parent] @ e for e in _directions(own)]
         slides = [slid(e @ (end - x), e) if parent != GROUND else None for e in directions]
         coordinates = (*slides, turn(angle, a))
     joint = kind(*names, **numbers)
     return _Joint(joint, rows, [0.0] * len(rows), a, x, coordinates)
+
+
+def _directions(normal):
+    """Directions of a plane's distances: x and y after the shortest turn that takes z to the
+    normal, or -z, of which y is reversed, to a normal below.
+    """
+    pole = -1.0 if normal[2] < 0.0 else 1.0
+    across = np.cross([0.0, 0.0, pole], normal)
+    angle = np.arctan2(np.linalg.norm(across), pole * normal[2])
+    turn = about(across / np.linalg.norm(across), angle)
+    return turn[:, 0], pole * turn[:, 1]
 
 
 def _hinges_on_ground(before, parent, child):
