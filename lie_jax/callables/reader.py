@@ -173,8 +173,10 @@ class Reader:
     Raises `Unreadable` for a value whose changes cannot be detected.
     """
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, within: frozenset[int] = frozenset()):
         self.name = name
+        # Identities of the wrapped functions that are being read: a rule may hold its function.
+        self.within = within
         self.numbers, self.kept = {}, []
         # All names in the code met so far, which may be those of a module's attributes, and the
         # attributes read so far of each module.
@@ -226,8 +228,10 @@ class Reader:
         if callable(x) and hasattr(x, "__wrapped__") and libraries.holds_class(cls):
             # `jax.jit`, `functools.cache` and the like keep computed results: the function inside
             # must read the same values as before, and so must rules of derivatives.
+            if id(x) in self.within:
+                return _Same(x), ()
             rules = [getattr(x, name, None) for name in ("__wrapped__", *_RULES)]
-            now = Snapshot(Reader(self.name).read(rules, where))
+            now = Snapshot(Reader(self.name, self.within | {id(x)}).read(rules, where))
             refuse_change(x, now)
             return now, ()
         return self._object(x, where)

@@ -267,6 +267,26 @@ def test_rules_of_derivatives_must_stay():
             snapshots.frozen(force)
 
 
+def test_rules_that_hold_their_function_are_read():
+    """As those of `jax.nn.relu`, which `defjvps` makes."""
+
+    @jax.custom_jvp
+    def scaled(x):
+        return gain * x
+
+    scaled.defjvps(lambda tangent, result, x: gain * tangent)
+    for function in (scaled, jax.nn.relu):
+        _set_global(1.0)
+        force = lie_jax.PointForce("b", Partial(lambda k, t, f=function: _along_x(f(k), t), 1.0))
+        assert _now(force) == 1.0
+        assert snapshots.snapshot(function) == snapshots.snapshot(function)
+    force = lie_jax.PointForce("b", Partial(lambda k, t: _along_x(scaled(k), t), 1.0))
+    _now(force)
+    _set_global(2.0)
+    with pytest.raises(ValueError, match=r"scaled.* reads values that have changed"):
+        snapshots.frozen(force)
+
+
 def test_functions_that_numpy_hides_are_refused():
     hidden = np.frompyfunc(lambda x: gain * x, 1, 1)
     with pytest.raises(ValueError, match="'hidden' of type ufunc"):
