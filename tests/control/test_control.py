@@ -235,7 +235,7 @@ def test_bad_problems_are_refused(inputs, changes, message):
 
 
 def test_bad_methods_are_refused():
-    with pytest.raises(ValueError, match="depend on more than"):
+    with pytest.raises(ValueError, match="steps need more of the one before than the state"):
         control.ilqr(Cart(), lie_jax.GeneralizedAlpha(), START, ZERO, **good())
     with pytest.raises(ValueError, match="divisor"):
         control.shoot(Cart(), MIDPOINT, START, ZERO, **good(nodes=3))
