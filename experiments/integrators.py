@@ -94,7 +94,8 @@ def automatic(case: Case, system, state, method: Method, tolerance: float) -> At
     first = jnp.asarray(case.first_step)
     (run, _), cpu = _timed(
         lambda: adaptive_steps.trajectory(
-            system, estimating, state, first, adaptive, _BOUND, blocks
+            *(system, estimating, state, jnp.zeros_like(first), adaptive.times, first, adaptive),
+            *(_BOUND, blocks),
         )
     )
     reason = failure(run.result)
