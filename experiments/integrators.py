@@ -88,13 +88,14 @@ def fixed(case: Case, system, state, method: Method, steps: int) -> Attempt:
 
 def automatic(case: Case, system, state, method: Method, tolerance: float) -> Attempt:
     """A run with steps by a tolerance, relative and absolute, that ends at the case's times."""
-    adaptive = lie_jax.Adaptive(times=jnp.asarray(case.times), rtol=tolerance, atol=tolerance)
+    times = jnp.asarray(case.times)
+    adaptive = lie_jax.Adaptive(times=times, rtol=tolerance, atol=tolerance)
     estimating = method.integrator.with_estimate(system)
     blocks = checkpointing.blocks("stored", None, _BOUND)
     first = jnp.asarray(case.first_step)
     (run, _), cpu = _timed(
         lambda: adaptive_steps.trajectory(
-            *(system, estimating, state, jnp.zeros_like(first), adaptive.times, first, adaptive),
+            *(system, estimating, state, jnp.zeros_like(first), times, first, adaptive),
             *(_BOUND, blocks),
         )
     )
