@@ -47,7 +47,7 @@ WRONG = {
     lie_jax.Beam: ENDS | {"stiffness": (1,) * 6, "length": 4,
                           "rest_strain": (1, 0, 0, 0, 0, 1)},
     lie_jax.JointStop: STOP | {"lower": 2},
-    lie_jax.Adaptive: {"end": 1, "dt_min": 2, "dt_max": 1},
+    lie_jax.Adaptive: {"dt_min": 2, "dt_max": 1},
     lie_jax.UniversalJoint: ENDS | {"axis": X, "child_axis": X, "angle": 4},
 }  # fmt: skip
 
