@@ -49,8 +49,8 @@ def mujoco_states(
             joint = joints.get(name)
             if joint is None:
                 parts += [position[k], quaternion.from_matrix(rotation[k])]
-            elif (joint.parent, name) in angles:
-                parts.append(angles[joint.parent, name] + joint.zero)
+            elif joint.name in angles:
+                parts.append(angles[joint.name] + joint.zero)
             else:
                 parent = number.get(joint.parent, -1)
                 home = quaternion.to_matrix(by_name.at_zero(joint, orientations))
@@ -67,8 +67,8 @@ def mujoco_states(
             joint = joints.get(name)
             if joint is None:
                 parts += [rotation[k] @ twist[k, :3], twist[k, 3:]]
-            elif (joint.parent, name) in rates:
-                parts.append(rates[joint.parent, name])
+            elif joint.name in rates:
+                parts.append(rates[joint.name])
             else:
                 parent = number.get(joint.parent)
                 spin = twist[k, 3:]
