@@ -56,15 +56,14 @@ def _forces(near, far):
 
 def _along(joints):
     """A spring along each coordinate, and a motor or a controller."""
-    forces = []
-    for joint in joints:
-        for k in range(len(joint.coordinate_units)):
-            forces.append(lie_jax.JointSpring(joint, k, stiffness=3.0, damping=0.2, relaxed=0.3))
-            if k % 2:
-                forces.append(lie_jax.JointMotor(joint, k, input=1))
-            else:
-                gains = {"proportional": 6.0, "derivative": 0.8}
-                forces.append(lie_jax.JointController(joint, k, reference=0.2, **gains))
+    coordinates = [(joint, k) for joint in joints for k in range(len(joint.coordinate_units))]
+    forces, gains = [], {"proportional": 6.0, "derivative": 0.8}
+    for number, along in enumerate(coordinates):
+        forces.append(lie_jax.JointSpring(*along, stiffness=3.0, damping=0.2, relaxed=0.3))
+        if number % 2:
+            forces.append(lie_jax.JointMotor(*along, input=number // 2 % 2))
+        else:
+            forces.append(lie_jax.JointController(*along, reference=0.2, **gains))
     return forces
 
 
