@@ -45,7 +45,7 @@ class Screw(lie_jax.AbstractJoint):
 
 
 class Constant(lie_jax.AbstractJointForce):
-    size: fields.Parameter = fields.number("N", kw_only=True)
+    size: Float[Array, ""]
 
     def effort(self, t, x, rate, u):
         return self.size

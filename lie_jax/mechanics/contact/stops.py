@@ -25,7 +25,7 @@ def _law() -> Any:
         if not isinstance(value, AbstractNormalLaw):
             raise ValueError(f"{where} is {value!r}; it must be a law, such as HuntCrossley(1e4).")
 
-    return eqx.field(metadata={"check": check}, kw_only=True)
+    return eqx.field(metadata={"check": check})
 
 
 class JointStop(AbstractJointForce):
@@ -39,8 +39,8 @@ class JointStop(AbstractJointForce):
     Raises `ValueError` for a range that is none.
     """
 
-    lower: Parameter = fields.number("rad or m", kw_only=True)
-    upper: Parameter = fields.number("rad or m", kw_only=True)
+    lower: Parameter = fields.number("rad or m")
+    upper: Parameter = fields.number("rad or m")
     law: AbstractNormalLaw = _law()
 
     def __check_init__(self):
@@ -83,8 +83,8 @@ class JointFriction(AbstractJointForce):
     negative; `velocity`: vₛ, positive, 0.01 rad/s or 0.001 m/s without.
     """
 
-    limit: Parameter = fields.non_negative("N m or N", kw_only=True)
-    velocity: OptionalParameter = fields.positive("rad/s or m/s", default=None, kw_only=True)
+    limit: Parameter = fields.non_negative("N m or N")
+    velocity: OptionalParameter = fields.positive("rad/s or m/s", default=None)
 
     @property
     @override

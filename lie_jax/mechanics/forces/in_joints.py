@@ -1,6 +1,9 @@
 """Forces along coordinates of joints: springs, motors and controllers."""
 
 import abc
+import dataclasses
+import inspect
+import re
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -41,13 +44,23 @@ class AbstractJointForce(AbstractAlongJoints, AbstractForce):
     others are given by name. Raises `ValueError` for joints without coordinates, for a coordinate
     that is not there, and, in a `Mechanism`, for joints that are not among its own.
 
-    A force of one's own gives `effort`, and `energy` if it is conservative. Its fields without a
-    default have `kw_only=True`.
+    A force of one's own gives `effort`, and `energy` if it is conservative. Its fields are given by
+    name, too.
     """
 
     is_relative = True
     joint: JointReference = fields.joint(checked_key)
     coordinate: int | None = eqx.field(static=True, default=None)
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        # They follow `coordinate`, which has a default.
+        for name, kind in inspect.get_annotations(cls).items():
+            field = vars(cls).get(name, eqx.field())
+            is_field = isinstance(field, dataclasses.Field)
+            if is_field and not re.search("ClassVar|AbstractVar", str(kind)):
+                field.kw_only = True
+                setattr(cls, name, field)
 
     def __check_init__(self):
         coordinate_of(self.joint, self.coordinate)
@@ -96,9 +109,9 @@ class JointSpring(AbstractJointForce):
     rad or m.
     """
 
-    stiffness: Parameter = fields.non_negative("N m/rad or N/m", kw_only=True)
-    damping: Parameter = fields.non_negative("N m s/rad or N s/m", default=0.0, kw_only=True)
-    relaxed: Parameter = fields.number("rad or m", default=0.0, kw_only=True)
+    stiffness: Parameter = fields.non_negative("N m/rad or N/m")
+    damping: Parameter = fields.non_negative("N m s/rad or N s/m", default=0.0)
+    relaxed: Parameter = fields.number("rad or m", default=0.0)
 
     @override
     def effort(self, t, x, rate, u):
@@ -118,7 +131,7 @@ class JointMotor(AbstractJointForce):
     """
 
     is_load = True
-    input: int = fields.input_number(kw_only=True)
+    input: int = fields.input_number()
 
     @property
     @override
@@ -141,9 +154,9 @@ class JointController(AbstractJointForce):
     `derivative`: D, N m s/rad or N s/m; neither negative. Source: [S3] 4.4.
     """
 
-    reference: Signal = fields.signal("rad or m", kw_only=True)
-    proportional: Parameter = fields.non_negative("N m/rad or N/m", kw_only=True)
-    derivative: Parameter = fields.non_negative("N m s/rad or N s/m", default=0.0, kw_only=True)
+    reference: Signal = fields.signal("rad or m")
+    proportional: Parameter = fields.non_negative("N m/rad or N/m")
+    derivative: Parameter = fields.non_negative("N m s/rad or N s/m", default=0.0)
 
     @override
     def start(self, t, values):
