@@ -124,7 +124,6 @@ def test_a_file_of_another_mechanism_is_refused(robot, tmp_path):
         lie_jax.io.mujoco_states(robot, system, state.q[None], state.v[None])
 
 
-@pytest.mark.full
 def test_motions_are_those_of_mujocos_keyframe(robot):
     key = robot.keyframes["up"]
     system, _ = lie_jax.assemble(robot.mechanism, lie_jax.Minimal())
