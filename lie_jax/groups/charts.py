@@ -21,9 +21,10 @@ from lie_jax.numerics import small
 class AbstractChart(eqx.Module):
     """Local coordinates x (3,) of rotations of one's own, for `lie_jax.R3SO3(chart=)`.
 
-    A chart gives `map`, with the inverse rotation at -x, and `inverse`; both are smooth at zero. By
-    default its differentials are derivatives of these. `largest` is the angle (rad) that turns stay
-    below.
+    A chart gives `map`, with the inverse rotation at -x and the same slope in all directions at
+    zero, and `inverse`; both are smooth at zero. By default its differentials are derivatives of
+    these. `largest` is the angle (rad) that turns stay below. Charts have no parameters: they are
+    static. `R3SO3` raises `ValueError` for maps that break these rules.
     """
 
     largest: ClassVar[float] = np.pi
@@ -55,6 +56,30 @@ class AbstractChart(eqx.Module):
         columns = jax.vmap(lambda y: self.differential(x, y), out_axes=1)
         cofactors, determinant = small.adjugate(columns(jnp.eye(3, dtype=x.dtype)))
         return cofactors / determinant
+
+    def objection(self) -> str | None:
+        """Sentence on a rule that the maps break at some place, None without."""
+        if jax.tree.leaves(self):
+            return "has arrays, and a chart is static: make them numbers of Python in static fields"
+        with jax.ensure_compile_time_eval():
+            x = jnp.asarray([0.1, -0.2, 0.15])
+            q, back = self.map(x), self.map(-x)
+            identity = jnp.asarray([1.0, 0.0, 0.0, 0.0])
+            slopes = jax.vmap(lambda y: self.differential(jnp.zeros(3), y))(jnp.eye(3))
+            slack = 100.0 * float(jnp.finfo(x.dtype).eps)
+
+            def off(a: Array, b: Array) -> bool:
+                return not float(jnp.max(jnp.abs(a - b))) <= slack
+
+            if off(small.dot(q, q), jnp.ones(())):
+                return "maps x to a quaternion that has not unit length"
+            if off(quaternion.multiply(q, back), identity):
+                return "does not map -x to the inverse of the rotation of x"
+            if off(self.inverse(q), x) or off(self.inverse(-q), x):
+                return "has an inverse that does not lead back from map(x), or from its negative"
+            if off(slopes, slopes[0, 0] * jnp.eye(3)):
+                return "has slopes at zero that differ between directions"
+        return None
 
     @property
     def slope(self) -> float:

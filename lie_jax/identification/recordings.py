@@ -63,6 +63,11 @@ def _of_own(loss: Callable, observed: Array) -> Comparison:
     """Comparison of one array by a function of the prediction and the observations."""
     with closures.refuse_numbers("identify(compare=)", loss, "predicted and observed samples"):
         residual = jax.eval_shape(loss, observed, observed)
+    if not hasattr(residual, "shape"):
+        raise ValueError(
+            f"identify(compare=): the function returns a {type(residual).__name__}; it must return "
+            "one array of residuals, (n, ...): give a function for each array of the observations."
+        )
     if residual.shape[:1] != observed.shape[:1]:
         raise ValueError(
             f"identify(compare=): the function returns residuals of shape {residual.shape} for "
@@ -81,7 +86,8 @@ def _of_own(loss: Callable, observed: Array) -> Comparison:
         residual.shape[1:],
         loss,
         refuse,
-        lambda: np.zeros(observed.shape[1:]),
+        # Losses may divide by an observation, or take its logarithm.
+        lambda: np.ones(observed.shape[1:]),
         lambda *_: None,
     )
 
@@ -296,12 +302,18 @@ _REGULARITY = 1e-3
 
 
 def rows_at(
-    times: Sequence[float] | np.ndarray | Array, *, dt: float, steps: int, save_every: int = 1
+    times: Sequence[float] | np.ndarray | Array,
+    *,
+    dt: float,
+    steps: int,
+    save_every: int = 1,
+    t0: float = 0.0,
 ) -> np.ndarray:
-    """Rows of a trajectory of `simulate(dt=, steps=, save_every=)` at the times of a recording.
+    """Rows of the trajectory of `simulate` with these arguments at the times of a recording.
 
-    `times` (n,) and `dt` in s. To observe: `trajectory.q[rows]`. Raises `ValueError` for times that
-    do not increase, or lie outside of the run or between its instants.
+    `times` (n,), `dt` and `t0` in s; `steps` and `save_every` as there. To observe:
+    `trajectory.q[rows]`. Raises `ValueError` for times that do not increase, or lie outside of the
+    run or between its instants.
     """
     checks.real("rows_at(times=)", times)
     checks.positive("rows_at(dt=)", dt, "s")
@@ -314,10 +326,14 @@ def rows_at(
             f"rows_at(times=) is {reprlib.repr(instants.tolist())}; it must be one row of finite "
             "times, each later than the one before: sort them and leave out the missing ones."
         )
-    rows = np.rint(instants / interval)
-    off = np.abs(instants / interval - rows)
+    checks.scalar("rows_at(t0=)", t0, "s")
+    rows = np.rint((instants - float(t0)) / interval)
+    off = np.abs((instants - float(t0)) / interval - rows)
     for wrong, rule in (
-        ((rows < 0) | (rows > last), f"outside of the run, which ends at {last * interval:g} s"),
+        (
+            (rows < 0) | (rows > last),
+            f"outside of the run, which ends at {float(t0) + last * interval:g} s",
+        ),
         (off > _REGULARITY, f"between instants of the run, which are {interval:g} s apart"),
     ):
         if wrong.any():

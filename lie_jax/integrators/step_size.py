@@ -43,10 +43,11 @@ class Adaptive(eqx.Module):
     - `safety`: factor below 1 on the step size that would just meet the tolerance.
     - `max_increase`: largest factor from one step size to the next.
 
-    Derivatives with respect to all of these and to the first step size are zero: step sizes are
-    constants; that with respect to an end time is the velocity there. Raises `ValueError` for
-    values that break these rules. Source: [S3] (B15)-(B21), with the exponent 1/(q + 1), q the
-    lower of the two orders; `"pi"` of Hairer, Nørsett and Wanner's DOPRI5.
+    Derivatives with respect to all of these, to the first step size and to the times of start and
+    end are zero: step sizes are constants. By an end time the derivative is the velocity there.
+    Raises `ValueError` for values that break these rules. Source: [S3] (B15)-(B21), with the
+    exponent 1/(q + 1), q the lower of the two orders; `"pi"` of Hairer, Nørsett and Wanner's
+    DOPRI5.
     """
 
     times: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)

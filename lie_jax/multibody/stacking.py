@@ -119,6 +119,11 @@ def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
     blank |= dict.fromkeys(declared(element, "name"))
     blank |= {name: nameless(getattr(element, name)) for name in declared(element, "joint")}
     reads = None
+    if len(declared(element, "input")) > 1:
+        raise ValueError(
+            f"{named(element)} has two fields with the number of an input; it may have one: for "
+            "more keep the numbers in static fields, and read u, which then holds all inputs."
+        )
     for name in declared(element, "input"):
         reads = getattr(element, name)
         if reads is not None:

@@ -119,7 +119,7 @@ def check(
             raise ValueError(
                 f"the initial state's q is not a valid configuration{owner}: {reason}."
             )
-        reason = system.validity.invalid_start(t0, state.q, state.v)
+        reason = system.validity.invalid_start(float(t0), state.q, state.v)
         if reason is not None:
             raise ValueError(f"simulate(state=): {reason}")
 
@@ -273,19 +273,18 @@ def _check_origin(restart: Restart, instead: str, **parts: Any) -> None:
     if name == "policy" and parts["policy"] is None:
         raise ValueError(
             "simulate(state=) is the Restart of a run with a policy, and simulate(policy=) is "
-            f"missing{instead}: pass that policy alone, or start anew from the restart's `state`, "
-            "at time 0."
+            f"missing{instead}: pass that policy alone, or start anew from the restart's `state`."
         )
     if name == "policy":
         # Policies differ in their parts alone.
         raise ValueError(
             "simulate(state=) is the Restart of a run without a policy, and simulate(policy=) is "
-            "given: leave it out, or start anew from the restart's `state`, at time 0."
+            "given: leave it out, or start anew from the restart's `state`."
         )
     raise ValueError(
         f"simulate(state=) is the Restart of a run with another {name}, which is {value} now; a "
         "run goes on with its own integrator, system and policy: pass those, or start anew from "
-        "the restart's `state`, at time 0."
+        "the restart's `state`."
     )
 
 
@@ -293,13 +292,15 @@ def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive
     if adaptive is not None:
         raise ValueError(
             "simulate(state=) is a Restart; it is for steps of one size: with adaptive= start from "
-            "its `state`, at time 0."
+            "its `state`."
         )
-    if not checks.traced(dt, restart.dt) and float(dt) != float(restart.dt):
+    stored = restart.dt
+    given = None if checks.traced(dt, stored) else float(np.asarray(dt, stored.dtype))
+    if given is not None and given != float(stored):
         raise ValueError(
             f"simulate(dt=) is {float(dt)!r}, and the run that is continued had steps of "
             f"{float(restart.dt)!r} s; both must be one number: take that one, or start from the "
-            "restart's `state`, at time 0."
+            "restart's `state`."
         )
 
     before, now = (0 if x is None else np.shape(x)[-1] for x in (restart.inputs, run.inputs))
@@ -319,7 +320,7 @@ def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive
         raise ValueError(
             f"simulate(integrator=) is {run.integrator!r}, and the run that is continued was made "
             "by another one, or of another system: take the same, or start anew from the restart's "
-            "`state`, at time 0."
+            "`state`."
         )
 
 

@@ -34,8 +34,8 @@ class Policy(eqx.Module):
     - `function(t, q, v)`: input vector u (nu,), of the time (s), the configuration (nq,) and the
       velocity (nv,) at the sample. With a `state` it is `function(t, q, v, state)` and returns the
       pair (u, state), the state in the same form.
-    - `sample_time`: time from sample to sample (s), a multiple of dt; the first sample is at time
-      0. By default each step begins with a sample.
+    - `sample_time`: time from sample to sample (s), a multiple of dt; the first sample is at the
+      start of the run. By default each step begins with a sample.
     - `state`: initial value of the policy's own memory, such as the integral of an error, a filter
       or a hidden layer: an array, or a tuple or dictionary of them.
 

@@ -10,11 +10,13 @@ from lie_jax import checks
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.simulation.trajectory import Restart
 
-# Part of a step by which the end of whole steps may miss the given one: roundings of both.
+# Part of a step by which the end of whole steps may miss the given one, beside their rounding.
 _ROUNDING = 1e-6
+# Part of a step below which rounding of the time must stay, or forces of time stand still.
+_RESOLUTION = 0.1
 
 
-def start_time(start: Any, t0: Any) -> Any:
+def start_time(start: Any, t0: Any, dt: Any) -> Any:
     """Time (s) at which a run begins, 0 by default; raises `ValueError` for a restart with t0."""
     if isinstance(start, Restart):
         if t0 is not None:
@@ -28,7 +30,22 @@ def start_time(start: Any, t0: Any) -> Any:
         return 0.0
     checks.scalar("simulate(t0=)", t0, "s")
     checks.finite("simulate(t0=)", t0)
+    if not checks.traced(t0, dt):
+        spacing = float(np.finfo(start.q.dtype).eps) * abs(float(t0))
+        if spacing > _RESOLUTION * float(dt):
+            raise ValueError(
+                f"simulate(t0=) is {float(t0)!r} s, where numbers of the state's precision are "
+                f"{spacing:.3g} s apart, more than a tenth of dt={float(dt)!r}: times would "
+                "stand still; count the time from a nearer instant."
+            )
     return t0
+
+
+def _eps(*values: Any) -> float:
+    """Relative rounding of the coarsest of these numbers."""
+    kinds = [x.dtype for x in values if hasattr(x, "dtype")]
+    floats = [kind for kind in kinds if np.issubdtype(kind, np.floating)]
+    return max([float(np.finfo(float).eps), *(float(np.finfo(kind).eps) for kind in floats)])
 
 
 def number_of_steps(steps: Any, t0: Any, dt: Any, t_end: Any, adaptive: Any) -> Any:
@@ -59,7 +76,8 @@ def number_of_steps(steps: Any, t0: Any, dt: Any, t_end: Any, adaptive: Any) -> 
     duration = float(t_end) - float(t0)
     number = duration / float(dt)
     whole = max(1, round(number))
-    if abs(number - whole) > _ROUNDING * max(1.0, number):
+    rounding = _eps(t0, dt, t_end) * (number + (abs(float(t_end)) + abs(float(t0))) / float(dt))
+    if abs(number - whole) > min(0.25, _ROUNDING + 4.0 * rounding):
         raise ValueError(
             f"simulate(t_end=) is {number:.6g} steps of dt={float(dt)!r} s after the start at "
             f"{float(t0)!r} s; it must be a whole number of steps: take "

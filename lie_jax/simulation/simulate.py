@@ -111,8 +111,8 @@ def simulate(
       estimates, up to `t_end` or its last time. `dt` is then the first step size and `steps` the
       largest number of steps, rejected ones included; `inputs`, `policy`, `save_every` and
       `progress` are for steps of one size.
-      Derivatives hold step sizes constant: those with respect to `dt` and anything in `adaptive`
-      are zero.
+      Derivatives hold step sizes constant: those with respect to `dt`, `t0`, `t_end` and anything
+      in `adaptive` are zero.
     - `events`: list of `lie_jax.Event`: what happens where functions of the motion cross zero.
       `max_events`: largest number of events; one more ends the run as `Result.too_many_events`.
 
@@ -128,7 +128,7 @@ def simulate(
     system, integrator = snapshots.frozen((system, integrator))
     system, state, table = preflight.as_jax(system, state, inputs)
     preflight.check_start(system, integrator, state, dt)
-    begin = schedules.start_time(state, t0)
+    begin = schedules.start_time(state, t0, dt)
     number = schedules.number_of_steps(steps, begin, dt, t_end, adaptive)
     options = save_every, checkpoint, progress, adaptive, adjoint
     feedback = None

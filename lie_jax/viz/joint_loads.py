@@ -107,7 +107,7 @@ def _largest(values: ArrayLike) -> float:
 
 
 def _known(label: Label, known: Iterable[Label]) -> Label:
-    label = tuple(label)
+    label = label if isinstance(label, str) else tuple(label)
     if label not in known:
         raise ValueError(
             f"viz.reactions(joints=) has {label!r}, which is the label of no joint; the labels are "

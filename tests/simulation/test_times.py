@@ -27,7 +27,7 @@ class Pushed(lie_jax.AbstractSystem):
         return lie_jax.Rn(1)
 
     def mass_matrix(self, q):
-        return MASS * jnp.eye(1)
+        return MASS * jnp.eye(1, dtype=q.dtype)
 
     def force(self, t, q, v, u):
         return jnp.cos(t)[None]
@@ -102,6 +102,9 @@ def test_derivatives_by_the_time_of_the_start():
         ({"t_end": -1.0}, ("t_end=) is -1.0", "starts at 0.0 s")),
         ({"t_end": np.inf}, ("t_end=) is inf",)),
         ({"t0": np.nan, "steps": 3}, ("t0=) is nan",)),
+        ({"t0": 1e16, "steps": 3}, ("t0=) is 1e+16", "stand still")),
+        # Half a step off, however many steps there are.
+        ({"dt": 1e-6, "t_end": 0.6000005}, ("whole number of steps",)),
         (AUTOMATIC, ("t_end= or Adaptive(times=)", "neither is given")),
         (AUTOMATIC | {"t_end": 1.0, "steps": None}, ("needs steps=", "largest number")),
         (
@@ -124,3 +127,21 @@ def test_a_restart_has_its_own_time():
     check_message(
         lambda: jax.jit(lambda end: run(t_end=end).q)(1.0), "traced by JAX", "give steps="
     )
+
+
+def test_traced_times_in_the_wrong_order_are_no_success():
+    @jax.jit
+    def ended(end):
+        return run(t0=START, t_end=end, throw=False, **AUTOMATIC).result
+
+    for end in (0.99 * START, START - 2.0):
+        assert not bool(ended(end) == lie_jax.Result.successful)
+    assert bool(ended(END) == lie_jax.Result.successful)
+
+
+def test_single_precision_has_times_too():
+    state = lie_jax.State(jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
+    dt, t0, end = (np.float32(x) for x in (1e-3, 100.1, 100.2))
+    half = run(state, t0=t0, dt=dt, t_end=end)
+    assert len(half.t) == 101
+    assert len(run(half.restart, dt=1e-3, steps=2).t) == 3

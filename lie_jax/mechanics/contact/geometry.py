@@ -125,7 +125,8 @@ def finder(first: AbstractShape, second: AbstractShape) -> Callable | None:
         return _round_shapes
     if gives(first, "balls") and gives(second, "distance"):
         return _balls_on_ground
-    if gives(first, "support") and isinstance(second, Plane):
+    is_plane = isinstance(second, Plane) and type(second).distance is Plane.distance
+    if gives(first, "support") and is_plane:
         return _convex_on_plane
     return None
 

@@ -56,6 +56,11 @@ class AbstractJointForce(AbstractAlongJoints, AbstractForce):
         super().__init_subclass__(**kwargs)
         # They follow `coordinate`, which has a default.
         for name, kind in inspect.get_annotations(cls).items():
+            if name in ("joint", "coordinate", "joints", "slots", "last"):
+                raise TypeError(
+                    f"the field {name!r} of {cls.__name__} has the name of a field of every "
+                    "AbstractJointForce: give it another name."
+                )
             field = vars(cls).get(name, eqx.field())
             is_field = isinstance(field, dataclasses.Field)
             if is_field and not re.search("ClassVar|AbstractVar", str(kind)):
@@ -93,7 +98,13 @@ class AbstractJointForce(AbstractAlongJoints, AbstractForce):
     def wrenches(self, t, poses, velocities, u):
         rates = self.rates(poses, velocities)
         (x,), (rate,) = self.counted(t, poses, rates), rates
-        return self.wrenches_of(poses, self.effort(t, x, rate, u)[None])
+        effort = jnp.asarray(self.effort(t, x, rate, u), x.dtype)
+        if effort.shape:
+            raise ValueError(
+                f"{type(self).__name__}.effort returns an array of shape {effort.shape}; it must "
+                "be one number, the torque (N m) or force (N) along the coordinate."
+            )
+        return self.wrenches_of(poses, effort[None])
 
     @override
     def potential_energy(self, poses):
@@ -146,7 +157,8 @@ class JointMotor(AbstractJointForce):
 class JointController(AbstractJointForce):
     """Proportional-derivative controller of a coordinate: P (x_d - x) + D (ẋ_d - ẋ).
 
-    An angle is taken within half a turn of x_d at first. It has no potential energy.
+    In absolute coordinates, where poses do not tell turns, an angle is taken within half a turn of
+    x_d at first, in `lie_jax.Minimal()` it is the joint's. It has no potential energy.
 
     **Arguments:** `joint`, `coordinate`: see `AbstractJointForce`; `reference`: x_d, rad or m, a
     constant or a differentiable function of the time (s) that returns one number; see the value of

@@ -113,6 +113,7 @@ def coordinate_of(joint: Any, number: Any = None) -> JointCoordinate:
     count = len(key.units)
     if number is None and count == 1:
         return JointCoordinate(key, 0)
+    number = int(number) if isinstance(number, np.integer) else number
     if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < count:
         listed = ", ".join(f"{k} ({unit})" for k, unit in enumerate(key.units))
         raise ValueError(
@@ -185,6 +186,9 @@ class AbstractAlongJoints(AbstractElement):
 
     @override
     def attached(self, joints):
+        objection = self.objection(joints)
+        if objection is not None:
+            raise ValueError(f"{named(self)} {objection}")
         found = [next(joint for joint in joints if key.fits(joint)) for key, _ in self.along]
         return copied(self, joints=tuple(without_names(joint) for joint in found))
 
@@ -205,7 +209,7 @@ class AbstractAlongJoints(AbstractElement):
     def principal(self, *poses: BodyPose) -> Coordinates:
         """Coordinates (rad, m), angles between -π and π."""
         pairs = zip(self._each(), self._ends(poses), strict=True)
-        return jnp.stack([joint.coordinates(*ends)[k] for (joint, k), ends in pairs])
+        return jnp.stack([_all_coordinates(joint, ends)[k] for (joint, k), ends in pairs])
 
     def rates(self, poses: Poses, velocities: Velocities) -> Coordinates:
         """Rates of the coordinates (rad/s, m/s)."""
@@ -257,6 +261,17 @@ class AbstractAlongJoints(AbstractElement):
         rates = self.rates(poses, velocities)
         away = self.counted(t, poses, rates) - predicted(self.last, t, rates)
         return jnp.any(self.turning & (jnp.abs(away) > DOUBT))
+
+
+def _all_coordinates(joint: AbstractJoint, ends: tuple[BodyPose, BodyPose]) -> Coordinates:
+    """Coordinates of a joint; raises `ValueError` for others than its units say."""
+    values, count = joint.coordinates(*ends), len(joint.coordinate_units)
+    if jnp.shape(values) != (count,):
+        raise ValueError(
+            f"{type(joint).__name__}.coordinates returns an array of shape {jnp.shape(values)}, "
+            f"and coordinate_units has {count}; it must have shape ({count},): correct one of them."
+        )
+    return values
 
 
 def each_once(keys: Sequence[JointKey]) -> tuple[str, ...]:

@@ -53,6 +53,8 @@ class AbstractLowerPair(AbstractComposedJoint):
 
     @override
     def coordinate_rate(self, number, poses, velocities):
+        if self._has_own_coordinates:
+            return super().coordinate_rate(number, poses, velocities)
         kind, axis = self._motion(number)
         if kind == "turn":
             return small.dot(axis, turning(poses, velocities))
@@ -60,10 +62,17 @@ class AbstractLowerPair(AbstractComposedJoint):
 
     @override
     def wrenches_along(self, number, poses, effort):
+        if self._has_own_coordinates:
+            return super().wrenches_along(number, poses, effort)
         kind, axis = self._motion(number)
         if kind == "turn":
             return torque_in_parent(poses, effort * axis)
         return force_in_parent(self, effort * axis, *poses)
+
+    @property
+    def _has_own_coordinates(self) -> bool:
+        """Whether a subclass has coordinates for which the closed forms here do not hold."""
+        return type(self).coordinates is not AbstractLowerPair.coordinates
 
     def _motion(self, number: int) -> tuple[str, Any]:
         motion = (self.motions() or ())[number]

@@ -46,6 +46,11 @@ class AbstractPoseSpace(AbstractCoordinates):
         checks.one_of(f"{name}(coordinates=)", self.coordinates, tuple(STORAGES))
         if not (self.charts is ROTATION_CHARTS and isinstance(self.chart, AbstractChart)):
             checks.one_of(f"{name}(chart=)", self.chart, tuple(self.charts))
+        elif objection := self.chart.objection():
+            raise ValueError(
+                f"{name}(chart=) is a {type(self.chart).__name__}, which {objection}: see "
+                "lie_jax.AbstractChart."
+            )
 
     @property
     def _storage(self) -> Storage:

@@ -11,7 +11,7 @@ from lie_jax.mechanics.elements import named
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.multibody import stacking
-from lie_jax.multibody.minimal import followed, state
+from lie_jax.multibody.minimal import followed, own_coordinates, state
 from lie_jax.multibody.minimal import joints as tree_joints
 from lie_jax.multibody.minimal.formulation import refuse_armatures, split_joints
 from lie_jax.multibody.minimal.loops import LoopSystem
@@ -79,6 +79,7 @@ def _tree_of(
             "the mechanism has no joint coordinates: rigid joints hold every body to the ground. "
             "Replace one by a joint that moves."
         )
+    own_coordinates.check(mechanism.joints, motions)
     _refuse_idle_massless(mechanism, tree)
     joints = tree_joints.stack([steps[k] for k in tree.motions], tree.reversed, dtype)
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]

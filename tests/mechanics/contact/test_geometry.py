@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 import lie_jax
 from lie_jax import contact
-from lie_jax.mechanics.contact import geometry
+from lie_jax.mechanics.contact import feet, geometry
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity
 from tests.suites import cases
 
@@ -264,7 +264,10 @@ def test_what_is_no_contact_is_refused_by_name():
         ((ball, ground, 1e5), r"Contact\(normal=\) is 100000\.0; it must be a law"),
         ((ball, ground, LAW, 0.3), r"Contact\(friction=\) is 0\.3; it must be lie_jax\.Coulomb"),
         ((FIRST["ellipsoid"], FIRST["ellipsoid"], LAW), "cannot take a Ellipsoid and a Ellipsoid"),
-        ((ground, ground, LAW), "cannot take a Plane and a Plane; pairs that touch are Sphere and"),
+        (
+            (ground, ground, LAW),
+            "cannot take a Plane and a Plane; spheres and capsules touch each other",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             lie_jax.Contact(*arguments)
@@ -306,10 +309,10 @@ def test_a_point_above_a_field_is_never_below_it():
     def hills(x, y):
         return 0.1 * jnp.sin(10 * x) * jnp.cos(10 * y)
 
-    above, _ = jax.jit(jax.vmap(lambda x: geometry._above(hills, x)))(jnp.asarray(points))
+    above, _ = jax.jit(jax.vmap(lambda x: feet.above(hills, x)))(jnp.asarray(points))
     drop = points[:, 2] - hills(points[:, 0], points[:, 1])
     assert np.all((above > 0.0) & (above <= 1.001 * drop + 1e-7))
-    flat, normal = geometry._above(lambda x, y: 0.0, jnp.asarray([0.3, 0.2, 0.5]))
+    flat, normal = feet.above(lambda x, y: 0.0, jnp.asarray([0.3, 0.2, 0.5]))
     assert_allclose([flat, *normal], [0.5, 0.0, 0.0, 1.0])
 
 
