@@ -217,6 +217,7 @@ def test_accelerations_are_those_of_absolute_coordinates(both):
     assert_allclose(found, expected, atol=1e-9)
 
 
+@pytest.mark.full
 def test_the_axis_of_a_joint_is_that_of_its_spring_in_derivatives():
     """The end of a run by the axis, which is written once, against central differences."""
 
