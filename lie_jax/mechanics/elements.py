@@ -46,7 +46,12 @@ class AbstractElement(eqx.Module):
     def __repr__(self):
         """The fields with their numbers."""
         values = {f.name: getattr(self, f.name, None) for f in dataclasses.fields(self) if f.repr}
-        words = [f"{name}={conversion.text(value)}" for name, value in values.items()]
+        # References to joints have words of their own, which are not those of tuples.
+        references = declared(self, "joint")
+        words = [
+            f"{name}={value!r}" if name in references else f"{name}={conversion.text(value)}"
+            for name, value in values.items()
+        ]
         return f"{type(self).__name__}({', '.join(words)})"
 
     @property

@@ -40,8 +40,8 @@ class AbstractShape(AbstractElement):
     """A shape of a body.
 
     A shape of one's own gives one of these, each None by default, in the body's frame: `balls`, to
-    touch all ground; `segment`, to touch round shapes, too; `support`, to touch planes; `distance`,
-    to be ground. Its fields are made by `lie_jax.fields`.
+    touch all ground; `segment`, to touch round shapes; `support`, to touch planes; `distance`, to
+    be ground. A shape may give several. Its fields are made by `lie_jax.fields`.
 
     **Arguments** that shapes share: `body`: the name of a body, or `"ground"`; `center`: (3,), in
     the body's frame, m; `orientation`: (4,), the unit quaternion that rotates the shape's

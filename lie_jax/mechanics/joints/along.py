@@ -57,6 +57,9 @@ class JointCoordinate(NamedTuple):
     joint: JointKey
     number: int
 
+    def __repr__(self):
+        return f"({self.joint!r}, {self.number})"
+
     @property
     def is_angle(self) -> bool:
         """Whether it is an angle (rad), not a distance (m)."""

@@ -53,6 +53,11 @@ class Motion(eqx.Module):
         if (self.pitch is None) == (self.kind == "screw"):
             rule = "needs a pitch (m/rad): give pitch=" if self.pitch is None else "has no pitch"
             raise ValueError(f"Motion({self.kind!r}) {rule}.")
+        if self.pitch is not None:
+            checks.scalar("Motion(pitch=)", self.pitch, "m/rad")
+            checks.finite("Motion(pitch=)", self.pitch)
+        if self.armature is not None:
+            checks.non_negative("Motion(armature=)", self.armature, "kg m² or kg")
         if self.kind == "swivel" and self.orientation is not None:
             raise ValueError(
                 "Motion('swivel') has every orientation as a coordinate: leave orientation= out."
