@@ -314,6 +314,24 @@ def test_bodies_of_ones_own():
     assert_allclose(force[2], STIFFNESS * gap**2 - GRAVITY * MASS, rtol=1e-9)
 
 
+class Listed(lie_jax.contact.AbstractShape):
+    def balls(self):
+        return [[0.0, 0.0, 0.0]], [0.1]
+
+
+class Flat(lie_jax.contact.AbstractShape):
+    def distance(self, point):
+        return point[2]
+
+
+def test_shapes_that_return_something_else_are_refused():
+    ball, ground = lie_jax.contact.Sphere("b", 0.5), lie_jax.contact.Plane("ground")
+    listed = "Listed('b').balls returns", "(n, 3)"
+    check_message(lambda: lie_jax.Contact(Listed("b"), ground, LAW), *listed)
+    flat = "Flat('ground').distance returns", "[()]", "a normal (3,)"
+    check_message(lambda: lie_jax.Contact(ball, Flat("ground"), LAW), *flat)
+
+
 def test_subclasses_of_shapes_touch_as_the_shapes_do():
     class Marble(lie_jax.contact.Sphere):
         pass

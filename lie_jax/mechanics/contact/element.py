@@ -91,6 +91,8 @@ class Contact(AbstractForce):
                 "height fields, ellipsoids touch planes, and shapes of one's own what "
                 "lie_jax.contact.AbstractShape says: stand spheres or capsules for the others."
             )
+        geometry.check(first)
+        geometry.check(second)
         self.parent, self.child = first.body, second.body
         # Contacts that differ in numbers and names of bodies are stacked.
         self.shapes = copied(first, body=""), copied(second, body="")
