@@ -314,6 +314,29 @@ def test_bodies_of_ones_own():
     assert_allclose(force[2], STIFFNESS * gap**2 - GRAVITY * MASS, rtol=1e-9)
 
 
+class Branching(lie_jax.AbstractJointForce):
+    def effort(self, t, x, rate, u):
+        return 1.0 if x > 0.0 else -1.0
+
+
+class Pair(lie_jax.AbstractJointForce):
+    def effort(self, t, x, rate, u):
+        return jnp.stack([x, rate])
+
+
+@pytest.mark.parametrize(
+    ("force", "parts"),
+    [
+        (Branching, ("Branching.effort", "jax.lax.cond in the place of `if`")),
+        (Pair, ("Pair.effort returns an array of shape (2,)", "one number")),
+    ],
+)
+def test_efforts_that_are_none_are_refused(force, parts):
+    mechanism = slider(forces=lambda joint: [force(joint)])
+    system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
+    check_message(lambda: system.force(0.0, state.q, state.v, jnp.zeros(1)), *parts)
+
+
 class Listed(lie_jax.contact.AbstractShape):
     def balls(self):
         return [[0.0, 0.0, 0.0]], [0.1]

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
+from lie_jax.callables import closures
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.fields import Parameter, Signal
 from lie_jax.mechanics.forces.base import AbstractForce, entry
@@ -98,10 +99,12 @@ class AbstractJointForce(AbstractAlongJoints, AbstractForce):
     def wrenches(self, t, poses, velocities, u):
         rates = self.rates(poses, velocities)
         (x,), (rate,) = self.counted(t, poses, rates), rates
-        effort = jnp.asarray(self.effort(t, x, rate, u), x.dtype)
+        where = f"{type(self).__name__}.effort"
+        with closures.refuse_numbers(where, self.effort, "t, x, rate and u"):
+            effort = jnp.asarray(self.effort(t, x, rate, u), x.dtype)
         if effort.shape:
             raise ValueError(
-                f"{type(self).__name__}.effort returns an array of shape {effort.shape}; it must "
+                f"{where} returns an array of shape {effort.shape}; it must "
                 "be one number, the torque (N m) or force (N) along the coordinate."
             )
         return self.wrenches_of(poses, effort[None])
