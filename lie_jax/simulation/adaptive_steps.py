@@ -130,9 +130,9 @@ class _Run(NamedTuple):
             reason, worst = limits.start(system, t0, state)
             refused = reason != Result.successful
             result = Result.where(refused, reason, result)
-            # Times that JAX traces may lie in the wrong order.
-            late = ~(self.stops[0] > t0) & ~refused
-            result, refused = Result.where(late, Result.minimum_step, result), refused | late
+        # Times that JAX traces may lie in the wrong order.
+        late = ~(self.stops[0] > t0) & ~refused
+        result, refused = Result.where(late, Result.minimum_step, result), refused | late
         if events:
             watch = watching.begin(self.motion.problem(recalling, t0, dt, state, carry))
         return _Loop(

@@ -137,6 +137,12 @@ def test_traced_times_in_the_wrong_order_are_no_success():
     for end in (0.99 * START, START - 2.0):
         assert not bool(ended(end) == lie_jax.Result.successful)
     assert bool(ended(END) == lie_jax.Result.successful)
+    # Of a batch outside of `jax.jit` nothing but the end is traced.
+    results = jax.vmap(lambda end: run(t0=START, t_end=end, throw=False, **AUTOMATIC).result)(
+        jnp.asarray([0.99 * START, END])
+    )
+    successful = np.asarray(results == lie_jax.Result.successful)
+    assert successful.tolist() == [False, True]
 
 
 def test_single_precision_has_times_too():
