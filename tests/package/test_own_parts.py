@@ -9,111 +9,34 @@ import inspect
 from collections.abc import Callable
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxtyping import Array, Float
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import fields
-from tests.messages import check_message
+from tests.own_parts import (
+    DT,
+    GRAVITY,
+    INERTIA,
+    LAW,
+    MASS,
+    STEPS,
+    STIFFNESS,
+    Bowl,
+    Constant,
+    Disc,
+    Euler,
+    HalfSine,
+    Robust,
+    Screw,
+    Sled,
+    Z,
+    pushed,
+    slider,
+)
 from tests.suites import cases
-
-Z = np.asarray([0.0, 0.0, 1.0])
-MASS, INERTIA, GRAVITY = 2.0, 0.5, 9.81
-DT, STEPS = 5e-3, 40
-END = DT * STEPS
-
-
-class Screw(lie_jax.AbstractJoint):
-    pitch: Float[Array, ""]
-    rows, coordinate_units = 5, ("rad",)
-
-    def coordinates(self, parent, child):
-        turn = parent.rotation.T @ child.rotation
-        return jnp.arctan2(turn[1, 0], turn[0, 0])[None]
-
-    def motions(self):
-        return (lie_jax.Motion("screw", Z, pitch=self.pitch),)
-
-    def constraint(self, t, parent, child):
-        (x, y, z), turn = child.position - parent.position, parent.rotation.T @ child.rotation
-        along = turn[1, 0] * jnp.cos(z / self.pitch) - turn[0, 0] * jnp.sin(z / self.pitch)
-        return jnp.stack([x, y, turn[0, 2], turn[1, 2], along])
-
-
-class Constant(lie_jax.AbstractJointForce):
-    size: Float[Array, ""]
-
-    def effort(self, t, x, rate, u):
-        return self.size
-
-    def energy(self, x):
-        return -self.size * x
-
-
-class Bowl(lie_jax.contact.AbstractShape):
-    radius: fields.Parameter = fields.positive("m")
-
-    def distance(self, point):
-        away = jnp.sqrt(point @ point)
-        return self.radius - away, -point / away
-
-
-class Disc(lie_jax.contact.AbstractShape):
-    radius: fields.Parameter = fields.positive("m")
-
-    def support(self, direction):
-        flat = direction * jnp.asarray([1.0, 1.0, 0.0])
-        return self.radius * flat / jnp.sqrt(flat @ flat + 1e-20)
-
-
-class Euler(lie_jax.AbstractIntegrator):
-    def init(self, system, t, dt, state, u):
-        return None
-
-    def step(self, system, t, dt, state, carry, u):
-        q, v = state.q, state.v
-        moved = system.space.retract(q, dt * v)
-        return lie_jax.Step(lie_jax.State(moved, v + dt * system.acceleration(t, q, v, u)))
-
-    def accelerations(self, system, t, state, carry, u):
-        found = system.acceleration(t, state.q, state.v, u)
-        return lie_jax.Accelerations(found, jnp.zeros(0))
-
-
-class Robust(eqx.Module):
-    scale: float = 1e-3
-
-    def __call__(self, predicted, observed):
-        square = ((predicted - observed) / self.scale) ** 2
-        return jnp.sqrt(2.0 * (jnp.sqrt(1.0 + square) - 1.0) + 1e-30)
-
-
-class HalfSine(lie_jax.AbstractChart):
-    def map(self, x):
-        return jnp.concatenate([jnp.sqrt(1.0 - x @ x)[None], x])
-
-    def inverse(self, q):
-        return jnp.where(q[0] < 0.0, -q[1:], q[1:])
-
-
-class Sled(lie_jax.AbstractSystem):
-    mass: Float[Array, ""]
-
-    @property
-    def space(self):
-        return lie_jax.Rn(1)
-
-    def mass_matrix(self, q):
-        return self.mass[None, None]
-
-    def force(self, t, q, v, u):
-        return jnp.ones(1) if u is None else 1.0 + u
-
 
 PARTS = [Screw, Constant, Bowl, Disc, Euler, Robust, HalfSine, Sled]
 LINES = 12
@@ -124,22 +47,9 @@ def test_parts_are_short(part):
     assert len([line for line in inspect.getsource(part).splitlines() if line.strip()]) <= LINES
 
 
-def slider(joints=(), forces=(), gravity=(0.0, 0.0, 0.0)):
-    """A body on a slider along z, with a motor, or on other joints."""
-    body = lie_jax.Body("b", MASS, INERTIA * np.eye(3))
-    axis = lie_jax.PrismaticJoint("ground", "b", Z)
-    held = joints or [axis]
-    motor = [lie_jax.JointMotor(held[0], input=0)]
-    return lie_jax.Mechanism([body], held, [*motor, *forces(held[0])] if forces else motor, gravity)
-
-
 def screw(pitch):
     joints = [Screw("ground", "b", pitch=pitch)]
     return slider(joints, gravity=(0.0, 0.0, -GRAVITY))
-
-
-def pushed(size):
-    return slider(forces=lambda joint: [Constant(joint, size=size)])
 
 
 def accelerated(mass):
@@ -280,11 +190,6 @@ def test_losses_of_ones_own_resist_outliers():
         lie_jax.monte_carlo(lambda a: a * t, truth, noise=0.1, runs=2, compare=Robust())
 
 
-# N/m², of a spring with the overlap's square.
-STIFFNESS = 1e4
-LAW = lie_jax.HuntCrossley(STIFFNESS, 2.0)
-
-
 def _touching(first, second, position, orientation=(1.0, 0.0, 0.0, 0.0)):
     body = lie_jax.Body("b", MASS, INERTIA * np.eye(3), position=position, orientation=orientation)
     pair = lie_jax.Contact(first, second, LAW)
@@ -314,47 +219,6 @@ def test_bodies_of_ones_own():
     assert_allclose(force[2], STIFFNESS * gap**2 - GRAVITY * MASS, rtol=1e-9)
 
 
-class Branching(lie_jax.AbstractJointForce):
-    def effort(self, t, x, rate, u):
-        return 1.0 if x > 0.0 else -1.0
-
-
-class Pair(lie_jax.AbstractJointForce):
-    def effort(self, t, x, rate, u):
-        return jnp.stack([x, rate])
-
-
-@pytest.mark.parametrize(
-    ("force", "parts"),
-    [
-        (Branching, ("Branching.effort", "jax.lax.cond in the place of `if`")),
-        (Pair, ("Pair.effort returns an array of shape (2,)", "one number")),
-    ],
-)
-def test_efforts_that_are_none_are_refused(force, parts):
-    mechanism = slider(forces=lambda joint: [force(joint)])
-    system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
-    check_message(lambda: system.force(0.0, state.q, state.v, jnp.zeros(1)), *parts)
-
-
-class Listed(lie_jax.contact.AbstractShape):
-    def balls(self):
-        return [[0.0, 0.0, 0.0]], [0.1]
-
-
-class Flat(lie_jax.contact.AbstractShape):
-    def distance(self, point):
-        return point[2]
-
-
-def test_shapes_that_return_something_else_are_refused():
-    ball, ground = lie_jax.contact.Sphere("b", 0.5), lie_jax.contact.Plane("ground")
-    listed = "Listed('b').balls returns", "(n, 3)"
-    check_message(lambda: lie_jax.Contact(Listed("b"), ground, LAW), *listed)
-    flat = "Flat('ground').distance returns", "[()]", "a normal (3,)"
-    check_message(lambda: lie_jax.Contact(ball, Flat("ground"), LAW), *flat)
-
-
 def test_subclasses_of_shapes_touch_as_the_shapes_do():
     class Marble(lie_jax.contact.Sphere):
         pass
@@ -366,70 +230,3 @@ def test_subclasses_of_shapes_touch_as_the_shapes_do():
     ]
     assert_allclose(gaps[0], gaps[1], rtol=1e-15)
     assert_allclose(gaps[0], [0.2], rtol=1e-12)
-
-
-def test_shapes_that_do_not_touch_are_named():
-    with pytest.raises(ValueError, match=r"Contact cannot take a Disc and a Bowl.*AbstractShape"):
-        lie_jax.Contact(Disc("b", 0.3), Bowl("ground", 2.0), LAW)
-
-
-class Reversed(lie_jax.RevoluteJoint):
-    """A hinge that counts its angle the other way round."""
-
-    def coordinates(self, parent, child):
-        return -super().coordinates(parent, child)
-
-
-def test_coordinates_of_ones_own_are_those_along_which_forces_act():
-    """One newton metre along the reversed angle turns the body backwards about z."""
-    hinge = Reversed("ground", "b", Z)
-    body = lie_jax.Body("b", MASS, INERTIA * np.eye(3))
-    motor = lie_jax.JointMotor(hinge, input=0)
-    mechanism = lie_jax.Mechanism([body], [hinge], [motor], (0.0, 0.0, 0.0))
-    system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
-    force = system.force(0.0, state.q, state.v, jnp.ones(1))
-    assert_allclose(force, [0, 0, 0, 0, 0, -1.0], atol=1e-12)
-    parts = "Reversed('ground', 'b')", "[-0.3", "motions() have [0.3]"
-    check_message(lambda: lie_jax.assemble(mechanism, lie_jax.Minimal()), *parts)
-
-
-def test_joints_that_leave_a_mechanism_are_named():
-    mechanism = pushed(3.0)
-    without = eqx.tree_at(lambda m: m.joints, mechanism, ())
-    check_message(lambda: lie_jax.assemble(without, lie_jax.R3SO3()), "none of the mechanism's")
-
-
-class Stretched(HalfSine):
-    def map(self, x):
-        return super().map(x * jnp.asarray([1.0, 2.0, 1.0]))
-
-    def inverse(self, q):
-        return super().inverse(q) / jnp.asarray([1.0, 2.0, 1.0])
-
-
-class Shifted(HalfSine):
-    def map(self, x):
-        return super().map(x + 0.01)
-
-
-class Long(HalfSine):
-    def map(self, x):
-        return 1.1 * super().map(x)
-
-
-@pytest.mark.parametrize(
-    ("chart", "rule"),
-    [(Stretched, "slopes at zero"), (Shifted, "inverse of the rotation"), (Long, "unit length")],
-)
-def test_charts_that_break_a_rule_are_refused(chart, rule):
-    check_message(lambda: lie_jax.R3SO3(chart=chart()), f"is a {chart.__name__}", rule)
-
-
-def test_losses_that_return_no_array_are_refused():
-    def fit(loss):
-        return lambda: lie_jax.identify(
-            lambda a: a * np.ones(3), 1.0, np.ones(3), compare=loss, progress=False
-        )
-
-    check_message(fit(lambda p, o: (p - o, o)), "compare=", "returns a tuple", "one array")
-    check_message(fit(lambda p, o: jnp.sum(p - o)), "compare=", "shape ()", "each sample")
