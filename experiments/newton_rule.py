@@ -71,7 +71,7 @@ def _matrix(y: Array, problem: Problem, operator: bool) -> Any:
     if system.forces and isinstance(system, RigidBodySystem):
         mass = system.mass_matrix(end.q)
         _, push = jax.linearize(lambda q, v: -_force(system, t, q, v, u), end.q, end.v)
-        linear = system._forward(
+        linear = system.algebra.forward(
             *(t, end.q, end.v, still),
             lambda dq, dv, acceleration: push(dq, dv) + small.matvec(mass, acceleration),
         )

@@ -221,9 +221,11 @@ _warned: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 def _count(function: Callable, now: Any) -> None:
     code = _code(function)
+    if code in _warned:
+        return
     programs = _compiled.setdefault(code, set())
     programs.add(now)
-    if len(programs) > _MANY and code not in _warned:
+    if len(programs) > _MANY:
         _warned.add(code)
         libraries.warn(
             f"{name_of(function)} was compiled for {len(programs)} different sets of the values "

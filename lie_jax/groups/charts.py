@@ -90,7 +90,7 @@ class AbstractChart(eqx.Module):
 
     @property
     def curvature(self) -> float:
-        """C of slope ψ⁻¹(exp(y)) = y + c/6 |y|² y + ..."""
+        """Number c in slope ψ⁻¹(exp(y)) = y + c/6 |y|² y + ..."""
 
         def along(s):
             return self.slope * self.inverse(quaternion.exp(jnp.stack([s, 0.0 * s, 0.0 * s])))[0]

@@ -164,8 +164,7 @@ def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) ->
             "which would be as many recordings."
         )
     # A function may be a module, whose parts are no words.
-    words = jax.tree.map(lambda x: (x,) if callable(x) else x, compare, is_leaf=callable)
-    words = jax.tree.map(_Word, words, is_leaf=lambda x: isinstance(x, tuple) and len(x) == 1)
+    words = jax.tree.map(_Word, compare, is_leaf=callable)
     words = broadcast(f"{where}(compare=)", "word", words, observations, "observations")
     compare = jax.tree.map(partial(_comparison, where), words, observations)
     checks.real_leaves(f"{where}(noise=)", noise)
@@ -185,8 +184,8 @@ class _Word:
 def _comparison(where: str, word: _Word, observed: Array) -> Comparison:
     """Comparison of an array of observations."""
     value = word.value
-    if isinstance(value, tuple):
-        return _of_own(value[0], observed)
+    if callable(value):
+        return _of_own(value, observed)
     checks.one_of(f"{where}(compare=)", value, tuple(COMPARISONS))
     comparison = COMPARISONS[value]
     if comparison.element:

@@ -162,17 +162,13 @@ Label = str | tuple[str | int, ...]
 
 
 def labels(joints: Sequence[AbstractJoint]) -> tuple[Label, ...]:
-    """Keys of joints in readings, see `labels_of`."""
-    return labels_of([(joint.name, joint.parent, joint.child) for joint in joints])
-
-
-def labels_of(joints: Sequence[tuple[str | None, str, str]]) -> tuple[Label, ...]:
-    """Keys of joints with a name, parent and child: the name, without one (parent, child), for the
-    second one without a name between the same bodies (parent, child, 2), ...
+    """Keys of joints in readings: the name, without one (parent, child), for the second one without
+    a name between the same bodies (parent, child, 2), ...
     """
     made: list[Label] = []
-    for name, *pair in joints:
-        others = sum(label[:2] == tuple(pair) for label in made if isinstance(label, tuple))
-        key = (*pair, others + 1) if others else tuple(pair)
-        made.append(key if name is None else name)
+    for joint in joints:
+        pair = joint.parent, joint.child
+        others = sum(label[:2] == pair for label in made if isinstance(label, tuple))
+        key = (*pair, others + 1) if others else pair
+        made.append(key if joint.name is None else joint.name)
     return tuple(made)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from lie_jax.numerics.matrices import Matrix, Saddle
 from lie_jax.spaces import derivatives
 from lie_jax.systems import linearization
-from lie_jax.systems.linearization import AbstractReactions
+from lie_jax.systems.linearization import AbstractReactions, ForwardLinearization
 
 Time = float | Float[Array, ""]
 Configuration = Float[Array, " nq"]
@@ -62,3 +62,23 @@ class Algebra(eqx.Module):
         of rounding errors. They are redundant, which their size relative to these bounds shows.
         """
         return None
+
+    def forward(
+        self,
+        t: Time,
+        q: Configuration,
+        v: Velocity,
+        residual: Float[Array, " nv"],
+        push: Callable,
+    ) -> ForwardLinearization:
+        """Linearization with this residual, which changes by `push`, and the constraints."""
+        return ForwardLinearization(
+            space=self.system.space,
+            residual=residual,
+            constraints=self.system.constraint_jacobian(t, q),
+            bounds=self.bounds(t, q),
+            rates=self.change_of_rates(t, q, v),
+            velocity_rows=self.system.velocity_rows,
+            q=q,
+            push=push,
+        )

@@ -10,7 +10,6 @@ of both along velocities and λ the multipliers. u is the vector of inputs, or N
 """
 
 import abc
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -27,7 +26,6 @@ from lie_jax.systems.algebra import Algebra
 from lie_jax.systems.demands import ACCELERATIONS, Demand
 from lie_jax.systems.linearization import (
     AbstractLinearization,
-    ForwardLinearization,
 )
 from lie_jax.systems.validity import Validity
 
@@ -219,21 +217,7 @@ class AbstractSystem(eqx.Module):
             return self.residual(t, q, v, acceleration, multipliers, u)
 
         value, push = jax.linearize(residual, q, v, acceleration)
-        return self._forward(t, q, v, value, push)
-
-    def _forward(
-        self, t: Time, q: Configuration, v: Velocity, residual: Velocity, push: Callable
-    ) -> ForwardLinearization:
-        return ForwardLinearization(
-            space=self.space,
-            residual=residual,
-            constraints=self.constraint_jacobian(t, q),
-            bounds=self.algebra.bounds(t, q),
-            rates=self.algebra.change_of_rates(t, q, v),
-            velocity_rows=self.velocity_rows,
-            q=q,
-            push=push,
-        )
+        return self.algebra.forward(t, q, v, value, push)
 
     def acceleration(self, t: Time, q: Configuration, v: Velocity, u: Inputs = None) -> Velocity:
         """v̇ from the equations of motion, with constraints in their index-1 form."""

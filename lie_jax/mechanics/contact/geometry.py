@@ -37,10 +37,10 @@ def _balls_on_ground(
     def touch(center, radius):
         center = _at(pose, center)
         local = small.matvec(of_ground.rotation.T, center - of_ground.position)
-        found = ground.distance(local)
-        assert found is not None
-        normal = small.matvec(of_ground.rotation, found[1])
-        gap = found[0] - radius
+        above = ground.distance(local)
+        assert above is not None
+        height, normal = above[0], small.matvec(of_ground.rotation, above[1])
+        gap = height - radius
         return Touching(gap, normal, center - (radius + 0.5 * gap) * normal)
 
     balls = shape.balls()
@@ -136,11 +136,10 @@ def check(shape: AbstractShape) -> None:
         function = getattr(shape, ability)
         if type(shape).__module__.startswith("lie_jax.") or not _gives(shape, ability):
             continue
-        arguments = [jnp.asarray([0.0, 0.0, 1.0])] * (ability in ("support", "distance"))
-        where = f"{named(shape)}.{ability}"
-        with closures.refuse_numbers(where, function, "a point or direction (3,)"):
-            found = jax.eval_shape(lambda *x, f=function: f(*x), *arguments)
-        shapes = [x.shape for x in jax.tree.leaves(found)]
+        where, place = f"{named(shape)}.{ability}", jnp.asarray([0.0, 0.0, 1.0])
+        names = {"support": ["direction"], "distance": ["point"]}.get(ability, [])
+        results = closures.shapes(where, function, dict.fromkeys(names, place))
+        shapes = [x.shape for x in jax.tree.leaves(results)]
         count = shapes[0][:1] if shapes and ability == "balls" else ()
         if shapes != [tuple(count[0] if n == "n" and count else n for n in x) for x in wanted]:
             raise ValueError(

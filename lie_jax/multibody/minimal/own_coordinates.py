@@ -46,12 +46,12 @@ def _compare(joint: AbstractJoint, of_joint: tuple[Motion, ...]) -> None:
         offset = stacked.parent_point[k] + relative.position[k]
         position = position + small.matvec(rotation, offset)
         rotation = small.matmul(rotation, relative.rotation[k])
-    found = np.asarray(joint.coordinates(parent, BodyPose(rotation, position)))
+    returned = np.asarray(joint.coordinates(parent, BodyPose(rotation, position)))
     wanted = x[[COUNTS[motion.kind][0] == 1 for motion in of_joint]]
     slack = _ROUNDINGS * float(np.finfo(dtype).eps)
-    if found.shape != wanted.shape or not np.all(np.abs(found - wanted) <= slack):
+    if returned.shape != wanted.shape or not np.all(np.abs(returned - wanted) <= slack):
         raise ValueError(
-            f"{named(joint)}: coordinates() returns {found.tolist()} at the pose where the joint's "
+            f"{named(joint)}: coordinates() returns {returned.tolist()} at the pose where its "
             f"motions() have {wanted.tolist()}; both must be the same, in the same order: in joint "
             "coordinates forces along the joint act on those of the motions."
         )
