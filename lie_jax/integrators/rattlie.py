@@ -33,7 +33,7 @@ from lie_jax import checks
 from lie_jax.integrators import iterations
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.numerics import newton
-from lie_jax.numerics.matrices import Matrix
+from lie_jax.numerics.matrices import AbstractMatrix
 from lie_jax.systems.system import AbstractSystem, State, accelerations_and_multipliers
 
 
@@ -218,7 +218,7 @@ def _residual(y: Array, problem: _Problem) -> Array:
 
 
 @eqx.filter_jit
-def _linearized(y: Array, problem: _Problem) -> tuple[Array, Matrix]:
+def _linearized(y: Array, problem: _Problem) -> tuple[Array, AbstractMatrix]:
     """Residual of a step and its Jacobian."""
     system, space, dt = problem.system, problem.system.space, problem.dt
     increment, end, at = _start(y, problem)
@@ -230,20 +230,19 @@ def _linearized(y: Array, problem: _Problem) -> tuple[Array, Matrix]:
     linear = iterations.linearization("auto", system, *at)
     value = _equations(y, problem, end, linear.residual, momentum)
     # Rows are those of the end, columns those of the start.
-    closing: Any = system.algebra.step_saddle(problem.t + dt, end, space.rate_at_zero(increment))
+    closing = system.algebra.step_saddle(problem.t + dt, end, space.rate_at_zero(increment))
     # The matrix of the start has the mass already.
     matrix = linear.step_matrix(None, 0.0, 0.5 * dt)
     matrix = matrix.plus(lambda v: push(v) - _inertia(problem, problem.q, v)).with_rows(closing)
     return value, matrix.regularized()
 
 
-def _cheap_matrix(y: Array, problem: _Problem) -> Matrix:
+def _cheap_matrix(y: Array, problem: _Problem) -> AbstractMatrix:
     """Jacobian but for terms of second order in the increment, and of forces by velocities."""
     system, t = problem.system, problem.t
     increment, end, _ = _start(y, problem)
-    closing: Any = system.algebra.step_saddle(
-        t + problem.dt, end, system.space.rate_at_zero(increment)
-    )
+    x = system.space.rate_at_zero(increment)
+    closing = system.algebra.step_saddle(t + problem.dt, end, x)
     return system.algebra.step_saddle(t, problem.q).with_rows(closing).regularized()
 
 

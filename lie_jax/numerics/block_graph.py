@@ -11,7 +11,7 @@ diagonal. Blocks are on the last axis of an array, where the processor takes sev
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -19,12 +19,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax.numerics import gather, rules, small
 from lie_jax.numerics.block_matrix import LIGHTEST, inverse_of
 from lie_jax.numerics.dense import LARGEST_SUM, DenseMatrix
 from lie_jax.numerics.forest import total
 from lie_jax.numerics.graphs import SUBTRACT, Graph, Place, Plan, plan_of
+from lie_jax.numerics.matrices import AbstractMatrix
 
 
 class Blocks(NamedTuple):
@@ -65,7 +67,7 @@ def _present(places: Sequence[Place]) -> list[Place]:
     return [place for place in places if min(place) >= 0]
 
 
-class BlockGraph(eqx.Module):
+class BlockGraph(AbstractMatrix):
     """A matrix [[S, Bᵀ], [B', C]] of velocities and multipliers in blocks along a graph.
 
     `values` (m, m, blocks) are its blocks at `places`, each place but those of the ground at most
@@ -80,13 +82,14 @@ class BlockGraph(eqx.Module):
     graph: Graph = eqx.field(static=True)
     lowered: Float[Array, "m joints"] | None = None
 
-    def transpose(self) -> "BlockGraph":
-        """The transposed matrix."""
+    @override
+    def transpose(self):
         places = tuple((j, i) for i, j in self.places)
         return dataclasses.replace(self, values=small.transpose(self.values), places=places)
 
-    def matvec(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
-        """The product with a vector, whose auxiliary unknowns follow from their equations."""
+    @override
+    def matvec(self, x):
+        # Auxiliary unknowns follow from their equations.
         nodes = self.graph.split(x)
         product = self._product(nodes)
         if self.graph.auxiliary.any():
@@ -101,26 +104,14 @@ class BlockGraph(eqx.Module):
         own = self.corner * nodes[:, self.graph.bodies :]
         return y + jnp.pad(own, ((0, 0), (self.graph.bodies, 0)))
 
-    def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
-        """The vector whose product is b; differentiable to any order in both modes.
-
-        Corrected once if the diagonal is lowered, so that Newton's method converges quadratically.
-        """
+    @override
+    def solve(self, b):
+        # Corrected once if the diagonal is lowered, so that Newton's method converges
+        # quadratically.
         return self._solved(b, rules.held(self).inverse(), 0 if self.lowered is None else 1)
 
-    # Elimination without pivots makes no second attempt anyway.
-    solve_roughly = solve
-
-    def solve_from(
-        self, b: Float[Array, " size"], y: Float[Array, " size"]
-    ) -> Float[Array, " size"]:
-        """As `DenseMatrix.solve_from`."""
-        return self.started_from(y, self.solve, b)
-
-    def started_from(
-        self, y: Float[Array, " size"], solve: Callable, b: Float[Array, " size"]
-    ) -> Float[Array, " size"]:
-        """As `DenseMatrix.started_from`."""
+    @override
+    def started_from(self, y, solve, b):
         if self.lowered is None:
             return solve(b)
         # Rounding leaves other pivots of dependent rows than the lowering. A solution for all
@@ -143,8 +134,8 @@ class BlockGraph(eqx.Module):
         )
         return graph.joined(gather.add_up(bodies, forces, nodes.shape[1], axis=1))
 
-    def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
-        """As `DenseMatrix.solve_constrained`."""
+    @override
+    def solve_constrained(self, b):
         return self._solved(b, rules.held(self).regularized().inverse(), 2)
 
     def _solved(self, b: Array, factors: "Factors", corrections: int) -> Array:
@@ -168,13 +159,8 @@ class BlockGraph(eqx.Module):
             transpose_solve=lambda matvec, b: solution(factors.transpose(), matvec, b),
         )
 
-    def rough_solver(self) -> Callable:
-        """As `DenseMatrix.rough_solver`."""
-        factors = self.inverse()
-        return lambda b: factors @ b
-
-    def inverse(self) -> "Factors":
-        """The elimination, to be multiplied with vectors; not to be differentiated."""
+    @override
+    def inverse(self):
         m, dtype = len(self.corner), self.values.dtype
         plan = plan_of(self.graph, self.places)
         diagonal = self.corner if self.lowered is None else self.corner - self.lowered
@@ -184,13 +170,11 @@ class BlockGraph(eqx.Module):
         factors = _factorized(plan, jnp.moveaxis(table, 2, 0), self.graph.bordered)
         return Factors(factors, self.places, self.graph)
 
-    def regularized(self) -> "BlockGraph":
-        """The matrix, its diagonal lowered as by `DenseMatrix.regularized`, but by more.
-
-        Pivots of dependent rows have the lowering as their smallest part. A smaller one would leave
-        less of it in a solution, and more rounding, which no pivoting bounds: eps^(2/3) makes both
-        small enough that two corrections remove them.
-        """
+    @override
+    def regularized(self):
+        # Pivots of dependent rows have the lowering as their smallest part. A smaller one would
+        # leave less of it in a solution, and more rounding, which no pivoting bounds: eps^(2/3), in
+        # place of eps^(3/4), makes both small enough that two corrections remove them.
         graph, joints = self.graph, self.graph.joints
         if not joints:
             return self
@@ -214,8 +198,8 @@ class BlockGraph(eqx.Module):
         lowered = jnp.finfo(size.dtype).eps ** (2 / 3) * size * there[:, graph.bodies :]
         return dataclasses.replace(self, lowered=lowered)
 
-    def plus(self, push: Callable) -> "BlockGraph":
-        """As `DenseMatrix.plus`; `push` couples the velocities of one body alone."""
+    @override
+    def plus(self, push):
         graph, n, k = self.graph, self.graph.bodies, self._velocities
 
         def column(unit):
@@ -230,8 +214,8 @@ class BlockGraph(eqx.Module):
         added = gather.pick(places, jnp.pad(added, (more, more, (0, 0))), axis=2)
         return dataclasses.replace(self, values=self.values + added)
 
-    def with_rows(self, end: "BlockGraph") -> "BlockGraph":
-        """As `DenseMatrix.with_rows`."""
+    @override
+    def with_rows(self, end):
         first, k = self.graph.bodies, self._velocities
         parts = []
         for matrix, of_joints in ((self, False), (end, True)):
@@ -277,8 +261,8 @@ class BlockGraph(eqx.Module):
             rows += self.graph.bodies * self.graph.bordered[1]
         return DenseMatrix(flat[slots[:, None], slots], rows)
 
-    def smallest_row(self) -> Float[Array, ""]:
-        """As `DenseMatrix.smallest_row`."""
+    @override
+    def smallest_row(self):
         return self.full().smallest_row()
 
 

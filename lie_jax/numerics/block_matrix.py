@@ -20,17 +20,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax.numerics import gather, lapack, small
 from lie_jax.numerics.bordered import bordered_inverse
 from lie_jax.numerics.forest import forest_of, scan_down, scan_up, total
+from lie_jax.numerics.matrices import AbstractMatrix
 
 # Diagonal entries below this part of the largest do not tell how easily a velocity changes:
 # coordinates that are redundant have entries of any size.
 LIGHTEST = 1e-6
 
 
-class BlockTree(eqx.Module):
+class BlockTree(AbstractMatrix):
     """A matrix [[S, Bᵀ], [B', C]] of velocities and multipliers in blocks along a forest.
 
     Of n nodes with k unknowns of a body, then at most r multipliers, m = k + r unknowns each:
@@ -56,13 +58,21 @@ class BlockTree(eqx.Module):
     multipliers: tuple[int, ...] = eqx.field(static=True)
     bordered: tuple[int, int] | None = eqx.field(static=True, default=None)
 
-    def transpose(self) -> "BlockTree":
-        """The transposed matrix."""
+    @property
+    @override
+    def may_be_redundant(self):
+        # Rows depend on each other only within a joint that is singular by itself, of which
+        # messages warn: the defaults of `solve_from` and `started_from` suffice, too.
+        return False
+
+    @override
+    def transpose(self):
         nodes, columns, rows = map(small.transpose, (self.nodes, self.rows, self.columns))
         return dataclasses.replace(self, nodes=nodes, columns=columns, rows=rows)
 
-    def matvec(self, x: Float[Array, " size"]) -> Float[Array, " size"]:
-        """The product with a vector, whose auxiliary unknowns follow from their equations."""
+    @override
+    def matvec(self, x):
+        # Auxiliary unknowns follow from their equations.
         values = self.split(x)
         product = self._product(values)
         if -1 in self.bodies:
@@ -83,46 +93,15 @@ class BlockTree(eqx.Module):
         onto_parents = self.child_sums(small.matvec(self.rows, values))
         return product + jnp.concatenate([onto_parents, self.corner * values[k:]])
 
-    def solve(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
-        """The vector whose product is b; differentiable to any order in both modes."""
-        return jax.lax.custom_linear_solve(
-            self.matvec,
-            b,
-            solve=lambda _, b: self.inverse() @ b,
-            transpose_solve=lambda _, b: self.transpose().inverse() @ b,
-        )
+    @override
+    def solve(self, b):
+        return self.solution(lambda matrix, b: matrix.inverse() @ b, b)
 
-    # Elimination without pivots makes no second attempt anyway.
-    solve_roughly = solve
-
-    def solve_from(
-        self, b: Float[Array, " size"], y: Float[Array, " size"]
-    ) -> Float[Array, " size"]:
-        """As `DenseMatrix.solve_from`.
-
-        Rows of a tree depend on each other only within a joint that is singular by itself, of which
-        messages warn: no multipliers are redundant.
-        """
-        return self.solve(b)
-
-    def started_from(
-        self, y: Float[Array, " size"], solve: Callable, b: Float[Array, " size"]
-    ) -> Float[Array, " size"]:
-        """As `DenseMatrix.started_from`."""
-        return solve(b)
-
-    def rough_solver(self) -> Callable:
-        """As `DenseMatrix.rough_solver`."""
-        factors = self.inverse()
-        return lambda b: factors @ b
-
-    def inverse(self) -> "Factors":
-        """The elimination, to be multiplied with vectors; not to be differentiated.
-
-        Where no node has two children and none is coupled to its parent's velocities, all
-        velocities are eliminated at once: what is left to do in order are blocks of the size of the
-        multipliers.
-        """
+    @override
+    def inverse(self):
+        # Where no node has two children and none is coupled to its parent's velocities, all
+        # velocities are eliminated at once: what is left to do in order are blocks of the size of
+        # the multipliers.
         k, parent_of, nodes = len(self.rows), self.parent_of, self.nodes
         corner = jnp.eye(len(self.corner), dtype=nodes.dtype)[:, :, None] * self.corner[None]
         parents = [parent for parent in parent_of if parent >= 0]
@@ -140,24 +119,18 @@ class BlockTree(eqx.Module):
         rows = -small.matmul(self.parent_values(rows), parent_moved)
         return Factors(self, eliminate(parent_of, nodes, columns, rows), inverses)
 
-    def solve_constrained(self, b: Float[Array, " size"]) -> Float[Array, " size"]:
-        """As `DenseMatrix.solve_constrained`."""
-
+    @override
+    def solve_constrained(self, b):
         def solved(matrix, b):
             factors = matrix.regularized().inverse()
             first = factors @ b
             return first + factors @ (b - matrix.matvec(first))
 
-        # Derivatives are solutions, too; one elimination serves a solution and its correction.
-        return jax.lax.custom_linear_solve(
-            self.matvec,
-            b,
-            solve=lambda _, b: solved(self, b),
-            transpose_solve=lambda _, b: solved(self.transpose(), b),
-        )
+        # One elimination serves a solution and its correction.
+        return self.solution(solved, b)
 
-    def regularized(self) -> "BlockTree":
-        """The matrix with its diagonal lowered as by `DenseMatrix.regularized`."""
+    @override
+    def regularized(self):
         k = len(self.rows)
         diagonal = jnp.abs(jnp.stack([self.nodes[i, i] for i in range(k)]))
         # Auxiliary unknowns have units of their own.
@@ -175,8 +148,8 @@ class BlockTree(eqx.Module):
         """Number of velocities among the unknowns of a body, the first ones."""
         return self.bordered[0] if self.bordered else len(self.rows)
 
-    def plus(self, push: Callable) -> "BlockTree":
-        """As `DenseMatrix.plus`; `push` couples the velocities of one body alone."""
+    @override
+    def plus(self, push):
         (m, _, n), k = self.nodes.shape, self._velocities
         # One unit velocity of all bodies at a time.
         units = jnp.tile(jnp.eye(k, dtype=self.rows.dtype), (1, n))
@@ -184,8 +157,8 @@ class BlockTree(eqx.Module):
         nodes = self.nodes + jnp.pad(added, ((0, m - k), (0, m - k), (0, 0)))
         return dataclasses.replace(self, nodes=nodes)
 
-    def with_rows(self, end: "BlockTree") -> "BlockTree":
-        """As `DenseMatrix.with_rows`."""
+    @override
+    def with_rows(self, end):
         k = self._velocities
         nodes, columns = (
             jnp.concatenate([a[:k], b[k:]])
@@ -193,10 +166,9 @@ class BlockTree(eqx.Module):
         )
         return dataclasses.replace(self, nodes=nodes, columns=columns)
 
-    def smallest_row(self) -> Float[Array, ""]:
-        """The smallest singular value of the rows of a node, scaled to columns and rows of one
-        length: zero if and only if the rows depend on each other, from the roots outwards.
-        """
+    @override
+    def smallest_row(self):
+        # Of the rows of a node, from the roots outwards.
         k = len(self.rows)
         columns, corner = unit(jnp.moveaxis(self.nodes[k:, :k], -1, 0), 1), self.corner.T
         fill = jnp.eye(corner.shape[1], dtype=corner.dtype)[None] * corner[:, None, :]

@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax.numerics import lapack, small
 from lie_jax.numerics.block_matrix import LIGHTEST, unit
+from lie_jax.numerics.matrices import AbstractMatrix
 
 # Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
 # from compiling the time loop around it into one function.
@@ -137,10 +139,10 @@ def solve(a: Float[Array, "n n"], b: Float[Array, "n *m"]) -> Float[Array, "n *m
     )
 
 
-class DenseMatrix(eqx.Module):
+class DenseMatrix(AbstractMatrix):
     """A square matrix of full size, [[S, Bᵀ], [B', C]] with `rows` constraints last if there are.
 
-    It offers what a `BlockTree` offers. `sizes` (rows,) are those of B S⁻¹ Bᵀ that regularise, by
+    `sizes` (rows,) are those of B S⁻¹ Bᵀ that regularise, by
     default its diagonal; `lowering` (n,) is what `regularized` subtracted from the diagonal. The
     last `correcting` multipliers correct positions and exert no force; searches start with zeros.
     """
@@ -151,102 +153,92 @@ class DenseMatrix(eqx.Module):
     lowering: Float[Array, " n"] | None = None
     correcting: int = eqx.field(static=True, default=0)
 
-    def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
-        """Solution x of the regular matrix times x = b; differentiable to any order."""
+    @override
+    def transpose(self):
+        return dataclasses.replace(self, entries=self.entries.T)
+
+    @override
+    def matvec(self, x):
+        return self.entries @ x
+
+    @override
+    def solve(self, b):
         return solve(self.entries, b)
 
-    def solve_roughly(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
-        """Solution up to eps^(4/5), see `solve_roughly`."""
+    @override
+    def solve_roughly(self, b):
         return solve_roughly(self.entries, b)
 
-    def solve_from(self, b: Float[Array, " n"], y: Float[Array, " n"]) -> Float[Array, " n"]:
-        """Rough solution x of a `regularized` matrix such that y + x has the smallest multipliers.
-
-        Rounding errors of constraints decide the part of x in which rows depend on each other, over
-        the small diagonal that regularises. A search from step to step would add these parts up.
-        Constraints hold as those of the matrix itself: velocities and corrections of positions are
-        those for b alone, and multipliers alone change by what leaves y.
-        """
+    @override
+    def solve_from(self, b, y):
         if self.lowering is None:
             return self.solve_roughly(b)
+        # Constraints hold as those of the matrix itself: velocities and corrections of positions
+        # are those for b alone, and multipliers alone change by what leaves y.
         columns = jnp.stack([b, self.lowering * y], axis=1)
         x, leaving = solve_roughly(self.entries, columns).T
         n, numbers = y.shape[0], np.arange(y.shape[0])
         of_forces = (numbers >= n - self.rows) & (numbers < n - self.correcting)
         return x + jnp.where(of_forces, leaving, 0.0)
 
-    def started_from(
-        self, y: Float[Array, " n"], solve: Callable, b: Float[Array, " n"]
-    ) -> Float[Array, " n"]:
-        """The solution x of `solve_from` by a function that solves with this matrix, for searches
-        that go on: constraints keep the lowering times y until the next correction.
-        """
+    @override
+    def started_from(self, y, solve, b):
+        # Constraints keep the lowering times y until the next correction.
         return solve(b if self.lowering is None else b + self.lowering * y)
 
-    def rough_solver(self) -> Callable:
-        """Function of b that returns x without a second attempt, for iterations that check it."""
+    @override
+    def rough_solver(self):
         n = self.entries.shape[0]
         table = jnp.concatenate([self.entries, jnp.eye(n, dtype=self.entries.dtype)], axis=1)
         inverse = _solve_by_blocks(table) if n <= _ELIMINATION_LIMIT else self.inverse()
         return lambda b: jnp.sum(inverse * b[None], axis=1)
 
-    def inverse(self) -> Float[Array, "n n"]:
-        """Inverse, to be multiplied with vectors; not to be differentiated."""
+    @override
+    def solver(self):
+        factors = jax.scipy.linalg.lu_factor(self.entries)
+        return lambda b: jax.scipy.linalg.lu_solve(factors, b)
+
+    @override
+    def inverse(self):
         return _solve(self.entries, jnp.eye(*self.entries.shape, dtype=self.entries.dtype))
 
-    def regularized(self) -> "DenseMatrix":
-        """The matrix with constraints, solvable if some of them are redundant.
-
-        The last `rows` diagonal entries are lowered by ε = eps^(3/4) times the size of B S⁻¹ Bᵀ,
-        which they regularise: a relative change of ε times its condition number, and with dependent
-        rows of B a multiplier that stays near the smallest one, while S⁻¹ Bᵀ λ does not change.
-        """
+    @override
+    def regularized(self):
+        # By ε = eps^(3/4).
         if not self.rows:
             return self
-        lowering = _regularization(self.entries, self.rows, self.sizes)
+        lowering = _regularization(self)
         entries = self.entries - jnp.diag(lowering)
         return dataclasses.replace(self, entries=entries, lowering=lowering)
 
-    def solve_constrained(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
-        """Solution x of the matrix times x = b for constraints that may be redundant.
+    @override
+    def solve_constrained(self, b):
+        # One correction: the error is ε² in place of ε.
+        return self.solution(_solve_constrained, b)
 
-        Solution with the `regularized` matrix, corrected once for the regularisation: its error is
-        ε² in place of ε.
-        """
-        return jax.lax.custom_linear_solve(
-            lambda x: self.entries @ x,
-            b,
-            solve=lambda _, b: _solve_constrained(self.entries, b, self.rows, self.sizes),
-            transpose_solve=lambda _, b: _solve_constrained(
-                self.entries.T, b, self.rows, self.sizes
-            ),
-        )
-
-    def plus(self, push: Callable) -> "DenseMatrix":
-        """The matrix [[S + P, Bᵀ], [B', C]], P the matrix of a linear function of velocities."""
+    @override
+    def plus(self, push):
         n = self.entries.shape[0] - self.rows
         added = jax.vmap(push, out_axes=1)(jnp.eye(n, dtype=self.entries.dtype))
         entries = self.entries + jnp.pad(added, (0, self.rows))
         return dataclasses.replace(self, entries=entries)
 
-    def with_rows(self, end: "DenseMatrix") -> "DenseMatrix":
-        """The matrix with the rows of constraints, B' and C, of another one."""
+    @override
+    def with_rows(self, end):
         n = self.entries.shape[0] - self.rows
         entries = jnp.concatenate([self.entries[:n], end.entries[n:]])
         return dataclasses.replace(self, entries=entries)
 
-    def smallest_row(self) -> Float[Array, ""]:
-        """Smallest singular value of B with columns and rows scaled to length one.
-
-        It is zero if and only if the rows depend on each other, whatever units and sizes are.
-        """
+    @override
+    def smallest_row(self):
         b = self.entries[-self.rows :, : -self.rows]
         scaled = unit(unit(b.T, 1).T, 1)
         return lapack.smallest_singular_value(scaled)
 
 
-def _regularization(a: Array, rows: int, sizes: Array | None) -> Array:
-    n = a.shape[0] - rows
+def _regularization(matrix: DenseMatrix) -> Float[Array, " n"]:
+    a, sizes = matrix.entries, matrix.sizes
+    n = a.shape[0] - matrix.rows
     if sizes is None:
         along = jnp.abs(a[n:, :n] * a[:n, n:].T) / inertias(a[:n, :n])[None, :]
         sizes = jnp.sum(along, axis=1) + jnp.abs(jnp.diagonal(a)[n:])
@@ -259,8 +251,9 @@ def inertias(square: Float[Array, "n n"]) -> Float[Array, " n"]:
     return jnp.maximum(diagonal, LIGHTEST * jnp.max(diagonal))
 
 
-def _solve_constrained(a: Array, b: Array, rows: int, sizes: Array | None) -> Array:
-    n, change = a.shape[0] - rows, _regularization(a, rows, sizes)
+def _solve_constrained(matrix: DenseMatrix, b: Float[Array, " n"]) -> Float[Array, " n"]:
+    a, change = matrix.entries, _regularization(matrix)
+    n = a.shape[0] - matrix.rows
     columns = jnp.eye(a.shape[0], dtype=a.dtype)[:, n:]
     solutions = _solve(a - jnp.diag(change), jnp.concatenate([b[:, None], columns], axis=1))
     return solutions[:, 0] - solutions[:, 1:] @ (change * solutions[:, 0])[n:]

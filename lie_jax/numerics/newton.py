@@ -10,7 +10,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax.numerics import rules
-from lie_jax.numerics.matrices import Matrix
+from lie_jax.numerics.matrices import AbstractMatrix
 
 MAX_ITERATIONS = 25
 # Name of the values that reverse mode may save, so that the backward pass repeats no search.
@@ -41,10 +41,10 @@ class Inverse(NamedTuple):
 
     inverse: Any
     there: Bool[Array, ""]
-    matrix: Matrix
+    matrix: AbstractMatrix
 
 
-def inverted(matrix: Matrix, there: Bool[Array, ""]) -> Inverse:
+def inverted(matrix: AbstractMatrix, there: Bool[Array, ""]) -> Inverse:
     """The inverse of a matrix, to be kept."""
     return Inverse(matrix.inverse(), there, matrix)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from typing_extensions import override
 
 from lie_jax.numerics import lapack
 from lie_jax.numerics.dense import eliminated, product
+from lie_jax.numerics.matrices import AbstractSaddle
 
 # Power of eps by which rows are regularised, relative to their size. Rows that depend on each other
 # where constraints hold do so nearly in the stages of an explicit step, and with more weight would
@@ -20,7 +21,7 @@ _CORRECTIONS = 5
 Vector = Float[Array, " n"]
 
 
-class SchurMatrix(eqx.Module):
+class SchurMatrix(AbstractSaddle):
     """A symmetric matrix [[S, Bᵀ], [B, 0]], S positive definite.
 
     `times(x)` is the product S x, `over(b)` the solution of S x = b; `constraints` is B (rows, n).
@@ -34,14 +35,15 @@ class SchurMatrix(eqx.Module):
     sizes: Float[Array, " rows"]
     ease: Vector
 
-    def matvec(self, x: Float[Array, " all"]) -> Float[Array, " all"]:
-        """The product with a vector."""
+    @override
+    def matvec(self, x):
         n, b = self.ease.shape[0], self.constraints
         first = self.times(x[:n]) + jnp.sum(b * x[n:, None], axis=0)
         return jnp.concatenate([first, jnp.sum(b * x[None, :n], axis=1)])
 
-    def solve_constrained(self, b: Float[Array, " all"]) -> Float[Array, " all"]:
-        """As `DenseMatrix.solve_constrained`, by the Schur complement B S⁻¹ Bᵀ."""
+    @override
+    def solve_constrained(self, b):
+        # By the Schur complement B S⁻¹ Bᵀ.
         return jax.lax.custom_linear_solve(
             self.matvec, b, solve=lambda _, b: self._solve(b), symmetric=True
         )
@@ -64,10 +66,8 @@ class SchurMatrix(eqx.Module):
             multipliers += correction
         return jnp.concatenate([free - jnp.sum(moved * multipliers[:, None], axis=0), multipliers])
 
-    def smallest_row(self) -> Float[Array, ""]:
-        """Smallest singular value of B, scaled by `ease` and `sizes`.
-
-        It is zero if and only if the rows depend on each other, whatever units and sizes are.
-        """
+    @override
+    def smallest_row(self):
+        # Of B scaled by `ease` and `sizes`.
         scaled = self.constraints * jnp.sqrt(self.ease)[None] / jnp.sqrt(self.sizes)[:, None]
         return lapack.smallest_singular_value(scaled)

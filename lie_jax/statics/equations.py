@@ -6,13 +6,12 @@ v is zero, or the velocity v(q) of a rotation of all bodies as one.
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.multibody.absolute.system import RigidBodySystem
 from lie_jax.numerics.dense import DenseMatrix
-from lie_jax.numerics.matrices import Matrix
+from lie_jax.numerics.matrices import AbstractMatrix
 from lie_jax.statics import rotation
 from lie_jax.systems import linearization
 from lie_jax.systems.system import AbstractSystem
@@ -54,31 +53,22 @@ class Problem(NamedTuple):
         forces = system.residual(self.t, q, self.velocity(q), still, multipliers, self.u)
         return jnp.concatenate([forces, system.constraint(self.t, q)])
 
-    def matrix(self, q: Array, multipliers: Array, x: Array | None = None) -> Matrix:
+    def matrix(self, q: Array, multipliers: Array, x: Array | None = None) -> AbstractMatrix:
         """Derivative of `defect` by increments z with q = flow(q₀, z), and by multipliers.
 
         x: local coordinates of z, None at z = 0.
         """
-        still, v = jnp.zeros(self.system.nv, q.dtype), self.velocity(q)
-        linear = self.system.linearization(self.t, q, v, still, multipliers, self.u)
-        if self.rate is not None:
-            return self._turning_matrix(linear.dense(), v, x)
-        if self.size <= MOST:
-            linear = linear.dense()
-        return linear.step_matrix(x, 1.0, 0.0, 0.0)
+        if self.rate is not None or self.size <= MOST:
+            return self.dense_matrix(q, multipliers, x)
+        return self._linearization(q, multipliers).step_matrix(x, 1.0, 0.0, 0.0)
 
-    def dense_matrix(self, q: Array, multipliers: Array) -> Float[Array, "n n"]:
-        """Entries of `matrix` at z = 0: stiffness (nv, nv), then constraints."""
-        still, v = jnp.zeros(self.system.nv, q.dtype), self.velocity(q)
-        linear = self.system.linearization(self.t, q, v, still, multipliers, self.u).dense()
-        if self.rate is not None:
-            return self._turning_matrix(linear, v, None).entries
-        return linear.step_matrix(None, 1.0, 0.0, 0.0).entries
-
-    def _turning_matrix(
-        self, linear: linearization.AbstractDenseLinearization, v: Array, x: Array | None
-    ) -> DenseMatrix:
+    def dense_matrix(self, q: Array, multipliers: Array, x: Array | None = None) -> DenseMatrix:
+        """`matrix` of full size: stiffness (nv, nv), then constraints."""
+        linear = self._linearization(q, multipliers).dense()
+        if self.rate is None:
+            return linear.step_matrix(x, 1.0, 0.0, 0.0)
         # Along an increment the velocity of the rotation changes by [v, x].
+        v = self.velocity(q)
         identity = jnp.eye(self.system.nv, dtype=v.dtype)
         along = linearization.tangent_columns(self.system.space, x, identity)
         by_velocity = linear.combined(identity, 0.0, 1.0, 0.0)
@@ -86,13 +76,13 @@ class Problem(NamedTuple):
         dynamic = linear.combined(along, 1.0, 0.0, 0.0) + by_velocity @ changes
         return linearization.saddle(dynamic, linear.constraints, along, linear.bounds)
 
+    def _linearization(self, q: Array, multipliers: Array) -> linearization.AbstractLinearization:
+        still = jnp.zeros(self.system.nv, q.dtype)
+        return self.system.linearization(self.t, q, self.velocity(q), still, multipliers, self.u)
+
     def solver(self, q: Array, multipliers: Array) -> Callable[[Array], Array]:
         """Function that solves with `matrix`, which it factorises once."""
-        matrix = self.matrix(q, multipliers)
-        if not isinstance(matrix, DenseMatrix):
-            return matrix.rough_solver()
-        factors = jax.scipy.linalg.lu_factor(matrix.entries)
-        return lambda b: jax.scipy.linalg.lu_solve(factors, b)
+        return self.matrix(q, multipliers).solver()
 
     def moved(self, q: Array, multipliers: Array, change: Array) -> tuple[Array, Array]:
         """Configuration and multipliers after a change (n,) of both."""

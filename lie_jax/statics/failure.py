@@ -35,7 +35,7 @@ class _Instant(NamedTuple):
 @eqx.filter_jit
 def _equations(problem: Problem, part: Array, q: Array, multipliers: Array) -> tuple[Array, Array]:
     loaded = problem.under_loads(part)
-    return loaded.defect(q, multipliers), loaded.dense_matrix(q, multipliers)
+    return loaded.defect(q, multipliers), loaded.dense_matrix(q, multipliers).entries
 
 
 def _at(problem: Problem, part: Array, q: Array, multipliers: Array) -> _Instant:

@@ -59,8 +59,7 @@ class HeldProblem(Problem):
 
     def matrix(self, q: Array, multipliers: Array, x: Array | None = None) -> DenseMatrix:
         """As that of the equations, with the stiffness that holds free directions at z = 0."""
-        dense = super().matrix(q, multipliers, x)
-        assert isinstance(dense, DenseMatrix)
+        dense = self.dense_matrix(q, multipliers, x)
         return DenseMatrix(dense.entries + self._held(q, multipliers), dense.rows)
 
     def solver(self, q: Array, multipliers: Array) -> Callable[[Array], Array]:
@@ -89,12 +88,12 @@ class HeldProblem(Problem):
 
     def _directions(self, q: Array, multipliers: Array) -> Directions:
         own, q, multipliers = rules.held((self, q, multipliers))
-        return directions(Problem.dense_matrix(own, q, multipliers), self.system.nv)
+        return directions(own.dense_matrix(q, multipliers).entries, self.system.nv)
 
 
 @eqx.filter_jit
 def _motions(problem: Problem, q: Array, multipliers: Array) -> Array:
-    return directions(problem.dense_matrix(q, multipliers), problem.system.nv).motions
+    return directions(problem.dense_matrix(q, multipliers).entries, problem.system.nv).motions
 
 
 def owners(problem: Problem, q: Array, multipliers: Array) -> tuple[int, list[str]]:

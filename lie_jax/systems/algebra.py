@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.numerics.matrices import Matrix, Saddle
+from lie_jax.numerics.matrices import AbstractMatrix, AbstractSaddle
 from lie_jax.spaces import derivatives
 from lie_jax.systems import linearization
 from lie_jax.systems.linearization import AbstractReactions, ForwardLinearization
@@ -25,12 +25,12 @@ class Algebra(eqx.Module):
 
     system: Any
 
-    def saddle(self, t: Time, q: Configuration) -> Saddle:
+    def saddle(self, t: Time, q: Configuration) -> AbstractSaddle:
         """The matrix [[M, Bᵀ], [B, 0]] of the equations of motion with constraints."""
         system = self.system
         return linearization.saddle(system.mass_matrix(q), system.constraint_jacobian(t, q))
 
-    def step_saddle(self, t: Time, q: Configuration, x: Velocity | None = None) -> Matrix:
+    def step_saddle(self, t: Time, q: Configuration, x: Velocity | None = None) -> AbstractMatrix:
         """The matrix [[M, Bᵀ], [B T, 0]], as `step_matrix` of a linearization has it.
 
         T = T(x) T(0)⁻¹ is the tangent operator at the local coordinates x, the identity without.

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float
 
 from lie_jax import checks
 from lie_jax.numerics import lapack, programs, rules
-from lie_jax.numerics.block_matrix import BlockTree, unit
+from lie_jax.numerics.block_matrix import unit
 from lie_jax.systems.system import AbstractSystem, Configuration, Multipliers, State, Velocity
 
 
@@ -57,7 +57,7 @@ def redundant(
     if not checks.traced(system, t, q):
         return _has_dependent_rows(system, t, q)
     saddle = system.algebra.saddle(t, q)
-    if isinstance(saddle, BlockTree):
+    if not saddle.may_be_redundant:
         return np.zeros((), bool)
     return saddle.smallest_row() < _dependent(q.dtype)
 

@@ -26,7 +26,7 @@ from typing_extensions import override
 
 from lie_jax.numerics import small
 from lie_jax.numerics.dense import DenseMatrix, inertias, product
-from lie_jax.numerics.matrices import Matrix
+from lie_jax.numerics.matrices import AbstractMatrix
 from lie_jax.spaces.base import AbstractSpace
 
 Square = Float[Array, "nv nv"]
@@ -87,7 +87,7 @@ class AbstractLinearization(eqx.Module):
     @abc.abstractmethod
     def step_matrix(
         self, x: Increment, stiffness: Factor, damping: Factor, mass: Factor = 1.0
-    ) -> Matrix:
+    ) -> AbstractMatrix:
         """[[m M + d C + k K T, Bᵀ], [B T, 0]] with factors m, k and d, and rows of velocity
         constraints.
 
@@ -100,7 +100,7 @@ class AbstractLinearization(eqx.Module):
         stiffness: Factor,
         damping: Factor,
         reactions: AbstractReactions,
-    ) -> Matrix:
+    ) -> AbstractMatrix:
         """Matrix of a stabilised step with the factors k and d, and the reactions at its start."""
         return self.dense().stabilized_matrix(x, stiffness, damping, reactions)
 

@@ -16,7 +16,7 @@ from jaxtyping import Array
 from lie_jax.integrators import iterations
 from lie_jax.integrators.generalized_alpha import equations
 from lie_jax.integrators.generalized_alpha.equations import Problem
-from lie_jax.numerics.matrices import Matrix
+from lie_jax.numerics.matrices import AbstractMatrix
 from lie_jax.systems.linearization import AbstractLinearization
 
 
@@ -24,7 +24,7 @@ from lie_jax.systems.linearization import AbstractLinearization
 @eqx.filter_jit
 def linearized(
     jacobian: str, y: Array, problem: Problem, operator: bool = True
-) -> tuple[Array, Matrix]:
+) -> tuple[Array, AbstractMatrix]:
     """Residual of the step and its Jacobian, which is exact with the tangent operator."""
     end = equations.end(y, problem)
     point = problem.t, end.q, end.v, end.acceleration, end.multipliers, problem.u
@@ -35,7 +35,7 @@ def linearized(
 
 def step_matrix(
     linear: AbstractLinearization, y: Array, problem: Problem, operator: bool
-) -> Matrix:
+) -> AbstractMatrix:
     """Iteration matrix of a linearization at the end of the step, with or without T."""
     space = problem.system.space
     x = space.rate_at_zero(equations.increment(y, problem)) if operator else None

@@ -20,7 +20,7 @@ from lie_jax.integrators.implicit import stage
 from lie_jax.integrators.implicit.stage import Problem, Stages
 from lie_jax.integrators.implicit.tableaux import TABLEAUX
 from lie_jax.numerics import newton
-from lie_jax.numerics.matrices import Matrix
+from lie_jax.numerics.matrices import AbstractMatrix
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.systems.linearization import AbstractReactions, ImplicitIncrement
 
@@ -38,7 +38,7 @@ class _Stage(NamedTuple):
 class _StageMatrix(eqx.Module):
     """Jacobian for the unknowns of a stage, from the matrix for velocities in place of rates."""
 
-    matrix: Matrix
+    matrix: AbstractMatrix
     space: AbstractSpace
     increment: ImplicitIncrement
     reactions: AbstractReactions | None
@@ -55,10 +55,6 @@ class _StageMatrix(eqx.Module):
     def solve(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
         """Solution of the matrix times x = b."""
         return self._rates(self.matrix.solve(b))
-
-    def solve_roughly(self, b: Float[Array, " n"]) -> Float[Array, " n"]:
-        """Solution as exact as Newton's method needs it."""
-        return self._rates(self.matrix.solve_roughly(b))
 
     def solve_from(self, b: Float[Array, " n"], y: Float[Array, " n"]) -> Float[Array, " n"]:
         """As that of the matrix: multipliers are the same unknowns."""

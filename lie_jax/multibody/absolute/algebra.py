@@ -2,11 +2,11 @@
 
 from typing_extensions import override
 
-from lie_jax.multibody.absolute import elements, elimination, linearization
+from lie_jax.multibody.absolute import along_graph, elements, elimination, linearization
+from lie_jax.multibody.absolute.along_graph import AbstractOrder, Part
 from lie_jax.multibody.absolute.linearization import ElementReactions
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.multibody.stacking import Groups
-from lie_jax.numerics.graphs import Graph
 from lie_jax.systems.algebra import Algebra
 
 
@@ -24,9 +24,11 @@ class AbsoluteAlgebra(Algebra):
             return super().step_saddle(t, q, x)
         pose, frames = system.frames(q)
         masses = elements.masses(system.bodies, pose.rotation, frames)
-        columns = system.columns(t, q, pose, frames)
+        columns, coordinate_columns = system.columns(t, q, pose, frames)
         operators = linearization.tangent_operators(system.formulation, x)
-        return linearization.saddle(order, masses, columns[0], columns[1], operators)
+        border = along_graph.border(coordinate_columns, operators)
+        joints = along_graph.joint_blocks(order.graph, columns, operators)
+        return order.matrix([Part([elements.diagonal(masses)])], border, joints)
 
     @override
     def position_reactions(self, t, q):
@@ -35,14 +37,14 @@ class AbsoluteAlgebra(Algebra):
         return ElementReactions(*self.system.columns(t, q, *self.system.frames(q)))
 
     @property
-    def order(self) -> elimination.Order | Graph | None:
+    def order(self) -> AbstractOrder | None:
         """Order of the elimination along joints and forces, None if the full matrix is solved."""
         if not self.system.formulation.keeps_rotations:
             return None
         return elimination.order_of(*self._parts)
 
     @property
-    def stabilized(self) -> elimination.Order | Graph | None:
+    def stabilized(self) -> AbstractOrder | None:
         """Order of a stabilised step, None if the full matrix is to be solved."""
         return None if self.order is None else elimination.stabilized_order_of(*self._parts)
 

@@ -2,25 +2,73 @@
 
 A node of a body has its velocities, then the multipliers of the constraints among its coordinates;
 a joint has its multipliers. The nodes of a stabilised step go on with auxiliary unknowns z, their
-multipliers η, and the η of joints: see `elimination.stabilized_graph`. Arrays have bodies or
+multipliers η, and the η of joints: see `elimination.stabilized_order_of`. Arrays have bodies or
 elements on their last axis.
 """
 
+import abc
+import dataclasses
 import functools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
+from typing_extensions import override
 
-from lie_jax.multibody.absolute.elements import JointColumns, Matrices
+from lie_jax.multibody.absolute.elements import JointColumns, Matrices, diagonal
 from lie_jax.numerics import gather, small
-from lie_jax.numerics.block_graph import Blocks
+from lie_jax.numerics.block_graph import Blocks, block_graph, summed
 from lie_jax.numerics.graphs import Graph
+from lie_jax.numerics.matrices import AbstractMatrix
 from lie_jax.systems.linearization import Factor
 
 # Tangent operators (nv, nv, N) of bodies, (3, 3, N) for those that keep translations, or None.
 Operators = Matrices | None
 Rates = Sequence[tuple[Matrices, ...]]
+
+
+class Part(NamedTuple):
+    """Blocks between bodies, times a factor; their columns are times the `operators` of bodies, and
+    begin at the column `first` of a body's unknowns.
+    """
+
+    blocks: Sequence[Blocks]
+    factor: Factor = 1.0
+    operators: Operators = None
+    first: int = 0
+
+    def scaled(self, values: Matrices, border: Matrices | None) -> Matrices:
+        """Values times the factor, of the size of a border of bodies if there is one."""
+        if border is not None:
+            values = placed(values, 0, self.first, len(border))
+        return self.factor * values
+
+
+@dataclasses.dataclass(frozen=True)
+class AbstractOrder(abc.ABC):
+    """Order of an elimination of bodies and joints, whose unknowns are those of a `graph`."""
+
+    graph: Graph
+
+    @abc.abstractmethod
+    def matrix(
+        self, parts: Sequence[Part], border: Matrices | None, joints: Sequence[Blocks]
+    ) -> AbstractMatrix:
+        """Matrix of sums of blocks between bodies with their `border`, and of blocks of joints."""
+
+
+class GraphOrder(AbstractOrder):
+    """Order along the graph of bodies and joints, which may have loops."""
+
+    @override
+    def matrix(self, parts, border, joints):
+        total = [] if border is None else [diagonal(border)]
+        for part in parts:
+            sums = summed(part.blocks)
+            values = times(sums.values, pick_bodies(sums.columns, part.operators))
+            total.append(sums._replace(values=part.scaled(values, border)))
+        return block_graph(self.graph, [summed(total), *joints])
 
 
 def times(blocks: Float[Array, "..."], operators: Float[Array, "..."] | None) -> Array:

@@ -9,10 +9,10 @@ them along the graph of bodies and joints, see `lie_jax.numerics.block_graph`.
 import itertools
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
+from lie_jax.multibody.absolute.along_forest import ForestOrder
+from lie_jax.multibody.absolute.along_graph import AbstractOrder, GraphOrder
 from lie_jax.multibody.coordinates.base import AbstractCoordinates
 from lie_jax.multibody.stacking import Connected
 from lie_jax.numerics.forest import DisjointSets, closing_edge, traverse
@@ -25,45 +25,12 @@ Ends = tuple[tuple[int, ...], ...]
 Edge = tuple[int, int]
 
 
-class Order(NamedTuple):
-    """A forest of the bodies, and the joint that ties each body to its parent or to the ground.
-
-    `parent_of` is the parent of each body, `joint_of` its joint, -1 for none. A parent may be one
-    by a force alone. `graph` has the unknowns of bodies and joints.
-    """
-
-    parent_of: tuple[int, ...]
-    joint_of: tuple[int, ...]
-    graph: Graph
-
-    @property
-    def bodies(self) -> tuple[int, ...]:
-        """Places of the unknowns of all bodies in a vector, -1 for auxiliary ones."""
-        numbers = (k for body in self.graph.numbers[: self.graph.bodies] for k in body)
-        return tuple(k if k < self.graph.size else -1 for k in numbers)
-
-    @property
-    def rows(self) -> int:
-        """Largest number of multipliers of a joint."""
-        return max((len(self.graph.numbers[joint]) for joint in self.graph.joints), default=0)
-
-    @property
-    def multipliers(self) -> tuple[int, ...]:
-        """Places of the multipliers of each body's joint in a vector, -1 where it has fewer."""
-        table = np.full((self.graph.bodies, self.rows), -1)
-        for body, joint in enumerate(self.joint_of):
-            if joint >= 0:
-                numbers = self.graph.numbers[self.graph.bodies + joint]
-                table[body, : len(numbers)] = numbers
-        return tuple(table.ravel().tolist())
-
-
 def order_of(
     n: int,
     space: AbstractCoordinates,
     joints: Sequence[Connected],
     forces: Sequence[Connected],
-) -> Order | Graph | None:
+) -> AbstractOrder | None:
     """Order for n bodies with coordinates of this space, or None if the full matrix is to be
     solved.
 
@@ -76,7 +43,7 @@ def order_of(
 
 def stabilized_order_of(
     n: int, space: AbstractCoordinates, joints: Sequence[Connected], forces: Sequence[Connected]
-) -> Order | Graph | None:
+) -> AbstractOrder | None:
     """Order of a stabilised step, as `order_of`.
 
     A body has its velocities x, the multipliers of its own constraints, its auxiliary unknowns
@@ -88,13 +55,13 @@ def stabilized_order_of(
     return _ordered(n, space, joints, forces, True)
 
 
-def _ordered(n, space, joints, forces, is_stabilized) -> Order | Graph:
+def _ordered(n, space, joints, forces, is_stabilized) -> AbstractOrder:
     kinds = _kinds(joints)
     graph = _graph(n, space.nv, space.rows, kinds, is_stabilized)
     if any(velocity_rows for *_, velocity_rows in kinds):
-        return graph
+        return GraphOrder(graph)
     forest = _forest(n, tuple(pairs for pairs, *_ in kinds), tuple(g.bodies for g in forces))
-    return graph if forest is None else Order(*forest, graph)
+    return GraphOrder(graph) if forest is None else ForestOrder(graph, *forest)
 
 
 def _kinds(joints: Sequence[Connected]) -> tuple[tuple[Ends, int, int], ...]:

@@ -100,7 +100,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         if not self.formulation.keeps_rotations:
             return super().constraint_jacobian(t, q)
         pose, frames = self.frames(q)
-        return linearization.constraint_rows(*self.columns(t, q, pose, frames), None)
+        return linearization.constraint_rows(*self.columns(t, q, pose, frames))
 
     def frames(self, q: Array) -> tuple[BodyPose, Array | None]:
         """Poses, and frames (6, nv, N) of the velocities, None for hybrid velocities."""
