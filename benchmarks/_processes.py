@@ -13,8 +13,8 @@ from pathlib import Path
 
 from lie_jax.config import cpu_flags
 
-# What `lie_jax.configure_cpu` sets.
-RAISED_THRESHOLD = " ".join(cpu_flags(1_000_000))
+# What `lie_jax.configure` sets.
+RAISED_THRESHOLD = " ".join(cpu_flags())
 MODES = {"as it comes": "", "raised loop threshold": RAISED_THRESHOLD}
 
 

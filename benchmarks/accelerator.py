@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=BATCHES[-1], help="largest batch (1000000)")
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="folder for results")
     arguments = parser.parse_args()
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     device = jax.devices()[0]
     batches = [batch for batch in BATCHES if batch <= arguments.largest]
     results = {

@@ -52,7 +52,7 @@ def _problem(case: str):
     import lie_jax
     from models import chain, heavy_top, slider_crank
 
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     system_name, method = case.rsplit(", ", 1)
     build, mass, dt = {
         "heavy top, free": (lambda m: heavy_top.build(mass=m), heavy_top.MASS, 1e-4),

@@ -31,20 +31,25 @@ def _pairs(jnp, jaxlie, lie_jax) -> dict[str, tuple[Callable, Callable, str, str
     space = lie_jax.SE3()
 
     def dexp_inv_of_log(q):
-        rotation = lie_jax.quaternion.log(q[3:])
-        translation = lie_jax.so3.dexp_inv_apply(rotation, q[:3])
-        return lie_jax.se3.dexp_inv(-jnp.concatenate([translation, rotation]))
+        rotation = lie_jax.groups.quaternion.log(q[3:])
+        translation = lie_jax.groups.so3.dexp_inv_apply(rotation, q[:3])
+        return lie_jax.groups.se3.dexp_inv(-jnp.concatenate([translation, rotation]))
 
     return {
         "SO(3) exp, quaternion": (
-            lambda x: lie_jax.quaternion.exp(x[3:]),
+            lambda x: lie_jax.groups.quaternion.exp(x[3:]),
             lambda x: jaxlie.SO3.exp(x[..., 3:]).wxyz,
             "x",
             "x",
         ),
-        "SE(3) exp, matrix": (lie_jax.se3.exp, lambda x: jaxlie.SE3.exp(x).as_matrix(), "x", "x"),
+        "SE(3) exp, matrix": (
+            lie_jax.groups.se3.exp,
+            lambda x: jaxlie.SE3.exp(x).as_matrix(),
+            "x",
+            "x",
+        ),
         "dexp⁻¹ of a twist": (
-            lambda x: lie_jax.se3.dexp_inv(-x),
+            lambda x: lie_jax.groups.se3.dexp_inv(-x),
             lambda x: jaxlie.SE3.exp(x).jlog(),
             "x",
             "x",

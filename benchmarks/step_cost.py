@@ -32,7 +32,7 @@ def measure(repeats: int) -> dict[str, float]:
     import lie_jax
     from models import heavy_top, puma560, rotor, slider_crank, three_bodies
 
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     figures = {}
 
     @jax.jit

@@ -57,7 +57,7 @@ def measure(repeats: int) -> dict[str, dict[str, float]]:
 
     import lie_jax
 
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     masses = jnp.linspace(10.0, 20.0, VARIANTS)
     figures = {}
     for method, lengths in LENGTHS.items():
@@ -107,7 +107,7 @@ def _shared(port: int, index: int, count: int, folder: Path) -> float:
 
     import lie_jax
 
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     if count > 1:
         jax.distributed.initialize(f"localhost:{port}", count, index)
     run, masses = _run("RKMK4", SHARED_STEPS), jnp.linspace(10.0, 20.0, SHARED_VARIANTS)

@@ -136,10 +136,9 @@ def robot_examples(
 def main(arguments: list[str] | None = None) -> None:
     """Read the command line and do what it asks for."""
     # First: modules may hold arrays.
-    lie_jax.configure_cpu()
-    lie_jax.enable_x64()
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        lie_jax.cache_compilations(Path(__file__).parents[1] / ".jax_cache")
+    has_folder = "JAX_COMPILATION_CACHE_DIR" in os.environ
+    cache = False if has_folder else Path(__file__).parents[1] / ".jax_cache"
+    lie_jax.configure(cache=cache)
     app.cli(
         args=sys.argv[1:] if arguments is None else arguments,
         prog="python -m experiments",

@@ -21,7 +21,7 @@ INTEGRATOR = lie_jax.RKMK("rk4")
 class Task(NamedTuple):
     """Minimise Σ dt running(t, q, v, u) so that end(q, v) = 0, with u between the limits."""
 
-    system: lie_jax.AbstractMultibodySystem
+    system: lie_jax.extend.AbstractMultibodySystem
     state: lie_jax.State
     dt: float
     running: Callable

@@ -41,8 +41,8 @@ def rows(
     units: Sequence[str],
     truth: PyTree,
     start: PyTree,
-    fit: lie_jax.Identification,
-    repeated: lie_jax.MonteCarlo,
+    fit: lie_jax.estimation.Identification,
+    repeated: lie_jax.estimation.MonteCarlo,
 ) -> list[dict[str, Any]]:
     """One row for each number: what a table shows and a JSON file keeps.
 
@@ -67,7 +67,7 @@ def rows(
     ]
 
 
-def pooled(repeated: lie_jax.MonteCarlo) -> dict[str, Any]:
+def pooled(repeated: lie_jax.estimation.MonteCarlo) -> dict[str, Any]:
     """Coverage over all numbers and runs, with its uncertainty.
 
     `binomial_error` would hold if the numbers of one run did not vary together, `error` is that
@@ -106,7 +106,7 @@ def print_table(found: list[dict[str, Any]], total: dict[str, Any] | None) -> No
 
 
 def plot_deviations(
-    path: Path, labels: Sequence[str], repeated: lie_jax.MonteCarlo, title: str
+    path: Path, labels: Sequence[str], repeated: lie_jax.estimation.MonteCarlo, title: str
 ) -> None:
     """Errors of all fits in standard errors against the normal density, and the coverages."""
     kept = np.asarray(repeated.deviations)[np.asarray(repeated.converged)]

@@ -285,7 +285,7 @@ def report(results: dict) -> None:
 
 def main(folder: Path) -> None:
     """Measure, print tables, write numbers and pictures."""
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     results: dict[str, Any] = {"statics": statics()}
     show_statics(results["statics"], folder / "statics.png")
     results["flight"], motions = flight()

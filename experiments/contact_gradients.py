@@ -47,10 +47,10 @@ def thrown(law: tuple, speed: jax.Array, gap: jax.Array):
         position=jnp.stack([RADIUS + gap, zero, zero]),
         velocity=jnp.stack([-speed, zero, zero]),
     )
-    wall = lie_jax.Contact(
+    wall = lie_jax.contact.Contact(
         contact.Sphere("ball", RADIUS),
         contact.Plane("ground", normal=(1, 0, 0)),
-        lie_jax.HuntCrossley(stiffness, exponent, dissipation),
+        lie_jax.contact.HuntCrossley(stiffness, exponent, dissipation),
     )
     mechanism = lie_jax.Mechanism([ball], forces=[wall], gravity=(0, 0, 0))
     return lie_jax.assemble(mechanism, lie_jax.R3SO3())
@@ -189,8 +189,8 @@ def elastic_balls(events: bool, steps: int) -> tuple[float, np.ndarray]:
             )
             for k, name in enumerate("ab")
         ]
-        law = lie_jax.HuntCrossley(BALLS_STIFFNESS, exponent=1.0)
-        hit = lie_jax.Contact(contact.Sphere("a", RADIUS), contact.Sphere("b", RADIUS), law)
+        law = lie_jax.contact.HuntCrossley(BALLS_STIFFNESS, exponent=1.0)
+        hit = lie_jax.contact.Contact(contact.Sphere("a", RADIUS), contact.Sphere("b", RADIUS), law)
         mechanism = lie_jax.Mechanism(bodies, forces=[hit], gravity=(0, 0, 0))
         system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
         more = {"events": [touch(system)], "max_events": 4} if events else {}
@@ -291,7 +291,7 @@ def _named(found: dict) -> dict:
 
 def main(folder: Path) -> None:
     """Measure, print tables, write numbers and the picture."""
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     square = ("p = 1", "p = 2, a = 0.3 s/m")
     chosen = {"RKMK dopri5": lie_jax.RKMK("dopri5"), "radau5": lie_jax.ImplicitRKMK("radau5")}
     parts = {

@@ -14,7 +14,7 @@ from jaxtyping import Array
 import lie_jax
 from experiments import _plots, _report
 from lie_jax import viz
-from lie_jax.identification import transforms
+from lie_jax.estimation import transforms
 from lie_jax.mechanics.body import inertia_about_origin
 from models import heavy_top, pinned_body
 
@@ -61,7 +61,7 @@ def _orientation_of_markers(markers: Array) -> Array:
         return jnp.stack([x, jnp.cross(z, x), z], axis=1)
 
     body = frame(*jnp.asarray(pinned_body.MARKERS))
-    return lie_jax.quaternion.from_matrix(frame(markers[:3], markers[3:]) @ body.T)
+    return lie_jax.groups.quaternion.from_matrix(frame(markers[:3], markers[3:]) @ body.T)
 
 
 def predict(parameters: Parameters, dt: float, samples: int) -> pinned_body.Observations:
@@ -81,10 +81,10 @@ def predict(parameters: Parameters, dt: float, samples: int) -> pinned_body.Obse
 
 def fit(
     start: Parameters, observations: pinned_body.Observations, dt: float, progress: bool = True
-) -> lie_jax.Identification:
+) -> lie_jax.estimation.Identification:
     """Identify the body from observations."""
     samples = len(observations.markers)
-    return lie_jax.identify(
+    return lie_jax.estimation.identify(
         lambda parameters: predict(parameters, dt, samples),
         start,
         observations,
@@ -279,7 +279,7 @@ def _plot_residuals(path: Path, recording, predicted, samples: int) -> None:
     _plots.save(figure, path)
 
 
-def _plot_convergence(path: Path, result: lie_jax.Identification, recording) -> None:
+def _plot_convergence(path: Path, result: lie_jax.estimation.Identification, recording) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4))
     history = result.history
     iteration = np.arange(1, len(history.cost) + 1)

@@ -80,13 +80,13 @@ def seconds_to_reach(figures: dict, error: float, duration: float) -> float | No
     return float(np.exp(cost[i - 1] + fraction * (cost[i] - cost[i - 1])))
 
 
-class _Coasting(lie_jax.AbstractSystem):
+class _Coasting(lie_jax.extend.AbstractSystem):
     """Nothing but damped motion on a space: what is left of a step are the method's formulas."""
 
-    of: lie_jax.AbstractSpace
+    of: lie_jax.extend.AbstractSpace
 
     @property
-    def space(self) -> lie_jax.AbstractSpace:
+    def space(self) -> lie_jax.extend.AbstractSpace:
         return self.of
 
     def mass_matrix(self, q):

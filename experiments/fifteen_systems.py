@@ -20,7 +20,7 @@ from lie_jax.simulation.march import march
 class Method(NamedTuple):
     """An integrator, its order, and the formulations that run with it, besides R3SO3."""
 
-    integrator: lie_jax.AbstractIntegrator
+    integrator: lie_jax.extend.AbstractIntegrator
     order: int
     others: tuple[str, ...] = ()
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import lie_jax
 from experiments import _report
 from experiments._gallery import forces, joints, picture
 from experiments._gallery.entries import Entry
@@ -10,7 +11,8 @@ from experiments._gallery.entries import Entry
 def _linked(entry: Entry) -> str:
     # The reference has a page for each room of elements.
     room = type(entry.element).__module__.split(".")[2]
-    return f"[`{entry.name}`](reference/{room}.md#lie_jax.{entry.name})"
+    module = "lie_jax" if entry.name in lie_jax.__all__ else f"lie_jax.{room}"
+    return f"[`{entry.name}`](reference/{room}.md#{module}.{entry.name})"
 
 
 def rows(entries: list[Entry]) -> list[str]:

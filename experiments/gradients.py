@@ -20,6 +20,10 @@ from experiments._gradients.tables import Errors
 _CASES_A_PROCESS = 8
 
 
+def _set_up() -> None:
+    lie_jax.configure(fast_loops=False, cache=False)
+
+
 def main(folder: Path) -> None:
     """Measure, print and write numbers, a table and a plot."""
     file = folder / "results.json"
@@ -28,7 +32,7 @@ def main(folder: Path) -> None:
     # Most of the time is tracing and compiling, which keeps one core busy; a process that JAX runs
     # in cannot be forked.
     spawn = multiprocessing.get_context("spawn")
-    with spawn.Pool(os.cpu_count(), lie_jax.enable_x64, (), _CASES_A_PROCESS) as pool:
+    with spawn.Pool(os.cpu_count(), _set_up, (), _CASES_A_PROCESS) as pool:
         missing = [case for name, case in names.items() if name not in results]
         for name, found in pool.imap_unordered(_measured, missing):
             results[name] = found

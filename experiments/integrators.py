@@ -22,7 +22,7 @@ from lie_jax.simulation.march import march
 class Method(NamedTuple):
     """An integrator, whether it chooses its steps itself, and whether some lead back in time."""
 
-    integrator: lie_jax.AbstractIntegrator
+    integrator: lie_jax.extend.AbstractIntegrator
     automatic: bool
     backwards: bool = False
 

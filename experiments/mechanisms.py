@@ -17,7 +17,7 @@ DT = 1e-3
 FRAME = 0.05
 
 
-class BricardByAngle(lie_jax.AbstractSystem):
+class BricardByAngle(lie_jax.extend.AbstractSystem):
     """The Bricard mechanism with its one angle a as coordinate: the loop closes by construction.
 
     M(a) ȧ²/2 is the kinetic energy and V(a) the potential energy of the model in absolute
@@ -25,9 +25,9 @@ class BricardByAngle(lie_jax.AbstractSystem):
     """
 
     @property
-    def space(self) -> lie_jax.Rn:
+    def space(self) -> lie_jax.extend.Rn:
         """One number."""
-        return lie_jax.Rn(1)
+        return lie_jax.extend.Rn(1)
 
     def _energies(self, a: Array) -> tuple[Array, Array]:
         system, state = bricard.build(angle=a, rate=1.0)
@@ -53,7 +53,7 @@ def run_bricard() -> lie_jax.Trajectory:
     )
 
 
-def run_puma() -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.Trajectory]:
+def run_puma() -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.Trajectory]:
     """The motion of [S3] 4.4 in joint coordinates."""
     system, state = puma560.build(lie_jax.Minimal())
     # The controllers' shortest time constant is 0.4 ms.

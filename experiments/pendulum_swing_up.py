@@ -16,7 +16,8 @@ import lie_jax
 from experiments import _control, _plots, _report
 from experiments._control import Task
 from experiments._interior_point import Found
-from lie_jax import control, quaternion, viz
+from lie_jax import control, viz
+from lie_jax.groups import quaternion
 from models import double_pendulum
 
 DURATION = 1.5
@@ -98,7 +99,9 @@ def guess(problem: Task) -> Array:
 _LENGTHS = (1.0, 0.8)
 
 
-def ends(system: lie_jax.AbstractMultibodySystem, trajectory: lie_jax.Trajectory) -> np.ndarray:
+def ends(
+    system: lie_jax.extend.AbstractMultibodySystem, trajectory: lie_jax.Trajectory
+) -> np.ndarray:
     """Positions (instants, 2, 3) of the elbow and of the lower link's end, m."""
     along = -jax.jit(jax.vmap(lambda q: system.poses(q)[0][:, :, 2]))(trajectory.q)
     return np.cumsum(np.asarray(along) * np.reshape(_LENGTHS, (2, 1)), axis=1)

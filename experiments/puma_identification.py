@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from experiments import _identification, _plots, _report
-from lie_jax.identification import transforms
+from lie_jax.estimation import transforms
 from lie_jax.numerics.conversion import as_float
 from models import puma560
 
@@ -121,18 +121,18 @@ def links(parameters: Parameters) -> tuple[Array, Array]:
     return mass, center
 
 
-def fit(observed: Recording, progress: bool = True) -> lie_jax.Identification:
+def fit(observed: Recording, progress: bool = True) -> lie_jax.estimation.Identification:
     """Identify the identifiable set from a recording, from the poor start."""
-    return lie_jax.identify(
+    return lie_jax.estimation.identify(
         predict, START, observed, noise=NOISE, transforms=TRANSFORMS, progress=progress
     )
 
 
-def fit_all_masses(observed: Recording, progress: bool = True) -> lie_jax.Identification:
+def fit_all_masses(observed: Recording, progress: bool = True) -> lie_jax.estimation.Identification:
     """Identify all six masses, the rest known: one too many."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "identify: only")
-        return lie_jax.identify(
+        return lie_jax.estimation.identify(
             lambda parameters: record(parameters["mass"], CENTER),
             {"mass": EQUAL_MASSES},
             observed,
@@ -210,7 +210,7 @@ def main(folder: Path) -> None:
     )
     linear, linear_errors = regression(observed)
     found = fit(observed)
-    repeated = lie_jax.monte_carlo(
+    repeated = lie_jax.estimation.monte_carlo(
         predict, TRUTH, noise=NOISE, runs=_identification.RUNS, transforms=TRANSFORMS
     )
     labels = [LABELS[name] for name in repeated.names]

@@ -54,7 +54,7 @@ def guess() -> Array:
     return jnp.asarray(np.clip(thrusts, 0.0, task().limits[1]))
 
 
-def turn(system: lie_jax.AbstractSystem, trajectory: lie_jax.Trajectory) -> Array:
+def turn(system: lie_jax.extend.AbstractSystem, trajectory: lie_jax.Trajectory) -> Array:
     """Angle (instants,) about the body axis x that has been turned through, rad."""
     relative = jax.vmap(system.space.inverse_retract)(trajectory.q[:-1], trajectory.q[1:])
     return jnp.concatenate([jnp.zeros(1), jnp.cumsum(relative[:, 3])])

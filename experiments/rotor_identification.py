@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from experiments import _identification, _plots, _report
-from lie_jax.identification import transforms
+from lie_jax.estimation import transforms
 from models import rotor
 
 # Two proximity probes in each of two planes watch the axis along y and z, well inside the supports.
@@ -79,9 +79,9 @@ def predict(
     return jnp.concatenate(planes, axis=1)
 
 
-def fit(observed: Orbit | np.ndarray, progress: bool = True) -> lie_jax.Identification:
+def fit(observed: Orbit | np.ndarray, progress: bool = True) -> lie_jax.estimation.Identification:
     """Identify the supports from an orbit, from the poor start."""
-    return lie_jax.identify(
+    return lie_jax.estimation.identify(
         predict,
         START,
         observed,
@@ -104,7 +104,7 @@ def main(folder: Path) -> None:
         "largest_shift_in_standard_errors": float(np.linalg.norm((clean - fine) / NOISE)),
     }
     found = fit(observed)
-    repeated = lie_jax.monte_carlo(
+    repeated = lie_jax.estimation.monte_carlo(
         predict, TRUTH, noise=NOISE, runs=_identification.RUNS, transforms=TRANSFORMS
     )
     rows = _identification.rows(
@@ -149,7 +149,7 @@ def _label(name: str) -> str:
     return f"{kind} {('left', 'right')[index[0]]} {'yz'[index[1]]}"
 
 
-def _sums(found: lie_jax.Identification) -> dict[str, tuple[float, float]]:
+def _sums(found: lie_jax.estimation.Identification) -> dict[str, tuple[float, float]]:
     """Both supports together: the orbit hardly shows how damping is split between them."""
 
     def both(parameters):

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from experiments import _plots, _report
-from lie_jax.identification import transforms
+from lie_jax.estimation import transforms
 from models import satellite
 
 # A sample of the gyro, and a step of RKMK4, every 0.2 s for half a minute. The body turns by less
@@ -84,7 +84,7 @@ def gyro_and_tachometers(parameters: Parameters) -> dict[str, Array]:
     """Readings of the gyro and, once a second, of the wheels' tachometers."""
     trajectory = simulate(parameters)
     times = np.arange(0.0, DT * STEPS + 0.5 * DT, TACHOMETER_INTERVAL)
-    rows = lie_jax.rows_at(times, dt=DT, steps=STEPS)
+    rows = lie_jax.estimation.rows_at(times, dt=DT, steps=STEPS)
     return {
         "gyro": satellite.gyro(trajectory) + parameters["bias"][None, :],
         "tachometers": satellite.tachometers(trajectory)[rows],
@@ -96,7 +96,9 @@ def _noisy(clean: Any, noise: Any) -> Any:
     return jax.tree.map(lambda x, s: np.asarray(x) + s * rng.normal(size=x.shape), clean, noise)
 
 
-def _fit(predict, truth: Parameters, noise: Any, **options) -> tuple[Any, lie_jax.Identification]:
+def _fit(
+    predict, truth: Parameters, noise: Any, **options
+) -> tuple[Any, lie_jax.estimation.Identification]:
     """A fit of a simulated recording, from a start that a data sheet could give."""
     start = truth | {
         "inertia": 2.0 * np.eye(3),
@@ -105,7 +107,7 @@ def _fit(predict, truth: Parameters, noise: Any, **options) -> tuple[Any, lie_ja
         "bias": np.zeros(3),
     }
     measured = _noisy(jax.jit(predict)(truth), noise)
-    fit = lie_jax.identify(
+    fit = lie_jax.estimation.identify(
         predict,
         start,
         measured,
@@ -140,7 +142,9 @@ def main(folder: Path) -> None:
     print("Four wheels, gyro alone:")
     print(f"{pyramid.identifiability()}\n")
 
-    check = lie_jax.monte_carlo(gyro, TRUTH, noise=GYRO_NOISE, transforms=TRANSFORMS, runs=RUNS)
+    check = lie_jax.estimation.monte_carlo(
+        gyro, TRUTH, noise=GYRO_NOISE, transforms=TRANSFORMS, runs=RUNS
+    )
     print(f"{RUNS} simulated recordings:\n{check}")
     results = {
         "converged": bool(fit.converged),
@@ -164,7 +168,7 @@ def main(folder: Path) -> None:
     _plot_correlation(folder / "correlation.png", fit)
 
 
-def _table(fit: lie_jax.Identification) -> dict[str, dict[str, float]]:
+def _table(fit: lie_jax.estimation.Identification) -> dict[str, dict[str, float]]:
     """Of each number: estimate, standard error and truth."""
     values = fit.identifiability().values
     errors, truths = _flat(fit.standard_errors), _flat(TRUTH)
@@ -184,7 +188,7 @@ def _flat(parameters: Parameters) -> np.ndarray:
     return np.concatenate([np.ravel(upper[name]) for name in sorted(upper)])
 
 
-def _last_direction(fit: lie_jax.Identification) -> dict[str, Any]:
+def _last_direction(fit: lie_jax.estimation.Identification) -> dict[str, Any]:
     report = fit.identifiability()
     return {
         "undetermined": int(jnp.sum(~report.determined)),
@@ -194,7 +198,7 @@ def _last_direction(fit: lie_jax.Identification) -> dict[str, Any]:
     }
 
 
-def _plot_fit(path: Path, measured: np.ndarray, fit: lie_jax.Identification) -> None:
+def _plot_fit(path: Path, measured: np.ndarray, fit: lie_jax.estimation.Identification) -> None:
     figure, axes = plt.subplots(3, 2, figsize=(11, 7), sharex=True)
     t, left = DT * np.arange(STEPS + 1), np.asarray(fit.residuals)
     fitted = measured - left
@@ -215,7 +219,7 @@ def _plot_fit(path: Path, measured: np.ndarray, fit: lie_jax.Identification) -> 
     _plots.save(figure, path)
 
 
-def _plot_coverage(path: Path, check: lie_jax.MonteCarlo) -> None:
+def _plot_coverage(path: Path, check: lie_jax.estimation.MonteCarlo) -> None:
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.5))
     grid = np.linspace(-4.0, 4.0, 41)
     deviations = np.asarray(check.deviations[check.converged]).ravel()
@@ -237,7 +241,7 @@ def _plot_coverage(path: Path, check: lie_jax.MonteCarlo) -> None:
     _plots.save(figure, path)
 
 
-def _plot_correlation(path: Path, fit: lie_jax.Identification) -> None:
+def _plot_correlation(path: Path, fit: lie_jax.estimation.Identification) -> None:
     figure, axis = plt.subplots(figsize=(7.5, 6.5))
     image = axis.imshow(np.asarray(fit.correlation), vmin=-1.0, vmax=1.0, cmap="RdBu_r")
     places = np.arange(len(fit.names))

@@ -19,7 +19,8 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from experiments import _plots, _report
-from lie_jax import control, quaternion, viz
+from lie_jax import control, viz
+from lie_jax.groups import quaternion
 
 MOMENTS = (10.0, 15.0, 20.0)  # kg m²
 DURATION = 10.0  # s
@@ -33,7 +34,7 @@ LIMIT = 1.2  # N m, below the largest torque of the free optimum
 TOLERANCES = {"tolerance": 1e-8, "end_tolerance": 1e-9}
 
 
-def build() -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+def build() -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """A free body with a torque about each body axis as input."""
     body = lie_jax.Body("satellite", 100.0, np.diag(MOMENTS))
     torques = [
@@ -51,7 +52,7 @@ def effort(t, q, v, u):
 class AtRest(eqx.Module):
     """Zero when the satellite rests at the target (4,), a quaternion."""
 
-    system: lie_jax.AbstractSystem
+    system: lie_jax.extend.AbstractSystem
     target: Float[Array, "4"]
 
     def __call__(self, q, v):

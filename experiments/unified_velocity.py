@@ -10,7 +10,7 @@ import numpy as np
 
 import lie_jax
 from experiments import _plots, _report
-from lie_jax import quaternion, so3
+from lie_jax.groups import quaternion, so3
 from lie_jax.numerics import small
 from models import free_body
 
@@ -18,7 +18,7 @@ METHODS = {
     # What the paper compares with: Munthe-Kaas on unit quaternions, angular velocities.
     "quaternions": lie_jax.R3SO3(),
     "hexahedron": lie_jax.UnifiedVelocity(),
-    "tetrahedron": lie_jax.UnifiedVelocity(*lie_jax.unified_velocity.tetrahedron()),
+    "tetrahedron": lie_jax.UnifiedVelocity(*lie_jax.groups.unified_velocity.tetrahedron()),
 }
 STYLES = {"quaternions": "-", "hexahedron": "--", "tetrahedron": ":"}
 # [S2] shows Figs. 8 to 11 for 1e-4 s, and takes the results for 1e-5 s as converged.

@@ -117,7 +117,7 @@ def one_precision(parts: Sequence[tuple[str, Any]]) -> None:
         listed = " and ".join(f"{where} is {dtype}" for dtype, where in first_paths.items())
         raise ValueError(
             f"{listed}; all must have one precision: make everything after lie_jax.configure() "
-            "(arrays made before it, or before enable_x64(), are float32), or cast it with "
+            "(arrays made before it are float32), or cast it with "
             "jax.tree.map(lambda x: x.astype(dtype), ...)."
         )
 
@@ -368,5 +368,5 @@ def unit_quaternions(name: str, value: Any) -> None:
         array, norm = arrays[np.argmax(wrong)], norms[np.argmax(wrong)]
         raise ValueError(
             f"{name} is {array.tolist()} with norm {norm:.9g}; it must be a unit quaternion, "
-            "scalar first: divide it by its norm, or make it with lie_jax.quaternion.exp."
+            "scalar first: divide it by its norm, or make it with lie_jax.groups.quaternion.exp."
         )

@@ -28,12 +28,19 @@ def configure(
 
     **Arguments:**
 
-    - `x64`: double precision (`enable_x64`), or with False single, without a warning of it.
-    - `fast_loops`: loops of small systems as one function each (`configure_cpu`), linear algebra on
-      one thread: threads that wait for each other cost up to seventy times the step.
-    - `cache`: whether compiled programs are kept for later processes (`cache_compilations`): True
-      keeps them in the user's own folder for caches, with a warning where that cannot be written,
-      a path in that folder, False nowhere.
+    - `x64`: double precision, or with False single, without a warning of it.
+    - `fast_loops`: XLA compiles a loop that touches less than 1 MB in each pass (1 kB without) into
+      one function on the CPU: with JAX 0.10 runs of small systems are two to seven times as fast.
+      Large programs compile faster, batches use vectors of 512 bits, sums of many numbers call no
+      library, where the release of JAX allows. Flags already set in `XLA_FLAGS` stay. Linear
+      algebra runs on one thread: threads that wait for each other cost up to seventy times the
+      step.
+    - `cache`: whether compiled programs are kept for later processes: True keeps them in the user's
+      own folder for caches (on Linux `~/.cache/lie_jax`), with a warning where that cannot be
+      written, a path in that folder, False nowhere. It holds at most 1 GiB, a folder for each kind
+      of processor, serves several processes at once, and may be deleted at any time. JAX 0.10 does
+      not keep programs with callbacks, such as `simulate` inside `jax.jit` without `throw=False`.
+      XLA's lines on the terminal, harmless ones about the processor, are switched off.
     - `quiet`: leave out the lines on stderr about programs that take long to compile.
 
     Raises `ValueError` for other values and for a folder that cannot be written, `RuntimeError` if
@@ -50,7 +57,7 @@ def configure(
         )
     waits.quiet = quiet
     if fast_loops:
-        configure_cpu()
+        _set_cpu_flags()
         # JAX calls the library of SciPy, which is visible once SciPy has loaded it.
         import scipy.linalg  # noqa: F401
 
@@ -62,7 +69,7 @@ def configure(
     if cache is True:
         _cache_by_default()
     elif cache is not False:
-        cache_compilations(cache)
+        keep_programs(cache)
 
 
 def _cache_by_default() -> None:
@@ -70,16 +77,11 @@ def _cache_by_default() -> None:
         # The user has chosen a folder already.
         return
     try:
-        cache_compilations()
+        keep_programs(platformdirs.user_cache_path("lie_jax", appauthor=False))
     except ValueError as error:
         libraries.warn(
             f"{error} Until then, or with configure(cache=False), each process compiles."
         )
-
-
-def enable_x64() -> None:
-    """Make float64 JAX's default, for the whole process. Call it before arrays are made."""
-    jax.config.update("jax_enable_x64", True)
 
 
 # A version of XLA that does not know a flag ends the process, as LLVM does: these versions know the
@@ -88,9 +90,9 @@ _KNOW_EMITTERS = "0.10."
 _KNOW_WIDTH_AND_OPTION = ("0.10.", "0.12.")
 
 
-def cpu_flags(loop_bytes: int) -> list[str]:
-    """Words that `configure_cpu` adds to `XLA_FLAGS`."""
-    option = f"xla_cpu_small_while_loop_byte_threshold={loop_bytes}"
+def cpu_flags() -> list[str]:
+    """Words that `configure` adds to `XLA_FLAGS`, the option for loops first."""
+    option = "xla_cpu_small_while_loop_byte_threshold=1000000"
     known = jax.__version__.startswith(_KNOW_WIDTH_AND_OPTION)
     if known:
         # After LLVM unrolls a loop, it walks along all loops of the function to forget what it
@@ -113,21 +115,10 @@ def cpu_flags(loop_bytes: int) -> list[str]:
     return words
 
 
-def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
-    """Let XLA compile larger loops into one function on the CPU, and faster, for the whole process.
-
-    Loops that touch less than `loop_bytes` bytes in each pass (1024 without this call) become one
-    function: runs of small systems are two to seven times as fast. With JAX 0.10 the call also
-    chooses XLA's former emitters, which compile programs of equal speed in a tenth to two fifths
-    less time. With JAX 0.10 and 0.12 it lets batches use vectors of 512 bits, with 0.11 and 0.12 it
-    keeps sums of many numbers out of a library. Flags already set in `XLA_FLAGS` stay. Raises
-    `ValueError` for a number that is no positive integer, `RuntimeError` if JAX has computed
-    something already.
-    """
-    checks.positive_integer("configure_cpu(loop_bytes=)", loop_bytes, "bytes")
+def _set_cpu_flags() -> None:
     flags = os.environ.get("XLA_FLAGS", "").split()
     names = {flag.split("=")[0] for flag in flags}
-    loop, *others = cpu_flags(loop_bytes)
+    loop, *others = cpu_flags()
     missing = [loop] if loop not in flags else []
     missing += [flag for flag in others if flag.split("=")[0] not in names]
     if not missing:
@@ -135,9 +126,9 @@ def configure_cpu(*, loop_bytes: int = 1_000_000) -> None:
     wanted = " ".join([*flags, *missing])
     if jax_internals.has_computed():
         raise RuntimeError(
-            "lie_jax.configure_cpu was called after JAX had computed something, when XLA no longer "
-            "reads its flags: call it right after the imports, before arrays are made, or start "
-            f'the process with XLA_FLAGS="{wanted}".'
+            "lie_jax.configure was called after JAX had computed something, when XLA no longer "
+            "reads its flags: call it right after the imports, before arrays are made, give "
+            f'fast_loops=False, or start the process with XLA_FLAGS="{wanted}".'
         )
     os.environ["XLA_FLAGS"] = wanted
 
@@ -149,28 +140,18 @@ _MOST_BYTES = 2**30
 _SHORTEST = 0.05
 
 
-def cache_compilations(folder: str | os.PathLike | None = None) -> None:
-    """Keep compiled programs in a folder, from which later processes load them.
-
-    Call it before anything is computed. `folder`: by default the user's own for caches (on Linux
-    `~/.cache/lie_jax`); `~` is the home folder. A missing folder is made, and may be deleted at any
-    time. It holds at most 1 GiB, a folder for each kind of processor, and serves several processes
-    at once. JAX 0.10 does not keep programs with callbacks, such as `simulate` inside `jax.jit`
-    without `throw=False`. Switches off XLA's lines on the terminal, harmless ones about the
-    processor. Raises `ValueError` for a folder that cannot be written.
-    """
-    if folder is None:
-        folder = platformdirs.user_cache_path("lie_jax", appauthor=False)
-    checks.path("cache_compilations(folder=)", folder)
+def keep_programs(folder: str | os.PathLike) -> None:
+    """Keep compiled programs in a folder, which is made if it is missing."""
+    checks.path("configure(cache=)", folder)
     if not os.fspath(folder):
-        raise ValueError("cache_compilations(folder=) is ''; it must be a folder: give its path.")
+        raise ValueError("configure(cache=) is ''; it must be a folder: give its path.")
     path = Path(folder).expanduser() / _processor()
     try:
         path.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path).close()
     except OSError as error:
         raise ValueError(
-            f"cache_compilations(folder=) is {str(folder)!r}, which cannot be created or written "
+            f"configure(cache=) is {str(folder)!r}, which cannot be created or written "
             f"({error.strerror}); it must be a folder that you may write to: take another."
         ) from error
     # A process that ends while it keeps a program leaves it without the time of its last use;
@@ -204,6 +185,6 @@ def warn_of_single_precision() -> None:
     _warned = True
     libraries.warn(
         "This simulation runs in float32, JAX's default: expect errors of 1e-4 to 1e-6. Call "
-        "lie_jax.configure() or lie_jax.enable_x64() before making arrays, or set "
-        "JAX_ENABLE_X64=1, for float64; configure(x64=False) keeps float32 without this warning.",
+        "lie_jax.configure() before making arrays, or set JAX_ENABLE_X64=1, for float64; "
+        "configure(x64=False) keeps float32 without this warning.",
     )

@@ -69,7 +69,7 @@ REFERENCE = {
 
 
 def build(
-    formulation: lie_jax.AbstractCoordinates | None = None,
+    formulation: lie_jax.extend.AbstractCoordinates | None = None,
     *,
     mass: Numbers = MASS,
     length: Numbers = LENGTH,
@@ -77,7 +77,7 @@ def build(
     angle: Numbers = 0.0,
     rate: Numbers = 0.0,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The mechanism as a system with 30 constraints of rank 29 and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; of each bar, `mass` in kg, `length` in m and
@@ -108,7 +108,7 @@ def _place(a: Array, length: Array) -> tuple[Array, Array]:
     rotation, end = jnp.eye(3), jnp.zeros(3)
     rotations, positions = [], []
     for axis, edge, angle in zip(AXES[:5], EDGES, (a, b, a, b, a), strict=True):
-        rotation = rotation @ lie_jax.so3.exp(angle * jnp.asarray(axis))
+        rotation = rotation @ lie_jax.groups.so3.exp(angle * jnp.asarray(axis))
         bar = length * (rotation @ jnp.asarray(edge))
         rotations.append(rotation)
         positions.append(end + 0.5 * bar)
@@ -124,7 +124,7 @@ def _inertia(mass: Array, length: Array, width: Array, edge: Array) -> Float[Arr
 
 
 def observed_point(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "3"]:
     """World position (3,) of the joint point P3 between the third and the fourth bar, m."""
     rotation, position = system.poses(q)

@@ -41,7 +41,7 @@ def relative_omega(n: int) -> np.ndarray:
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     n: int = 6,
     joint: str = "spherical",
@@ -50,7 +50,7 @@ def build(
     length: Numbers = LENGTH,
     omega_relative: Numbers | None = None,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The chain as a system, with 3 n or 5 n constraints or in joint coordinates, and its initial
     state.
 
@@ -84,7 +84,9 @@ def build(
     )
 
 
-def tip(system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
+def tip(
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, "3"]:
     """World position (3,) of the free end of the last link, m."""
     rotation, position = system.poses(q)
     last = len(system.names) - 1

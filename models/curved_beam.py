@@ -36,10 +36,10 @@ def section() -> beams.Section:
 def build(
     elements: int = 8,
     force: ArrayLike = 600.0,
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     cross_section: beams.Section | None = None,
     interpolation: str = "constant",
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The unloaded arc under a dead force along z at its tip, in N with lengths in m."""
     # The beam's x axis lies along y, and its y axis towards the centre, along x.
     half = np.sqrt(0.5)
@@ -59,6 +59,8 @@ def build(
     return lie_jax.assemble(mechanism, lie_jax.SE3() if formulation is None else formulation)
 
 
-def tip(system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]) -> Float[Array, "3"]:
+def tip(
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, "3"]:
     """Position of the tip, m."""
     return system.poses(q)[1][-1]

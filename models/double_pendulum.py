@@ -59,7 +59,7 @@ REFERENCE_FORCES = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
@@ -68,8 +68,8 @@ def build(
     orientation: Rows = ORIENTATION,
     omega_body: Rows = OMEGA_BODY,
     gravity: Numbers = GRAVITY,
-    forces: Sequence[lie_jax.AbstractForce] = (),
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+    forces: Sequence[lie_jax.extend.AbstractForce] = (),
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The pendulum, with six constraints or in joint coordinates, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; for the first and the second body: `mass` (2,),
@@ -93,7 +93,7 @@ def build(
 
 
 def centers_of_mass(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "2 3"]:
     """World positions (2, 3) of the centres of mass, m."""
     return system.poses(q)[1]

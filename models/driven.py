@@ -44,7 +44,7 @@ class Along(eqx.Module):
 
 def motor(
     parent: str, child: str, axis: Float[Array, "3"], torque: Callable
-) -> tuple[lie_jax.AbstractForce, lie_jax.AbstractForce]:
+) -> tuple[lie_jax.extend.AbstractForce, lie_jax.extend.AbstractForce]:
     """Torque (N m), a function of the time (s), about the axis on the child, its opposite on the
     parent.
 

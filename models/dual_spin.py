@@ -62,14 +62,14 @@ REFERENCE_UNDAMPED = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     inertia: Table = INERTIA,
     rotor_axial_inertia: Numbers = ROTOR_AXIAL_INERTIA,
     damping: Numbers = DAMPING,
     omega_body: Numbers = OMEGA_BODY,
     rotor_speed: Numbers = ROTOR_SPEED,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The satellite as a system, with five constraints or in joint coordinates, and its initial
     state.
 
@@ -94,7 +94,7 @@ def build(
 
 
 def observe(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"], v: Float[Array, " nv"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"], v: Float[Array, " nv"]
 ) -> Float[Array, "8"]:
     """Angular velocity of the platform (rad/s), momentum of the rotor (kg m²/s), quaternion."""
     omega = system.twists(q, v)[:, 3:]

@@ -25,7 +25,7 @@ AppliedForce = tuple[Callable, Callable, Sequence[float]]
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None,
+    formulation: lie_jax.extend.AbstractFormulation | None,
     *,
     constrained: bool,
     mass: Numbers,
@@ -36,7 +36,7 @@ def build(
     gravity: Numbers,
     friction: Numbers | None = None,
     applied: AppliedForce | None = None,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The system and its initial state; `center_of_mass` and points count from the fixed point."""
     formulation = lie_jax.R3SO3() if formulation is None else formulation
     mass, inertia, center_of_mass, orientation, omega_body, gravity = (
@@ -65,16 +65,16 @@ def build(
         BODY,
         mass,
         inertia,
-        position=lie_jax.quaternion.rotate(orientation, origin),
+        position=lie_jax.groups.quaternion.rotate(orientation, origin),
         orientation=orientation,
-        velocity=lie_jax.quaternion.rotate(orientation, small.cross(omega_body, origin)),
+        velocity=lie_jax.groups.quaternion.rotate(orientation, small.cross(omega_body, origin)),
         omega_body=omega_body,
     )
     joints = [lie_jax.SphericalJoint("ground", BODY, child_point=-origin)] if constrained else []
     return lie_jax.assemble(lie_jax.Mechanism([body], joints, forces, gravity), formulation)
 
 
-def held_point(system: lie_jax.AbstractMultibodySystem) -> Float[Array, "3"] | None:
+def held_point(system: lie_jax.extend.AbstractMultibodySystem) -> Float[Array, "3"] | None:
     """The fixed point in the body's frame (3,), m, if a joint holds it; None if the frame lies
     there.
     """
@@ -82,7 +82,7 @@ def held_point(system: lie_jax.AbstractMultibodySystem) -> Float[Array, "3"] | N
 
 
 def point_on_body(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"], point: Float[Array, "3"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"], point: Float[Array, "3"]
 ) -> Float[Array, "3"]:
     """World position (3,) of a body point that is given from the fixed point, m."""
     rotation, position = system.poses(q)

@@ -29,9 +29,9 @@ def angle(t: Array) -> Array:
 
 def build(
     elements: int = 4,
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     damping_time: float = 1e-5,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """Bars of so many elements at rest, with a damping of `damping_time` (s) times K."""
 
     def bar(name, side, length, position, turn):
@@ -74,7 +74,7 @@ def build(
 
 
 def turned_out_of_plane(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "2"]:
     """Sines of the angles by which the ends of crank and rocker lean out of the plane."""
     rotations, names = system.poses(q)[0], system.names

@@ -26,9 +26,9 @@ def angle(t: Array) -> Array:
 
 def build(
     elements: int = 8,
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     damping_time: float = 1e-6,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The stretched mechanism at rest, along x; the rod's damping is `damping_time` (s) times K."""
     section = beams.circle(
         RADIUS, YOUNG, 0.5 * YOUNG / (1.0 + POISSON), DENSITY, damping_time=damping_time
@@ -63,7 +63,7 @@ def build(
     return lie_jax.assemble(mechanism, lie_jax.SE3() if formulation is None else formulation)
 
 
-def bow(system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]) -> Float[Array, ""]:
+def bow(system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]) -> Float[Array, ""]:
     """Distance of the rod's middle from the line between its ends, to the left of it, m."""
     names = system.names
     line = system.poses(q)[1][names.index("rod 0") : names.index("slider")]

@@ -57,14 +57,14 @@ REFERENCE = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     joint: str = "ball",
     sides: Rows = SIDES,
     density: Numbers = DENSITY,
     twist: Numbers = TWIST,
     rate: Numbers = RATE,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The boxes, with 3 or 5 constraints or in joint coordinates, and their initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `joint`: `"ball"` or `"hinge"`; `sides` (2, 3)
@@ -102,7 +102,7 @@ def build(
 
 
 def corners(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"], sides: Rows = SIDES
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"], sides: Rows = SIDES
 ) -> Float[Array, "2 3"]:
     """World positions (2, 3) of the corners opposite to the joint's: of the first box where x, y
     and z are smallest, of the second one where they are largest, m.

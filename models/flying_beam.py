@@ -34,12 +34,12 @@ def in_space(t: Array) -> tuple[Array, Array]:
 
 def build(
     elements: int = 32,
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     spatial: bool = False,
     bending: ArrayLike = BENDING,
     damping_time: ArrayLike | None = None,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The beam at rest; `bending` is EI = GJ (N m²), with a `damping_time` (s) it has damping."""
     bend = jnp.asarray(bending, float)
     stiffness = jnp.stack([AXIAL + 0.0 * bend] * 3 + [bend] * 3)

@@ -50,12 +50,12 @@ def torque(t: Float[Array, ""]) -> Float[Array, "3"]:
 
 
 def build(
-    formulation: lie_jax.AbstractCoordinates | None = None,
+    formulation: lie_jax.extend.AbstractCoordinates | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The body as a system without constraints and its initial state, at rest.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre

@@ -55,7 +55,7 @@ REFERENCE_40 = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     loops: int = 2,
     mass: Numbers = MASS,
@@ -63,7 +63,7 @@ def build(
     angle: Numbers = ANGLE,
     rate: Numbers = RATE,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """So many linkages in a row as a system with 5 constraints and 15 more a loop, or in joint
     coordinates 5 a loop, and its initial state.
 
@@ -119,7 +119,7 @@ def place(
 ) -> tuple[Float[Array, "bars 3 3"], Float[Array, "bars 3"]]:
     """Rotations and positions of the bars whose posts have this angle from the x axis."""
     x, y, z = jnp.eye(3)
-    turned = lie_jax.so3.exp(angle * z)
+    turned = lie_jax.groups.so3.exp(angle * z)
     post = length * (jnp.cos(angle) * x + jnp.sin(angle) * y)
     rotations, positions = [turned], [0.5 * post]
     for i in range(1, loops + 1):
@@ -129,7 +129,7 @@ def place(
 
 
 def post_angle(
-    system: lie_jax.AbstractMultibodySystem,
+    system: lie_jax.extend.AbstractMultibodySystem,
     q: Float[Array, "*instants nq"],
     v: Float[Array, "*instants nv"] | None = None,
     t: Float[Array, " instants"] | None = None,

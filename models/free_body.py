@@ -40,7 +40,7 @@ REFERENCE = {
 
 
 def build(
-    formulation: lie_jax.AbstractCoordinates | None = None,
+    formulation: lie_jax.extend.AbstractCoordinates | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
@@ -49,7 +49,7 @@ def build(
     velocity: Numbers = (0.0, 0.0, 0.0),
     omega_body: Numbers = OMEGA_BODY,
     gravity: Numbers = (0.0, 0.0, 0.0),
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The body as a system and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre
@@ -72,7 +72,7 @@ def build(
 
 
 def observed_point(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "3"]:
     """World position (3,) of the observed point, m."""
     rotation, position = system.poses(q)
@@ -80,7 +80,7 @@ def observed_point(
 
 
 def omega_body(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"], v: Float[Array, " nv"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"], v: Float[Array, " nv"]
 ) -> Float[Array, "3"]:
     """Body-fixed angular velocity (3,), rad/s."""
     return system.twists(q, v)[0, 3:]

@@ -69,7 +69,7 @@ REFERENCE_COMPLIANT = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     ball_mass: Numbers = BALL_MASS,
     stiffness: Numbers = STIFFNESS,
@@ -79,7 +79,7 @@ def build(
     slide: Numbers = SLIDE,
     rate: Numbers = RATE,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The governor as a system, with 20 constraints or in joint coordinates, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `ball_mass` in kg; of the springs and dampers,
@@ -88,7 +88,7 @@ def build(
     which all turns, rad/s; `gravity` (3,), m/s².
     """
     y, z = jnp.eye(3)[1:]
-    joints: list[lie_jax.AbstractJoint] = [lie_jax.RevoluteJoint("ground", "shaft", z)]
+    joints: list[lie_jax.extend.AbstractJoint] = [lie_jax.RevoluteJoint("ground", "shaft", z)]
     for name, side, hinge, home in _hinges():
         joints.append(lie_jax.RevoluteJoint("shaft", name, side * y, hinge, orientation=home))
     joints.append(lie_jax.PrismaticJoint("shaft", "slider", z))
@@ -98,7 +98,7 @@ def build(
 
 
 def build_compliant(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     ball_mass: Numbers = BALL_MASS,
     stiffness: Numbers = SOFT_STIFFNESS,
@@ -112,7 +112,7 @@ def build_compliant(
     slide: Numbers = SLIDE,
     rate: Numbers = SOFT_RATE,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The governor with bushings in the place of joints: no constraints, and its initial state.
 
     The shaft stands on a bushing that is free about z, rods hang on bushings that are free about
@@ -206,8 +206,8 @@ def _place(coordinates: Float[Array, "3"]) -> tuple[Array, Array]:
     """Rotations (4, 3, 3) and positions (4, 3) for the angles of shaft and rods and the slide."""
     x, y, z = jnp.eye(3)
     turn, angle, slide = coordinates
-    shaft, half_turn = lie_jax.so3.exp(turn * z), jnp.diag(jnp.asarray([-1.0, -1.0, 1.0]))
-    lowered = lie_jax.so3.exp(angle * y)
+    shaft, half_turn = lie_jax.groups.so3.exp(turn * z), jnp.diag(jnp.asarray([-1.0, -1.0, 1.0]))
+    lowered = lie_jax.groups.so3.exp(angle * y)
     rods = shaft @ lowered, shaft @ half_turn @ lowered
     hinges = [shaft @ (side * OFFSET * x + LENGTH * z) for side in (1.0, -1.0)]
     rotations = jnp.stack([shaft, *rods, shaft])
@@ -215,7 +215,7 @@ def _place(coordinates: Float[Array, "3"]) -> tuple[Array, Array]:
 
 
 def readings(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"], v: Float[Array, " nv"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"], v: Float[Array, " nv"]
 ) -> Float[Array, "3"]:
     """Height of the slider (m), angle of the first rod below the horizontal (rad), and rate of the
     shaft about its axis (rad/s).

@@ -29,7 +29,7 @@ REFERENCE = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     constrained: bool = False,
     mass: Numbers = MASS,
@@ -38,7 +38,7 @@ def build(
     orientation: Numbers = (1.0, 0.0, 0.0, 0.0),
     omega_body: Numbers = OMEGA_BODY,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The top as a system and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `constrained`: which of the two models; `mass`
@@ -60,7 +60,7 @@ def build(
 
 
 def center_of_mass(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "3"]:
     """World position (3,) of the centre of mass, m, in either model."""
     if fixed_point.held_point(system) is not None:

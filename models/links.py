@@ -14,7 +14,7 @@ from lie_jax.numerics import small
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None,
+    formulation: lie_jax.extend.AbstractFormulation | None,
     *,
     mass: Float[Array, " n"],
     inertia: Float[Array, "n 3 3"],
@@ -24,8 +24,8 @@ def build(
     omega_body: Float[Array, "n 3"],
     gravity: Float[Array, "3"],
     axes: Float[Array, "n 3"] | None = None,
-    forces: Sequence[lie_jax.AbstractForce] = (),
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+    forces: Sequence[lie_jax.extend.AbstractForce] = (),
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The links as a system and its initial state, which satisfies the joints.
 
     `center_of_mass` and `next_joint` count from the joint above, body components, m; `inertia` is
@@ -63,4 +63,4 @@ def build(
 
 
 def _turned(quaternion: Array, vector: Array) -> Array:
-    return lie_jax.quaternion.rotate(quaternion, vector)
+    return lie_jax.groups.quaternion.rotate(quaternion, vector)

@@ -69,14 +69,14 @@ class Loops(NamedTuple):
 
 
 def _turn(angle: float, axis: np.ndarray = Z) -> np.ndarray:
-    return np.asarray(lie_jax.so3.exp(jnp.asarray(angle * axis)))
+    return np.asarray(lie_jax.groups.so3.exp(jnp.asarray(angle * axis)))
 
 
 def _links(
     names: Sequence[str], masses: ArrayLike, inertias: ArrayLike, start: placement.Motion
 ) -> list[Link]:
     """Bodies of a model from their moments of inertia (n, 3) and motion at the start."""
-    rotations = jax.vmap(lie_jax.quaternion.to_matrix)(start.orientation)
+    rotations = jax.vmap(lie_jax.groups.quaternion.to_matrix)(start.orientation)
     motions = map(np.asarray, (start.position, rotations, start.velocity, start.omega_body))
     masses = np.broadcast_to(masses, len(names))
     inertias = np.broadcast_to(inertias, (len(names), 3))
@@ -182,7 +182,7 @@ def turned(loops: Loops, body: str, axis: np.ndarray) -> np.ndarray:
     return local(loops, body, axis) - local(loops, body, np.zeros(3))
 
 
-def model(name: str) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+def model(name: str) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The mechanism in absolute coordinates, and its initial state."""
     return lie_jax.assemble(mechanism(name), lie_jax.R3SO3())
 
@@ -193,13 +193,13 @@ def mechanism(name: str) -> lie_jax.Mechanism:
     bodies = [
         lie_jax.Body(
             link.name, link.mass, np.diag(link.inertia), position=link.position,
-            orientation=lie_jax.quaternion.from_matrix(jnp.asarray(link.rotation)),
+            orientation=lie_jax.groups.quaternion.from_matrix(jnp.asarray(link.rotation)),
             velocity=link.velocity, omega_body=link.omega_body,
         )
         for link in loops.links
     ]  # fmt: skip
     joints = [_joint(loops, tie) for tie in loops.ties]
-    forces: list[lie_jax.AbstractForce] = [
+    forces: list[lie_jax.extend.AbstractForce] = [
         lie_jax.LinearSpringDamper(
             spring.parent, spring.child, spring.stiffness, 0.0, spring.length,
             *(local(loops, *end) for end in zip(spring[:2], spring.points, strict=True)),
@@ -210,7 +210,7 @@ def mechanism(name: str) -> lie_jax.Mechanism:
     return lie_jax.Mechanism(bodies, joints, forces, loops.gravity)
 
 
-def _joint(loops: Loops, tie: Tie) -> lie_jax.AbstractJoint:
+def _joint(loops: Loops, tie: Tie) -> lie_jax.extend.AbstractJoint:
     ends = tie.parent, tie.child
     points = [local(loops, body, tie.point) for body in ends]
     axis, second = turned(loops, tie.parent, tie.axis), turned(loops, tie.child, tie.second)

@@ -29,14 +29,14 @@ REFERENCE = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     mass: Numbers = MASS,
     length: Numbers = LENGTH,
     angle: Numbers = ANGLE,
     rate: Numbers = 0.0,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The pendulum as a system with one constraint and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; of the rod, `length` in m and at
@@ -56,6 +56,8 @@ def build(
     )
 
 
-def position(system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]) -> Float[Array, "2"]:
+def position(
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, "2"]:
     """World coordinates x and y (2,) of the mass, m."""
     return spherical_pendulum.positions(system, q)[0, :2]

@@ -41,7 +41,7 @@ def _opposite_drive(t: Float[Array, ""]) -> Float[Array, "3"]:
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     constrained: bool = False,
     mass: Numbers = MASS,
@@ -51,7 +51,7 @@ def build(
     orientation: Numbers,
     omega_body: Numbers,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The body as a system and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `constrained`: whether a spherical joint holds
@@ -82,7 +82,7 @@ class Observations(NamedTuple):
 
 
 def observe(
-    system: lie_jax.AbstractMultibodySystem, trajectory: lie_jax.Trajectory
+    system: lie_jax.extend.AbstractMultibodySystem, trajectory: lie_jax.Trajectory
 ) -> Observations:
     """Readings of markers and gyro at the trajectory's instants."""
     points = jnp.asarray(MARKERS, trajectory.q.dtype)

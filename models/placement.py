@@ -25,6 +25,6 @@ def motion(place: Callable, coordinates: Array, rates: Array) -> Motion:
     that change at these rates.
     """
     (rotation, position), (change, velocity) = jax.jvp(place, (coordinates,), (rates,))
-    omega = jax.vmap(lambda r, dr: lie_jax.so3.vee(r.T @ dr))(rotation, change)
-    orientation = jax.vmap(lie_jax.quaternion.from_matrix)(rotation)
+    omega = jax.vmap(lambda r, dr: lie_jax.groups.so3.vee(r.T @ dr))(rotation, change)
+    orientation = jax.vmap(lie_jax.groups.quaternion.from_matrix)(rotation)
     return Motion(position, orientation, velocity, omega)

@@ -37,10 +37,10 @@ def build(
     elements: int = 16,
     force: ArrayLike = 13.345,
     angle_degrees: ArrayLike = 45.0,
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     cross_section: beams.Section | None = None,
     interpolation: str = "constant",
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The straight strip, clamped to the ground at the origin, under the force (N) at its tip."""
     chosen = section() if cross_section is None else cross_section
     strip = beams.line(
@@ -54,7 +54,7 @@ def build(
 
 
 def tip_displacement(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "3"]:
     """Displacement of the tip, m."""
     return system.poses(q)[1][-1] - jnp.asarray([LENGTH, 0.0, 0.0])

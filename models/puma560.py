@@ -132,7 +132,7 @@ class AccelerateAndBrake(eqx.Module):
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     mass: Numbers = MASS,
     center_of_mass: Rows = CENTER_OF_MASS,
@@ -149,7 +149,7 @@ def build(
     derivative: Numbers = DERIVATIVE,
     gravity: Numbers = GRAVITY,
     motors: bool = False,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The robot as a system, with 30 constraints or in joint coordinates, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; of the links, `mass` (6,), kg, `center_of_mass`
@@ -177,7 +177,7 @@ def build(
     parent, origin = "ground", jnp.zeros(3)
     for i, (rotation, position) in enumerate(zip(*homes, strict=True)):
         name = f"link {i + 1}"
-        orientation = lie_jax.quaternion.from_matrix(rotation)
+        orientation = lie_jax.groups.quaternion.from_matrix(rotation)
         own = -rotation.T @ position - center[i]
         bodies.append(
             lie_jax.Body(name, mass[i], inertia[i], (0.0, 0.0, 0.0), *(part[i] for part in start))
@@ -201,19 +201,21 @@ def build(
     return lie_jax.assemble(mechanism, lie_jax.R3SO3() if formulation is None else formulation)
 
 
-def _homes(offset: Array, length: Array, twist: Array) -> lie_jax.BodyPose:
+def _homes(offset: Array, length: Array, twist: Array) -> lie_jax.extend.BodyPose:
     """Poses of the frames in those before at zero angles: (6, 3, 3) and (6, 3)."""
     x = jnp.asarray((1.0, 0.0, 0.0))
-    rotation = jax.vmap(lambda alpha: lie_jax.so3.exp(alpha * x))(twist)
-    return lie_jax.BodyPose(rotation, jnp.stack([length, jnp.zeros_like(length), offset], axis=1))
+    rotation = jax.vmap(lambda alpha: lie_jax.groups.so3.exp(alpha * x))(twist)
+    return lie_jax.extend.BodyPose(
+        rotation, jnp.stack([length, jnp.zeros_like(length), offset], axis=1)
+    )
 
 
-def _place(q: Array, homes: lie_jax.BodyPose, center: Array) -> tuple[Array, Array]:
+def _place(q: Array, homes: lie_jax.extend.BodyPose, center: Array) -> tuple[Array, Array]:
     """Rotations (6, 3, 3) and positions (6, 3) of the body frames."""
     rotation, position = jnp.eye(3), jnp.zeros(3)
     rotations, positions = [], []
     for i in range(6):
-        turned = rotation @ lie_jax.so3.exp(jnp.stack([0.0 * q[i], 0.0 * q[i], q[i]]))
+        turned = rotation @ lie_jax.groups.so3.exp(jnp.stack([0.0 * q[i], 0.0 * q[i], q[i]]))
         position = position + turned @ homes.position[i]
         rotation = turned @ homes.rotation[i]
         rotations.append(rotation)
@@ -222,7 +224,7 @@ def _place(q: Array, homes: lie_jax.BodyPose, center: Array) -> tuple[Array, Arr
 
 
 def joint_angles(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "6"]:
     """Angles (6,) of the joints, rad; in absolute coordinates between -π and π.
 
@@ -232,7 +234,7 @@ def joint_angles(
 
 
 def motor_torques(
-    system: lie_jax.AbstractMultibodySystem,
+    system: lie_jax.extend.AbstractMultibodySystem,
     t: Float[Array, ""],
     q: Float[Array, " 6"],
     v: Float[Array, " 6"],

@@ -31,7 +31,7 @@ SENSES = np.asarray([-1.0, 1.0, -1.0, 1.0])
 
 
 def build(
-    formulation: lie_jax.AbstractCoordinates | None = None,
+    formulation: lie_jax.extend.AbstractCoordinates | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
@@ -42,7 +42,7 @@ def build(
     velocity: Numbers = (0.0, 0.0, 0.0),
     omega_body: Numbers = (0.0, 0.0, 0.0),
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The vehicle as a system with the inputs u (4,), thrusts in N, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre

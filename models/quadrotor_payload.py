@@ -72,7 +72,7 @@ def second_torque(t: Float[Array, ""]) -> Float[Array, "3"]:
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     payload_mass: Numbers = PAYLOAD_MASS,
     mass: Numbers = quadrotor.MASS,
@@ -85,7 +85,7 @@ def build(
     thrusts: Sequence[Callable] = (first_thrust, second_thrust),
     torques: Sequence[Callable] = (first_torque, second_torque),
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The mass and the vehicles as a system with two constraints, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `payload_mass` in kg; of each vehicle, `mass`,
@@ -120,7 +120,7 @@ def build(
 
 
 def positions(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "3 3"]:
     """World positions of mass, first and second vehicle, m."""
     return system.poses(q)[1]

@@ -40,7 +40,7 @@ def mass() -> float:
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     trunk_mass: ArrayLike = TRUNK_MASS,
     targets: ArrayLike | Sequence[ArrayLike] | None = None,
@@ -52,9 +52,9 @@ def build(
     slip: ArrayLike = 1e-3,
     lift: ArrayLike = 0.0,
     motors: bool = False,
-    others: Sequence[lie_jax.AbstractForce] = (),
+    others: Sequence[lie_jax.extend.AbstractForce] = (),
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The quadruped as a system, by default in joint coordinates, and its state at rest.
 
     The feet start on the ground, `lift` (m) above the overlap that carries the weight, with bent
@@ -71,14 +71,14 @@ def build(
     angles = jnp.asarray([BENT[leg] for leg in LEGS], float)
     targets = angles if targets is None else jnp.asarray(targets, float)
     rotation, position = _placed(angles.reshape(-1), height)
-    orientation = [lie_jax.quaternion.from_matrix(x) for x in rotation]
+    orientation = [lie_jax.groups.quaternion.from_matrix(x) for x in rotation]
 
     made_of = solid_parts(trunk_mass)
     bodies = [lie_jax.Body("trunk", *made_of["trunk"], position=position[0])]
     joints, forces = [], []
     ground = contact.Plane("ground")
-    law = lie_jax.HuntCrossley(stiffness, dissipation=dissipation)
-    rubbing = lie_jax.Coulomb(friction, slip)
+    law = lie_jax.contact.HuntCrossley(stiffness, dissipation=dissipation)
+    rubbing = lie_jax.contact.Coulomb(friction, slip)
     for i, leg in enumerate(LEGS):
         above, hook = "trunk", hip(leg)
         for k, part in enumerate(PARTS):
@@ -99,7 +99,7 @@ def build(
                 forces.append(lie_jax.JointMotor(joint, input=len(joints) - 1))
             above, hook = name, _below(leg, k)
         foot = contact.Sphere(above, FOOT_RADIUS, (0.0, 0.0, -LINK))
-        forces.append(lie_jax.Contact(foot, ground, law, rubbing))
+        forces.append(lie_jax.contact.Contact(foot, ground, law, rubbing))
     mechanism = lie_jax.Mechanism(bodies, joints, [*forces, *others], gravity)
     return lie_jax.assemble(mechanism, lie_jax.Minimal() if formulation is None else formulation)
 
@@ -136,7 +136,7 @@ def _placed(angles: Float[Array, "12"], height: Array) -> tuple[Array, Array]:
         turn, place = rotation[0], position[0] + jnp.asarray(hip(leg))
         for k in range(len(PARTS)):
             axis = jnp.eye(3)[0 if k == 0 else 1]
-            turn = turn @ lie_jax.so3.exp(angles[len(PARTS) * i + k] * axis)
+            turn = turn @ lie_jax.groups.so3.exp(angles[len(PARTS) * i + k] * axis)
             rotation.append(turn)
             position.append(place)
             place = place + turn @ jnp.asarray(_below(leg, k))

@@ -23,8 +23,8 @@ def pull(t: Array) -> Array:
 
 
 def build(
-    elements: int = 8, formulation: lie_jax.AbstractFormulation | None = None
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+    elements: int = 8, formulation: lie_jax.extend.AbstractFormulation | None = None
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """Both legs of so many elements, at rest."""
     section = beams.Section([AXIAL] * 3 + [BENDING] * 3, MASS, ROTARY)
     # Lines that are clamped to a body leave their half elements there to it.
@@ -50,7 +50,7 @@ def build(
 
 
 def heights(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     """Displacements of the elbow and the tip out of the plane, m."""
     positions = system.poses(q)[1]

@@ -55,7 +55,7 @@ REFERENCE_WITH_WEIGHT = {
 
 
 def build(
-    formulation: lie_jax.AbstractCoordinates | None = None,
+    formulation: lie_jax.extend.AbstractCoordinates | None = None,
     *,
     mass: Numbers = MASS,
     inertia: Numbers | None = None,
@@ -66,7 +66,7 @@ def build(
     damping: Rows = DAMPING,
     torque: Numbers = TORQUE,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The rotor as a system without constraints and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` in kg; `inertia` (3, 3) about the centre
@@ -118,7 +118,7 @@ def _rows(name: str, value: Rows) -> Float[Array, "2 3"]:
 
 
 def observed_point(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "3"]:
     """World position (3,) of the left axis point, p₁ of [S3] Fig. 10, m."""
     rotation, position = system.poses(q)

@@ -73,7 +73,7 @@ REFERENCE = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     inertia: Table = INERTIA,
     axes: Table = AXES,
@@ -81,7 +81,7 @@ def build(
     wheel_speeds: Numbers = WHEEL_SPEEDS,
     omega_body: Numbers = (0.0, 0.0, 0.0),
     torques: Sequence[Callable] | None = None,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The satellite with wheels as a system of one input a wheel, and its initial state.
 
     **Arguments:** `formulation`: default `Minimal()`; `inertia` (3, 3) of the satellite without
@@ -119,12 +119,12 @@ def build(
 
 
 def build_rigid(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     inertia: Table = INERTIA,
     orientation: Numbers = (1.0, 0.0, 0.0, 0.0),
     omega_body: Numbers = (0.0, 0.0, 0.0),
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The satellite without wheels, with three inputs, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `inertia` (3, 3), kg m²; `orientation` (4,), a
@@ -157,7 +157,7 @@ def tachometers(trajectory: lie_jax.Trajectory) -> Float[Array, "n wheels"]:
 
 
 def observe(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"], v: Float[Array, " nv"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"], v: Float[Array, " nv"]
 ) -> Float[Array, "10"]:
     """Angular velocity of the satellite (rad/s), its quaternion, and the speeds of three wheels
     along the body axes against it (rad/s), in every formulation.

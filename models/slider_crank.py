@@ -81,7 +81,7 @@ REFERENCE_MID_CRANK = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     crank_mass: Numbers = CRANK_MASS,
     rod_mass: Numbers = ROD_MASS,
@@ -96,7 +96,7 @@ def build(
     angle: Numbers = CRANK_ANGLE,
     speed: Numbers = CRANK_SPEED,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The mechanism as a system with 17 constraints, 3 in joint coordinates, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; masses in kg; inertias (3, 3) about the centres
@@ -150,7 +150,7 @@ def build(
 def _place(theta: Array, crank_length: Array, rod_length: Array, pivot: Array):
     """Rotations (3, 3, 3) and positions (3, 3) of the body frames for an angle of the crank."""
     x = jnp.asarray([1.0, 0.0, 0.0])
-    crank = lie_jax.so3.exp(theta * x)
+    crank = lie_jax.groups.so3.exp(theta * x)
     end = pivot + crank_length * crank[:, 2]
     # The slider is ahead of the crank's end, the distance of which from its axis this is.
     away = jnp.sqrt(end[1] ** 2 + end[2] ** 2)
@@ -163,14 +163,14 @@ def _place(theta: Array, crank_length: Array, rod_length: Array, pivot: Array):
 
 
 def slider_position(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, ""]:
     """Position s of the slider along the world's x axis, m."""
     return system.poses(q)[1][2, 0]
 
 
 def crank_angle(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, ""]:
     """Angle θ of the crank between -π and π, rad: it has turned by this and full turns."""
     rotation = system.poses(q)[0][0]

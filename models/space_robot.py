@@ -62,7 +62,7 @@ REFERENCE = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     base_mass: Numbers = BASE_MASS,
     base_inertia: Numbers | None = None,
@@ -72,7 +72,7 @@ def build(
     angles: Numbers = ANGLES,
     amplitude: Numbers = AMPLITUDE,
     period: Numbers = PERIOD,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The robot as a system, in joint coordinates or with 25 constraints, and its initial state.
 
     **Arguments:** `formulation`: default `Minimal()`; `base_mass`, kg, and `base_inertia` (3, 3)
@@ -112,7 +112,7 @@ def _place(angles: Float[Array, "5"], length: Float[Array, "5"]) -> tuple[Array,
     rotation, hinge, x = jnp.eye(3), jnp.asarray(SHOULDER), jnp.eye(3)[0]
     rotations, positions = [], []
     for i, axis in enumerate(jnp.asarray(AXES)):
-        rotation = rotation @ lie_jax.so3.exp(angles[i] * axis)
+        rotation = rotation @ lie_jax.groups.so3.exp(angles[i] * axis)
         along = length[i] * (rotation @ x)
         rotations.append(rotation)
         positions.append(hinge + 0.5 * along)
@@ -120,7 +120,9 @@ def _place(angles: Float[Array, "5"], length: Float[Array, "5"]) -> tuple[Array,
     return jnp.stack(rotations), jnp.stack(positions)
 
 
-def observe(system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]) -> Float[Array, "12"]:
+def observe(
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, "12"]:
     """Position of the base (m), its quaternion, and the angles of the hinges (rad).
 
     In absolute coordinates angles lie between -π and π.

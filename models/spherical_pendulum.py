@@ -47,14 +47,14 @@ REFERENCE = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     mass: Numbers = MASS,
     length: Numbers = LENGTH,
     direction: Rows = DIRECTION,
     omega: Rows = OMEGA,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The pendulum of n masses as a system with n constraints, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` (n,) in kg; of the rods, `length` (n,)
@@ -80,7 +80,7 @@ def build(
 
 
 def positions(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
 ) -> Float[Array, "n 3"]:
     """World positions (n, 3) of the masses, m."""
     return system.poses(q)[1]

@@ -78,7 +78,7 @@ REFERENCE = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     masses: Numbers = MASSES,
     inertias: Numbers = INERTIAS,
@@ -87,7 +87,7 @@ def build(
     torque: Numbers = TORQUE,
     angle: Numbers = ANGLE,
     rate: Numbers = 0.0,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The mechanism as a system with 15 constraints, or 50 in absolute coordinates, and its initial
     state.
 
@@ -160,7 +160,7 @@ def _across(vector: Array) -> Array:
 
 
 def crank_angle(
-    system: lie_jax.AbstractMultibodySystem,
+    system: lie_jax.extend.AbstractMultibodySystem,
     q: Float[Array, "*instants nq"],
     v: Float[Array, "*instants nv"] | None = None,
     t: Float[Array, " instants"] | None = None,
@@ -174,7 +174,9 @@ def crank_angle(
     return system.joint_coordinates(q, v, t)["ground", "1"][..., 0]
 
 
-def angles(system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"]) -> Float[Array, "7"]:
+def angles(
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"]
+) -> Float[Array, "7"]:
     """The angles β, θ, γ, φ, δ, Ω, ε of the test set at q, rad.
 
     Of bodies 1, 3, 5 and 7 against the x axis: β, γ, δ, ε; of body 2 against 1, 4 against 5, 6

@@ -47,7 +47,7 @@ REFERENCE = {
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     mass: Numbers = MASS,
     length: Numbers = LENGTH,
@@ -56,7 +56,7 @@ def build(
     tilt: Numbers = TILT,
     rate: Numbers = RATE,
     gravity: Numbers = GRAVITY,
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The loop, with 12 constraints, 3 in joint coordinates, and its initial state.
 
     **Arguments:** `formulation`: default `R3SO3()`; `mass` (3,), kg, and `length` (3,), m, of the
@@ -96,7 +96,7 @@ def _trapezoid(length: Float[Array, "3"], span: Array) -> Float[Array, "4 3"]:
 
 def _place(turn: Array, points: Float[Array, "4 3"]) -> tuple[Array, Array]:
     """Rotations (3, 3, 3) and positions (3, 3) of the body frames of the turned loop."""
-    tilted = lie_jax.so3.exp(turn * jnp.asarray([1.0, 0.0, 0.0]))
+    tilted = lie_jax.groups.so3.exp(turn * jnp.asarray([1.0, 0.0, 0.0]))
     bars, y = points[1:] - points[:-1], jnp.asarray([0.0, 1.0, 0.0])
     rotations = []
     for bar in bars:
@@ -106,7 +106,7 @@ def _place(turn: Array, points: Float[Array, "4 3"]) -> tuple[Array, Array]:
 
 
 def joint_points(
-    system: lie_jax.AbstractMultibodySystem, q: Float[Array, " nq"], length: Numbers = LENGTH
+    system: lie_jax.extend.AbstractMultibodySystem, q: Float[Array, " nq"], length: Numbers = LENGTH
 ) -> Float[Array, "2 3"]:
     """World positions (2, 3) of the ends of the middle bar, m."""
     rotation, position = system.poses(q)

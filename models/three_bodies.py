@@ -58,14 +58,14 @@ INVARIANTS = (16.96, (0.0, 0.0, -24.0), (-33.6, 51.2, 0.0))
 
 
 def build(
-    formulation: lie_jax.AbstractFormulation | None = None,
+    formulation: lie_jax.extend.AbstractFormulation | None = None,
     *,
     base_twist: Numbers = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
     joint_rates: Numbers = JOINT_RATES,
     mass: Numbers = MASS,
     radius: Numbers = RADIUS,
     gravity: Numbers = (0.0, 0.0, 0.0),
-) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The bodies as a system and their initial state.
 
     **Arguments:** `formulation`: default `Minimal()`; `base_twist` (6,): initial body-fixed twist

@@ -30,7 +30,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lie_jax
-from lie_jax import solids, transforms
+from lie_jax import solids
+from lie_jax.estimation import transforms
 
 lie_jax.configure(quiet=True)
 
@@ -60,7 +61,7 @@ def swing(parameters, steps):
         0.2,
         solids.cylinder(0.2, 0.005, length),
         center_of_mass=jnp.asarray([0.0, 0.0, -0.5]) * length,
-        orientation=lie_jax.quaternion.exp(jnp.asarray([0.0, 1.0, 0.0]) * parameters["angle"]),
+        orientation=lie_jax.groups.quaternion.exp(jnp.asarray([0.0, 1.0, 0.0]) * parameters["angle"]),
     )
     hinge = lie_jax.RevoluteJoint("ground", "rod", axis=(0.0, 1.0, 0.0))
     friction = lie_jax.ViscousFriction("ground", "rod", parameters["friction"])
@@ -87,7 +88,7 @@ measured = clean + NOISE * np.random.default_rng(0).normal(size=clean.shape)
 # The best fit, and standard errors from the curvature of the misfit there. They describe a normal distribution.
 
 # %%
-fit = lie_jax.identify(
+fit = lie_jax.estimation.identify(
     predict,
     {"length": 0.5, "friction": 2e-3, "angle": float(measured[0])},
     measured,

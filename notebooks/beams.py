@@ -26,7 +26,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lie_jax
-from lie_jax import beams, transforms
+from lie_jax import beams
+from lie_jax.estimation import transforms
 
 lie_jax.configure(quiet=True)
 
@@ -148,7 +149,7 @@ truth = {"bending": jnp.asarray(2.4), "torsion": jnp.asarray(2.9), "time": jnp.a
 clean = np.asarray(jax.jit(film)(truth))
 filmed = clean + NOISE * np.random.default_rng(2).normal(size=clean.shape)
 start = {"bending": jnp.asarray(2.0), "torsion": jnp.asarray(2.0), "time": jnp.asarray(1e-3)}
-fit = lie_jax.identify(
+fit = lie_jax.estimation.identify(
     film, start, filmed, noise=NOISE, transforms=transforms.positive, progress=False
 )
 print("converged", bool(fit.converged))

@@ -32,8 +32,8 @@ from lie_jax import contact
 lie_jax.configure(quiet=True)
 RADIUS, GAP, END, STEPS = 0.1, 0.05, 0.2, 256
 # Some forty steps in each contact, which lasts 31 ms.
-LINEAR = lie_jax.HuntCrossley(1e4, exponent=1.0)
-SMOOTH = lie_jax.HuntCrossley(1e6, exponent=2.0)
+LINEAR = lie_jax.contact.HuntCrossley(1e4, exponent=1.0)
+SMOOTH = lie_jax.contact.HuntCrossley(1e6, exponent=2.0)
 
 
 # %%
@@ -53,7 +53,7 @@ def place(law, speed, ends_at_touch=False):
         velocity=jnp.stack([-speed, 0.0 * speed, 0.0 * speed]),
     )
     wall = contact.Plane("ground", normal=(1.0, 0.0, 0.0))
-    hit = lie_jax.Contact(contact.Sphere("ball", RADIUS), wall, law)
+    hit = lie_jax.contact.Contact(contact.Sphere("ball", RADIUS), wall, law)
     mechanism = lie_jax.Mechanism([ball], forces=[hit], gravity=(0.0, 0.0, 0.0))
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
     events = [touch(system)] if ends_at_touch else []
@@ -129,11 +129,11 @@ def thrown(velocity):
         position=(0.0, 0.0, 1.0),
         velocity=jnp.stack([velocity[0], 0.0 * velocity[0], -velocity[1]]),
     )
-    bounce = lie_jax.Contact(
+    bounce = lie_jax.contact.Contact(
         contact.Sphere("ball", 0.03),
         contact.Plane("ground"),
-        lie_jax.HuntCrossley(1e6, dissipation=0.05),
-        lie_jax.Coulomb(0.6),
+        lie_jax.contact.HuntCrossley(1e6, dissipation=0.05),
+        lie_jax.contact.Coulomb(0.6),
     )
     system, state = lie_jax.assemble(lie_jax.Mechanism([ball], forces=[bounce]), lie_jax.R3SO3())
     run = lie_jax.simulate(

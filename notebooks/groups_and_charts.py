@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lie_jax
-from lie_jax import quaternion, so3
+from lie_jax.groups import quaternion, so3
 
 lie_jax.configure(quiet=True)
 

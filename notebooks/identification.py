@@ -31,7 +31,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import lie_jax
-from lie_jax import transforms
+from lie_jax.estimation import transforms
 
 lie_jax.configure(quiet=True)
 DT, STEPS = 0.2, 150
@@ -96,7 +96,7 @@ start = {
     "omega": jnp.zeros(3),
     "bias": jnp.zeros(3),
 }
-fit = lie_jax.identify(gyro, start, measured, noise=NOISE, transforms=charts, progress=False)
+fit = lie_jax.estimation.identify(gyro, start, measured, noise=NOISE, transforms=charts, progress=False)
 print("converged", bool(fit.converged), "after", len(fit.history.cost), "iterations")
 for name in truth:
     print(f"{name:8} estimate - truth, in standard errors:")
@@ -115,7 +115,7 @@ axis.legend();
 # one `jax.vmap`: 95 % intervals should hold the truth 95 times in 100.
 
 # %%
-check = lie_jax.monte_carlo(gyro, truth, noise=NOISE, transforms=charts, runs=100)
+check = lie_jax.estimation.monte_carlo(gyro, truth, noise=NOISE, transforms=charts, runs=100)
 print(check)
 
 # %% [markdown]
@@ -124,7 +124,7 @@ print(check)
 
 # %%
 with warnings.catch_warnings(record=True) as caught:
-    unknown = lie_jax.identify(
+    unknown = lie_jax.estimation.identify(
         gyro,
         start | {"gain": jnp.ones(())},
         measured,

@@ -49,10 +49,10 @@ NOISE = 0.01  # m
 
 
 # %%
-class Drag(lie_jax.AbstractForce):
+class Drag(lie_jax.extend.AbstractForce):
     """The force -½ ρ A c(s) s v on a body."""
 
-    body: str = lie_jax.fields.body_name()
+    body: str = lie_jax.extend.fields.body_name()
     law: eqx.Module
 
     def wrenches(self, t, poses, velocities, u):
@@ -60,7 +60,7 @@ class Drag(lie_jax.AbstractForce):
         # A root has no derivative at zero.
         speed = jnp.sqrt(velocity.linear @ velocity.linear + 1e-6)
         force = -HALF_DENSITY_AREA * self.law(speed) * speed * velocity.linear
-        return (lie_jax.Wrench(force, jnp.zeros_like(force)),)
+        return (lie_jax.extend.Wrench(force, jnp.zeros_like(force)),)
 
 
 def throw(law, velocity, steps):
@@ -72,10 +72,10 @@ def throw(law, velocity, steps):
         position=(0.0, 0.0, 1.0),
         velocity=velocity,
     )
-    bounce = lie_jax.Contact(
+    bounce = lie_jax.contact.Contact(
         lie_jax.contact.Sphere("ball", RADIUS),
         lie_jax.contact.Plane("ground"),
-        lie_jax.HuntCrossley(3e5, dissipation=0.05),  # N/m², s/m: soft, and without friction
+        lie_jax.contact.HuntCrossley(3e5, dissipation=0.05),  # N/m², s/m: soft, and without friction
     )
     mechanism = lie_jax.Mechanism([ball], forces=[bounce, Drag("ball", law)])
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
@@ -181,12 +181,12 @@ class Constant(eqx.Module):
         return self.coefficient
 
 
-fit = lie_jax.identify(
+fit = lie_jax.estimation.identify(
     lambda c: throws(Constant(c), velocities),
     0.4,
     measured,
     max_iterations=20,
-    transforms=lie_jax.transforms.positive,
+    transforms=lie_jax.estimation.transforms.positive,
     progress=False,
 )
 constant = Constant(fit.estimates)

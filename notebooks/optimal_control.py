@@ -46,7 +46,7 @@ def running(t, q, v, u):
 
 
 def reoriented(turn, **options):
-    goal = jnp.concatenate([jnp.zeros(3), lie_jax.quaternion.exp(jnp.asarray(turn))])
+    goal = jnp.concatenate([jnp.zeros(3), lie_jax.groups.quaternion.exp(jnp.asarray(turn))])
 
     def end(q, v):
         return jnp.concatenate([system.space.inverse_retract(goal, q)[3:], v[3:]])

@@ -86,14 +86,14 @@ system, upright = lie_jax.assemble(arm.mechanism, lie_jax.Minimal())
 # axes. A difference of two poses says the same.
 
 # %%
-tool = lie_jax.Frame("yaw link", position=(0.0, 0.0, 0.08), name="tool")
+tool = lie_jax.robotics.Frame("yaw link", position=(0.0, 0.0, 0.08), name="tool")
 bent = arm.state(system, upright, {"shoulder": 0.4, "elbow": 1.2, "pitch": 0.6})
 rates, h = jnp.asarray([0.3, -0.2, 0.5, 0.1, 0.4, -0.6]), 1e-6
 jacobian = jax.jit(lambda q: tool.jacobian(system, q))(bent.q)
 before, after = (tool.pose(system, bent.q + s * h * rates) for s in (-1.0, 1.0))
 print("pose\n", np.round(np.asarray(tool.pose(system, bent.q)), 4))
 print("Jacobian times rates", np.round(np.asarray(jacobian @ rates), 6))
-moved = lie_jax.se3.log(lie_jax.se3.inverse(before) @ after) / (2 * h)
+moved = lie_jax.groups.se3.log(lie_jax.groups.se3.inverse(before) @ after) / (2 * h)
 print("by a difference     ", np.round(np.asarray(moved), 6))
 
 # %% [markdown]
@@ -105,9 +105,9 @@ print("by a difference     ", np.round(np.asarray(moved), 6))
 lower, upper = np.asarray([joint.limits for joint in arm.joints]).T
 starts = np.asarray(bent.q) + 0.5 * np.random.default_rng(0).normal(size=(32, system.nq))
 starts = np.clip(starts, lower, upper)
-down = lie_jax.so3.exp(jnp.asarray([0.0, 2.2, 0.0]))  # the tool points forward and down
-goal = lie_jax.se3.pose(down, jnp.asarray([0.20, 0.50, 0.35]))
-reached = lie_jax.inverse_kinematics(system, [(tool, goal)], starts, lower=lower, upper=upper)
+down = lie_jax.groups.so3.exp(jnp.asarray([0.0, 2.2, 0.0]))  # the tool points forward and down
+goal = lie_jax.groups.se3.pose(down, jnp.asarray([0.20, 0.50, 0.35]))
+reached = lie_jax.robotics.inverse_kinematics(system, [(tool, goal)], starts, lower=lower, upper=upper)
 print("angles (rad)", np.round(np.asarray(reached.q), 4))
 print("pose is off by", float(jnp.abs(tool.pose(system, reached.q) - goal).max()))
 

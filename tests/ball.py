@@ -17,7 +17,7 @@ ZENO = 4.06371276887158
 DIGITS, ROUNDING = 1e-10, 1e-13
 
 
-class Falling(lie_jax.AbstractSystem):
+class Falling(lie_jax.extend.AbstractSystem):
     """Points above the ground, each of one coordinate."""
 
     gravity: jax.Array

@@ -8,7 +8,7 @@ from lie_jax.spaces.base import Rn
 DT, STEPS = 0.1, 40
 
 
-class Cart(lie_jax.AbstractSystem):
+class Cart(lie_jax.extend.AbstractSystem):
     """A mass on a line with a force as input, on a spring."""
 
     mass: float = 2.0

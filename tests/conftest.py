@@ -54,9 +54,9 @@ def pytest_sessionstart(session) -> None:
     # A process whose workers run the tests has no use for it.
     if session.config.getoption("numprocesses"):
         return
-    import lie_jax
+    from lie_jax import config
 
-    lie_jax.cache_compilations(_CACHE)
+    config.keep_programs(_CACHE)
     # Without a bound, which costs a look at all programs for each new one, and in a folder of their
     # own: programs kept so have no time of their last use, which a bound needs.
     jax.config.update("jax_compilation_cache_dir", str(_CACHE / "tests"))

@@ -237,13 +237,13 @@ def _grown(kinds, names, forces, rng):
     def places(t):
         found = {"ground": jnp.eye(4)}
         if "trunk" in names:
-            found["trunk"] = jnp.asarray(trunk) @ lie_jax.se3.exp(t * trunk_twist)
+            found["trunk"] = jnp.asarray(trunk) @ lie_jax.groups.se3.exp(t * trunk_twist)
         while len(found) <= len(names):
             for (parent, child), motion in motions.items():
                 if parent in found:
                     found[child] = found[parent] @ motion(t)
                 elif child in found:
-                    found[parent] = found[child] @ lie_jax.se3.inverse(motion(t))
+                    found[parent] = found[child] @ lie_jax.groups.se3.inverse(motion(t))
         return found
 
     @jax.jit
@@ -252,9 +252,9 @@ def _grown(kinds, names, forces, rng):
         return {
             name: {
                 "position": pose[:3, 3],
-                "orientation": lie_jax.quaternion.from_matrix(pose[:3, :3]),
+                "orientation": lie_jax.groups.quaternion.from_matrix(pose[:3, :3]),
                 "velocity": rates[name][:3, 3],
-                "omega_body": lie_jax.so3.vee(pose[:3, :3].T @ rates[name][:3, :3]),
+                "omega_body": lie_jax.groups.so3.vee(pose[:3, :3].T @ rates[name][:3, :3]),
             }
             for name, pose in poses.items()
         }
@@ -280,22 +280,24 @@ def _relative_motion(joint, rng):
     def motion(t):
         home = jnp.eye(3)
         if not isinstance(joint, lie_jax.SphericalJoint):
-            home = lie_jax.quaternion.to_matrix(joint.orientation)
+            home = lie_jax.groups.quaternion.to_matrix(joint.orientation)
         rotation, along, x = home, jnp.zeros(3), start + t * rate
         if isinstance(joint, lie_jax.CylindricalJoint):
-            rotation, along = lie_jax.so3.exp(joint.axis * x[0]) @ home, joint.axis * x[1]
+            rotation, along = lie_jax.groups.so3.exp(joint.axis * x[0]) @ home, joint.axis * x[1]
         if isinstance(joint, lie_jax.UniversalJoint):
-            turn = lie_jax.so3.exp(joint.axis * x[0]) @ home
-            rotation = turn @ lie_jax.so3.exp(joint.child_axis * x[1])
+            turn = lie_jax.groups.so3.exp(joint.axis * x[0]) @ home
+            rotation = turn @ lie_jax.groups.so3.exp(joint.child_axis * x[1])
         if isinstance(joint, lie_jax.PlanarJoint):
-            rotation = lie_jax.so3.exp(joint.normal * (joint.normal @ x)) @ home
+            rotation = lie_jax.groups.so3.exp(joint.normal * (joint.normal @ x)) @ home
             along = jnp.cross(joint.normal, x)
         if isinstance(joint, lie_jax.RevoluteJoint):
-            rotation = lie_jax.so3.exp(joint.axis * (start[0] + t * rate[0])) @ home
+            rotation = lie_jax.groups.so3.exp(joint.axis * (start[0] + t * rate[0])) @ home
         if isinstance(joint, lie_jax.PrismaticJoint):
             along = joint.axis * (start[0] + t * rate[0])
         if isinstance(joint, lie_jax.SphericalJoint):
-            rotation = lie_jax.so3.exp(start) @ lie_jax.so3.exp(t * rate)
-        return lie_jax.se3.pose(rotation, joint.parent_point + along - rotation @ joint.child_point)
+            rotation = lie_jax.groups.so3.exp(start) @ lie_jax.groups.so3.exp(t * rate)
+        return lie_jax.groups.se3.pose(
+            rotation, joint.parent_point + along - rotation @ joint.child_point
+        )
 
     return motion

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 import lie_jax
-from lie_jax import fields
+from lie_jax.extend import fields
 
 Z = np.asarray([0.0, 0.0, 1.0])
 MASS, INERTIA, GRAVITY = 2.0, 0.5, 9.81
@@ -14,7 +14,7 @@ DT, STEPS = 5e-3, 40
 END = DT * STEPS
 
 
-class Screw(lie_jax.AbstractJoint):
+class Screw(lie_jax.extend.AbstractJoint):
     pitch: Float[Array, ""]
     rows, coordinate_units = 5, ("rad",)
 
@@ -23,7 +23,7 @@ class Screw(lie_jax.AbstractJoint):
         return jnp.arctan2(turn[1, 0], turn[0, 0])[None]
 
     def motions(self):
-        return (lie_jax.Motion("screw", Z, pitch=self.pitch),)
+        return (lie_jax.extend.Motion("screw", Z, pitch=self.pitch),)
 
     def constraint(self, t, parent, child):
         (x, y, z), turn = child.position - parent.position, parent.rotation.T @ child.rotation
@@ -31,7 +31,7 @@ class Screw(lie_jax.AbstractJoint):
         return jnp.stack([x, y, turn[0, 2], turn[1, 2], along])
 
 
-class Constant(lie_jax.AbstractJointForce):
+class Constant(lie_jax.extend.AbstractJointForce):
     size: Float[Array, ""]
 
     def effort(self, t, x, rate, u):
@@ -57,18 +57,18 @@ class Disc(lie_jax.contact.AbstractShape):
         return self.radius * flat / jnp.sqrt(flat @ flat + 1e-20)
 
 
-class Euler(lie_jax.AbstractIntegrator):
+class Euler(lie_jax.extend.AbstractIntegrator):
     def init(self, system, t, dt, state, u):
         return None
 
     def step(self, system, t, dt, state, carry, u):
         q, v = state.q, state.v
         moved = system.space.retract(q, dt * v)
-        return lie_jax.Step(lie_jax.State(moved, v + dt * system.acceleration(t, q, v, u)))
+        return lie_jax.extend.Step(lie_jax.State(moved, v + dt * system.acceleration(t, q, v, u)))
 
     def accelerations(self, system, t, state, carry, u):
         found = system.acceleration(t, state.q, state.v, u)
-        return lie_jax.Accelerations(found, jnp.zeros(0))
+        return lie_jax.extend.Accelerations(found, jnp.zeros(0))
 
 
 class Robust(eqx.Module):
@@ -79,7 +79,7 @@ class Robust(eqx.Module):
         return jnp.sqrt(2.0 * (jnp.sqrt(1.0 + square) - 1.0) + 1e-30)
 
 
-class HalfSine(lie_jax.AbstractChart):
+class HalfSine(lie_jax.extend.AbstractChart):
     def map(self, x):
         return jnp.concatenate([jnp.sqrt(1.0 - x @ x)[None], x])
 
@@ -87,12 +87,12 @@ class HalfSine(lie_jax.AbstractChart):
         return jnp.where(q[0] < 0.0, -q[1:], q[1:])
 
 
-class Sled(lie_jax.AbstractSystem):
+class Sled(lie_jax.extend.AbstractSystem):
     mass: Float[Array, ""]
 
     @property
     def space(self):
-        return lie_jax.Rn(1)
+        return lie_jax.extend.Rn(1)
 
     def mass_matrix(self, q):
         return self.mass[None, None]
@@ -103,7 +103,7 @@ class Sled(lie_jax.AbstractSystem):
 
 # N/m², of a spring with the overlap's square.
 STIFFNESS = 1e4
-LAW = lie_jax.HuntCrossley(STIFFNESS, 2.0)
+LAW = lie_jax.contact.HuntCrossley(STIFFNESS, 2.0)
 
 
 def slider(joints=(), forces=(), gravity=(0.0, 0.0, 0.0)):

@@ -19,8 +19,8 @@ class Robot(NamedTuple):
     """A model, its system without forces, and frames on its bodies in the order of Pinocchio."""
 
     model: lie_jax.io.imported.ImportedModel
-    system: lie_jax.AbstractMultibodySystem
-    frames: tuple[lie_jax.Frame, ...]
+    system: lie_jax.extend.AbstractMultibodySystem
+    frames: tuple[lie_jax.robotics.Frame, ...]
 
 
 @functools.cache
@@ -30,7 +30,7 @@ def robot(name):
     system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
     child_of = {joint.name: joint.child for joint in model.joints}
     bodies = [child_of.get(joint, "trunk") for joint in PINOCCHIO[name]["joints"]]
-    return Robot(model, system, tuple(map(lie_jax.Frame, bodies)))
+    return Robot(model, system, tuple(map(lie_jax.robotics.Frame, bodies)))
 
 
 def state(name):

@@ -8,7 +8,7 @@ from lie_jax.spaces.base import Rn
 from lie_jax.spaces.rotations import UnitQuaternions
 
 
-class OnALine(lie_jax.AbstractSystem):
+class OnALine(lie_jax.extend.AbstractSystem):
     """A unit mass on a line, without forces of its own."""
 
     @property
@@ -19,7 +19,7 @@ class OnALine(lie_jax.AbstractSystem):
         return jnp.eye(1, dtype=q.dtype)
 
 
-class Oscillator(lie_jax.AbstractSystem):
+class Oscillator(lie_jax.extend.AbstractSystem):
     """Two masses on springs with damping and an input: x'' = -K x - c x' + sin t + u."""
 
     stiffness: jax.Array
@@ -36,7 +36,7 @@ class Oscillator(lie_jax.AbstractSystem):
         return -self.stiffness @ q - 0.1 * v + pushed + (0.0 if u is None else u)
 
 
-class Spinner(lie_jax.AbstractSystem):
+class Spinner(lie_jax.extend.AbstractSystem):
     """A body that turns about a fixed point, with a torque in body axes as input."""
 
     moments: jax.Array
@@ -53,7 +53,7 @@ class Spinner(lie_jax.AbstractSystem):
         return gyroscopic if u is None else gyroscopic + u
 
 
-class Pendulum(lie_jax.AbstractSystem):
+class Pendulum(lie_jax.extend.AbstractSystem):
     """A point mass (kg) on a rod of unit length, in the plane: small enough to compile fast."""
 
     mass: jax.Array
@@ -81,7 +81,7 @@ OSCILLATOR_START = lie_jax.State(jnp.asarray([1.0, -0.5]), jnp.asarray([0.3, 0.7
 PENDULUM_START = lie_jax.State([0.6, -0.8], [0.8, 0.6])
 
 
-class Kepler(lie_jax.AbstractSystem):
+class Kepler(lie_jax.extend.AbstractSystem):
     """A planet on an eccentric ellipse, small enough to compile fast."""
 
     attraction: jax.Array

@@ -14,7 +14,7 @@ def main() -> None:
     import lie_jax
     from benchmarks.peers import ours
 
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     system, state, integrator = ours.model(f"chain-{sys.argv[1]}")
 
     @eqx.filter_jit

@@ -158,7 +158,7 @@ def _puma(model: Model) -> Callable:
     _bodies(model, "puma", puma560.MASS, inertias, puma560.GRAVITY)
     parent_point = np.zeros(3)
     for i in range(6):
-        turn = lie_jax.so3.exp(puma560.TWIST[i] * X)
+        turn = lie_jax.groups.so3.exp(puma560.TWIST[i] * X)
         home, centre = np.asarray(turn), np.asarray(puma560.CENTER_OF_MASS[i])
         offset = np.array([puma560.LENGTH[i], 0.0, puma560.OFFSET[i]])
         points = (parent_point, -home.T @ offset - centre)
@@ -269,7 +269,7 @@ def settings(run: Run, bodies: int) -> Any:
 
 def program(case: str, quick: bool) -> Program:
     """A case: RK44 for "top", generalized-α for the others."""
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     model, run = Model(), run_of(case, quick)
     if case.startswith("chain-"):
         end = _chain(model, int(case.removeprefix("chain-")))

@@ -11,7 +11,7 @@ def main() -> None:
     import lie_jax
     from models import heavy_top
 
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     system, state = heavy_top.build()
     trajectory = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-4, steps=10_000)
     assert abs(float(heavy_top.center_of_mass(system, trajectory.q[-1])[0]) - 0.173) < 1e-2

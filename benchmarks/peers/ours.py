@@ -121,7 +121,7 @@ def program(case: str, quick: bool) -> Program:
     """A case, or with "gradient of" before it the gradient of the observed point, with respect to
     all physical parameters and the initial state, and as `base` the run alone.
     """
-    lie_jax.enable_x64()
+    lie_jax.configure(fast_loops=False, cache=False)
     gradient, name = case.startswith("gradient of "), case.removeprefix("gradient of ")
     run = run_of(name, quick)
     system, state, integrator = model(name)

@@ -95,7 +95,7 @@ def velocities(count: int) -> np.ndarray:
     return np.linspace(0.6, -0.8, count)
 
 
-def model(name: str) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
+def model(name: str) -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.State]:
     """The tree in joint coordinates, and its initial state."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tree.xml"
@@ -105,7 +105,7 @@ def model(name: str) -> tuple[lie_jax.AbstractMultibodySystem, lie_jax.State]:
     return system, lie_jax.State(state.q, jnp.asarray(velocities(system.nv)))
 
 
-def observed(system: lie_jax.AbstractMultibodySystem, q: Array) -> Array:
+def observed(system: lie_jax.extend.AbstractMultibodySystem, q: Array) -> Array:
     """The point whose motion is compared (3,), m."""
     rotations, positions = system.poses(q)
     return positions[-1] + rotations[-1] @ jnp.asarray(POINT)

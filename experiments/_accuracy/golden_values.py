@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax import quaternion, se3, so3
+from lie_jax.groups import quaternion, se3, so3
 from tests import golden
 
 # Key of the golden value of each function.

@@ -10,7 +10,7 @@ import numpy as np
 
 import lie_jax
 from experiments._accuracy.inputs import Inputs
-from lie_jax import quaternion, se3, so3
+from lie_jax.groups import quaternion, se3, so3
 
 # A function of the tangent vector x (or d) and of the pose (matrix, quaternion, position).
 Function = Callable[..., jax.Array]

@@ -21,7 +21,7 @@ def energies() -> dict:
     results: dict = {"t": np.linspace(0.0, STEP * STEPS, SAMPLES + 1).tolist(), "runs": {}}
     for group, formulation in GROUPS.items():
         system, state = double_pendulum.build(formulation)
-        methods: dict[str, lie_jax.AbstractIntegrator] = {
+        methods: dict[str, lie_jax.extend.AbstractIntegrator] = {
             f"index {index}, ρ∞ = {rho:g}": method(rho, index=index)
             for index in (3, 2)
             for rho in DAMPING

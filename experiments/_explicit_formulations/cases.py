@@ -9,7 +9,7 @@ import lie_jax
 from models import heavy_top, rotor
 
 # [S3]'s abbreviations. It integrates Euler parameters with implicit methods only.
-FORMULATIONS: dict[str, lie_jax.AbstractCoordinates] = {
+FORMULATIONS: dict[str, lie_jax.extend.AbstractCoordinates] = {
     "RV": lie_jax.R3SO3(coordinates="rotation_vector"),
     "Rxyz": lie_jax.TaitBryan(),
     "EP": lie_jax.EulerParameters(),

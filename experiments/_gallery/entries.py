@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import lie_jax
-from lie_jax import contact, quaternion, solids
+from lie_jax import contact, solids
+from lie_jax.groups import quaternion
 
 # Joints and forces lie between these.
 PAIR = ("ground", "body")
@@ -48,11 +49,11 @@ class Entry(NamedTuple):
     @property
     def held(self) -> int:
         """Number of directions that are held: none by a force."""
-        if not isinstance(self.element, lie_jax.AbstractJoint):
+        if not isinstance(self.element, lie_jax.extend.AbstractJoint):
             return 0
         return self.element.rows + self.element.velocity_rows
 
-    def motion(self) -> tuple[lie_jax.AbstractMultibodySystem, NDArray, NDArray, NDArray]:
+    def motion(self) -> tuple[lie_jax.extend.AbstractMultibodySystem, NDArray, NDArray, NDArray]:
         """The system, and times (poses,), configurations and velocities of its poses."""
         system, state = lie_jax.assemble(self.mechanism, lie_jax.R3SO3())
         if not self.seconds:

@@ -104,7 +104,7 @@ def _bushings() -> list[Entry]:
 
 def _leaning(orientation: Any, foot: Any, rate: float = 0.0) -> lie_jax.Body:
     """The rod with its foot in the origin, about which it turns in the plane of x and z."""
-    rotation = np.asarray(lie_jax.quaternion.to_matrix(orientation))
+    rotation = np.asarray(lie_jax.groups.quaternion.to_matrix(orientation))
     middle = -rotation @ np.asarray(foot)
     velocity, omega = np.cross(rate * Y, middle), rate * Y
     return body(ROD, middle, orientation=orientation, velocity=velocity, omega_body=omega)
@@ -132,7 +132,7 @@ def _friction() -> Entry:
 
 def _in_hinges() -> list[Entry]:
     hinge = lie_jax.RevoluteJoint(*PAIR, axis=Y, child_point=FOOT)
-    law = lie_jax.HuntCrossley(50.0, 1.0)
+    law = lie_jax.contact.HuntCrossley(50.0, 1.0)
     cases = (
         (
             "A spring and damper along a coordinate of a joint; here about a hinge",
@@ -213,9 +213,9 @@ def _contact() -> Entry:
         "body", 1.0, solids.sphere(1.0, radius), position=(-0.3, 0.0, 0.33),
         velocity=(1.0, 0.0, 0.0),
     )  # fmt: skip
-    touch = lie_jax.Contact(
+    touch = lie_jax.contact.Contact(
         contact.Sphere("body", radius), contact.Plane("ground"),
-        lie_jax.HuntCrossley(2e4, 1.0), lie_jax.Coulomb(0.5),
+        lie_jax.contact.HuntCrossley(2e4, 1.0), lie_jax.contact.Coulomb(0.5),
     )  # fmt: skip
     return Entry(
         "Contact of two shapes, with friction; here a ball bounces",

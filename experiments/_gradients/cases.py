@@ -19,8 +19,8 @@ class Case(NamedTuple):
     """
 
     model: Model
-    integrator: Callable[..., lie_jax.AbstractIntegrator]
-    formulation: lie_jax.AbstractFormulation
+    integrator: Callable[..., lie_jax.extend.AbstractIntegrator]
+    formulation: lie_jax.extend.AbstractFormulation
     constraints: int
     adaptive: bool = False
     single: bool = True
@@ -39,22 +39,22 @@ class Case(NamedTuple):
         return (*method, "dt", "inputs") if self.adaptive else method
 
 
-def _rkmk(tableau: str) -> Callable[..., lie_jax.AbstractIntegrator]:
+def _rkmk(tableau: str) -> Callable[..., lie_jax.extend.AbstractIntegrator]:
     return lambda number: lie_jax.RKMK(tableau)
 
 
-def _alpha(**options) -> Callable[..., lie_jax.AbstractIntegrator]:
+def _alpha(**options) -> Callable[..., lie_jax.extend.AbstractIntegrator]:
     return lambda number: lie_jax.GeneralizedAlpha(number, **options)
 
 
-def _explicit(method: Callable, *arguments) -> Callable[..., lie_jax.AbstractIntegrator]:
+def _explicit(method: Callable, *arguments) -> Callable[..., lie_jax.extend.AbstractIntegrator]:
     return lambda number: method(*arguments)
 
 
 _R3SO3 = lie_jax.R3SO3()
 
 # Each method, on the small body with its point held (1) or not (0).
-_INTEGRATORS: dict[str, tuple[Callable[..., lie_jax.AbstractIntegrator], int]] = {
+_INTEGRATORS: dict[str, tuple[Callable[..., lie_jax.extend.AbstractIntegrator], int]] = {
     **{f"RKMK {tableau}": (_rkmk(tableau), 0) for tableau in ("heun", "rk4", "dopri5", "rk67")},
     **{f"CommutatorFree {n}": (_explicit(CommutatorFree, n), 0) for n in (2, 3, 4)},
     **{f"CrouchGrossman {n}": (_explicit(CrouchGrossman, n), 0) for n in (2, 3, 4)},
@@ -91,7 +91,7 @@ _ADAPTIVE = {
 }
 
 # Hinges of the mechanism for methods that take constraints, and for those that do not.
-_FORMULATIONS: dict[str, tuple[lie_jax.AbstractFormulation, int, int]] = {
+_FORMULATIONS: dict[str, tuple[lie_jax.extend.AbstractFormulation, int, int]] = {
     **{
         f"{group.__name__} {coordinates} {chart}": (
             group(coordinates=coordinates, chart=chart),

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 
 import lie_jax
 from experiments._gradients.parameters import Model, Wave, parameters
-from lie_jax import quaternion
+from lie_jax.groups import quaternion
 
 # By kind; units are those of the elements. Inertias by diagonals and what is above them.
 _PARAMETERS: dict[str, dict[str, Any]] = {
@@ -100,7 +100,7 @@ def _bodies(p: dict[str, dict[str, Array]]) -> list[lie_jax.Body]:
     return bodies
 
 
-def _forces(p: dict[str, dict[str, Array]], driven: bool) -> list[lie_jax.AbstractForce]:
+def _forces(p: dict[str, dict[str, Array]], driven: bool) -> list[lie_jax.extend.AbstractForce]:
     points = p["force points"]
     spring = lie_jax.LinearSpringDamper(
         "ground",
@@ -121,7 +121,7 @@ def _forces(p: dict[str, dict[str, Array]], driven: bool) -> list[lie_jax.Abstra
     return [spring, load, *(motors if driven else [])]
 
 
-def _build(p, formulation: lie_jax.AbstractFormulation, hinges: int, driven: bool):
+def _build(p, formulation: lie_jax.extend.AbstractFormulation, hinges: int, driven: bool):
     mechanism = lie_jax.Mechanism(
         _bodies(p), _hinges(p)[2 - hinges :], _forces(p, driven), p["gravity"]["gravity"]
     )

@@ -76,4 +76,4 @@ class Model(NamedTuple):
     """
 
     parameters: Parameters
-    build: Callable[..., tuple[lie_jax.AbstractSystem, lie_jax.State]]
+    build: Callable[..., tuple[lie_jax.extend.AbstractSystem, lie_jax.State]]

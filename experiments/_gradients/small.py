@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 import lie_jax
 from experiments._gradients.parameters import Model, Wave, parameters
-from lie_jax import quaternion, so3
+from lie_jax.groups import quaternion, so3
 from lie_jax.numerics import small
 
 _PARAMETERS: dict[str, dict[str, Any]] = {
@@ -30,11 +30,11 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-class SmallBody(lie_jax.AbstractSystem):
+class SmallBody(lie_jax.extend.AbstractSystem):
     """The body; velocities are (ṙ, ω), ṙ inertial and ω body-fixed."""
 
     p: dict[str, dict[str, Array]]
-    formulation: lie_jax.AbstractCoordinates
+    formulation: lie_jax.extend.AbstractCoordinates
     held: bool = eqx.field(static=True)
 
     @property

@@ -10,7 +10,7 @@ from experiments import newton_rule
 from models import heavy_top, puma560, rotor, slider_crank
 
 # [S3]'s abbreviations. Quaternions give the motion that rotation vectors give, at a lower cost.
-BODY_FORMULATIONS: dict[str, lie_jax.AbstractCoordinates] = {
+BODY_FORMULATIONS: dict[str, lie_jax.extend.AbstractCoordinates] = {
     "RV": lie_jax.R3SO3(coordinates="quaternion"),
     "EP": lie_jax.EulerParameters(normalized=False),
     "Rxyz": lie_jax.TaitBryan(),
@@ -28,7 +28,7 @@ class _AnglesBeyond(lie_jax.TaitBryan):
         return jnp.ones(q.shape[:-1], bool)
 
 
-_OF_ROBOT: dict[str, lie_jax.AbstractFormulation] = {
+_OF_ROBOT: dict[str, lie_jax.extend.AbstractFormulation] = {
     **BODY_FORMULATIONS,
     "Rxyz": _AnglesBeyond(),
     "Min. Coord.": lie_jax.Minimal(),
@@ -68,7 +68,7 @@ class Case(NamedTuple):
     rules: tuple[str, ...]
     first: int
     counts: dict[str, int]
-    formulations: Mapping[str, lie_jax.AbstractFormulation] = BODY_FORMULATIONS
+    formulations: Mapping[str, lie_jax.extend.AbstractFormulation] = BODY_FORMULATIONS
 
     def step_counts(self, formulation: str) -> list[int]:
         """Numbers of steps, the smallest first."""

@@ -14,7 +14,7 @@ _LOCAL = {
     "d": (lie_jax.SE3, "cayley"),
 }
 _STORED = {"1": "quaternion", "2": "rotation_vector"}
-COMBINATIONS: dict[str, lie_jax.AbstractCoordinates] = {
+COMBINATIONS: dict[str, lie_jax.extend.AbstractCoordinates] = {
     number + letter: group(coordinates=coordinates, chart=chart)
     for number, coordinates in _STORED.items()
     for letter, (group, chart) in _LOCAL.items()
@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
     build: Callable
     observe: Callable
-    integrator: lie_jax.AbstractIntegrator
+    integrator: lie_jax.extend.AbstractIntegrator
     seconds: float
     step_counts: tuple[int, ...]
     reference: tuple[float, ...] | None

@@ -11,7 +11,7 @@ import lie_jax
 from models import three_bodies
 
 # Methods of order 2 are on Heun's tableau: it leads to the paper's digits, the midpoint rule not.
-INTEGRATORS: dict[str, lie_jax.AbstractIntegrator] = {
+INTEGRATORS: dict[str, lie_jax.extend.AbstractIntegrator] = {
     "CG2": lie_jax.CrouchGrossman(2),
     "CG3": lie_jax.CrouchGrossman(3),
     "CG4": lie_jax.CrouchGrossman(4),

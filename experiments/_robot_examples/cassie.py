@@ -17,8 +17,8 @@ FILE = "agility_cassie/cassie.xml"
 DT, STEPS = 1e-3, 500
 # N m/rad, N m s/rad; of the hinges with motors.
 PROPORTIONAL, DERIVATIVE = 400.0, 10.0
-LAW = lie_jax.HuntCrossley(1e6, dissipation=0.5)
-FRICTION = lie_jax.Coulomb(0.8, velocity=1e-2)
+LAW = lie_jax.contact.HuntCrossley(1e6, dissipation=0.5)
+FRICTION = lie_jax.contact.Coulomb(0.8, velocity=1e-2)
 
 
 def main(path: Path, out: Path) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def main(path: Path, out: Path) -> dict[str, Any]:
     held = parts.servos(model, bare, closed.q, PROPORTIONAL, DERIVATIVE)
     ground = contact.Plane("ground")
     feet = [
-        lie_jax.Contact(shape, ground, LAW, FRICTION)
+        lie_jax.contact.Contact(shape, ground, LAW, FRICTION)
         for shape in model.shapes.values()
         if shape.body.endswith("foot")
     ]

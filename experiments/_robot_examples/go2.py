@@ -20,8 +20,8 @@ DT, STEPS = 1e-3, 2500
 PROPORTIONAL, DERIVATIVE = 100.0, 3.0
 # Torque in the knees, N m, and when it acts, s.
 PULSE, BEGIN, END = 35.0, 1.0, 1.12
-LAW = lie_jax.HuntCrossley(1e6, dissipation=0.5)
-FRICTION = lie_jax.Coulomb(0.8)
+LAW = lie_jax.contact.HuntCrossley(1e6, dissipation=0.5)
+FRICTION = lie_jax.contact.Coulomb(0.8)
 
 
 def main(path: Path, out: Path) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def main(path: Path, out: Path) -> dict[str, Any]:
     bare, _ = lie_jax.assemble(model.mechanism, lie_jax.Minimal())
     held = parts.servos(model, bare, home.q, PROPORTIONAL, DERIVATIVE)
     ground = contact.Plane("ground")
-    feet = [lie_jax.Contact(model.shapes[name], ground, LAW, FRICTION) for name in FEET]
+    feet = [lie_jax.contact.Contact(model.shapes[name], ground, LAW, FRICTION) for name in FEET]
     mechanism = dataclasses.replace(model.mechanism, forces=[*model.mechanism.forces, *held, *feet])
     system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())
     # In the keyframe the feet lie deep in the ground: the lowest one just touches it.

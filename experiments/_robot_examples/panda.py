@@ -11,7 +11,8 @@ import numpy as np
 import lie_jax
 from experiments import _plots
 from experiments._robot_examples import parts
-from lie_jax import robotics, transforms
+from lie_jax import robotics
+from lie_jax.estimation import transforms
 
 FILE = "panda_description/urdf/panda.urdf"
 DT, STEPS = 2e-3, 1000
@@ -93,12 +94,12 @@ def _reach(model, system, start) -> tuple[lie_jax.Trajectory, dict[str, Any]]:
     """Computed torque along a smooth path of the joints to the solution for a pose of the hand."""
     lower, upper = _limits(model)
     tool = model.frames["panda_hand_tcp"]
-    turn = lie_jax.so3.exp(jnp.asarray([np.pi, 0.0, 0.0]))
-    goal = lie_jax.se3.pose(turn, jnp.asarray([0.45, 0.35, 0.25]))
+    turn = lie_jax.groups.so3.exp(jnp.asarray([np.pi, 0.0, 0.0]))
+    goal = lie_jax.groups.se3.pose(turn, jnp.asarray([0.45, 0.35, 0.25]))
     middle = 0.5 * (lower + upper)
     state = dataclasses.replace(start, q=jnp.asarray(middle))
     starts = np.random.default_rng(0).uniform(lower, upper, (250, system.nq))
-    solution = lie_jax.inverse_kinematics(
+    solution = lie_jax.robotics.inverse_kinematics(
         system, [(tool, goal)], np.concatenate([middle[None], starts]), lower=lower, upper=upper
     )
     end, way = 0.75 * DT * STEPS, solution.q - middle
@@ -115,7 +116,7 @@ def _reach(model, system, start) -> tuple[lie_jax.Trajectory, dict[str, Any]]:
     run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=DT, steps=STEPS, policy=policy)
 
     def error(q):
-        return lie_jax.se3.log(lie_jax.se3.inverse(goal) @ tool.pose(system, q))
+        return lie_jax.groups.se3.log(lie_jax.groups.se3.inverse(goal) @ tool.pose(system, q))
 
     errors = np.asarray(jax.jit(jax.vmap(error))(run.q))
     bound = np.asarray([actuator.limits[1] for actuator in model.actuators[:7]])
@@ -182,7 +183,7 @@ def _with(mechanism: lie_jax.Mechanism, links: dict[str, Any]) -> lie_jax.Mechan
     return dataclasses.replace(mechanism, bodies=bodies)
 
 
-def _identified(mechanism, motion, guess, measured) -> lie_jax.Identification:
+def _identified(mechanism, motion, guess, measured) -> lie_jax.estimation.Identification:
     """Torques do not determine all ten numbers of each link: priors hold those they do not."""
     chart = {"mass": transforms.positive, "center": transforms.free, "inertia": transforms.inertia}
     priors = {
@@ -193,7 +194,7 @@ def _identified(mechanism, motion, guess, measured) -> lie_jax.Identification:
         }
         for name, link in guess.items()
     }
-    return lie_jax.identify(
+    return lie_jax.estimation.identify(
         lambda links: _torques(_with(mechanism, links), motion),
         guess,
         np.asarray(measured),

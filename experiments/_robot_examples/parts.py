@@ -21,7 +21,7 @@ def imported(path: Path) -> lie_jax.io.ImportedModel:
 
 def servos(
     model: lie_jax.io.ImportedModel,
-    system: lie_jax.AbstractMultibodySystem,
+    system: lie_jax.extend.AbstractMultibodySystem,
     q: Array,
     proportional: float,
     derivative: float,
@@ -44,7 +44,7 @@ def servos(
 def scene(
     path: Path,
     model: lie_jax.io.ImportedModel,
-    system: lie_jax.AbstractMultibodySystem,
+    system: lie_jax.extend.AbstractMultibodySystem,
     run: lie_jax.Trajectory,
     *,
     others: Sequence[contact.Box] = (),

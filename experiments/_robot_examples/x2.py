@@ -34,7 +34,7 @@ def main(path: Path, out: Path) -> dict[str, Any]:
 
     def policy(t, q, v):
         """Thrust for the wished acceleration, and torques that turn the axis z towards it."""
-        rotation = lie_jax.quaternion.to_matrix(q[3:])
+        rotation = lie_jax.groups.quaternion.to_matrix(q[3:])
         wish = POSITION[0] * (jnp.asarray(GOAL) - q[:3]) - POSITION[1] * (rotation @ v[:3])
         wish = wish * LARGEST / jnp.maximum(LARGEST, jnp.linalg.norm(wish)) - mechanism.gravity
         seen = rotation.T @ wish
@@ -47,7 +47,7 @@ def main(path: Path, out: Path) -> dict[str, Any]:
     parts.scene(out / "x2.html", model, system, run, traces=mechanism.names)
     thrusts = np.asarray(jax.jit(jax.vmap(policy))(run.t, run.q, run.v))
     away = np.linalg.norm(np.asarray(run.q[:, :3]) - GOAL, axis=1)
-    turned = np.asarray(jax.vmap(lie_jax.quaternion.to_matrix)(run.q[:, 3:]))
+    turned = np.asarray(jax.vmap(lie_jax.groups.quaternion.to_matrix)(run.q[:, 3:]))
     _plot(out / "x2.png", run, thrusts)
     return {
         "mass": float(mass),
@@ -64,7 +64,9 @@ def main(path: Path, out: Path) -> dict[str, Any]:
     }
 
 
-def mixer(model: lie_jax.io.ImportedModel, system: lie_jax.AbstractMultibodySystem) -> jax.Array:
+def mixer(
+    model: lie_jax.io.ImportedModel, system: lie_jax.extend.AbstractMultibodySystem
+) -> jax.Array:
     """Matrix (4, 4) from thrusts to torque about the centre of mass and force along z."""
     start, center = model.keyframes["hover"], model.mechanism.bodies[0].center_of_mass
     hover = model.keyframe_inputs["hover"]

@@ -1,5 +1,6 @@
 """Files: models of others imported, trajectories and mechanisms saved and loaded."""
 
+from lie_jax.io import conversions as conversions
 from lie_jax.io.files import load as load
 from lie_jax.io.files import save as save
 from lie_jax.io.imported import ImportedActuator as ImportedActuator

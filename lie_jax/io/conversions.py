@@ -25,7 +25,7 @@ def to_scipy(q: Quaternions) -> "Rotation":
     """`scipy.spatial.transform.Rotation` of unit quaternions `q` (..., 4)."""
     from scipy.spatial.transform import Rotation
 
-    checks.unit_quaternions("interop.to_scipy: q", q)
+    checks.unit_quaternions("conversions.to_scipy: q", q)
     return Rotation.from_quat(np.asarray(q), scalar_first=True)
 
 
@@ -38,7 +38,7 @@ def to_jaxlie(q: Quaternions) -> "jaxlie.SO3":
     """`jaxlie.SO3` of unit quaternions (..., 4)."""
     import jaxlie
 
-    checks.unit_quaternions("interop.to_jaxlie: q", q)
+    checks.unit_quaternions("conversions.to_jaxlie: q", q)
     return jaxlie.SO3(wxyz=conversion.as_float(q))
 
 
@@ -52,8 +52,8 @@ def pose_to_jaxlie(c: Poses) -> "jaxlie.SE3":
     import jaxlie
 
     c = conversion.as_float(c)
-    checks.trailing("interop.pose_to_jaxlie: c", c, (4, 4), "homogeneous matrices")
-    checks.rotation("interop.pose_to_jaxlie: the rotation of c", c[..., :3, :3])
+    checks.trailing("conversions.pose_to_jaxlie: c", c, (4, 4), "homogeneous matrices")
+    checks.rotation("conversions.pose_to_jaxlie: the rotation of c", c[..., :3, :3])
     return jaxlie.SE3.from_matrix(c)
 
 

@@ -96,7 +96,7 @@ def load(path: str | os.PathLike) -> Any:
 
     Arrays of JAX have the dtype that they had. Raises `FileNotFoundError`, and `ValueError` for a
     file that `save` has not written, that is damaged or of a newer version of lie_jax, for a
-    mechanism that constructors refuse, and for 64 bits without `lie_jax.enable_x64()`;
+    mechanism that constructors refuse, and for 64 bits without `lie_jax.configure()`;
     `RuntimeError` in a forked process in which JAX would wait forever.
     """
     forks.refuse()
@@ -347,7 +347,7 @@ def _loaded(x: dict[str, Any], values: dict[str, np.ndarray], path: str) -> Any:
     if array.dtype != dtype:
         raise ValueError(
             f"{path} holds {dtype} in {x['array']!r}, which JAX would round to {array.dtype}: call "
-            "lie_jax.enable_x64() first."
+            "lie_jax.configure() first."
         )
     return array
 

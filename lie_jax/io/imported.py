@@ -127,8 +127,8 @@ class ImportedModel(NamedTuple):
     def stops(self, law: AbstractNormalLaw) -> list[JointStop]:
         """Stops of all hinges and sliders with limits.
 
-        `law`: such as `lie_jax.HuntCrossley(stiffness)`, in N m/radᵖ for hinges, in N/mᵖ for
-        sliders.
+        `law`: such as `lie_jax.contact.HuntCrossley(stiffness)`, in N m/radᵖ for hinges, in N/mᵖ
+        for sliders.
         """
         return [
             JointStop(joint, lower=imported.limits[0], upper=imported.limits[1], law=law)

@@ -143,7 +143,8 @@ def _stackable(element: AbstractElement, path: tuple, leaf: Any) -> Any:
     raise ValueError(
         f"{named(element)}{jax.tree_util.keystr(path)} is {leaf!r}, and no array; a field of a "
         "joint or force must be a parameter, a function, or static: declare it by "
-        "lie_jax.fields.number(unit), or by equinox.field(static=True) if it is a word or a flag."
+        "lie_jax.extend.fields.number(unit), or by equinox.field(static=True) if it is a word or a "
+        "flag."
     )
 
 

@@ -184,8 +184,9 @@ def _targets(targets: Any, dtype: Any) -> tuple[tuple[Frame, ...], tuple[Array, 
         if others:
             given = f"names {others[0]!r}, a {type(others[0]).__name__}"
         raise ValueError(
-            f"inverse_kinematics(targets=) {given}; it must be a list of pairs of a lie_jax.Frame "
-            "and its target: write [(frame, pose)], with a frame such as imported.frames['tool']."
+            f"inverse_kinematics(targets=) {given}; it must be a list of pairs of a "
+            "lie_jax.robotics.Frame and its target: write [(frame, pose)], with a frame such as "
+            "imported.frames['tool']."
         )
     goals = []
     for frame, value in pairs:
@@ -193,7 +194,8 @@ def _targets(targets: Any, dtype: Any) -> tuple[tuple[Frame, ...], tuple[Array, 
         if isinstance(value, tuple | list) and len(value) == 2:
             raise ValueError(
                 f"{where} is a pair; {_ACCEPTED}: of a rotation matrix R, or "
-                "lie_jax.quaternion.to_matrix(x), and a position p make lie_jax.se3.pose(R, p)."
+                "lie_jax.groups.quaternion.to_matrix(x), and a position p make "
+                "lie_jax.groups.se3.pose(R, p)."
             )
         checks.real(where, value)
         goal = jnp.asarray(in_precision(value, dtype), dtype)
@@ -212,22 +214,25 @@ _ACCEPTED = "it must be a pose (4, 4), or a position (3,) where the orientation 
 def _remedy(goal: Array) -> str:
     shape = goal.shape
     if shape == (3, 3):
-        return "with the position p of the frame's origin, m, make lie_jax.se3.pose(rotation, p)."
+        return (
+            "with the position p of the frame's origin, m, make "
+            "lie_jax.groups.se3.pose(rotation, p)."
+        )
     if shape == (3, 4):
         return "add the last row (0, 0, 0, 1)."
     if shape in ((4,), (7,)):
         return (
             "of a unit quaternion x, scalar first, and a position p make "
-            "lie_jax.se3.pose(lie_jax.quaternion.to_matrix(x), p)."
+            "lie_jax.groups.se3.pose(lie_jax.groups.quaternion.to_matrix(x), p)."
         )
     if shape == (6,):
         return (
             "of a rotation vector x (rad) and a position p make "
-            "lie_jax.se3.pose(lie_jax.so3.exp(x), p)."
+            "lie_jax.groups.se3.pose(lie_jax.groups.so3.exp(x), p)."
         )
     if shape[-2:] == (4, 4) or shape[-1:] == (3,):
         return "use jax.vmap for a batch of targets."
-    return "make a pose of a rotation matrix R and a position p by lie_jax.se3.pose(R, p)."
+    return "make a pose of a rotation matrix R and a position p by lie_jax.groups.se3.pose(R, p)."
 
 
 def _check_limit(where: str, limit: np.ndarray, places: tuple[int, ...]) -> None:

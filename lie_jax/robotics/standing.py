@@ -89,8 +89,8 @@ def _plane(system: AbstractMultibodySystem) -> Plane:
     if not planes:
         raise ValueError(
             "stand(system=) has no contact with a plane of the ground, on which a shape could "
-            "stand: add lie_jax.Contact(shape, lie_jax.contact.Plane('ground'), law) to the forces "
-            "of the mechanism, or those of ImportedModel.contacts(law, ground=)."
+            "stand: add contact.Contact(shape, contact.Plane('ground'), law) of lie_jax.contact to "
+            "the forces of the mechanism, or those of ImportedModel.contacts(law, ground=)."
         )
     first = planes[0]
     if len(planes) > 1 and (checks.traced(planes) or not all(_same(first, p) for p in planes)):

@@ -10,7 +10,8 @@ from scipy.linalg import solve_discrete_are
 from scipy.optimize import lsq_linear
 
 import lie_jax
-from lie_jax import control, quaternion
+from lie_jax import control
+from lie_jax.groups import quaternion
 from tests.cart import DT, MIDPOINT, START, STEPS, ZERO, Cart, regulate, settle
 from tests.suites import cases
 from tests.systems import Spinner
@@ -177,7 +178,7 @@ PINNED = lie_jax.Mechanism(
 
 
 class AtTarget(eqx.Module):
-    system: lie_jax.AbstractSystem
+    system: lie_jax.extend.AbstractSystem
     target: jax.Array
 
     def __call__(self, q, v):
@@ -260,11 +261,11 @@ def test_a_block_is_pushed_along_the_ground_in_steps_longer_than_its_contact():
     height = 0.099
     block = lie_jax.Body("block", 2.0, jnp.eye(3), position=(0, 0, height))
     rail = lie_jax.PrismaticJoint("ground", "block", (1, 0, 0), parent_point=(0, 0, height))
-    ground = lie_jax.Contact(
+    ground = lie_jax.contact.Contact(
         lie_jax.contact.Sphere("block", 0.1),
         lie_jax.contact.Plane("ground"),
-        lie_jax.HuntCrossley(2e7),
-        lie_jax.Coulomb(0.3, velocity=1e-2),
+        lie_jax.contact.HuntCrossley(2e7),
+        lie_jax.contact.Coulomb(0.3, velocity=1e-2),
     )
     push = lie_jax.JointMotor(rail, input=0)
     mechanism = lie_jax.Mechanism([block], [rail], [ground, push])

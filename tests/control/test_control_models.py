@@ -19,7 +19,7 @@ def test_hover_is_an_equilibrium():
     @jax.jit
     @jax.vmap
     def acceleration(change):
-        yaw = lie_jax.quaternion.exp(jnp.asarray([0.0, 0.0, 0.8]))
+        yaw = lie_jax.groups.quaternion.exp(jnp.asarray([0.0, 0.0, 0.8]))
         system, state = quadrotor.build(orientation=yaw, velocity=(1.0, -2.0, 0.5))
         u = quadrotor.hover_thrusts() + change
         return system.acceleration(0.0, state.q, state.v, u)

@@ -29,7 +29,7 @@ def _bushing(parent, child, rng, **dampers):
         _semidefinite(rng, 5.0),
         parent_point=rng.normal(size=3),
         child_point=rng.normal(size=3),
-        orientation=lie_jax.quaternion.exp(jnp.asarray(0.3 * rng.normal(size=3))),
+        orientation=lie_jax.groups.quaternion.exp(jnp.asarray(0.3 * rng.normal(size=3))),
         **dampers,
     )
 
@@ -75,7 +75,7 @@ def test_springs_are_gradients_and_dampers_take_energy():
             return rotation[0].T @ (ends[1] - ends[0]), rotation[0].T @ rotation[1]
 
         (_, turn), (rate, turning) = jax.jvp(seen_from_parent, (q,), (system.space.lift(q, v),))
-        omega = lie_jax.so3.vee(turning @ turn.T)
+        omega = lie_jax.groups.so3.vee(turning @ turn.T)
         dissipated = rate @ damping @ rate + omega @ rotational @ omega
         energy = along_motion(lambda q, v: system.kinetic_energy(q, v) + system.potential_energy(q))
         linear, angular = along_motion(system.momentum)
@@ -101,8 +101,8 @@ def test_a_body_on_a_bushing_is_six_oscillators(order):
     """At rest and next to it: accelerations of -K/m, -C/J, -D/m and -B/J, also by second order."""
     k, c, d, b = (np.asarray(x) for x in ((40, 50, 60), (3, 4, 5), (0.1, 0.2, 0.3), (0.4, 0.5, 1)))
     mass, moments = 2.0, np.asarray([0.3, 0.4, 0.5])
-    home = lie_jax.quaternion.exp(jnp.asarray([0.4, -0.2, 0.7]))
-    axes = np.asarray(lie_jax.quaternion.to_matrix(home))
+    home = lie_jax.groups.quaternion.exp(jnp.asarray([0.4, -0.2, 0.7]))
+    axes = np.asarray(lie_jax.groups.quaternion.to_matrix(home))
     inertia = axes.T @ np.diag(moments) @ axes
     support = lie_jax.Bushing("ground", "b", k, c, d, b, orientation=home)
     body = lie_jax.Body("b", mass, inertia, orientation=home)

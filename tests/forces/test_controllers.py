@@ -31,7 +31,7 @@ class Ramp(eqx.Module):
 def test_a_hinge_is_turned_towards_its_reference():
     """The torque for errors in all quadrants and commands of many turns; it has no net effect."""
     rng = np.random.default_rng(2)
-    orientation = lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3)))
+    orientation = lie_jax.groups.quaternion.exp(jnp.asarray(rng.normal(size=3)))
     hinge = lie_jax.RevoluteJoint("a", "b", 2.0 * AXIS, orientation=orientation)
     start, swing, parent_omega = (jnp.asarray(rng.normal(size=3)) for _ in range(3))
     rate, commanded_rate, t = 1.7, 2.3, jnp.asarray(0.3)
@@ -40,9 +40,9 @@ def test_a_hinge_is_turned_towards_its_reference():
     turns = jnp.asarray([0.0, 1.0, 2.0, -7.0, 40.0, -1.0, 3.0])
 
     def rotations(s, angle):
-        parent = lie_jax.so3.exp(start) @ lie_jax.so3.exp(s * parent_omega)
-        turn = lie_jax.so3.exp((angle + rate * s) * jnp.asarray(AXIS))
-        return parent, parent @ turn @ lie_jax.quaternion.to_matrix(orientation)
+        parent = lie_jax.groups.so3.exp(start) @ lie_jax.groups.so3.exp(s * parent_omega)
+        turn = lie_jax.groups.so3.exp((angle + rate * s) * jnp.asarray(AXIS))
+        return parent, parent @ turn @ lie_jax.groups.quaternion.to_matrix(orientation)
 
     @jax.jit
     @jax.vmap
@@ -53,7 +53,7 @@ def test_a_hinge_is_turned_towards_its_reference():
         ).attached([hinge])
         angle = 0.9 + commanded_rate * t - error
         now, change = jax.jvp(lambda s: rotations(s, angle), (0.0,), (1.0,))
-        omegas = [lie_jax.so3.vee(r.T @ dr) for r, dr in zip(now, change, strict=True)]
+        omegas = [lie_jax.groups.so3.vee(r.T @ dr) for r, dr in zip(now, change, strict=True)]
         poses = tuple(BodyPose(r, swing) for r in now)
         velocities = tuple(BodyVelocity(swing, omega) for omega in omegas)
         wrenches = controller.wrenches(t, poses, velocities, None)
@@ -125,7 +125,7 @@ MOMENT, CARRIAGE, STIFF, ANGLE, SPIN, PLACE, SPEED = 0.1, 0.12, 4.0, 0.3, 30.0, 
 
 def _held(formulation, gain, rate):
     """A wheel on a hinge and a carriage on a slider, that follow references."""
-    turned = lie_jax.quaternion.exp(ANGLE * jnp.asarray(AXIS))
+    turned = lie_jax.groups.quaternion.exp(ANGLE * jnp.asarray(AXIS))
     bodies = [
         lie_jax.Body("wheel", 2.0, MOMENT * np.eye(3), orientation=turned, omega_body=SPIN * AXIS),
         lie_jax.Body("carriage", CARRIAGE, np.eye(3), position=PLACE * AXIS, velocity=SPEED * AXIS),

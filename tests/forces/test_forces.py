@@ -148,9 +148,9 @@ def test_torsional_springs_turn_hinged_bodies_back():
     rate, axis = 1.7, jnp.asarray(axis / np.linalg.norm(axis))
 
     def rotations(t, angle):
-        parent = lie_jax.so3.exp(start) @ lie_jax.so3.exp(t * parent_omega)
-        turn = lie_jax.so3.exp((angle + rate * t) * axis)
-        return parent, parent @ turn @ lie_jax.quaternion.to_matrix(orientation)
+        parent = lie_jax.groups.so3.exp(start) @ lie_jax.groups.so3.exp(t * parent_omega)
+        turn = lie_jax.groups.so3.exp((angle + rate * t) * axis)
+        return parent, parent @ turn @ lie_jax.groups.quaternion.to_matrix(orientation)
 
     @jax.jit
     @jax.vmap
@@ -159,7 +159,7 @@ def test_torsional_springs_turn_hinged_bodies_back():
             return spring.potential_energy(tuple(BodyPose(r, swing) for r in rotations(t, angle)))
 
         now, change = jax.jvp(lambda t: rotations(t, angle), (0.0,), (1.0,))
-        omegas = [lie_jax.so3.vee(r.T @ dr) for r, dr in zip(now, change, strict=True)]
+        omegas = [lie_jax.groups.so3.vee(r.T @ dr) for r, dr in zip(now, change, strict=True)]
         poses = tuple(BodyPose(r, swing) for r in now)
         velocities = tuple(BodyVelocity(swing, omega) for omega in omegas)
         wrenches = spring.wrenches(jnp.zeros(()), poses, velocities, None)

@@ -23,7 +23,7 @@ TURN = np.asarray([0.4, -0.3, 0.7])
 def _flyer():
     """Four propellers and a paddle whose inputs are listed out of order, and a given torque."""
     body = lie_jax.Body(
-        "flyer", MASS, INERTIA, orientation=lie_jax.quaternion.exp(jnp.asarray(TURN))
+        "flyer", MASS, INERTIA, orientation=lie_jax.groups.quaternion.exp(jnp.asarray(TURN))
     )
     forces = [
         lie_jax.PointForce("flyer", (0.0, 0.0, 1.0), place, "body", input=k)
@@ -41,7 +41,7 @@ def test_each_load_reads_its_input():
     system, state = _flyer()
     assert system.nu == 6
     u = jnp.asarray([2.0, 3.0, 5.0, 7.0, 11.0, 13.0])
-    rotation = np.asarray(lie_jax.so3.exp(jnp.asarray(TURN)))
+    rotation = np.asarray(lie_jax.groups.so3.exp(jnp.asarray(TURN)))
     thrust = np.asarray(u)[[3, 1, 0, 2]]
     torque = np.cross(PLACES, thrust[:, None] * [0.0, 0.0, 1.0]).sum(axis=0)
     torque += 11.0 * AXIS + 13.0 * rotation.T @ [0.0, 2.0, 0.0] + [0.1, 0.0, 0.0]
@@ -172,17 +172,17 @@ def test_missing_inputs_are_named():
             lie_jax.simulate(system, lie_jax.RKMK(), state, dt=0.1, steps=5, inputs=inputs)
 
 
-class _Own(lie_jax.AbstractForce):
+class _Own(lie_jax.extend.AbstractForce):
     """A force that declares no input, and so gets all of them."""
 
     is_load = True
 
-    body: str = lie_jax.fields.body_name()
+    body: str = lie_jax.extend.fields.body_name()
 
     def wrenches(self, t, poses, velocities, u):
         """The seventh entry of the inputs along x."""
         force = u[6] * jnp.eye(3)[0]
-        return (lie_jax.Wrench(force, jnp.zeros(3)),)
+        return (lie_jax.extend.Wrench(force, jnp.zeros(3)),)
 
 
 def test_inputs_that_nothing_reads_are_refused_by_number():

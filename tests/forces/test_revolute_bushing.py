@@ -35,7 +35,7 @@ def _bushing(parent, rng, **dampers):
 
 
 def _pose(rotation, position):
-    return lie_jax.BodyPose(jnp.asarray(rotation), jnp.asarray(position))
+    return lie_jax.extend.BodyPose(jnp.asarray(rotation), jnp.asarray(position))
 
 
 def test_springs_are_gradients_and_dampers_take_energy():
@@ -43,12 +43,15 @@ def test_springs_are_gradients_and_dampers_take_energy():
     rng = np.random.default_rng(8)
     drag, brake = _semidefinite(rng, 2.0), 0.7
     bushing = _bushing("parent", rng, damping=drag, rotational_damping=brake)
-    home = lie_jax.quaternion.to_matrix(bushing.orientation)
+    home = lie_jax.groups.quaternion.to_matrix(bushing.orientation)
 
     def moved(start, x):
         """Poses of both bodies, moved along hybrid velocities x (12,)."""
         return tuple(
-            _pose(rotation @ lie_jax.so3.exp(x[6 * i + 3 : 6 * i + 6]), position + x[6 * i :][:3])
+            _pose(
+                rotation @ lie_jax.groups.so3.exp(x[6 * i + 3 : 6 * i + 6]),
+                position + x[6 * i :][:3],
+            )
             for i, (rotation, position) in enumerate(start)
         )
 
@@ -62,8 +65,8 @@ def test_springs_are_gradients_and_dampers_take_energy():
     @jax.vmap
     def defects(start, v):
         zero = jnp.zeros(12)
-        velocities = [lie_jax.BodyVelocity(*jnp.split(half, 2)) for half in jnp.split(v, 2)]
-        still = [lie_jax.BodyVelocity(jnp.zeros(3), jnp.zeros(3))] * 2
+        velocities = [lie_jax.extend.BodyVelocity(*jnp.split(half, 2)) for half in jnp.split(v, 2)]
+        still = [lie_jax.extend.BodyVelocity(jnp.zeros(3), jnp.zeros(3))] * 2
         poses = moved(start, zero)
         force, spring = (
             jnp.concatenate([jnp.concatenate(w) for w in bushing.wrenches(T, poses, given, None)])
@@ -86,7 +89,7 @@ def test_springs_are_gradients_and_dampers_take_energy():
 
     turns = rng.normal(size=(5, 2, 3))
     turns[0] = 0.0
-    rotations = jax.vmap(jax.vmap(lie_jax.so3.exp))(jnp.asarray(turns))
+    rotations = jax.vmap(jax.vmap(lie_jax.groups.so3.exp))(jnp.asarray(turns))
     places = jnp.asarray(rng.normal(size=(5, 2, 3)))
     start = [(rotations[:, i], places[:, i]) for i in (0, 1)]
     values, springs = defects(start, jnp.asarray(rng.normal(size=(5, 12))))
@@ -100,12 +103,12 @@ def test_turns_about_the_axis_change_nothing():
     rng = np.random.default_rng(2)
     bushing = _bushing("ground", rng, damping=(1.0, 2.0, 3.0), rotational_damping=0.6)
     joint_axis = bushing.axis
-    child_axis = lie_jax.quaternion.rotate(
-        lie_jax.quaternion.conjugate(bushing.orientation), joint_axis
+    child_axis = lie_jax.groups.quaternion.rotate(
+        lie_jax.groups.quaternion.conjugate(bushing.orientation), joint_axis
     )
-    home = lie_jax.quaternion.to_matrix(bushing.orientation)
-    tilt = lie_jax.so3.exp(jnp.asarray([0.3, -0.4, 0.2]))
-    ground = _pose(EYE, np.zeros(3)), lie_jax.BodyVelocity(jnp.zeros(3), jnp.zeros(3))
+    home = lie_jax.groups.quaternion.to_matrix(bushing.orientation)
+    tilt = lie_jax.groups.so3.exp(jnp.asarray([0.3, -0.4, 0.2]))
+    ground = _pose(EYE, np.zeros(3)), lie_jax.extend.BodyVelocity(jnp.zeros(3), jnp.zeros(3))
 
     @jax.jit
     @jax.vmap
@@ -113,13 +116,13 @@ def test_turns_about_the_axis_change_nothing():
         """Wrenches on the ground with axes and points together, and with both apart."""
 
         def on_ground(rotation, apart):
-            rotation = rotation @ lie_jax.so3.exp(angle * child_axis)
+            rotation = rotation @ lie_jax.groups.so3.exp(angle * child_axis)
             position = bushing.parent_point + apart - rotation @ bushing.child_point
             # A spin of 9 rad/s about the child's axis through its point.
             spin = 9.0 * child_axis
             velocity = -rotation @ jnp.cross(spin, bushing.child_point)
             poses = ground[0], _pose(rotation, position)
-            velocities = ground[1], lie_jax.BodyVelocity(velocity, spin)
+            velocities = ground[1], lie_jax.extend.BodyVelocity(velocity, spin)
             return jnp.concatenate(bushing.wrenches(T, poses, velocities, None)[0])
 
         held = on_ground(home, jnp.zeros(3))

@@ -25,7 +25,7 @@ ROUNDING = 1e-12
 
 def discs(formulation, stiffness=INERTIA * SPRING_RATE**2, count=2):
     """Discs on hinges, the first one with a spring and the second one with a controller."""
-    omega = lie_jax.quaternion.rotate(lie_jax.quaternion.conjugate(HOME), AXIS)
+    omega = lie_jax.groups.quaternion.rotate(lie_jax.groups.quaternion.conjugate(HOME), AXIS)
     bodies = [
         lie_jax.Body(
             "wound", 1.0, INERTIA * np.eye(3), orientation=HOME, omega_body=START_RATE * omega
@@ -147,9 +147,9 @@ def test_derivatives_and_batches_go_through_turns(name):
     assert_allclose(turned[2, 0], end, atol=ERRORS["generalized-α"])
 
 
-BACK = lie_jax.quaternion.conjugate(HOME)
-FROM_CHILD = lie_jax.quaternion.rotate(BACK, AXIS), BACK
-TURNED = lie_jax.quaternion.multiply(lie_jax.quaternion.exp(AXIS), HOME)
+BACK = lie_jax.groups.quaternion.conjugate(HOME)
+FROM_CHILD = lie_jax.groups.quaternion.rotate(BACK, AXIS), BACK
+TURNED = lie_jax.groups.quaternion.multiply(lie_jax.groups.quaternion.exp(AXIS), HOME)
 # Parent and child in turn, another sign of the axis, another zero of the angle: each with the turn
 # of its body about the axis, a sign times the angle and an offset.
 HINGES = {

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax import adjoint, quaternion, rn, se3, so3
+from lie_jax.groups import adjoint, quaternion, rn, se3, so3
 from lie_jax.groups.product import direct_product, power
 
 # Rounding of products of a few matrices with entries of order one to ten, in machine epsilons; an

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lie_jax import adjoint, quaternion, se3, so3
-from lie_jax.groups import closed_forms
+from lie_jax.groups import adjoint, closed_forms, quaternion, se3, so3
 from tests import golden
 from tests.suites import cases
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from lie_jax import adjoint, se3
+from lie_jax.groups import adjoint, se3
 from tests import golden
 from tests.groups.samples import (
     ANGLES,

@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lie_jax import adjoint, euler_parameters, quaternion, se3, so3, tait_bryan
-from lie_jax.groups import series
+from lie_jax.groups import adjoint, euler_parameters, quaternion, se3, series, so3, tait_bryan
 from tests import golden
 from tests.groups.extended import EXTENDED, PI, hat, truth
 from tests.suites import cases

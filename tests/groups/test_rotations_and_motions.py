@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from lie_jax import adjoint, quaternion, rn, se3, so3
-from lie_jax.groups import closed_forms
+from lie_jax.groups import adjoint, closed_forms, quaternion, rn, se3, so3
 from lie_jax.io import conversions
 from tests import golden
 from tests.groups.samples import ANGLES, CASES, EPS, ROUNDING_EPS, check, directions, samples

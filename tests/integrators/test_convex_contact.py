@@ -35,11 +35,11 @@ def ball(stiffness, dissipation=0.0, friction=0.5, height=0.0, velocity=(0.0, 0.
     body = lie_jax.Body(
         "ball", 1.0, lie_jax.solids.sphere(1.0, 0.1), position=position, velocity=velocity
     )
-    touching = lie_jax.Contact(
+    touching = lie_jax.contact.Contact(
         contact.Sphere("ball", 0.1),
         contact.Plane("ground"),
-        lie_jax.HuntCrossley(stiffness, dissipation=dissipation),
-        None if friction is None else lie_jax.Coulomb(friction, **how),
+        lie_jax.contact.HuntCrossley(stiffness, dissipation=dissipation),
+        None if friction is None else lie_jax.contact.Coulomb(friction, **how),
     )
     mechanism = lie_jax.Mechanism([body], forces=[touching], gravity=DOWN)
     return lie_jax.assemble(mechanism, lie_jax.R3SO3())
@@ -65,10 +65,10 @@ def block(friction, slope=10.0, stiffness=1e8):
         position=turned.apply([0.0, 0.0, 0.05 - depth]),
         orientation=turned.as_quat(scalar_first=True),
     )
-    touching = lie_jax.Contact(
+    touching = lie_jax.contact.Contact(
         contact.Box("block", size),
         contact.Plane("ground", normal=turned.apply([0.0, 0.0, 1.0])),
-        lie_jax.HuntCrossley(stiffness, dissipation=5.0),
+        lie_jax.contact.HuntCrossley(stiffness, dissipation=5.0),
         friction,
     )
     mechanism = lie_jax.Mechanism([body], forces=[touching], gravity=DOWN)
@@ -143,12 +143,12 @@ def test_a_ball_rolls_with_five_sevenths_of_its_speed():
 
 def railed(speed):
     """A block on a rail that presses it on the ground with its weight, 2 kg."""
-    radius, stiffness, friction = 0.1, 1e6, lie_jax.Coulomb(0.3, 1e-2)
+    radius, stiffness, friction = 0.1, 1e6, lie_jax.contact.Coulomb(0.3, 1e-2)
     position = (0.0, 0.0, radius - np.sqrt(2.0 * GRAVITY / stiffness))
     body = lie_jax.Body("block", 2.0, np.eye(3), position=position)
     rail = lie_jax.PrismaticJoint("ground", "block", axis=(1, 0, 0), parent_point=position)
     shapes = contact.Sphere("block", radius), contact.Plane("ground")
-    touching = lie_jax.Contact(*shapes, lie_jax.HuntCrossley(stiffness), friction)
+    touching = lie_jax.contact.Contact(*shapes, lie_jax.contact.HuntCrossley(stiffness), friction)
     mechanism = lie_jax.Mechanism([body], [rail], [touching], gravity=DOWN)
     system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
     return system, lie_jax.State(state.q, jnp.asarray([speed]))
@@ -168,7 +168,7 @@ def test_a_sliding_block_stops_at_the_end_of_the_closed_form():
 @pytest.mark.parametrize("velocity", [1e-3, 1e-5, 1e-7])
 def test_a_block_on_a_slope_creeps(velocity):
     """10⁴ steps, with vₛ r/√(1 - r²) at the part r of what friction could hold."""
-    system, state, downhill = block(lie_jax.Coulomb(0.3, velocity))
+    system, state, downhill = block(lie_jax.contact.Coulomb(0.3, velocity))
     end = march(system, METHOD, state, 1e-3, 10_000)
     assert end.result == Result.successful
     part = np.tan(np.radians(10.0)) / 0.3
@@ -236,7 +236,7 @@ def test_batches_are_their_members_and_single_precision_is_finite():
 @pytest.mark.full
 def test_forces_fall_with_the_velocity_of_a_place():
     """So that the function that a step minimises is convex, whatever state and step size."""
-    friction = lie_jax.Coulomb(0.3, static_coefficient=0.9)
+    friction = lie_jax.contact.Coulomb(0.3, static_coefficient=0.9)
     system, state, _ = block(friction)
     places = system.places(0.0, state.q, state.v)
     rng = np.random.default_rng(0)
@@ -259,8 +259,8 @@ def _colliding(formulation, friction=0.3):
         for k, name in enumerate(names)
     ]  # fmt: skip
     one, two = (contact.Sphere(name, 0.1) for name in names)
-    law = lie_jax.HuntCrossley(1e8, 1.5, dissipation=0.1)
-    hit = lie_jax.Contact(one, two, law, lie_jax.Coulomb(friction))
+    law = lie_jax.contact.HuntCrossley(1e8, 1.5, dissipation=0.1)
+    hit = lie_jax.contact.Contact(one, two, law, lie_jax.contact.Coulomb(friction))
     mechanism = lie_jax.Mechanism(bodies, forces=[hit], gravity=(0.0, 0.0, 0.0))
     return lie_jax.assemble(mechanism, formulation)
 
@@ -286,7 +286,7 @@ def test_bodies_that_collide_keep_their_momentum():
 @pytest.mark.full
 def test_a_block_is_held_by_its_coefficient_at_rest():
     """On a slope steeper than its coefficient of sliding."""
-    friction = lie_jax.Coulomb(0.1, 1e-5, static_coefficient=0.3)
+    friction = lie_jax.contact.Coulomb(0.1, 1e-5, static_coefficient=0.3)
     system, state, downhill = block(friction)
     end = march(system, METHOD, state, 1e-3, 10_000)
     creep = end.state.v[:3] @ downhill
@@ -335,12 +335,12 @@ def test_a_mechanism_without_contact_takes_steps_too():
     assert_allclose(end.q[2], -GRAVITY * 1e-4 * 55, atol=ROUNDING)
 
 
-class Point(lie_jax.AbstractSystem):
+class Point(lie_jax.extend.AbstractSystem):
     """A free point."""
 
     @property
     def space(self):
-        return lie_jax.Rn(1)
+        return lie_jax.extend.Rn(1)
 
     def mass_matrix(self, q):
         return jnp.eye(1)

@@ -134,14 +134,14 @@ def test_gradients_of_a_step_agree_with_differences(name):
     golden.assert_close(slope, (higher - lower) / (2 * step), rtol=1e-5)
 
 
-class VanDerPol(lie_jax.AbstractSystem):
+class VanDerPol(lie_jax.extend.AbstractSystem):
     """q̈ = μ (1 - q²) q̇ - q: velocities follow slowly changing positions within 1/μ."""
 
     mu: jax.Array
 
     @property
     def space(self):
-        return lie_jax.Rn(1)
+        return lie_jax.extend.Rn(1)
 
     def mass_matrix(self, q):
         return jnp.ones((1, 1), q.dtype)

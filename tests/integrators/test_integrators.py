@@ -145,9 +145,9 @@ def test_six_link_chain_follows_other_codes():
     extrapolated = fine + (fine - coarse) / 3.0
     absolute = jnp.asarray(extrapolated / np.linalg.norm(extrapolated, axis=1, keepdims=True))
     q = np.asarray(case["qT_wxyz"]).reshape(6, 4)
-    product = lie_jax.quaternion.identity()
+    product = lie_jax.groups.quaternion.identity()
     for own, relative in zip(absolute, q, strict=True):
-        product = lie_jax.quaternion.multiply(product, jnp.asarray(relative))
+        product = lie_jax.groups.quaternion.multiply(product, jnp.asarray(relative))
         # The fine run errs by 1e-5; extrapolation leaves terms of higher order.
         assert_allclose(own, product, atol=1e-7)
 

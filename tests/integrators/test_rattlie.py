@@ -171,7 +171,7 @@ def test_three_bodies_follow_their_reference_in_joint_coordinates():
 def test_forces_may_depend_on_velocities_inputs_and_time():
     """Stiff dampers, which the cheap matrix of a step leaves out, included."""
 
-    class Damped(lie_jax.AbstractSystem):
+    class Damped(lie_jax.extend.AbstractSystem):
         damping: jax.Array
 
         @property

@@ -14,7 +14,7 @@ from lie_jax import contact, io
 
 # m; MuJoCo's narrow phase computes an ellipsoid's place by iterations.
 ROUNDING, ITERATED = 1e-14, 1e-6
-LAW = lie_jax.HuntCrossley(200.0)
+LAW = lie_jax.contact.HuntCrossley(200.0)
 
 # A leg on a slider and a hinge, both off zero, with a foot fixed to it, and a tilted ground.
 MJCF = """
@@ -118,4 +118,4 @@ def test_a_ground_is_given_where_the_file_has_none(imported):
     with pytest.raises(ValueError, match=r"4 shapes of moving bodies and 0 of the ground.*Plane"):
         floating.contacts(LAW)
     ground = contact.Plane("ground")
-    assert len(floating.contacts(LAW, lie_jax.Coulomb(0.5), ground)) == 4
+    assert len(floating.contacts(LAW, lie_jax.contact.Coulomb(0.5), ground)) == 4

@@ -16,7 +16,7 @@ from lie_jax import contact, io
 
 # Of coordinates in files of meshes, m.
 SINGLE = 3e-8
-LAW = lie_jax.HuntCrossley(1e7, dissipation=0.5)
+LAW = lie_jax.contact.HuntCrossley(1e7, dissipation=0.5)
 SIZE = np.asarray([0.2, 0.1, 0.04])
 PLACE, TURN = np.asarray([0.02, -0.01, -0.1]), Rotation.from_rotvec([0.3, -0.5, 0.2])
 
@@ -112,7 +112,9 @@ def test_a_hull_of_a_box_is_the_box(folder):
     def end(shape):
         trunk = imported.mechanism.bodies[0]
         lifted = dataclasses.replace(trunk, position=jnp.asarray([0.0, 0.0, 0.3]))
-        hit = lie_jax.Contact(shape, contact.Plane("ground"), LAW, lie_jax.Coulomb(0.5))
+        hit = lie_jax.contact.Contact(
+            shape, contact.Plane("ground"), LAW, lie_jax.contact.Coulomb(0.5)
+        )
         mechanism = lie_jax.Mechanism([lifted], forces=[hit])
         system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
         run = lie_jax.simulate(system, lie_jax.ConvexContact(), state, dt=1e-3, steps=1000)

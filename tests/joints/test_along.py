@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import lie_jax
-from lie_jax import Motion
+from lie_jax.extend import Motion
 from lie_jax.systems.system import accelerations_and_multipliers
 from tests import mechanisms
 from tests.suites import cases
@@ -23,7 +23,7 @@ X, Y, Z = np.eye(3)
 T = jnp.asarray(0.3)
 
 
-class Crane(lie_jax.AbstractJoint):
+class Crane(lie_jax.extend.AbstractJoint):
     """A slide along x, then a turn about z."""
 
     rows = 4
@@ -59,7 +59,9 @@ def _joints(rng):
         first /= np.linalg.norm(first)
         across = np.cross(first, rng.normal(size=3))
         second = np.cos(angle) * first + np.sin(angle) * across / np.linalg.norm(across)
-        on_child = lie_jax.quaternion.rotate(lie_jax.quaternion.conjugate(home), second)
+        on_child = lie_jax.groups.quaternion.rotate(
+            lie_jax.groups.quaternion.conjugate(home), second
+        )
         options = {"axis": first, "child_axis": on_child, **numbers(), "orientation": home}
         return options if angle == 0.5 * np.pi else {**options, "angle": angle}
 
@@ -87,7 +89,7 @@ def _joints(rng):
 
 def _forces(joint, k, number):
     """A motor along a coordinate, and one of the forces that depend on it and its rate."""
-    law = lie_jax.HuntCrossley(20.0, 2.0, 0.3)
+    law = lie_jax.contact.HuntCrossley(20.0, 2.0, 0.3)
     gains = {"proportional": 2.0 + number, "derivative": 0.3}
     others = (
         lie_jax.JointSpring(joint, k, stiffness=3.0 + number, damping=0.2, relaxed=0.1),
@@ -116,7 +118,7 @@ class Both(NamedTuple):
     def state(self):
         """In absolute coordinates."""
         rotations, positions = self.tree.poses(self.q)
-        turns = jax.vmap(lie_jax.quaternion.from_matrix)(rotations)
+        turns = jax.vmap(lie_jax.groups.quaternion.from_matrix)(rotations)
         return jnp.concatenate([positions, turns], axis=1).reshape(-1), self.velocities(self.v)
 
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import BodyPose
+from lie_jax.extend import BodyPose
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
 from lie_jax.systems.system import accelerations_and_multipliers
 from tests.joints.kinds import KINDS, joint_of
@@ -22,7 +22,7 @@ VELOCITY_JOINTS = (
 
 def _pose(rng):
     return BodyPose(
-        lie_jax.so3.exp(jnp.asarray(rng.normal(size=3))), jnp.asarray(rng.normal(size=3))
+        lie_jax.groups.so3.exp(jnp.asarray(rng.normal(size=3))), jnp.asarray(rng.normal(size=3))
     )
 
 
@@ -39,7 +39,7 @@ def test_reaction_and_stiffness_are_the_inherited_derivatives():
     ]
 
     def pair(joint, *instant):
-        inherited = lie_jax.AbstractJoint
+        inherited = lie_jax.extend.AbstractJoint
         closed = joint.stiffness(t, *instant)
         return (
             (joint.reaction(t, *instant), inherited.reaction(joint, t, *instant)),
@@ -62,7 +62,7 @@ def test_reactions_of_velocity_constraints_are_inherited_too(joint):
     rng, t = np.random.default_rng(12), jnp.asarray(0.0)
     multipliers = jnp.asarray(rng.normal(size=joint.rows + joint.velocity_rows))
     instant = _pose(rng), _pose(rng), multipliers
-    inherited = lie_jax.AbstractJoint.reaction
+    inherited = lie_jax.extend.AbstractJoint.reaction
     closed, derived = jax.jit(
         lambda joint, *instant: (joint.reaction(t, *instant), inherited(joint, t, *instant))
     )(joint, *instant)
@@ -70,7 +70,7 @@ def test_reactions_of_velocity_constraints_are_inherited_too(joint):
         assert_allclose(a, b, atol=ROUNDING)
 
 
-class _OwnHinge(lie_jax.AbstractJoint):
+class _OwnHinge(lie_jax.extend.AbstractJoint):
     """A hinge from `rows` and `constraint` alone, about an axis across two directions."""
 
     rows = 5

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from lie_jax import euler_parameters, quaternion, so3, tait_bryan, unified_velocity
+from lie_jax.groups import euler_parameters, quaternion, so3, tait_bryan, unified_velocity
 from tests import golden
 
 ROUNDING = 2e-14

@@ -99,7 +99,7 @@ NORMAL = jnp.asarray([0.36, 0.48, 0.8])
 def _assembled(kind, formulation, backwards=False):
     """An arm on a hinge, and a load on a joint of this kind, away from home and in motion."""
     rng = np.random.default_rng(2)
-    home = lie_jax.quaternion.exp(jnp.asarray([0.4, -0.3, 0.5]))
+    home = lie_jax.groups.quaternion.exp(jnp.asarray([0.4, -0.3, 0.5]))
     on_arm, on_load = jnp.asarray(rng.normal(size=(2, 3)))
     along = NORMAL if kind is BallInSlot else perpendicular(NORMAL)[0] + perpendicular(NORMAL)[1]
     bodies = [
@@ -109,15 +109,15 @@ def _assembled(kind, formulation, backwards=False):
             1.5,
             mechanisms.inertia(rng),
             rng.normal(size=3) * 0.3,
-            position=on_arm + 0.3 * along - lie_jax.quaternion.rotate(home, on_load),
+            position=on_arm + 0.3 * along - lie_jax.groups.quaternion.rotate(home, on_load),
             orientation=home,
             velocity=-0.7 * along,
         ),
     ]
     ends = kind("arm", "load", NORMAL, on_arm, on_load, home)
     if backwards:
-        back = lie_jax.quaternion.conjugate(home)
-        normal = lie_jax.quaternion.rotate(back, NORMAL)
+        back = lie_jax.groups.quaternion.conjugate(home)
+        normal = lie_jax.groups.quaternion.rotate(back, NORMAL)
         ends = kind("load", "arm", normal, on_load, on_arm, back)
     joints = [lie_jax.RevoluteJoint("ground", "arm", (0.0, 0.6, 0.8)), ends]
     forces = [lie_jax.PointForce("load", (3.0, -2.0, 1.0), point=(0.1, 0.2, 0.3))]
@@ -176,7 +176,7 @@ def test_a_new_joint_moves_as_its_constraint_says(kind, backwards):
     @jax.jit
     def compare(q, v):
         rotation, position = system.poses(q)
-        orientation = jax.vmap(lie_jax.quaternion.from_matrix)(rotation)
+        orientation = jax.vmap(lie_jax.groups.quaternion.from_matrix)(rotation)
         all_q = jnp.concatenate([position, orientation], axis=1).reshape(-1)
         all_v = system.twists(q, v).reshape(-1)
         acceleration = system.acceleration(T, q, v)

@@ -29,7 +29,7 @@ FORCES = {
     "motor": lambda *joint: lie_jax.JointMotor(*joint, input=0),
     "controller": lambda *joint: lie_jax.JointController(*joint, reference=0.0, proportional=1.0),
     "stop": lambda *joint: lie_jax.JointStop(
-        *joint, lower=-1.0, upper=1.0, law=lie_jax.HuntCrossley(1.0)
+        *joint, lower=-1.0, upper=1.0, law=lie_jax.contact.HuntCrossley(1.0)
     ),
     "friction": lambda *joint: lie_jax.JointFriction(*joint, limit=1.0),
     "force of a coupling": lambda *joint: lie_jax.CouplingForce(
@@ -156,7 +156,7 @@ def test_couplings_are_of_two_coordinates():
 
 
 def test_elements_that_know_no_joint_yet_say_so():
-    poses = tuple(lie_jax.BodyPose(np.eye(3), np.zeros(3)) for _ in range(2))
+    poses = tuple(lie_jax.extend.BodyPose(np.eye(3), np.zeros(3)) for _ in range(2))
     spring = lie_jax.JointSpring(HINGE, stiffness=1.0)
     check_message(
         lambda: spring.potential_energy(poses), "JointSpring('p', 'd')", "lie_jax.assemble("

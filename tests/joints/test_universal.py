@@ -41,12 +41,12 @@ def _shafts(angle):
     @functools.partial(jax.vmap, in_axes=(0, None))
     def evaluated(theta, bend):
         phi, ratio = jax.jvp(lambda x: _out_angle(x, bend, held), (theta,), (1.0,))
-        tilt = lie_jax.so3.exp(bend * jnp.asarray(X))
+        tilt = lie_jax.groups.so3.exp(bend * jnp.asarray(X))
         poses = [
             BodyPose(rotation, jnp.zeros(3))
             for rotation in (
-                lie_jax.so3.exp(theta * jnp.asarray(Z)),
-                tilt @ lie_jax.so3.exp(phi * jnp.asarray(Z)),
+                lie_jax.groups.so3.exp(theta * jnp.asarray(Z)),
+                tilt @ lie_jax.groups.so3.exp(phi * jnp.asarray(Z)),
             )
         ]
         on_in, on_out = joint.reaction(T, *poses, jnp.asarray([0.0, 0.0, 0.0, 1.0]))

@@ -82,7 +82,7 @@ def _disc(home, plane, along, axis, spin, turning, velocity):
     center = np.asarray([0.0, 0.0, RADIUS * np.linalg.norm(up)])
     body = lie_jax.Body(
         "disc", MASS, inertia, position=point + rotation @ center, velocity=rotation @ velocity,
-        orientation=lie_jax.quaternion.from_matrix(jnp.asarray(turn)), omega_body=omega,
+        orientation=lie_jax.groups.quaternion.from_matrix(jnp.asarray(turn)), omega_body=omega,
     )  # fmt: skip
     joint = lie_jax.RollingDisc("ground", "disc", RADIUS, home[:, 2], rotation[:, 2], point)
     mechanism = lie_jax.Mechanism([body], [joint], gravity=-GRAVITY * rotation[:, 2])
@@ -108,7 +108,9 @@ def _rolling():
     w. Hence (C + m r²) s Ω sin θ + m g r cos θ = A Ω² sin θ cos θ.
     """
     rng = np.random.default_rng(2)
-    home, slope = (np.asarray(lie_jax.so3.exp(jnp.asarray(rng.normal(size=3)))) for _ in range(2))
+    home, slope = (
+        np.asarray(lie_jax.groups.so3.exp(jnp.asarray(rng.normal(size=3)))) for _ in range(2)
+    )
     plane = slope, rng.normal(size=3)
     tilt, omega = 1.2, 1.6
     sine, cosine = np.sin(tilt), np.cos(tilt)
@@ -139,7 +141,7 @@ def test_rolling_discs_accelerate():
         axis = np.asarray([np.sin(lean), 0.0, np.cos(lean)])
         up = np.asarray([0.0, 0.0, 1.0])
         whole = rate * up + (speed - rate * np.cos(lean)) * axis
-        turn = np.asarray(lie_jax.quaternion.to_matrix(state.q[3:]))
+        turn = np.asarray(lie_jax.groups.quaternion.to_matrix(state.q[3:]))
         change = np.asarray(slope.T @ turn @ dv[3:])
         assert_allclose(change, np.cross(rate * up, whole), atol=10 * ACCELERATION_ROUNDING)
         friction = MASS * RADIUS * abs(speed) * rate

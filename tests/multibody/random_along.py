@@ -115,7 +115,7 @@ def _stop(rng, size, element, joint, along, damped):
     ends = np.sort([along.value - sign * overlap, along.value - sign * (overlap + width)])
     k = size.mass * size.length**2 / size.time**2 / unit**3 * rng.uniform(1.0, 10.0)
     damping = size.time / unit * rng.uniform(0.1, 0.5) * damped
-    law = lie_jax.HuntCrossley(k, 2.0, damping)
+    law = lie_jax.contact.HuntCrossley(k, 2.0, damping)
     own = lie_jax.JointStop(*joint, lower=ends[0], upper=ends[1], law=law)
 
     def damped_part(v, w):

@@ -33,9 +33,9 @@ FORCES = (
     lie_jax.PathForce,
     lie_jax.PathForce,
     lie_jax.CouplingForce,
-    lie_jax.Beam,
-    lie_jax.Contact,
-    lie_jax.Contact,
+    lie_jax.beams.Beam,
+    lie_jax.contact.Contact,
+    lie_jax.contact.Contact,
     lie_jax.JointSpring,
     lie_jax.JointStop,
 )
@@ -227,7 +227,7 @@ def _beam(rng, space, element, joints, inputs, damped):
     frames = (space.rotations[k].T @ r for k, r in ((parent, first), (child, second)))
     points = space.point(parent, x), space.point(child, end)
     begins, ends = (quaternion(frame) for frame in frames)
-    own = lie_jax.Beam(
+    own = lie_jax.beams.Beam(
         name_of(parent), name_of(child), stiffness, length, None, (1.0, 0, 0, 0, 0, 0), points[0],
         begins, points[1], ends,
     )  # fmt: skip
@@ -264,11 +264,11 @@ def _touch(rng, space, element, joints, inputs, damped):
     ball = contact.Sphere(name_of(child), radius, space.point(child, x))
     plane = contact.Plane(name_of(parent), space.point(parent, surface), space.axis(parent, normal))
     rubs = bool(damped and element.variant % 2)
-    own = lie_jax.Contact(
+    own = lie_jax.contact.Contact(
         ball,
         plane,
-        lie_jax.HuntCrossley(k, 2.0, damping),
-        lie_jax.Coulomb(factor, slip) if rubs else None,
+        lie_jax.contact.HuntCrossley(k, 2.0, damping),
+        lie_jax.contact.Coulomb(factor, slip) if rubs else None,
     )
     place = x - (radius - 0.5 * overlap) * normal
 
@@ -304,6 +304,6 @@ _DRAW = {
     lie_jax.PathForce: _path,
     lie_jax.CouplingForce: _along_joints,
     lie_jax.RevoluteBushing: _axis_bushing,
-    lie_jax.Beam: _beam,
-    lie_jax.Contact: _touch,
+    lie_jax.beams.Beam: _beam,
+    lie_jax.contact.Contact: _touch,
 }

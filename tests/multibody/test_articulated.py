@@ -74,7 +74,7 @@ def test_forest_moves_as_in_maximal_coordinates(forest, joints):
     def residuals(q, v):
         t = jnp.asarray(T)
         rotation, position = system.poses(q)
-        orientation = jax.vmap(lie_jax.quaternion.from_matrix)(rotation)
+        orientation = jax.vmap(lie_jax.groups.quaternion.from_matrix)(rotation)
         all_q = jnp.concatenate([position, orientation], axis=1).reshape(-1)
         all_v = system.twists(q, v).reshape(-1)
         jacobian = jax.jacfwd(lambda v: system.twists(q, v).reshape(-1))(v)
@@ -143,7 +143,7 @@ def test_space_of_a_forest_moves_its_bodies_with_their_twists(forest):
         twists = jnp.concatenate(
             [
                 jnp.einsum("nji,nj->ni", rotation, rates[1]),
-                jax.vmap(lambda r, rate: lie_jax.so3.vee(r.T @ rate))(rotation, rates[0]),
+                jax.vmap(lambda r, rate: lie_jax.groups.so3.vee(r.T @ rate))(rotation, rates[0]),
             ],
             axis=1,
         )

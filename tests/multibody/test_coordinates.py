@@ -23,7 +23,7 @@ ROUNDING = 1e-14
 
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_kinematics_follow_from_the_pose(name):
-    formulation, inherited = FORMULATIONS[name], lie_jax.AbstractCoordinates
+    formulation, inherited = FORMULATIONS[name], lie_jax.extend.AbstractCoordinates
     rng = np.random.default_rng(5)
     position, turn, linear, omega, dlinear, domega = jnp.asarray(rng.normal(size=(6, 3)))
     dv = jnp.asarray(rng.normal(size=formulation.nv))
@@ -31,7 +31,7 @@ def test_kinematics_follow_from_the_pose(name):
 
     @jax.jit
     def evaluated():
-        q = formulation.configuration(position, lie_jax.quaternion.exp(turn))
+        q = formulation.configuration(position, lie_jax.groups.quaternion.exp(turn))
         rotation, _ = formulation.pose(q)
         v = formulation.velocity(rotation, q, linear, omega)
         arguments = {
@@ -52,7 +52,7 @@ def test_kinematics_follow_from_the_pose(name):
             assert_allclose(a, b, atol=ROUNDING, err_msg=method)
 
 
-class _Angles(lie_jax.AbstractVectorSpace, lie_jax.AbstractCoordinates):
+class _Angles(lie_jax.extend.AbstractVectorSpace, lie_jax.extend.AbstractCoordinates):
     """Tait-Bryan angles from the three members that coordinates of one's own need."""
 
     @property
@@ -62,12 +62,12 @@ class _Angles(lie_jax.AbstractVectorSpace, lie_jax.AbstractCoordinates):
 
     def pose(self, q):
         """Of position and angles."""
-        return lie_jax.tait_bryan.to_matrix(q[3:]), q[:3]
+        return lie_jax.groups.tait_bryan.to_matrix(q[3:]), q[:3]
 
     def configuration(self, position, orientation):
         """Position and angles."""
-        rotation = lie_jax.quaternion.to_matrix(orientation)
-        return jnp.concatenate([position, lie_jax.tait_bryan.from_matrix(rotation)])
+        rotation = lie_jax.groups.quaternion.to_matrix(orientation)
+        return jnp.concatenate([position, lie_jax.groups.tait_bryan.from_matrix(rotation)])
 
 
 @pytest.mark.full

@@ -11,25 +11,26 @@ from tests import elements
 from tests.elements import EYE, HINGE, X, Y
 from tests.messages import check_message
 
-LAW = lie_jax.HuntCrossley(1.0)
+LAW = lie_jax.contact.HuntCrossley(1.0)
 ENDS = {"parent": "a", "child": "b"}
 HINGES = {"joints": [HINGE], "coefficients": [1.0]}
 POINTS = {"points": [("a", X), ("ground", X)]}
 STOP = {"joint": HINGE, "lower": -1, "upper": 1, "law": LAW}
 BALLS = [lie_jax.contact.Sphere(name, 1.0) for name in ("a", "b")]
 ELEMENTS = elements.ELEMENTS | {
-    lie_jax.HuntCrossley: {"stiffness": 1},
-    lie_jax.SmoothLinear: {"stiffness": 1, "onset": 1},
-    lie_jax.Coulomb: {"coefficient": 1, "static_coefficient": 2, "rolling_lever": 1},
-    lie_jax.Contact: {"first": BALLS[0], "second": BALLS[1], "normal": LAW},
+    lie_jax.contact.HuntCrossley: {"stiffness": 1},
+    lie_jax.contact.SmoothLinear: {"stiffness": 1, "onset": 1},
+    lie_jax.contact.Coulomb: {"coefficient": 1, "static_coefficient": 2, "rolling_lever": 1},
+    lie_jax.contact.Contact: {"first": BALLS[0], "second": BALLS[1], "normal": LAW},
     lie_jax.JointStop: STOP,
     lie_jax.JointFriction: {"joint": HINGE, "limit": 1, "velocity": 1},
     lie_jax.CoordinateJoint: ENDS | {"coordinates": ("x",), "values": (1,)},
     lie_jax.CouplingForce: HINGES | {"relaxed": (0, 1), "limits": (-1, 1)},
     lie_jax.PathForce: POINTS | {"relaxed": (0, 1), "limits": (-1, 1)},
-    lie_jax.Beam: ENDS | {"stiffness": (1,) * 6, "length": 1, "rest_strain": (1, 0, 0, 0, 0, 1)},
+    lie_jax.beams.Beam: ENDS
+    | {"stiffness": (1,) * 6, "length": 1, "rest_strain": (1, 0, 0, 0, 0, 1)},
     lie_jax.beams.NodeLoad: {"body": "a", "force": X, "moment": X, "share": 1},
-    lie_jax.Frame: {"body": "a"},
+    lie_jax.robotics.Frame: {"body": "a"},
     lie_jax.contact.Sphere: {"body": "a", "radius": 1},
     lie_jax.contact.Capsule: {"body": "a", "radius": 1, "start": X, "end": (0, 0, 0)},
     lie_jax.contact.Box: {"body": "a", "size": (1, 1, 1)},
@@ -44,7 +45,7 @@ ELEMENTS = elements.ELEMENTS | {
 WRONG = {
     lie_jax.CouplingForce: HINGES | {"relaxed": (1, 0)},
     lie_jax.PathForce: POINTS | {"limits": (1, 0)},
-    lie_jax.Beam: ENDS | {"stiffness": (1,) * 6, "length": 4,
+    lie_jax.beams.Beam: ENDS | {"stiffness": (1,) * 6, "length": 4,
                           "rest_strain": (1, 0, 0, 0, 0, 1)},
     lie_jax.JointStop: STOP | {"lower": 2},
     lie_jax.Adaptive: {"dt_min": 2, "dt_max": 1},
@@ -78,7 +79,7 @@ def test_charts_of_constants_are_checked_inside_of_jit():
     def inside(chart, value):
         return jax.make_jaxpr(lambda _: chart(value)[0])(0.0)
 
-    inside(lie_jax.transforms.interval(0.0, 2.0), jnp.ones(2))
-    inside(lie_jax.transforms.inertia, jnp.eye(3))
-    chart = lie_jax.transforms.interval(0.0, 2.0)
+    inside(lie_jax.estimation.transforms.interval(0.0, 2.0), jnp.ones(2))
+    inside(lie_jax.estimation.transforms.inertia, jnp.eye(3))
+    chart = lie_jax.estimation.transforms.interval(0.0, 2.0)
     check_message(lambda: inside(chart, jnp.asarray([1.0, 3.0])), "between 0.0 and 2.0")

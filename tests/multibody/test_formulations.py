@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import so3, unified_velocity
+from lie_jax.groups import so3, unified_velocity
 from lie_jax.simulation.march import march
 from lie_jax.spaces import derivatives
 from lie_jax.systems.system import accelerations_and_multipliers
@@ -33,7 +33,8 @@ T = jnp.asarray(0.4)
 def _kinematic_defects(formulation, rng):
     """Defects of one body's kinematics, away from the formulation's own constraints."""
     q = formulation.configuration(
-        jnp.asarray(rng.normal(size=3)), lie_jax.quaternion.exp(jnp.asarray(rng.normal(size=3)))
+        jnp.asarray(rng.normal(size=3)),
+        lie_jax.groups.quaternion.exp(jnp.asarray(rng.normal(size=3))),
     )
     if formulation.rows:
         q = q.at[3:].multiply(1.1)
@@ -258,7 +259,7 @@ def test_gradients_agree_on_batches():
     """Of world accelerations with respect to parameters; each model is built inside the program."""
 
     def measured(formulation, mass, turn, omega):
-        orientation = lie_jax.quaternion.exp(turn)
+        orientation = lie_jax.groups.quaternion.exp(turn)
         system, state = heavy_top.build(
             formulation(), mass=mass, orientation=orientation, omega_body=omega
         )
@@ -321,7 +322,7 @@ def test_angles_know_their_singularity():
 
 
 def test_configurations_outside_a_chart_are_refused():
-    upright = lie_jax.quaternion.exp(jnp.asarray([0.0, 0.5 * jnp.pi, 0.0]))
+    upright = lie_jax.groups.quaternion.exp(jnp.asarray([0.0, 0.5 * jnp.pi, 0.0]))
     system, state = heavy_top.build(lie_jax.TaitBryan(), orientation=upright)
     assert not bool(system.validity.regular(state.q))
     with pytest.raises(ValueError, match=r"body 0: the Tait-Bryan angle β = 1\.57.*R3SO3"):

@@ -37,7 +37,7 @@ def test_a_massless_body_stands_between_joints_in_joint_coordinates():
 def test_a_run_that_meets_a_singular_block_names_it(part):
     """A body that has lost its mass after `assemble`; a joint whose constraints vanish."""
 
-    class Idle(lie_jax.AbstractJoint):
+    class Idle(lie_jax.extend.AbstractJoint):
         rows = 1
 
         def constraint(self, t, parent, child):

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import so3
+from lie_jax.groups import so3
 from lie_jax.mechanics import body as rigid
 from lie_jax.numerics import small
 from lie_jax.spaces import derivatives as calculus

@@ -147,9 +147,9 @@ def test_bricard_closes_where_its_closed_form_says():
     def placed(system, angles):
         rotation, position, bodies = jnp.eye(3), jnp.zeros(3), []
         for axis, edge, angle in zip(bricard.AXES, bricard.EDGES, angles, strict=False):
-            rotation = rotation @ lie_jax.so3.exp(angle * jnp.asarray(axis))
+            rotation = rotation @ lie_jax.groups.so3.exp(angle * jnp.asarray(axis))
             half = 0.5 * (rotation @ jnp.asarray(edge))
-            orientation = lie_jax.quaternion.from_matrix(rotation)
+            orientation = lie_jax.groups.quaternion.from_matrix(rotation)
             bodies.append(jnp.concatenate([position + half, orientation]))
             position = position + 2.0 * half
         state = lie_jax.State(jnp.concatenate(bodies), jnp.zeros(30))

@@ -129,7 +129,7 @@ def test_places_have_derivatives_and_are_compiled():
 
     def heading(crank):
         placed = lie_jax.place(rough, {("ground", "crank"): crank})
-        along = lie_jax.quaternion.to_matrix(placed.bodies[2].orientation)[:, 0]
+        along = lie_jax.groups.quaternion.to_matrix(placed.bodies[2].orientation)[:, 0]
         return jnp.arctan2(along[1], along[0])
 
     crank, step = jnp.asarray(0.7), 1e-5

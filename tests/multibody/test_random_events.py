@@ -46,7 +46,7 @@ STRUCTURES = [own for own in map(with_loop, SEEDS) if own is not None][:MANY]
 class Passes(eqx.Module):
     """Zero where a body's origin passes a plane."""
 
-    system: lie_jax.AbstractSystem
+    system: lie_jax.extend.AbstractSystem
     body: int = eqx.field(static=True)
     direction: np.ndarray
     place: np.ndarray

@@ -9,25 +9,25 @@ import pytest
 import lie_jax
 
 
-class _Spring(lie_jax.AbstractForce):
+class _Spring(lie_jax.extend.AbstractForce):
     """A spring between the origins of two frames, named left and right."""
 
-    left: str = lie_jax.fields.body_name()
-    right: str = lie_jax.fields.body_name()
-    stiffness: jax.Array = lie_jax.fields.non_negative("N/m")
+    left: str = lie_jax.extend.fields.body_name()
+    right: str = lie_jax.extend.fields.body_name()
+    stiffness: jax.Array = lie_jax.extend.fields.non_negative("N/m")
 
     def wrenches(self, t, poses, velocities, u):
         """The pull on both."""
         pull = self.stiffness * (poses[1].position - poses[0].position)
         none = jnp.zeros_like(pull)
-        return lie_jax.Wrench(pull, none), lie_jax.Wrench(-pull, none)
+        return lie_jax.extend.Wrench(pull, none), lie_jax.extend.Wrench(-pull, none)
 
 
-class _Thruster(lie_jax.AbstractForce):
+class _Thruster(lie_jax.extend.AbstractForce):
     """A force along x of the size of an input, with a constructor of its own."""
 
-    where: str = lie_jax.fields.body_name()
-    channel: int = lie_jax.fields.input_number()
+    where: str = lie_jax.extend.fields.body_name()
+    channel: int = lie_jax.extend.fields.input_number()
 
     def __init__(self, number):
         self.where, self.channel = f"b{number}", number
@@ -35,20 +35,20 @@ class _Thruster(lie_jax.AbstractForce):
     def wrenches(self, t, poses, velocities, u):
         """The entry of the inputs along x."""
         force = u[self.channel] * jnp.eye(3, dtype=u.dtype)[0]
-        return (lie_jax.Wrench(force, jnp.zeros_like(force)),)
+        return (lie_jax.extend.Wrench(force, jnp.zeros_like(force)),)
 
 
-class _Learned(lie_jax.AbstractForce):
+class _Learned(lie_jax.extend.AbstractForce):
     """A force that a network computes from the velocity, with a factor that no field declares."""
 
-    body: str = lie_jax.fields.body_name()
+    body: str = lie_jax.extend.fields.body_name()
     law: eqx.Module
     factor: float
 
     def wrenches(self, t, poses, velocities, u):
         """The network's output."""
         force = self.factor * self.law(velocities[0].linear)
-        return (lie_jax.Wrench(force, jnp.zeros_like(force)),)
+        return (lie_jax.extend.Wrench(force, jnp.zeros_like(force)),)
 
 
 def _system(forces):

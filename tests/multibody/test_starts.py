@@ -165,7 +165,7 @@ def test_a_loop_that_is_far_open_closes_from_another_start():
     assert_allclose(system.constraint(0.0, closed.q), 0.0, atol=ROUNDING)
 
 
-class Upright(lie_jax.AbstractJoint):
+class Upright(lie_jax.extend.AbstractJoint):
     """A joint of one's own, which holds upside down as well and knows no way to the right side."""
 
     rows = 2
@@ -199,9 +199,9 @@ def _half_a_turn_off(kind):
     """A body on a joint of the ground, in the joint's second position; at rest."""
     # Across the axis of every hinge, and with a part of every rotation that is held.
     across = X if kind == "generic hinge" else np.asarray([0.0, 1.0, 1.0]) / np.sqrt(2.0)
-    turn = lie_jax.quaternion.multiply(mechanisms.quaternion(np.pi * across), HOME)
+    turn = lie_jax.groups.quaternion.multiply(mechanisms.quaternion(np.pi * across), HOME)
     joint = KINDS[kind][0]("ground", "b")
-    position = joint.parent_point - lie_jax.quaternion.rotate(turn, joint.child_point)
+    position = joint.parent_point - lie_jax.groups.quaternion.rotate(turn, joint.child_point)
     body = lie_jax.Body("b", 1.0, np.eye(3), position=position, orientation=turn)
     mechanism = lie_jax.Mechanism([body], [joint])
     return *lie_jax.assemble(mechanism, lie_jax.R3SO3()), type(joint).__name__

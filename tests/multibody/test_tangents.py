@@ -179,7 +179,7 @@ def _by_parts(system, *point):
     return combined(along, 1.0, 0.0) - mass, combined(along, 0.0, 1.0) - mass
 
 
-class _Pendulum(lie_jax.AbstractSystem):
+class _Pendulum(lie_jax.extend.AbstractSystem):
     """A system of a user: φ̈ + d φ̇² + s sin φ = 0 with the constraint φ² = 1."""
 
     @property

@@ -87,7 +87,7 @@ READINGS = {
     "residual": lambda system, q, v: system.residual(0.0, q, v, v, jnp.zeros(system.nc)),
     "accelerations": lambda system, q, v: system.acceleration(0.0, q, v),
     "coriolis matrix": lie_jax.robotics.coriolis_matrix,
-    "jacobian": lambda system, q, v: lie_jax.Frame("a").jacobian(system, q),
+    "jacobian": lambda system, q, v: lie_jax.robotics.Frame("a").jacobian(system, q),
 }
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import lie_jax
 from lie_jax import control, robotics
+from lie_jax.estimation import identify, monte_carlo
 from tests.cart import DT, MIDPOINT, START, ZERO, Cart
 from tests.messages import body, check_message
 from tests.systems import Spinner
@@ -47,10 +48,10 @@ CASES = {
     "inequalities without time": (
         _control(control.ilqr, inequalities=lambda q, v: q), "inequalities=", "(t, q, v, u)"),
     "prediction of two parameters": (
-        lambda: lie_jax.identify(lambda m, k: TEN, (1.0, 2.0), TEN), "identify(predict=)",
+        lambda: identify(lambda m, k: TEN, (1.0, 2.0), TEN), "identify(predict=)",
         "(m, k)", "called with (parameters)"),
     "prediction of none": (
-        lambda: lie_jax.monte_carlo(lambda: TEN, 1.0, noise=1.0), "monte_carlo(predict=)"),
+        lambda: monte_carlo(lambda: TEN, 1.0, noise=1.0), "monte_carlo(predict=)"),
     "event of a configuration": (
         lambda: lie_jax.Event(lambda q: q[0], "stop"), "Event(function=)", "with (t, q, v)"),
     "action of a state": (
@@ -120,10 +121,10 @@ WRONG_TYPES = {
             adaptive=lie_jax.Adaptive(), t_end=1.0),
         "simulate(adaptive=)", "read 1 inputs", "depend on time"),
     "mechanism for inverse kinematics": (
-        lambda: lie_jax.inverse_kinematics(MECHANISM, [], STILL.q),
+        lambda: lie_jax.robotics.inverse_kinematics(MECHANISM, [], STILL.q),
         "inverse_kinematics(system=) is a Mechanism", "assemble"),
     "state for inverse kinematics": (
-        lambda: lie_jax.inverse_kinematics(SPINNER, [], STILL),
+        lambda: lie_jax.robotics.inverse_kinematics(SPINNER, [], STILL),
         "inverse_kinematics(q=) is a State", "state.q"),
     "mechanism for forces": (
         lambda: robotics.gravity_force(MECHANISM, STILL.q),

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 import lie_jax
-from lie_jax.groups import product
-from lie_jax.identification import transforms
+from lie_jax.estimation import identify, monte_carlo, rows_at, transforms
+from lie_jax.groups import product, quaternion, rn, se3, so3, tait_bryan, unified_velocity
+from lie_jax.io import conversions
 from lie_jax.numerics import memory
 from lie_jax.spaces.products import Power
 from models import heavy_top, pinned_body
 from tests.messages import EYE, body, check_message, simulate
 
-_PRODUCT = product.direct_product((lie_jax.so3, 3), (lie_jax.rn, 3))
+_PRODUCT = product.direct_product((so3, 3), (rn, 3))
 
 
 def _top(constrained=True, **others):
@@ -54,7 +55,7 @@ TEN = jnp.ones(10)
 def _fit(observed=None, predict=None, start=1.0, **others):
     observed = np.linspace(0.0, 1.0, 10) if observed is None else observed
     predict = predict or (lambda p: p * jnp.linspace(0.0, 1.0, 10))
-    return lie_jax.identify(predict, start, observed, progress=False, **others)
+    return identify(predict, start, observed, progress=False, **others)
 
 
 CASES = {
@@ -64,12 +65,12 @@ CASES = {
     "chart of a group": (
         lambda: lie_jax.SE3(chart="cayley2"), "SE3(chart=)", "'cayley2'", "'exp', 'cayley'"),
     "no rotation": (
-        lambda: lie_jax.quaternion.from_matrix(jnp.eye(3).at[0, 1].set(0.1)), "from_matrix",
+        lambda: quaternion.from_matrix(jnp.eye(3).at[0, 1].set(0.1)), "from_matrix",
         "by 0.1", "determinant is 1", "orthonormalise"),
     "a reflection": (
-        lambda: lie_jax.tait_bryan.from_matrix(-jnp.eye(3)), "determinant is -1", "rows against"),
+        lambda: tait_bryan.from_matrix(-jnp.eye(3)), "determinant is -1", "rows against"),
     "inadmissible projection": (
-        lambda: lie_jax.unified_velocity.projection(jnp.zeros((6, 3)), jnp.ones((6, 3))),
+        lambda: unified_velocity.projection(jnp.zeros((6, 3)), jnp.ones((6, 3))),
         "determinant 0", "zero up to rounding", "tetrahedron"),
     "tableau": (lambda: lie_jax.RKMK("rk5"), "'rk5'", "'rk4'"),
     "weights": (
@@ -155,18 +156,18 @@ CASES = {
     "start out of bounds": (
         lambda: _fit(transforms=transforms.interval(2.0, 3.0)), "1.0", "between 2.0 and 3.0"),
     "horizons of several recordings": (
-        lambda: lie_jax.identify(
+        lambda: identify(
             lambda p: [p * jnp.ones(10), p * jnp.ones(5)], 1.0, [np.ones(10), np.ones(5)],
             horizons=([5, 5], [10, 4])), "[10, 5]", "prefix"),
     "observations of another length": (
         lambda: _fit(np.ones(9), horizons=(5, 10)), "(10,)", "(9,)", "the same instants"),
     "runs": (
-        lambda: lie_jax.monte_carlo(lambda p: p * jnp.ones(3), 1.0, noise=0.1, runs=0), "runs", "0",
+        lambda: monte_carlo(lambda p: p * jnp.ones(3), 1.0, noise=0.1, runs=0), "runs", "0",
         "at least 1"),
     "samples outside the run": (
-        lambda: lie_jax.rows_at([0.0, 0.5, 1.25], dt=0.25, steps=4), "sample 2", "1.25", "1 s"),
+        lambda: rows_at([0.0, 0.5, 1.25], dt=0.25, steps=4), "sample 2", "1.25", "1 s"),
     "samples between instants": (
-        lambda: lie_jax.rows_at([0.0, 0.4], dt=0.25, steps=4), "sample 1", "0.25 s apart"),
+        lambda: rows_at([0.0, 0.4], dt=0.25, steps=4), "sample 1", "0.25 s apart"),
     "max_iterations": (lambda: _fit(max_iterations=0), "max_iterations", "at least 1"),
     "start not positive": (
         lambda: transforms.positive(jnp.asarray([1.0, -3.0])), "-3.0", "positive"),
@@ -229,7 +230,7 @@ WRONG_TYPES = {
     "noise that is text": (lambda: _fit(noise="0.1"), "identify(noise=) is '0.1'", "real numbers"),
     "transforms as text": (
         lambda: _fit(transforms="positive"), "the transform is 'positive'",
-        "lie_jax.transforms.positive"),
+        "lie_jax.estimation.transforms.positive"),
     "horizons as a number": (lambda: _fit(horizons=5), "horizons=) is 5", "a list of increasing"),
     "prior that is text": (lambda: _fit(prior=("1", 1.0)), "the mean is '1'", "real numbers"),
     "bounds as text": (lambda: transforms.interval("0", 1.0), "interval(lower=)", "'0'"),
@@ -240,40 +241,40 @@ WRONG_TYPES = {
         lambda: lie_jax.Mechanism([lie_jax.SphericalJoint("a", "b")]), "bodies=", "joints="),
     "project of nothing": (lambda: lie_jax.project(_top()[0], None), "and NoneType", "assemble"),
     "times of samples as text": (
-        lambda: lie_jax.rows_at("0.1", dt=0.1, steps=3), "rows_at(times=) is '0.1'"),
+        lambda: rows_at("0.1", dt=0.1, steps=3), "rows_at(times=) is '0.1'"),
     "formulation": (
         lambda: lie_jax.assemble(lie_jax.Mechanism([body()]), "SE3"), "'SE3'", "lie_jax.R3SO3()"),
     "steps not integer": (lambda: simulate(*_top(), steps=1e3), "1000.0", "integer"),
     "no unit quaternion for SciPy": (
-        lambda: lie_jax.interop.to_scipy(jnp.ones((5, 4))), "to_scipy: q", "norm 2", "divide"),
+        lambda: conversions.to_scipy(jnp.ones((5, 4))), "to_scipy: q", "norm 2", "divide"),
     "no rotation for jaxlie": (
-        lambda: lie_jax.interop.pose_to_jaxlie(jnp.diag(jnp.asarray([1.0, 1.0, -1.0, 1.0]))),
+        lambda: conversions.pose_to_jaxlie(jnp.diag(jnp.asarray([1.0, 1.0, -1.0, 1.0]))),
         "pose_to_jaxlie", "determinant is -1"),
     "size of a product": (
         lambda: _PRODUCT.exp(jnp.zeros(7)), "exp of a product", "(7,)", "(6,)"),
     "elements of a product": (
         lambda: _PRODUCT.inverse((jnp.eye(3),)), "1 elements", "2 factors"),
     "elements of a power": (
-        lambda: product.power(lie_jax.so3, 3, 2).inverse(jnp.zeros((5, 3, 3))), "(5, 3, 3)",
+        lambda: product.power(so3, 3, 2).inverse(jnp.zeros((5, 3, 3))), "(5, 3, 3)",
         "length 2"),
     "copies": (lambda: Power(lie_jax.SE3(), 0), "Power(n=)", "0", "at least 1"),
     "edges of a hexahedron": (
-        lambda: lie_jax.unified_velocity.hexahedron((1.0, 1.0)), "half_lengths", "(2,)", "(3,)"),
+        lambda: unified_velocity.hexahedron((1.0, 1.0)), "half_lengths", "(2,)", "(3,)"),
     "orientation of a configuration": (
         lambda: lie_jax.SE3().configuration(jnp.zeros(3), jnp.ones(4)), "norm 2", "divide"),
     "complex numbers": (
-        lambda: lie_jax.so3.exp(np.asarray([1j, 0, 0])), "complex128", "real numbers"),
+        lambda: so3.exp(np.asarray([1j, 0, 0])), "complex128", "real numbers"),
     "half precision": (
-        lambda: lie_jax.so3.exp(jnp.ones(3, jnp.float16)), "float16", "single or double"),
+        lambda: so3.exp(jnp.ones(3, jnp.float16)), "float16", "single or double"),
     "quaternions for SciPy": (
-        lambda: lie_jax.interop.to_scipy(jnp.ones((5, 3))), "(5, 3)", "(..., 4)", "scalar first"),
+        lambda: conversions.to_scipy(jnp.ones((5, 3))), "(5, 3)", "(..., 4)", "scalar first"),
     "poses for jaxlie": (
-        lambda: lie_jax.interop.pose_to_jaxlie(jnp.ones((4, 3))), "(4, 3)", "(..., 4, 4)"),
+        lambda: conversions.pose_to_jaxlie(jnp.ones((4, 3))), "(4, 3)", "(..., 4, 4)"),
     "a batch without vmap": (
-        lambda: lie_jax.so3.exp(jnp.ones((10, 3))), "exp: x", "(10, 3)", "(3,)", "jax.vmap"),
-    "a rotation for a pose": (lambda: lie_jax.se3.log(jnp.eye(3)), "log: c", "(3, 3)", "(4, 4)"),
+        lambda: so3.exp(jnp.ones((10, 3))), "exp: x", "(10, 3)", "(3,)", "jax.vmap"),
+    "a rotation for a pose": (lambda: se3.log(jnp.eye(3)), "log: c", "(3, 3)", "(4, 4)"),
     "a traced batch": (
-        lambda: jax.jit(lie_jax.se3.dexp_inv)(jnp.ones((2, 6))), "dexp_inv", "(2, 6)", "(6,)"),
+        lambda: jax.jit(se3.dexp_inv)(jnp.ones((2, 6))), "dexp_inv", "(2, 6)", "(6,)"),
     "embedded weights": (
         lambda: lie_jax.RKMK(lie_jax.Tableau(((), (1,)), (0.5, 0.5), (0, 1), 2, (0.5, 0.5, 0), 1)),
         "3 embedded weights for 2 stages", "zeros"),

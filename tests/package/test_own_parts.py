@@ -69,8 +69,8 @@ class Use(NamedTuple):
     value: float
     acceleration: Callable
     inertia: Callable
-    formulation: lie_jax.AbstractFormulation | None = None
-    integrator: lie_jax.AbstractIntegrator = lie_jax.RKMK("rk4")
+    formulation: lie_jax.extend.AbstractFormulation | None = None
+    integrator: lie_jax.extend.AbstractIntegrator = lie_jax.RKMK("rk4")
     error: float = 1e-12
 
 
@@ -144,7 +144,7 @@ def test_runs_batches_and_derivatives_are_those_of_the_closed_form(name):
 def test_parameters_are_identified(name):
     use = USES[name]
     recorded = exact(use, use.value)
-    fit = lie_jax.identify(
+    fit = lie_jax.estimation.identify(
         lambda value: travel(use, value), 1.2 * use.value, recorded, progress=False
     )
     assert_allclose(fit.estimates, use.value, rtol=1e-6)
@@ -180,19 +180,21 @@ def test_losses_of_ones_own_resist_outliers():
     recorded = truth * t
     recorded[-1] += 1.0
     fits = [
-        lie_jax.identify(lambda a: a * t, 1.5, recorded, compare=loss, progress=False).estimates
+        lie_jax.estimation.identify(
+            lambda a: a * t, 1.5, recorded, compare=loss, progress=False
+        ).estimates
         for loss in ("vector", Robust())
     ]
     # The normal equation of the mean: its slope moves by 1 · t / Σ t².
     assert_allclose(fits[0], truth + 1.0 / np.sum(t**2), rtol=1e-6)
     assert abs(float(fits[1]) - truth) < 1e-3
     with pytest.raises(ValueError, match="monte_carlo"):
-        lie_jax.monte_carlo(lambda a: a * t, truth, noise=0.1, runs=2, compare=Robust())
+        lie_jax.estimation.monte_carlo(lambda a: a * t, truth, noise=0.1, runs=2, compare=Robust())
 
 
 def _touching(first, second, position, orientation=(1.0, 0.0, 0.0, 0.0)):
     body = lie_jax.Body("b", MASS, INERTIA * np.eye(3), position=position, orientation=orientation)
-    pair = lie_jax.Contact(first, second, LAW)
+    pair = lie_jax.contact.Contact(first, second, LAW)
     system, state = lie_jax.assemble(lie_jax.Mechanism([body], forces=[pair]), lie_jax.R3SO3())
     return system, state, system.contacts(0.0, state.q, state.v)
 

@@ -11,12 +11,12 @@ from tests.messages import check_message
 from tests.own_parts import INERTIA, LAW, MASS, Bowl, Disc, HalfSine, Z, pushed, slider
 
 
-class Branching(lie_jax.AbstractJointForce):
+class Branching(lie_jax.extend.AbstractJointForce):
     def effort(self, t, x, rate, u):
         return 1.0 if x > 0.0 else -1.0
 
 
-class Pair(lie_jax.AbstractJointForce):
+class Pair(lie_jax.extend.AbstractJointForce):
     def effort(self, t, x, rate, u):
         return jnp.stack([x, rate])
 
@@ -47,14 +47,14 @@ class Flat(lie_jax.contact.AbstractShape):
 def test_shapes_that_return_something_else_are_refused():
     ball, ground = lie_jax.contact.Sphere("b", 0.5), lie_jax.contact.Plane("ground")
     listed = "Listed('b').balls returns", "(n, 3)"
-    check_message(lambda: lie_jax.Contact(Listed("b"), ground, LAW), *listed)
+    check_message(lambda: lie_jax.contact.Contact(Listed("b"), ground, LAW), *listed)
     flat = "Flat('ground').distance returns", "[()]", "a normal (3,)"
-    check_message(lambda: lie_jax.Contact(ball, Flat("ground"), LAW), *flat)
+    check_message(lambda: lie_jax.contact.Contact(ball, Flat("ground"), LAW), *flat)
 
 
 def test_shapes_that_do_not_touch_are_named():
     with pytest.raises(ValueError, match=r"Contact cannot take a Disc and a Bowl.*AbstractShape"):
-        lie_jax.Contact(Disc("b", 0.3), Bowl("ground", 2.0), LAW)
+        lie_jax.contact.Contact(Disc("b", 0.3), Bowl("ground", 2.0), LAW)
 
 
 class Reversed(lie_jax.RevoluteJoint):
@@ -111,7 +111,7 @@ def test_charts_that_break_a_rule_are_refused(chart, rule):
 
 def test_losses_that_return_no_array_are_refused():
     def fit(loss):
-        return lambda: lie_jax.identify(
+        return lambda: lie_jax.estimation.identify(
             lambda a: a * np.ones(3), 1.0, np.ones(3), compare=loss, progress=False
         )
 

@@ -17,7 +17,7 @@ def test_gallery_has_every_joint_and_force():
         thing.__name__
         for thing in public
         if isinstance(thing, type)
-        and issubclass(thing, lie_jax.AbstractJoint | lie_jax.AbstractForce)
+        and issubclass(thing, lie_jax.extend.AbstractJoint | lie_jax.extend.AbstractForce)
         and not thing.__name__.startswith("Abstract")
     }
     assert set(pictures) == elements

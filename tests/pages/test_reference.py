@@ -5,6 +5,7 @@ import functools
 import importlib
 import inspect
 import io
+import operator
 import re
 from pathlib import Path
 
@@ -19,9 +20,9 @@ PAGES = sorted(path.name for path in FOLDER.glob("*.md") if path.name != "index.
 TEXTS = {name: (FOLDER / name).read_text() for name in PAGES}
 # Modules whose functions and classes users import.
 MODULES = (
-    *("contact", "control", "robotics", "io", "solids", "beams", "fields", "transforms"),
-    *("interop", "so3", "se3", "quaternion", "rn", "adjoint", "tait_bryan", "euler_parameters"),
-    "unified_velocity",
+    *("beams", "contact", "control", "estimation", "estimation.transforms", "extend"),
+    *("extend.fields", "io", "io.conversions", "robotics", "solids"),
+    *(f"groups.{name}" for name in lie_jax.groups.__all__),
 )
 # Of use inside of the package alone.
 INTERNAL = {"with_square", "directional_derivative"}
@@ -44,7 +45,9 @@ def _public(modules):
     names = {}
     for short in modules:
         module = (
-            importlib.import_module("lie_jax.viz") if short == "viz" else getattr(lie_jax, short)
+            importlib.import_module("lie_jax.viz")
+            if short == "viz"
+            else operator.attrgetter(short)(lie_jax)
         )
         source = Path(inspect.getfile(module)).read_text()
         for name, value in vars(module).items():

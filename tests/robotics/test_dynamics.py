@@ -151,7 +151,7 @@ def test_operational_inertia_is_that_of_a_pushed_frame():
     """Of the walker: a wrench at a frame gives its twist the rate that the inertia says."""
     robot = robots.robot("walker")
     q, _, _ = robots.state("walker")
-    tool = lie_jax.Frame("left_shank", (0.02, 0.01, -0.2), (0.5, 0.5, -0.5, 0.5))
+    tool = lie_jax.robotics.Frame("left_shank", (0.02, 0.01, -0.2), (0.5, 0.5, -0.5, 0.5))
     wrench = jnp.asarray([3.0, -1.0, 2.0, 0.3, 0.2, -0.4])
     rest = jnp.zeros(robot.system.nv)
     pushed = tool.jacobian(robot.system, q).T @ wrench
@@ -161,7 +161,7 @@ def test_operational_inertia_is_that_of_a_pushed_frame():
     inertia = evaluate(robot.system, q, tool)
     close(inertia @ rate, wrench, 1e-11)
     check_message(
-        lambda: robotics.operational_inertia(robot.system, q, lie_jax.Frame("ground")),
+        lambda: robotics.operational_inertia(robot.system, q, lie_jax.robotics.Frame("ground")),
         "Frame('ground')",
         "cannot move in all six",
     )
@@ -173,9 +173,9 @@ def test_operational_inertia_is_the_same_in_absolute_coordinates():
     cut, _ = lie_jax.assemble(robot.model.mechanism, lie_jax.R3SO3())
     q, _, _ = robots.state("walker")
     rotation, position = robot.system.poses(q)
-    quaternions = jax.vmap(lie_jax.quaternion.from_matrix)(rotation)
+    quaternions = jax.vmap(lie_jax.groups.quaternion.from_matrix)(rotation)
     absolute = jnp.concatenate([position, quaternions], axis=1).reshape(-1)
-    foot = lie_jax.Frame("right_shank", (0.0, 0.0, -0.3))
+    foot = lie_jax.robotics.Frame("right_shank", (0.0, 0.0, -0.3))
     evaluate = jax.jit(robotics.operational_inertia)
     # Multipliers are regularised.
     close(evaluate(cut, absolute, foot), evaluate(robot.system, q, foot), 1e-8)
@@ -209,11 +209,11 @@ def test_derivatives_are_those_of_differences(name):
 @pytest.mark.full
 def test_gradients_in_reverse_mode_are_those_of_forward_mode_at_zero_and_near_pi():
     system = robots.robot("arm").system
-    tool = lie_jax.Frame("wrist", (0.1, 0.0, 0.0))
+    tool = lie_jax.robotics.Frame("wrist", (0.1, 0.0, 0.0))
 
     def value(q):
         forces = robotics.bias_force(system, q, q)
-        way = lie_jax.se3.log(tool.pose(system, q))
+        way = lie_jax.groups.se3.log(tool.pose(system, q))
         return jnp.sum(forces**2) + jnp.sum(way**2) + jnp.sum(tool.jacobian(system, q) ** 2)
 
     evaluate = jax.jit(lambda q: (jax.grad(value)(q), jax.jacfwd(value)(q), jax.hessian(value)(q)))

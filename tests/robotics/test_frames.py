@@ -12,7 +12,7 @@ from tests.messages import check_message
 from tests.suites import cases
 
 ROUNDING = 1e-13
-TOOL = lie_jax.Frame("left_shank", (0.1, -0.2, 0.3), (0.5, 0.5, -0.5, 0.5), name="tool")
+TOOL = lie_jax.robotics.Frame("left_shank", (0.1, -0.2, 0.3), (0.5, 0.5, -0.5, 0.5), name="tool")
 FORMULATIONS = {
     "minimal": lie_jax.Minimal(),
     "R3SO3": lie_jax.R3SO3(),
@@ -45,7 +45,7 @@ def test_twists_are_rates_of_poses(formulation):
     pose, rate, twist, jacobian, expected, change = evaluate(x)
     if formulation != "EulerParameters":
         # A quaternion that is not unit, as after a free velocity, is no rotation.
-        assert_allclose(rate, pose @ lie_jax.se3.hat(twist), atol=ROUNDING)
+        assert_allclose(rate, pose @ lie_jax.groups.se3.hat(twist), atol=ROUNDING)
     assert_allclose(jacobian @ v, twist, atol=ROUNDING)
     assert_allclose(change, expected, atol=ROUNDING)
 
@@ -53,7 +53,7 @@ def test_twists_are_rates_of_poses(formulation):
 @pytest.mark.full
 def test_frames_of_the_ground_stand_still():
     system, (q, v, _) = robots.robot("arm").system, robots.state("arm")
-    table = lie_jax.Frame("ground", (1.0, 2.0, 3.0), (0.5, 0.5, 0.5, 0.5))
+    table = lie_jax.robotics.Frame("ground", (1.0, 2.0, 3.0), (0.5, 0.5, 0.5, 0.5))
     expected = [[0, 0, 1, 1], [1, 0, 0, 2], [0, 1, 0, 3], [0, 0, 0, 1]]
     assert_allclose(table.pose(system, q), expected, atol=ROUNDING)
     assert_allclose(table.twist(system, q, v), np.zeros(6))
@@ -62,9 +62,12 @@ def test_frames_of_the_ground_stand_still():
 
 def test_bad_frames_are_refused():
     system, (q, _, _) = robots.robot("arm").system, robots.state("arm")
-    nowhere = lie_jax.Frame("hand", name="tip")
+    nowhere = lie_jax.robotics.Frame("hand", name="tip")
     check_message(lambda: nowhere.pose(system, q), "Frame('hand', name='tip')", "'shoulder'")
-    check_message(lambda: lie_jax.Frame("hand", (0.0, 1.0)), "Frame('hand').position", "(3,)")
     check_message(
-        lambda: lie_jax.Frame("hand", orientation=(1, 1, 0, 0)), "Frame('hand').orientation"
+        lambda: lie_jax.robotics.Frame("hand", (0.0, 1.0)), "Frame('hand').position", "(3,)"
+    )
+    check_message(
+        lambda: lie_jax.robotics.Frame("hand", orientation=(1, 1, 0, 0)),
+        "Frame('hand').orientation",
     )

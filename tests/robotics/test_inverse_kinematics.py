@@ -19,8 +19,8 @@ MOST = 0.99
 # Solutions nearby, differenced with steps of 1e-3 in fourth order.
 DIFFERENCES = 1e-8
 
-WRIST = lie_jax.Frame("wrist", (0.02, -0.1, 0.15), (0.5, 0.5, 0.5, 0.5), name="grasp")
-FINGER = lie_jax.Frame("finger")
+WRIST = lie_jax.robotics.Frame("wrist", (0.02, -0.1, 0.15), (0.5, 0.5, 0.5, 0.5), name="grasp")
+FINGER = lie_jax.robotics.Frame("finger")
 GOOD = ((FINGER, np.zeros(3)),)
 
 
@@ -39,7 +39,7 @@ def solve(targets, starts, system=None):
     lower, upper = limits()
     system = system or robots.robot("arm").system
     lower, upper = (jnp.asarray(x, starts.dtype) for x in (lower, upper))
-    return lie_jax.inverse_kinematics(system, targets, starts, lower=lower, upper=upper)
+    return lie_jax.robotics.inverse_kinematics(system, targets, starts, lower=lower, upper=upper)
 
 
 @functools.cache
@@ -82,7 +82,9 @@ def test_positions_are_reached_from_one_start():
     found = solve([(FINGER, target)], start)
     assert_allclose(FINGER.pose(system, found.q)[:3, 3], target, atol=2.0 * SOLVED)
     # Targets out of reach end with the nearest configuration, and name the frame.
-    with pytest.raises(lie_jax.InverseKinematicsError, match="no solution from 1 start") as error:
+    with pytest.raises(
+        lie_jax.robotics.InverseKinematicsError, match="no solution from 1 start"
+    ) as error:
         solve([(FINGER, [3.0, 0.0, 0.0])], start)
     assert "Frame('finger')" in str(error.value)
     assert not error.value.best.converged
@@ -108,7 +110,7 @@ def test_derivatives_are_those_of_solutions_nearby():
     def joints(s):
         moved = start + s * along + s**2 * along[::-1]
         targets = [(WRIST, WRIST.pose(system, moved)), (FINGER, FINGER.pose(system, moved)[:3, 3])]
-        return lie_jax.inverse_kinematics(system, targets, start + 0.01).q
+        return lie_jax.robotics.inverse_kinematics(system, targets, start + 0.01).q
 
     zero = jnp.zeros(())
     first, second, reverse = jax.jit(
@@ -129,7 +131,7 @@ def test_a_redundant_arm_moves_least():
     system, start = robots.robot("arm").system, within_limits(1, 6)[0]
 
     def joints(target):
-        return lie_jax.inverse_kinematics(system, [(FINGER, target)], start).q
+        return lie_jax.robotics.inverse_kinematics(system, [(FINGER, target)], start).q
 
     pose = FINGER.pose(system, start)
     got = jax.jit(jax.jacrev(joints))(pose[:3, 3])
@@ -160,7 +162,7 @@ def test_constraints_are_met(formulation):
     system, start = lie_jax.assemble(robot.model.mechanism, formulation)
     there = within_limits(1, 8)[0]
     target = WRIST.pose(robot.system, 0.3 * there)
-    found = lie_jax.inverse_kinematics(system, [(WRIST, target)], start.q)
+    found = lie_jax.robotics.inverse_kinematics(system, [(WRIST, target)], start.q)
     assert found.residual.shape == (2,)
     assert_allclose(WRIST.pose(system, found.q), target, atol=1e-10)
     assert np.max(np.abs(system.constraint(0.0, found.q))) <= SOLVED
@@ -170,11 +172,13 @@ def test_constraints_are_met(formulation):
 def test_feet_of_a_walker_are_placed_with_its_trunk():
     system = robots.robot("walker").system
     q, _, _ = robots.state("walker")
-    feet = [lie_jax.Frame(f"{side}_shank", (0.0, 0.0, -0.25)) for side in ("left", "right")]
-    trunk = lie_jax.Frame("trunk")
+    feet = [
+        lie_jax.robotics.Frame(f"{side}_shank", (0.0, 0.0, -0.25)) for side in ("left", "right")
+    ]
+    trunk = lie_jax.robotics.Frame("trunk")
     targets = [(foot, foot.pose(system, q)[:3, 3] + 0.02) for foot in feet]
     targets.append((trunk, trunk.pose(system, q)[:3, 3] + 0.03))
-    found = lie_jax.inverse_kinematics(system, targets, q)
+    found = lie_jax.robotics.inverse_kinematics(system, targets, q)
     for frame, target in targets:
         assert_allclose(frame.pose(system, found.q)[:3, 3], target, atol=2.0 * SOLVED)
     assert_allclose(np.linalg.norm(found.q[3:7]), 1.0, atol=1e-12)
@@ -184,7 +188,7 @@ def test_feet_of_a_walker_are_placed_with_its_trunk():
 def test_single_precision():
     system = robots.in_single(robots.robot("arm").system)
     there, *starts = robots.in_single(within_limits(17, 9))
-    frame = lie_jax.Frame("finger")
+    frame = lie_jax.robotics.Frame("finger")
     target = frame.pose(system, there)[:3, 3]
     found = solve([(frame, target)], jnp.stack(starts), system)
     assert found.q.dtype == np.float32
@@ -196,7 +200,9 @@ def test_bad_arguments_are_refused():
     walker, (q, _, _) = robots.robot("walker").system, robots.state("walker")
 
     def refused(*parts, system=system, targets=GOOD, q=start, **others):
-        check_message(lambda: lie_jax.inverse_kinematics(system, targets, q, **others), *parts)
+        check_message(
+            lambda: lie_jax.robotics.inverse_kinematics(system, targets, q, **others), *parts
+        )
 
     refused("targets=) is ()", "list of pairs", targets=())
     refused("target of Frame('finger')", "(4, 4)", targets=[(FINGER, np.zeros(4))])
@@ -209,7 +215,7 @@ def test_bad_arguments_are_refused():
     refused("q=) has shape (4,)", "(n, 5)", q=np.zeros(4))
     refused("lower=", "(5,)", lower=np.zeros(2))
     refused("coordinate 1", "swap", lower=[0, 1, 0, 0, 0], upper=[1, 0, 1, 1, 1])
-    walker_frame = ((lie_jax.Frame("trunk"), np.zeros(3)),)
+    walker_frame = ((lie_jax.robotics.Frame("trunk"), np.zeros(3)),)
     below = np.full(11, -np.inf)
     below[4] = 0.0
     refused("start 0", "quaternions", system=walker, targets=walker_frame, q=0.0 * q)
@@ -229,10 +235,10 @@ def test_residuals_are_distances():
         lie_jax.RevoluteJoint("a", "b", z, (1.0, 0.0, 0.0)),
     ]
     system, _ = lie_jax.assemble(lie_jax.Mechanism(bodies, joints), lie_jax.Minimal())
-    tip, target = lie_jax.Frame("b", (1.0, 0.0, 0.0)), np.asarray([3.0, 0.0, 0.0])
+    tip, target = lie_jax.robotics.Frame("b", (1.0, 0.0, 0.0)), np.asarray([3.0, 0.0, 0.0])
     starts = np.random.default_rng(0).uniform(-3.0, 3.0, (50, 2))
-    with pytest.raises(lie_jax.InverseKinematicsError) as caught:
-        lie_jax.inverse_kinematics(system, [(tip, target)], starts)
+    with pytest.raises(lie_jax.robotics.InverseKinematicsError) as caught:
+        lie_jax.robotics.inverse_kinematics(system, [(tip, target)], starts)
     best = caught.value.best
     assert f"leaves {best.residual[0]:.3g} m in the position of" in str(caught.value)
     distance = np.linalg.norm(tip.pose(system, best.q)[:3, 3] - target)
@@ -244,9 +250,11 @@ def test_residuals_are_distances():
 def test_a_pose_that_is_not_reached_has_its_error_in_both_units():
     """The base stands on the ground, turned by 0.5 rad and 2 m away from its target."""
     system = robots.robot("arm").system
-    pose = lie_jax.se3.pose(lie_jax.so3.exp(jnp.asarray([0.0, 0.3, 0.4])), jnp.asarray([0, 2, 0.0]))
-    base = lie_jax.Frame("ground")
-    with pytest.raises(lie_jax.InverseKinematicsError) as caught:
-        lie_jax.inverse_kinematics(system, [(base, pose)], np.zeros(5))
+    pose = lie_jax.groups.se3.pose(
+        lie_jax.groups.so3.exp(jnp.asarray([0.0, 0.3, 0.4])), jnp.asarray([0, 2, 0.0])
+    )
+    base = lie_jax.robotics.Frame("ground")
+    with pytest.raises(lie_jax.robotics.InverseKinematicsError) as caught:
+        lie_jax.robotics.inverse_kinematics(system, [(base, pose)], np.zeros(5))
     assert "2 m in the position and 0.5 rad in the orientation" in str(caught.value)
     assert "fixed to the ground" in str(caught.value)

@@ -49,7 +49,9 @@ def test_joints_with_several_coordinates_are_set_by_their_bodies():
     rotation, position = system.poses(state.q)
     for k, placed in enumerate(expected.bodies):
         assert_allclose(position[k], placed.position, atol=1e-14)
-        assert_allclose(lie_jax.quaternion.to_matrix(placed.orientation), rotation[k], atol=1e-14)
+        assert_allclose(
+            lie_jax.groups.quaternion.to_matrix(placed.orientation), rotation[k], atol=1e-14
+        )
     assert_allclose(system.twists(state.q, state.v)[0, 3:], [1.0, 2.0, 3.0], atol=1e-14)
     check_message(lambda: joint_state(system, start, {("ground", "b"): 1.0}), "('a', 'b')")
     check_message(

@@ -12,7 +12,7 @@ from tests.messages import check_message
 from tests.suites import cases
 
 ROUNDING = 1e-14
-LAW = lie_jax.HuntCrossley(1e4)
+LAW = lie_jax.contact.HuntCrossley(1e4)
 RADIUS, HALF = 0.02, 0.1
 FLOOR = contact.Plane("ground")
 SLOPE = contact.Plane("ground", (0.1, 0.2, 0.7), (0.3, -0.2, 1.0))
@@ -35,7 +35,9 @@ def _walker(ground, *others, joints=()):
     ]
     hip = lie_jax.RevoluteJoint("trunk", "leg", (0.0, 1.0, 0.0))
     shapes = contact.Sphere("leg", RADIUS, (0, 0, -0.4)), contact.Box("box", (2 * HALF,) * 3)
-    touching = [lie_jax.Contact(s, plane, LAW) for plane in (ground, *others) for s in shapes]
+    touching = [
+        lie_jax.contact.Contact(s, plane, LAW) for plane in (ground, *others) for s in shapes
+    ]
     return lie_jax.Mechanism(bodies, [hip, *joints], touching)
 
 
@@ -93,4 +95,6 @@ def test_what_cannot_stand_is_named(name):
     assert_allclose(system.poses(chosen.q)[1][2, 2], HALF, atol=ROUNDING)
     check_message(lambda: robotics.stand(system, state, contact.Plane("trunk")), "must be a plane")
     bare = lie_jax.assemble(lie_jax.Mechanism([lie_jax.Body("b", 1.0, jnp.eye(3))]), lie_jax.SE3())
-    check_message(lambda: robotics.stand(*bare), "no contact with a plane", "lie_jax.Contact(")
+    check_message(
+        lambda: robotics.stand(*bare), "no contact with a plane", "lie_jax.contact.Contact("
+    )

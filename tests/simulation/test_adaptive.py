@@ -240,7 +240,7 @@ def test_stops_cost_no_more_than_their_landing():
         assert int(run.stats.completed_steps) < free + 3 * len(pairs), controller
 
 
-class Ends(lie_jax.Validity):
+class Ends(lie_jax.extend.Validity):
     def regular(self, q):
         return q[0] < 0.6
 

@@ -118,17 +118,16 @@ def test_time_loops_of_mechanisms_call_no_library():
     assert len(done.stdout.splitlines()) == len(MECHANISMS)
 
 
-def test_configure_cpu_refuses_what_is_too_late_or_no_number():
+def test_configure_refuses_what_is_too_late(monkeypatch):
     jax.devices()
-    with pytest.raises(RuntimeError, match=r"after JAX had computed.*XLA_FLAGS="):
-        lie_jax.configure_cpu(loop_bytes=12345)
-    with pytest.raises(ValueError, match=r"loop_bytes=.*is 0"):
-        lie_jax.configure_cpu(loop_bytes=0)
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    with pytest.raises(RuntimeError, match=r"after JAX had computed.*fast_loops=False.*XLA_FLAGS="):
+        lie_jax.configure(quiet=True)
 
 
 @pytest.mark.full
-def test_configure_cpu_leaves_flags_of_the_user():
-    program = "import os, lie_jax; lie_jax.configure_cpu(); lie_jax.configure_cpu(); "
+def test_configure_leaves_flags_of_the_user():
+    program = "import os, lie_jax; lie_jax.configure(); lie_jax.configure(); "
     done = subprocess.run(
         [sys.executable, "-c", program + "print(os.environ['XLA_FLAGS'])"],
         capture_output=True,
@@ -215,8 +214,8 @@ def test_configure_leaves_jaxs_own_folder(tmp_path):
 
 @pytest.mark.parametrize("folder", [__file__, "/proc/x", ""])
 def test_cache_refuses_what_is_no_folder_to_write_to(folder):
-    with pytest.raises(ValueError, match=r"cache_compilations\(folder=\) is .*must be a folder"):
-        lie_jax.cache_compilations(folder)
+    with pytest.raises(ValueError, match=r"configure\(cache=\) is .*must be a folder"):
+        lie_jax.configure(fast_loops=False, cache=folder, quiet=True)
 
 
 @pytest.mark.parametrize("cache", [None, 1])

@@ -37,7 +37,7 @@ def driven(stiffness):
 
 lie_jax.sweep(lambda s: {"q": driven(s)}, jnp.asarray([1.0, 2.0]), progress=False)
 seen = np.asarray(driven(1.0)) + np.random.default_rng(0).normal(size=(10, 1)) * 1e-3
-lie_jax.identify(driven, 1.1, seen, progress=False)
+lie_jax.estimation.identify(driven, 1.1, seen, progress=False)
 best = control.ilqr(Cart(), MIDPOINT, START, ZERO, dt=DT, running=regulate, final=settle)
 print(bool(best.converged))
 """

@@ -50,7 +50,7 @@ def _built(case, flat):
     """The system, state and integrator of a case with its parameters."""
     constrained, integrator, formulation = CASES[case]
     parameters = UNRAVEL(flat)
-    orientation = lie_jax.quaternion.exp(parameters.pop("turn"))
+    orientation = lie_jax.groups.quaternion.exp(parameters.pop("turn"))
     built = heavy_top.build(
         formulation, constrained=constrained, orientation=orientation, **parameters
     )

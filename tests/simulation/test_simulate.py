@@ -197,7 +197,7 @@ with warnings.catch_warnings(record=True) as caught:
         assert trajectory.q.dtype == jnp.float32, trajectory.q.dtype
         print(heavy_top.center_of_mass(system, trajectory.q[-1]).tolist())
 messages = [str(w.message) for w in caught if "float32" in str(w.message)]
-assert len(messages) == 1 and "lie_jax.enable_x64()" in messages[0], messages
+assert len(messages) == 1 and "lie_jax.configure()" in messages[0], messages
 """
     done = subprocess.run([sys.executable, "-c", program, second], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

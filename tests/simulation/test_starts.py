@@ -15,10 +15,10 @@ def _pendulum():
     body = lie_jax.Body("still", 1.0, np.eye(3), position=(3.0, 0.0, 0.0))
     bar = lie_jax.Body("bar", 1.0, np.diag([0.1, 0.1, 0.2]), position=(0.5, 0.0, 0.0))
     hinge = lie_jax.RevoluteJoint("ground", "bar", Z, child_point=(-0.5, 0.0, 0.0))
-    touching = lie_jax.Contact(
+    touching = lie_jax.contact.Contact(
         contact.Sphere("still", 0.1),
         contact.Plane("ground", (0, 0, -9.0)),
-        lie_jax.HuntCrossley(1e4),
+        lie_jax.contact.HuntCrossley(1e4),
     )
     return lie_jax.assemble(lie_jax.Mechanism([body, bar], [hinge], [touching]), lie_jax.R3SO3())
 

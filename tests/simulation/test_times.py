@@ -19,12 +19,12 @@ START, END = 1.0, 3.0
 ERROR, TOLERANCE = 1e-9, 1e-10
 
 
-class Pushed(lie_jax.AbstractSystem):
+class Pushed(lie_jax.extend.AbstractSystem):
     """A mass under a force of time."""
 
     @property
     def space(self):
-        return lie_jax.Rn(1)
+        return lie_jax.extend.Rn(1)
 
     def mass_matrix(self, q):
         return MASS * jnp.eye(1, dtype=q.dtype)

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from lie_jax import R3SO3, SE3, UnifiedVelocity, quaternion, se3, so3, unified_velocity
+from lie_jax import R3SO3, SE3, UnifiedVelocity
+from lie_jax.groups import quaternion, se3, so3, unified_velocity
 from lie_jax.spaces.base import AbstractSpace, Rn
 from lie_jax.spaces.products import Power
 from tests import golden

@@ -88,10 +88,10 @@ def test_a_table_that_must_pitch_carries_its_weight(formulation):
     feet = [(x, y, 0.0) for x in (front, -rear) for y in (0.7, -0.7)]
     table = lie_jax.Body("table", mass, 100.0 * np.eye(3), position=(0, 0, radius - 0.012))
     contacts = [
-        lie_jax.Contact(
+        lie_jax.contact.Contact(
             lie_jax.contact.Sphere("table", radius, foot),
             lie_jax.contact.Plane("ground"),
-            lie_jax.HuntCrossley(4e6),
+            lie_jax.contact.HuntCrossley(4e6),
         )
         for foot in feet
     ]

@@ -257,14 +257,14 @@ def test_a_frequency_changes_with_the_place_of_a_hinge():
     assert_allclose(got, jax.value_and_grad(closed_form)(length), rtol=ROUNDING)
 
 
-class Chain(lie_jax.AbstractSystem):
+class Chain(lie_jax.extend.AbstractSystem):
     """Two masses in a row on two springs of 1 N/m."""
 
     masses: jax.Array
 
     @property
     def space(self):
-        return lie_jax.Rn(2)
+        return lie_jax.extend.Rn(2)
 
     def mass_matrix(self, q):
         return jnp.diag(self.masses)

@@ -51,7 +51,7 @@ PARTS = {
     "integers": lambda x, a: x * ((jnp.floor(5.0 * x).astype(int) // 2) % 3).astype(x.dtype),
     "scaled": lambda x, a: jnp.ldexp(x, -jnp.frexp(jnp.abs(x) + 0.1)[1]),
     "own branch": lambda x, a: lax.cond(x[0] > 0.0, lambda: x + a[0, 0], lambda: 2.0 * x),
-    "common branch": lambda x, a: lie_jax.so3.exp(x[:3]).reshape(9)[:6] + x,
+    "common branch": lambda x, a: lie_jax.groups.so3.exp(x[:3]).reshape(9)[:6] + x,
     "solve": lambda x, a: jnp.tile(jnp.linalg.solve(a + 3.0 * jnp.eye(3), x[:3]), 2),
     "sorted": lambda x, a: jnp.sort(x) + jnp.sum(jnp.linalg.svd(a, compute_uv=False)),
     "inner scan": lambda x, a: lax.scan(

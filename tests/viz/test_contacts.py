@@ -21,13 +21,13 @@ SHAPES = (
 )
 # Of facets of a ball of some 0.3 m.
 FACETS = 0.01
-LAW = lie_jax.HuntCrossley(1e3)
+LAW = lie_jax.contact.HuntCrossley(1e3)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: type(shape).__name__)
 def test_lowest_vertex_is_as_high_as_the_gap(shape):
     body = lie_jax.Body("a", 1.0, jnp.eye(3), position=(0.0, 0.0, 2.0))
-    forces = [lie_jax.Contact(shape, contact.Plane("ground"), LAW)]
+    forces = [lie_jax.contact.Contact(shape, contact.Plane("ground"), LAW)]
     system, state = lie_jax.assemble(lie_jax.Mechanism([body], forces=forces), lie_jax.R3SO3())
     drawn = dict(contacts.surfaces(system, 1.0))
     gap = system.contacts(0.0, state.q, state.v).gap.min()
@@ -49,7 +49,7 @@ def test_ground_of_many_contacts_is_drawn_once_and_forces_carry_the_weight():
 def test_ground_of_varying_height_is_drawn_as_it_is():
     field = contact.HeightField("ground", lambda x, y: 0.1 * x + 0.2 * jnp.sin(y))
     body = lie_jax.Body("a", 1.0, jnp.eye(3), position=(0.0, 0.0, 2.0))
-    forces = [lie_jax.Contact(SHAPES[0], field, LAW)]
+    forces = [lie_jax.contact.Contact(SHAPES[0], field, LAW)]
     system, _ = lie_jax.assemble(lie_jax.Mechanism([body], forces=forces), lie_jax.R3SO3())
     x, y, z = dict(contacts.surfaces(system, 1.0))[-1].vertices.T
     assert_allclose(z, 0.1 * x + 0.2 * np.sin(y), atol=1e-12)

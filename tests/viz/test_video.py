@@ -86,9 +86,9 @@ def _everything():
     ]
     hinge = lie_jax.RevoluteJoint("ground", "a", (0, 1, 0), (0, 0, 0.5))
     spring = lie_jax.LinearSpringDamper("a", "b", 10.0, 0.0, 0.8)
-    touch = lie_jax.Contact(
+    touch = lie_jax.contact.Contact(
         lie_jax.contact.Sphere("b", 0.1), lie_jax.contact.Plane("ground"),
-        lie_jax.HuntCrossley(1e4, 1.0),
+        lie_jax.contact.HuntCrossley(1e4, 1.0),
     )  # fmt: skip
     mechanism = lie_jax.Mechanism(bodies, [hinge], [spring, touch])
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())

@@ -1,4 +1,4 @@
-"""Lines of beam elements with the bodies that are their nodes; published as `lie_jax.beams`."""
+"""Lines of beam elements with the bodies that are their nodes."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -57,11 +57,11 @@ def line(
     - `position` (3,), m, `orientation` (4,), a unit quaternion: frame of the first section in the
       inertial frame, x along the beam.
     - `rest_strain`: strain at rest, (6,), or (elements, 6) for each element; with curvatures or a
-      twist the nodes lie on arcs and helices, see `lie_jax.Beam`.
+      twist the nodes lie on arcs and helices, see `lie_jax.beams.Beam`.
     - `start`, `end`: None for a free end; `"ground"` or a `Body` clamps it to that body as it
       stands, without a joint and without a node of its own.
 
-    - `interpolation`: of strains along elements, see `lie_jax.Beam`.
+    - `interpolation`: of strains along elements, see `lie_jax.beams.Beam`.
 
     Nodes carry half the inertia of the elements at them. At a clamped end there is no node: the
     half element there has no inertia, which a heavy body can be given in addition. Raises

@@ -24,9 +24,9 @@ _ODD_FIFTHS = 1.0045237627951398
 class Section(eqx.Module):
     """A cross-section of a beam.
 
-    **Arguments:** `stiffness`, `damping`: K and D of a `lie_jax.Beam`; `mass`: kg/m; `inertia`: of
-    the section about its centroid, (3,) along its axes, ρ(I_y + I_z), ρ I_y and ρ I_z, or a matrix
-    (3, 3), kg m. Raises `ValueError` for values that are none of a section.
+    **Arguments:** `stiffness`, `damping`: K and D of a `lie_jax.beams.Beam`; `mass`: kg/m;
+    `inertia`: of the section about its centroid, (3,) along its axes, ρ(I_y + I_z), ρ I_y and
+    ρ I_z, or a matrix (3, 3), kg m. Raises `ValueError` for values that are none of a section.
     """
 
     stiffness: Parameter = eqx.field(converter=as_matrix)

@@ -46,8 +46,8 @@ class Contact(AbstractForce):
     **Arguments:**
 
     - `first`, `second`: shapes of `lie_jax.contact`, in any order.
-    - `normal`: the law of the normal force, such as `lie_jax.HuntCrossley(stiffness)`.
-    - `friction`: `lie_jax.Coulomb(coefficient)`, or None.
+    - `normal`: the law of the normal force, such as `lie_jax.contact.HuntCrossley(stiffness)`.
+    - `friction`: `lie_jax.contact.Coulomb(coefficient)`, or None.
 
     Raises `ValueError` for anything else, and for pairs of shapes that cannot touch.
     """
@@ -76,8 +76,13 @@ class Contact(AbstractForce):
                 "a shape, such as lie_jax.contact.Sphere(body, radius)",
             ),
             ("second", second, AbstractShape, "a shape, such as lie_jax.contact.Plane('ground')"),
-            ("normal", normal, AbstractNormalLaw, "a law, such as lie_jax.HuntCrossley(1e5)"),
-            ("friction", friction, Coulomb | None, "lie_jax.Coulomb(coefficient), or None"),
+            (
+                "normal",
+                normal,
+                AbstractNormalLaw,
+                "a law, such as lie_jax.contact.HuntCrossley(1e5)",
+            ),
+            ("friction", friction, Coulomb | None, "lie_jax.contact.Coulomb(coefficient), or None"),
         )
         for name, value, kind, what in kinds:
             if not isinstance(value, kind):

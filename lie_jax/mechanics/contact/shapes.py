@@ -1,4 +1,4 @@
-"""Shapes of bodies that touch each other in a `lie_jax.Contact`; published as `lie_jax.contact`.
+"""Shapes of bodies that touch each other in a `lie_jax.contact.Contact`.
 
 A shape belongs to a body, or to the `"ground"`, and lies in the frame of that body.
 """
@@ -41,7 +41,7 @@ class AbstractShape(AbstractElement):
 
     A shape of one's own gives one of these, each None by default, in the body's frame: `balls`, to
     touch all ground; `segment`, to touch round shapes; `support`, to touch planes; `distance`, to
-    be ground. A shape may give several. Its fields are made by `lie_jax.fields`.
+    be ground. A shape may give several. Its fields are made by `lie_jax.extend.fields`.
 
     **Arguments** that shapes share: `body`: the name of a body, or `"ground"`; `center`: (3,), in
     the body's frame, m; `orientation`: (4,), the unit quaternion that rotates the shape's

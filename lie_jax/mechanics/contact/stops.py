@@ -35,8 +35,8 @@ class JointStop(AbstractJointForce):
     that end.
 
     **Arguments:** `joint`, `coordinate`: see `AbstractJointForce`; `lower`, `upper`: ends of the
-    range, rad or m; `law`: such as `lie_jax.HuntCrossley(stiffness)`, for angles in N m/radᵖ.
-    Raises `ValueError` for a range that is none.
+    range, rad or m; `law`: such as `lie_jax.contact.HuntCrossley(stiffness)`, for angles in
+    N m/radᵖ. Raises `ValueError` for a range that is none.
     """
 
     lower: Parameter = fields.number("rad or m")

@@ -49,7 +49,7 @@ class AbstractPoseSpace(AbstractCoordinates):
         elif objection := self.chart.objection():
             raise ValueError(
                 f"{name}(chart=) is a {type(self.chart).__name__}, which {objection}: see "
-                "lie_jax.AbstractChart."
+                "lie_jax.extend.AbstractChart."
             )
 
     @property

@@ -18,7 +18,7 @@ class R3SO3(AbstractPoseSpace):
     orientation is stored; `chart`: the local coordinates of the rotation in a step: `"exp"`,
     rotation vectors;
     `"cayley"`, Rodrigues parameters, for turns by less than π; `"cayley2"`, modified Rodrigues
-    parameters, for turns by less than 2π; or a `lie_jax.AbstractChart` of one's own. Raises
+    parameters, for turns by less than 2π; or a `lie_jax.extend.AbstractChart` of one's own. Raises
     `ValueError` for anything else.
     Source: [S3] (29), [S0] Table 1 (1b, 1c, 2b, 2c), with r' = r + Δr.
     """

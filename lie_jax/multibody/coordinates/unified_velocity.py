@@ -32,10 +32,10 @@ class UnifiedVelocity(AbstractComposedSpace, SE3):
 
     **Arguments:** `points`: y (6, 3), m; `directions`: b (6, 3), both in the body frame, numbers
     and not parameters to be differentiated; without them those of
-    `lie_jax.unified_velocity.hexahedron()`. The edges of a tetrahedron are
-    `UnifiedVelocity(*lie_jax.unified_velocity.tetrahedron())`. Raises `ValueError` for one without
-    the other, other shapes, and lines that do not determine the motion. Source: [S2] (68), (114) to
-    (117).
+    `lie_jax.groups.unified_velocity.hexahedron()`. The edges of a tetrahedron are
+    `UnifiedVelocity(*lie_jax.groups.unified_velocity.tetrahedron())`. Raises `ValueError` for one
+    without the other, other shapes, and lines that do not determine the motion. Source: [S2] (68),
+    (114) to (117).
     """
 
     points: Rows = eqx.field(static=True, default=())

@@ -15,7 +15,7 @@ from lie_jax import beams
 ROUNDING = 1e-12
 
 
-class Differentiated(lie_jax.Beam):
+class Differentiated(lie_jax.beams.Beam):
     """The element with derivatives by forward mode."""
 
     def derivatives(self, t, poses, velocities, u):
@@ -67,7 +67,7 @@ def spatial(kind, damped, seed=0):
 @pytest.mark.parametrize("damped", [False, True])
 def test_written_derivatives_are_those_of_the_wrenches(damped):
     matrices = []
-    for kind in (lie_jax.Beam, Differentiated):
+    for kind in (lie_jax.beams.Beam, Differentiated):
         mechanism, rng = spatial(kind, damped)
         system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
         v, acceleration = jnp.asarray(rng.normal(size=12)), jnp.asarray(rng.normal(size=12))
@@ -79,7 +79,7 @@ def test_written_derivatives_are_those_of_the_wrenches(damped):
 
 @pytest.mark.full
 def test_wrenches_are_the_gradient_of_the_energy_and_damping_takes_energy():
-    mechanism, _ = spatial(lie_jax.Beam, damped=False)
+    mechanism, _ = spatial(lie_jax.beams.Beam, damped=False)
     system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
     still = jnp.zeros(system.nv)
 
@@ -88,7 +88,7 @@ def test_wrenches_are_the_gradient_of_the_energy_and_damping_takes_energy():
 
     force = system.force(0.0, state.q, still)
     assert_allclose(force, -jax.grad(energy)(still), rtol=1e-10, atol=1e-10)
-    mechanism, rng = spatial(lie_jax.Beam, damped=True)
+    mechanism, rng = spatial(lie_jax.beams.Beam, damped=True)
     damped, state = lie_jax.assemble(mechanism, lie_jax.SE3())
     v = jnp.asarray(rng.normal(size=12))
     power = v @ (damped.force(0.0, state.q, v) - damped.force(0.0, state.q, still))
@@ -98,17 +98,19 @@ def test_wrenches_are_the_gradient_of_the_energy_and_damping_takes_energy():
 
 @pytest.mark.full
 def test_rigid_motions_strain_nothing():
-    mechanism, rng = spatial(lie_jax.Beam, damped=False)
+    mechanism, rng = spatial(lie_jax.beams.Beam, damped=False)
     held = dataclasses.replace(mechanism, forces=mechanism.forces[:1])
     system, state = lie_jax.assemble(held, lie_jax.SE3())
     before = system.beams(state.q)
-    turn = lie_jax.quaternion.from_matrix(lie_jax.so3.exp(jnp.asarray(rng.normal(size=3))))
-    rotation, shift = lie_jax.quaternion.to_matrix(turn), jnp.asarray(rng.normal(size=3))
+    turn = lie_jax.groups.quaternion.from_matrix(
+        lie_jax.groups.so3.exp(jnp.asarray(rng.normal(size=3)))
+    )
+    rotation, shift = lie_jax.groups.quaternion.to_matrix(turn), jnp.asarray(rng.normal(size=3))
     bodies = [
         dataclasses.replace(
             body,
             position=rotation @ body.position + shift,
-            orientation=lie_jax.quaternion.compose(turn, body.orientation),
+            orientation=lie_jax.groups.quaternion.compose(turn, body.orientation),
         )
         for body in held.bodies
     ]
@@ -153,7 +155,7 @@ def test_a_line_at_rest_stays_at_rest_whatever_its_shape():
 def test_elements_that_cannot_be_are_refused(change, message):
     given = {"stiffness": np.ones(6), "length": 1.0, **change}
     with pytest.raises(ValueError, match=message):
-        lie_jax.Beam("a", "b", **given)
+        lie_jax.beams.Beam("a", "b", **given)
 
 
 def test_sections_of_single_precision_are_sections():

@@ -68,10 +68,12 @@ def test_lines_pass_through_nodes_and_follow_the_strain():
         h = length / 0.7 * element(1)[1]
 
         def pose(xi):
-            return lie_jax.se3.exp(law.screw_to(scaled, h, xi))
+            return lie_jax.groups.se3.exp(law.screw_to(scaled, h, xi))
 
         at, rate = jax.jvp(pose, (jnp.asarray(0.5),), (jnp.asarray(1.0 / length),))
-        return np.linalg.norm(lie_jax.se3.vee(jnp.linalg.inv(at) @ rate) - law.strain(scaled, h))
+        return np.linalg.norm(
+            lie_jax.groups.se3.vee(jnp.linalg.inv(at) @ rate) - law.strain(scaled, h)
+        )
 
     assert middle(0.35) < middle(0.7) / 8.0
 
@@ -144,4 +146,4 @@ def test_the_bend_changes_with_its_load_and_stiffness_as_differences_say():
 
 def test_other_interpolations_are_refused():
     with pytest.raises(ValueError, match="interpolation is 'cubic'"):
-        lie_jax.Beam("ground", "body", np.ones(6), 1.0, interpolation="cubic")
+        lie_jax.beams.Beam("ground", "body", np.ones(6), 1.0, interpolation="cubic")

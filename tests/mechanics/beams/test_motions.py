@@ -9,7 +9,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import beams, transforms
+from lie_jax import beams
+from lie_jax.estimation import transforms
 from models import flexible_four_bar, flexible_slider_crank, right_angle_cantilever
 
 pytestmark = pytest.mark.full
@@ -123,7 +124,7 @@ def test_stiffness_and_damping_are_identified_from_a_noisy_recording():
     start = {"bending": jnp.asarray(2.0), "torsion": jnp.asarray(2.0), "time": jnp.asarray(1e-3)}
     noise, clean = 5e-5, np.asarray(jax.jit(film)(truth))
     filmed = clean + noise * np.random.default_rng(2).normal(size=clean.shape)
-    fit = lie_jax.identify(
+    fit = lie_jax.estimation.identify(
         film, start, filmed, noise=noise, transforms=transforms.positive, progress=False
     )
     assert bool(fit.converged)

@@ -9,14 +9,14 @@ from numpy.testing import assert_allclose
 import lie_jax
 from lie_jax import contact
 
-LAW = lie_jax.HuntCrossley(1e5, np.int64(2), 0.1)
+LAW = lie_jax.contact.HuntCrossley(1e5, np.int64(2), 0.1)
 RADIUS = 0.1
 
 
 def moving(shape, second, height, velocity, formulation=None):
     """A body at a height above the ground, with a contact of its shape."""
     body = lie_jax.Body("a", 1.0, jnp.eye(3), position=(0, 0, height), velocity=velocity)
-    hit = lie_jax.Contact(shape, second, LAW)
+    hit = lie_jax.contact.Contact(shape, second, LAW)
     mechanism = lie_jax.Mechanism([body], forces=[hit], gravity=(0, 0, 0))
     return lie_jax.assemble(mechanism, formulation or lie_jax.R3SO3())
 
@@ -105,7 +105,7 @@ def test_a_line_that_turns_with_a_body_passes_through_nothing():
     arm = lie_jax.Body("a", 1.0, 0.1 * jnp.eye(3), omega_body=(0.0, 0.0, 50.0))
     hinge = lie_jax.RevoluteJoint("ground", "a", (0, 0, 1))
     pebble, ball = contact.Sphere("a", 0.01, (1.02, 0, 0)), contact.Sphere("ground", 1.0)
-    hit = lie_jax.Contact(pebble, ball, LAW)
+    hit = lie_jax.contact.Contact(pebble, ball, LAW)
     system, state = lie_jax.assemble(lie_jax.Mechanism([arm], [hinge], [hit]), lie_jax.Minimal())
     run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=10, throw=False)
     assert run.result == lie_jax.Result.successful

@@ -43,8 +43,10 @@ PAIRS = [
 ]
 ROUND = [pair for pair in PAIRS if pair[1] in FIRST]
 QUICK = [("ellipsoid", "plane"), ("capsule", "capsule")]
-LAW = lie_jax.HuntCrossley(1e3, dissipation=0.2)
-FRICTION = lie_jax.Coulomb(0.4, static_coefficient=0.6, spinning_radius=0.02, rolling_lever=0.01)
+LAW = lie_jax.contact.HuntCrossley(1e3, dissipation=0.2)
+FRICTION = lie_jax.contact.Coulomb(
+    0.4, static_coefficient=0.6, spinning_radius=0.02, rolling_lever=0.01
+)
 # Of distances found by an optimiser, and of sums of forces of 1e3 N.
 FOUND, ROUNDING = 1e-6, 1e-11
 
@@ -161,7 +163,7 @@ def _surface(shape, directions):
 
 
 def element(first, second, normal=LAW, friction=FRICTION):
-    return lie_jax.Contact(FIRST[first], SECOND[second], normal, friction)
+    return lie_jax.contact.Contact(FIRST[first], SECOND[second], normal, friction)
 
 
 @pytest.mark.parametrize(("first", "second"), cases(PAIRS, QUICK))
@@ -169,7 +171,7 @@ def test_forces_balance_dissipate_and_follow_from_the_energy(first, second):
     poses, velocities = motions(4, 200, apart=0.3)
     rubbing, elastic = (
         element(first, second),
-        element(first, second, lie_jax.HuntCrossley(1e3), None),
+        element(first, second, lie_jax.contact.HuntCrossley(1e3), None),
     )
     t = jnp.zeros(())
 
@@ -188,7 +190,7 @@ def test_forces_balance_dissipate_and_follow_from_the_energy(first, second):
         def energy(s):
             moved = tuple(
                 BodyPose(
-                    pose.rotation @ lie_jax.so3.exp(s * velocity.omega_body),
+                    pose.rotation @ lie_jax.groups.so3.exp(s * velocity.omega_body),
                     pose.position + s * velocity.linear,
                 )
                 for pose, velocity in zip(poses, velocities, strict=True)
@@ -262,7 +264,10 @@ def test_what_is_no_contact_is_refused_by_name():
     for arguments, message in (
         ((ball, 3, LAW), r"Contact\(second=\) is 3; it must be a shape"),
         ((ball, ground, 1e5), r"Contact\(normal=\) is 100000\.0; it must be a law"),
-        ((ball, ground, LAW, 0.3), r"Contact\(friction=\) is 0\.3; it must be lie_jax\.Coulomb"),
+        (
+            (ball, ground, LAW, 0.3),
+            r"Contact\(friction=\) is 0\.3; it must be lie_jax\.contact\.Coulomb",
+        ),
         ((FIRST["ellipsoid"], FIRST["ellipsoid"], LAW), "cannot take a Ellipsoid and a Ellipsoid"),
         (
             (ground, ground, LAW),
@@ -270,7 +275,7 @@ def test_what_is_no_contact_is_refused_by_name():
         ),
     ):
         with pytest.raises(ValueError, match=message):
-            lie_jax.Contact(*arguments)
+            lie_jax.contact.Contact(*arguments)
     for make, message in (
         (lambda: contact.Sphere("a", 0.0), r"Sphere\('a'\)\.radius"),
         (lambda: contact.Capsule("a", 0.1, (0, 0, 1), (0, 0, 1)), r"Capsule\('a'\) has its start"),
@@ -289,9 +294,9 @@ def test_what_is_no_contact_is_refused_by_name():
             lambda: contact.HeightField("a", lambda x: x),
             r"'a'\)\.height is .*two arguments, x and y",
         ),
-        (lambda: lie_jax.HuntCrossley(-1.0), r"HuntCrossley\(\)\.stiffness"),
-        (lambda: lie_jax.HuntCrossley(1.0, 0.5), r"HuntCrossley\(exponent=\) is 0\.5"),
-        (lambda: lie_jax.Coulomb(0.3, velocity=0.0), r"Coulomb\(\)\.velocity"),
+        (lambda: lie_jax.contact.HuntCrossley(-1.0), r"HuntCrossley\(\)\.stiffness"),
+        (lambda: lie_jax.contact.HuntCrossley(1.0, 0.5), r"HuntCrossley\(exponent=\) is 0\.5"),
+        (lambda: lie_jax.contact.Coulomb(0.3, velocity=0.0), r"Coulomb\(\)\.velocity"),
     ):
         with pytest.raises(ValueError, match=message):
             make()
@@ -318,6 +323,6 @@ def test_a_point_above_a_field_is_never_below_it():
 
 def test_more_pairs_than_a_bound_are_refused():
     ball = lie_jax.Body("a", 1.0, np.eye(3), position=(0.0, 0.0, 1.0))
-    touch = lie_jax.Contact(contact.Sphere("a", 0.1), contact.Plane("ground"), LAW)
+    touch = lie_jax.contact.Contact(contact.Sphere("a", 0.1), contact.Plane("ground"), LAW)
     with pytest.raises(ValueError, match=r"10001 contacts; .* leave out pairs that cannot meet"):
         lie_jax.Mechanism([ball], forces=[touch] * 10_001)

@@ -80,11 +80,11 @@ def rested(heights, spacing=0.5, dt=2e-3, steps=750):
     above = jnp.stack([0.02 + 0.0 * heights[2, 2], 0.0 * heights[2, 2], 0.11 + heights[2, 2]])
     ball = lie_jax.Body("ball", 1.0, lie_jax.solids.sphere(1.0, 0.1), position=above)
     grid = contact.HeightGrid(heights, spacing, (-1.0, -1.0))
-    hit = lie_jax.Contact(
+    hit = lie_jax.contact.Contact(
         contact.Sphere("ball", 0.1),
         contact.HeightField("ground", grid),
-        lie_jax.HuntCrossley(1e5, dissipation=0.5),
-        lie_jax.Coulomb(0.5, 1e-2, rolling_lever=0.02),
+        lie_jax.contact.HuntCrossley(1e5, dissipation=0.5),
+        lie_jax.contact.Coulomb(0.5, 1e-2, rolling_lever=0.02),
     )
     system, state = lie_jax.assemble(lie_jax.Mechanism([ball], forces=[hit]), lie_jax.R3SO3())
     run = lie_jax.simulate(

@@ -51,7 +51,7 @@ def thrown(law, speed):
     velocity = jnp.stack([-speed, 0.0 * speed, 0.0 * speed])
     ball = lie_jax.Body("ball", 1.0, jnp.eye(3), position=(0.101, 0, 0), velocity=velocity)
     wall = contact.Plane("ground", normal=(1, 0, 0))
-    hit = lie_jax.Contact(wall, contact.Sphere("ball", 0.1), law)
+    hit = lie_jax.contact.Contact(wall, contact.Sphere("ball", 0.1), law)
     mechanism = lie_jax.Mechanism([ball], forces=[hit], gravity=(0, 0, 0))
     return lie_jax.assemble(mechanism, lie_jax.R3SO3())
 
@@ -69,16 +69,18 @@ def derivatives_of_impact(v, a, w):
 
 def test_a_ball_leaves_a_wall():
     dissipation, speed, expected = IMPACTS[1]
-    system, state = thrown(lie_jax.HuntCrossley(1e5, dissipation=dissipation), jnp.asarray(speed))
+    system, state = thrown(
+        lie_jax.contact.HuntCrossley(1e5, dissipation=dissipation), jnp.asarray(speed)
+    )
     end = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-4, steps=2000)
     # The law is smooth but once, and the touch lies within a step.
     assert_allclose(end.v[-1, 0], expected, rtol=0, atol=1e-7)
 
 
 LAWS = {
-    "square": lambda a: lie_jax.HuntCrossley(1e5, dissipation=a),
-    "Hertz": lambda a: lie_jax.HuntCrossley(1e5, 1.5, dissipation=a),
-    "linear": lambda a: lie_jax.SmoothLinear(1e4, 1e-4, a),
+    "square": lambda a: lie_jax.contact.HuntCrossley(1e5, dissipation=a),
+    "Hertz": lambda a: lie_jax.contact.HuntCrossley(1e5, 1.5, dissipation=a),
+    "linear": lambda a: lie_jax.contact.SmoothLinear(1e4, 1e-4, a),
 }
 
 
@@ -113,7 +115,9 @@ def test_two_elastic_balls_exchange_their_motion():
             for k, name in enumerate("ab")
         ]
         spheres = [contact.Sphere(name, radius) for name in "ab"]
-        hit = lie_jax.Contact(*spheres, lie_jax.HuntCrossley(stiffness, exponent=1.0))
+        hit = lie_jax.contact.Contact(
+            *spheres, lie_jax.contact.HuntCrossley(stiffness, exponent=1.0)
+        )
         mechanism = lie_jax.Mechanism(bodies, forces=[hit], gravity=(0, 0, 0))
         return run(*lie_jax.assemble(mechanism, lie_jax.R3SO3()), end).q[-1, 7]
 
@@ -136,8 +140,8 @@ def sliding(friction, gravity, speed):
     block = lie_jax.Body("block", 2.0, jnp.eye(3), position=(0, 0, radius - overlap))
     rail = lie_jax.PrismaticJoint("ground", "block", axis=(1, 0, 0), parent_point=block.position)
     ground = contact.Plane("ground")
-    law = lie_jax.HuntCrossley(stiffness)
-    rubbing = lie_jax.Contact(contact.Sphere("block", radius), ground, law, friction)
+    law = lie_jax.contact.HuntCrossley(stiffness)
+    rubbing = lie_jax.contact.Contact(contact.Sphere("block", radius), ground, law, friction)
     mechanism = lie_jax.Mechanism([block], [rail], [rubbing], gravity=gravity)
     system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
     return system, lie_jax.State(state.q, jnp.asarray([speed]))
@@ -149,12 +153,12 @@ def test_a_block_slides_to_the_end_of_the_closed_form_and_creeps_down_a_slope():
     end = 4.0
 
     def stopped(velocity):
-        friction = lie_jax.Coulomb(coefficient, velocity)
+        friction = lie_jax.contact.Coulomb(coefficient, velocity)
         system, state = sliding(friction, jnp.asarray([0.0, 0.0, -GRAVITY]), 1.0)
         return long(system, state, end).q[-1, 0]
 
     def creeping(velocity):
-        friction = lie_jax.Coulomb(coefficient, velocity)
+        friction = lie_jax.contact.Coulomb(coefficient, velocity)
         tilted = GRAVITY * jnp.asarray([np.sin(slope), 0.0, -np.cos(slope)])
         return long(*sliding(friction, tilted, 0.0), end).v[-1, 0]
 

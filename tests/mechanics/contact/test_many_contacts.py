@@ -8,7 +8,7 @@ import pytest
 import lie_jax
 from lie_jax import contact
 
-LAW, FRICTION = lie_jax.HuntCrossley(1e5, dissipation=0.2), lie_jax.Coulomb(0.3)
+LAW, FRICTION = lie_jax.contact.HuntCrossley(1e5, dissipation=0.2), lie_jax.contact.Coulomb(0.3)
 # Equations of sums over more rows, relative to all of them.
 GROWTH = 1.01
 
@@ -21,7 +21,7 @@ def _lines(count, of_one_body, integrator):
         lie_jax.Body(name, 1.0, jnp.eye(3), position=(i, 0.0, 2.0)) for i, name in enumerate(names)
     ]
     forces = [
-        lie_jax.Contact(
+        lie_jax.contact.Contact(
             contact.Sphere(names[i % len(names)], 0.05, rng.uniform(-0.2, 0.2, 3)),
             contact.Plane("ground"),
             LAW,

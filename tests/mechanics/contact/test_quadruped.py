@@ -93,8 +93,8 @@ def test_an_imported_quadruped_stands(tmp_path):
     path.write_text(standing.mjcf().replace("<body><freejoint/>", '<body pos="0 0 1"><freejoint/>'))
     with pytest.warns(UserWarning, match="contacts, which"):
         robot = io.import_model(path)
-    law = lie_jax.HuntCrossley(quadruped.STIFFNESS, dissipation=0.5)
-    contacts = robot.contacts(law, lie_jax.Coulomb(quadruped.FRICTION))
+    law = lie_jax.contact.HuntCrossley(quadruped.STIFFNESS, dissipation=0.5)
+    contacts = robot.contacts(law, lie_jax.contact.Coulomb(quadruped.FRICTION))
     assert len(contacts) == 4
     mechanism = dataclasses.replace(robot.mechanism, forces=[*robot.mechanism.forces, *contacts])
     system, _ = lie_jax.assemble(mechanism, lie_jax.Minimal())

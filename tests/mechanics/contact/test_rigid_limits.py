@@ -39,15 +39,15 @@ def rattleback(stiffness, slip, dt=1.25e-5):
         1.0,
         inertia,
         position=jnp.stack([0.0 * height, 0.0 * height, height]),
-        orientation=lie_jax.quaternion.from_matrix(jnp.asarray(rotation)),
+        orientation=lie_jax.groups.quaternion.from_matrix(jnp.asarray(rotation)),
         velocity=rotation @ np.cross(lowest, omega),
         omega_body=omega,
     )
-    touching = lie_jax.Contact(
+    touching = lie_jax.contact.Contact(
         contact.Ellipsoid("body", semi_axes, center),
         contact.Plane("ground"),
-        lie_jax.HuntCrossley(stiffness, dissipation=0.5),
-        lie_jax.Coulomb(1.0, velocity=slip),
+        lie_jax.contact.HuntCrossley(stiffness, dissipation=0.5),
+        lie_jax.contact.Coulomb(1.0, velocity=slip),
     )
     mechanism = lie_jax.Mechanism([body], forces=[touching], gravity=(0, 0, -GRAVITY))
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
@@ -80,11 +80,11 @@ def test_a_ball_rolls_with_five_sevenths_of_its_speed():
         position=(0.0, 0.0, radius - sag),
         velocity=(2.0, 0.0, 0.0),
     )
-    cloth = lie_jax.Contact(
+    cloth = lie_jax.contact.Contact(
         contact.Sphere("ball", radius),
         contact.Plane("ground"),
-        lie_jax.HuntCrossley(stiffness, dissipation=0.2),
-        lie_jax.Coulomb(0.2, velocity=LITTLE_SLIP),
+        lie_jax.contact.HuntCrossley(stiffness, dissipation=0.2),
+        lie_jax.contact.Coulomb(0.2, velocity=LITTLE_SLIP),
     )
     mechanism = lie_jax.Mechanism([ball], forces=[cloth], gravity=(0, 0, -GRAVITY))
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
@@ -113,11 +113,11 @@ def test_a_block_on_a_slope_creeps(integrator):
         orientation=turned.as_quat(scalar_first=True),
     )
     ground = contact.Plane("ground", normal=turned.apply([0.0, 0.0, 1.0]))
-    touching = lie_jax.Contact(
+    touching = lie_jax.contact.Contact(
         contact.Box("block", size),
         ground,
-        lie_jax.HuntCrossley(stiffness, dissipation=5.0),
-        lie_jax.Coulomb(coefficient, velocity=LITTLE_SLIP),
+        lie_jax.contact.HuntCrossley(stiffness, dissipation=5.0),
+        lie_jax.contact.Coulomb(coefficient, velocity=LITTLE_SLIP),
     )
     mechanism = lie_jax.Mechanism([block], forces=[touching], gravity=(0, 0, -GRAVITY))
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())

@@ -31,7 +31,7 @@ FIRST_ORDER, SECOND_ORDER = 0.01, 0.03
 
 def block(tilt, overlap, turning, law, slip):
     """A block on its edge at x = 0, tilted about y; `turning` (rad/s) is its fall."""
-    turn = lie_jax.so3.exp(jnp.stack([0.0 * overlap, tilt, 0.0 * overlap]))
+    turn = lie_jax.groups.so3.exp(jnp.stack([0.0 * overlap, tilt, 0.0 * overlap]))
     arm = turn @ jnp.asarray([-0.5 * WIDTH, 0.0, 0.5 * HEIGHT])
     omega = jnp.asarray([0.0, -turning, 0.0])
     body = lie_jax.Body(
@@ -39,12 +39,12 @@ def block(tilt, overlap, turning, law, slip):
         1.0,
         lie_jax.solids.box(1.0, SIZE),
         position=arm - jnp.asarray([0.0, 0.0, 1.0]) * overlap,
-        orientation=lie_jax.quaternion.from_matrix(turn),
+        orientation=lie_jax.groups.quaternion.from_matrix(turn),
         velocity=jnp.cross(omega, arm),
         omega_body=omega,
     )
-    touching = lie_jax.Contact(
-        contact.Box("block", SIZE), contact.Plane("ground"), law, lie_jax.Coulomb(1.0, slip)
+    touching = lie_jax.contact.Contact(
+        contact.Box("block", SIZE), contact.Plane("ground"), law, lie_jax.contact.Coulomb(1.0, slip)
     )
     mechanism = lie_jax.Mechanism([body], forces=[touching], gravity=(0, 0, -GRAVITY))
     return lie_jax.assemble(mechanism, lie_jax.R3SO3())
@@ -58,7 +58,7 @@ def test_a_tilted_block_falls_as_the_pendulum_about_its_edge():
     carried = GRAVITY * (1.0 - 0.75 * np.sin(ALPHA - start) ** 2)
 
     def touch(stiffness):
-        law = lie_jax.HuntCrossley(stiffness, dissipation=0.5)
+        law = lie_jax.contact.HuntCrossley(stiffness, dissipation=0.5)
         overlap = jnp.sqrt(0.5 * carried / stiffness)
         system, state = block(start, overlap, 0.0, law, 1.0 / jnp.sqrt(stiffness))
         # The first vertex is one of the other edge.
@@ -99,7 +99,7 @@ def test_a_block_goes_on_rocking_with_the_ratio_of_housner():
     def ratio(part):
         stiffness, dissipation = 1e8 / part**4, 40.0 / part
         sag = jnp.sqrt(0.5 * GRAVITY / stiffness)
-        law = lie_jax.HuntCrossley(stiffness, dissipation=dissipation)
+        law = lie_jax.contact.HuntCrossley(stiffness, dissipation=dissipation)
         # The instant at which the other edge touches.
         system, state = block(sag / WIDTH, sag, turning, law, 1e-3 * part**2)
         options = {"dt": 1e-5, "steps": 6000, "save_every": 6000, "throw": False}
@@ -134,14 +134,14 @@ def rod(angle, speed, law, slip, overlap=0.0, ball=BALL):
         1.0,
         jnp.diag(jnp.asarray([1e-3, SQUARE, SQUARE])),
         position=up * height,
-        orientation=lie_jax.quaternion.exp(jnp.asarray([0.0, -1.0, 0.0]) * angle),
+        orientation=lie_jax.groups.quaternion.exp(jnp.asarray([0.0, -1.0, 0.0]) * angle),
         velocity=jnp.asarray([-speed, 0.0, 0.0]),
     )
-    touching = lie_jax.Contact(
+    touching = lie_jax.contact.Contact(
         contact.Sphere("rod", ball, (-LENGTH, 0.0, 0.0)),
         contact.Plane("ground"),
         law,
-        lie_jax.Coulomb(FRICTION, slip),
+        lie_jax.contact.Coulomb(FRICTION, slip),
     )
     mechanism = lie_jax.Mechanism([body], forces=[touching], gravity=(0, 0, -GRAVITY))
     return lie_jax.assemble(mechanism, lie_jax.R3SO3())
@@ -149,7 +149,7 @@ def rod(angle, speed, law, slip, overlap=0.0, ball=BALL):
 
 def linear(stiffness, dissipation=0.0):
     """Linear spring with an onset of a tenth of the sag under the weight."""
-    return lie_jax.SmoothLinear(stiffness, 0.1 * GRAVITY / stiffness, dissipation)
+    return lie_jax.contact.SmoothLinear(stiffness, 0.1 * GRAVITY / stiffness, dissipation)
 
 
 def levers(angle):
@@ -166,7 +166,9 @@ def test_a_force_on_the_tip_accelerates_it_upwards_outside_of_the_jamming_angles
     def rate(angle):
         """Upward acceleration (m/s²) of the tip by the force on it."""
         slip = 1e-9
-        system, state = rod(angle, 1.0, lie_jax.HuntCrossley(stiffness, 1.0), slip, overlap, ball)
+        system, state = rod(
+            angle, 1.0, lie_jax.contact.HuntCrossley(stiffness, 1.0), slip, overlap, ball
+        )
         vdot = system.acceleration(0.0, state.q, state.v, None)
         return vdot[2] + vdot[4] * LENGTH * jnp.cos(angle) + GRAVITY
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import lie_jax
 from tests.suites import cases
 
-LAW = lie_jax.HuntCrossley(200.0, dissipation=0.5)
+LAW = lie_jax.contact.HuntCrossley(200.0, dissipation=0.5)
 BEFORE = 1.0
 HINGE = lie_jax.RevoluteJoint("ground", "disc", (0, 0, 1))
 RAIL = lie_jax.PrismaticJoint("ground", "cart", (1, 0, 0))

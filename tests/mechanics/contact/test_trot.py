@@ -18,11 +18,11 @@ SWEEP = 8.0
 APART, HIGH = 1e-3, 0.01
 
 
-class Lifting(lie_jax.AbstractForce):
+class Lifting(lie_jax.extend.AbstractForce):
     """A torque about y between two bodies, in one half of each period; twice differentiable."""
 
-    parent: str = lie_jax.fields.body_name()
-    child: str = lie_jax.fields.body_name()
+    parent: str = lie_jax.extend.fields.body_name()
+    child: str = lie_jax.extend.fields.body_name()
     torque: jax.Array = eqx.field(converter=jnp.asarray)
 
     def wrenches(self, t, poses, velocities, u):
@@ -30,8 +30,8 @@ class Lifting(lie_jax.AbstractForce):
         axis = poses[0].rotation[:, 1]
         moment = self.torque[0] * push**3 * axis
         none = jnp.zeros_like(moment)
-        on = [lie_jax.Wrench(none, pose.rotation.T @ moment) for pose in poses]
-        return lie_jax.Wrench(none, -on[0].torque), on[1]
+        on = [lie_jax.extend.Wrench(none, pose.rotation.T @ moment) for pose in poses]
+        return lie_jax.extend.Wrench(none, -on[0].torque), on[1]
 
 
 def trotting():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import lie_jax
-from lie_jax import contact, transforms
+from lie_jax import contact
+from lie_jax.estimation import transforms
 
 pytestmark = pytest.mark.full
 
@@ -31,15 +32,17 @@ def toss(parameters):
         MASS,
         lie_jax.solids.box(MASS, (EDGE, EDGE, EDGE)),
         position=(0.0, 0.0, 0.2),
-        orientation=lie_jax.quaternion.exp(jnp.asarray([0.4, 0.6, 0.2])),
+        orientation=lie_jax.groups.quaternion.exp(jnp.asarray([0.4, 0.6, 0.2])),
         velocity=(1.2, 0.4, 0.0),
         omega_body=(3.0, -4.0, 2.0),
     )
-    touching = lie_jax.Contact(
+    touching = lie_jax.contact.Contact(
         contact.Box("cube", (EDGE, EDGE, EDGE)),
         contact.Plane("ground"),
-        lie_jax.HuntCrossley(parameters["stiffness"], dissipation=parameters["dissipation"]),
-        lie_jax.Coulomb(parameters["friction"], velocity=1e-2),
+        lie_jax.contact.HuntCrossley(
+            parameters["stiffness"], dissipation=parameters["dissipation"]
+        ),
+        lie_jax.contact.Coulomb(parameters["friction"], velocity=1e-2),
     )
     system, state = lie_jax.assemble(lie_jax.Mechanism([cube], forces=[touching]), lie_jax.R3SO3())
     run = lie_jax.simulate(
@@ -59,12 +62,14 @@ def test_the_law_of_a_cube_is_identified_from_its_toss():
     rng = np.random.default_rng(4)
     seen = jax.tree.map(np.asarray, jax.jit(toss)(TRUTH))
     assert seen["position"][:, 2].min() < 0.5 * EDGE * np.sqrt(2.0)
-    turned = jax.vmap(lie_jax.so3.exp)(NOISE[1] * rng.normal(size=(len(seen["rotation"]), 3)))
+    turned = jax.vmap(lie_jax.groups.so3.exp)(
+        NOISE[1] * rng.normal(size=(len(seen["rotation"]), 3))
+    )
     seen = {
         "position": seen["position"] + NOISE[0] * rng.normal(size=seen["position"].shape),
         "rotation": np.einsum("nij,njk->nik", seen["rotation"], turned),
     }
-    fit = lie_jax.identify(
+    fit = lie_jax.estimation.identify(
         toss,
         {"friction": 0.3, "stiffness": 2e4, "dissipation": 0.4},
         seen,
@@ -88,7 +93,8 @@ def hop(torque):
     bent, inertia = 0.9, lie_jax.solids.box(LIGHT, (0.02, 0.02, LINK))
     height, knee = 2.0 * LINK * np.cos(bent), -LINK * np.asarray([np.sin(bent), 0.0, np.cos(bent)])
     turned = [
-        lie_jax.quaternion.exp(jnp.asarray([0.0, angle, 0.0])) for angle in (0.0, bent, -bent)
+        lie_jax.groups.quaternion.exp(jnp.asarray([0.0, angle, 0.0]))
+        for angle in (0.0, bent, -bent)
     ]
     middle = (0.0, 0.0, -0.5 * LINK)
     places = [np.asarray([0.0, 0.0, height]), np.asarray([0.0, 0.0, height]) + knee]
@@ -106,11 +112,11 @@ def hop(torque):
     forces = [
         lie_jax.JointMotor(joints[1], input=0),
         lie_jax.JointMotor(joints[2], input=1),
-        lie_jax.Contact(
+        lie_jax.contact.Contact(
             contact.Sphere("shank", 0.02, below),
             contact.Plane("ground", (0.0, 0.0, -0.02)),
-            lie_jax.HuntCrossley(1e6, dissipation=0.5),
-            lie_jax.Coulomb(0.8),
+            lie_jax.contact.HuntCrossley(1e6, dissipation=0.5),
+            lie_jax.contact.Coulomb(0.8),
         ),
     ]
     system, state = lie_jax.assemble(lie_jax.Mechanism(bodies, joints, forces), lie_jax.Minimal())

@@ -12,10 +12,10 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lie_jax import checks
 from lie_jax.callables import libraries
-from lie_jax.identification import recordings, statistics
-from lie_jax.identification.parameters import parameters, priors
-from lie_jax.identification.statistics import Identifiability, Spread
-from lie_jax.identification.transforms import free
+from lie_jax.estimation import recordings, statistics
+from lie_jax.estimation.parameters import parameters, priors
+from lie_jax.estimation.statistics import Identifiability, Spread
+from lie_jax.estimation.transforms import free
 from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float
 
@@ -187,9 +187,9 @@ def identify(
     - `noise`: standard deviations of the residuals, which are divided by them: a number, or a
       pytree of numbers or arrays that broadcast. Samples with infinite noise, NaN too, are missing.
       Default: not known, and 1 for all.
-    - `transforms`: one of `lie_jax.transforms`, or a pytree of them that is a prefix of `start`:
-      coordinates in which masses stay positive, inertias physical, orientations on the group and
-      numbers within bounds.
+    - `transforms`: one of `lie_jax.estimation.transforms`, or a pytree of them that is a prefix of
+      `start`: coordinates in which masses stay positive, inertias physical, orientations on the
+      group and numbers within bounds.
     - `compare`: one word, or a pytree of them that is a prefix of the observations. `"vector"`:
       residuals are differences. `"rotation"` (..., 3, 3), `"quaternion"` (..., 4): rotation
       vectors (3,) from observed to predicted, log(Rᵀ_observed R_predicted), in rad. `"pose"`
@@ -255,7 +255,7 @@ def identify(
     value, *_ = linearize(sought.start, whole)
     recordings.check_finite(where, value, "start values", "start nearer to the truth, or ")
     # Slow to import, see there.
-    from lie_jax.identification import search
+    from lie_jax.estimation import search
 
     iterate = search.iterations(residuals, linearize, method)
     path, cost, counts, converged = search.run(

@@ -10,8 +10,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
 from lie_jax import checks
+from lie_jax.estimation.transforms import orientation
 from lie_jax.groups import quaternion
-from lie_jax.identification.transforms import orientation
 from lie_jax.numerics.conversion import as_float
 
 
@@ -96,8 +96,8 @@ def broadcast(name: str, noun: str, prefix: PyTree, tree: PyTree, of: str) -> Py
 def _chart(transform: Callable, label: str, value: Array) -> tuple[Array, Callable]:
     if not callable(transform):
         raise ValueError(
-            f"{label}: the transform is {transform!r}; it must be one of lie_jax.transforms, such "
-            "as lie_jax.transforms.positive."
+            f"{label}: the transform is {transform!r}; it must be one of "
+            "lie_jax.estimation.transforms, such as lie_jax.estimation.transforms.positive."
         )
     try:
         return transform(value)

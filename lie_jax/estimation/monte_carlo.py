@@ -10,9 +10,9 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from lie_jax import checks
-from lie_jax.identification import recordings, statistics
-from lie_jax.identification.parameters import parameters
-from lie_jax.identification.transforms import free
+from lie_jax.estimation import recordings, statistics
+from lie_jax.estimation.parameters import parameters
+from lie_jax.estimation.transforms import free
 from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float
 
@@ -79,7 +79,8 @@ def monte_carlo(
     - `truth`: pytree of parameters, in physical units.
     - `noise`: standard deviations of the observations: a number, or a pytree of numbers or arrays
       that broadcast.
-    - `transforms`: one of `lie_jax.transforms`, or a pytree of them that is a prefix of `truth`.
+    - `transforms`: one of `lie_jax.estimation.transforms`, or a pytree of them that is a prefix of
+      `truth`.
     - `compare`: `"vector"`, `"rotation"`, `"quaternion"` or `"pose"`, or a pytree of these words
       that is a prefix of the observations; `identify` says what they mean.
     - `runs`: number of recordings; `seed`: of their noise.
@@ -103,7 +104,7 @@ def monte_carlo(
     statistics.check_degrees(recorded.numbers, len(sought.names))
     true_numbers = sought.numbers(sought.start)
     # Slow to import, see there.
-    from lie_jax.identification import search
+    from lie_jax.estimation import search
 
     def fit_one(key):
         record = recorded.simulated(key)

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from experiments import demo
-from lie_jax.identification import transforms
+from lie_jax.estimation import transforms
 from models import pinned_body
 from tests.identification.lines import START, TIME, line, noisy_line
 from tests.systems import OSCILLATOR, OSCILLATOR_START
@@ -21,7 +21,7 @@ from tests.systems import OSCILLATOR, OSCILLATOR_START
 def test_a_straight_line_has_its_textbook_solution():
     """Estimates and standard errors of linear regression are known in closed form."""
     data = noisy_line(0.1)
-    fit = lie_jax.identify(line, START, data, noise={"line": 0.1}, progress=False)
+    fit = lie_jax.estimation.identify(line, START, data, noise={"line": 0.1}, progress=False)
     design = np.stack([np.asarray(TIME), np.ones(len(TIME))], axis=1)
     expected, rest, *_ = np.linalg.lstsq(design, data["line"])
     variance = rest[0] / (len(TIME) - 2)
@@ -46,10 +46,10 @@ def test_a_straight_line_has_its_textbook_solution():
 
 def test_optax_arrives_at_the_same_optimum():
     data = noisy_line(0.1)
-    exact = lie_jax.identify(line, START, data, noise=0.1, progress=False)
+    exact = lie_jax.estimation.identify(line, START, data, noise=0.1, progress=False)
     # Optax counts its steps in integers and relies on their promotion.
     with jax.numpy_dtype_promotion("standard"):
-        descent = lie_jax.identify(
+        descent = lie_jax.estimation.identify(
             line, START, data, noise=0.1, progress=False,
             method=optax.adam(0.05), max_iterations=2000,
         )  # fmt: skip
@@ -72,11 +72,13 @@ def test_what_the_data_do_not_determine_has_no_standard_error():
 
     data = np.asarray(reduced({"ab": 2.0, "offset": 0.5, "cd": 3e-4})) + noisy_line(0.1)["line"]
     settings = {"noise": 0.1, "progress": False}
-    whole = lie_jax.identify(reduced, {"ab": 1.0, "cd": 1e-4, "offset": 0.0}, data, **settings)
+    whole = lie_jax.estimation.identify(
+        reduced, {"ab": 1.0, "cd": 1e-4, "offset": 0.0}, data, **settings
+    )
     start = {"a": 1.0, "b": 1.0, "c": 1e-4, "d": 1e-4, "offset": 0.0, "idle": 1.0}
     message = r"only 3 of 6 .* of a, b, c, d, idle are NaN.*ability\(\)"
     with pytest.warns(UserWarning, match=message):
-        fit = lie_jax.identify(predict, start, data, **settings)
+        fit = lie_jax.estimation.identify(predict, start, data, **settings)
     assert [name for name in start if np.isnan(fit.standard_errors[name])] == [*"abcd", "idle"]
 
     # What they do determine is as in the problem without the others. The search ends where its
@@ -101,7 +103,7 @@ def test_covariance_and_correlation_are_those_of_linear_regression():
     design = np.stack([np.ones(len(TIME)), np.asarray(TIME)], axis=1)
     for sigma in (0.1, 0.0):
         data = noisy_line(sigma)
-        fit = lie_jax.identify(line, START, data, progress=False)
+        fit = lie_jax.estimation.identify(line, START, data, progress=False)
         inverse = np.linalg.inv(design.T @ design)
         expected = inverse[0, 1] / np.sqrt(inverse[0, 0] * inverse[1, 1])
         assert_allclose(fit.correlation, [[1.0, expected], [expected, 1.0]], rtol=1e-9)
@@ -113,7 +115,7 @@ def test_a_parameter_at_the_end_of_its_range_is_not_determined():
     data, bounds = noisy_line(0.1), {"slope": transforms.interval(0.0, 1.0)}
     ends = pytest.warns(UserWarning, match="errors of slope are NaN.* end of its range")
     with pytest.warns(UserWarning, match="neighbouring residuals .* are correlated"), ends:
-        fit = lie_jax.identify(
+        fit = lie_jax.estimation.identify(
             line, {"slope": 0.3, "offset": 1.0}, data, progress=False,
             transforms=bounds | {"offset": transforms.free},
         )  # fmt: skip
@@ -124,25 +126,25 @@ def test_a_parameter_at_the_end_of_its_range_is_not_determined():
 def test_a_fit_that_cannot_be_right_is_not_silent():
     data = noisy_line(0.1)
     with pytest.warns(UserWarning, match="times the stated noise"):
-        fit = lie_jax.identify(line, START, data, noise=1e-2, progress=False)
+        fit = lie_jax.estimation.identify(line, START, data, noise=1e-2, progress=False)
     assert re.search(r"^slope +\d+\.\d+ +0\.\d+$", str(fit), re.MULTILINE)
     assert re.search(
         r"^converged, NOT fitted, .*, residuals: .* times the noise$", str(fit), re.MULTILINE
     )
     # Twice the noise is beyond chance for a hundred samples.
     with pytest.warns(UserWarning, match="residuals are 1.9. times the stated noise"):
-        lie_jax.identify(line, START, data, noise=0.05, progress=False)
+        lie_jax.estimation.identify(line, START, data, noise=0.05, progress=False)
     # A parabola is no line, and no noise is stated that could tell.
     bent = {"line": data["line"] + 2.0 * TIME**2}
     with pytest.warns(UserWarning, match=r"residuals \['line'\] \(0.\d+\) are correlated"):
-        lie_jax.identify(line, START, bent, progress=False)
+        lie_jax.estimation.identify(line, START, bent, progress=False)
     with pytest.warns(UserWarning, match="not converged, iterations: 1;"):
-        lie_jax.identify(line, START, data, max_iterations=1, progress=False)
+        lie_jax.estimation.identify(line, START, data, max_iterations=1, progress=False)
     # 1 stands for noise that is not known, where samples are missing too.
     large = {"line": 100.0 * data["line"]}
     unknown = np.where(np.arange(len(TIME)) == 7, np.inf, 1.0)
     for noise in (None, unknown):
-        fit = lie_jax.identify(line, START, large, noise=noise, progress=False)
+        fit = lie_jax.estimation.identify(line, START, large, noise=noise, progress=False)
         assert "noise, estimated: " in str(fit)
 
 
@@ -159,13 +161,15 @@ def test_chosen_leaves_of_a_system_are_fitted():
         return trajectory.q
 
     truth = predict(OSCILLATOR.stiffness[0, 0])
-    fit = lie_jax.identify(predict, 4.0, truth, transforms=transforms.positive, progress=False)
+    fit = lie_jax.estimation.identify(
+        predict, 4.0, truth, transforms=transforms.positive, progress=False
+    )
     assert_allclose(fit.estimates, OSCILLATOR.stiffness[0, 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("start", [1.0, 1, np.float64(1.0)])
 def test_any_number_may_be_a_start(start):
-    fit = lie_jax.identify(
+    fit = lie_jax.estimation.identify(
         lambda p: 2.0 * p * TIME, start, 3.0 * TIME, transforms=transforms.positive, progress=False
     )
     assert_allclose(fit.estimates, 1.5, rtol=1e-9)
@@ -177,7 +181,7 @@ def test_units_do_not_matter():
     data = np.asarray(jnp.exp(-1.3 * TIME)) + noise
     rates = []
     for unit in (1.0, 1e-6, 1e6):
-        fit = lie_jax.identify(
+        fit = lie_jax.estimation.identify(
             lambda p, unit=unit: unit * jnp.exp(-p * TIME), 0.2, unit * data, progress=False
         )
         assert bool(fit.converged)
@@ -189,10 +193,12 @@ def test_units_do_not_matter():
 def test_single_precision_stays_single():
     """In a process with double precision, too, with standard errors that hold."""
     time = TIME.astype(jnp.float32)
-    fit = lie_jax.identify(lambda p: p * time, jnp.float32(1.2), 1.5 * time, progress=False)
+    fit = lie_jax.estimation.identify(
+        lambda p: p * time, jnp.float32(1.2), 1.5 * time, progress=False
+    )
     assert fit.estimates.dtype == jnp.float32 and bool(fit.converged)
     assert_allclose(fit.estimates, 1.5, rtol=1e-6)
-    check = lie_jax.monte_carlo(lambda p: p * time, jnp.float32(1.5), noise=0.1, runs=50)
+    check = lie_jax.estimation.monte_carlo(lambda p: p * time, jnp.float32(1.5), noise=0.1, runs=50)
     assert check.estimates.dtype == jnp.float32 and bool(jnp.all(check.converged))
     exact = 0.1 / np.linalg.norm(time)
     assert_allclose(check.standard_errors, exact, rtol=0.5)
@@ -200,12 +206,12 @@ def test_single_precision_stays_single():
 
 def test_counts_are_observations():
     counts = np.round(np.asarray(20.0 * TIME)).astype(int)
-    fit = lie_jax.identify(lambda p: p * TIME, 1.0, counts, noise=2.0, progress=False)
+    fit = lie_jax.estimation.identify(lambda p: p * TIME, 1.0, counts, noise=2.0, progress=False)
     assert abs(float(fit.estimates) - 20.0) < 0.1
 
 
 def test_progress_is_shown(capfd):
-    lie_jax.identify(line, START, noisy_line(0.1))
+    lie_jax.estimation.identify(line, START, noisy_line(0.1))
     assert "identify" in capfd.readouterr().err
 
 
@@ -222,7 +228,7 @@ def test_transforms_invert_and_stay_physical():
     z, decode = transforms.positive(jnp.asarray([2.0, 5.0]))
     assert_allclose(decode(z), [2.0, 5.0])
     assert np.all(np.asarray(decode(z - 50.0)) > 0)
-    q = lie_jax.quaternion.exp(jnp.asarray([0.3, 0.2, 0.1]))
+    q = lie_jax.groups.quaternion.exp(jnp.asarray([0.3, 0.2, 0.1]))
     z, decode = transforms.orientation(q)
     assert_allclose(decode(z), q)
     assert_allclose(jnp.linalg.norm(decode(z + 1.0)), 1.0)
@@ -254,7 +260,7 @@ def _poor_start(fitted, seed):
         return jnp.asarray(value * (1 + size))
 
     start = {k: off(v) for k, v in fitted.estimates.items() if k not in ("inertia", "orientation")}
-    turn = off(lie_jax.quaternion.log(fitted.estimates["orientation"]))
+    turn = off(lie_jax.groups.quaternion.log(fitted.estimates["orientation"]))
     inertia = None
     while inertia is None:
         matrix = np.asarray(off(fitted.estimates["inertia"]))
@@ -262,7 +268,7 @@ def _poor_start(fitted, seed):
         moments = np.linalg.eigvalsh(matrix)
         if moments[0] > 0 and moments[0] + moments[1] > 1.02 * moments[2]:
             inertia = jnp.asarray(matrix)
-    return start | {"inertia": inertia, "orientation": lie_jax.quaternion.exp(turn)}
+    return start | {"inertia": inertia, "orientation": lie_jax.groups.quaternion.exp(turn)}
 
 
 @pytest.mark.full
@@ -297,9 +303,9 @@ def test_poor_starts_arrive_at_the_same_optimum(fitted, recording, seed):
         distance = np.abs(np.asarray(fit.estimates[name] - value))
         # A thousandth of what the noise leaves open.
         assert np.all(distance < 1e-3 * np.asarray(fitted.standard_errors[name])), name
-    turn = lie_jax.quaternion.log(
-        lie_jax.quaternion.multiply(
-            lie_jax.quaternion.conjugate(fitted.estimates["orientation"]),
+    turn = lie_jax.groups.quaternion.log(
+        lie_jax.groups.quaternion.multiply(
+            lie_jax.groups.quaternion.conjugate(fitted.estimates["orientation"]),
             fit.estimates["orientation"],
         )
     )

@@ -13,8 +13,8 @@ from jaxtyping import Array, PyTree
 
 from lie_jax import checks
 from lie_jax.callables import closures
+from lie_jax.estimation.parameters import broadcast
 from lie_jax.groups import quaternion, se3, so3
-from lie_jax.identification.parameters import broadcast
 
 
 @dataclasses.dataclass(frozen=True)

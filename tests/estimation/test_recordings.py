@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.spatial.transform import Rotation
 
 import lie_jax
-from lie_jax.identification import recordings, transforms
+from lie_jax.estimation import recordings, transforms
 from tests.identification.lines import START, TIME, noisy_line
 from tests.suites import cases
 
@@ -39,7 +39,7 @@ def test_recordings_of_their_own_length_with_noise_and_gaps_of_their_own():
     data["slow"][MISSING] = [np.nan, 1e6]
     noise = {"fast": 0.1, "slow": OTHER_NOISE.copy()}
     noise["slow"][MISSING] = np.inf
-    fit = lie_jax.identify(
+    fit = lie_jax.estimation.identify(
         _two_lines, START, data, noise=noise, progress=False,
         horizons=({"fast": 30, "slow": 5}, 40, 400),
     )  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_prior_determines_what_the_data_do_not_and_the_report_says_what():
     start = {"a": 1.0, "b": 1.0, "c": 0.0}
     data = noisy_line(0.1)["line"]
     prior = {"a": (1.5, 0.3), "c": (0.6, 0.02)}
-    fit = lie_jax.identify(predict, start, data, noise=0.1, prior=prior, progress=False)
+    fit = lie_jax.estimation.identify(predict, start, data, noise=0.1, prior=prior, progress=False)
     time = np.asarray(TIME)
     rows = np.stack([time, 2.0 * time, np.ones(len(time))], axis=1) / 0.1
     rows = np.concatenate([rows, [[1 / 0.3, 0.0, 0.0], [0.0, 0.0, 1 / 0.02]]])
@@ -110,7 +110,7 @@ def test_numbers_of_small_shares_are_named_if_they_change_as_much():
     singular = jnp.asarray([1.0, 1.0, 1.0, 1e-17])
     names = ("m", "c", "k", "length")
     determined = jnp.asarray([True, True, True, False])
-    report = lie_jax.Identifiability(
+    report = lie_jax.estimation.Identifiability(
         names, values, singular, directions, shares, determined, jnp.ones(4)
     )
     (line,) = [line for line in str(report).splitlines() if "not determined" in line]
@@ -125,7 +125,11 @@ TURNS *= (np.asarray([1e-9, 0.5, 3.0, np.pi - 1e-6, np.pi - 1e-9, np.pi - 1e-3])
 @pytest.mark.parametrize("kind", cases(["rotation", "quaternion", "pose"], ["quaternion", "pose"]))
 def test_differences_on_a_group_undo_the_exponential_near_a_half_turn_too(kind):
     """With observed C and predicted C exp(x) the residual is x, and its derivative the identity."""
-    group = {"rotation": lie_jax.so3, "quaternion": lie_jax.quaternion, "pose": lie_jax.se3}[kind]
+    group = {
+        "rotation": lie_jax.groups.so3,
+        "quaternion": lie_jax.groups.quaternion,
+        "pose": lie_jax.groups.se3,
+    }[kind]
     x = TURNS
     if kind == "pose":
         x = np.concatenate([np.ones_like(x), x], axis=1)
@@ -154,7 +158,7 @@ def test_orientations_are_fitted_on_the_group():
     # Either sign of a quaternion is the same rotation.
     seen *= rng.choice([-1.0, 1.0], (40, 1))
     start = (truth * Rotation.from_rotvec([0.0, 2.9, 0.0])).as_quat(scalar_first=True)
-    fit = lie_jax.identify(
+    fit = lie_jax.estimation.identify(
         lambda q: jnp.tile(q[None], (40, 1)), start, seen, noise=0.05, compare="quaternion",
         transforms=transforms.orientation, prior=(truth.as_quat(scalar_first=True), 10.0),
         progress=False,
@@ -173,7 +177,7 @@ def test_coverage_of_few_samples_is_that_of_student():
     def predict(p):
         return p["a"] * time + p["b"] + 0.0 * p["unused"]
 
-    check = lie_jax.monte_carlo(
+    check = lie_jax.estimation.monte_carlo(
         predict,
         {"a": 2.0, "b": 0.5, "unused": 1.0},
         noise=np.asarray([0.1] * 6 + [np.inf]),
@@ -207,12 +211,12 @@ def test_bounded_numbers_stay_within():
         assert_allclose(decode(z + 800.0), far[1])
         slope = jax.jacfwd(lambda z, decode=decode: decode(z))(z)
         assert np.all(np.diag(slope) > 0.0)
-    fit = lie_jax.identify(
+    fit = lie_jax.estimation.identify(
         lambda p: p * TIME, 2.9, 1.5 * TIME, transforms=between, progress=False
     )  # fmt: skip
     assert_allclose(fit.estimates, 1.5, rtol=1e-6)
 
 
 def test_rows_of_a_trajectory_are_found_by_time():
-    rows = lie_jax.rows_at([0.0, 0.5, 0.7500001, 2.0], dt=0.125, steps=17, save_every=2)
+    rows = lie_jax.estimation.rows_at([0.0, 0.5, 0.7500001, 2.0], dt=0.125, steps=17, save_every=2)
     assert rows.tolist() == [0, 2, 3, 8]

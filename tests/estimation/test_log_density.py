@@ -8,7 +8,7 @@ import scipy.stats
 from numpy.testing import assert_allclose
 
 import lie_jax
-from lie_jax import transforms
+from lie_jax.estimation import transforms
 from tests.identification.lines import START, TIME, line, noisy_line
 
 DESIGN = np.stack(
@@ -41,18 +41,20 @@ def test_a_straight_line_has_a_normal_posterior():
     noise = np.full(len(TIME), 0.2)
     noise[5:20] = np.inf
     prior = {"slope": (1.8, 0.05)}
-    fit = lie_jax.identify(line, START, data, noise={"line": noise}, prior=prior, progress=False)
+    fit = lie_jax.estimation.identify(
+        line, START, data, noise={"line": noise}, prior=prior, progress=False
+    )
     weight = 1.0 / noise**2
     precision = DESIGN.T @ (weight[:, None] * DESIGN) + np.diag([0.0, 1.0 / 0.05**2])
     right = DESIGN.T @ (weight * data["line"]) + np.asarray([0.0, 1.8 / 0.05**2])
     check_normal(fit, precision, np.linalg.solve(precision, right))
 
-    unknown = lie_jax.identify(line, START, data, progress=False)
+    unknown = lie_jax.estimation.identify(line, START, data, progress=False)
     mean, squares, *_ = np.linalg.lstsq(DESIGN, data["line"])
     variance = squares[0] / (len(TIME) - 2)
     check_normal(unknown, DESIGN.T @ DESIGN / variance, mean)
     # A stated noise is no estimate, even if it is far off.
-    stated = lie_jax.identify(line, START, data, noise=1.0, progress=False)
+    stated = lie_jax.estimation.identify(line, START, data, noise=1.0, progress=False)
     check_normal(stated, DESIGN.T @ DESIGN, mean)
 
 
@@ -92,7 +94,7 @@ def test_transforms_have_their_derivatives_in_the_density():
     recorded = {
         name: np.asarray(x) + SIGMA * rng.normal(size=x.shape) for name, x in predict(truth).items()
     }
-    fit = lie_jax.identify(
+    fit = lie_jax.estimation.identify(
         predict,
         truth,
         recorded,

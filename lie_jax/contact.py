@@ -1,0 +1,35 @@
+"""Contact between bodies: its element, shapes of bodies, and laws of its forces."""
+
+from lie_jax.mechanics.contact.element import Contact
+from lie_jax.mechanics.contact.laws import (
+    AbstractNormalLaw,
+    Coulomb,
+    HuntCrossley,
+    SmoothLinear,
+)
+from lie_jax.mechanics.contact.shapes import (
+    AbstractShape,
+    Box,
+    Capsule,
+    Ellipsoid,
+    HeightField,
+    Plane,
+    Points,
+    Sphere,
+)
+
+__all__ = [
+    "AbstractNormalLaw",
+    "AbstractShape",
+    "Box",
+    "Capsule",
+    "Contact",
+    "Coulomb",
+    "Ellipsoid",
+    "HeightField",
+    "HuntCrossley",
+    "Plane",
+    "Points",
+    "SmoothLinear",
+    "Sphere",
+]

@@ -1,1 +1,0 @@
-"""Parameters from recordings, with their uncertainty."""
