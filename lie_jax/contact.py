@@ -1,6 +1,7 @@
 """Contact between bodies: its element, shapes of bodies, and laws of its forces."""
 
 from lie_jax.mechanics.contact.element import Contact
+from lie_jax.mechanics.contact.height_grid import HeightGrid
 from lie_jax.mechanics.contact.laws import (
     AbstractNormalLaw,
     Coulomb,
@@ -27,6 +28,7 @@ __all__ = [
     "Coulomb",
     "Ellipsoid",
     "HeightField",
+    "HeightGrid",
     "HuntCrossley",
     "Plane",
     "Points",

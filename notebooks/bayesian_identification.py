@@ -61,7 +61,9 @@ def swing(parameters, steps):
         0.2,
         solids.cylinder(0.2, 0.005, length),
         center_of_mass=jnp.asarray([0.0, 0.0, -0.5]) * length,
-        orientation=lie_jax.groups.quaternion.exp(jnp.asarray([0.0, 1.0, 0.0]) * parameters["angle"]),
+        orientation=lie_jax.groups.quaternion.exp(
+            jnp.asarray([0.0, 1.0, 0.0]) * parameters["angle"]
+        ),
     )
     hinge = lie_jax.RevoluteJoint("ground", "rod", axis=(0.0, 1.0, 0.0))
     friction = lie_jax.ViscousFriction("ground", "rod", parameters["friction"])

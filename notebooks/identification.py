@@ -96,7 +96,9 @@ start = {
     "omega": jnp.zeros(3),
     "bias": jnp.zeros(3),
 }
-fit = lie_jax.estimation.identify(gyro, start, measured, noise=NOISE, transforms=charts, progress=False)
+fit = lie_jax.estimation.identify(
+    gyro, start, measured, noise=NOISE, transforms=charts, progress=False
+)
 print("converged", bool(fit.converged), "after", len(fit.history.cost), "iterations")
 for name in truth:
     print(f"{name:8} estimate - truth, in standard errors:")

@@ -75,7 +75,8 @@ def throw(law, velocity, steps):
     bounce = lie_jax.contact.Contact(
         lie_jax.contact.Sphere("ball", RADIUS),
         lie_jax.contact.Plane("ground"),
-        lie_jax.contact.HuntCrossley(3e5, dissipation=0.05),  # N/m², s/m: soft, and without friction
+        # N/m², s/m: soft, and without friction.
+        lie_jax.contact.HuntCrossley(3e5, dissipation=0.05),
     )
     mechanism = lie_jax.Mechanism([ball], forces=[bounce, Drag("ball", law)])
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())

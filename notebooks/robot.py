@@ -107,7 +107,9 @@ starts = np.asarray(bent.q) + 0.5 * np.random.default_rng(0).normal(size=(32, sy
 starts = np.clip(starts, lower, upper)
 down = lie_jax.groups.so3.exp(jnp.asarray([0.0, 2.2, 0.0]))  # the tool points forward and down
 goal = lie_jax.groups.se3.pose(down, jnp.asarray([0.20, 0.50, 0.35]))
-reached = lie_jax.robotics.inverse_kinematics(system, [(tool, goal)], starts, lower=lower, upper=upper)
+reached = lie_jax.robotics.inverse_kinematics(
+    system, [(tool, goal)], starts, lower=lower, upper=upper
+)
 print("angles (rad)", np.round(np.asarray(reached.q), 4))
 print("pose is off by", float(jnp.abs(tool.pose(system, reached.q) - goal).max()))
 

@@ -89,7 +89,7 @@ def _plane(system: AbstractMultibodySystem) -> Plane:
     if not planes:
         raise ValueError(
             "stand(system=) has no contact with a plane of the ground, on which a shape could "
-            "stand: add contact.Contact(shape, contact.Plane('ground'), law) of lie_jax.contact to "
+            "stand: add lie_jax.contact.Contact(shape, lie_jax.contact.Plane('ground'), law) to "
             "the forces of the mechanism, or those of ImportedModel.contacts(law, ground=)."
         )
     first = planes[0]

@@ -14,7 +14,7 @@ import lie_jax
 from experiments import demo
 from lie_jax.estimation import transforms
 from models import pinned_body
-from tests.identification.lines import START, TIME, line, noisy_line
+from tests.estimation.lines import START, TIME, line, noisy_line
 from tests.systems import OSCILLATOR, OSCILLATOR_START
 
 

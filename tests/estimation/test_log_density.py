@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 
 import lie_jax
 from lie_jax.estimation import transforms
-from tests.identification.lines import START, TIME, line, noisy_line
+from tests.estimation.lines import START, TIME, line, noisy_line
 
 DESIGN = np.stack(
     [np.ones(len(TIME)), np.asarray(TIME)], axis=1

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 
 import lie_jax
 from lie_jax.estimation import recordings, transforms
-from tests.identification.lines import START, TIME, noisy_line
+from tests.estimation.lines import START, TIME, noisy_line
 from tests.suites import cases
 
 # Two recordings of one line: their own lengths and sampling, the second with noise that grows and

@@ -12,7 +12,8 @@ LARGEST_BYTES = 25_000
 def test_gallery_has_every_joint_and_force():
     page = (DOCS / "gallery.md").read_text()
     pictures = dict(re.findall(r"\| !\[(\w+)\]\((images/gallery/\w+\.png)\) \|", page))
-    public = (getattr(lie_jax, name) for name in lie_jax.__all__)
+    modules = (lie_jax, lie_jax.beams, lie_jax.contact)
+    public = (getattr(module, name) for module in modules for name in module.__all__)
     elements = {
         thing.__name__
         for thing in public

@@ -12,11 +12,7 @@ from lie_jax import checks
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics.beams.element import Beam
 from lie_jax.mechanics.beams.loads import NodeLoad
-from lie_jax.mechanics.beams.sections import Section as Section
-from lie_jax.mechanics.beams.sections import circle as circle
-from lie_jax.mechanics.beams.sections import of_material as of_material
-from lie_jax.mechanics.beams.sections import rectangle as rectangle
-from lie_jax.mechanics.beams.sections import tube as tube
+from lie_jax.mechanics.beams.sections import Section
 from lie_jax.mechanics.body import Body
 from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.numerics import small

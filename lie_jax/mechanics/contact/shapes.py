@@ -19,7 +19,6 @@ from lie_jax.callables import closures, snapshots
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.contact import feet
-from lie_jax.mechanics.contact.height_grid import HeightGrid as HeightGrid
 from lie_jax.mechanics.elements import AbstractElement, named
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.numerics import small
