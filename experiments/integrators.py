@@ -15,8 +15,9 @@ from experiments._integrators import plots
 from experiments._integrators.cases import CASES, Case
 from experiments._loops import failure
 from lie_jax.numerics import checkpointing
-from lie_jax.simulation import adaptive_steps
+from lie_jax.simulation import fixed_steps, stops
 from lie_jax.simulation.march import march
+from lie_jax.simulation.schedules import Automatic
 
 
 class Method(NamedTuple):
@@ -94,9 +95,10 @@ def automatic(case: Case, system, state, method: Method, tolerance: float) -> At
     blocks = checkpointing.blocks("stored", None, _BOUND)
     first = jnp.asarray(case.first_step)
     (run, _), cpu = _timed(
-        lambda: adaptive_steps.trajectory(
-            *(system, estimating, state, jnp.zeros_like(first), times, first, adaptive),
-            *(_BOUND, blocks),
+        lambda: stops.trajectory(
+            *(system, estimating, state, first, None, fixed_steps.Schedule(_BOUND, 1, blocks)),
+            *((), 0, None, np.zeros(0, np.int32), jnp.zeros_like(first)),
+            Automatic(adaptive, times, False),
         )
     )
     reason = failure(run.result)

@@ -6,6 +6,7 @@ sizes, until a bracket of two of them is as narrow as rounding allows. One loop 
 steps, and has no derivatives: a rule gives those of the step, and of its size.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -37,7 +38,8 @@ class _Search(NamedTuple):
     `at_start`, `at_a`, `at_b`: the function nearest to its crossing, positive before; `width` of
     the bracket at first, `narrowings` since. `step` and `values` (events,) at b; of the events in
     the bracket, `before`: sides and `eligible`: whether they can happen; `others`: whether one
-    crosses that has not just happened. `ends`: functions at the end of the whole step.
+    crosses that has not just happened. `ends`: functions at the end of the whole step, `error` of
+    that in units of the tolerance.
     """
 
     part: Array
@@ -61,6 +63,7 @@ class _Search(NamedTuple):
     ends: Array
     sides: Array
     scale: Array
+    error: Array
 
 
 class _Bracket(NamedTuple):
@@ -79,28 +82,27 @@ class _Bracket(NamedTuple):
     others: Array
 
 
-def move(problem: Problem, h: Float[Array, ""], watch: Watch) -> Move:
-    """Step of size h (s), or of a smaller size to the first event in it.
+Judge = Callable[[Problem, Step], Array]
 
-    The derivatives of the size are those of the instant of the event, by the implicit function
-    theorem: its function stays zero after the step.
+
+def move(
+    problem: Problem, h: Float[Array, ""], watch: Watch, judge: Judge | None = None
+) -> tuple[Move, Array]:
+    """Step of size h (s), or of a smaller size to the first event in it, and an error.
+
+    A `judge` computes the error of the whole step in units of the tolerance: in one that misses it
+    nothing happens. Without, the error is zero. The derivatives of the size are those of the
+    instant of the event, by the implicit function theorem: its function stays zero after the step.
     """
     held, whole = rules.held((problem, h))
-    return _differentiated(problem, h, search(held, whole, watch))
-
-
-def search(problem: Problem, h: Float[Array, ""], watch: Watch, tried: Step | None = None) -> Move:
-    """Step of size h (s), which may have been `tried`, or one to the first event; held values.
-
-    Iterations of a step that was tried do not count.
-    """
-    end = _searched(problem, h, watch, tried)
-    size = jnp.where(end.found, end.b * h, h)
-    eligible = end.eligible & ~(end.others & _settling(problem, size, watch.departing))
+    end = _searched(held, whole, watch, judge)
+    size = jnp.where(end.found, end.b * whole, whole)
+    eligible = end.eligible & ~(end.others & _settling(held, size, watch.departing))
     crossed = (end.before * end.values <= 0.0) & eligible
     step = end.step._replace(newton_iterations=end.iterations)
     event = jnp.argmax(crossed).astype(jnp.int32)
-    return Move(size, step, end.found, event, end.sides, end.scale)
+    found = Move(size, step, end.found, event, end.sides, end.scale)
+    return _differentiated(problem, h, found), end.error
 
 
 def repeated(
@@ -152,13 +154,18 @@ def _change(values: Any, parameters: Any, changes: Any) -> Any:
     return size_change, state, carry
 
 
-def _searched(problem: Problem, h: Array, watch: Watch, tried: Step | None) -> _Search:
+def _searched(problem: Problem, h: Array, watch: Watch, judge: Judge | None) -> _Search:
     """Search at its end: `step` is the step to the first crossing, or the whole step."""
     eps, one, zero = float(jnp.finfo(h.dtype).eps), jnp.ones_like(h), jnp.zeros((), jnp.int32)
     before, departing = watch.sides, watch.departing
 
     def after_whole(search, step, values):
-        return _looked_through(problem, h, search, step, values, departing)
+        after = _looked_through(problem, h, search, step, values, departing)
+        if judge is None:
+            return after
+        error = judge(problem, step)
+        fine = step.converged & (error <= 1.0)
+        return after._replace(error=error, found=after.found & fine)
 
     def narrowed(search, step, values):
         # Right after an event its function is at zero, and must not hide another one's crossing.
@@ -169,14 +176,11 @@ def _searched(problem: Problem, h: Array, watch: Watch, tried: Step | None) -> _
         size = search.part * h
         step = problem.step(size, search.tried > 0)
         values = problem.values(size, step.state)
-        if tried is None:
-            after = jax.lax.cond(
-                search.tried == 0,
-                lambda: after_whole(search, step, values),
-                lambda: narrowed(search, step, values),
-            )
-        else:
-            after = narrowed(search, step, values)
+        after = jax.lax.cond(
+            search.tried == 0,
+            lambda: after_whole(search, step, values),
+            lambda: narrowed(search, step, values),
+        )
         iterations = search.iterations + step.newton_iterations
         return counted(after._replace(iterations=iterations))
 
@@ -216,10 +220,8 @@ def _searched(problem: Problem, h: Array, watch: Watch, tried: Step | None) -> _
         ends=none,
         sides=before,
         scale=none,
+        error=0.0 * one,
     )
-    if tried is not None:
-        step = problem.in_loops(tried)
-        begun = counted(after_whole(begun, step, problem.values(h, step.state)))
     return jax.lax.while_loop(unfinished, iterate, begun)
 
 

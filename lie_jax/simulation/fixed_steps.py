@@ -320,27 +320,53 @@ def _record(
     run: Run, last: Loop, samples: Sample, save_every: Any, origin: Array | np.ndarray
 ) -> Trajectory:
     """`record` without what is noted of each step, whose number would be part of the program."""
-    index = jnp.arange(samples.state.q.shape[0], dtype=jnp.int32)
-    index = run.first_step + index * save_every
+    index = jnp.arange(samples.state.q.shape[0], dtype=jnp.int32) * save_every
+    completed = last.completed - run.first_step
+    instants = Instants(run.time(run.first_step + index), index, index <= completed)
+    completed = completed - shortly_unstable(last).astype(jnp.int32)
+    end_time = run.time(run.first_step + completed)
+    return assembled(run, last, samples, instants, completed, end_time, origin)
+
+
+class Instants(NamedTuple):
+    """Times of saved instants (s), numbers of steps up to them, and whether they were reached."""
+
+    t: Array
+    steps: Array
+    reached: Array
+
+
+def shortly_unstable(last: Loop) -> Array:
+    """Whether a run that reached its end is too short to have failed by a mode that grows."""
+    return last.growth.shortly_unstable() & (last.result == Result.successful)
+
+
+def assembled(
+    run: Run,
+    last: Loop,
+    samples: Sample,
+    instants: Instants,
+    completed: Array,
+    end_time: Array,
+    origin: Array | np.ndarray,
+) -> Trajectory:
+    """Trajectory of a run from its last loop, its number of steps and the time of its end (s)."""
     found = last.residuals != newton.NONE
     is_last = jnp.arange(found.shape[0]) == jnp.sum(found) - 1
     history = jnp.where(found, last.residuals, jnp.nan)
-    unstable = last.growth.shortly_unstable() & (last.result == Result.successful)
-    ended = Result.where(unstable, Result.unstable, last.result)
-    reached = last.completed - unstable.astype(jnp.int32)
-    result, bad = limits.outcome(ended, samples.accelerations, index <= reached)
-    completed = jnp.append(index, reached)[bad]
+    ended = Result.where(shortly_unstable(last), Result.unstable, last.result)
+    result, bad = limits.outcome(ended, samples.accelerations, instants.reached)
     return Trajectory(
-        t=run.time(index),
+        t=instants.t,
         q=samples.state.q,
         v=samples.state.v,
         acceleration=samples.accelerations.acceleration,
         multipliers=samples.accelerations.multipliers,
         stats=Statistics(
             newton_iterations=last.iterations,
-            completed_steps=completed - run.first_step,
+            completed_steps=jnp.append(instants.steps, completed)[bad],
             rejected_steps=jnp.zeros((), jnp.int32),
-            end_time=run.time(completed),
+            end_time=jnp.append(instants.t, end_time)[bad],
             residual=jnp.max(jnp.where(is_last, last.residuals, 0.0)),
             residual_history=jnp.where(last.result == Result.successful, 0.0, history),
             worst_equation=last.worst,

@@ -64,7 +64,8 @@ class Run(NamedTuple):
     """Constants of a run: its equations, its step size dt (s), its inputs and its first step.
 
     `inputs` (steps, nu) or None, one row for each step; `first_step` counts from the time `t0` (s).
-    `policy` computes the inputs instead, or is None.
+    `policy` computes the inputs instead, or is None. Automatic steps have `times` (n,), s: of the
+    start, and of the instants at which "steps" in this sense end; dt is then the first size.
     """
 
     system: AbstractSystem
@@ -74,9 +75,12 @@ class Run(NamedTuple):
     first_step: Int[Array, ""]
     policy: Feedback | None = None
     t0: Float[Array, ""] | float = 0.0
+    times: Float[Array, " n"] | None = None
 
     def time(self, step: Int[Array, "..."]) -> Float[Array, "..."]:
         """Time at which a step begins, s."""
+        if self.times is not None:
+            return self.times[step]
         return self.t0 + step.astype(self.dt.dtype) * self.dt
 
     def input(self, step: Int[Array, ""], held: Held | None) -> Array | None:
@@ -155,6 +159,7 @@ class Run(NamedTuple):
         if step.stability is not None:
             larger = step.stability.rate > stability
             stability = jnp.where(larger, step.stability.rate, stability)
+        if step.stability is not None and self.times is None:
             growth = growth.after(step.stability)
             # Projections fail where numbers overflow.
             overflow = (reason == Result.non_finite) | (reason == Result.newton_failed)

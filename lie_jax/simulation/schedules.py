@@ -1,6 +1,6 @@
 """Times of a run: where it starts, where it ends, and how many steps lie between."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -114,6 +114,19 @@ def _bound(steps: Any, t0: Any, t_end: Any, adaptive: Any) -> Any:
     return steps
 
 
-def stops(adaptive: Adaptive, t0: Float[Array, ""], t_end: Any) -> Float[Array, " n"]:
-    """Times (s) at which automatic steps must end, the last one that of the run."""
-    return jnp.asarray(t_end, t0.dtype)[None] if adaptive.times is None else adaptive.times
+class Automatic(NamedTuple):
+    """Automatic sizes, and the times (s) at which steps must end, the last one that of the run.
+
+    `free`: accepted steps are saved, and not the stops alone.
+    """
+
+    adaptive: Adaptive
+    stops: Float[Array, " n"]
+    free: bool
+
+
+def automatic(adaptive: Adaptive, t0: Float[Array, ""], t_end: Any) -> Automatic:
+    """Automatic sizes of a run from a time t0 to a time t_end, s, or to the last of its times."""
+    if adaptive.times is None:
+        return Automatic(adaptive, jnp.asarray(t_end, t0.dtype)[None], True)
+    return Automatic(adaptive, adaptive.times, False)

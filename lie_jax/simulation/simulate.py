@@ -15,18 +15,17 @@ from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics import checkpointing, padding, rules, tracing, waits
+from lie_jax.simulation import checks as preflight
+from lie_jax.simulation import events as events_of_runs
 from lie_jax.simulation import (
-    adaptive_steps,
-    event_steps,
     fingerprints,
     fixed_steps,
     jax_guard,
     redundancy,
     schedules,
     sharding,
+    stops,
 )
-from lie_jax.simulation import checks as preflight
-from lie_jax.simulation import events as events_of_runs
 from lie_jax.simulation import policy as policies
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.fastest import fastest
@@ -157,18 +156,14 @@ def simulate(
         preflight.check_violations(system, start, begin)
     watched = events_of_runs.checked(events, system, start)
     max_events = int(max_events)
-    if adaptive is not None:
-        estimating = integrator.with_estimate(system)
-        stops = schedules.stops(adaptive, begin, t_end)
-        trajectory, reached = adaptive_steps.trajectory(
-            *(system, estimating, start, begin, stops, dt, adaptive, number, blocks, watched),
-            max_events,
-            judged=checks.traced(system, start, begin),
-        )
-    elif watched:
-        trajectory, reached = event_steps.trajectory(
+    if adaptive is not None or watched:
+        sizes = None
+        if adaptive is not None:
+            integrator = integrator.with_estimate(system)
+            sizes = schedules.automatic(adaptive, begin, t_end)
+        trajectory, reached = stops.trajectory(
             *(system, integrator, state, dt, table, schedule, watched, max_events),
-            *(feedback, origin, origin_time),
+            *(feedback, origin, origin_time, sizes),
         )
     else:
         trajectory, redundant = fixed_steps.trajectory(

@@ -1,7 +1,7 @@
 """Trajectories: results of simulations."""
 
 import types
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -219,6 +219,16 @@ class Events(eqx.Module):
     v: Float[Array, "..."]
 
 
+class Control(NamedTuple):
+    """Size that the next automatic step is to have, `planned` (s), the `error` of the last one that
+    counts in units of the tolerance, and whether the last one was rejected.
+    """
+
+    planned: Float[Array, "..."]
+    error: Float[Array, "..."]
+    after_rejection: Bool[Array, "..."]
+
+
 class Restart(eqx.Module):
     """End of a run, from which `lie_jax.simulate` continues as if the run had not stopped.
 
@@ -241,6 +251,7 @@ class Restart(eqx.Module):
     origin: Int[Array, "..."] | None = None
     policy: Any = ()
     growth: Growth | None = None
+    control: Control | None = None
 
 
 class Trajectory(eqx.Module):

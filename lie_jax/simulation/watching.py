@@ -33,8 +33,8 @@ class Problem(NamedTuple):
     state: State
     u: Array | None
     carry: Any
-    stale: Bool[Array, ""] | bool = False
-    adaptive: bool = False
+    stale: Bool[Array, ""]
+    adaptive: bool
 
     def values(self, h: Array, state: State) -> Float[Array, " events"]:
         """Functions of all events after a time h (s)."""
@@ -50,12 +50,12 @@ class Problem(NamedTuple):
         short = h < shortest * self.dt
         # A step that is not taken is computed in batches: with a size that the method resolves.
         resolved = jnp.where(short, self.dt, h) if shortest else h
-        if jax.tree.leaves(carry) and not self.adaptive:
+        if jax.tree.leaves(carry):
 
             def begun():
                 return self.integrator.init(*start, resolved, self.state, self.u)
 
-            fresh = anew | self.stale
+            fresh = self.stale if self.adaptive else anew | self.stale
             if branch:
                 carry = jax.lax.cond(fresh, begun, lambda: self.carry)
             else:
@@ -73,11 +73,12 @@ class Problem(NamedTuple):
         return step._replace(state=state, converged=short | step.converged)
 
     def in_loops(self, step: Step) -> Step:
-        """A step without estimate, its numbers of Python, which mark constants, as arrays."""
+        """A step with its numbers of Python, which mark constants, as arrays; without an estimate
+        of its error where nothing reads that.
+        """
         dtypes = {int: jnp.int32, float: self.t.dtype}
-        return jax.tree.map(
-            lambda x: jnp.asarray(x, dtypes.get(type(x))), step._replace(error=None)
-        )
+        step = step if self.adaptive else step._replace(error=None)
+        return jax.tree.map(lambda x: jnp.asarray(x, dtypes.get(type(x))), step)
 
     def after(self, h: Array, state: State, memory: Any) -> "Problem":
         """Start of a step from a state after a time h (s)."""
@@ -181,7 +182,7 @@ class End(NamedTuple):
     reason: Result
     state: State
     memory: Any
-    watch: Watch
+    watch: Watch | None
 
 
 def end(
