@@ -65,13 +65,14 @@ def _check_all(first, groups, together, count, depth, kernel_count):
 
 @pytest.mark.parametrize("part", range(2))
 def test_300_small_programs(part, kernel_count, monkeypatch):
-    # Checks of types take two thirds of the tracing; other tests of batches and those below have
-    # them.
+    # Checks of types take two thirds of the tracing; other tests of batches have them, and the first
+    # part below.
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     _check_all(0, range(5 * part, 5 * part + 5), SMALL_TOGETHER, 1, 1, kernel_count)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(100))
-def test_10_000_programs_of_loops_in_loops(part, kernel_count):
+def test_10_000_programs_of_loops_in_loops(part, kernel_count, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", part > 0)
     _check_all(1000 + 100 * part, range(10), TOGETHER, 2, 2, kernel_count)
