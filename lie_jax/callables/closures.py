@@ -55,7 +55,7 @@ def shapes(where: str, function: Any, arguments: dict[str, Any]) -> Any:
         return jax.eval_shape(lambda *values: function(*values), *arguments.values())
 
 
-def closed(function: Any, *arguments: Any) -> Any:
+def convert(function: Any, *arguments: Any) -> Any:
     """Function whose values that JAX traces around the run are parameters."""
     if not isinstance(function, snapshots.Function) or function.parameters is not None:
         return function
@@ -67,6 +67,6 @@ def closed(function: Any, *arguments: Any) -> Any:
 
     def with_values(consts, *arguments):
         flat = jax.tree.leaves(arguments)
-        return jax.tree.unflatten(structure, jax_internals.evaluated(program, consts, *flat))
+        return jax.tree.unflatten(structure, jax_internals.evaluate(program, consts, *flat))
 
     return jax.tree_util.Partial(with_values, program.consts)

@@ -45,13 +45,13 @@ class _Program(NamedTuple):
 
     def __call__(self, *arrays: Any) -> Any:
         """Results of the function."""
-        found = jax_internals.evaluated(self.program, self.program.consts, *arrays)
+        found = jax_internals.evaluate(self.program, self.program.consts, *arrays)
         return jax.tree.unflatten(self.results, found)
 
 
 def _constants(program: Any) -> Iterator[Any]:
     """Arrays in a program and the programs inside of it, of which its text shows the shapes."""
-    jaxpr, constants = jax_internals.opened(program)
+    jaxpr, constants = jax_internals.unpack(program)
     yield from constants
     for equation in jaxpr.eqns:
         yield from (x.val for x in equation.invars if np.ndim(getattr(x, "val", 0.0)))

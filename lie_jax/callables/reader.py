@@ -239,7 +239,7 @@ class Reader:
     def _module(self, x: types.ModuleType) -> tuple[Hashable, _Parts]:
         """Attributes of a module that go by one of the names, each once; of a library's, data."""
         if x.__name__ in _DRAWING:
-            raise self._drawn(x.__name__)
+            raise self._unrepeatable(x.__name__)
         unread = self.names & vars(x).keys() - self.attributes[x]
         if libraries.holds_module(x):
             unread = {name for name in unread if isinstance(vars(x)[name], _DATA)}
@@ -256,7 +256,7 @@ class Reader:
     def _builtin(self, x: types.BuiltinFunctionType) -> tuple[Hashable, _Parts]:
         bound = x.__self__
         if isinstance(bound, types.ModuleType) and bound.__name__ in _DRAWING:
-            raise self._drawn(f"{bound.__name__}.{x.__name__}")
+            raise self._unrepeatable(f"{bound.__name__}.{x.__name__}")
         if bound is None or isinstance(bound, types.ModuleType | type):
             return x, ()
         return x.__name__, [("", bound)]
@@ -276,7 +276,7 @@ class Reader:
         self.names.update(names)
         scope = x.__globals__
         if any(scope.get(name) is np for name in drawing):
-            raise self._drawn("numpy.random")
+            raise self._unrepeatable("numpy.random")
         values = [(name, scope[name]) for name in read if name in scope]
         modules = [(name, sys.modules.get(name)) for name in imported]
         return code, [*cells, *values, *modules, *defaults, ("", vars(x))]
@@ -337,7 +337,7 @@ class Reader:
             return "object", [("", cls), *parts]
         raise self._unreadable(x, where)
 
-    def _drawn(self, source: str) -> Unreadable:
+    def _unrepeatable(self, source: str) -> Unreadable:
         return Unreadable(
             f"{self.name} uses {source}, whose values are others in each call, while a compiled "
             "program keeps those of its first call; make an array of them beforehand, or take "

@@ -44,7 +44,7 @@ def snapshot(function: Any) -> Snapshot:
 class Function:
     """Function of a user as modules hold it; equal to one of an equal snapshot.
 
-    JAX takes the snapshot whenever it flattens the node, `frozen` once, for the time of a call. In
+    JAX takes the snapshot whenever it flattens the node, `freeze` once, for the time of a call. In
     a frozen tree it also stands for a module or `Partial` that is called, with its `parameters`.
     """
 
@@ -63,7 +63,7 @@ class Function:
         return self.function(*args, **kwargs)
 
     @property
-    def called(self) -> Any:
+    def target(self) -> Any:
         """Function, module or partial for which it stands."""
         return bound(self.function, self.parameters)
 
@@ -71,7 +71,7 @@ class Function:
         """Attribute of the module or `Partial` for which it stands."""
         if name[:2] == "__" or self.__dict__.get("parameters") is None:
             raise AttributeError(f"a Function has no attribute {name!r}")
-        return getattr(self.called, name)
+        return getattr(self.target, name)
 
     def __repr__(self):
         return f"Function({name_of(self.function)})"
@@ -104,7 +104,7 @@ class Function:
         return cls(function.function, function.frozen if is_frozen else None, *children)
 
 
-def watched(function: Any) -> Any:
+def watch(function: Any) -> Any:
     """Plain function as a `Function`; modules and `Partial`s, which hold parameters, unchanged.
 
     Raises `Unreadable`, a `ValueError`, for a function that reads what cannot be read.
@@ -123,21 +123,21 @@ def identities(tree: Any) -> tuple[int, ...]:
     return tuple(id(x.function) for x in leaves if _is_function(x))
 
 
-def fixed(function: Callable) -> Function:
+def with_snapshot(function: Callable) -> Function:
     """Function with the snapshot of now, for a cache of what was computed with it."""
     now = snapshot(function)
     _count(function, now)
     return Function(function, now)
 
 
-def frozen(tree: Any) -> Any:
+def freeze(tree: Any) -> Any:
     """Pytree with all functions in it as snapshots and programs taken now, for the time of a call.
 
     Warns of functions that are compiled again and again. Raises `ValueError` where methods of a
     module, objects in its static fields or code compiled by `jax.jit` read values that have changed
     since, and for a `Partial` that reads what cannot be read.
     """
-    for static in _known_by_identity(tree, set()):
+    for static in _static_objects(tree, set()):
         with contextlib.suppress(Unreadable) if isinstance(static, _CODE) else _nothing:
             refuse_change(static, snapshot(static))
     if not any(map(_is_called, jax.tree.leaves(tree, is_leaf=_is_called))):
@@ -235,7 +235,7 @@ def _count(function: Callable, now: Any) -> None:
         )
 
 
-def _known_by_identity(x: Any, seen: set[int]) -> Iterator[Any]:
+def _static_objects(x: Any, seen: set[int]) -> Iterator[Any]:
     """Classes of users' modules in a pytree, objects in their static fields, and plain functions
     beside `Function`s and `Partial`s.
     """
@@ -252,4 +252,4 @@ def _known_by_identity(x: Any, seen: set[int]) -> Iterator[Any]:
                 yield value
     for name, part in named_parts(x):
         if not isinstance(x, jax.tree_util.Partial) or name != ".func":
-            yield from _known_by_identity(part, seen)
+            yield from _static_objects(part, seen)

@@ -21,7 +21,7 @@ from lie_jax.simulation.checks import as_jax
 from lie_jax.systems.system import AbstractSystem, State
 
 
-@waits.announced("the optimal control with {integrator}")
+@waits.announce("the optimal control with {integrator}")
 @sharding.automatic
 def ilqr(
     system: AbstractSystem,
@@ -90,7 +90,7 @@ def ilqr(
         half = arrays._replace(max_iterations=max_iterations // 2)
         search = _search(problem, half, weight, False, search)
         search = search._replace(done=search.converged, damping=jnp.zeros_like(search.damping))
-    if checks.traced(search.done) or not bool(search.done):
+    if checks.any_traced(search.done) or not bool(search.done):
         search = _search(problem, arrays, weight, second_order is not False, search)
     values, multipliers = _ended(problem, search)
     at, history = search.iterations, search.history

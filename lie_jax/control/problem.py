@@ -175,12 +175,12 @@ def checked_problem(
             f"shape ({shape[0]}, {nu}): give a column for each input."
         )
     simulation.check(system, integrator, state, dt, shape[0], inputs)
-    if not checks.traced(system, state):
+    if not checks.any_traced(system, state):
         simulation.check_violations(system, state)
     _check_classes(call, system, integrator)
     dtype = state.q.dtype
     # `_check_functions` refuses values that are no functions.
-    watched = [snapshots.watched(each) if callable(each) else each for each in functions]
+    watched = [snapshots.watch(each) if callable(each) else each for each in functions]
     lower, upper = _limits(call, guess, limits)
     result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *watched)
     _check_functions(call, result, shape[1])
@@ -189,7 +189,7 @@ def checked_problem(
     checks.positive(f"{call}(end_tolerance=)", options.end_tolerance, "error of the conditions")
     iterations = options.max_iterations
     checks.positive_integer(f"{call}(max_iterations=)", iterations, "steps of the search")
-    return snapshots.frozen(result)
+    return snapshots.freeze(result)
 
 
 def _check_classes(call: str, system: Any, integrator: Any) -> None:
@@ -230,7 +230,7 @@ def _limits(call: str, guess: Array, limits: Any) -> tuple[Array, Array]:
                 f"have shape ({nu},): one for each input."
             )
     lower, upper = (jnp.broadcast_to(jnp.asarray(x, dtype), (nu,)) for x in limits)
-    if checks.traced(lower, upper):
+    if checks.any_traced(lower, upper):
         return lower, upper
     low, high = np.asarray(lower), np.asarray(upper)
     if not np.all(low < high):
@@ -238,7 +238,7 @@ def _limits(call: str, guess: Array, limits: Any) -> tuple[Array, Array]:
             f"{call}(limits=) are {low.tolist()} and {high.tolist()}; every lower limit must be "
             "below the upper one: look for a wrong sign, use -numpy.inf and numpy.inf for none."
         )
-    if not checks.traced(guess):
+    if not checks.any_traced(guess):
         table = np.asarray(guess)
         outside = np.argwhere((table < low) | (table > high))
         if len(outside):

@@ -20,7 +20,7 @@ from lie_jax.simulation.checks import as_jax
 from lie_jax.systems.system import AbstractSystem, State
 
 
-@waits.announced("the optimal control with {integrator}")
+@waits.announce("the optimal control with {integrator}")
 @sharding.automatic
 def shoot(
     system: AbstractSystem,
@@ -84,7 +84,7 @@ def shoot(
         raise ValueError(
             f"shoot(nodes=) is {nodes}, which does not divide the {steps} steps: take a divisor."
         )
-    if checks.traced(problem, table, matrix):
+    if checks.any_traced(problem, table, matrix):
         raise ValueError(
             "shoot hands numbers to SciPy and cannot run inside jax.jit, jax.grad or jax.vmap; use "
             "lie_jax.control.ilqr there."

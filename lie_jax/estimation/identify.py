@@ -82,7 +82,7 @@ class Identification(eqx.Module):
         self._check(coordinates)
         return self._decode(coordinates)
 
-    @waits.announced("the log density")
+    @waits.announce("the log density")
     def log_density(self, coordinates: Float[Array, " p"]) -> Float[Array, ""]:
         """Logarithm of the posterior density over the unconstrained coordinates (p,).
 
@@ -103,7 +103,7 @@ class Identification(eqx.Module):
     def _check(self, coordinates: Array) -> None:
         checks.shape("coordinates", coordinates, self.coordinates.shape, "as fit.coordinates")
 
-    @waits.announced("the propagated errors")
+    @waits.announce("the propagated errors")
     def propagate(self, function: Callable[[PyTree], PyTree]) -> tuple[PyTree, PyTree]:
         """Value and standard error of any function of the estimates, to first order.
 
@@ -160,7 +160,7 @@ class Identification(eqx.Module):
         return "\n".join(lines)
 
 
-@waits.announced("the identification")
+@waits.announce("the identification")
 def identify(
     predict: Callable[[PyTree], PyTree],
     start: PyTree,

@@ -53,7 +53,7 @@ class MonteCarlo(eqx.Module):
         return "\n".join(lines)
 
 
-@waits.announced("the identifications")
+@waits.announce("the identifications")
 def monte_carlo(
     predict: Callable[[PyTree], PyTree],
     truth: PyTree,

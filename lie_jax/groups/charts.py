@@ -44,15 +44,15 @@ class AbstractChart(eqx.Module):
 
     def differential_inv(self, x: Float[Array, "3"], y: Float[Array, "3"]) -> Float[Array, "3"]:
         """dψ(x)⁻¹ y."""
-        return small.matvec(self._inverted(x), y)
+        return small.matvec(self._inverse(x), y)
 
     def differential_inv_derivative(
         self, x: Float[Array, "3"], u: Float[Array, "3"]
     ) -> Float[Array, "3 3"]:
         """Derivative of the matrix dψ(x)⁻¹ along u."""
-        return jax.jvp(self._inverted, (x,), (u,))[1]
+        return jax.jvp(self._inverse, (x,), (u,))[1]
 
-    def _inverted(self, x: Array) -> Float[Array, "3 3"]:
+    def _inverse(self, x: Array) -> Float[Array, "3 3"]:
         columns = jax.vmap(lambda y: self.differential(x, y), out_axes=1)
         cofactors, determinant = small.adjugate(columns(jnp.eye(3, dtype=x.dtype)))
         return cofactors / determinant

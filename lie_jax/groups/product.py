@@ -82,7 +82,7 @@ def power(group: Any, dimension: int, n: int) -> Group:
 def _group(kind: str, dimension: int, split: Callable, check: Callable, apply: Callable) -> Group:
     # `split` takes algebra elements apart; `apply` joins results of the factors.
     def function(name: str) -> Callable:
-        def combined(*arguments):
+        def combine(*arguments):
             parts = []
             for letter, argument in zip(_TYPES[name][:-1], arguments, strict=True):
                 if letter == "x":
@@ -95,7 +95,7 @@ def _group(kind: str, dimension: int, split: Callable, check: Callable, apply: C
                     parts.append(argument)
             return apply(name, parts)
 
-        return combined
+        return combine
 
     functions = {name: function(name) for name in _TYPES}
     return Group(lambda dtype=float: functions["exp"](jnp.zeros(dimension, dtype)), **functions)

@@ -65,11 +65,11 @@ _RATES_SWITCH = 20.0
 def c1(t: Scalar) -> Scalar:
     """Ratio sin θ / θ, the α of [S4] (2.4)."""
 
-    def closed(t):
+    def closed_form(t):
         theta = jnp.sqrt(t)
         return jnp.sin(theta) / theta
 
-    return _stumpff(1, "c1", t, _C1_SWITCH, closed)
+    return _stumpff(1, "c1", t, _C1_SWITCH, closed_form)
 
 
 def c2(t: Scalar) -> Scalar:

@@ -160,7 +160,7 @@ def _residual(v: Array, problem: _Problem) -> Array:
     """Derivative (nv,) of the function, N s."""
     places, dt = problem.places, problem.dt
     forces = places.forces(dt, problem.limits, places.relative(v))
-    return _inertial(v, problem) - dt * places.pulled_back(forces)
+    return _inertial(v, problem) - dt * places.generalized_force(forces)
 
 
 @eqx.filter_jit

@@ -49,9 +49,9 @@ class Doubled(AbstractIntegrator):
         times = jnp.stack([t, t + 0.5 * dt])
         (end, after), halves = jax.lax.scan(advance, (state, carry), times)
         # Sizes of steps are constants for derivatives.
-        method, there, start, kept = rules.held((self.method, system, state, carry))
+        method, there, start, kept = rules.stop_gradient((self.method, system, state, carry))
         whole = method.step(there, t, dt, start, kept, u)
-        known, space, share = rules.held(end), system.space, 1.0 / (2**self.order - 1)
+        known, space, share = rules.stop_gradient(end), system.space, 1.0 / (2**self.order - 1)
         apart = space.inverse_retract(known.q, whole.state.q)
         apart = space.tangent_operator(jnp.zeros_like(apart), apart)
         iterations, failed = halves.newton_iterations, jnp.argmin(halves.converged)

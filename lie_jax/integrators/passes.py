@@ -113,7 +113,7 @@ def run(
     solution, known = none if carry is None else carry
     known = known if u is None and carry is not None else None
     start = Found(rates, accelerations, state, solution, jnp.zeros((), dtype))
-    start = rules.alike(start, (method, system, t, dt, state, u, solution))
+    start = rules.with_tangents_of(start, (method, system, t, dt, state, u, solution))
 
     def add(found, inputs):
         return _pass(method, system, t, dt, state, u, known, inputs, found), ()

@@ -234,7 +234,7 @@ def _linearized(y: Array, problem: _Problem) -> tuple[Array, AbstractMatrix]:
     # The matrix of the start has the mass already.
     matrix = linear.step_matrix(None, 0.0, 0.5 * dt)
     matrix = matrix.plus(lambda v: push(v) - _inertia(problem, problem.q, v)).with_rows(closing)
-    return value, matrix.regularized()
+    return value, matrix.regularize()
 
 
 def _cheap_matrix(y: Array, problem: _Problem) -> AbstractMatrix:
@@ -243,7 +243,7 @@ def _cheap_matrix(y: Array, problem: _Problem) -> AbstractMatrix:
     increment, end, _ = _start(y, problem)
     x = system.space.rate_at_zero(increment)
     closing = system.algebra.step_saddle(t + problem.dt, end, x)
-    return system.algebra.step_saddle(t, problem.q).with_rows(closing).regularized()
+    return system.algebra.step_saddle(t, problem.q).with_rows(closing).regularize()
 
 
 def _converged(correction: Array, value: Array, y: Array, problem: _Problem) -> Array:

@@ -73,7 +73,7 @@ class Adaptive(eqx.Module):
         if not (
             least is None
             or most is None
-            or checks.traced(least, most)
+            or checks.any_traced(least, most)
             or float(least) <= float(most)
         ):
             raise ValueError(
@@ -82,7 +82,7 @@ class Adaptive(eqx.Module):
             )
         for name, rule, holds in (("safety", "below", lt), ("max_increase", "above", gt)):
             value = getattr(self, name)
-            if not checks.traced(value) and not holds(float(value), 1.0):
+            if not checks.any_traced(value) and not holds(float(value), 1.0):
                 raise ValueError(f"Adaptive({name}=) is {float(value)!r}; it must be {rule} 1.")
 
 
@@ -93,7 +93,7 @@ def _increasing(times: Array) -> None:
             f"Adaptive(times=) has shape {np.shape(times)}; it must have shape (n,), n at least 1: "
             "for a single time use simulate(t_end=)."
         )
-    if checks.traced(times):
+    if checks.any_traced(times):
         return
     if not (np.all(np.diff(np.asarray(times)) > 0.0) and np.all(np.isfinite(np.asarray(times)))):
         raise ValueError(

@@ -13,7 +13,7 @@ from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 
 
-@waits.announced("the states for MuJoCo")
+@waits.announce("the states for MuJoCo")
 def mujoco_states(
     imported: ImportedModel,
     system: AbstractMultibodySystem,

@@ -31,13 +31,13 @@ def _function(function: Callable) -> Callable:
     try:
         program, form = jax.make_jaxpr(lambda t: function(t), return_shape=True)(time)
     except TypeError:  # `check_signal` knows the element's name, and meets the error again.
-        return snapshots.watched(function)
-    if not checks.traced(program.consts):
-        return snapshots.watched(function)
+        return snapshots.watch(function)
+    if not checks.any_traced(program.consts):
+        return snapshots.watch(function)
 
     # Values that are differentiated, batched or compiled around the function become parameters.
     def at(leaves, t):
-        results = jax_internals.evaluated(program, leaves, t.astype(time.dtype))
+        results = jax_internals.evaluate(program, leaves, t.astype(time.dtype))
         value = jax.tree.unflatten(jax.tree.structure(form), results)
         return jax.tree.map(lambda x: jnp.asarray(x, t.dtype), value)
 

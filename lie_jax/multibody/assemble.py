@@ -38,7 +38,7 @@ def assemble(
 ) -> tuple[AbstractMultibodySystem, State]: ...
 
 
-@waits.announced("the assembly in {formulation}")
+@waits.announce("the assembly in {formulation}")
 def assemble(
     mechanism: Mechanism, formulation: AbstractFormulation
 ) -> tuple[AbstractMultibodySystem, State]:

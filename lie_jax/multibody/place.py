@@ -32,7 +32,7 @@ from lie_jax.systems.system import State
 _ITERATIONS = 40
 
 
-@waits.announced("the placement")
+@waits.announce("the placement")
 def place(
     mechanism: Mechanism, coordinates: Mapping[Label, Any] | None = None, *, close: bool = True
 ) -> Mechanism:
@@ -76,7 +76,7 @@ def place(
     system, state = assembly.from_motions(
         attached(eqx.tree_at(lambda m: m.forces, mechanism, ())), motions, cuts, rough=True
     )
-    system = snapshots.frozen(system)
+    system = snapshots.freeze(system)
     q = _closed(system, state) if close and cuts else state.q
     rotation, position = eqx.filter_jit(TreeSystem.poses)(system, q)
     orientation = jax.vmap(quaternion.from_rotation)(rotation)
@@ -153,8 +153,8 @@ def _closed(system: TreeSystem, state: State) -> Float[Array, " nq"]:
         found = projection.closed(system, t, still, _ITERATIONS)
     else:
         found = projection.Closed(state, *_gaps_and_sides(system, t, state.q))
-    known = rules.held(found)
-    if checks.traced(known):
+    known = rules.stop_gradient(found)
+    if checks.any_traced(known):
         return found.state.q
     if known.worst is not None:
         number, gap = known.worst

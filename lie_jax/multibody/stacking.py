@@ -54,7 +54,7 @@ def stack(members: Sequence[Any]) -> Any:
     """One element with the leaves of all members stacked along a new first axis."""
 
     def stacked(*leaves: ArrayLike) -> Array:
-        if checks.traced(leaves):
+        if checks.any_traced(leaves):
             return jnp.stack(leaves)
         # Without compilation.
         return jax.device_put(np.stack([np.asarray(leaf) for leaf in leaves]))
@@ -139,7 +139,7 @@ def _stackable(element: AbstractElement, path: tuple, leaf: Any) -> Any:
     if isinstance(leaf, jax.Array | np.ndarray | np.generic):
         return leaf
     if callable(leaf):
-        return snapshots.watched(leaf)
+        return snapshots.watch(leaf)
     raise ValueError(
         f"{named(element)}{jax.tree_util.keystr(path)} is {leaf!r}, and no array; a field of a "
         "joint or force must be a parameter, a function, or static: declare it by "

@@ -121,7 +121,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         linear, angular = jax.vmap(rigid.momentum)(self.bodies, *motion)
         return jnp.sum(linear, axis=0), jnp.sum(angular, axis=0)
 
-    @waits.announced("the powers")
+    @waits.announce("the powers")
     def powers(
         self,
         t: Time,
@@ -154,7 +154,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
             readings.joint_powers(joints, labels, now, motion, by_group),
         )
 
-    @waits.announced("the reactions")
+    @waits.announce("the reactions")
     def reactions(
         self,
         t: Time | Float[Array, " instants"],
@@ -190,7 +190,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         t = jnp.asarray(t, q.dtype)
         return (at if rows is None else jax.vmap(at))(t, q, v, acceleration, multipliers, u)
 
-    @waits.announced("the contacts")
+    @waits.announce("the contacts")
     def contacts(self, t: Time, q: Configuration, v: Velocity) -> Contacts:
         """Gap, normal and point, forces and slip at each place of each `Contact`, at an instant."""
         q, v = arguments.arrays("contacts", self, None, q=q, v=v)
@@ -198,7 +198,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         _, *motion = self._instant(t, q, v)
         return contact_readings.contacts(self.forces, motion)
 
-    @waits.announced("the beams")
+    @waits.announce("the beams")
     def beams(
         self, q: Configuration, v: Velocity | None = None, points: int = 2
     ) -> beam_readings.Beams:
@@ -225,7 +225,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
     def no_places(self):
         return impulses.refusal(self.forces)
 
-    @waits.announced("the joint coordinates")
+    @waits.announce("the joint coordinates")
     def joint_coordinates(
         self,
         q: Float[Array, "*instants nq"],

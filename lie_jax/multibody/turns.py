@@ -90,7 +90,7 @@ def _summed(values: Float[Array, "n k"], changes: Float[Array, "rows k"]) -> Flo
 def _warn(doubts: dict[Label, Array], reason: str) -> None:
     for label, doubt in doubts.items():
         # Inside JAX transformations nobody knows the numbers.
-        if not checks.traced(doubt) and np.any(doubt):
+        if not checks.any_traced(doubt) and np.any(doubt):
             row = int(np.argmax(np.any(np.asarray(doubt), axis=1)))
             libraries.warn(
                 f"joint_coordinates continues the angle of {label!r} from instant {row} to "

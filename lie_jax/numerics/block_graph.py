@@ -45,16 +45,16 @@ class Blocks(NamedTuple):
         return tuple(zip(self.rows, self.columns, strict=True))
 
 
-def joined(blocks: Sequence[Blocks]) -> Blocks:
+def concatenate(blocks: Sequence[Blocks]) -> Blocks:
     """Blocks of all these together, of one shape."""
     rows, columns = (sum(nodes, ()) for nodes in zip(*(b[:2] for b in blocks), strict=True))
     return Blocks(rows, columns, jnp.concatenate([b.values for b in blocks], axis=2))
 
 
-def summed(blocks: Sequence[Blocks]) -> Blocks:
+def sum_by_place(blocks: Sequence[Blocks]) -> Blocks:
     """The sums of blocks at one place, in the order in which places appear first."""
-    every = joined(blocks)
-    numbers = {place: k for k, place in enumerate(dict.fromkeys(_present(every.places)))}
+    every = concatenate(blocks)
+    numbers = {place: k for k, place in enumerate(dict.fromkeys(_existing_places(every.places)))}
     if tuple(numbers) == every.places:
         return every
     indices = tuple(numbers.get(place, -1) for place in every.places)
@@ -63,7 +63,7 @@ def summed(blocks: Sequence[Blocks]) -> Blocks:
     return Blocks(rows, columns, values)
 
 
-def _present(places: Sequence[Place]) -> list[Place]:
+def _existing_places(places: Sequence[Place]) -> list[Place]:
     return [place for place in places if min(place) >= 0]
 
 
@@ -95,7 +95,7 @@ class BlockGraph(AbstractMatrix):
         if self.graph.auxiliary.any():
             auxiliary = jnp.asarray(self.graph.auxiliary, product.dtype)
             product = self._product(nodes - auxiliary * product)
-        return self.graph.joined(product)
+        return self.graph.join(product)
 
     def _product(self, nodes: Float[Array, "m nodes"]) -> Float[Array, "m nodes"]:
         rows, columns = zip(*self.places, strict=True)
@@ -108,10 +108,10 @@ class BlockGraph(AbstractMatrix):
     def solve(self, b):
         # Corrected once if the diagonal is lowered, so that Newton's method converges
         # quadratically.
-        return self._solved(b, rules.held(self).inverse(), 0 if self.lowered is None else 1)
+        return self._solve(b, rules.stop_gradient(self).inverse(), 0 if self.lowered is None else 1)
 
     @override
-    def started_from(self, y, solve, b):
+    def solve_from_by(self, y, solve, b):
         if self.lowered is None:
             return solve(b)
         # Rounding leaves other pivots of dependent rows than the lowering. A solution for all
@@ -132,13 +132,13 @@ class BlockGraph(AbstractMatrix):
         forces = small.matvec(
             gather.pick(tuple(chosen), self.values, axis=2), gather.pick(joints, nodes, axis=1)
         )
-        return graph.joined(gather.add_up(bodies, forces, nodes.shape[1], axis=1))
+        return graph.join(gather.add_up(bodies, forces, nodes.shape[1], axis=1))
 
     @override
     def solve_constrained(self, b):
-        return self._solved(b, rules.held(self).regularized().inverse(), 2)
+        return self._solve(b, rules.stop_gradient(self).regularize().inverse(), 2)
 
-    def _solved(self, b: Array, factors: "Factors", corrections: int) -> Array:
+    def _solve(self, b: Array, factors: "Factors", corrections: int) -> Array:
         def solution(factors, matvec, b):
             if not corrections:
                 return factors @ b
@@ -167,11 +167,11 @@ class BlockGraph(AbstractMatrix):
         corner = jnp.eye(m, dtype=dtype)[:, :, None] * diagonal[None]
         filled = jnp.zeros((m, m, plan.filled), dtype)
         table = jnp.concatenate([self.values, corner, filled], axis=2)
-        factors = _factorized(plan, jnp.moveaxis(table, 2, 0), self.graph.bordered)
+        factors = _factorize(plan, jnp.moveaxis(table, 2, 0), self.graph.bordered)
         return Factors(factors, self.places, self.graph)
 
     @override
-    def regularized(self):
+    def regularize(self):
         # Pivots of dependent rows have the lowering as their smallest part. A smaller one would
         # leave less of it in a solution, and more rounding, which no pivoting bounds: eps^(2/3), in
         # place of eps^(3/4), makes both small enough that two corrections remove them.
@@ -193,7 +193,7 @@ class BlockGraph(AbstractMatrix):
         of_motion = jnp.asarray(~graph.auxiliary[:, : graph.bodies], diagonal.dtype)
         floor = LIGHTEST * jnp.max(diagonal * of_motion)
         ease = 1.0 / jnp.where(of_motion == 0.0, diagonal, jnp.maximum(diagonal, floor))
-        sizes = small.matvec(jnp.abs(rows * small.transpose(columns)), _picked(bodies, ease))
+        sizes = small.matvec(jnp.abs(rows * small.transpose(columns)), _pick(bodies, ease))
         size = gather.add_up(tuple(j - graph.bodies for j in nodes), sizes, len(joints), axis=1)
         lowered = jnp.finfo(size.dtype).eps ** (2 / 3) * size * there[:, graph.bodies :]
         return dataclasses.replace(self, lowered=lowered)
@@ -236,7 +236,7 @@ class BlockGraph(AbstractMatrix):
             values = gather.pick(own, end.values[k:], axis=2)
             values = jnp.concatenate([parts[0].values[:k], values])
             parts[0] = parts[0]._replace(values=values)
-        every = joined(parts)
+        every = concatenate(parts)
         return dataclasses.replace(self, values=every.values, places=every.places)
 
     @property
@@ -266,7 +266,7 @@ class BlockGraph(AbstractMatrix):
         return self.full().smallest_row()
 
 
-def _picked(nodes: tuple[int, ...], values: Float[Array, "m n"]) -> Float[Array, "m nodes"]:
+def _pick(nodes: tuple[int, ...], values: Float[Array, "m n"]) -> Float[Array, "m nodes"]:
     return gather.pick(nodes, values, axis=1)
 
 
@@ -277,7 +277,7 @@ def block_graph(graph: Graph, blocks: Sequence[Blocks]) -> BlockGraph:
     for b in blocks:
         more = [(0, m - k) for k in b.values.shape[:2]]
         padded.append(b._replace(values=jnp.pad(b.values, (*more, (0, 0)))))
-    every = joined(padded)
+    every = concatenate(padded)
     corner = jnp.asarray(graph.missing[:, graph.bodies :], every.values.dtype)
     return BlockGraph(every.values, corner, every.places, graph)
 
@@ -313,10 +313,10 @@ class Factors(eqx.Module):
 
         y = self.graph.split(b).T
         y, _ = jax.lax.scan(operate, y, tuple(jnp.asarray(operations.T)))
-        return self.graph.joined(y.T)
+        return self.graph.join(y.T)
 
 
-def _factorized(
+def _factorize(
     plan: Plan, table: Float[Array, "blocks m m"], bordered: tuple[int, int] | None
 ) -> Float[Array, "blocks m m"]:
     # Each operation replaces one block of the table. A pivot is complete when it is inverted, for

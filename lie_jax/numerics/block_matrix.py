@@ -62,7 +62,7 @@ class BlockTree(AbstractMatrix):
     @override
     def may_be_redundant(self):
         # Rows depend on each other only within a joint that is singular by itself, of which
-        # messages warn: the defaults of `solve_from` and `started_from` suffice, too.
+        # messages warn: the defaults of `solve_from` and `solve_from_by` suffice, too.
         return False
 
     @override
@@ -79,7 +79,7 @@ class BlockTree(AbstractMatrix):
             auxiliary = jnp.asarray(self._auxiliary, product.dtype)
             auxiliary = jnp.pad(auxiliary, ((0, len(values) - len(auxiliary)), (0, 0)))
             product = self._product(values - auxiliary * product)
-        return self.joined(product)
+        return self.join(product)
 
     @property
     def _auxiliary(self) -> np.ndarray:
@@ -121,16 +121,16 @@ class BlockTree(AbstractMatrix):
 
     @override
     def solve_constrained(self, b):
-        def solved(matrix, b):
-            factors = matrix.regularized().inverse()
+        def solve_twice(matrix, b):
+            factors = matrix.regularize().inverse()
             first = factors @ b
             return first + factors @ (b - matrix.matvec(first))
 
         # One elimination serves a solution and its correction.
-        return self.solution(solved, b)
+        return self.solution(solve_twice, b)
 
     @override
-    def regularized(self):
+    def regularize(self):
         k = len(self.rows)
         diagonal = jnp.abs(jnp.stack([self.nodes[i, i] for i in range(k)]))
         # Auxiliary unknowns have units of their own.
@@ -182,9 +182,9 @@ class BlockTree(AbstractMatrix):
         multipliers = gather.pick(self.multipliers, x).reshape(n, -1)
         return jnp.concatenate([bodies.T, multipliers.T])
 
-    def joined(self, values: Float[Array, "m n"]) -> Float[Array, " size"]:
+    def join(self, values: Float[Array, "m n"]) -> Float[Array, " size"]:
         """The vector of these unknowns: the inverse of `split`."""
-        bodies, multipliers = small.parted(values, len(self.rows))
+        bodies, multipliers = small.split_at(values, len(self.rows))
         flat = jnp.concatenate([bodies.T.reshape(-1), multipliers.T.reshape(-1)])
         numbers = [*self.bodies, *self.multipliers]
         slots = {number: slot for slot, number in enumerate(numbers) if number >= 0}
@@ -302,9 +302,9 @@ class Factors(eqx.Module):
         """The solution for a right-hand side: the product with the inverse."""
         matrix, values = self.matrix, self.matrix.split(b)
         if self.inverses is None:
-            return matrix.joined(self.elimination.solve(values))
+            return matrix.join(self.elimination.solve(values))
         k = len(self.inverses)
-        velocities, multipliers = small.parted(values, k)
+        velocities, multipliers = small.split_at(values, k)
         free = small.matvec(self.inverses, velocities)
         by_node = small.matvec(matrix.nodes[k:, :k], free)
         by_parent = small.matvec(matrix.columns[k:], matrix.parent_values(free))
@@ -312,4 +312,4 @@ class Factors(eqx.Module):
         force = small.matvec(matrix.nodes[:k, k:], multipliers)
         force = force + matrix.child_sums(small.matvec(matrix.rows[:, k:], multipliers))
         velocities = free - small.matvec(self.inverses, force)
-        return matrix.joined(jnp.concatenate([velocities, multipliers]))
+        return matrix.join(jnp.concatenate([velocities, multipliers]))

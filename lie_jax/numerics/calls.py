@@ -28,7 +28,7 @@ class Program:
 
     def __init__(self, closed: Any):
         self._closed = closed
-        self.jaxpr, self.consts = jax_internals.opened(closed)
+        self.jaxpr, self.consts = jax_internals.unpack(closed)
         self.arguments, self.results = (
             [jax.ShapeDtypeStruct(x.shape, x.dtype, weak_type=x.weak_type) for x in avals]
             for avals in (closed.in_avals, closed.out_avals)
@@ -47,7 +47,7 @@ class Program:
 
     def __call__(self, *arguments: Any) -> list[Any]:
         """Results of the program: arrays, of NumPy where they are constants."""
-        return jax_internals.evaluated(self, self.consts, *arguments)
+        return jax_internals.evaluate(self, self.consts, *arguments)
 
     def following(self, key: Any, make: Callable[[], "Program"]) -> "Program":
         """The program that follows from this one by a rule, traced once."""

@@ -61,8 +61,8 @@ def scan(body: Callable, loop: Any, length: int, blocks: Blocks) -> tuple[Any, A
 def _side_by_side(block: Callable, loop: Any, count: int, bound: int | None) -> tuple[Any, Any]:
     # Scan over recomputed blocks, in groups of groups if there are more blocks than the bound.
     if bound is None or count <= bound:
-        loop, out = jax.lax.scan(_recomputed(block), loop, length=count)
-        return loop, _joined(out)
+        loop, out = jax.lax.scan(_checkpoint(block), loop, length=count)
+        return loop, _merge_axes(out)
     levels = next(levels for levels in itertools.count(2) if bound**levels >= count)
     # Groups have one size at all levels, and blocks beyond the count are skipped: groups of another
     # size would be compiled again.
@@ -76,9 +76,9 @@ def _side_by_side(block: Callable, loop: Any, count: int, bound: int | None) -> 
             if level == 0:
                 end, out = block(loop)
                 return (end, number + 1), out
-            inner = _recomputed(lambda carry: group(level - 1, carry))
+            inner = _checkpoint(lambda carry: group(level - 1, carry))
             end, out = jax.lax.scan(inner, carry, length=width)
-            return end, _joined(out)
+            return end, _merge_axes(out)
 
         def skip():
             size = width**level
@@ -88,16 +88,16 @@ def _side_by_side(block: Callable, loop: Any, count: int, bound: int | None) -> 
 
         return jax.lax.cond(number < count, run, skip)
 
-    outermost = _recomputed(lambda carry: group(levels - 1, carry))
+    outermost = _checkpoint(lambda carry: group(levels - 1, carry))
     start = loop, jnp.zeros((), jnp.int32)
     (loop, _), out = jax.lax.scan(outermost, start, length=-(-count // width ** (levels - 1)))
-    taken = jax.tree.map(lambda x, one: _joined(x)[: count * one.shape[0]], out, sample)
+    taken = jax.tree.map(lambda x, one: _merge_axes(x)[: count * one.shape[0]], out, sample)
     return loop, taken
 
 
-def _joined(out: Any) -> Any:
+def _merge_axes(out: Any) -> Any:
     return jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:]), out)
 
 
-def _recomputed(body: Callable) -> Callable:
+def _checkpoint(body: Callable) -> Callable:
     return jax.checkpoint(lambda carry, _: body(carry), prevent_cse=False)

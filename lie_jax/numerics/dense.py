@@ -118,7 +118,7 @@ def _solve(a: Array, b: Array) -> Array:
     return _eliminate(jnp.concatenate([a, columns], axis=1)).reshape(b.shape)
 
 
-def eliminated(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
+def eliminate(a: Float[Array, "n n"], b: Float[Array, "n m"]) -> Float[Array, "n m"]:
     """Solutions of a x = b by elimination with pivots up to 48 rows; not to be differentiated."""
     if a.shape[0] > _ROUGH_LIMIT:
         return lapack.solve(a, b)
@@ -143,7 +143,7 @@ class DenseMatrix(AbstractMatrix):
     """A square matrix of full size, [[S, Bᵀ], [B', C]] with `rows` constraints last if there are.
 
     `sizes` (rows,) are those of B S⁻¹ Bᵀ that regularise, by
-    default its diagonal; `lowering` (n,) is what `regularized` subtracted from the diagonal. The
+    default its diagonal; `lowering` (n,) is what `regularize` subtracted from it. The
     last `correcting` multipliers correct positions and exert no force; searches start with zeros.
     """
 
@@ -182,7 +182,7 @@ class DenseMatrix(AbstractMatrix):
         return x + jnp.where(of_forces, leaving, 0.0)
 
     @override
-    def started_from(self, y, solve, b):
+    def solve_from_by(self, y, solve, b):
         # Constraints keep the lowering times y until the next correction.
         return solve(b if self.lowering is None else b + self.lowering * y)
 
@@ -203,7 +203,7 @@ class DenseMatrix(AbstractMatrix):
         return _solve(self.entries, jnp.eye(*self.entries.shape, dtype=self.entries.dtype))
 
     @override
-    def regularized(self):
+    def regularize(self):
         # By ε = eps^(3/4).
         if not self.rows:
             return self

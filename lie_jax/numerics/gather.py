@@ -30,7 +30,7 @@ def pick(
         return _zeros(values, missing, axis)
     if run:
         rows = jax.lax.slice_in_dim(values, run[0], run[-1] + 1, axis=axis)
-        return _padded(rows, missing, 0, axis) if missing else rows
+        return _pad(rows, missing, 0, axis) if missing else rows
     if _is_one(indices):
         row = jax.lax.slice_in_dim(values, indices[0], indices[0] + 1, axis=axis)
         return jnp.repeat(row, len(indices), axis=axis)
@@ -40,7 +40,7 @@ def pick(
     rows = jnp.moveaxis(values, axis, 0)
     n = rows.shape[0]
     if len(indices) * n > _LARGE:
-        picked = _padded(rows, 0, 1, 0)[np.asarray(indices)]
+        picked = _pad(rows, 0, 1, 0)[np.asarray(indices)]
     else:
         picked = _product(_selection(indices, n), rows)
     return jnp.moveaxis(picked, 0, axis)
@@ -55,15 +55,15 @@ def add_up(
         return _zeros(values, n, axis)
     if run:
         rows = jax.lax.slice_in_dim(values, missing, len(indices), axis=axis)
-        return rows if len(run) == n else _padded(rows, run[0], n - run[-1] - 1, axis)
+        return rows if len(run) == n else _pad(rows, run[0], n - run[-1] - 1, axis)
     if _is_one(indices):
         total = jnp.expand_dims(_total(jnp.moveaxis(values, axis, 0)), axis)
-        return _padded(total, indices[0], n - indices[0] - 1, axis)
+        return _pad(total, indices[0], n - indices[0] - 1, axis)
     runs = _few_runs(indices, n)
     if runs:
         ends = np.cumsum([count for _, count in runs])
         parts = [
-            _padded(_rows(values, end - count, count, axis), first, n - first - count, axis)
+            _pad(_rows(values, end - count, count, axis), first, n - first - count, axis)
             for (first, count), end in zip(runs, ends.tolist(), strict=True)
             if first >= 0
         ]
@@ -86,7 +86,7 @@ def add_up_by_table(
     table = np.full((max(1, *map(len, sources)), n), len(indices))
     for index, numbers in enumerate(sources):
         table[: len(numbers), index] = numbers
-    rows = _padded(values, 0, 1, axis)[(*axis * [slice(None)], table)]
+    rows = _pad(values, 0, 1, axis)[(*axis * [slice(None)], table)]
     return jnp.sum(rows, axis=axis)
 
 
@@ -106,7 +106,7 @@ def _product(selection: np.ndarray, rows: Array) -> Array:
 # The windows are one axis: the number of equations does not grow with that of rows.
 def _total(rows: Float[Array, "rows ..."]) -> Float[Array, "..."]:
     windows = -(-rows.shape[0] // _WINDOW)
-    padded = _padded(rows, 0, windows * _WINDOW - rows.shape[0], 0)
+    padded = _pad(rows, 0, windows * _WINDOW - rows.shape[0], 0)
     return jnp.sum(jnp.sum(padded.reshape(windows, _WINDOW, *rows.shape[1:]), 1), 0)
 
 
@@ -143,7 +143,7 @@ def _zeros(like: Array, n: int, axis: int) -> Array:
     return jnp.zeros((*like.shape[:axis], n, *like.shape[axis + 1 :]), like.dtype)
 
 
-def _padded(rows: Array, before: int, after: int, axis: int) -> Array:
+def _pad(rows: Array, before: int, after: int, axis: int) -> Array:
     widths = [(0, 0)] * rows.ndim
     widths[axis] = before, after
     return jnp.pad(rows, widths)

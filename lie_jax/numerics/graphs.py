@@ -94,7 +94,7 @@ class Graph(NamedTuple):
         ]
         return jnp.concatenate(nodes, axis=1)
 
-    def joined(self, values: Float[Array, "m nodes"]) -> Float[Array, " size"]:
+    def join(self, values: Float[Array, "m nodes"]) -> Float[Array, " size"]:
         """The vector of these unknowns: the inverse of `split`."""
         parts = jnp.split(values, np.cumsum([count for count, _ in self.kinds[:-1]]), axis=1)
         flat = [part[:k].T.reshape(-1) for part, (_, k) in zip(parts, self.kinds, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def heeded() -> Iterator[Callable[[], None]]:
+def watch() -> Iterator[Callable[[], None]]:
     """Function that raises `KeyboardInterrupt` if Ctrl-C was pressed in the block and was lost.
 
     So does the end of the block. JAX has a callback of the garbage collector, and Python drops

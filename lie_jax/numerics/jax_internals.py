@@ -57,7 +57,7 @@ def silence_xla() -> None:
         return
 
 
-def evaluated(program: Any, constants: Sequence, *arguments: Any) -> list[Any]:
+def evaluate(program: Any, constants: Sequence, *arguments: Any) -> list[Any]:
     """Results of a program of `jax.make_jaxpr` with other constants."""
     from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 
@@ -178,7 +178,7 @@ def call_primitive(name: str, lowered: Callable[..., Sequence]) -> Callable:
             for x in trace.default_process_primitive(primitive, given, {"program": part})
         ]
 
-    def checkpointed(saveable, unknown, there, equation):
+    def split_for_backward(saveable, unknown, there, equation):
         # The equations before and in the backward pass, which of the results are unknown to the
         # former and computed by the latter, and what the latter needs of the former.
         program, results = equation.params["program"], equation.outvars
@@ -229,7 +229,7 @@ def call_primitive(name: str, lowered: Callable[..., Sequence]) -> Callable:
     ad.primitive_transposes[primitive] = transpose
     batching.primitive_batchers[primitive] = batch
     partial_eval.custom_partial_eval_rules[primitive] = partial_evaluation
-    partial_eval.partial_eval_jaxpr_custom_rules[primitive] = checkpointed
+    partial_eval.partial_eval_jaxpr_custom_rules[primitive] = split_for_backward
     partial_eval.dce_rules[primitive] = without_unused
 
     def plain(*arguments, program):
@@ -244,7 +244,7 @@ def call_primitive(name: str, lowered: Callable[..., Sequence]) -> Callable:
     return primitive.bind
 
 
-def opened(program: Any) -> tuple[Any, Sequence]:
+def unpack(program: Any) -> tuple[Any, Sequence]:
     """Equations of a program and its constants; since JAX 0.12 they are one object."""
     if hasattr(program, "consts"):
         return program.jaxpr, program.consts
@@ -256,13 +256,13 @@ def with_last_results(closed: Any, count: int) -> Any:
     from jax.extend.core import ClosedJaxpr
     from jax.interpreters import partial_eval
 
-    program, constants = opened(closed)
+    program, constants = unpack(closed)
     first = len(program.outvars) - count
     used = [i >= first for i in range(len(program.outvars))]
     return ClosedJaxpr(partial_eval.dce_jaxpr(program, used, instantiate=True)[0], constants)
 
 
-def applied(equation: Any, values: Sequence) -> list[jax.Array]:
+def bind(equation: Any, values: Sequence) -> list[jax.Array]:
     """Results of one equation of a program for other values."""
     primitive = equation.primitive
     found = primitive.bind(*values, **primitive.get_bind_params(equation.params))
@@ -306,7 +306,7 @@ def phase(frame: FrameType | None) -> str | None:
     return None
 
 
-def marked_call(function: Callable, **attributes: str) -> Callable | None:
+def call_with_attributes(function: Callable, **attributes: str) -> Callable | None:
     """Function as a call that carries attributes for XLA; None in a release that has no such."""
     for module in ("xla_metadata", "scheduling_groups"):
         try:
@@ -320,7 +320,7 @@ def marked_call(function: Callable, **attributes: str) -> Callable | None:
 
 def equations(program: Any) -> Iterator[Any]:
     """All equations of a program, those of programs inside of it included."""
-    jaxpr, _ = opened(program)
+    jaxpr, _ = unpack(program)
     for equation in jaxpr.eqns:
         yield equation
         for each in inside(equation):

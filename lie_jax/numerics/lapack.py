@@ -87,7 +87,7 @@ def pseudoinverse(a: Float[Array, "m n"], rtol: float) -> Float[Array, "n m"]:
 
     Differentiable to any order along changes that keep the rank.
     """
-    inverse = one_by_one(lambda a: jnp.linalg.pinv(a, rtol=rtol))(rules.held(a))
+    inverse = one_by_one(lambda a: jnp.linalg.pinv(a, rtol=rtol))(rules.stop_gradient(a))
     return rules.value_with_rule(inverse, _change_of_inverse, a)
 
 

@@ -36,8 +36,8 @@ class AbstractSaddle(eqx.Module):
     def solve_constrained(self, b: Vector) -> Vector:
         """Solution x of the matrix times x = b for constraints that may be redundant.
 
-        Solution with the `regularized` matrix, corrected for the regularisation. Differentiable to
-        any order.
+        Solution with the matrix of `regularize`, corrected for the regularisation.
+        Differentiable to any order.
         """
 
     @abc.abstractmethod
@@ -51,7 +51,7 @@ class AbstractSaddle(eqx.Module):
 class AbstractMatrix(AbstractSaddle):
     """Matrix (size, size) of a step, which may be asymmetric.
 
-    Newton's method takes `solve_from`, `rough_solver`, or `inverse` and `started_from`. Defaults
+    Newton's method takes `solve_from`, `rough_solver`, or `inverse` and `solve_from_by`. Defaults
     are those of an elimination without pivots, for which a second attempt has no use.
     """
 
@@ -75,7 +75,7 @@ class AbstractMatrix(AbstractSaddle):
         """
 
     @abc.abstractmethod
-    def regularized(self: M) -> M:
+    def regularize(self: M) -> M:
         """The matrix with constraints, solvable if some of them are redundant.
 
         Diagonal entries of multipliers are lowered by ε times the size of B S⁻¹ Bᵀ, which they
@@ -99,14 +99,14 @@ class AbstractMatrix(AbstractSaddle):
         return self.solve(b)
 
     def solve_from(self, b: Vector, y: Vector) -> Vector:
-        """Rough solution x of a `regularized` matrix such that y + x has the smallest multipliers.
+        """Rough solution x, by the matrix of `regularize`, for the smallest multipliers y + x.
 
         Rounding errors of constraints decide the part of x in which rows depend on each other, over
         the small diagonal that regularises. A search from step to step would add these parts up.
         """
-        return self.started_from(y, self.solve, b)
+        return self.solve_from_by(y, self.solve, b)
 
-    def started_from(self, y: Vector, solve: Callable[[Array], Array], b: Vector) -> Vector:
+    def solve_from_by(self, y: Vector, solve: Callable[[Array], Array], b: Vector) -> Vector:
         """The solution x of `solve_from` by a function that solves with this matrix."""
         return solve(b)
 

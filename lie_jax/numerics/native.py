@@ -119,10 +119,10 @@ def _is_small(product: Any) -> bool:
 
 @functools.cache
 def _primitive() -> Callable:
-    return jax_internals.call_primitive("native", _lowered)
+    return jax_internals.call_primitive("native", _lower)
 
 
-def _lowered(program: Program, arguments: Sequence) -> list[Any]:
+def _lower(program: Program, arguments: Sequence) -> list[Any]:
     if not _compiles(program):
         # The transpose of a gather is a scatter.
         return program(*arguments)
@@ -136,7 +136,7 @@ def _lowered(program: Program, arguments: Sequence) -> list[Any]:
         # XLA ends the process if a parameter of such a function is used by nothing.
         return results, [jax.lax.reshape(x, (x.size,))[:1] for x in given]
 
-    call = jax_internals.marked_call(function, **_MARKS)
+    call = jax_internals.call_with_attributes(function, **_MARKS)
     if call is None or not some:
         return program(*arguments)
     # Without the barrier XLA puts constants in the place of parameters, which then nothing uses.

@@ -95,7 +95,7 @@ def root(
         return jnp.zeros_like(y) if change is None else -jacobian.solve(change)
 
     # Derivatives do not go through the iterations.
-    solution = search(*rules.held((guess, kept, args)))
+    solution = search(*rules.stop_gradient((guess, kept, args)))
     y, converged = checkpoint_name((solution.y, solution.converged), FOUND)
     return solution._replace(y=rules.value_with_rule(y, slope, args), converged=converged)
 
@@ -316,7 +316,7 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
         )
         # The first correction, also that of a restart, is for all multipliers, as that of `full`.
         start = jnp.where(jnp.all(search.root.y == guess), guess, 0.0)
-        correction = kept.matrix.started_from(start, lambda b: kept.inverse @ b, -search.value)
+        correction = kept.matrix.solve_from_by(start, lambda b: kept.inverse @ b, -search.value)
         after = equations._corrected(search, correction, args)
         count, done = after.root.iterations, after.root.converged
         age = jnp.where(matrix.renew, 1, matrix.age + 1)

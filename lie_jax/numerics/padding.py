@@ -21,14 +21,14 @@ def roomy(size: int) -> int:
     return max(_FEW, -(-size // unit) * unit)
 
 
-def lengthened(array: Array | np.ndarray, size: int) -> Array:
+def pad(array: Array | np.ndarray, size: int) -> Array:
     """The array (n, ...) with rows of zeros up to the size, by NumPy: nothing is compiled."""
     missing = size - array.shape[0]
     known = np.asarray(array)
     return jax.device_put(np.pad(known, ((0, missing), *((0, 0),) * (known.ndim - 1))))
 
 
-def shortened(rows: T, size: int) -> T:
+def first_rows(rows: T, size: int) -> T:
     """The first rows of a pytree of arrays (n, ...), by NumPy: nothing is compiled."""
     leaves, structure = jax.tree.flatten(rows)
     if all(x.shape[0] == size for x in leaves):
@@ -39,7 +39,7 @@ def shortened(rows: T, size: int) -> T:
     )
 
 
-def joined(parts: Sequence[T], size: int, like: Any, shared: int = 0) -> T:
+def concatenate(parts: Sequence[T], size: int, like: Any, shared: int = 0) -> T:
     """Rows of all parts, pytrees of arrays (n, ...), then copies of the last one, by NumPy.
 
     `size`: number of rows with the copies. `shared`: number of rows at the beginning of each part
@@ -65,7 +65,7 @@ def mark_unreached(rows: T, reached: Bool[Array, "*n"]) -> T:
 
 @eqx.filter_jit
 def _mark_unreached(rows, reached):
-    def padded(x):
+    def fill(x):
         return jnp.where(reached.reshape(-1, *(1,) * (x.ndim - 1)), x, jnp.nan)
 
-    return jax.tree.map(padded, rows)
+    return jax.tree.map(fill, rows)

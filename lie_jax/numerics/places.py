@@ -49,7 +49,7 @@ class AbstractPlaces(eqx.Module):
         """Relative velocities w (m/s) at velocities v."""
         return jnp.sum(self.jacobian * v[None, None], axis=2)
 
-    def pulled_back(self, forces: Float[Array, "n 3"]) -> Float[Array, " nv"]:
+    def generalized_force(self, forces: Float[Array, "n 3"]) -> Float[Array, " nv"]:
         """Generalised force of the forces at the places."""
         return jnp.sum(self.jacobian * forces[:, :, None], axis=(0, 1))
 

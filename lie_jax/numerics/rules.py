@@ -16,24 +16,24 @@ import jax.numpy as jnp
 from lie_jax.numerics import jax_internals
 
 
-def held(tree: Any) -> Any:
+def stop_gradient(tree: Any) -> Any:
     """`tree` with gradients stopped through every floating-point leaf."""
     arrays, others = eqx.partition(tree, eqx.is_inexact_array)
     return eqx.combine(jax.lax.stop_gradient(arrays), others)
 
 
-def alike(tree: Any, others: Any) -> Any:
+def with_tangents_of(tree: Any, others: Any) -> Any:
     """`tree` with (zero) tangents wherever `others` has tangents.
 
     JAX traces the derivative of a loop again and again until no further number of the carry has a
     tangent. A loop that starts with this tree is traced once.
     """
     arrays, static = eqx.partition(tree, eqx.is_inexact_array)
-    return eqx.combine(_alike(arrays, eqx.filter(others, eqx.is_inexact_array)), static)
+    return eqx.combine(_with_tangents_of(arrays, eqx.filter(others, eqx.is_inexact_array)), static)
 
 
 @jax.custom_jvp
-def _alike(arrays, others):
+def _with_tangents_of(arrays, others):
     # `jax.vmap` maps the values of a rule apart from their tangents, but both must be mapped alike:
     # the values depend on `others`, too. A sum would turn -0.0 into 0.0.
     zero, never = _dependent_zero(others), jnp.zeros((), bool)
@@ -47,11 +47,11 @@ def _dependent_zero(others):
     return jnp.where(jnp.zeros((), bool), sum(sums, zero), zero)
 
 
-@_alike.defjvp
-def _alike_jvp(primals, tangents):
+@_with_tangents_of.defjvp
+def _with_tangents_of_jvp(primals, tangents):
     arrays, others = tangents
     zero = _dependent_zero(others)
-    return _alike(*primals), jax.tree.map(lambda x: x + zero.astype(x.dtype), arrays)
+    return _with_tangents_of(*primals), jax.tree.map(lambda x: x + zero.astype(x.dtype), arrays)
 
 
 def zeros_along(x: jax.Array, others: Any) -> jax.Array:
@@ -73,7 +73,7 @@ def value_with_rule(values: Any, rule: Callable[[Any, Any, Any], Any], parameter
     - `parameters`: any pytree.
     """
     leaves, structure = jax.tree.flatten(values)
-    numbers, array_structure, together = _taken_apart(parameters)
+    numbers, array_structure, together = _split_arrays(parameters)
 
     def flat_rule(values, numbers, tangents):
         changes = jax.tree.unflatten(array_structure, tangents)
@@ -91,7 +91,7 @@ def value_as(values: Any, function: Callable[[Any], Any], parameters: Any) -> An
     The function must use no array but its arguments. Parameters may be any pytree.
     """
     leaves, structure = jax.tree.flatten(values)
-    numbers, _, together = _taken_apart(parameters)
+    numbers, _, together = _split_arrays(parameters)
 
     def flat(numbers):
         return jax.tree.leaves(function(together(numbers)))
@@ -119,12 +119,12 @@ class _DerivativeOf(NamedTuple):
         start, direction = ([x[i] for i in moving] for x in (numbers, tangents))
         return jax.jvp(along, start, direction)[1]
 
-    def mapped(self, axes: list, size: int) -> "_DerivativeOf":
+    def batch(self, axes: list, size: int) -> "_DerivativeOf":
         """The rule of a batch."""
         return _DerivativeOf(jax.vmap(self.function, in_axes=(axes,), axis_size=size))
 
 
-def _taken_apart(parameters: Any) -> tuple[list, Any, Callable]:
+def _split_arrays(parameters: Any) -> tuple[list, Any, Callable]:
     """Arrays of a pytree and their structure, and the function that puts others in their place."""
     arrays, static = eqx.partition(parameters, eqx.is_array)
     numbers, structure = jax.tree.flatten(arrays)
@@ -139,7 +139,7 @@ def _taken_apart(parameters: Any) -> tuple[list, Any, Callable]:
 
 @functools.cache
 def _rule_primitive() -> Callable:
-    return jax_internals.pass_through("value_with_rule", _values, _batched, _jvp)
+    return jax_internals.pass_through("value_with_rule", _values, _batch, _jvp)
 
 
 def _values(*arguments, rule, count):
@@ -154,7 +154,7 @@ def _jvp(primals, tangents, *, rule, count):
     return values, rule(values, primals[count:], changes)
 
 
-def _batched(arguments, axes, *, rule, count):
+def _batch(arguments, axes, *, rule, count):
     size = next(x.shape[axis] for x, axis in zip(arguments, axes, strict=True) if axis is not None)
 
     def at_front(x, axis):
@@ -169,14 +169,14 @@ def _batched(arguments, axes, *, rule, count):
     ]
     axes_of_numbers = [None if axis is None else 0 for axis in axes[count:]]
     if isinstance(rule, _DerivativeOf):
-        mapped = rule.mapped(axes_of_numbers, size)
+        mapped = rule.batch(axes_of_numbers, size)
         return _rule_primitive()(*arguments, rule=mapped, count=count), [0] * count
 
-    def mapped_rule(values, numbers, tangents):
+    def batched_rule(values, numbers, tangents):
         present = zip(tangents, axes_of_numbers, strict=True)
         axes_of_tangents = [None if x is None else axis for x, axis in present]
         in_axes = 0, axes_of_numbers, axes_of_tangents
         mapped = jax.vmap(rule, in_axes=in_axes, axis_size=size)
         return mapped(list(values), list(numbers), list(tangents))
 
-    return _rule_primitive()(*arguments, rule=mapped_rule, count=count), [0] * count
+    return _rule_primitive()(*arguments, rule=batched_rule, count=count), [0] * count

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax.numerics import lapack
-from lie_jax.numerics.dense import eliminated, product
+from lie_jax.numerics.dense import eliminate, product
 from lie_jax.numerics.matrices import AbstractSaddle
 
 # Power of eps by which rows are regularised, relative to their size. Rows that depend on each other
@@ -58,7 +58,7 @@ class SchurMatrix(AbstractSaddle):
         change = jnp.finfo(b.dtype).eps ** _SHIFT * self.sizes
         excess = jnp.sum(rows * free[None], axis=1) - b[n:]
         right = jnp.concatenate([excess[:, None], jnp.eye(len(rows), dtype=b.dtype)], axis=1)
-        solved = eliminated(product(rows, moved.T) + jnp.diag(change), right)
+        solved = eliminate(product(rows, moved.T) + jnp.diag(change), right)
         # The inverse, inaccurate where rows are redundant, gives the corrections alone.
         multipliers = correction = solved[:, 0]
         for _ in range(_CORRECTIONS):

@@ -86,13 +86,13 @@ def cross(a: Float[Array, "3 ..."], b: Float[Array, "3 ..."]) -> Float[Array, "3
 
 def hamilton_product(p: Float[Array, "4 ..."], q: Float[Array, "4 ..."]) -> Float[Array, "4 ..."]:
     """Hamilton product of two quaternions, scalar first."""
-    w, x = parted(p, 1)
-    u, y = parted(q, 1)
+    w, x = split_at(p, 1)
+    u, y = split_at(q, 1)
     real = w * u - jnp.sum(x * y, axis=0, keepdims=True)
     return jnp.concatenate([real, w * y + u * x + cross(x, y)])
 
 
-def parted(
+def split_at(
     x: Float[Array, "n ..."], first: int
 ) -> tuple[Float[Array, "first ..."], Float[Array, "m ..."]]:
     """First entries of a vector, and all others.
@@ -179,8 +179,8 @@ def adjugate(a: Array) -> tuple[Array, Array]:
     # All cofactors at once: by components each user of them would compute its own anew.
     tiled = jnp.tile(a, (2, 2) + (1,) * (a.ndim - 2))
 
-    def shifted(i, j):
+    def block(i, j):
         return tiled[i : i + 3, j : j + 3]
 
-    cofactors = shifted(1, 1) * shifted(2, 2) - shifted(1, 2) * shifted(2, 1)
+    cofactors = block(1, 1) * block(2, 2) - block(1, 2) * block(2, 1)
     return transpose(cofactors), dot(a[0], cofactors[0])

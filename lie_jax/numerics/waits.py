@@ -59,7 +59,7 @@ class _Wait:
         self.calm = self.programs = 0
         self.last: str | None = None
 
-    def looked(self, phase: str | None, seconds: float) -> None:
+    def count(self, phase: str | None, seconds: float) -> None:
         """Count the time since the last look, and write the line when it is due."""
         self.programs += phase == COMPILING and self.last != COMPILING
         self.last = phase
@@ -102,7 +102,7 @@ _thread: threading.Thread | None = None
 _listening = False
 
 
-def announced(words: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
+def announce(words: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Decorator of public functions: `words` say what a call compiles.
 
     `{argument}` in them becomes the name of that argument's type. Only the outermost call counts,
@@ -110,7 +110,7 @@ def announced(words: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
     it would wait forever.
     """
 
-    def decorated(function: Callable[P, T]) -> Callable[P, T]:
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
         signature = inspect.signature(function)
 
         @functools.wraps(function)
@@ -128,7 +128,7 @@ def announced(words: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
 
         return call
 
-    return decorated
+    return decorate
 
 
 def _begin(
@@ -226,7 +226,7 @@ def _look() -> None:
         now = time.monotonic()
         phases = _phases()
         for own, wait in list(_waits.items()):
-            wait.looked(phases.get(own), now - last)
+            wait.count(phases.get(own), now - last)
             if not wait.inside and (wait.calm >= _CALM or own not in phases):
                 _waits.pop(own, None)
         last = now
@@ -261,7 +261,7 @@ def _write(line: str) -> None:
         return
 
 
-def _forked() -> None:
+def _forget_thread() -> None:
     """Forget the thread, and a lock that it may hold, in a new process."""
     global _lock, _thread
     _waits.clear()
@@ -269,4 +269,4 @@ def _forked() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_forget_thread)

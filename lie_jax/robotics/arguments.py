@@ -43,4 +43,4 @@ def of_an_instant(function: Callable[P, T]) -> Callable[P, T]:
             bound.arguments[name] = in_precision(value, dtype)
         return function(*bound.args, **bound.kwargs)
 
-    return waits.announced(f"the {function.__name__.replace('_', ' ')}")(checked)
+    return waits.announce(f"the {function.__name__.replace('_', ' ')}")(checked)

@@ -140,7 +140,7 @@ def operational_inertia(
     scales = scale[:, None] * scale[None]
     condition = jnp.sum(jnp.abs(mobility / scales)) * jnp.sum(jnp.abs(inertia * scales))
     regular = condition < jnp.finfo(q.dtype).eps ** -0.75
-    if not checks.traced(regular) and not bool(regular):
+    if not checks.any_traced(regular) and not bool(regular):
         raise ValueError(
             f"operational_inertia(frame=) is {frame.title}, which cannot move in all six "
             "directions here; its inertia is infinite along the others: take another "

@@ -43,7 +43,7 @@ class InverseKinematicsError(RuntimeError):
         self.best = best
 
 
-@waits.announced("the inverse kinematics")
+@waits.announce("the inverse kinematics")
 def inverse_kinematics(
     system: AbstractMultibodySystem,
     targets: Sequence[tuple[Frame, Any]],
@@ -73,9 +73,9 @@ def inverse_kinematics(
     JAX transformations `converged` is False then, and derivatives are NaN. Raises `ValueError` for
     bad arguments.
     """
-    problem, starts = _problem(snapshots.frozen(system), targets, q, lower, upper)
-    solved = _solved(rules.held(problem), rules.held(starts))
-    if not checks.traced(solved) and not bool(solved.converged):
+    problem, starts = _problem(snapshots.freeze(system), targets, q, lower, upper)
+    solved = _solved(rules.stop_gradient(problem), rules.stop_gradient(starts))
+    if not checks.any_traced(solved) and not bool(solved.converged):
         raise _error(problem, solved, starts.shape[0])
     return solved._replace(
         q=rules.value_with_rule(solved.q, _change, (problem, solved.converged)),
@@ -125,7 +125,7 @@ def _problem(
             f"starts (n, {system.nq}): give numbers in the order of the system's q."
         )
     checks.finite("inverse_kinematics(q=)", starts)
-    if not checks.traced(starts, system):
+    if not checks.any_traced(starts, system):
         _check_quaternions(system, starts)
     frames, goals = _targets(targets, dtype)
     for frame in frames:
@@ -137,9 +137,9 @@ def _problem(
         limit = np.full(system.nq, default) if value is None else value
         checks.shape(where, limit, (system.nq,), "one number for each coordinate of q")
         limits.append(jnp.asarray(in_precision(limit, dtype), dtype))
-        if not checks.traced(limits[-1]):
+        if not checks.any_traced(limits[-1]):
             _check_limit(where, np.asarray(limits[-1]), places)
-    if not checks.traced(limits):
+    if not checks.any_traced(limits):
         below, above = map(np.asarray, limits)
         if not np.all(below <= above):
             i = int(np.argmin(below <= above))

@@ -21,7 +21,7 @@ from lie_jax.numerics.forest import DisjointSets
 from lie_jax.systems.system import State
 
 
-@waits.announced("the standing pose")
+@waits.announce("the standing pose")
 def stand(system: AbstractMultibodySystem, state: State, ground: Plane | None = None) -> State:
     """The state with every free mechanism moved until its lowest shape touches the ground.
 
@@ -79,7 +79,7 @@ def _plane(system: AbstractMultibodySystem) -> Plane:
 
     def entry(x: Array, k: int) -> Any:
         # Numbers that are known stay so in functions that JAX traces.
-        return x[k] if checks.traced(x) else np.asarray(x)[k]
+        return x[k] if checks.any_traced(x) else np.asarray(x)[k]
 
     planes = [
         jax.tree.map(lambda x, k=k: entry(x, k), group.element.shapes[1])
@@ -93,7 +93,7 @@ def _plane(system: AbstractMultibodySystem) -> Plane:
             "the forces of the mechanism, or those of ImportedModel.contacts(law, ground=)."
         )
     first = planes[0]
-    if len(planes) > 1 and (checks.traced(planes) or not all(_same(first, p) for p in planes)):
+    if len(planes) > 1 and (checks.any_traced(planes) or not all(_same(first, p) for p in planes)):
         raise ValueError(
             "stand(system=) has contacts with several planes of the ground, or with planes that "
             "JAX traces; bodies stand on one: give ground=lie_jax.contact.Plane('ground', point, "

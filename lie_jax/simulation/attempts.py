@@ -228,7 +228,7 @@ class Plan(NamedTuple):
         if self.sizes is None:
             stale = stale | (now.elapsed > 0.0)
         # Zero, with the derivatives of the instant of an event at a stop.
-        late = jnp.where(end.happens, (t + h) - rules.held(t + h), 0.0)
+        late = jnp.where(end.happens, (t + h) - rules.stop_gradient(t + h), 0.0)
         elapsed = jnp.where(reached, late, now.elapsed + h)
         progress = Progress(
             loop=following._replace(result=result),
@@ -284,7 +284,7 @@ class Plan(NamedTuple):
         yes, no = jnp.ones((), bool), jnp.zeros((), bool)
         if known is not None:
             state = move.step.state
-            memory = rules.held(system.remember(t + h, state.q, state.v))
+            memory = rules.stop_gradient(system.remember(t + h, state.q, state.v))
             after = loop._replace(state=state, carry=move.step.carry, memory=memory)
             there, none = problem.after(h, state, memory), jnp.zeros_like(h)
             if self.events:

@@ -94,7 +94,7 @@ def move(
     nothing happens. Without, the error is zero. The derivatives of the size are those of the
     instant of the event, by the implicit function theorem: its function stays zero after the step.
     """
-    held, whole = rules.held((problem, h))
+    held, whole = rules.stop_gradient((problem, h))
     end = _searched(held, whole, watch, judge)
     size = jnp.where(end.found, end.b * whole, whole)
     eligible = end.eligible & ~(end.others & _settling(held, size, watch.departing))
@@ -109,7 +109,7 @@ def repeated(
     problem: Problem, h: Float[Array, ""], happens: Bool[Array, ""], event: Int[Array, ""]
 ) -> Move:
     """Step of a known size h (s), at whose end an event of that index happens, or not."""
-    held, size = rules.held((problem, h))
+    held, size = rules.stop_gradient((problem, h))
     step = held.step(size, happens)
     none = jnp.zeros(len(problem.events), size.dtype)
     return _differentiated(problem, h, Move(size, step, happens, event, none, none))

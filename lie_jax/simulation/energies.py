@@ -21,7 +21,7 @@ class Energies(NamedTuple):
     potential: Float[Array, " n"]
 
 
-@waits.announced("the energies")
+@waits.announce("the energies")
 def energies(system: AbstractMultibodySystem, trajectory: Trajectory) -> Energies:
     """Kinetic and potential energy (J) at each saved instant of a run, springs wound as they are.
 
@@ -42,7 +42,7 @@ def energies(system: AbstractMultibodySystem, trajectory: Trajectory) -> Energie
             f"{system.nq}), rows of the system's coordinates: give the system of that run, and one "
             "run, or map over a batch by jax.vmap(lambda run: lie_jax.energies(system, run))(runs)."
         )
-    system = snapshots.frozen(system)
+    system = snapshots.freeze(system)
     return Energies(*_energies(system, trajectory.q, trajectory.v, trajectory.memory))
 
 

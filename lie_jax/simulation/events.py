@@ -17,7 +17,7 @@ STOP = "stop"
 
 
 def _watched(value: Any) -> Any:
-    return snapshots.watched(value) if callable(value) else value
+    return snapshots.watch(value) if callable(value) else value
 
 
 class Event(eqx.Module):
@@ -97,7 +97,7 @@ def checked(events: Any, system: AbstractSystem, state: State) -> tuple[Event, .
             "action): put a single one in brackets."
         )
     t = jnp.zeros((), state.q.dtype)
-    return snapshots.frozen(
+    return snapshots.freeze(
         tuple(_checked(f"simulate(events=)[{i}]", x, t, state) for i, x in enumerate(events))
     )
 
@@ -106,10 +106,10 @@ def _checked(where: str, event: Event, t: Array, state: State) -> Event:
     at = {"t": t, "q": state.q, "v": state.v}
     value = closures.shapes(f"{where}.function", event.function, at)
     checks.shape(f"{where}.function(t, q, v)", value, (), "one number")
-    if not checks.traced(event, state):
+    if not checks.any_traced(event, state):
         now = event.function(*at.values())
         checks.finite(f"{where}.function(t, q, v) at the initial state", now)
-    function, action = closures.closed(event.function, *at.values()), event.action
+    function, action = closures.convert(event.function, *at.values()), event.action
     if not event.stops:
         pair = closures.shapes(f"{where}.action", action, at)
         if not isinstance(pair, tuple | list) or len(pair) != 2:
@@ -121,7 +121,7 @@ def _checked(where: str, event: Event, t: Array, state: State) -> Event:
             checks.shape(
                 f"{where}.action(t, q, v): its {name}", part, expected.shape, "as the state's"
             )
-        action = closures.closed(action, *at.values())
+        action = closures.convert(action, *at.values())
     return Event(function, action, event.direction)
 
 

@@ -53,7 +53,7 @@ def _parts_of(objects: dict[str, Any]) -> Iterator[tuple[str, Any, int]]:
 
 def _parts(name: str, x: Any) -> Iterator[tuple[str, Any, int]]:
     """Parts with their checksums: of a container first its type and names, then its content."""
-    x = x.called if isinstance(x, snapshots.Function) else x
+    x = x.target if isinstance(x, snapshots.Function) else x
     if jax_internals.is_traced(x):
         yield name, x, UNKNOWN
     elif isinstance(x, jax.Array | np.ndarray | np.generic):

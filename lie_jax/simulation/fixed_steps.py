@@ -89,9 +89,9 @@ def trajectory(
     previous_input = start.inputs if restarts else None
     if not jax_internals.traces_nothing():
         run = Run(system, integrator, dt, inputs, first_step, policy, t0)
-        if not restarts and not checks.traced(system, start, t0):
+        if not restarts and not checks.any_traced(system, start, t0):
             preflight.check_violations(system, start, t0)
-        judged = not restarts and checks.traced(system, start, t0)
+        judged = not restarts and checks.any_traced(system, start, t0)
         return _compiled_as_one(run, start, schedule, previous_input, origin, judged), None
     # Programs before and after the loop read one input: others would make them depend on steps.
     some: Any = None if inputs is None else np.asarray(inputs)
@@ -113,9 +113,9 @@ def cut(trajectory: Trajectory, schedule: Schedule) -> Trajectory:
     """The trajectory without the rows beyond its end."""
     instants = {name: getattr(trajectory, name) for name in (*INSTANTS, "memory")}
     noted = Noted(trajectory.stats.newton_iterations, trajectory.inputs)
-    noted = padding.shortened(noted, schedule.steps)
+    noted = padding.first_rows(noted, schedule.steps)
     stats = dataclasses.replace(trajectory.stats, newton_iterations=noted.iterations)
-    instants = padding.shortened(instants, schedule.rows + 1)
+    instants = padding.first_rows(instants, schedule.rows + 1)
     return dataclasses.replace(trajectory, stats=stats, inputs=noted.inputs, **instants)
 
 
@@ -131,7 +131,7 @@ def _in_pieces(
         rows = min(rows, max(1, MOST_STEPS // save_every - 1))
     parts = []
     with (
-        interrupts.heeded() as check_interrupts,
+        interrupts.watch() as check_interrupts,
         progress_bar("simulate", "step", steps, progress) as update,
     ):
         for row in range(0, schedule.rows, rows):
@@ -151,8 +151,8 @@ def _in_pieces(
     rows = padding.roomy(schedule.rows + 2) if room else schedule.rows + 1
     samples, noted = zip(*parts, strict=True)
     # The first row of a piece is the last one of the piece before.
-    joined = padding.joined(samples, rows, loop, shared=1)
-    return loop, joined, padding.joined(noted, steps, loop)
+    joined = padding.concatenate(samples, rows, loop, shared=1)
+    return loop, joined, padding.concatenate(noted, steps, loop)
 
 
 def _views(rows: Any, size: int) -> Any:
@@ -178,7 +178,7 @@ def _piece(run: Run, done: int, part: Schedule, room: Room | None) -> Run:
         return run
     some = np.asarray(run.inputs)[done : done + part.steps]
     first_step: Any = np.asarray(run.first_step) + np.int32(done)
-    return run._replace(inputs=padding.lengthened(some, room.steps), first_step=first_step)
+    return run._replace(inputs=padding.pad(some, room.steps), first_step=first_step)
 
 
 def traced(schedule: Schedule, room: Room | None) -> Schedule:
@@ -273,7 +273,7 @@ def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Noted
     """Last loop, all saved instants after the first, and what is noted of each step."""
     steps, save_every, blocks = schedule
     parameters = run.system, run.dt, run.inputs, run.policy, loop.held
-    moved = rules.alike((loop.state, loop.held, loop.carry), parameters)
+    moved = rules.with_tangents_of((loop.state, loop.held, loop.carry), parameters)
     state, held, carry = moved
     loop = loop._replace(state=state, held=held, carry=carry)
     step = jax.checkpoint(

@@ -69,7 +69,7 @@ def _roots():
         def rule(y, x, change):
             return 0.5 * change / y
 
-        y = rules.value_with_rule(jnp.sqrt(rules.held(x)), rule, x)
+        y = rules.value_with_rule(jnp.sqrt(rules.stop_gradient(x)), rule, x)
         return jax.lax.scan(lambda total, _: (total + y, None), 0.0 * y, length=3)[0]
 
     x = jnp.asarray([1.0, 4.0], jnp.float32)

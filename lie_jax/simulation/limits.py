@@ -40,7 +40,7 @@ def verdict(
     `first_sides` are the `sides` at the start of the run. A body turns by about the step size times
     its mean angular velocity.
     """
-    before, after, system = rules.held((before, step.state, system))
+    before, after, system = rules.stop_gradient((before, step.state, system))
     # The sum is finite only if every number is: one reduction instead of a test of each.
     finite = jnp.isfinite(jnp.sum(after.q) + jnp.sum(after.v))
     memory = system.remember(t, after.q, after.v)
@@ -76,7 +76,7 @@ def start(
     `successful` for a state from which a run may go; the rules are those that `simulate` checks
     outside of JAX transformations. Numbers are those of a `Verdict`.
     """
-    system, state = rules.held((system, state))
+    system, state = rules.stop_gradient((system, state))
     q, v = state.q, state.v
     root = jnp.finfo(q.dtype).eps ** 0.5
     finite = jnp.all(jnp.isfinite(q)) & jnp.all(jnp.isfinite(v))

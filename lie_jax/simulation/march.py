@@ -101,7 +101,7 @@ class Run(NamedTuple):
             held = None if self.policy is None else Held(u, start.policy)
         else:
             state, t = start, self.time(self.first_step)
-            memory = rules.held(self.system.remember(t, state.q, state.v))
+            memory = rules.stop_gradient(self.system.remember(t, state.q, state.v))
             held = None if self.policy is None else self.policy.begin(t, state)
             recalling, u = self.system.recalling(memory), self.input(self.first_step, held)
             carry = self.integrator.init(recalling, t, self.dt, state, u)

@@ -21,7 +21,7 @@ _ROUNDING = 1e-6
 
 
 def _watched(value: Any) -> Any:
-    return snapshots.watched(value) if callable(value) else value
+    return snapshots.watch(value) if callable(value) else value
 
 
 class Policy(eqx.Module):
@@ -52,7 +52,7 @@ class Policy(eqx.Module):
         arguments = ("t", "q", "v") if self.state is None else ("t", "q", "v", "state")
         checks.function("Policy(function=)", self.function, *arguments)
         if self.sample_time is not None:
-            if checks.traced(self.sample_time):
+            if checks.any_traced(self.sample_time):
                 raise ValueError(
                     "Policy(sample_time=) is traced by JAX; it must be a number, which chooses the "
                     "steps that begin with a sample: pass it from outside of the transformation."
@@ -124,7 +124,7 @@ def checked(
     if not isinstance(policy, Policy):
         checks.function("simulate(policy=)", policy, "t", "q", "v")
         policy = Policy(policy)
-    policy = snapshots.frozen(policy)
+    policy = snapshots.freeze(policy)
     state = start.state if isinstance(start, Restart) else start
     memory = () if policy.state is None else _arrays(policy.state, state.q.dtype)
     at: dict[str, Any] = {"t": jnp.zeros((), state.q.dtype), "q": state.q, "v": state.v}
@@ -148,7 +148,7 @@ def checked(
             "number for each input that the forces read: return a vector, such as jnp.stack([...])."
         )
     check_surplus(f"{call} returns", shape[0], system)
-    function = closures.closed(policy.function, *at.values())
+    function = closures.convert(policy.function, *at.values())
     return policy, Feedback(function, _every(policy.sample_time, dt), memory)
 
 
@@ -202,7 +202,7 @@ def _every(sample_time: float | None, dt: Any) -> np.ndarray | None:
     """Number of steps from sample to sample."""
     if sample_time is None:
         return None
-    if checks.traced(dt):
+    if checks.any_traced(dt):
         raise ValueError(
             "simulate(dt=) is traced by JAX, and Policy(sample_time=) must be a multiple of it: "
             "pass dt from outside of the transformation, or leave sample_time out."

@@ -30,7 +30,7 @@ def start_time(start: Any, t0: Any, dt: Any) -> Any:
         return 0.0
     checks.scalar("simulate(t0=)", t0, "s")
     checks.finite("simulate(t0=)", t0)
-    if not checks.traced(t0, dt):
+    if not checks.any_traced(t0, dt):
         spacing = float(np.finfo(start.q.dtype).eps) * abs(float(t0))
         if spacing > _RESOLUTION * float(dt):
             raise ValueError(
@@ -53,7 +53,7 @@ def number_of_steps(steps: Any, t0: Any, dt: Any, t_end: Any, adaptive: Any) -> 
     if t_end is not None:
         checks.scalar("simulate(t_end=)", t_end, "s")
         checks.finite("simulate(t_end=)", t_end)
-        if not checks.traced(t0, t_end) and not float(t_end) > float(t0):
+        if not checks.any_traced(t0, t_end) and not float(t_end) > float(t0):
             raise ValueError(
                 f"simulate(t_end=) is {float(t_end)!r}, and the run starts at {float(t0)!r} s; it "
                 "must be later."
@@ -68,7 +68,7 @@ def number_of_steps(steps: Any, t0: Any, dt: Any, t_end: Any, adaptive: Any) -> 
         )
     if t_end is None:
         return steps
-    if checks.traced(t0, dt, t_end):
+    if checks.any_traced(t0, dt, t_end):
         raise ValueError(
             "simulate(t_end=), dt= or t0= is traced by JAX, and the number of steps is part of the "
             "program: give steps=, or numbers that JAX does not trace."
@@ -103,7 +103,7 @@ def _bound(steps: Any, t0: Any, t_end: Any, adaptive: Any) -> Any:
             "simulate(adaptive=) needs steps=, the largest number of steps, rejected ones "
             "included: the trajectory has room for them."
         )
-    if times is None or checks.traced(t0, times):
+    if times is None or checks.any_traced(t0, times):
         return steps
     first = float(np.asarray(times)[0])
     if not first > float(t0):

@@ -51,7 +51,7 @@ class SimulationError(RuntimeError):
         self.trajectory = trajectory
 
 
-@waits.announced("the run of {integrator}")
+@waits.announce("the run of {integrator}")
 @tracing.rare_collections()
 @sharding.automatic
 def simulate(
@@ -124,7 +124,7 @@ def simulate(
     shape, is no configuration or violates the constraints, and for an integrator that cannot take
     the system.
     """
-    system, integrator = snapshots.frozen((system, integrator))
+    system, integrator = snapshots.freeze((system, integrator))
     system, state, table = preflight.as_jax(system, state, inputs)
     preflight.check_start(system, integrator, state, dt)
     begin = schedules.start_time(state, t0, dt)
@@ -152,7 +152,7 @@ def simulate(
     origin_time = state.t0 if isinstance(state, Restart) else begin
     reached = redundant = None
     unchecked = (events or adaptive is not None) and not isinstance(state, Restart)
-    if unchecked and not checks.traced(system, start, begin):
+    if unchecked and not checks.any_traced(system, start, begin):
         preflight.check_violations(system, start, begin)
     watched = events_of_runs.checked(events, system, start)
     max_events = int(max_events)
@@ -180,7 +180,7 @@ def simulate(
         trajectory = fixed_steps.cut(trajectory, schedule)
     if not throw:
         return trajectory
-    if checks.traced(trajectory.result):
+    if checks.any_traced(trajectory.result):
         message = (
             "lie_jax.simulate failed inside a JAX transformation. Call it with throw=False and "
             "look at trajectory.result, which says why, and trajectory.stats.end_time."
@@ -189,15 +189,15 @@ def simulate(
     # Numbers are known where JAX differentiates outside of a compiled function, too; NumPy compares
     # them without compiling.
     if jax.tree.map(np.asarray, trajectory.result) not in (Result.successful, Result.redundant):
-        values = rules.held(trajectory)
+        values = rules.stop_gradient(trajectory)
         message = _failure(
-            *(system, integrator, values, rules.held(dt), number),
+            *(system, integrator, values, rules.stop_gradient(dt), number),
             adaptive=adaptive is not None,
             policy=policy,
         )
         raise SimulationError(message, values)
     restart, stats = trajectory.restart, trajectory.stats
-    if restart is not None and not checks.traced(restart, stats):
+    if restart is not None and not checks.any_traced(restart, stats):
         warn_of_steps_beyond(restart.growth, restart.steps, stats.stability, dt)
     return trajectory
 

@@ -147,7 +147,7 @@ def _scan(
     run, now = plan.run, begun.now
     parameters = run.system, run.integrator, run.dt, run.inputs, run.policy, plan.events, now.loop
     loop = now.loop
-    state, held, elapsed = rules.alike((loop.state, loop.held, now.elapsed), parameters)
+    state, held, elapsed = rules.with_tangents_of((loop.state, loop.held, now.elapsed), parameters)
     now = now._replace(loop=loop._replace(state=state, held=held), elapsed=elapsed)
 
     def step(now):
@@ -194,7 +194,7 @@ def _scan(
 @eqx.filter_jit
 def _automatic(plan: Plan, begun: _Begun, room: fixed_steps.Room, blocks: Blocks) -> _Kept:
     """Run with automatic sizes, with the derivatives of the accepted steps."""
-    constants: Any = rules.held((plan, begun))
+    constants: Any = rules.stop_gradient((plan, begun))
     kept, known = _count(constants[0], constants[1], room, True)
 
     def moving(kept):
@@ -255,21 +255,21 @@ def trajectory(
             state = start.state if isinstance(start, Restart) else start
             room = fixed_steps.room_of(state, schedule.rows, schedule.steps)
         if room is not None and inputs is not None:
-            inputs = padding.lengthened(inputs, room.steps)
+            inputs = padding.pad(inputs, room.steps)
         number = fixed_steps.traced(schedule, room)
         rows = number.rows
     else:
         adaptive, free = automatic.adaptive, automatic.free
         growth = jnp.minimum(adaptive.max_increase, integrator.largest_growth)
-        adaptive = rules.held(dataclasses.replace(adaptive, max_increase=growth))
+        adaptive = rules.stop_gradient(dataclasses.replace(adaptive, max_increase=growth))
         # Derivatives with respect to times are zero.
-        times, dt = rules.held((jnp.concatenate([t0[None], automatic.stops]), dt))
+        times, dt = rules.stop_gradient((jnp.concatenate([t0[None], automatic.stops]), dt))
         sizes = Sizes.of(adaptive, times)
         rows = -(-schedule.steps // schedule.save_every) if free else len(automatic.stops)
     run = Run(system, integrator, dt, inputs, first_step, policy, t0, times)
     plan = Plan(run, events, most_events, number.steps, number.save_every, rows, sizes, free)
     previous_input = start.inputs if isinstance(start, Restart) else None
-    judged = not restarts and checks.traced(system, start, t0)
+    judged = not restarts and checks.any_traced(system, start, t0)
     begun = _begin(plan, start, previous_input, judged)
     known = fixed_steps.Room(rows, schedule.steps)
     if room is not None:

@@ -89,12 +89,12 @@ class Problem(NamedTuple):
         """State, and memory of the forces, after the action of the event with an index."""
         t = self.t + h
         state = events_of_runs.acted(self.events, index, t, state)
-        return state, rules.held(self.system.remember(t, state.q, state.v))
+        return state, rules.stop_gradient(self.system.remember(t, state.q, state.v))
 
 
 def sides(problem: Problem) -> Float[Array, " events"]:
     """Sign of each function at the start of the problem, where it is zero that of its rate."""
-    problem = rules.held(problem)
+    problem = rules.stop_gradient(problem)
     values = problem.values(jnp.zeros_like(problem.t), problem.state)
     return jnp.sign(jnp.where(values == 0.0, _rates(problem), values))
 
@@ -109,7 +109,7 @@ def sides_after(
     on its side `before`, so that a crossing that nothing has turned back is met again. Functions of
     other events have not crossed.
     """
-    problem = rules.held(problem)
+    problem = rules.stop_gradient(problem)
     values, rates = problem.values(jnp.zeros_like(problem.t), problem.state), _rates(problem)
     scale = jnp.maximum(scale, problem.dt * jnp.abs(rates))
     zero = jnp.abs(values) <= jnp.finfo(values.dtype).eps ** 0.5 * scale
@@ -198,7 +198,7 @@ def end(
     A step that is not `valid` has no events.
     """
     h, state = move.size, move.step.state
-    finite = jnp.all(jnp.isfinite(rules.held(problem.values(h, state))))
+    finite = jnp.all(jnp.isfinite(rules.stop_gradient(problem.values(h, state))))
     # A sequence of ever shorter flights ends when a flight falls below rounding.
     resolved = h > jnp.finfo(h.dtype).eps ** 0.5 * problem.dt
     hidden = (move.event == watch.latest) & ~resolved
@@ -212,7 +212,7 @@ def end(
         after, memory = there.acted(move.event, none, state)
         from_here = there.after(none, after, memory)
         turned = sides_after(from_here, move.event, watch.sides, move.scale)
-        number = jnp.all(jnp.isfinite(rules.held(jnp.concatenate([after.q, after.v]))))
+        number = jnp.all(jnp.isfinite(rules.stop_gradient(jnp.concatenate([after.q, after.v]))))
         consistent = _consistent(from_here.system, there.t, state, after)
         return after, memory, turned, number, consistent
 
@@ -251,7 +251,7 @@ def _consistent(system: AbstractSystem, t: Array, before: State, after: State) -
     """
     if not system.nc:
         return jnp.ones((), bool)
-    system, t, before, after = rules.held((system, t, before, after))
+    system, t, before, after = rules.stop_gradient((system, t, before, after))
 
     def violations(state):
         both = system.constraint(t, state.q), system.constraint_rate(t, state.q, state.v)

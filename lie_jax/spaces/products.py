@@ -15,7 +15,7 @@ from lie_jax.numerics import gather
 from lie_jax.spaces.base import AbstractSpace
 
 
-def _forwarded(method: str, types: str) -> Callable[..., Array]:
+def _forward(method: str, types: str) -> Callable[..., Array]:
     return lambda space, *arguments: space._apply(method, arguments, types)
 
 
@@ -28,16 +28,16 @@ class AbstractComposedSpace(AbstractSpace):
         coordinates, one letter for each argument and the last one for the result.
         """
 
-    retract = _forwarded("retract", "qvq")
-    inverse_retract = _forwarded("inverse_retract", "qqv")
-    lift = _forwarded("lift", "qvq")
-    tangent_operator = _forwarded("tangent_operator", "vvv")
-    tangent_operator_inv = _forwarded("tangent_operator_inv", "vvv")
-    tangent_operator_inv_derivative = _forwarded("tangent_operator_inv_derivative", "vvvv")
-    implicit_rate = _forwarded("implicit_rate", "vvvv")
-    rate_at_zero = _forwarded("rate_at_zero", "vv")
-    magnitude = _forwarded("magnitude", "qv")
-    turning = _forwarded("turning", "vvv")
+    retract = _forward("retract", "qvq")
+    inverse_retract = _forward("inverse_retract", "qqv")
+    lift = _forward("lift", "qvq")
+    tangent_operator = _forward("tangent_operator", "vvv")
+    tangent_operator_inv = _forward("tangent_operator_inv", "vvv")
+    tangent_operator_inv_derivative = _forward("tangent_operator_inv_derivative", "vvvv")
+    implicit_rate = _forward("implicit_rate", "vvvv")
+    rate_at_zero = _forward("rate_at_zero", "vv")
+    magnitude = _forward("magnitude", "qv")
+    turning = _forward("turning", "vvv")
 
 
 class Power(AbstractComposedSpace):
@@ -115,7 +115,7 @@ class Product(AbstractComposedSpace):
         in_factors = gather.pick(tuple(np.argsort(order).tolist()), array)
         return jnp.split(in_factors, np.cumsum(sizes)[:-1].tolist())
 
-    def _joined(self, parts: list[Array], letter: str) -> Array:
+    def _join(self, parts: list[Array], letter: str) -> Array:
         order = {"q": self.q_order, "v": self.v_order}[letter]
         return gather.pick(order, jnp.concatenate(parts))
 
@@ -123,7 +123,7 @@ class Product(AbstractComposedSpace):
     def _apply(self, method, arguments, types):
         parts = (self._parts(*pair) for pair in zip(arguments, types[:-1], strict=True))
         pairs = zip(self.factors, zip(*parts, strict=True), strict=True)
-        return self._joined([getattr(space, method)(*part) for space, part in pairs], types[-1])
+        return self._join([getattr(space, method)(*part) for space, part in pairs], types[-1])
 
     @override
     def turn(self, v):
@@ -133,7 +133,7 @@ class Product(AbstractComposedSpace):
             return None
         pairs = zip(turns, parts, strict=True)
         filled = [jnp.zeros_like(part) if turn is None else turn for turn, part in pairs]
-        return self._joined(filled, "v")
+        return self._join(filled, "v")
 
     @override
     def deviation(self, q):
@@ -143,7 +143,7 @@ class Product(AbstractComposedSpace):
             return None
         none = (jnp.zeros(factor.nv, q.dtype) for factor in self.factors)
         filled = [zero if part is None else part for part, zero in zip(parts, none, strict=True)]
-        return self._joined(filled, "v")
+        return self._join(filled, "v")
 
     @override
     def invalid(self, q):

@@ -33,7 +33,7 @@ class EquilibriumError(RuntimeError):
         self.state, self.part = state, part
 
 
-@waits.announced("the search for an equilibrium")
+@waits.announce("the search for an equilibrium")
 def equilibrium(
     system: AbstractSystem,
     state: State,
@@ -79,15 +79,15 @@ def equilibrium(
             f"equilibrium(system=) has {system.velocity_rows} constraints on velocities, which "
             "hold at rest everywhere: leave them out, or hold the bodies by joints."
         )
-    system = snapshots.frozen(system)
+    system = snapshots.freeze(system)
     if rate is not None:
         rotation.check_twists(system)
         rate = as_float(rate)
         checks.shape("equilibrium(rate=)", rate, (3,), "rad/s")
         rate = jnp.asarray(rate, state.q.dtype)
     problem = Problem(system, t, u, rate)
-    reached = _reached(rules.held(problem), rules.held(state.q))
-    if not checks.traced(reached.converged) and not bool(reached.converged):
+    reached = _reached(rules.stop_gradient(problem), rules.stop_gradient(state.q))
+    if not checks.any_traced(reached.converged) and not bool(reached.converged):
         problem, reached = _least_change(problem, state.q, reached)
     change = _change(problem, reached)
     q, _ = problem.moved(reached.q, reached.multipliers, change)
@@ -97,7 +97,7 @@ def equilibrium(
 
 def _least_change(problem: Problem, start: Array, failed: Search) -> tuple[Problem, Search]:
     """The search again with free directions held, after one that failed; raises without any."""
-    own, start = rules.held(problem), rules.held(start)
+    own, start = rules.stop_gradient(problem), rules.stop_gradient(start)
     if problem.size > MOST or failure.redundant(own, start):
         raise _error(own, start, failed)
     held = HeldProblem._make(own)
@@ -131,7 +131,7 @@ def _change(problem: Problem, reached: Search) -> Array:
         record = jnp.full(newton.HISTORY, newton.NONE, guess.dtype)
         return newton.Root(guess, zero, reached.converged, record, zero)
 
-    none, held = jnp.zeros(problem.size, reached.q.dtype), rules.held(reached)
+    none, held = jnp.zeros(problem.size, reached.q.dtype), rules.stop_gradient(reached)
     return newton.root(search, _residual, _linearized, none, None, (problem, held)).y
 
 

@@ -87,7 +87,7 @@ class HeldProblem(Problem):
         return jnp.pad(self._directions(q, multipliers).stiffness, (0, self.system.nc))
 
     def _directions(self, q: Array, multipliers: Array) -> Directions:
-        own, q, multipliers = rules.held((self, q, multipliers))
+        own, q, multipliers = rules.stop_gradient((self, q, multipliers))
         return directions(own.dense_matrix(q, multipliers).entries, self.system.nv)
 
 

@@ -73,7 +73,7 @@ class LinearMotion(eqx.Module):
         return self.basis.T @ self.stiffness @ self.basis
 
 
-@waits.announced("the linearization")
+@waits.announce("the linearization")
 def linearize(
     system: AbstractSystem,
     state: State,
@@ -111,9 +111,9 @@ def linearize(
             f"linearize(system=) has {system.velocity_rows} constraints on velocities, which have "
             "no free coordinates: leave rolling bodies out, or hold them by joints."
         )
-    system = snapshots.frozen(system)
+    system = snapshots.freeze(system)
     result, findings = _linear(system, t, state, u, _independent(system, t, state.q))
-    if not checks.traced(findings.flaw) and int(findings.flaw) != _Flaw.NONE:
+    if not checks.any_traced(findings.flaw) and int(findings.flaw) != _Flaw.NONE:
         raise ValueError(_message(system, t, state, findings))
     sound = findings.flaw == _Flaw.NONE
     return jax.tree.map(lambda x: jnp.where(sound, x, jnp.nan), result)
@@ -145,7 +145,7 @@ def _independent(system: AbstractSystem, t: Array, q: Array) -> tuple[int, ...]:
     """Numbers of constraints of which none depends on those before; all where JAX traces values."""
     everything = tuple(range(system.nc))
     rows = _jacobian(system, t, q) if system.nc else jnp.zeros((0, system.nv))
-    if checks.traced(rows):
+    if checks.any_traced(rows):
         return everything
     chosen, directions = [], np.zeros((0, system.nv))
     for number, row in enumerate(np.asarray(rows, float)):
@@ -174,13 +174,13 @@ def _linear(
     # A moment in which the motion covers a small part of the mechanism's size; none at rest.
     moving = speed > 0.0
     moment = jnp.where(moving, size / jnp.where(moving, speed, 1.0), 0.0)
-    moment = rules.held(moment * jnp.finfo(q.dtype).eps ** 0.25)
+    moment = rules.stop_gradient(moment * jnp.finfo(q.dtype).eps ** 0.25)
 
     def at(time: Array, q: Array) -> _Instant:
         return _instant(system, time, q, v, u, rows)
 
     times, later = jnp.stack([t, t + moment]), space.flow(q, moment * v)
-    both = jax.vmap(at)(times, jnp.stack([q, rules.held(later)]))
+    both = jax.vmap(at)(times, jnp.stack([q, rules.stop_gradient(later)]))
     now, after = (jax.tree.map(lambda x, i=i: x[i], both) for i in (0, 1))
     turning = rotation.bracket(space, v)
     basis = null_space(now.constraints[jnp.asarray(rows, int)])
@@ -192,8 +192,8 @@ def _linear(
         multipliers=now.multipliers,
         basis=basis,
     )
-    findings = _findings(system, (t, q, v), moving, now, after, rules.held(basis))
-    return result, rules.held(findings)
+    findings = _findings(system, (t, q, v), moving, now, after, rules.stop_gradient(basis))
+    return result, rules.stop_gradient(findings)
 
 
 def _instant(
@@ -305,7 +305,7 @@ def null_space(rows: Float[Array, "m n"]) -> Float[Array, "n free"]:
     count, n = rows.shape
     if not count:
         return jnp.eye(n, dtype=rows.dtype)
-    columns = lapack.orthogonal(rules.held(rows).T)[:, count:]
+    columns = lapack.orthogonal(rules.stop_gradient(rows).T)[:, count:]
 
     def move(columns: Array, rows: Array, change: Any) -> Array:
         return -_inverse(rows) @ (change @ columns)

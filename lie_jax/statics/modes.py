@@ -37,7 +37,7 @@ class Modes(eqx.Module):
     shapes: Inexact[Array, "number nv"]
 
 
-@waits.announced("the modes")
+@waits.announce("the modes")
 def modes(
     system: AbstractSystem,
     state: State,
@@ -76,12 +76,12 @@ def modes(
     t, u = arguments.instant("modes", system, state, t, inputs)
     linear = linearize(system, state, t=t, inputs=u)
     calm, massless = _properties(linear)
-    if not checks.traced(massless) and int(massless) >= 0:
+    if not checks.any_traced(massless) and int(massless) >= 0:
         raise ValueError(
             "modes(system=) has a direction without mass, which moves most "
             f"{system.owner(int(massless))}: give it a mass and an inertia, or hold it by a joint."
         )
-    known = not checks.traced(calm)
+    known = not checks.any_traced(calm)
     if damped is None:
         damped = known and not bool(calm)
     if not damped and known and not bool(calm):
@@ -100,7 +100,7 @@ def modes(
     result = _modes(linear, number, damped)
     valid = massless < 0 if damped else (massless < 0) & calm
     result = jax.tree.map(lambda x: jnp.where(valid, x, jnp.nan), result)
-    if everything and not checks.traced(result.frequencies):
+    if everything and not checks.any_traced(result.frequencies):
         # Of each pair one counts, so that there is a mode for each free direction at least.
         there = max(free, int(jnp.sum(~jnp.isnan(result.frequencies))))
         result = jax.tree.map(lambda x: x[:there], result)
@@ -112,7 +112,7 @@ def _properties(linear: LinearMotion) -> tuple[Bool[Array, ""], Array]:
     """Whether forces are conservative, and the equation that a direction without mass moves most,
     -1 without one.
     """
-    linear = rules.held(linear)
+    linear = rules.stop_gradient(linear)
     mass, stiffness = linear.reduced_mass, linear.reduced_stiffness
     damping = linear.reduced_damping
     size = jnp.sqrt(jnp.max(jnp.abs(stiffness), axis=1) * jnp.max(jnp.abs(mass), axis=1))
@@ -136,7 +136,7 @@ def _modes(linear: LinearMotion, number: int, damped: bool) -> Modes:
     if damped:
         exponents = pencils.general(mass, linear.reduced_damping, stiffness, number)
         growth, frequencies = exponents.growth, exponents.frequencies
-        shapes = rules.held(basis).astype(exponents.motions.dtype) @ exponents.motions
+        shapes = rules.stop_gradient(basis).astype(exponents.motions.dtype) @ exponents.motions
         return Modes(frequencies, growth, frequencies**2 - growth**2, shapes.T)
     squares, motions = pencils.conservative(mass, stiffness)
     squares = squares[:number]

@@ -49,7 +49,7 @@ class _Step(NamedTuple):
     converged: Array
 
 
-@waits.announced("the path of equilibria")
+@waits.announce("the path of equilibria")
 def equilibrium_path(
     system: AbstractSystem,
     state: State,
@@ -83,13 +83,13 @@ def equilibrium_path(
     """
     checks.positive_integer("equilibrium_path(steps=)", steps, "the number of points")
     checks.positive("equilibrium_path(length=)", length, "parts of the configuration's size")
-    if checks.traced(system, state, length, t, inputs):
+    if checks.any_traced(system, state, length, t, inputs):
         raise ValueError(
             "equilibrium_path runs outside of JAX's transformations: take derivatives of "
             "lie_jax.equilibrium(system.under_loads(part), state) at its points."
         )
     t, u = arguments.instant("equilibrium_path", system, state, t, inputs)
-    system = snapshots.frozen(system)
+    system = snapshots.freeze(system)
     problem = Problem(system, t, u)
     none = jnp.zeros((), state.q.dtype)
     unloaded = equilibrium(system.under_loads(none), state, t=t, inputs=u)

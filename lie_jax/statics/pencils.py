@@ -39,7 +39,7 @@ def conservative(mass: Square, stiffness: Square) -> Squares:
     the derivatives are those of the motions that are computed, without any NaN; their sum is right.
     """
     pencil = mass, 0.5 * (stiffness + stiffness.T)
-    return rules.value_with_rule(_conservative(*rules.held(pencil)), _change, pencil)
+    return rules.value_with_rule(_conservative(*rules.stop_gradient(pencil)), _change, pencil)
 
 
 def _conservative(mass: Square, stiffness: Square) -> Squares:
@@ -92,7 +92,7 @@ def general(mass: Square, damping: Square, stiffness: Square, number: int) -> Ex
     Growth rates and frequencies have first derivatives, motions, with y* M y = 1, have none.
     """
     matrices = mass, damping, stiffness
-    m, c, k = rules.held(matrices)
+    m, c, k = rules.stop_gradient(matrices)
     values, right, left = _general(m, c, k, number)
     weighted = jnp.sum(right.conj() * (m.astype(right.dtype) @ right), axis=0)
     norms = jnp.sqrt(jnp.real(weighted))
@@ -102,7 +102,7 @@ def general(mass: Square, damping: Square, stiffness: Square, number: int) -> Ex
     there = ~jnp.isnan(jnp.real(values))
     motions = jnp.where(there[None], right * turned[None], complex(jnp.nan, jnp.nan))
     pair = jnp.real(values), jnp.imag(values)
-    parameters = rules.held((values, right, left)), matrices
+    parameters = rules.stop_gradient((values, right, left)), matrices
     growth, frequencies = rules.value_with_rule(pair, _change_of_exponents, parameters)
     return Exponents(growth, frequencies, motions)
 

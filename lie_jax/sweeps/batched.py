@@ -51,7 +51,7 @@ def batched(fn: Callable, in_axes: Any = 0) -> Callable:
     """
     checks.function("batched(fn=)", fn)
 
-    @waits.announced("the batched function")
+    @waits.announce("the batched function")
     def call(*arguments: Any) -> Any:
         one, members = _of_member(fn, in_axes, jax.tree.map(_as_jax, arguments))
         size = _size(members)
@@ -60,8 +60,8 @@ def batched(fn: Callable, in_axes: Any = 0) -> Callable:
         example = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in members]
         with closures.refuse_numbers("batched(fn=)", fn, "one member of its arguments"):
             program, shapes = jax.make_jaxpr(one, return_shape=True)(*example)
-        _, constants = jax_internals.opened(program)
-        evaluated = _evaluated if checks.traced(members, constants) else _compiled
+        _, constants = jax_internals.unpack(program)
+        evaluated = _evaluated if checks.any_traced(members, constants) else _compiled
         return jax.tree.unflatten(jax.tree.structure(shapes), evaluated(program, members))
 
     return call
@@ -102,7 +102,7 @@ class _Form:
         self.constants: tuple | None = None
 
         def run(known: Fingerprint, places: tuple[int, ...], given: list, members: list) -> list:
-            _, constants = jax_internals.opened(known.program)
+            _, constants = jax_internals.unpack(known.program)
             return _in_chunks(known.program, _filled(constants, places, given), members)
 
         self.run = jax.jit(run, static_argnums=(0, 1))
@@ -116,7 +116,7 @@ def _form(_: Fingerprint) -> _Form:
 def _compiled(program: Any, members: list) -> list:
     """Results by the program that was compiled for an equal one."""
     known = Fingerprint(program)
-    _, constants = jax_internals.opened(program)
+    _, constants = jax_internals.unpack(program)
     now = tuple(content(x) for x in constants if lanes.baked(x))
     form = _form(known)
     if form.constants is None:
@@ -131,7 +131,7 @@ def _compiled(program: Any, members: list) -> list:
 
 def _evaluated(program: Any, members: list) -> list:
     """Results of a program of one member for all members, the first axis of each array."""
-    _, constants = jax_internals.opened(program)
+    _, constants = jax_internals.unpack(program)
     # Derivatives with respect to what the function closes over need it as an argument.
     places = [i for i, x in enumerate(constants) if jax_internals.is_traced(x)]
 
@@ -143,7 +143,7 @@ def _evaluated(program: Any, members: list) -> list:
     def _(primals, tangents):
         def mapped(traced, members):
             complete = _filled(constants, places, traced)
-            return jax.vmap(lambda *rows: jax_internals.evaluated(program, complete, *rows))(
+            return jax.vmap(lambda *rows: jax_internals.evaluate(program, complete, *rows))(
                 *members
             )
 

@@ -131,7 +131,7 @@ def _cached(work: Callable) -> Callable:
     @functools.wraps(work)
     def cached_work(fn: Callable, *arguments: Any) -> Any:
         try:
-            key = snapshots.fixed(fn)
+            key = snapshots.with_snapshot(fn)
         except snapshots.Unreadable:
             return work(fn, *arguments)
         # Nothing says whether a file has changed.
@@ -219,7 +219,7 @@ def evaluate(
     counts = np.minimum((batches + 1) * size, variants) - batches * size
     shown = progress and jax.process_index() == 0
     with (
-        interrupts.heeded() as check_interrupts,
+        interrupts.watch() as check_interrupts,
         progress_bar("sweep", "variant", int(counts.sum()), shown) as update,
     ):
         running = None

@@ -48,4 +48,4 @@ ACCELERATIONS = Demand()
 
 def _is(x: Any, number: float) -> bool:
     """Whether x is a number that is known without running a program."""
-    return not checks.traced(x) and bool(np.all(np.asarray(x) == number))
+    return not checks.any_traced(x) and bool(np.all(np.asarray(x) == number))

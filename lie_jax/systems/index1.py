@@ -53,8 +53,8 @@ def redundant(
     """
     if not system.nc or system.nc > system.nv:
         return np.full((), system.nc > system.nv)
-    system, t, q = rules.held((system, t, q))
-    if not checks.traced(system, t, q):
+    system, t, q = rules.stop_gradient((system, t, q))
+    if not checks.any_traced(system, t, q):
         return _has_dependent_rows(system, t, q)
     saddle = system.algebra.saddle(t, q)
     if not saddle.may_be_redundant:
@@ -88,7 +88,7 @@ def smallest_multipliers(
     """Multipliers λ of minimum 2-norm among those with the same reactions Bᵀλ."""
     # Scaled velocities change neither the solutions nor their norm.
     forces = unit(system.constraint_jacobian(t, q).T, 1)
-    smallest = _smallest(*rules.held((forces, multipliers)))
+    smallest = _smallest(*rules.stop_gradient((forces, multipliers)))
     return rules.value_with_rule(smallest, _change_of_smallest, (forces, multipliers))
 
 

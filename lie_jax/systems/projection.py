@@ -57,16 +57,16 @@ def closed(system: AbstractSystem, t: Array, state: State, iterations: int) -> C
     the same ones; not inside JAX transformations that compile.
     """
     found = _closed(system, t, state, iterations, jnp.zeros_like(state.v))
-    held, start = rules.held(system), rules.held(state)
-    known = rules.held(found)
-    if checks.traced(known) or known.holds:
+    held, start = rules.stop_gradient(system), rules.stop_gradient(state)
+    known = rules.stop_gradient(found)
+    if checks.any_traced(known) or known.holds:
         return found
     draw = np.random.default_rng(0)
     magnitude = np.maximum(np.asarray(held.space.magnitude(start.q)), 1.0)
     for size in _CHANGES:
         change = size * magnitude * draw.standard_normal(system.nv)
         change = jnp.asarray(change, state.q.dtype)
-        if _closed(held, rules.held(t), start, iterations, change).holds:
+        if _closed(held, rules.stop_gradient(t), start, iterations, change).holds:
             return _closed(system, t, state, iterations, change)
     return found
 
@@ -88,7 +88,7 @@ def _closed(
     return Closed(State(q, v), jnp.abs(system.constraint(t, q)), system.validity.branch_signs(t, q))
 
 
-@waits.announced("the projection")
+@waits.announce("the projection")
 def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
     """A state nearby that satisfies the position and velocity constraints, redundant ones too.
 
@@ -108,10 +108,10 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
         )
     if not system.nc:
         return state
-    system, t = snapshots.frozen(system), jnp.asarray(t, state.q.dtype)
+    system, t = snapshots.freeze(system), jnp.asarray(t, state.q.dtype)
     found = closed(system, t, state, _ITERATIONS)
-    known = rules.held(found)
-    if not checks.traced(known) and not known.holds:
+    known = rules.stop_gradient(found)
+    if not checks.any_traced(known) and not known.holds:
         starts = f"also from {len(_CHANGES)} starts around the given one"
         if known.worst is None:
             joint = system.validity.joint_name(known.turned_over or 0)

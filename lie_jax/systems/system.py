@@ -249,7 +249,7 @@ def accelerations_and_multipliers(
         solved = system.algebra.saddle(t, q).solve(system.force(t, q, v, u))
         return Accelerations(solved, jnp.zeros(0, q.dtype))
     args = system, t, q, v, u, demand
-    found = checkpoint_name(_solved(rules.held(args)), SOLVED)
+    found = checkpoint_name(_solved(rules.stop_gradient(args)), SOLVED)
     # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
     return rules.value_with_rule(found, _change_of_solution, args)
 

@@ -25,7 +25,7 @@ _MOST_WORKS = 5
 Works = list[tuple[str, NDArray]]
 
 
-@waits.announced("the plot of energies")
+@waits.announce("the plot of energies")
 def energy(
     system: AbstractMultibodySystem, trajectory: Trajectory, inputs: ArrayLike | None = None
 ) -> Figure:

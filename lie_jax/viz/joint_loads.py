@@ -25,7 +25,7 @@ _FLAT = 0.1
 _ROUNDING = 1e4
 
 
-@waits.announced("the plot of reactions")
+@waits.announce("the plot of reactions")
 def reactions(
     system: AbstractMultibodySystem,
     trajectory: Trajectory,

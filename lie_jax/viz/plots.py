@@ -63,7 +63,7 @@ def check_trajectory(where: str, trajectory: Any) -> None:
         )
 
 
-@waits.announced("the plot of motions")
+@waits.announce("the plot of motions")
 def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     """Positions of the bodies' centres of mass (m), angular velocities (rad/s, body axes).
 
@@ -99,7 +99,7 @@ def widen(axes: Axes, least: float) -> None:
         axes.set_ylim(middle - 0.5 * least, middle + 0.5 * least)
 
 
-@waits.announced("the plot of drift")
+@waits.announce("the plot of drift")
 def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
     """Largest violation of the constraints and of their rates at each instant.
 
@@ -128,7 +128,7 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
     return figure
 
 
-@waits.announced("the plot of paths")
+@waits.announce("the plot of paths")
 def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     """Paths of the bodies' centres of mass (m), with equal axes.
 

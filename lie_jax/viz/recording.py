@@ -28,7 +28,7 @@ _LONG, _SHORT, _POINTS, _DOTS = 5.0, 3.0, 72.0, 100.0
 _MARGIN = 0.05
 
 
-@waits.announced("the pictures of the video")
+@waits.announce("the pictures of the video")
 def video(
     path: str | os.PathLike,
     *runs: Run,

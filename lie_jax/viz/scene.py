@@ -23,7 +23,7 @@ from lie_jax.viz.drawing import Drawn
 from lie_jax.viz.frames import Frames, Run, Shape
 
 
-@waits.announced("the pictures of the scene")
+@waits.announce("the pictures of the scene")
 def export(
     path: str | os.PathLike,
     *runs: Run,
@@ -65,7 +65,7 @@ def export(
         new.write_text(page, encoding="utf-8")
 
 
-@waits.announced("the pictures of the scene")
+@waits.announce("the pictures of the scene")
 def show(
     *runs: Run,
     speed: float = 1.0,

@@ -179,7 +179,7 @@ def test_iteration_matrix_is_the_jacobian_where_coordinates_leave_rotations():
         problem = equations.Problem(
             system, jnp.zeros(()), None, state.q, increment, state.v, 1.0 / dt**2, 2.0 / dt, None
         )
-        exact = DenseMatrix(jax.jacfwd(equations.residual)(y, problem), system.nc).regularized()
+        exact = DenseMatrix(jax.jacfwd(equations.residual)(y, problem), system.nc).regularize()
         return *(matrix.linearized(way, y, problem)[1] for way in ("autodiff", "analytic")), exact
 
     *found, exact = both(*(0.01 * rng.normal(size=size) for size in (n, system.nv)))

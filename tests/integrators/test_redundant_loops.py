@@ -188,7 +188,7 @@ def test_redundant_multipliers_leave_with_the_first_correction(build):
     def left(y):
         acceleration, multipliers = jnp.zeros(system.nv), jnp.zeros(system.nc)
         linear = system.linearization(0.0, state.q, state.v, acceleration, multipliers, None)
-        matrix = linear.step_matrix(None, 1e-6, 1e-3).regularized()
+        matrix = linear.step_matrix(None, 1e-6, 1e-3).regularize()
         return y + matrix.solve_from(jnp.zeros_like(y), y)
 
     for row in dependent:
@@ -217,7 +217,7 @@ def test_what_leaves_the_multipliers_breaks_no_constraint(name):
         normals = system.algebra.position_reactions(0.0, q)
 
         def violations(matrix, start):
-            matrix = matrix.regularized()
+            matrix = matrix.regularize()
             b = jnp.pad(force, (0, len(start) - nv))
             x = matrix.solve_from(b, start)
             moved = x[:nv] if len(start) == nv + nc else x[:nv] - normals.of(x[nv + nc :])

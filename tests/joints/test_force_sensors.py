@@ -25,7 +25,7 @@ ANGLES, RATES, MOTOR = (
     np.asarray([0.0, 3.0, -1.5]),
     np.asarray([-1.0, 5.0, 0.0]),
 )
-# Equations are regularised by 2e-12 of their size (`lie_jax.linear.regularized`), of some 50 N;
+# Equations are regularised by 2e-12 of their size (`AbstractMatrix.regularize`), of some 50 N;
 # the rows of Euler parameters are larger.
 REGULARISATION = 1e-8
 FORMULATIONS = {

@@ -15,7 +15,7 @@ from tests import mechanisms
 ROUNDING = 1e-13
 # Rounding in forces of some hundred newtons.
 FORCE_ROUNDING = 1e-11
-# Equations are regularised by 2e-12 of their size (`lie_jax.linear.regularized`): in forces of 45 N
+# Equations are regularised by 2e-12 of their size (`AbstractMatrix.regularize`): in forces of 45 N
 # whose directions differ.
 REGULARISATION = 1e-10
 

@@ -148,7 +148,7 @@ def _ends(formulation, options):
         system, zero = dataclasses.replace(system, gravity=gravity), jnp.zeros(())
         dt = zero + 2e-3
         # Derivatives of the start would double the program.
-        carry = rules.held(integrator.init(system, zero, dt, state, None))
+        carry = rules.stop_gradient(integrator.init(system, zero, dt, state, None))
         step = integrator.step(system, zero, dt, state, carry, None)
         return jnp.concatenate([step.state.q, step.state.v]), step.newton_iterations
 

@@ -17,7 +17,7 @@ Y = jnp.asarray([0.0, 1.0, 0.0])
 DAMPING, FRICTION, MOTOR = 4.0, 0.05, 3.0
 # Rounding of powers of some hundred watts.
 ROUNDING = 1e-11
-# Equations are regularised by 2e-12 of their size (`lie_jax.linear.regularized`).
+# Equations are regularised by 2e-12 of their size (`AbstractMatrix.regularize`).
 REGULARISATION = 1e-9
 FORMULATIONS = [lie_jax.R3SO3(), lie_jax.Minimal(), lie_jax.EulerParameters()]
 

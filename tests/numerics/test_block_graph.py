@@ -75,7 +75,7 @@ def _matrix(name, seed=0, dtype=float, redundant=False) -> tuple[BlockGraph, np.
                 columns[:, -1] = columns[:, 0]
             add(body, number, columns)
             add(number, body, columns.T + (0.0 if redundant else 0.05) * columns[::-1].T)
-    return block_graph.block_graph(graph, [block_graph.summed(blocks)]), full
+    return block_graph.block_graph(graph, [block_graph.sum_by_place(blocks)]), full
 
 
 @pytest.mark.parametrize("name", cases(GRAPHS, ["three loops through one body"]))
@@ -90,14 +90,14 @@ def test_solutions_are_those_of_lapack(name):
             (each.matvec(b), each.solve(b), inverse @ b)
             for each, inverse in ((matrix, factors), (matrix.transpose(), factors.transpose()))
         ]
-        lowered = matrix.corner - matrix.regularized().lowered
+        lowered = matrix.corner - matrix.regularize().lowered
         lowered = dataclasses.replace(matrix, corner=lowered)
         return both, matrix.full().entries, lowered.full().entries
 
     both, entries, regularized = all_of(matrix, b)
     assert_allclose(entries, full, rtol=0, atol=1e-15)
     rows = len(full) - 6 * matrix.graph.bodies
-    expected = DenseMatrix(jnp.asarray(full), rows).regularized().entries - full
+    expected = DenseMatrix(jnp.asarray(full), rows).regularize().entries - full
     more = np.finfo(float).eps ** (2 / 3 - 3 / 4)
     assert_allclose(regularized - full, more * expected, rtol=1e-10, atol=1e-18)
     for (product, *solutions), a in zip(both, (full, full.T), strict=True):
@@ -113,7 +113,7 @@ def test_redundant_rows_leave_what_corrections_remove():
     assert np.linalg.matrix_rank(full) < len(full)
     b = full @ np.random.default_rng(6).normal(size=len(full))
     x, once = jax.jit(
-        lambda m, b: (m.solve_constrained(b), m.regularized().solve(b))
+        lambda m, b: (m.solve_constrained(b), m.regularize().solve(b))
     )(matrix, b)  # fmt: skip
     assert np.max(np.abs(full @ x - b)) < TWICE * np.max(np.abs(b))
     assert np.max(np.abs(full @ once - b)) < ONCE * np.max(np.abs(b))

@@ -44,7 +44,7 @@ def test_alike_has_its_own_derivatives():
     """In forward mode also where those of the others are no numbers."""
 
     def function(x, other):
-        return jnp.sum(rules.alike(jnp.sin(x), {"other": other(x), "name": "n"}) ** 2)
+        return jnp.sum(rules.with_tangents_of(jnp.sin(x), {"other": other(x), "name": "n"}) ** 2)
 
     def infinite(x):
         return jnp.sqrt(x - x)
@@ -54,18 +54,18 @@ def test_alike_has_its_own_derivatives():
     assert np.isnan(jax.jacfwd(infinite)(x)).any()
     assert_allclose(jax.jacfwd(function)(x, infinite), expected, rtol=1e-15)
     assert_allclose(jax.grad(function)(x, jnp.exp), expected, rtol=1e-15)
-    assert_array_equal(rules.alike(x, x), x)
+    assert_array_equal(rules.with_tangents_of(x, x), x)
 
 
 def test_values_that_count_as_depending_on_a_batch_are_batched():
     def total(a):
         def each(b):
-            return b * jnp.sum(rules.alike(jnp.ones(2), b))
+            return b * jnp.sum(rules.with_tangents_of(jnp.ones(2), b))
 
         return jnp.sum(jax.vmap(jax.jit(each))(a * jnp.arange(3.0)))
 
     # JAX refused the shapes: the values had no axis of the batch, and their derivatives had one.
     assert jax.grad(total)(2.0) == 6.0
     assert jax.jit(jax.grad(total))(2.0) == 6.0
-    signed = rules.alike(jnp.asarray([-0.0, jnp.nan]), jnp.ones(3))
+    signed = rules.with_tangents_of(jnp.asarray([-0.0, jnp.nan]), jnp.ones(3))
     assert np.signbit(signed[0]) and np.isnan(signed[1])

@@ -50,14 +50,14 @@ dropped = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWa
 @dropped
 def test_interrupts_that_python_drops_are_heeded():
     handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), interrupts.heeded() as check:
+    with pytest.raises(KeyboardInterrupt), interrupts.watch() as check:
         check()
         _press_in_the_collector()
         check()
         raise AssertionError("the interrupt was lost")
-    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+    with pytest.raises(KeyboardInterrupt), interrupts.watch():
         _press_in_the_collector()
-    with pytest.raises(KeyboardInterrupt), interrupts.heeded():
+    with pytest.raises(KeyboardInterrupt), interrupts.watch():
         _press()
     assert signal.getsignal(signal.SIGINT) is handler is signal.default_int_handler
 
@@ -66,7 +66,7 @@ def test_other_handlers_and_threads_are_left_alone():
     pressed = []
     before = signal.signal(signal.SIGINT, lambda *_: pressed.append(1))
     try:
-        with interrupts.heeded() as check:
+        with interrupts.watch() as check:
             _press()
             check()
     finally:
@@ -74,7 +74,7 @@ def test_other_handlers_and_threads_are_left_alone():
     assert pressed == [1]
 
     def elsewhere():
-        with interrupts.heeded() as check:
+        with interrupts.watch() as check:
             check()
             pressed.append(2)
 

@@ -174,7 +174,7 @@ def test_configure_switches_the_lines_off(monkeypatch):
 
 
 def test_interrupted_calls_wait_no_longer():
-    @waits.announced("nothing")
+    @waits.announce("nothing")
     def interrupted(system):
         raise KeyboardInterrupt
 
@@ -194,7 +194,7 @@ def test_durations_follow_from_the_time_of_tracing(monkeypatch):
     wait = waits._Wait("it")
     for phase in [jax_internals.TRACING, None, jax_internals.COMPILING, *[None] * 4]:
         assert not lines
-        wait.looked(phase, 1.0)
+        wait.count(phase, 1.0)
         if sum(wait.spent.values()) == 2.0:
             break
     (line,) = lines
@@ -202,22 +202,22 @@ def test_durations_follow_from_the_time_of_tracing(monkeypatch):
     # Two seconds of tracing, as many to come, and three times as long for XLA.
     wait = waits._Wait("it")
     for _ in range(8):
-        wait.looked(jax_internals.TRACING, 0.5)
+        wait.count(jax_internals.TRACING, 0.5)
     assert lines[1:] == [lines[0].replace("5 s", "15 s or longer")]
     # It takes longer than twice as long.
     for _ in range(20):
-        wait.looked(jax_internals.COMPILING, 2.0)
+        wait.count(jax_internals.COMPILING, 2.0)
     assert lines[2:] == ["lie_jax: still compiling it, 30 s so far, about 45 s in all"]
     # A very long compilation.
     wait = waits._Wait("it")
-    wait.looked(jax_internals.COMPILING, 200.0)
+    wait.count(jax_internals.COMPILING, 200.0)
     assert "about 5 min" in lines[-1]
     # Operations that are compiled one by one: the number of those to come is not known.
     lines.clear()
     wait = waits._Wait("it")
     for _ in range(4):
-        wait.looked(jax_internals.COMPILING, 0.5)
-        wait.looked(None, 0.5)
+        wait.count(jax_internals.COMPILING, 0.5)
+        wait.count(None, 0.5)
     assert lines == [
         "lie_jax: compiling it, about 5 s or longer; later calls with other numbers start at once"
     ]

@@ -250,22 +250,22 @@ class Law(eqx.Module):
 
 def test_code_that_jax_knows_by_identity_must_not_change(monkeypatch):
     law = lie_jax.PointForce("b", Law(2.0))
-    snapshots.frozen(law)
+    snapshots.freeze(law)
     snapshots.snapshot(compiled)
     monkeypatch.setitem(globals(), "amplitude", -3.0)
     with pytest.raises(ValueError, match=r"Law reads values that have changed.*must stay"):
-        snapshots.frozen(law)
+        snapshots.freeze(law)
     with pytest.raises(ValueError, match=r"compiled reads values that have changed"):
         snapshots.snapshot(compiled)
 
 
 def test_many_programs_of_one_function_are_told_of_once():
     pusher = Push(0.0)
-    node = snapshots.watched(pusher)
+    node = snapshots.watch(pusher)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for pusher.amplitude in map(float, range(20)):
-            snapshots.frozen(node)
+            snapshots.freeze(node)
     (only,) = caught
     assert "Push was compiled for 9 different sets of the values" in str(only.message)
 

@@ -146,7 +146,7 @@ def _first(force, t):
 
 
 def _now(force):
-    return float(_first(snapshots.frozen(force), 0.5))
+    return float(_first(snapshots.freeze(force), 0.5))
 
 
 @pytest.mark.filterwarnings("ignore:.*was compiled for")
@@ -216,7 +216,7 @@ def test_runs_read_files_anew_alone_and_in_batches(many, tmp_path):
 def test_a_value_that_changes_while_it_is_compiled_spoils_nothing(monkeypatch):
     force = lie_jax.PointForce("b", lambda t: _along_x(gain, t))
     _set_global(3.0)
-    started = snapshots.frozen(force)
+    started = snapshots.freeze(force)
     # As another thread would, after the call has begun.
     _set_global(4.0)
     assert float(_first(started, 0.5)) in (3.0, 4.0)
@@ -231,11 +231,11 @@ def test_objects_in_static_fields_must_stay():
     assert _now(force) == 2.0
     HOLDER.gain = 3.0
     with pytest.raises(ValueError, match=r"_Object reads values that have changed.*must stay"):
-        snapshots.frozen(force)
+        snapshots.freeze(force)
     HOLDER.gain = 1.0
     drawing = _Scaled(jnp.asarray(2.0), np.random.default_rng(0))
     with pytest.raises(ValueError, match="cannot detect changes"):
-        snapshots.frozen(drawing)
+        snapshots.freeze(drawing)
 
 
 def test_compiled_functions_in_a_partial_must_stay():
@@ -244,7 +244,7 @@ def test_compiled_functions_in_a_partial_must_stay():
     assert _now(force) == 1.0
     _set_global(2.0)
     with pytest.raises(ValueError, match="reads values that have changed"):
-        snapshots.frozen(force)
+        snapshots.freeze(force)
 
 
 def test_rules_of_derivatives_must_stay():
@@ -264,7 +264,7 @@ def test_rules_of_derivatives_must_stay():
         _now(force)
         _set_global(2.0)
         with pytest.raises(ValueError, match=r"by_.* reads values that have changed"):
-            snapshots.frozen(force)
+            snapshots.freeze(force)
 
 
 def test_rules_that_hold_their_function_are_read():
@@ -284,7 +284,7 @@ def test_rules_that_hold_their_function_are_read():
     _now(force)
     _set_global(2.0)
     with pytest.raises(ValueError, match=r"scaled.* reads values that have changed"):
-        snapshots.frozen(force)
+        snapshots.freeze(force)
 
 
 def test_functions_that_numpy_hides_are_refused():
@@ -311,7 +311,7 @@ def test_parameters_of_modules_compile_nothing_anew():
         for function in (Law(jnp.asarray(scale)), Partial(lambda k, t: k * t, scale * jnp.ones(3))):
             force = lie_jax.PointForce("b", function)
             expected = scale if isinstance(function, Law) else 0.5 * scale
-            assert float(first(snapshots.frozen(force), 0.5)) == expected
+            assert float(first(snapshots.freeze(force), 0.5)) == expected
     assert len(traces) == 2
 
 
@@ -320,7 +320,7 @@ def test_derivatives_go_through_observed_functions():
     force = lie_jax.PointForce("b", Partial(lambda k, t: _along_x(k**3 * jnp.sin(t), t), 1.0))
 
     def value(k, t):
-        return snapshots.frozen(eqx.tree_at(lambda f: f.force.args, force, (k,))).force(t)[0]
+        return snapshots.freeze(eqx.tree_at(lambda f: f.force.args, force, (k,))).force(t)[0]
 
     slope = jax.jit(jax.jacrev(jax.grad(jax.jacfwd(value), argnums=0), argnums=1))
     at = jnp.asarray(2.0), jnp.asarray(0.3)

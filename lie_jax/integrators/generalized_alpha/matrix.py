@@ -41,5 +41,5 @@ def step_matrix(
     x = space.rate_at_zero(equations.increment(y, problem)) if operator else None
     factors = 1.0 / problem.beta, problem.gamma / problem.beta
     if problem.reactions is None:
-        return linear.step_matrix(x, *factors).regularized()
-    return linear.stabilized_matrix(x, *factors, problem.reactions).regularized()
+        return linear.step_matrix(x, *factors).regularize()
+    return linear.stabilized_matrix(x, *factors, problem.reactions).regularize()

@@ -90,7 +90,7 @@ def linearized(
     s = len(TABLEAUX[tableau].c)
     rows, correcting = y.shape[0] - s * problem.rows[0], s * problem.rows[2]
     sizes = _row_sizes(entries, problem)
-    return value, DenseMatrix(entries, rows, sizes, correcting=correcting).regularized()
+    return value, DenseMatrix(entries, rows, sizes, correcting=correcting).regularize()
 
 
 def _row_sizes(entries: Array, problem: Problem) -> Array | None:

@@ -145,7 +145,7 @@ def _linearized(jacobian: str, y: Array, parameters: _Stage) -> tuple[Array, _St
     else:
         matrix = linear.stabilized_matrix(increment, *factors, reactions)
     value = _residual(y, parameters)
-    matrix = matrix.regularized()
+    matrix = matrix.regularize()
     return value, _StageMatrix(matrix, space, increment, reactions, problem.rows[2])
 
 

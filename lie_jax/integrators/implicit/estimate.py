@@ -60,7 +60,7 @@ def _filtered(
         matrix = linear.step_matrix(None, tau * tau, tau)
     else:
         matrix = linear.stabilized_matrix(None, tau * tau, tau, reactions)
-    solution = matrix.regularized().solve_roughly(-right)
+    solution = matrix.regularize().solve_roughly(-right)
     velocity = solution[: problem.rows[0]]
     moved = velocity
     if reactions is not None:

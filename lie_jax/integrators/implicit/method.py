@@ -106,7 +106,7 @@ class ImplicitRKMK(AbstractIntegrator):
         error = None
         if method.estimate is not None:
             # Sizes of steps are constants for derivatives.
-            known = rules.held((problem, *carry, stages, x))
+            known = rules.stop_gradient((problem, *carry, stages, x))
             error = estimate.error(method.estimate, self.jacobian, *known)
         return Step(
             state=jax.tree.map(lambda x: jnp.where(root.converged, x, jnp.nan), end),

@@ -184,7 +184,7 @@ class _Balance(NamedTuple):
 
 def _slope(element: Element, h: Twist) -> Twist:
     """The slope a of least energy, by Newton's method."""
-    held, at = rules.held((element, h))
+    held, at = rules.stop_gradient((element, h))
 
     def step(_: Any, slope: Twist) -> Twist:
         balance = _Balance.at(held, at, slope)

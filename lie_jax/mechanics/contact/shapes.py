@@ -130,7 +130,7 @@ class Capsule(AbstractShape):
     end: Parameter = fields.point()
 
     def __check_init__(self):
-        if not checks.traced(self.start, self.end) and np.array_equal(self.start, self.end):
+        if not checks.any_traced(self.start, self.end) and np.array_equal(self.start, self.end):
             raise ValueError(
                 f"{named(self)} has its start and its end at one point; they must be two: take "
                 "lie_jax.contact.Sphere for a ball."
@@ -190,7 +190,7 @@ def _check_points(where: str, value: Any) -> None:
     if np.ndim(value) != 2:
         raise ValueError(f"{where} has shape {np.shape(value)}; it must be (n, 3): {meaning}.")
     checks.finite(where, value)
-    if checks.traced(value):
+    if checks.any_traced(value):
         return
     points = np.asarray(value, float)
     extents = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
@@ -268,7 +268,7 @@ def _as_height(value: Any) -> Any:
     # A plain function becomes static; a module or a Partial keeps its arrays as parameters.
     if isinstance(value, snapshots.Function | eqx.Module | jax.tree_util.Partial):
         return value
-    return snapshots.watched(value) if callable(value) else value
+    return snapshots.watch(value) if callable(value) else value
 
 
 def _takes_two(function: Callable) -> bool:

@@ -189,7 +189,7 @@ class AbstractJoint(AbstractElement):
 
         By default the transpose of the constraints' derivatives, by reverse mode.
         """
-        position_multipliers, velocity_multipliers = small.parted(multipliers, self.rows)
+        position_multipliers, velocity_multipliers = small.split_at(multipliers, self.rows)
         on_parent, on_child = pulled_back(
             lambda *poses: self.constraint(t, *poses), (parent, child), position_multipliers
         )

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from lie_jax.multibody.absolute.elements import JointColumns, Matrices, diagonal
 from lie_jax.numerics import gather, small
-from lie_jax.numerics.block_graph import Blocks, block_graph, summed
+from lie_jax.numerics.block_graph import Blocks, block_graph, sum_by_place
 from lie_jax.numerics.graphs import Graph
 from lie_jax.numerics.matrices import AbstractMatrix
 from lie_jax.systems.linearization import Factor
@@ -65,10 +65,10 @@ class GraphOrder(AbstractOrder):
     def matrix(self, parts, border, joints):
         total = [] if border is None else [diagonal(border)]
         for part in parts:
-            sums = summed(part.blocks)
+            sums = sum_by_place(part.blocks)
             values = times(sums.values, pick_bodies(sums.columns, part.operators))
             total.append(sums._replace(values=part.scaled(values, border)))
-        return block_graph(self.graph, [summed(total), *joints])
+        return block_graph(self.graph, [sum_by_place(total), *joints])
 
 
 def times(blocks: Float[Array, "..."], operators: Float[Array, "..."] | None) -> Array:

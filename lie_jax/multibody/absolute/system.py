@@ -77,7 +77,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         return linearization.full([elements.diagonal(blocks)], blocks)
 
     @override
-    @waits.announced("the forces")
+    @waits.announce("the forces")
     def force(self, t, q, v, u=None):
         instant = self._instant(t, q, v)
         wrench = self._unbalanced(instant, q, v, jnp.zeros_like(v), u)
@@ -120,7 +120,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         return elements.joint_columns(self.joints, t, pose, frames), coordinates
 
     @override
-    @waits.announced("the residual")
+    @waits.announce("the residual")
     def residual(self, t, q, v, acceleration, multipliers, u=None):
         t, rotation, position, *_ = instant = self._instant(t, q, v)
         wrench = self._unbalanced(instant, q, v, acceleration, u)
@@ -148,7 +148,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         body = (row - self._joint_rows) // self.formulation.rows
         return f"the coordinates of body {self.names[body]!r}"
 
-    @waits.announced("the linearization")
+    @waits.announce("the linearization")
     def linearization(self, t, q, v, acceleration, multipliers, u=None):
         """Residual and its derivatives, by bodies, joints and forces."""
         if not self.formulation.keeps_rotations:
@@ -190,7 +190,7 @@ class RigidBodySystem(AbstractMultibodySystem):
             rates=self.algebra.change_of_rates(t, q, v),
         )
 
-    @waits.announced("the accelerations")
+    @waits.announce("the accelerations")
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,): Newton and Euler for each body, or the index-1 form if there are joints."""
         if self._joint_rows or self.velocity_rows:

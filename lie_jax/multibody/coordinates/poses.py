@@ -83,7 +83,7 @@ class AbstractPoseSpace(AbstractCoordinates):
 
     @override
     def pose(self, q):
-        position, p = small.parted(q, 3)
+        position, p = small.split_at(q, 3)
         return self._storage.to_matrix(p), position
 
     def lift(self, q, v):

@@ -32,24 +32,24 @@ class R3SO3(AbstractPoseSpace):
     @override
     def retract(self, q, x):
         """Add the translation, turn by the rotation in the body frame."""
-        (position, p), (y, x) = small.parted(q, 3), small.parted(x, 3)
+        (position, p), (y, x) = small.split_at(q, 3), small.split_at(x, 3)
         return jnp.concatenate([position + y, self._turn(p, x)])
 
     @override
     def inverse_retract(self, q0, q1):
-        (r0, p0), (r1, p1) = small.parted(q0, 3), small.parted(q1, 3)
+        (r0, p0), (r1, p1) = small.split_at(q0, 3), small.split_at(q1, 3)
         return jnp.concatenate([r1 - r0, self._turn_between(p0, p1)])
 
     @override
     def tangent_operator(self, x, dx):
         """The translation as it is, dψ(-x) on the rotation."""
-        (_, x), (dy, dx) = small.parted(x, 3), small.parted(dx, 3)
+        (_, x), (dy, dx) = small.split_at(x, 3), small.split_at(dx, 3)
         return jnp.concatenate([dy, self._rotation_chart.differential(-x, dx)])
 
     @override
     def tangent_operator_inv(self, x, v):
         """The translation as it is, dψ(-x)⁻¹ on the rotation."""
-        (_, x), (linear, omega) = small.parted(x, 3), small.parted(v, 3)
+        (_, x), (linear, omega) = small.split_at(x, 3), small.split_at(v, 3)
         return jnp.concatenate([linear, self._rotation_chart.differential_inv(-x, omega)])
 
     @override
@@ -60,23 +60,23 @@ class R3SO3(AbstractPoseSpace):
 
     @override
     def rate_at_zero(self, v):
-        linear, omega = small.parted(v, 3)
+        linear, omega = small.split_at(v, 3)
         return jnp.concatenate([linear, omega / self._rotation_chart.slope])
 
     @override
     def turning(self, v, acceleration):
         """Zero for the translation, 1/2 ω × ω̇ + c |ω|² ω with the curvature c of the chart."""
-        (linear, omega), (_, change) = small.parted(v, 3), small.parted(acceleration, 3)
+        (linear, omega), (_, change) = small.split_at(v, 3), small.split_at(acceleration, 3)
         curved = self._rotation_chart.curvature * small.dot(omega, omega) * omega
         return jnp.concatenate([jnp.zeros_like(linear), 0.5 * small.cross(omega, change) + curved])
 
     @override
     def hybrid_velocity(self, rotation, q, v):
-        return small.parted(v, 3)
+        return small.split_at(v, 3)
 
     @override
     def hybrid_acceleration(self, rotation, q, v, dv):
-        return small.parted(dv, 3)
+        return small.split_at(dv, 3)
 
     @override
     def generalized_force(self, rotation, q, force, torque):

@@ -67,7 +67,7 @@ class SE3(AbstractPoseSpace):
     @override
     def turning(self, v, acceleration):
         """1/2 [v, v̇] - c v³, with the curvature c of the chart and v as a matrix (4, 4)."""
-        (linear, omega), (push, change) = small.parted(v, 3), small.parted(acceleration, 3)
+        (linear, omega), (push, change) = small.split_at(v, 3), small.split_at(acceleration, 3)
         c = self._rotation_chart.curvature
         arc = small.cross(omega, 0.5 * push - c * small.cross(omega, linear))
         turned = 0.5 * small.cross(omega, change) + c * small.dot(omega, omega) * omega

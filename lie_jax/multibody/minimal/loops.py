@@ -62,7 +62,7 @@ class _LoopAlgebra(Algebra):
         motion = system.kinematics(q)
         inertia, joint_inertia = recursions.inertias(system.bodies, motion), system.joints.inertia()
         none = jnp.zeros_like(motion.twist)
-        still, *others = rules.held((motion, joint_inertia, inertia))
+        still, *others = rules.stop_gradient((motion, joint_inertia, inertia))
         _, factors = recursions.articulated(system.tree, still, others[0], others[1], none)
 
         def times(x):
@@ -145,7 +145,7 @@ class LoopSystem(TreeSystem):
         return self.rows(t, q, self.kinematics(q))[0]
 
     @override
-    @waits.announced("the accelerations")
+    @waits.announce("the accelerations")
     def acceleration(self, t, q, v, u=None):
         return AbstractSystem.acceleration(self, t, q, v, u)
 
@@ -155,7 +155,7 @@ class LoopSystem(TreeSystem):
         return pulled.residual(t, q, v, acceleration, multipliers, u)
 
     @override
-    @waits.announced("the linearization")
+    @waits.announce("the linearization")
     def linearization(self, t, q, v, acceleration, multipliers, u=None):
         tree = self._pulled(q, multipliers).tree_linearization(t, q, v, acceleration, u)
         rows, bounds = self.rows(t, q, self.kinematics(q))

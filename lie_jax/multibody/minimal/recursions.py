@@ -168,7 +168,7 @@ def forward_dynamics(
     those of the solution of `inverse_dynamics` = 0.
     """
     terms = motion, joint_inertia, inertia, bias
-    found, factors = articulated(tree, *rules.held(terms))
+    found, factors = articulated(tree, *rules.stop_gradient(terms))
 
     # Newton's and Euler's equations are cheaper to differentiate than their solution.
     def change(found, parameters, changes):

@@ -109,7 +109,7 @@ class TreeSystem(AbstractMultibodySystem):
         return branches.within * products + (branches.beyond * products).T + jnp.diag(armature)
 
     @override
-    @waits.announced("the forces")
+    @waits.announce("the forces")
     def force(self, t, q, v, u=None):
         terms = self._terms(t, q, v, u)
         return -self.velocities.flat(*recursions.inverse_dynamics(self.tree, *terms, None))
@@ -124,13 +124,13 @@ class TreeSystem(AbstractMultibodySystem):
         return self.titles[self.owners[sum(end <= equation for end in ends) - 1]]
 
     @override
-    @waits.announced("the residual")
+    @waits.announce("the residual")
     def residual(self, t, q, v, acceleration, multipliers, u=None):
         accelerations, terms = self.split(acceleration), self._terms(t, q, v, u)
         return self.velocities.flat(*recursions.inverse_dynamics(self.tree, *terms, accelerations))
 
     @override
-    @waits.announced("the accelerations")
+    @waits.announce("the accelerations")
     def acceleration(self, t, q, v, u=None):
         """v̇ (nv,), by the articulated-body algorithm."""
         terms = self._terms(t, q, v, u)
@@ -323,7 +323,7 @@ class TreeSystem(AbstractMultibodySystem):
         )
 
     @override
-    @waits.announced("the linearization")
+    @waits.announce("the linearization")
     def linearization(
         self, t, q, v, acceleration, multipliers, u=None
     ) -> linearization.AbstractLinearization:

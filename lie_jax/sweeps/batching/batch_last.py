@@ -62,7 +62,7 @@ def evaluate(
     program: Any, arguments: Sequence[Value], size: int, loop: Loop | None = None
 ) -> list[Value]:
     """Results of a program for `size` members; its constants come before its arguments."""
-    jaxpr, _ = jax_internals.opened(program)
+    jaxpr, _ = jax_internals.unpack(program)
     known = dict(zip([*jaxpr.constvars, *jaxpr.invars], arguments, strict=True))
 
     def read(x):
@@ -76,7 +76,7 @@ def evaluate(
 
 def inside(program: Any, arguments: Sequence[Value], size: int, loop: Loop | None) -> list[Value]:
     """Results of a program inside of another one, with its own constants."""
-    _, constants = jax_internals.opened(program)
+    _, constants = jax_internals.unpack(program)
     shared = [Value(x, False) for x in constants]
     return evaluate(program, [*shared, *arguments], size, loop)
 
@@ -88,7 +88,7 @@ def results(equation: Any, values: list[Value], size: int, loop: Loop | None = N
     if inner is not None:
         return inside(*inner, size, loop)
     if not any(x.batched for x in values):
-        arrays = jax_internals.applied(equation, [x.array for x in values])
+        arrays = jax_internals.bind(equation, [x.array for x in values])
         return [Value(x, False) for x in arrays]
     if name in ("scan", "while"):
         computed = None if loop is None else loop(equation, values, size)
@@ -102,7 +102,7 @@ def results(equation: Any, values: list[Value], size: int, loop: Loop | None = N
     if elementwise(equation):
         return _elementwise(equation, values, size)
     if name in _ALONG_AXES and not equation.params.get("out_sharding"):
-        arrays = jax_internals.applied(equation, [batched(x, size) for x in values])
+        arrays = jax_internals.bind(equation, [batched(x, size) for x in values])
         return [Value(x, True) for x in arrays]
     rule = _RULES.get(name)
     moved = rule(equation.params, values, size) if rule else None
@@ -129,13 +129,13 @@ def _elementwise(equation, values: list[Value], size: int) -> list[Value]:
         same = jnp.shape(x.array) == target
         return x.array if same else lax.broadcast_in_dim(x.array, target, axes)
 
-    arrays = jax_internals.applied(equation, [whole(x) for x in values])
+    arrays = jax_internals.bind(equation, [whole(x) for x in values])
     return [Value(x, True) for x in arrays]
 
 
 def _by_vmap(equation, values: list[Value]) -> list[Value]:
     def one(*arrays):
-        return jax_internals.applied(equation, arrays)
+        return jax_internals.bind(equation, arrays)
 
     axes = tuple(-1 if x.batched else None for x in values)
     arrays = jax.vmap(one, in_axes=axes, out_axes=-1)(*(x.array for x in values))

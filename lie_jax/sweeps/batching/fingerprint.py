@@ -40,7 +40,7 @@ def content(array: Any) -> Hashable:
 
 
 def _program(program: Any) -> Hashable:
-    jaxpr, _ = jax_internals.opened(program)
+    jaxpr, _ = jax_internals.unpack(program)
     numbers: dict[Any, int] = {}
 
     def name(variables):
@@ -76,7 +76,7 @@ def _equation(equation: Any, operands: tuple) -> Hashable:
 def _value(x: Any) -> Hashable:
     """Hashable form of a parameter of an equation; of one that has none its identity."""
     if hasattr(x, "eqns") or hasattr(x, "jaxpr"):
-        _, constants = jax_internals.opened(x)
+        _, constants = jax_internals.unpack(x)
         return _program(x), tuple(map(content, constants))
     if isinstance(x, dict):
         return tuple((key, _value(x[key])) for key in sorted(x))

@@ -111,7 +111,7 @@ def _worthwhile(program: Any) -> dict[int, int]:
     total, numbers = weight(program), {}
 
     def visit(program, times):
-        jaxpr, _ = jax_internals.opened(program)
+        jaxpr, _ = jax_internals.unpack(program)
         for equation in jaxpr.eqns:
             runs = times * equation.params.get("length", 1)
             for inner in jax_internals.inside(equation):

@@ -37,7 +37,7 @@ class Scan(NamedTuple):
     def of(cls, equation: Any) -> "Scan":
         """The parts, from the shapes of arrays outside and inside of the body."""
         body = equation.params["jaxpr"]
-        jaxpr, _ = jax_internals.opened(body)
+        jaxpr, _ = jax_internals.unpack(body)
 
         def sliced(outside, inside):
             pairs = zip(outside, inside, strict=True)
@@ -65,7 +65,7 @@ class Scan(NamedTuple):
 
 def depends(program: Any, given: Sequence[bool]) -> list[bool]:
     """Whether each result of a program differs from member to member if such arguments do."""
-    jaxpr, _ = jax_internals.opened(program)
+    jaxpr, _ = jax_internals.unpack(program)
     known = dict(zip(jaxpr.invars, given, strict=True))
 
     def read(x):
@@ -108,7 +108,7 @@ def varying(equation: Any, given: Sequence[bool]) -> list[bool]:
 
 def weight(program: Any) -> int:
     """Number of entries of all arrays that a program computes."""
-    jaxpr, _ = jax_internals.opened(program)
+    jaxpr, _ = jax_internals.unpack(program)
     total = 0
     for equation in jaxpr.eqns:
         inner = [weight(x) for x in jax_internals.inside(equation)]

@@ -73,7 +73,7 @@ def trace(graph: Graph, program: Any, arguments: Sequence[Array]) -> list[np.nda
 
 
 def _traced(graph: Graph, program: Any, arguments: Sequence[Array]) -> list[Array]:
-    jaxpr, constants = jax_internals.opened(program)
+    jaxpr, constants = jax_internals.unpack(program)
     known: dict[Any, Array] = dict(zip(jaxpr.invars, arguments, strict=True))
     for variable, constant in zip(jaxpr.constvars, constants, strict=True):
         known[variable] = graph.constants(constant)
