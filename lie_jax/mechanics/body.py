@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.elements import AbstractElement, named
+from lie_jax.mechanics.elements import AbstractElement, element_name
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.numerics import small
 from lie_jax.numerics.conversion import as_float
@@ -62,7 +62,7 @@ class Body(AbstractElement):
     check_inertia: bool = eqx.field(static=True, default=True, kw_only=True)
 
     def __check_init__(self):
-        where = named(self)
+        where = element_name(self)
         checks.name("Body(name=)", self.name)
         checks.one_of(f"{where}.check_inertia", self.check_inertia, (True, False))
         checks.shape(f"{where}.mass", self.mass, (), "one number, kg")
@@ -136,14 +136,14 @@ def motion_matrices(
 
     # The force is m r̈ + R (ω̇ × + ω × ω ×) m c, the torque J ω̇ + ω × J ω + m c × Rᵀ r̈ with J about
     # the origin.
-    def negated_in_world(x):
+    def minus_in_world(x):
         return -small.matmul(rotation, x)
 
-    coupling = negated_in_world(lever)
-    force_by_pose = negated_in_world(
+    coupling = minus_in_world(lever)
+    force_by_pose = minus_in_world(
         small.hat(small.matvec(small.hat(domega) + small.matmul(spin, spin), moment))
     )
-    force_by_velocity = negated_in_world(
+    force_by_velocity = minus_in_world(
         small.hat(small.matvec(spin, moment)) + small.matmul(spin, lever)
     )
     torque_by_pose = small.matmul(

@@ -41,13 +41,13 @@ class AbstractElement(eqx.Module):
             value = getattr(self, field.name)
             left_out = value is None and field.default is None
             if "check" in field.metadata and not left_out:
-                field.metadata["check"](f"{named(self)}.{field.name}", value)
+                field.metadata["check"](f"{element_name(self)}.{field.name}", value)
 
     def __repr__(self):
         """The fields with their numbers."""
         values = {f.name: getattr(self, f.name, None) for f in dataclasses.fields(self) if f.repr}
         # References to joints have words of their own, which are not those of tuples.
-        references = declared(self, "joint")
+        references = fields_with_role(self, "joint")
         words = [
             f"{name}={value!r}" if name in references else f"{name}={conversion.text(value)}"
             for name, value in values.items()
@@ -57,7 +57,7 @@ class AbstractElement(eqx.Module):
     @property
     def bodies(self) -> tuple[str, ...]:
         """Names of the bodies: the values of all fields made by `body_name`, in order."""
-        return tuple(getattr(self, name) for name in declared(self, "body"))
+        return tuple(getattr(self, name) for name in fields_with_role(self, "body"))
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -70,19 +70,19 @@ class AbstractElement(eqx.Module):
         """
         return None
 
-    def attached(self: Element, joints: Sequence[Any]) -> Element:
+    def attach(self: Element, joints: Sequence[Any]) -> Element:
         """The element with what it needs of the joints of its mechanism."""
         return self
 
 
-def declared(element: AbstractElement, role: str) -> list[str]:
+def fields_with_role(element: AbstractElement, role: str) -> list[str]:
     """Names of the fields with a role: `"body"` for names of bodies, `"input"` for an input,
     `"name"` for the element's own name, `"joint"` for references to joints.
     """
     return [field.name for field in dataclasses.fields(element) if role in field.metadata]
 
 
-def copied(element: Element, **values: Any) -> Element:
+def replace_fields(element: Element, **values: Any) -> Element:
     """The element with these values of its fields, field by field: a constructor of one's own may
     take other arguments.
     """
@@ -93,6 +93,6 @@ def copied(element: Element, **values: Any) -> Element:
     return copy
 
 
-def named(element: AbstractElement) -> str:
+def element_name(element: AbstractElement) -> str:
     """Name of an element in messages: its type, and its name or its bodies."""
     return f"{type(element).__name__}({', '.join(map(repr, element.words))})"

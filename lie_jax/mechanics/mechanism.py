@@ -40,7 +40,7 @@ def _members(field: str, values: Iterable[Any]) -> tuple:
     for member in members:
         if not isinstance(member, _MEMBERS[field][0]):
             homes = [home for home, (kind, _) in _MEMBERS.items() if isinstance(member, kind)]
-            what = _called(member) if homes else reprlib.repr(member)
+            what = _short_name(member) if homes else reprlib.repr(member)
             maker = f"make them with {_MEMBERS[field][1]}"
             fix = f"it belongs in {homes[0]}=" if homes else maker
             raise ValueError(
@@ -86,7 +86,7 @@ class Mechanism(eqx.Module):
         elements = (*self.bodies, *self.joints, *self.forces)
         # Stacked with others, numbers of single precision would pass for double ones.
         checks.one_precision(
-            [*((_called(element), element) for element in elements), ("gravity", self.gravity)]
+            [*((_short_name(element), element) for element in elements), ("gravity", self.gravity)]
         )
         names = self.names
         if not names:
@@ -111,28 +111,28 @@ class Mechanism(eqx.Module):
         known = ", ".join(repr(n) for n in (*names, GROUND))
         for element in (*self.joints, *self.forces):
             for name in element.bodies:
-                checks.name(f"the name of a body in {_called(element)}", name)
+                checks.name(f"the name of a body in {_short_name(element)}", name)
                 if name != GROUND and name not in names:
                     raise ValueError(
-                        f"{_called(element)} names the body {name!r}, which does not exist; the "
-                        f"names are {known}: correct it, or add the body to bodies=."
+                        f"{_short_name(element)} names the body {name!r}, which does not exist; "
+                        f"the names are {known}: correct it, or add the body to bodies=."
                     )
             if len(set(element.bodies)) < len(element.bodies):
                 raise ValueError(
-                    f"{_called(element)} connects {element.bodies[0]!r} with itself; it "
+                    f"{_short_name(element)} connects {element.bodies[0]!r} with itself; it "
                     "needs two different bodies: correct one of the names."
                 )
         for element in (*self.joints, *self.forces):
             objection = element.objection(self.joints)
             if objection is not None:
-                raise ValueError(f"{_called(element)} {objection}")
+                raise ValueError(f"{_short_name(element)} {objection}")
 
     def __repr__(self):
         """Table of the bodies, joints and forces; each of them shows its numbers."""
         parts = {"bodies": self.bodies, "joints": self.joints, "forces": self.forces}
         lines = [f"Mechanism, gravity {conversion.text(self.gravity)} m/s²"]
         for kind, elements in parts.items():
-            words = self.names if kind == "bodies" else tuple(map(_called, elements))
+            words = self.names if kind == "bodies" else tuple(map(_short_name, elements))
             more = f", ... {len(words) - _MOST_NAMES} more" if len(words) > _MOST_NAMES else ""
             lines.append(
                 f"  {kind} {len(words):4}  {', '.join(words[:_MOST_NAMES])}{more}".rstrip()
@@ -145,15 +145,15 @@ class Mechanism(eqx.Module):
         return tuple(body.name for body in self.bodies)
 
 
-def attached(mechanism: Mechanism) -> Mechanism:
+def attach_elements(mechanism: Mechanism) -> Mechanism:
     """The mechanism whose elements have what they need of its joints."""
     joints = mechanism.joints
     parts = joints, mechanism.forces
-    whole = [tuple(element.attached(joints) for element in of_kind) for of_kind in parts]
+    whole = [tuple(element.attach(joints) for element in of_kind) for of_kind in parts]
     return eqx.tree_at(lambda m: (m.joints, m.forces), mechanism, tuple(whole))
 
 
-def _called(element: AbstractElement) -> str:
+def _short_name(element: AbstractElement) -> str:
     return f"{type(element).__name__}({', '.join(map(reprlib.repr, element.words))})"
 
 

@@ -8,8 +8,8 @@ from jaxtyping import Array
 
 from lie_jax.groups import quaternion
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.elements import named
-from lie_jax.mechanics.mechanism import Mechanism, attached, labels
+from lie_jax.mechanics.elements import element_name
+from lie_jax.mechanics.mechanism import Mechanism, attach_elements, labels
 from lie_jax.multibody import stacking
 from lie_jax.multibody.absolute.system import RigidBodySystem
 from lie_jax.multibody.coordinates.base import AbstractCoordinates, AbstractFormulation
@@ -57,7 +57,7 @@ def assemble(
             "it with lie_jax.Mechanism(bodies, joints, forces)."
         )
     # `equinox.tree_at` puts in what it is given: numbers of Python and NumPy's arrays, too.
-    mechanism = attached(jax.tree.map(lambda x: in_precision(x, None), mechanism))
+    mechanism = attach_elements(jax.tree.map(lambda x: in_precision(x, None), mechanism))
     if isinstance(formulation, Minimal):
         return minimal.system_of(mechanism, formulation.cut)
     if not isinstance(formulation, AbstractCoordinates):
@@ -74,7 +74,7 @@ def assemble(
     for joint in mechanism.joints:
         if joint.armature is not None:
             raise ValueError(
-                f"assemble(formulation=): {named(joint)} has an armature, which acts on the "
+                f"assemble(formulation=): {element_name(joint)} has an armature, which acts on the "
                 "rate of its coordinate: use lie_jax.Minimal(), or leave it out."
             )
     system = RigidBodySystem(

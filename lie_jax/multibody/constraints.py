@@ -30,7 +30,7 @@ def positions(joints: Groups, t: Array, pose: tuple[Array, ...]) -> Float[Array,
         stacking.each(lambda element, poses: element.constraint(t, *poses), group, pose)
         for group in joints
     ]
-    return _joined(values, pose[1])
+    return _concatenate(values, pose[1])
 
 
 def velocities(joints: Groups, instant: Instant) -> Float[Array, " velocity_rows"]:
@@ -43,7 +43,7 @@ def velocities(joints: Groups, instant: Instant) -> Float[Array, " velocity_rows
     values = [
         stacking.each(values_of, group, motion) for group in joints if group.element.velocity_rows
     ]
-    return _joined(values, motion[1])
+    return _concatenate(values, motion[1])
 
 
 def rates(joints: Groups, instant: Instant) -> Float[Array, " all_rows"]:
@@ -136,30 +136,30 @@ def sides(joints: Groups, t: Array, pose: tuple[Array, ...]) -> Float[Array, " j
     return jnp.concatenate([b if a is None else a for a, b in zip(by_group, ones, strict=True)])
 
 
-def remembered(joints: Groups, instant: Instant) -> tuple:
+def memory_after(joints: Groups, instant: Instant) -> tuple:
     """Memory of each group of joints after an instant of a run, None for those without."""
     t, *motion = instant
     return tuple(
-        stacking.each(lambda element, *pair: element.remember(t, *pair), group, motion)
+        stacking.each(lambda element, *pair: element.memory_after(t, *pair), group, motion)
         for group in joints
     )
 
 
-def recalling(joints: Groups, memory: tuple) -> Groups:
-    """The joints, which recall what `remembered` has kept."""
+def with_memory(joints: Groups, memory: tuple) -> Groups:
+    """The joints, which recall what `memory_after` has kept."""
     return tuple(
-        dataclasses.replace(group, element=group.element.recalling(last))
+        dataclasses.replace(group, element=group.element.with_memory(last))
         for group, last in zip(joints, memory, strict=True)
     )
 
 
-def departed(joints: Groups, instant: Instant) -> Bool[Array, " joints"]:
+def leaves_range(joints: Groups, instant: Instant) -> Bool[Array, " joints"]:
     """Whether the recalled instant leads to this one in no known way, for each joint with memory;
     empty if no joint has one.
     """
     t, *motion = instant
     by_group = [
-        stacking.each(lambda element, *pair: element.departed(t, *pair), group, motion)
+        stacking.each(lambda element, *pair: element.leaves_range(t, *pair), group, motion)
         for group in joints
     ]
     if all(flags is None for flags in by_group):
@@ -173,7 +173,7 @@ def closing(joints: Groups) -> Groups:
     return tuple(dataclasses.replace(group, element=group.element.closing()) for group in joints)
 
 
-def _joined(values: list[Array], like: Array) -> Array:
+def _concatenate(values: list[Array], like: Array) -> Array:
     return jnp.concatenate([jnp.zeros(0, like.dtype), *(x.reshape(-1) for x in values)])
 
 
@@ -184,4 +184,4 @@ def _by_kind(joints: Groups, values: list[Array], like: Array) -> Array:
         for group, x in zip(joints, values, strict=True)
         for part in [x[:, group.element.rows :] if last else x[:, : group.element.rows]]
     ]
-    return _joined(parts, like)
+    return _concatenate(parts, like)

@@ -92,7 +92,7 @@ def _relative(contacts: Groups, motion: Sequence[Array]) -> Float[Array, "n 3"]:
     return small.once(jnp.concatenate([jnp.zeros((0, 3), motion[1].dtype), *rows]))
 
 
-def held(
+def places_at(
     forces: Groups, motion: Sequence[Array], units: tuple[Float[Array, "nv bodies 3"], ...]
 ) -> Places:
     """Places of all contacts at the motion of all bodies; `units`: ṙ and ω for unit velocities."""

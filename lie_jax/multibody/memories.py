@@ -22,16 +22,16 @@ def check(system: AbstractSystem, memory: Any) -> None:
     if in_loop or checks.any_traced(system, memory):
         return
     q, v = jnp.zeros(system.nq), jnp.zeros(system.nv)
-    expected = jax.eval_shape(lambda q, v: system.remember(jnp.zeros(()), q, v), q, v)
+    expected = jax.eval_shape(lambda q, v: system.memory_after(jnp.zeros(()), q, v), q, v)
     if jax.tree.structure(expected) != jax.tree.structure(memory):
         raise ValueError(
-            "recalling(memory=) is no memory of this system; it must be that of an instant of a "
+            "with_memory(memory=) is no memory of this system; it must be that of an instant of a "
             f"run with the same mechanism and formulation: give {_ROW}."
         )
     for shape, leaf in zip(jax.tree.leaves(expected), jax.tree.leaves(memory), strict=True):
         if shape.shape != jnp.shape(leaf):
             raise ValueError(
-                f"recalling(memory=) has an array of shape {jnp.shape(leaf)}; it must have shape "
+                f"with_memory(memory=) has an array of shape {jnp.shape(leaf)}; it must have shape "
                 f"{shape.shape}, that of one instant: give {_ROW}, or map over all of them by "
                 "jax.vmap."
             )

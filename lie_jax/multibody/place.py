@@ -14,10 +14,10 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.callables import snapshots
 from lie_jax.groups import quaternion, se3
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.base import AbstractJoint
 from lie_jax.mechanics.joints.motions import COUNTS, Motion
-from lie_jax.mechanics.mechanism import Label, Mechanism, attached, labels
+from lie_jax.mechanics.mechanism import Label, Mechanism, attach_elements, labels
 from lie_jax.multibody.minimal import assembly
 from lie_jax.multibody.minimal import joints as tree_joints
 from lie_jax.multibody.minimal.formulation import split_joints
@@ -68,16 +68,16 @@ def place(
     for number, value in values.items():
         if number in cuts:
             raise ValueError(
-                f"place(coordinates=) names {named(mechanism.joints[number])}, which closes a loop "
-                "of joints that are all named; one coordinate of a loop follows from the others: "
-                "leave it out."
+                f"place(coordinates=) names {element_name(mechanism.joints[number])}, which closes "
+                "a loop of joints that are all named; one coordinate of a loop follows from the "
+                "others: leave it out."
             )
         motions[number] = (_weld(motions[number], value),)
     system, state = assembly.from_motions(
-        attached(eqx.tree_at(lambda m: m.forces, mechanism, ())), motions, cuts, rough=True
+        attach_elements(eqx.tree_at(lambda m: m.forces, mechanism, ())), motions, cuts, rough=True
     )
     system = snapshots.freeze(system)
-    q = _closed(system, state) if close and cuts else state.q
+    q = _close(system, state) if close and cuts else state.q
     rotation, position = eqx.filter_jit(TreeSystem.poses)(system, q)
     orientation = jax.vmap(quaternion.from_rotation)(rotation)
     none = np.zeros(3, position.dtype)
@@ -107,23 +107,25 @@ def _by_number(mechanism: Mechanism, coordinates: Any) -> dict[int, Array]:
                 f"are {known}: correct it."
             )
         number = by_label.index(label)
-        values[number] = _checked(mechanism.joints[number], label, value)
+        values[number] = _check(mechanism.joints[number], label, value)
     return values
 
 
-def _checked(joint: AbstractJoint, label: Label, value: Any) -> Array:
+def _check(joint: AbstractJoint, label: Label, value: Any) -> Array:
     where = f"place(coordinates=)[{label!r}]"
     motions = () if joint.velocity_rows else joint.motions() or ()
     counts = [COUNTS[motion.kind][0] for motion in motions]
     if not sum(counts):
         raise ValueError(
-            f"{where} is given; {named(joint)} has no joint coordinates: leave it out."
+            f"{where} is given; {element_name(joint)} has no joint coordinates: leave it out."
         )
     array = as_float(value)
     checks.real(where, array)
     if jnp.ndim(array) == 0:
         array = jnp.reshape(array, 1)
-    checks.shape(where, array, (sum(counts),), f"the coordinates of {named(joint)}, rad or m")
+    checks.shape(
+        where, array, (sum(counts),), f"the coordinates of {element_name(joint)}, rad or m"
+    )
     checks.finite(where, array)
     if counts[-1] == 4:
         checks.unit_quaternion(f"the quaternion in {where}", array[-4:])
@@ -144,7 +146,7 @@ def _weld(motions: tuple[Motion, ...], value: Float[Array, " coordinates"]) -> M
     return Motion("weld", None, pose[:3, 3], None, quaternion.from_rotation(pose[:3, :3]))
 
 
-def _closed(system: TreeSystem, state: State) -> Float[Array, " nq"]:
+def _close(system: TreeSystem, state: State) -> Float[Array, " nq"]:
     """Coordinates nearby at which the constraints hold; raises with the joint and its gap."""
     t = jnp.zeros((), state.q.dtype)
     # Nothing is left to move where all joints are named.

@@ -17,7 +17,12 @@ from jaxtyping import Array, ArrayLike, Float
 from lie_jax import checks
 from lie_jax.callables import snapshots
 from lie_jax.mechanics.body import Body, Rotations
-from lie_jax.mechanics.elements import AbstractElement, copied, declared, named
+from lie_jax.mechanics.elements import (
+    AbstractElement,
+    element_name,
+    fields_with_role,
+    replace_fields,
+)
 from lie_jax.mechanics.forces.base import entry
 from lie_jax.mechanics.joints.along import nameless
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, BodyVelocity, Wrench
@@ -53,13 +58,13 @@ Groups = tuple[Connected, ...]
 def stack(members: Sequence[Any]) -> Any:
     """One element with the leaves of all members stacked along a new first axis."""
 
-    def stacked(*leaves: ArrayLike) -> Array:
+    def stack_leaves(*leaves: ArrayLike) -> Array:
         if checks.any_traced(leaves):
             return jnp.stack(leaves)
         # Without compilation.
         return jax.device_put(np.stack([np.asarray(leaf) for leaf in leaves]))
 
-    return jax.tree.map(stacked, *members)
+    return jax.tree.map(stack_leaves, *members)
 
 
 def initial_motion(bodies: Sequence[Body]) -> tuple[Array, Array, Array, Array]:
@@ -85,7 +90,7 @@ def stack_by_kind(
         forms = tuple((np.shape(leaf), leaf.dtype) for leaf in leaves)
         key = (structure, forms, apart[place], snapshots.identities(anonymous))
         indices = [number[name] for name in element.bodies]
-        kinds.setdefault(key, []).append((anonymous, indices, place, named(element), reads))
+        kinds.setdefault(key, []).append((anonymous, indices, place, element_name(element), reads))
     return tuple(
         Connected(
             stack([element for element, *_ in members]),
@@ -115,21 +120,21 @@ def owner(groups: Groups, row: int, kind: str | None = None) -> str:
 
 def _anonymous(element: AbstractElement) -> tuple[AbstractElement, int | None]:
     """The element without names of bodies, reading input 0, and the number of its input."""
-    blank: dict[str, Any] = dict.fromkeys(declared(element, "body"), "")
-    blank |= dict.fromkeys(declared(element, "name"))
-    blank |= {name: nameless(getattr(element, name)) for name in declared(element, "joint")}
+    blank: dict[str, Any] = dict.fromkeys(fields_with_role(element, "body"), "")
+    blank |= dict.fromkeys(fields_with_role(element, "name"))
+    blank |= {name: nameless(getattr(element, name)) for name in fields_with_role(element, "joint")}
     reads = None
-    if len(declared(element, "input")) > 1:
+    if len(fields_with_role(element, "input")) > 1:
         raise ValueError(
-            f"{named(element)} has two fields with the number of an input; it may have one: for "
-            "more keep the numbers in static fields, and read u, which then holds all inputs."
+            f"{element_name(element)} has two fields with the number of an input; it may have one: "
+            "for more keep the numbers in static fields, and read u, which then holds all inputs."
         )
-    for name in declared(element, "input"):
+    for name in fields_with_role(element, "input"):
         reads = getattr(element, name)
         if reads is not None:
             # Each element gets its own entry of the inputs as the only one.
             blank[name] = 0
-    copy = copied(element, **blank)
+    copy = replace_fields(element, **blank)
     leaves, structure = jax.tree_util.tree_flatten_with_path(copy)
     return jax.tree.unflatten(structure, [_stackable(element, *leaf) for leaf in leaves]), reads
 
@@ -141,8 +146,8 @@ def _stackable(element: AbstractElement, path: tuple, leaf: Any) -> Any:
     if callable(leaf):
         return snapshots.watch(leaf)
     raise ValueError(
-        f"{named(element)}{jax.tree_util.keystr(path)} is {leaf!r}, and no array; a field of a "
-        "joint or force must be a parameter, a function, or static: declare it by "
+        f"{element_name(element)}{jax.tree_util.keystr(path)} is {leaf!r}, and no array; a field "
+        "of a joint or force must be a parameter, a function, or static: declare it by "
         "lie_jax.extend.fields.number(unit), or by equinox.field(static=True) if it is a word or a "
         "flag."
     )
@@ -222,7 +227,7 @@ def add_wrenches(total: Wrench, group: Connected, wrenches: tuple[Wrench, ...]) 
     return total
 
 
-def recalling(forces: Groups, memory: tuple) -> Groups:
+def with_memory(forces: Groups, memory: tuple) -> Groups:
     """The groups with these memories in the field `last` of their elements."""
     return tuple(
         group

@@ -145,7 +145,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
 
     def _powers(self, t: Array, q: Array, v: Array, multipliers: Array, u: Inputs) -> Powers:
         now, *motion = self._instant(t, q, v)
-        joints, labels = self._constrained(q)
+        joints, labels = self._constraints(q)
         wound = [group for group in (*self.forces, *joints) if group.element.lacks_turns]
         turns.warn_of_unknown("powers(q)", wound)
         by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
@@ -215,7 +215,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
     @override
     def places(self, t, q, v):
         units = jax.vmap(lambda v: self._instant(t, q, v)[3:])(jnp.eye(self.nv, dtype=q.dtype))
-        return impulses.held(self.forces, self._instant(t, q, v)[1:], units)
+        return impulses.places_at(self.forces, self._instant(t, q, v)[1:], units)
 
     @override
     def without_places(self):
@@ -279,7 +279,7 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         """Places in `bodies` of the bodies that each joint connects, -1 for the ground."""
 
     @abc.abstractmethod
-    def shifted(self, q: Configuration, shift: Vectors) -> Configuration:
+    def translate(self, q: Configuration, shift: Vectors) -> Configuration:
         """Configuration with each body moved by a vector (m), inertial, by its place in `bodies`.
 
         Bodies that joints connect move by one vector, those that joints hold to the ground by none.
@@ -332,37 +332,37 @@ class AbstractMultibodySystem(AbstractTouchingSystem):
         return MultibodyValidity(self)
 
     @override
-    def remember(self, t, q, v):
+    def memory_after(self, t, q, v):
         now, *motion = self._instant(t, q, v)
         return tuple(
-            stacking.each(lambda element, *pair: element.remember(now, *pair), group, motion)
+            stacking.each(lambda element, *pair: element.memory_after(now, *pair), group, motion)
             for group in self.forces
         )
 
     @override
-    def recalling(self, memory):
+    def with_memory(self, memory):
         memories.check(self, memory)
-        return self._recalling(memory)
+        return self._with_memory(memory)
 
-    def _recalling(self, memory: tuple) -> "AbstractMultibodySystem":
-        return dataclasses.replace(self, forces=stacking.recalling(self.forces, memory))
+    def _with_memory(self, memory: tuple) -> "AbstractMultibodySystem":
+        return dataclasses.replace(self, forces=stacking.with_memory(self.forces, memory))
 
     def _joint_reactions(
         self, t: Time, q: Array, v: Array, acceleration: Array, multipliers: Array, u: Inputs
     ) -> dict[Label, JointReaction]:
         """Reactions of joints that are constraints, at an instant."""
         now, *pose, _, _ = self._instant(t, q, v)
-        joints, labels = self._constrained(q)
+        joints, labels = self._constraints(q)
         wound = [group for group in joints if group.element.lacks_turns]
         turns.warn_of_unknown("reactions(q)", wound)
         by_group = stacking.split(joints, multipliers, self.nc - self.velocity_rows)
         return readings.reactions(joints, labels, now, (pose[0], pose[1]), by_group)
 
-    def _constrained(self, q: Configuration) -> tuple[Groups, Labels]:
+    def _constraints(self, q: Configuration) -> tuple[Groups, Labels]:
         """Joints that are constraints, stacked, and labels of all of them by their places."""
         return (), ()
 
-    def _applied(self, instant: Instant, u: Inputs) -> Wrench:
+    def _applied_wrenches(self, instant: Instant, u: Inputs) -> Wrench:
         """Hybrid wrenches of gravity and of all forces on all slots of `bodies`."""
         arguments.check_inputs(u, self)
         t, *motion = instant

@@ -20,7 +20,7 @@ from lie_jax.spaces.base import AbstractSpace
 Rows = tuple[Array, Array | None, Array | None]
 
 
-def continued(
+def unwrap(
     joints: Groups, labels: Labels, space: AbstractSpace, at: Callable, rows: Rows
 ) -> dict[Label, Array]:
     """Coordinates (n, k) of joints at instants, with whole turns added where angles jump.
@@ -61,7 +61,7 @@ def continued(
         reason = "the rates change too much between them to tell the turns: save more instants"
     _warn({label: doubt & turning[label] for label, doubt in doubts.items()}, reason)
     turned = {
-        label: jnp.where(turning[label], _summed(values[label], changes[label]), values[label])
+        label: jnp.where(turning[label], _accumulate(values[label], changes[label]), values[label])
         for label in values
     }
     return readings.in_order(labels, turned)
@@ -73,7 +73,7 @@ def warn_of_unknown(function: str, elements: Sequence[Connected], instead: str =
     `instead`: a call that knows the turns; the function on the system that recalls, without.
     """
     name = function.partition("(")[0]
-    recalling = f"lambda memory, *row: system.recalling(memory).{name}(*row)"
+    recalling = f"lambda memory, *row: system.with_memory(memory).{name}(*row)"
     for group in elements[:1]:
         libraries.warn(
             f"{function} takes the angle of {group.titles[0]} between -π and π, "
@@ -83,7 +83,9 @@ def warn_of_unknown(function: str, elements: Sequence[Connected], instead: str =
         )
 
 
-def _summed(values: Float[Array, "n k"], changes: Float[Array, "rows k"]) -> Float[Array, "n k"]:
+def _accumulate(
+    values: Float[Array, "n k"], changes: Float[Array, "rows k"]
+) -> Float[Array, "n k"]:
     return jnp.concatenate([values[:1], values[:1] + jnp.cumsum(changes, axis=0)])
 
 

@@ -19,13 +19,13 @@ class MultibodyValidity(Validity):
     """Limits of the forces of a mechanism's `system`."""
 
     @override
-    def departed(self, t, q, v):
+    def leaves_range(self, t, q, v):
         none, forces = jnp.zeros(0, bool), self.system.forces
         if not any(group.element.is_bounded for group in forces):
             return none
         now, *motion = self.system._instant(t, q, v)
         flags = [
-            stacking.each(lambda element, *pair: element.departed(now, *pair), group, motion)
+            stacking.each(lambda element, *pair: element.leaves_range(now, *pair), group, motion)
             if group.element.is_bounded
             else jnp.zeros(group.count, bool)
             for group in forces

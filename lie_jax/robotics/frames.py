@@ -7,7 +7,7 @@ from jaxtyping import Array, Float
 
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.elements import AbstractElement, named
+from lie_jax.mechanics.elements import AbstractElement, element_name
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.joints.base import GROUND
 from lie_jax.multibody.system import AbstractMultibodySystem
@@ -89,7 +89,9 @@ class Frame(AbstractElement):
     @property
     def title(self) -> str:
         """The frame in words, for messages."""
-        return named(self) if self.name is None else f"Frame({self.body!r}, name={self.name!r})"
+        return (
+            element_name(self) if self.name is None else f"Frame({self.body!r}, name={self.name!r})"
+        )
 
     def placement(self, dtype) -> tuple[Matrix, Vector]:
         """Rotation and position of the frame in its body."""

@@ -64,7 +64,9 @@ def stand(system: AbstractMultibodySystem, state: State, ground: Plane | None = 
         )
     none = jnp.zeros((), state.q.dtype)
     moves = [jnp.min(jnp.stack(lowest.get(sets.leader(slot), [none]))) for slot in range(bodies)]
-    return State(system.shifted(state.q, -jnp.stack(moves)[:, None] * plane.normal[None]), state.v)
+    return State(
+        system.translate(state.q, -jnp.stack(moves)[:, None] * plane.normal[None]), state.v
+    )
 
 
 def _on_planes(group: Connected) -> list[int]:

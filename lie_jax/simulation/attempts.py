@@ -140,7 +140,7 @@ class Plan(NamedTuple):
         )
         if not self.events:
             return now
-        system, t = run.system.recalling(loop.memory), run.time(loop.taken)
+        system, t = run.system.with_memory(loop.memory), run.time(loop.taken)
         planned = run.dt if control is None else control.planned
         return now._replace(watch=watching.begin(self.problem(system, t, now, loop, planned)))
 
@@ -172,7 +172,7 @@ class Plan(NamedTuple):
         if loop.held is not None:
             held = jax.lax.cond(now.begun, lambda: loop.held, lambda: run.sampled(loop).held)
             loop = loop._replace(held=held)
-        system, first = run.system.recalling(loop.memory), run.time(loop.taken)
+        system, first = run.system.with_memory(loop.memory), run.time(loop.taken)
         t = first + now.elapsed
         width = run.dt if run.times is None else run.time(loop.taken + 1) - first
         remaining, planned = width - now.elapsed, run.dt
@@ -284,7 +284,7 @@ class Plan(NamedTuple):
         yes, no = jnp.ones((), bool), jnp.zeros((), bool)
         if known is not None:
             state = move.step.state
-            memory = rules.stop_gradient(system.remember(t + h, state.q, state.v))
+            memory = rules.stop_gradient(system.memory_after(t + h, state.q, state.v))
             after = loop._replace(state=state, carry=move.step.carry, memory=memory)
             there, none = problem.after(h, state, memory), jnp.zeros_like(h)
             if self.events:
@@ -327,7 +327,7 @@ class Plan(NamedTuple):
     ) -> Row:
         """Row of a step's end, with accelerations if it is saved."""
         run, loop = self.run, now.loop
-        system = run.system.recalling(end.memory)
+        system = run.system.with_memory(end.memory)
         # Steps of one size keep accelerations in their carry; an action leaves others.
         carry = after.carry if self.sizes is None else None
 

@@ -49,6 +49,6 @@ def energies(system: AbstractMultibodySystem, trajectory: Trajectory) -> Energie
 @eqx.filter_jit
 def _energies(system, q, v, memory):
     def at(q, v, memory):
-        return system.kinetic_energy(q, v), system.recalling(memory).potential_energy(q)
+        return system.kinetic_energy(q, v), system.with_memory(memory).potential_energy(q)
 
     return jax.vmap(at)(q, v, memory)

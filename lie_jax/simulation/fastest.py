@@ -50,7 +50,7 @@ def _at(
 ) -> Fastest | None:
     """Fastest growing mode at the instant k of a trajectory."""
     t, q, v = trajectory.t[k], trajectory.q[k], trajectory.v[k]
-    system = system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))
+    system = system.with_memory(jax.tree.map(lambda x: x[k], trajectory.memory))
     u = jnp.zeros(system.nu, q.dtype) if system.nu else None
     by_displacement, by_velocity = (np.asarray(x, float) for x in _linearized(system, t, q, v, u))
     if not np.isfinite(by_displacement).all() or not np.isfinite(by_velocity).all():

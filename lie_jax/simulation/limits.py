@@ -43,12 +43,12 @@ def verdict(
     before, after, system = rules.stop_gradient((before, step.state, system))
     # The sum is finite only if every number is: one reduction instead of a test of each.
     finite = jnp.isfinite(jnp.sum(after.q) + jnp.sum(after.v))
-    memory = system.remember(t, after.q, after.v)
+    memory = system.memory_after(t, after.q, after.v)
     violations = []
     turn = system.space.turn(0.5 * dt * (before.v + after.v))
     if turn is not None:
         violations.append((turn >= 1.0, Result.out_of_chart))
-    departed = system.validity.departed(t, after.q, after.v)
+    departed = system.validity.leaves_range(t, after.q, after.v)
     if len(departed):
         violations.append((departed, Result.departed))
     if len(first_sides):
@@ -94,7 +94,7 @@ def start(
     turned = system.validity.branch_signs(t, q)
     if len(turned):
         checked.append((~(turned > 0.0), Result.turned_over))
-    departed = system.validity.departed(t, q, v)
+    departed = system.validity.leaves_range(t, q, v)
     if len(departed):
         checked.append((departed, Result.departed))
     result, worst = Result.successful, jnp.full((), -1, jnp.int32)

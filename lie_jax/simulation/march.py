@@ -101,9 +101,9 @@ class Run(NamedTuple):
             held = None if self.policy is None else Held(u, start.policy)
         else:
             state, t = start, self.time(self.first_step)
-            memory = rules.stop_gradient(self.system.remember(t, state.q, state.v))
+            memory = rules.stop_gradient(self.system.memory_after(t, state.q, state.v))
             held = None if self.policy is None else self.policy.begin(t, state)
-            recalling, u = self.system.recalling(memory), self.input(self.first_step, held)
+            recalling, u = self.system.with_memory(memory), self.input(self.first_step, held)
             carry = self.integrator.init(recalling, t, self.dt, state, u)
             growth = None
         none = jnp.zeros((), jnp.int32)
@@ -141,7 +141,7 @@ class Run(NamedTuple):
         """Loop after one step, and what is noted of the step."""
         loop = self.sampled(loop)
         t, dt, u = self.time(loop.taken), self.dt, self.input(loop.taken, loop.held)
-        system = self.system.recalling(loop.memory)
+        system = self.system.with_memory(loop.memory)
         step = self.integrator.step(system, t, dt, loop.state, loop.carry, u)
         after, iterations = self.judged(loop, system, t, dt, step)
         return after, Noted(iterations, None if loop.held is None else loop.held.u)
@@ -191,7 +191,7 @@ class Run(NamedTuple):
         """Sample of the loop's instant, with the inputs u of the step that ended there, or before
         the `first` step.
         """
-        system, integrator = self.system.recalling(loop.memory), self.integrator
+        system, integrator = self.system.with_memory(loop.memory), self.integrator
         accelerations = integrator.first_accelerations if first else integrator.accelerations
         found = accelerations(system, self.time(loop.taken), loop.state, loop.carry, u)
         return Sample(loop.state, found, loop.memory, u)

@@ -335,7 +335,7 @@ def _renewed(run: Run, last: Progress, plan: Plan) -> Any:
     if not jax.tree.leaves(loop.carry):
         return loop.carry
     t = run.time(loop.taken) + last.elapsed
-    system = run.system.recalling(loop.memory)
+    system = run.system.with_memory(loop.memory)
     u = run.input(loop.taken, loop.held)
     size = run.dt if last.control is None else last.control.planned
 

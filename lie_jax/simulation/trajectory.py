@@ -233,12 +233,11 @@ class Restart(eqx.Module):
     """End of a run, from which `lie_jax.simulate` continues as if the run had not stopped.
 
     `state`; `steps` () taken since the time `t0` () in s, of size `dt` () in s; `carry` of the
-    integrator, `memory` of the forces (see `AbstractSystem.remember`); `inputs` (nu,) of the last
-    step or None,
-    `policy` the state of a policy that held them; `origin` (n,): checksums of integrator, system
-    and policy part by part, 0 for parts that JAX traced; `growth` of modes beyond the limit of
-    stability, so that pieces of a run are judged as the whole. A run that an event has stopped
-    cannot be continued: its `steps` are -1 and its `state` is NaN.
+    integrator, `memory` of the forces (see `AbstractSystem.memory_after`); `inputs` (nu,) of the
+    last step or None, `policy` the state of a policy that held them; `origin` (n,): checksums of
+    integrator, system and policy part by part, 0 for parts that JAX traced; `growth` of modes
+    beyond the limit of stability, so that pieces of a run are judged as the whole. A run that an
+    event has stopped cannot be continued: its `steps` are -1 and its `state` is NaN.
     """
 
     state: State
@@ -265,11 +264,11 @@ class Trajectory(eqx.Module):
     first step, and in a run that continues another one the last input of that.
     `restart` is the end of a run with steps of one size, None of an adaptive run. `memory` (n rows)
     is that of forces and couplings, such as the turns of hinges in absolute coordinates:
-    `system.recalling(jax.tree.map(lambda x: x[k], trajectory.memory))` is the system at instant k,
-    `lie_jax.energies(system, trajectory)` has the energies of all. n = steps // save_every + 1; in
-    an adaptive run, steps + 1, or the number of given times + 1. Instants that were not reached are
-    NaN. `events` are the `Events` of a run with events: when one of them stops the run, the last
-    row is the event's instant, after rows of NaN. `inputs` (steps, nu), None without a policy:
+    `system.with_memory(jax.tree.map(lambda x: x[k], trajectory.memory))` is the system at instant
+    k, `lie_jax.energies(system, trajectory)` has the energies of all. n = steps // save_every + 1;
+    in an adaptive run, steps + 1, or the number of given times + 1. Instants that were not reached
+    are NaN. `events` are the `Events` of a run with events: when one of them stops the run, the
+    last row is the event's instant, after rows of NaN. `inputs` (steps, nu), None without a policy:
     inputs that the policy held over each step, as `lie_jax.simulate(inputs=)` takes them.
     """
 

@@ -82,14 +82,14 @@ class Problem(NamedTuple):
 
     def after(self, h: Array, state: State, memory: Any) -> "Problem":
         """Start of a step from a state after a time h (s)."""
-        system = self.system.recalling(memory)
+        system = self.system.with_memory(memory)
         return self._replace(system=system, t=self.t + h, state=state)
 
     def acted(self, index: Int[Array, ""], h: Array, state: State) -> tuple[State, Any]:
         """State, and memory of the forces, after the action of the event with an index."""
         t = self.t + h
         state = events_of_runs.acted(self.events, index, t, state)
-        return state, rules.stop_gradient(self.system.remember(t, state.q, state.v))
+        return state, rules.stop_gradient(self.system.memory_after(t, state.q, state.v))
 
 
 def sides(problem: Problem) -> Float[Array, " events"]:

@@ -101,6 +101,6 @@ class Problem(NamedTuple):
         on their right sides.
         """
         system = self.system
-        departed = system.validity.departed(self.t, q, jnp.zeros(system.nv, q.dtype))
+        departed = system.validity.leaves_range(self.t, q, jnp.zeros(system.nv, q.dtype))
         sound = ~jnp.any(departed) & jnp.all(system.validity.branch_signs(self.t, q) > 0.0)
         return system.validity.regular(q) & sound & jnp.all(jnp.isfinite(q))

@@ -56,8 +56,8 @@ def equilibrium(
     whatever the search did; those by the start are zero.
 
     In absolute coordinates springs of hinges have angles between -π and π. Those that a run has
-    wound further keep their turns in `system.recalling(jax.tree.map(lambda x: x[k], run.memory))`,
-    with `t=run.t[k]`.
+    wound further keep their turns in
+    `system.with_memory(jax.tree.map(lambda x: x[k], run.memory))`, with `t=run.t[k]`.
 
     **Arguments:** `state`: where to start, its velocities do not matter; `t`: the instant (s) of
     loads and drivers that are functions of time; `inputs`: (nu,), held; `rate` (3,): angular

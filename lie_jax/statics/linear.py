@@ -92,7 +92,7 @@ def linearize(
     hinge holds, a sleeping top, and spinning flywheels in joint coordinates. Loads must turn along.
 
     A spring that a run in absolute coordinates has wound by whole turns has them in the system of
-    that instant alone, `system.recalling(jax.tree.map(lambda x: x[k], run.memory))`, with
+    that instant alone, `system.with_memory(jax.tree.map(lambda x: x[k], run.memory))`, with
     `t=run.t[k]`. In `lie_jax.Minimal()` the coordinates of hinges count turns. A spring that is
     wound at the start has its angle at rest in `angle=`, as -4π for two turns.
 

@@ -12,7 +12,7 @@ from lie_jax.systems.system import AbstractSystem
 
 # The turns of a run are in its memory.
 RECALL = (
-    "the system at an instant k of a run, system.recalling(jax.tree.map(lambda x: x[k], "
+    "the system at an instant k of a run, system.with_memory(jax.tree.map(lambda x: x[k], "
     "run.memory)), with t=run.t[k]"
 )
 
@@ -28,7 +28,7 @@ def uncounted(system: AbstractSystem, t: Array, q: Array) -> Wound | None:
     """The spring with the largest angle of all whose turns are unknown; None without any."""
     if not isinstance(system, AbstractMultibodySystem):
         return None
-    memory = system.remember(t, q, jnp.zeros(system.nv, q.dtype))
+    memory = system.memory_after(t, q, jnp.zeros(system.nv, q.dtype))
     found = []
     for group, last in zip(system.forces, memory, strict=False):
         counts = not group.element.winds or group.element.last is not None

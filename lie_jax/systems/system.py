@@ -151,16 +151,16 @@ class AbstractSystem(eqx.Module):
         """The system under a part of its given loads; here the system itself, all of f remains."""
         return self
 
-    def remember(self, t: Time, q: Configuration, v: Velocity) -> Any:
+    def memory_after(self, t: Time, q: Configuration, v: Velocity) -> Any:
         """Memory of the forces after an instant: a pytree of arrays, empty for most systems.
 
-        A run hands it on from step to step: forces may depend on it through `recalling`, by whole
+        A run hands it on from step to step: forces may depend on it through `with_memory`, by whole
         numbers only (the turns of a hinge), so that it has no derivatives.
         """
         return ()
 
-    def recalling(self, memory: Any) -> "AbstractSystem":
-        """The system, whose forces recall what `remember` has kept of the last instant."""
+    def with_memory(self, memory: Any) -> "AbstractSystem":
+        """The system, whose forces recall what `memory_after` has kept of the last instant."""
         return self
 
     def closing(self) -> "AbstractSystem":

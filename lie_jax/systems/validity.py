@@ -23,7 +23,7 @@ class Validity(eqx.Module):
         """Whether q is away from the singularities of the coordinates, if they have any."""
         return jnp.ones((), bool)
 
-    def departed(self, t: Time, q: Configuration, v: Velocity) -> Bool[Array, " laws"]:
+    def leaves_range(self, t: Time, q: Configuration, v: Velocity) -> Bool[Array, " laws"]:
         """True for each law that describes no motion from the recalled instant to this one."""
         return jnp.zeros(0, bool)
 
@@ -40,7 +40,7 @@ class Validity(eqx.Module):
         return None
 
     def force_name(self, number: int) -> str:
-        """Force with that number among those of `departed`, in words."""
+        """Force with that number among those of `leaves_range`, in words."""
         return f"force {number}"
 
     def joint_name(self, number: int) -> str:

@@ -44,7 +44,7 @@ def energy(
     run = reached(trajectory)
 
     def at(q, v, memory):
-        return system.kinetic_energy(q, v), system.recalling(memory).potential_energy(q)
+        return system.kinetic_energy(q, v), system.with_memory(memory).potential_energy(q)
 
     kinetic, potential = map(np.asarray, jax.jit(jax.vmap(at))(run.q, run.v, run.memory))
     total = kinetic + potential
@@ -81,7 +81,7 @@ def _works(system: AbstractMultibodySystem, run: Instants, given: RunInputs | No
     """Work of each force, in the mechanism's order, and of each joint since the first instant."""
 
     def at(t, q, v, multipliers, memory, u):
-        return system.recalling(memory).powers(t, q, v, multipliers, u)
+        return system.with_memory(memory).powers(t, q, v, multipliers, u)
 
     # Inputs jump between steps: an interval has its own ones at both of its ends.
     rows = run.t, run.q, run.v, run.multipliers, run.memory

@@ -90,7 +90,7 @@ def _in_frame(
 
     def at(t, q, v, acceleration, multipliers, memory, u):
         rows = t, q, v, acceleration, multipliers, u
-        found = system.recalling(memory).reactions(*rows)
+        found = system.with_memory(memory).reactions(*rows)
         rotations, positions = system.poses(q)
         if frame == GROUND:
             return found, positions

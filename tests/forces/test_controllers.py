@@ -50,7 +50,7 @@ def test_a_hinge_is_turned_towards_its_reference():
         reference = Ramp(0.9 + 2.0 * jnp.pi * turns, jnp.asarray(commanded_rate))
         controller = lie_jax.JointController(
             hinge, reference=reference, proportional=P, derivative=D
-        ).attached([hinge])
+        ).attach([hinge])
         angle = 0.9 + commanded_rate * t - error
         now, change = jax.jvp(lambda s: rotations(s, angle), (0.0,), (1.0,))
         omegas = [lie_jax.groups.so3.vee(r.T @ dr) for r, dr in zip(now, change, strict=True)]

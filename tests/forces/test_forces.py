@@ -143,7 +143,7 @@ def test_torsional_springs_turn_hinged_bodies_back():
     axis, orientation = rng.normal(size=3), mechanisms.quaternion(rng.normal(size=3))
     k, d, rest = 3.0, 0.4, 0.5
     hinge = lie_jax.RevoluteJoint("a", "b", axis, orientation=orientation)
-    spring = lie_jax.JointSpring(hinge, stiffness=k, damping=d, relaxed=rest).attached([hinge])
+    spring = lie_jax.JointSpring(hinge, stiffness=k, damping=d, relaxed=rest).attach([hinge])
     start, swing, parent_omega = (jnp.asarray(rng.normal(size=n)) for n in (3, 3, 3))
     rate, axis = 1.7, jnp.asarray(axis / np.linalg.norm(axis))
 

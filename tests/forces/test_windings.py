@@ -84,7 +84,7 @@ def test_turns_are_counted(name):
 
     # The spring's energy is that of the angle, not of its remainder.
     def energy(q, memory):
-        return system.recalling(memory).potential_energy(q)
+        return system.with_memory(memory).potential_energy(q)
 
     @jax.jit
     def readings(t, q, v, memory):
@@ -114,8 +114,8 @@ def test_a_step_of_several_radians_counts_its_turns():
     def counted(turn):
         along = state.v / START_RATE
         rate, end = along * (turn / duration), system.space.retract(state.q, along * turn)
-        memory = system.remember(jnp.zeros(()), state.q, rate)
-        return system.recalling(memory).remember(jnp.asarray(duration), end, rate)
+        memory = system.memory_after(jnp.zeros(()), state.q, rate)
+        return system.with_memory(memory).memory_after(jnp.asarray(duration), end, rate)
 
     (winding,) = windings(counted(turns))
     assert_allclose(winding.angle[:, 0, 0], turns, rtol=100 * ROUNDING)

@@ -146,7 +146,7 @@ def test_joints_allow_their_motions_and_no_others():
     """Constraints hold on them, and the rows of the Jacobian there are independent."""
     rng, t = np.random.default_rng(3), jnp.asarray(0.7)
     joints = [joint_of(kind, "a", "b", rng) for kind in KINDS]
-    joints += [driver.attached(joints) for driver in drivers_of(joints)]
+    joints += [driver.attach(joints) for driver in drivers_of(joints)]
     placed = []
     for joint in joints:
         parent = BodyPose(_turn(rng.normal(size=3)), rng.normal(size=3))

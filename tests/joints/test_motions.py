@@ -14,7 +14,7 @@ from lie_jax.mechanics.joints.geometry import (
     angle_about,
     between_points_in_parent,
     perpendicular,
-    turned,
+    relative_rotation,
 )
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.numerics import small
@@ -63,7 +63,9 @@ class Table(AbstractJoint):
     def constraint(self, t, parent, child):
         """Height over the plane, and the turn."""
         height = small.dot(self.normal, between_points_in_parent(self, parent, child))
-        return jnp.concatenate([height[None], small.axial(turned(parent, child, self.home))])
+        return jnp.concatenate(
+            [height[None], small.axial(relative_rotation(parent, child, self.home))]
+        )
 
     def motions(self):
         """Slides along two directions that are not perpendicular."""

@@ -102,7 +102,7 @@ def test_twins_need_names():
     mechanism = _mechanism("spring", right, left, right)
     (spring,) = mechanism.forces
     assert repr(spring.joint) == "RevoluteJoint('right')"
-    (found,) = spring.attached(mechanism.joints).joints
+    (found,) = spring.attach(mechanism.joints).joints
     np.testing.assert_array_equal(found.parent_point, places[1])
     check_message(
         lambda: _mechanism("spring", left, left, SLIDER, lie_jax.RigidJoint("p", "d", name="left")),
@@ -161,4 +161,4 @@ def test_elements_that_know_no_joint_yet_say_so():
     check_message(
         lambda: spring.potential_energy(poses), "JointSpring('p', 'd')", "lie_jax.assemble("
     )
-    assert spring.attached([BASE, HINGE]).potential_energy(poses) == 0.0
+    assert spring.attach([BASE, HINGE]).potential_energy(poses) == 0.0

@@ -54,7 +54,7 @@ def runs(system, integrator, state, dts, inputs) -> Run:
             q, v, memory = jax.tree.map(
                 lambda x: x[k], (trajectory.q, trajectory.v, trajectory.memory)
             )
-            recalling = system.recalling(memory)
+            recalling = system.with_memory(memory)
             return recalling.kinetic_energy(q, v) + recalling.potential_energy(q)
 
         poses = system.poses(trajectory.q[last])

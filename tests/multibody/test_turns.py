@@ -112,7 +112,9 @@ def test_powers_and_reactions_warn_of_turns_on_which_a_slope_depends():
 
     def at(name, system, state, recalled=None):
         def value(q, v):
-            recalling = system if recalled is None else system.recalling(system.remember(0.0, q, v))
+            recalling = (
+                system if recalled is None else system.with_memory(system.memory_after(0.0, q, v))
+            )
             given = (v,) if name == "reactions" else ()
             return getattr(recalling, name)(0.0, q, v, *given, jnp.zeros(system.nc))
 
@@ -133,15 +135,15 @@ def test_powers_and_reactions_warn_of_turns_on_which_a_slope_depends():
 
 def test_memories_of_all_instants_are_refused():
     system, state = _coupled(lie_jax.R3SO3(), (0.0, 0.7))
-    memory = jax.eval_shape(lambda q, v: system.remember(0.0, q, v), state.q, state.v)
+    memory = jax.eval_shape(lambda q, v: system.memory_after(0.0, q, v), state.q, state.v)
     # As many instants as elements: the first axis alone would not tell.
     for rows in (5, 1):
         whole = jax.tree.map(lambda x, rows=rows: np.zeros((rows, *x.shape)), memory)
-        with pytest.raises(ValueError, match=r"recalling\(memory=\) .*x\[k\], run\.memory"):
-            system.recalling(whole)
+        with pytest.raises(ValueError, match=r"with_memory\(memory=\) .*x\[k\], run\.memory"):
+            system.with_memory(whole)
     with pytest.raises(ValueError, match="no memory of this system"):
-        system.recalling(())
-    recalling = system.recalling(jax.tree.map(lambda x: np.zeros(x.shape), memory))
+        system.with_memory(())
+    recalling = system.with_memory(jax.tree.map(lambda x: np.zeros(x.shape), memory))
     assert type(recalling) is type(system)
 
 
@@ -198,7 +200,10 @@ def test_linear_motions_about_the_end_of_a_run_that_winds_a_spring():
     system, state = _pendulum(lie_jax.R3SO3())
     # As many rows as above, for one program.
     run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=930, save_every=31)
-    end, recalled = lie_jax.State(run.q[-1], 0.0 * run.v[-1]), system.recalling(run.restart.memory)
+    end, recalled = (
+        lie_jax.State(run.q[-1], 0.0 * run.v[-1]),
+        system.with_memory(run.restart.memory),
+    )
     assert_allclose(_square(recalled, end, run.t[-1]), SQUARE, rtol=ROUNDING)
     assert_allclose(lie_jax.equilibrium(recalled, end, t=run.t[-1]).q, end.q, atol=ROUNDING)
     check_message(
@@ -206,6 +211,6 @@ def test_linear_motions_about_the_end_of_a_run_that_winds_a_spring():
         f"{SPRING * TURNS:.3g}, acts on body 'bob'",
         "JointSpring('ground', 'bob') is taken between -π and π, 0.3 rad",
         "lie_jax.Minimal()",
-        "system.recalling(",
+        "system.with_memory(",
         "t=run.t[k]",
     )

@@ -67,10 +67,10 @@ class Relay(OnALine):
     def force(self, t, q, v, u=None):
         return -self.push * self.side * jnp.ones(1)
 
-    def remember(self, t, q, v):
+    def memory_after(self, t, q, v):
         return jnp.where(jnp.abs(q[0]) >= 1.0, jnp.sign(q[0]), self.side)
 
-    def recalling(self, memory):
+    def with_memory(self, memory):
         return Relay(self.push, memory)
 
 

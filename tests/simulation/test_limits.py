@@ -43,7 +43,7 @@ def test_stiff_springs_gain_no_energy(name):
         trajectory = lie_jax.simulate(system, integrator, state, dt=1e-2, steps=100, throw=False)
 
         def energy(q, v, memory):
-            return system.kinetic_energy(q, v) + system.recalling(memory).potential_energy(q)
+            return system.kinetic_energy(q, v) + system.with_memory(memory).potential_energy(q)
 
         energies = jax.vmap(energy)(trajectory.q, trajectory.v, trajectory.memory)
         return energies[0], jnp.max(energies), trajectory.result

@@ -15,7 +15,7 @@ from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.beams import laws, screw
 from lie_jax.mechanics.beams.screw import Matrix6, Screw, Twist
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.fields import OptionalParameter, Parameter
 from lie_jax.mechanics.forces.base import AbstractPairForce
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses, Velocities, Wrench
@@ -122,7 +122,7 @@ class Beam(AbstractPairForce):
     interpolation: str = eqx.field(static=True, default="constant")
 
     def __check_init__(self):
-        checks.one_of(f"{named(self)}.interpolation", self.interpolation, tuple(_LAWS))
+        checks.one_of(f"{element_name(self)}.interpolation", self.interpolation, tuple(_LAWS))
         turn = self.length, self.rest_strain
         if checks.any_traced(*turn):
             return
@@ -130,14 +130,14 @@ class Beam(AbstractPairForce):
         angle = float(self.length) * float(np.linalg.norm(np.asarray(self.rest_strain)[3:]))
         if angle > _LARGEST_TURN:
             raise ValueError(
-                f"{named(self)} turns by {angle:.4g} rad between its nodes at rest; it may turn by "
-                f"at most {_LARGEST_TURN} rad: take more elements."
+                f"{element_name(self)} turns by {angle:.4g} rad between its nodes at rest; it may "
+                f"turn by at most {_LARGEST_TURN} rad: take more elements."
             )
 
     @override
     def wrenches(self, t, poses, velocities, u):
         between = self._screw(poses)
-        at_nodes = screw.pulled_back(between, self._force(between, poses, velocities))
+        at_nodes = screw.pullback(between, self._force(between, poses, velocities))
 
         def on(slot: int) -> Wrench:
             wrench = -small.matvec(self._offset(slot).T, at_nodes[slot])
@@ -158,7 +158,9 @@ class Beam(AbstractPairForce):
         """Force (N) and moment (N m) in the middle section, in its axes (6,)."""
         between = self._screw(poses)
         strain = self._law.strain(self._numbers, between.twist) - self.rest_strain
-        return small.matvec(self.stiffness, strain) + self._damped(between, poses, velocities)
+        return small.matvec(self.stiffness, strain) + self._damping_force(
+            between, poses, velocities
+        )
 
     def line(self, poses: Poses, xi: Float[Array, ""]) -> BodyPose:
         """Section's frame at the part xi of the length, between 0 and 1."""
@@ -173,14 +175,14 @@ class Beam(AbstractPairForce):
         return True
 
     @override
-    def departed(self, t, poses, velocities):
+    def leaves_range(self, t, poses, velocities):
         """Whether the element turns by more than the logarithm of its rotation can show, or is
         pressed through itself, or has no strains of least energy.
         """
         between = self._screw(poses)
         turns = small.dot(between.phi, between.phi) > _LARGEST_TURN**2
         pressed = small.dot(between.twist[:3], self.rest_strain[:3]) <= 0.0
-        return turns | pressed | self._law.unsolved(self._numbers, between.twist)
+        return turns | pressed | self._law.misses_minimum(self._numbers, between.twist)
 
     @override
     def derivatives(self, t, poses, velocities, u):
@@ -227,7 +229,7 @@ class Beam(AbstractPairForce):
         between = self._screw(poses)
         offsets = tuple(self._offset(slot) for slot in (0, 1))
         sigma = self._force(between, poses, velocities)
-        acting = screw.pulled_back(between, sigma)
+        acting = screw.pullback(between, sigma)
         elastic, viscous = self._law.tangent(self._numbers, between.twist), None
         if self.damping is not None:
             viscous = self.damping / self.length
@@ -295,9 +297,9 @@ class Beam(AbstractPairForce):
     def _force(self, between: Screw, poses: Poses, velocities: Velocities) -> Twist:
         """σ (6,), which does work on the rate of the screw."""
         elastic = self._law.force(self._numbers, between.twist)
-        return elastic + self._damped(between, poses, velocities)
+        return elastic + self._damping_force(between, poses, velocities)
 
-    def _damped(self, between: Screw, poses: Poses, velocities: Velocities) -> Twist:
+    def _damping_force(self, between: Screw, poses: Poses, velocities: Velocities) -> Twist:
         """Force and moment of the damping, D ḣ / length."""
         if self.damping is None:
             return jnp.zeros_like(between.twist)

@@ -60,7 +60,7 @@ class AbstractLaw(abc.ABC):
         """Screw (6,) from the first node to the section at the part xi of the length."""
 
     @abc.abstractmethod
-    def unsolved(self, element: Element, h: Twist) -> Bool[Array, ""]:
+    def misses_minimum(self, element: Element, h: Twist) -> Bool[Array, ""]:
         """Whether strains are not those of least energy."""
 
 
@@ -89,7 +89,7 @@ class Constant(AbstractLaw):
         return xi * h
 
     @override
-    def unsolved(self, element, h):
+    def misses_minimum(self, element, h):
         return jnp.zeros((), bool)
 
 
@@ -132,7 +132,7 @@ class Linear(AbstractLaw):
         return length * (first + 0.5 * xi * slope) + length**2 / 12.0 * bracket
 
     @override
-    def unsolved(self, element, h):
+    def misses_minimum(self, element, h):
         slope = _slope(element, h)
         balance = _Balance.at(element, h, slope)
         acting = small.matvec(element.stiffness, slope)

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.loads import AbstractLoad
 from lie_jax.mechanics.joints.base import Wrench
@@ -35,7 +35,7 @@ class NodeLoad(AbstractLoad):
     frame: str = eqx.field(static=True, default="world")
 
     def __check_init__(self):
-        check_signal(f"{named(self)}.moment", self.moment, (3,), "N m/m")
+        check_signal(f"{element_name(self)}.moment", self.moment, (3,), "N m/m")
 
     @override
     def wrenches(self, t, poses, velocities, u):

@@ -52,7 +52,7 @@ def rates_by_twists(screw: Screw) -> tuple[Matrix6, Matrix6]:
     return at_a, se3.upper(screw.d.T, screw.b.T, screw.d.T)
 
 
-def pulled_back(screw: Screw, sigma: Twist) -> tuple[Twist, Twist]:
+def pullback(screw: Screw, sigma: Twist) -> tuple[Twist, Twist]:
     """Products with σ of the transposed matrices of `rates_by_twists`."""
     n, m = sigma[:3], sigma[3:]
 
@@ -74,7 +74,7 @@ def rate(screw: Screw, at_a: Twist, at_b: Twist) -> Twist:
 
 
 def change_of_pulled_back(screw: Screw, sigma: Twist) -> tuple[Matrix6, Matrix6]:
-    """Derivatives (6, 6) of `pulled_back` by h, at constant σ."""
+    """Derivatives (6, 6) of `pullback` by h, at constant σ."""
     n, m = sigma[:3], sigma[3:]
 
     def of(sign: float) -> Matrix6:

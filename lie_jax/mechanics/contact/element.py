@@ -14,7 +14,7 @@ from lie_jax.mechanics.contact import geometry
 from lie_jax.mechanics.contact.geometry import Touching
 from lie_jax.mechanics.contact.laws import AbstractNormalLaw, Coulomb
 from lie_jax.mechanics.contact.shapes import AbstractShape
-from lie_jax.mechanics.elements import copied
+from lie_jax.mechanics.elements import replace_fields
 from lie_jax.mechanics.forces.base import AbstractForce
 from lie_jax.mechanics.joints.base import BodyPose, BodyVelocity, Poses, Velocities, Wrench
 from lie_jax.numerics import small
@@ -100,7 +100,7 @@ class Contact(AbstractForce):
         geometry.check(second)
         self.parent, self.child = first.body, second.body
         # Contacts that differ in numbers and names of bodies are stacked.
-        self.shapes = copied(first, body=""), copied(second, body="")
+        self.shapes = replace_fields(first, body=""), replace_fields(second, body="")
         self.normal, self.friction = normal, friction
 
     @override
@@ -143,7 +143,7 @@ class Contact(AbstractForce):
         return True
 
     @override
-    def remember(self, t, poses, velocities):
+    def memory_after(self, t, poses, velocities):
         """The line between the axes of round shapes, (2, 3), components of each body."""
         nearest = geometry.nearest_on_axes(*self.shapes, *poses)
         if nearest is None:
@@ -152,12 +152,12 @@ class Contact(AbstractForce):
         return jnp.stack([small.matvec(pose.rotation.T, line) for pose in poses])
 
     @override
-    def departed(self, t, poses, velocities):
+    def leaves_range(self, t, poses, velocities):
         """Whether shapes overlap beyond the middle of one, or came through it on their way here."""
         touching = geometry.touching(self.shapes, poses)
         overlap, most = self.penetration(touching, poses)
         beyond = jnp.any(overlap > most)
-        now = self.remember(t, poses, velocities)
+        now = self.memory_after(t, poses, velocities)
         if self.last is None or now is None:
             return beyond
         distance = jnp.sqrt(small.dot(now[0], now[0]))

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from lie_jax.callables import closures
 from lie_jax.mechanics.contact.shapes import AbstractShape, Plane
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.numerics import small
 
@@ -136,7 +136,7 @@ def check(shape: AbstractShape) -> None:
         function = getattr(shape, ability)
         if type(shape).__module__.startswith("lie_jax.") or not _gives(shape, ability):
             continue
-        where, place = f"{named(shape)}.{ability}", jnp.asarray([0.0, 0.0, 1.0])
+        where, place = f"{element_name(shape)}.{ability}", jnp.asarray([0.0, 0.0, 1.0])
         names = {"support": ["direction"], "distance": ["point"]}.get(ability, [])
         results = closures.shapes(where, function, dict.fromkeys(names, place))
         shapes = [x.shape for x in jax.tree.leaves(results)]

@@ -19,7 +19,7 @@ from lie_jax.callables import closures, snapshots
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.contact import feet
-from lie_jax.mechanics.elements import AbstractElement, named
+from lie_jax.mechanics.elements import AbstractElement, element_name
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.numerics import small
 
@@ -132,8 +132,8 @@ class Capsule(AbstractShape):
     def __check_init__(self):
         if not checks.any_traced(self.start, self.end) and np.array_equal(self.start, self.end):
             raise ValueError(
-                f"{named(self)} has its start and its end at one point; they must be two: take "
-                "lie_jax.contact.Sphere for a ball."
+                f"{element_name(self)} has its start and its end at one point; they must be two: "
+                "take lie_jax.contact.Sphere for a ball."
             )
 
     @override

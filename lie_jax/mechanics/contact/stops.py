@@ -10,7 +10,7 @@ from typing_extensions import override
 from lie_jax import checks
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.contact.laws import AbstractNormalLaw
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.fields import OptionalParameter, Parameter
 from lie_jax.mechanics.forces.in_joints import AbstractJointForce
 
@@ -47,8 +47,8 @@ class JointStop(AbstractJointForce):
         lower, upper = self.lower, self.upper
         if not checks.any_traced(lower, upper) and not float(lower) < float(upper):
             raise ValueError(
-                f"{named(self)}.lower is {float(lower)!r}, not below upper={float(upper)!r}: "
-                "exchange them."
+                f"{element_name(self)}.lower is {float(lower)!r}, not below "
+                f"upper={float(upper)!r}: exchange them."
             )
 
     @property

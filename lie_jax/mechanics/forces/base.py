@@ -29,7 +29,7 @@ class AbstractForce(AbstractElement):
     # Whether the wrenches balance each other and depend on the relative motion of the bodies alone.
     # A rigid motion of all bodies then rotates the wrenches and changes nothing else.
     is_relative: ClassVar[bool] = False
-    # What `remember` returned at the last instant of a run; None outside of runs.
+    # What `memory_after` returned at the last instant of a run; None outside of runs.
     last: Any = eqx.field(init=False, repr=False, default=None, metadata=fields.PRESET)
 
     @abc.abstractmethod
@@ -55,7 +55,7 @@ class AbstractForce(AbstractElement):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether `departed` may be true: of laws with a memory, in a run."""
+        """Whether `leaves_range` may be true: of laws with a memory, in a run."""
         return self.last is not None
 
     @property
@@ -68,14 +68,14 @@ class AbstractForce(AbstractElement):
         """Whether its power depends on whole turns, which neither poses nor a memory tell."""
         return False
 
-    def remember(self, t: Time, poses: Poses, velocities: Velocities) -> Any:
+    def memory_after(self, t: Time, poses: Poses, velocities: Velocities) -> Any:
         """Memory of an instant of a run, the field `last` in the next step: a pytree of arrays.
 
         None for a force without memory.
         """
         return None
 
-    def departed(self, t: Time, poses: Poses, velocities: Velocities) -> Bool[Array, ""]:
+    def leaves_range(self, t: Time, poses: Poses, velocities: Velocities) -> Bool[Array, ""]:
         """Whether no motion that the law describes leads from the instant in `last` to this one.
 
         A law that describes not all motions, whatever the instant before, is asked outside of runs,

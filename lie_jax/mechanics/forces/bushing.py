@@ -11,9 +11,9 @@ from lie_jax.mechanics.forces.base import AbstractPairForce
 from lie_jax.mechanics.joints.geometry import (
     between_points_in_parent,
     force_in_parent,
+    relative_rotation,
     slip_in_parent,
     torque_in_parent,
-    turned,
     turning,
 )
 from lie_jax.numerics import small
@@ -74,5 +74,5 @@ class Bushing(AbstractPairForce):
     def _displacement(self, poses):
         """Displacements e and θ."""
         parent, child = poses
-        theta = so3.log(turned(parent, child, self.orientation))
+        theta = so3.log(relative_rotation(parent, child, self.orientation))
         return between_points_in_parent(self, parent, child), theta

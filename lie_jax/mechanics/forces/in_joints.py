@@ -19,8 +19,8 @@ from lie_jax.mechanics.forces.base import AbstractForce, entry
 from lie_jax.mechanics.joints.along import (
     AbstractAlongJoints,
     JointKey,
-    checked_key,
     coordinate_of,
+    require_key,
 )
 from lie_jax.mechanics.joints.base import Time
 from lie_jax.mechanics.signals import value_at
@@ -50,7 +50,7 @@ class AbstractJointForce(AbstractAlongJoints, AbstractForce):
     """
 
     is_relative = True
-    joint: JointReference = fields.joint(checked_key)
+    joint: JointReference = fields.joint(require_key)
     coordinate: int | None = eqx.field(static=True, default=None)
 
     def __init_subclass__(cls, **kwargs):
@@ -98,7 +98,7 @@ class AbstractJointForce(AbstractAlongJoints, AbstractForce):
     @override
     def wrenches(self, t, poses, velocities, u):
         rates = self.rates(poses, velocities)
-        (x,), (rate,) = self.counted(t, poses, rates), rates
+        (x,), (rate,) = self.count_turns(t, poses, rates), rates
         where = f"{type(self).__name__}.effort"
         with closures.refuse_numbers(where, self.effort, "t, x, rate and u"):
             effort = jnp.asarray(self.effort(t, x, rate, u), x.dtype)
@@ -112,7 +112,7 @@ class AbstractJointForce(AbstractAlongJoints, AbstractForce):
     @override
     def potential_energy(self, poses):
         # Only controllers read a time where they start, and they have no energy.
-        return self.energy(self.counted(jnp.zeros_like(poses[0].position[0]), poses)[0])
+        return self.energy(self.count_turns(jnp.zeros_like(poses[0].position[0]), poses)[0])
 
 
 class JointSpring(AbstractJointForce):

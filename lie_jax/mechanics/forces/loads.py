@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.forces.base import AbstractForce, AbstractPairForce, entry
 from lie_jax.mechanics.joints.base import Wrench
@@ -33,10 +33,10 @@ class AbstractLoad(AbstractForce):
     load: ClassVar[tuple[str, str]]
 
     def __check_init__(self):
-        checks.one_of(f"{named(self)}.frame", self.frame, tuple(_COMPONENTS))
+        checks.one_of(f"{element_name(self)}.frame", self.frame, tuple(_COMPONENTS))
         field, unit = self.load
         meaning = f"{unit}, {_COMPONENTS[self.frame]}"
-        check_signal(f"{named(self)}.{field}", getattr(self, field), (3,), meaning)
+        check_signal(f"{element_name(self)}.{field}", getattr(self, field), (3,), meaning)
 
     def _load_at(self, t: Array, u: Float[Array, " nu"] | None) -> Array:
         """Load at a time, times the input if the element has one."""

@@ -10,9 +10,9 @@ from lie_jax.mechanics.forces.base import AbstractPairForce
 from lie_jax.mechanics.joints.geometry import (
     between_points_in_parent,
     force_in_parent,
+    relative_rotation,
     slip_in_parent,
     torque_in_parent,
-    turned,
     turning,
 )
 from lie_jax.numerics import small
@@ -74,4 +74,4 @@ class RevoluteBushing(AbstractPairForce):
     def _axis_of_child(self, poses):
         """Axis of the child, parent's components."""
         parent, child = poses
-        return small.matvec(turned(parent, child, self.orientation), self.axis)
+        return small.matvec(relative_rotation(parent, child, self.orientation), self.axis)

@@ -22,7 +22,7 @@ from lie_jax.numerics import small
 _THROUGH = 0.1
 
 
-def passed_through(last: Float[Array, "3"], now: Float[Array, "3"]) -> Bool[Array, ""]:
+def passes_through(last: Float[Array, "3"], now: Float[Array, "3"]) -> Bool[Array, ""]:
     """Whether the way from the last line between two points to this one leads next to zero."""
     shorter = jnp.minimum(small.dot(last, last), small.dot(now, now))
     return small.least_square_between(last, now) < _THROUGH**2 * shorter
@@ -130,11 +130,11 @@ class LinearSpringDamper(AbstractPairForce):
         return 0.5 * self.stiffness * stretch * stretch
 
     @override
-    def remember(self, t, poses, velocities):
+    def memory_after(self, t, poses, velocities):
         """The line between the points."""
         return between_points(self, *poses)
 
     @override
-    def departed(self, t, poses, velocities):
+    def leaves_range(self, t, poses, velocities):
         """Whether one point has passed through the other."""
-        return passed_through(self.last, between_points(self, *poses))
+        return passes_through(self.last, between_points(self, *poses))

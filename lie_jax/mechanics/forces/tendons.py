@@ -13,17 +13,17 @@ from typing_extensions import override
 
 from lie_jax import checks
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.fields import OptionalParameter, Parameter
 from lie_jax.mechanics.forces.base import AbstractForce, entry
-from lie_jax.mechanics.forces.springs import passed_through
+from lie_jax.mechanics.forces.springs import passes_through
 from lie_jax.mechanics.joints.along import (
     AbstractAlongJoints,
     JointCoordinate,
     coordinate_of,
     slots_of,
 )
-from lie_jax.mechanics.joints.base import BodyPose, Poses, moving, pulled_back
+from lie_jax.mechanics.joints.base import BodyPose, Poses, moving, pullback
 from lie_jax.numerics import small
 from lie_jax.numerics.conversion import as_float
 
@@ -126,7 +126,7 @@ class CouplingForce(AbstractAlongJoints, AbstractTendon):
         self.coefficients = coefficients
 
     def __check_init__(self):
-        where = f"{named(self)}.coefficients"
+        where = f"{element_name(self)}.coefficients"
         count = len(self.coordinates)
         checks.shape(where, self.coefficients, (count,), "one number for each joint")
 
@@ -150,13 +150,13 @@ class CouplingForce(AbstractAlongJoints, AbstractTendon):
     @override
     def wrenches(self, t, poses, velocities, u):
         rates = self.rates(poses, velocities)
-        length = small.dot(self.coefficients, self.counted(t, poses, rates))
+        length = small.dot(self.coefficients, self.count_turns(t, poses, rates))
         force = self._force(length, small.dot(self.coefficients, rates), u)
         return self.wrenches_of(poses, force * self.coefficients)
 
     @override
     def potential_energy(self, poses):
-        values = self.counted(jnp.zeros_like(poses[0].position[0]), poses)
+        values = self.count_turns(jnp.zeros_like(poses[0].position[0]), poses)
         return self._energy(small.dot(self.coefficients, values))
 
 
@@ -228,18 +228,18 @@ class PathForce(AbstractTendon):
     @override
     def wrenches(self, t, poses, velocities, u):
         length, rate = jax.jvp(self._length, poses, moving(poses, velocities))
-        return pulled_back(self._length, poses, self._force(length, rate, u))
+        return pullback(self._length, poses, self._force(length, rate, u))
 
     @override
     def potential_energy(self, poses):
         return self._energy(self._length(*poses))
 
     @override
-    def remember(self, t, poses, velocities):
+    def memory_after(self, t, poses, velocities):
         """The lines between the points."""
         return self._lines(poses)
 
     @override
-    def departed(self, t, poses, velocities):
+    def leaves_range(self, t, poses, velocities):
         """Whether one point has passed through the next one."""
-        return jnp.any(jax.vmap(passed_through)(self.last, self._lines(poses)))
+        return jnp.any(jax.vmap(passes_through)(self.last, self._lines(poses)))

@@ -21,9 +21,9 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.elements import AbstractElement, copied, named
+from lie_jax.mechanics.elements import AbstractElement, element_name, replace_fields
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, Poses, Time, Velocities, Wrench
-from lie_jax.mechanics.joints.geometry import DOUBT, Winding, nearest_turn, predicted
+from lie_jax.mechanics.joints.geometry import DOUBT, Winding, extrapolate, nearest_turn
 
 # Angle or distance, rate, and torque or force, of each coordinate of an element.
 Coordinates = Float[Array, " coordinates"]
@@ -80,7 +80,7 @@ def key_of(joint: AbstractJoint) -> JointKey:
     return JointKey(type(joint), joint.parent, joint.child, joint.name, joint.coordinate_units)
 
 
-def checked_key(joint: Any) -> JointKey:
+def require_key(joint: Any) -> JointKey:
     """Key of a joint that has coordinates; raises `ValueError` for anything else."""
     if isinstance(joint, JointKey):
         return joint
@@ -92,8 +92,8 @@ def checked_key(joint: Any) -> JointKey:
         )
     if not joint.coordinate_units:
         raise ValueError(
-            f"{named(joint)} has no coordinates, along which a force, driver or coupling could "
-            "act; take a joint with coordinates, such as a lie_jax.RevoluteJoint, or a force "
+            f"{element_name(joint)} has no coordinates, along which a force, driver or coupling "
+            "could act; take a joint with coordinates, such as a lie_jax.RevoluteJoint, or a force "
             "between bodies, such as lie_jax.Bushing."
         )
     return key_of(joint)
@@ -112,7 +112,7 @@ def coordinate_of(joint: Any, number: Any = None) -> JointCoordinate:
                 "a joint and the number of its coordinate: write (joint, 0)."
             )
         joint, number = joint
-    key = checked_key(joint)
+    key = require_key(joint)
     count = len(key.units)
     if number is None and count == 1:
         return JointCoordinate(key, 0)
@@ -188,12 +188,12 @@ class AbstractAlongJoints(AbstractElement):
         return None
 
     @override
-    def attached(self, joints):
+    def attach(self, joints):
         objection = self.objection(joints)
         if objection is not None:
-            raise ValueError(f"{named(self)} {objection}")
+            raise ValueError(f"{element_name(self)} {objection}")
         found = [next(joint for joint in joints if key.fits(joint)) for key, _ in self.along]
-        return copied(self, joints=tuple(without_names(joint) for joint in found))
+        return replace_fields(self, joints=tuple(without_names(joint) for joint in found))
 
     def _ends(self, motion: Sequence[Any]) -> list[tuple]:
         """Poses or velocities of parent and child of each joint."""
@@ -203,8 +203,8 @@ class AbstractAlongJoints(AbstractElement):
     def _each(self) -> list[tuple[AbstractJoint, int]]:
         if self.joints is None:
             raise ValueError(
-                f"{named(self)} knows its joints in an assembled mechanism alone: evaluate the "
-                "forces of lie_jax.assemble(mechanism, formulation)[0]."
+                f"{element_name(self)} knows its joints in an assembled mechanism alone: evaluate "
+                "the forces of lie_jax.assemble(mechanism, formulation)[0]."
             )
         numbers = (number for _, number in self.along)
         return list(zip(self.joints, numbers, strict=True))
@@ -224,7 +224,7 @@ class AbstractAlongJoints(AbstractElement):
         """Coordinates within half a turn of which angles are taken without a past."""
         return jnp.zeros_like(values)
 
-    def counted(self, t: Time, poses: Poses, rates: Coordinates | None = None) -> Coordinates:
+    def count_turns(self, t: Time, poses: Poses, rates: Coordinates | None = None) -> Coordinates:
         """Coordinates with their turns at a time (s), given their rates; without them within half a
         turn of the last instant's.
         """
@@ -236,7 +236,7 @@ class AbstractAlongJoints(AbstractElement):
         elif rates is None:
             near = self.last.angle
         else:
-            near = predicted(self.last, t, rates)
+            near = extrapolate(self.last, t, rates)
         return jnp.where(self.turning, nearest_turn(values, near), values)
 
     def wrenches_of(self, poses: Poses, efforts: Coordinates) -> tuple[Wrench, ...]:
@@ -252,17 +252,17 @@ class AbstractAlongJoints(AbstractElement):
             acting[slot].append(wrench)
         return tuple(Wrench(*(reduce(jnp.add, x) for x in zip(*of, strict=True))) for of in acting)
 
-    def remember(self, t, poses, velocities):
+    def memory_after(self, t, poses, velocities):
         """The coordinates and their rates; None where no turn matters."""
         if not self.counts_turns:
             return None
         rates = self.rates(poses, velocities)
-        return Winding(t, self.counted(t, poses, rates), rates)
+        return Winding(t, self.count_turns(t, poses, rates), rates)
 
-    def departed(self, t, poses, velocities) -> Any:
+    def leaves_range(self, t, poses, velocities) -> Any:
         """Whether an angle is more than a quarter turn from its extrapolation."""
         rates = self.rates(poses, velocities)
-        away = self.counted(t, poses, rates) - predicted(self.last, t, rates)
+        away = self.count_turns(t, poses, rates) - extrapolate(self.last, t, rates)
         return jnp.any(self.turning & (jnp.abs(away) > DOUBT))
 
 
@@ -295,4 +295,4 @@ def without_names(joint: AbstractJoint) -> AbstractJoint:
     """
     blank: dict[str, Any] = {"parent": "", "child": "", "name": None, "armature": None}
     names = {field.name for field in dataclasses.fields(joint)}
-    return copied(joint, **{name: value for name, value in blank.items() if name in names})
+    return replace_fields(joint, **{name: value for name, value in blank.items() if name in names})

@@ -151,15 +151,15 @@ class AbstractJoint(AbstractElement):
         """Whether its reaction depends on whole turns, which neither poses nor a memory tell."""
         return False
 
-    def remember(self, t: Time, poses: Poses, velocities: Velocities) -> Any:
-        """Memory of an instant of a run in absolute coordinates, for `recalling`; None without."""
+    def memory_after(self, t: Time, poses: Poses, velocities: Velocities) -> Any:
+        """Memory of an instant of a run in absolute coordinates, for `with_memory`, or None."""
         return None
 
-    def recalling(self, last: Any) -> "AbstractJoint":
-        """The joint, which recalls what `remember` has kept of the last instant."""
+    def with_memory(self, last: Any) -> "AbstractJoint":
+        """The joint, which recalls what `memory_after` has kept of the last instant."""
         return self
 
-    def departed(self, t: Time, poses: Poses, velocities: Velocities) -> Bool[Array, ""] | None:
+    def leaves_range(self, t: Time, poses: Poses, velocities: Velocities) -> Bool[Array, ""] | None:
         """Whether the recalled instant leads to this one in no known way; None without memory."""
         return None
 
@@ -190,7 +190,7 @@ class AbstractJoint(AbstractElement):
         By default the transpose of the constraints' derivatives, by reverse mode.
         """
         position_multipliers, velocity_multipliers = small.split_at(multipliers, self.rows)
-        on_parent, on_child = pulled_back(
+        on_parent, on_child = pullback(
             lambda *poses: self.constraint(t, *poses), (parent, child), position_multipliers
         )
         if not self.velocity_rows:
@@ -203,7 +203,7 @@ class AbstractJoint(AbstractElement):
         _, transpose = jax.vjp(rates, BodyVelocity(none, none), BodyVelocity(none, none))
         # The gradient by a velocity is a wrench already.
         along_parent, along_child = transpose(velocity_multipliers)
-        return added([(on_parent, on_child), (Wrench(*along_parent), Wrench(*along_child))])
+        return tree_sum([(on_parent, on_child), (Wrench(*along_parent), Wrench(*along_child))])
 
     def stiffness(
         self, t: Time, parent: BodyPose, child: BodyPose, multipliers: Multipliers
@@ -237,7 +237,7 @@ class AbstractJoint(AbstractElement):
 
         By default by the reverse-mode derivative of `coordinates`.
         """
-        return pulled_back(lambda *ends: self.coordinates(*ends)[number], poses, effort)
+        return pullback(lambda *ends: self.coordinates(*ends)[number], poses, effort)
 
 
 def moving(poses: Poses, velocities: Velocities) -> Poses:
@@ -248,7 +248,7 @@ def moving(poses: Poses, velocities: Velocities) -> Poses:
     )
 
 
-def pulled_back(
+def pullback(
     constraint: Callable, poses: Sequence[BodyPose], multipliers: Array
 ) -> tuple[Wrench, ...]:
     """Bᵀλ on bodies at these poses, B the derivative of a constraint on the poses."""
@@ -281,7 +281,7 @@ def _wrench_of_pose(pose: BodyPose, gradient: Any) -> Wrench:
     return Wrench(gradient.position, torque)
 
 
-def added(parts: Sequence[Any]) -> Any:
+def tree_sum(parts: Sequence[Any]) -> Any:
     """Sum of wrenches or stiffnesses, leaf by leaf; None counts as zero."""
 
     def total(*terms):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.mechanics.joints.base import AbstractJoint, added
+from lie_jax.mechanics.joints.base import AbstractJoint, tree_sum
 from lie_jax.mechanics.joints.conditions import AbstractCondition
 
 
@@ -33,11 +33,15 @@ class AbstractComposedJoint(AbstractJoint):
 
     @override
     def reaction(self, t, parent, child, multipliers):
-        return added([c.reaction(parent, child, part) for c, part in self._parts(t, multipliers)])
+        return tree_sum(
+            [c.reaction(parent, child, part) for c, part in self._parts(t, multipliers)]
+        )
 
     @override
     def stiffness(self, t, parent, child, multipliers):
-        return added([c.stiffness(parent, child, part) for c, part in self._parts(t, multipliers)])
+        return tree_sum(
+            [c.stiffness(parent, child, part) for c, part in self._parts(t, multipliers)]
+        )
 
     def _parts(self, t: Array, multipliers: Array) -> list[tuple[AbstractCondition, Array]]:
         """Each condition with its multipliers."""

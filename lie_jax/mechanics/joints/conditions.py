@@ -34,7 +34,7 @@ from lie_jax.mechanics.joints.geometry import (
     force_in_parent,
     in_parent,
     perpendicular,
-    turned,
+    relative_rotation,
 )
 from lie_jax.numerics import small
 
@@ -229,12 +229,12 @@ class SameOrientation(AbstractCondition):
 
     @override
     def constraint(self, parent, child):
-        ahead = -0.5 * small.axial(turned(parent, child, self.orientation))
+        ahead = -0.5 * small.axial(relative_rotation(parent, child, self.orientation))
         return ahead if self.directions is None else small.matvec(self.directions, ahead)
 
     @override
     def reaction(self, parent, child, multipliers):
-        rotation, skew = turned(parent, child, self.orientation), self._skew(multipliers)
+        rotation, skew = relative_rotation(parent, child, self.orientation), self._skew(multipliers)
         on_child = -0.5 * small.axial(small.matmul(skew, rotation))
         back = quaternion.conjugate(self.orientation)
         return (
@@ -265,7 +265,7 @@ class SameOrientation(AbstractCondition):
         sin φ n = 2 w v vanishes where x does, and half a turn away, where w does. The two places
         meet in half turns about other axes: rounding there changes no sign.
         """
-        rotation = turned(parent, child, self.orientation)
+        rotation = relative_rotation(parent, child, self.orientation)
         identity = jnp.eye(3, dtype=rotation.dtype)
         along = identity if self.directions is None else self.directions
         trace = jnp.sum(rotation * identity)
@@ -276,7 +276,7 @@ class SameOrientation(AbstractCondition):
     @override
     def error(self, parent, child):
         """Components of the rotation vector of the turn, at most half a turn."""
-        ahead = so3.log(turned(parent, child, self.orientation))
+        ahead = so3.log(relative_rotation(parent, child, self.orientation))
         return ahead if self.directions is None else small.matvec(self.directions, ahead)
 
 

@@ -18,7 +18,7 @@ from lie_jax.mechanics.joints.along import (
     coordinate_of,
     slots_of,
 )
-from lie_jax.mechanics.joints.base import AbstractJoint, pulled_back, stiffness_blocks
+from lie_jax.mechanics.joints.base import AbstractJoint, pullback, stiffness_blocks
 from lie_jax.mechanics.joints.geometry import nearest_turn
 
 
@@ -84,7 +84,7 @@ class CouplingJoint(AbstractAlongJoints, AbstractJoint):
     def points(self):  # pyright: ignore[reportIncompatibleMethodOverride]
         return (None,) * (1 + max(self.slots))
 
-    def _wanted(self, leader: Array) -> Array:
+    def _follower_coordinate(self, leader: Array) -> Array:
         """Coordinate of the follower."""
         wanted = jnp.zeros_like(leader)
         for k in reversed(range(self.coefficients.shape[0])):
@@ -93,7 +93,7 @@ class CouplingJoint(AbstractAlongJoints, AbstractJoint):
 
     @override
     def start(self, t, values):
-        return jnp.stack([self._wanted(values[1]), values[1]])
+        return jnp.stack([self._follower_coordinate(values[1]), values[1]])
 
     @override
     def constraint(self, t, *poses):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -101,7 +101,7 @@ class CouplingJoint(AbstractAlongJoints, AbstractJoint):
         # Turns by constant rates: a constraint knows no velocities.
         near = self.start(t, values) if last is None else last.angle + (t - last.t) * last.rate
         counted = jnp.where(self.turning, nearest_turn(values, near), values)
-        return (counted[0] - self._wanted(counted[1]))[None]
+        return (counted[0] - self._follower_coordinate(counted[1]))[None]
 
     @property
     @override
@@ -111,12 +111,12 @@ class CouplingJoint(AbstractAlongJoints, AbstractJoint):
         return self.last is None and is_curved and bool(self.turning[1])
 
     @override
-    def recalling(self, last):
+    def with_memory(self, last):
         return eqx.tree_at(lambda joint: joint.last, self, last, is_leaf=lambda x: x is None)
 
     @override
-    def departed(self, t, poses, velocities):
-        return None if self.last is None else super().departed(t, poses, velocities)
+    def leaves_range(self, t, poses, velocities):
+        return None if self.last is None else super().leaves_range(t, poses, velocities)
 
     @override
     def side(self, t, *poses):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -129,7 +129,7 @@ class CouplingJoint(AbstractAlongJoints, AbstractJoint):
     @override
     def reaction(self, t, *args):  # pyright: ignore[reportIncompatibleMethodOverride]
         *poses, multipliers = args
-        return pulled_back(lambda *poses: self.constraint(t, *poses), poses, multipliers)
+        return pullback(lambda *poses: self.constraint(t, *poses), poses, multipliers)
 
     @override
     def stiffness(self, t, *args):  # pyright: ignore[reportIncompatibleMethodOverride]

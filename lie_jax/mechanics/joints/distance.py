@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.fields import Parameter
-from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, Stiffness, Vector, added
+from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, Stiffness, Vector, tree_sum
 from lie_jax.mechanics.joints.conditions import Coincide
 from lie_jax.mechanics.joints.geometry import between_points, force_between_points
 from lie_jax.numerics import small
@@ -56,7 +56,7 @@ class DistanceJoint(AbstractJoint):
         by_child = _point_velocity(child, self.child_point)
         pairs = itertools.product((by_parent, by_child), repeat=2)
         changes = Stiffness(*(pull * small.matmul(a.T, b) for a, b in pairs))
-        return added((coinciding, changes))
+        return tree_sum((coinciding, changes))
 
 
 def _point_velocity(pose: BodyPose, point: Vector) -> Float[Array, "3 6"]:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.fields import Parameter, Signal
 from lie_jax.mechanics.joints.along import AbstractAlongJoints, JointCoordinate, coordinate_of
 from lie_jax.mechanics.joints.base import AbstractJoint
@@ -79,7 +79,7 @@ class JointDriver(AbstractAlongJoints, AbstractJoint):
         return nearest_turn(error, jnp.zeros_like(error)) if self.driven.is_angle else error
 
     @override
-    def departed(self, t, poses, velocities):
+    def leaves_range(self, t, poses, velocities):
         return None
 
 
@@ -128,10 +128,10 @@ class CoordinateJoint(AbstractComposedJoint):
     orientation: Parameter = fields.orientation()
 
     def __check_init__(self):
-        check_coordinates(f"{named(self)}.coordinates", self.coordinates)
+        check_coordinates(f"{element_name(self)}.coordinates", self.coordinates)
         if self.values is not None:
             unit = "m or rad, one for each coordinate"
-            check_signal(f"{named(self)}.values", self.values, (self.rows,), unit)
+            check_signal(f"{element_name(self)}.values", self.values, (self.rows,), unit)
 
     @property
     @override

@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
 from lie_jax.mechanics.joints.conditions import (
@@ -22,8 +22,8 @@ from lie_jax.mechanics.joints.drivers import COORDINATES, check_coordinates
 from lie_jax.mechanics.joints.geometry import (
     angle_about,
     between_points_in_parent,
+    relative_rotation,
     turn_angles,
-    turned,
 )
 from lie_jax.mechanics.joints.motions import Kind, Motion
 from lie_jax.numerics import small
@@ -67,7 +67,7 @@ class GenericJoint(AbstractComposedJoint):
     orientation: Parameter = fields.orientation()
 
     def __check_init__(self):
-        check_coordinates(f"{named(self)}.held", self.held)
+        check_coordinates(f"{element_name(self)}.held", self.held)
 
     @property
     @override
@@ -125,7 +125,7 @@ class GenericJoint(AbstractComposedJoint):
         axes, (slides, turns) = self._axes(), self._free()
         between = between_points_in_parent(self, parent, child)
         values = [small.dot(axes[k], between) for k in slides]
-        rotation = turned(parent, child, self.orientation)
+        rotation = relative_rotation(parent, child, self.orientation)
         if len(turns) == 1:
             values.append(angle_about(axes[turns[0]], rotation))
         if len(turns) == 2:

@@ -116,7 +116,7 @@ def perpendicular(axis: Vector) -> Float[Array, "2 3"]:
     return jnp.stack(rows).reshape(2, 3)
 
 
-def turned(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix:
+def relative_rotation(parent: BodyPose, child: BodyPose, orientation: Quaternion) -> Matrix:
     """Rotation of the child against the parent, from the pose with this orientation."""
     relative = small.matmul(parent.rotation.T, child.rotation)
     return small.matmul(relative, quaternion.to_matrix(orientation).T)
@@ -171,7 +171,7 @@ class Winding(NamedTuple):
     rate: Float[Array, "..."]
 
 
-def predicted(
+def extrapolate(
     last: Winding, t: Float[Array, "..."], rate: Float[Array, "..."]
 ) -> Float[Array, "..."]:
     """Angle of a winding extrapolated to a time, given its rate there (trapezoidal rule)."""

@@ -10,7 +10,7 @@ from typing_extensions import override
 from lie_jax import checks
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.fields import OptionalParameter, Parameter
 from lie_jax.mechanics.joints.composed import AbstractComposedJoint
 from lie_jax.mechanics.joints.conditions import (
@@ -25,10 +25,10 @@ from lie_jax.mechanics.joints.geometry import (
     between_points_in_parent,
     force_in_parent,
     perpendicular,
+    relative_rotation,
     slip_in_parent,
     torque_in_parent,
     turn_angles,
-    turned,
     turning,
 )
 from lie_jax.mechanics.joints.motions import Motion
@@ -42,7 +42,7 @@ class AbstractLowerPair(AbstractComposedJoint):
     def coordinates(self, parent, child):
         # Subclasses declare the fields, in the order of their arguments.
         joint: Any = self
-        rotation = turned(parent, child, joint.orientation)
+        rotation = relative_rotation(parent, child, joint.orientation)
         between = between_points_in_parent(self, parent, child)
         return jnp.stack(
             [
@@ -197,7 +197,7 @@ class UniversalJoint(AbstractComposedJoint):
             if not abs(float(cosine) - wanted) <= limit:
                 must = "be perpendicular" if held is None else f"have the cosine {wanted:.3g}"
                 raise ValueError(
-                    f"{named(self)}: the angle between its axes has the cosine "
+                    f"{element_name(self)}: the angle between its axes has the cosine "
                     f"{float(cosine):.3g} when the child has the orientation of the joint; they "
                     f"must {must} there, for that is where the joint's coordinates are "
                     "zero: correct orientation= or angle=."
@@ -215,7 +215,7 @@ class UniversalJoint(AbstractComposedJoint):
     @override
     def coordinates(self, parent, child):
         second_axis = quaternion.rotate(self.orientation, self.child_axis)
-        rotation = turned(parent, child, self.orientation)
+        rotation = relative_rotation(parent, child, self.orientation)
         return jnp.stack(turn_angles(self.axis, second_axis, rotation))
 
     def _cosines(self) -> Float[Array, "1"] | None:

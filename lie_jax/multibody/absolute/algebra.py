@@ -32,7 +32,7 @@ class AbsoluteAlgebra(Algebra):
 
     @override
     def position_reactions(self, t, q):
-        if self.stabilized is None:
+        if self.stabilized_order is None:
             return super().position_reactions(t, q)
         return ElementReactions(*self.system.columns(t, q, *self.system.frames(q)))
 
@@ -44,7 +44,7 @@ class AbsoluteAlgebra(Algebra):
         return elimination.order_of(*self._parts)
 
     @property
-    def stabilized(self) -> AbstractOrder | None:
+    def stabilized_order(self) -> AbstractOrder | None:
         """Order of a stabilised step, None if the full matrix is to be solved."""
         return None if self.order is None else elimination.stabilized_order_of(*self._parts)
 

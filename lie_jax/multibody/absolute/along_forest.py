@@ -54,7 +54,7 @@ class ForestOrder(AbstractOrder):
         total = Sums() if border is None else Sums(border)
         for part in parts:
             sums = _sums(self.parent_of, part.blocks, self.graph.bodies, part.operators)
-            sums = (None if x is None else part.scaled(x, border) for x in sums)
+            sums = (None if x is None else part.scale(x, border) for x in sums)
             total = total.plus(Sums(*sums))
         return _block_tree(self, total, joints)
 

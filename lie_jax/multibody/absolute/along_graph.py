@@ -38,10 +38,10 @@ class Part(NamedTuple):
     operators: Operators = None
     first: int = 0
 
-    def scaled(self, values: Matrices, border: Matrices | None) -> Matrices:
+    def scale(self, values: Matrices, border: Matrices | None) -> Matrices:
         """Values times the factor, of the size of a border of bodies if there is one."""
         if border is not None:
-            values = placed(values, 0, self.first, len(border))
+            values = embed(values, 0, self.first, len(border))
         return self.factor * values
 
 
@@ -67,7 +67,7 @@ class GraphOrder(AbstractOrder):
         for part in parts:
             sums = sum_by_place(part.blocks)
             values = times(sums.values, pick_bodies(sums.columns, part.operators))
-            total.append(sums._replace(values=part.scaled(values, border)))
+            total.append(sums._replace(values=part.scale(values, border)))
         return block_graph(self.graph, [sum_by_place(total), *joints])
 
 
@@ -85,7 +85,7 @@ def pick_bodies(bodies: tuple[int, ...], values: Operators) -> Operators:
     return None if values is None else gather.pick(bodies, values, axis=values.ndim - 1)
 
 
-def placed(values: Matrices, row: int, column: int, size: int) -> Matrices:
+def embed(values: Matrices, row: int, column: int, size: int) -> Matrices:
     """Matrices (size, size, count) with these values from a row and a column on."""
     rows, columns, _ = values.shape
     widths = (row, size - row - rows), (column, size - column - columns), (0, 0)
@@ -98,7 +98,7 @@ def border(coordinate_columns: Matrices, operators: Operators) -> Matrices | Non
     if not own:
         return None
     rows = times(small.transpose(coordinate_columns), operators)
-    return placed(coordinate_columns, 0, nv, nv + own) + placed(rows, nv, 0, nv + own)
+    return embed(coordinate_columns, 0, nv, nv + own) + embed(rows, nv, 0, nv + own)
 
 
 def stabilized_border(
@@ -128,7 +128,7 @@ def stabilized_border(
             (start_columns, half, half + nv),
             (times(rows, operators), half + nv, half),
         ]
-    return functools.reduce(jnp.add, (placed(*part, 2 * half) for part in parts))
+    return functools.reduce(jnp.add, (embed(*part, 2 * half) for part in parts))
 
 
 def joint_blocks(

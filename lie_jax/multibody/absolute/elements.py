@@ -145,7 +145,7 @@ def joint_columns(joints: Groups, t: Array, pose: BodyPose, frames: Frames) -> l
     """Columns of Bᵀ: reactions of joints to unit multipliers, pulled back by frames."""
     groups, all_columns = [], constraints.unit_reactions(joints, t, pose)
     for group, columns in zip(joints, all_columns, strict=True):
-        pulled = map(_pulled_back, itertools.repeat(frames), group.bodies, columns)
+        pulled = map(_pullback, itertools.repeat(frames), group.bodies, columns)
         groups.append(JointColumns(group.bodies, tuple(pulled), group.element.velocity_rows))
     return groups
 
@@ -169,7 +169,7 @@ def joint_rates(
             along, by_velocity = (change[slot] for change in changes)
             if frames is not None:
                 # Hybrid velocities change with q, too, while v is constant.
-                parts = map(_pulled_back, frames, (bodies, bodies), (along, by_velocity))
+                parts = map(_pullback, frames, (bodies, bodies), (along, by_velocity))
                 along = functools.reduce(jnp.add, parts)
             slots.append(along)
         groups.append(tuple(slots))
@@ -210,7 +210,7 @@ def _rate_derivatives(t, element, poses, velocities):
     return tuple(x.reshape(-1, len(poses), 6).transpose(1, 2, 0) for x in changes)
 
 
-def _pulled_back(frames: Frames, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:
+def _pullback(frames: Frames, bodies: tuple[int, ...], wrenches: Matrices) -> Matrices:
     """Fᵀ of bodies times columns of hybrid wrenches."""
     if frames is None:
         return wrenches
@@ -232,7 +232,7 @@ def joint_blocks(
         for (rows, columns), values in zip(pairs, stiffness, strict=True):
             if values is not None and max(rows) >= 0 and max(columns) >= 0:
                 if frames is not None:
-                    pulled = _pulled_back(frames, rows, values)
+                    pulled = _pullback(frames, rows, values)
                     values = small.matmul(pulled, gather.pick(columns, frames, axis=2))
                 blocks.append(Blocks(rows, columns, values))
     return blocks
@@ -262,7 +262,7 @@ def force_blocks(
             rows, columns = group.bodies[row], group.bodies[column]
             along, rates = (-change[i, j] for change in changes)
             if frames is not None:
-                along, rates = (_pulled_back(frames[0], rows, x) for x in (along, rates))
+                along, rates = (_pullback(frames[0], rows, x) for x in (along, rates))
                 frame = gather.pick(columns, frames[0], axis=2)
                 along = small.matmul(along, frame)
                 # Hybrid velocities change with q, too, while v is constant.

@@ -38,7 +38,7 @@ def order_of(
     """
     if n < MANY_BODIES:
         return None
-    return _ordered(n, space, joints, forces, False)
+    return _order(n, space, joints, forces, False)
 
 
 def stabilized_order_of(
@@ -52,10 +52,10 @@ def stabilized_order_of(
     """
     if n < MANY_BODIES:
         return None
-    return _ordered(n, space, joints, forces, True)
+    return _order(n, space, joints, forces, True)
 
 
-def _ordered(n, space, joints, forces, is_stabilized) -> AbstractOrder:
+def _order(n, space, joints, forces, is_stabilized) -> AbstractOrder:
     kinds = _kinds(joints)
     graph = _graph(n, space.nv, space.rows, kinds, is_stabilized)
     if any(velocity_rows for *_, velocity_rows in kinds):

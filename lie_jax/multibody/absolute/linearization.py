@@ -41,7 +41,7 @@ class ElementLinearization(AbstractLinearization):
     and `coordinate_rates` return the derivatives of the constraints' rates as in `elements`,
     `rates` is the same for a velocity as in `AbstractDenseLinearization`. With an `order` of
     elimination the step's matrix has blocks along the forest or the graph of bodies and joints,
-    that of a stabilised step in the order `stabilized`.
+    that of a stabilised step in the order `stabilized_order`.
     """
 
     formulation: AbstractCoordinates
@@ -182,7 +182,7 @@ def constraint_rows(
     dtype = coordinate_columns.dtype
     positions, velocities = [], []
 
-    def placed(bodies, values):
+    def embed(bodies, values):
         # A product with 0 and 1, whose reverse needs no scatter.
         rows = values.transpose(2, 1, 0)
         at = jnp.asarray(np.asarray(bodies)[:, None] == np.arange(n), dtype)
@@ -190,7 +190,7 @@ def constraint_rows(
 
     for group in joints:
         parts = [
-            placed(bodies, values)
+            embed(bodies, values)
             for bodies, values in zip(group.bodies, group.values, strict=True)
             if max(bodies) >= 0
         ]
@@ -198,7 +198,7 @@ def constraint_rows(
         last = total.shape[1] - group.velocity_rows
         for part, rows in ((positions, total[:, :last]), (velocities, total[:, last:])):
             part.append(rows.reshape(-1, n * rows.shape[3]))
-    coordinates = placed(tuple(range(n)), coordinate_columns)
+    coordinates = embed(tuple(range(n)), coordinate_columns)
     flat = coordinates.reshape(-1, n * coordinates.shape[3])
     return jnp.concatenate([*positions, flat, *velocities])
 

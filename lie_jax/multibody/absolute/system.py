@@ -80,7 +80,7 @@ class RigidBodySystem(AbstractMultibodySystem):
     @waits.announce("the forces")
     def force(self, t, q, v, u=None):
         instant = self._instant(t, q, v)
-        wrench = self._unbalanced(instant, q, v, jnp.zeros_like(v), u)
+        wrench = self._missing_wrenches(instant, q, v, jnp.zeros_like(v), u)
         return -self._pull_back(instant[1], q, wrench)
 
     def constraint(self, t, q):
@@ -123,7 +123,7 @@ class RigidBodySystem(AbstractMultibodySystem):
     @waits.announce("the residual")
     def residual(self, t, q, v, acceleration, multipliers, u=None):
         t, rotation, position, *_ = instant = self._instant(t, q, v)
-        wrench = self._unbalanced(instant, q, v, acceleration, u)
+        wrench = self._missing_wrenches(instant, q, v, acceleration, u)
         if not self.formulation.keeps_rotations:
             # Bᵀλ for velocities q̇ without the Jacobian B.
             _, transpose = jax.vjp(lambda v: self.constraint_rate(t, q, v), jnp.zeros_like(v))
@@ -163,7 +163,7 @@ class RigidBodySystem(AbstractMultibodySystem):
             bodies = elements.hybrid_matrices(self.bodies, self.gravity, motion)
         else:
             weightless = dataclasses.replace(self, gravity=jnp.zeros_like(self.gravity))
-            loads = weightless._applied((t, *pose, *velocity), u)
+            loads = weightless._applied_wrenches((t, *pose, *velocity), u)
             reactions = self._reactions(t, pose, multipliers)
             constant = Wrench(*map(jnp.subtract, reactions, loads))
             coordinate_multipliers = self._coordinate_multipliers(multipliers)
@@ -178,7 +178,7 @@ class RigidBodySystem(AbstractMultibodySystem):
         return ElementLinearization(
             formulation=space,
             order=self.algebra.order,
-            stabilized=self.algebra.stabilized,
+            stabilized=self.algebra.stabilized_order,
             residual=residual,
             mass=bodies.mass,
             stiffness=[elements.diagonal(bodies.stiffness), *joints, *stiffness],
@@ -196,21 +196,21 @@ class RigidBodySystem(AbstractMultibodySystem):
         if self._joint_rows or self.velocity_rows:
             return super().acceleration(jnp.asarray(t, q.dtype), q, v, u)
         instant = self._instant(t, q, v)
-        applied, (_, rotation, _, _, omega) = self._applied(instant, u), instant
+        applied, (_, rotation, _, _, omega) = self._applied_wrenches(instant, u), instant
         linear, angular = jax.vmap(rigid.forward_dynamics)(self.bodies, rotation, omega, *applied)
         return jax.vmap(self.formulation.acceleration)(
             rotation, self._split(q), self._split(v), linear, angular
         ).reshape(-1)
 
     @override
-    def remember(self, t, q, v):
-        of_joints = constraints.remembered(self.joints, self._instant(t, q, v))
-        return *super().remember(t, q, v), *of_joints
+    def memory_after(self, t, q, v):
+        of_joints = constraints.memory_after(self.joints, self._instant(t, q, v))
+        return *super().memory_after(t, q, v), *of_joints
 
     @override
-    def _recalling(self, memory):
-        joints = constraints.recalling(self.joints, memory[len(self.forces) :])
-        recalling = super()._recalling(memory[: len(self.forces)])
+    def _with_memory(self, memory):
+        joints = constraints.with_memory(self.joints, memory[len(self.forces) :])
+        recalling = super()._with_memory(memory[: len(self.forces)])
         return dataclasses.replace(recalling, joints=joints)
 
     @override
@@ -238,8 +238,8 @@ class RigidBodySystem(AbstractMultibodySystem):
         return [ends for group in self.joints for ends in zip(*group.bodies, strict=True)]
 
     @override
-    def shifted(self, q, shift):
-        return jax.vmap(self.formulation.shifted)(self._split(q), shift).reshape(-1)
+    def translate(self, q, shift):
+        return jax.vmap(self.formulation.translate)(self._split(q), shift).reshape(-1)
 
     @override
     def joint_points(self):
@@ -262,10 +262,10 @@ class RigidBodySystem(AbstractMultibodySystem):
 
         if q.ndim == 1:
             return at(q)
-        return turns.continued(self.joints, self.labels, self.space, at, (q, v, t))
+        return turns.unwrap(self.joints, self.labels, self.space, at, (q, v, t))
 
     @override
-    def _constrained(self, q):
+    def _constraints(self, q):
         return self.joints, self.labels
 
     def _split(self, flat: Array) -> Array:
@@ -285,12 +285,12 @@ class RigidBodySystem(AbstractMultibodySystem):
             *jax.vmap(rigid.inverse_dynamics)(self.bodies, rotation, omega, linear, angular)
         )
 
-    def _unbalanced(
+    def _missing_wrenches(
         self, instant: Instant, q: Array, v: Array, acceleration: Array, u: Array | None
     ) -> Wrench:
         """Wrenches that the bodies' motion needs, less those that act on them."""
         inertia = self._inertia_forces(instant[1], q, v, instant[4], acceleration)
-        return Wrench(*map(jnp.subtract, inertia, self._applied(instant, u)))
+        return Wrench(*map(jnp.subtract, inertia, self._applied_wrenches(instant, u)))
 
     def _pull_back(self, rotation: Array, q: Array, wrench: Wrench) -> Array:
         return jax.vmap(self.formulation.generalized_force)(

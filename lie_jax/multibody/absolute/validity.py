@@ -21,9 +21,9 @@ class AbsoluteValidity(MultibodyValidity):
         return jnp.all(self.system.formulation.regular(self.system._split(q)))
 
     @override
-    def departed(self, t, q, v):
-        of_forces = super().departed(t, q, v)
-        of_joints = constraints.departed(self.system.joints, self.system._instant(t, q, v))
+    def leaves_range(self, t, q, v):
+        of_forces = super().leaves_range(t, q, v)
+        of_joints = constraints.leaves_range(self.system.joints, self.system._instant(t, q, v))
         if not len(of_joints):
             return of_forces
         none = jnp.zeros(sum(group.count for group in self.system.forces), bool)

@@ -62,7 +62,7 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
     def pose(self, q: Configuration) -> tuple[Rotation, Vector]:
         """Rotation matrix (3, 3), body to inertial, and position (3,) of the body frame."""
 
-    def shifted(self, q: Configuration, shift: Vector) -> Configuration:
+    def translate(self, q: Configuration, shift: Vector) -> Configuration:
         """Configuration of the body moved by a vector (m), inertial components."""
         rotation, position = self.pose(q)
         orientation = quaternion.from_rotation(rotation)
@@ -100,7 +100,7 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
         self, rotation: Rotation, q: Configuration, linear: Vector, omega: Vector
     ) -> Velocity:
         """Velocity v of ṙ and ω: inverse of `hybrid_velocity`."""
-        return self._solved(q, linear, omega, jnp.zeros(6 + self.rows, q.dtype))
+        return self._solve(q, linear, omega, jnp.zeros(6 + self.rows, q.dtype))
 
     def acceleration(
         self, rotation: Rotation, q: Configuration, v: Velocity, linear: Vector, angular: Vector
@@ -110,14 +110,14 @@ class AbstractCoordinates(AbstractSpace, AbstractFormulation):
         Redundant coordinates stay on their own constraints.
         """
         drift = derivatives.derivative_along(self, lambda q: self._rates(q, v), q, v)
-        return self._solved(q, linear, angular, drift)
+        return self._solve(q, linear, angular, drift)
 
     def _rates(self, q: Configuration, v: Velocity) -> Array:
         """ṙ, ω and the rates of the constraints among the coordinates (6 + rows,)."""
         rates = self.hybrid_velocity(self.pose(q)[0], q, v)
         return jnp.concatenate([*rates, derivatives.derivative_along(self, self.constraint, q, v)])
 
-    def _solved(self, q: Configuration, linear: Vector, angular: Vector, drift: Array) -> Velocity:
+    def _solve(self, q: Configuration, linear: Vector, angular: Vector, drift: Array) -> Velocity:
         """The velocity, or its derivative, whose rates are these and zero, less the drift."""
         zero = jnp.zeros(self.nv, q.dtype)
         rates = jnp.concatenate([linear, angular, jnp.zeros(self.rows, q.dtype)])

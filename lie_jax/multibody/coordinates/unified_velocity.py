@@ -73,7 +73,7 @@ class UnifiedVelocity(AbstractComposedSpace, SE3):
         y, b = np.asarray(self.points), np.asarray(self.directions)
         return np.concatenate([b, np.cross(y, b)], axis=1)  # [S2] (70)
 
-    def _unified(self, twist: Array) -> Array:
+    def _to_unified(self, twist: Array) -> Array:
         return small.matvec(jnp.asarray(self._matrix(), twist.dtype), twist)
 
     def _twist(self, w: Array) -> Array:
@@ -87,7 +87,7 @@ class UnifiedVelocity(AbstractComposedSpace, SE3):
             for x, letter in zip(arguments, types[:-1], strict=True)
         )
         result = getattr(SE3(), method)(*images)
-        return self._unified(result) if types[-1] == "v" else result
+        return self._to_unified(result) if types[-1] == "v" else result
 
     @override
     def rate_at_zero(self, v):
@@ -115,12 +115,12 @@ class UnifiedVelocity(AbstractComposedSpace, SE3):
 
     @override
     def velocity(self, rotation, q, linear, omega):
-        return self._unified(super().velocity(rotation, q, linear, omega))
+        return self._to_unified(super().velocity(rotation, q, linear, omega))
 
     @override
     def acceleration(self, rotation, q, v, linear, angular):
         twist = self._twist(v)
-        return self._unified(super().acceleration(rotation, q, twist, linear, angular))
+        return self._to_unified(super().acceleration(rotation, q, twist, linear, angular))
 
     @override
     def turn(self, v):

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from lie_jax.mechanics.body import MassProperties
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.multibody import stacking
@@ -51,11 +51,11 @@ def from_motions(
     parts = {field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
     closing = [mechanism.joints[k] for k in cuts]
     places = followed.places_of(kept_motions, 7 * system.tree.bases)
-    by_place = [followed.followed(joint, skeleton.joints, places) for joint in closing]
+    by_place = [followed.turn_places(joint, skeleton.joints, places) for joint in closing]
     return LoopSystem(
         **parts,
         cuts=tuple(
-            followed.with_followed(group, by_place)
+            followed.with_turn_places(group, by_place)
             for group in stacking.stack_by_kind(closing, system.names_by_slot)
         ),
         cut_labels=tuple(all_labels[k] for k in cuts),
@@ -85,18 +85,18 @@ def _tree_of(
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
     massless = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
     places = followed.places_of(motions, 7 * tree.bases)
-    by_place = [followed.followed(force, mechanism.joints, places) for force in mechanism.forces]
+    by_place = [followed.turn_places(force, mechanism.joints, places) for force in mechanism.forces]
     forces = stacking.stack_by_kind(
         mechanism.forces, names_by_slot(tree, names), [at is None for at in by_place]
     )
     system = TreeSystem(
         bodies=stacking.stack([bodies[i] if i < len(bodies) else massless for i in tree.bodies]),
         joints=joints,
-        forces=tuple(followed.with_followed(group, by_place) for group in forces),
+        forces=tuple(followed.with_turn_places(group, by_place) for group in forces),
         gravity=mechanism.gravity,
         tree=tree,
         owners=tuple(owners),
-        titles=tuple(named(joint) for joint in mechanism.joints),
+        titles=tuple(element_name(joint) for joint in mechanism.joints),
         labels=by_number,
         names=names,
     )

@@ -51,7 +51,7 @@ def _is_scalar(motion: Motion) -> bool:
     return COUNTS[motion.kind] == (1, 1)
 
 
-def followed(
+def turn_places(
     element: AbstractElement, joints: Sequence[AbstractJoint], places: Places
 ) -> tuple[int, ...] | None:
     """Places in q of the coordinates of an element that counts turns; None where q lacks one."""
@@ -67,7 +67,7 @@ def followed(
     return tuple(found)
 
 
-def with_followed(group: Connected, by_place: Sequence[tuple[int, ...] | None]) -> Connected:
+def with_turn_places(group: Connected, by_place: Sequence[tuple[int, ...] | None]) -> Connected:
     """A group with the places of the coordinates that its elements follow, if they do."""
     here: list[Any] = [by_place[place] for place in group.places]
     if None in here:
@@ -76,7 +76,7 @@ def with_followed(group: Connected, by_place: Sequence[tuple[int, ...] | None]) 
     return dataclasses.replace(group, followed=Followed(places, group.count))
 
 
-def recalling(groups: Groups, t: Float[Array, ""], q: Float[Array, " nq"]) -> Groups:
+def with_memory(groups: Groups, t: Float[Array, ""], q: Float[Array, " nq"]) -> Groups:
     """Groups whose angles have the turns of the coordinates that they follow."""
     return tuple(
         group

@@ -4,7 +4,7 @@ from collections.abc import Container, Sequence
 
 import equinox as eqx
 
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.base import AbstractJoint
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
@@ -79,7 +79,7 @@ def split_joints(
         if not sets.join(place.get(joint.parent, 0), place.get(joint.child, 0)):
             if cut:
                 raise ValueError(
-                    f"{named(joint)} closes a loop that Minimal(cut=) leaves; joints with "
+                    f"{element_name(joint)} closes a loop that Minimal(cut=) leaves; joints with "
                     f"coordinates that are not cut must be a tree: add {by_label[number]!r} to "
                     "cut=, or leave cut= out."
                 )
@@ -92,7 +92,7 @@ def refuse_armatures(joints: Sequence[AbstractJoint]) -> None:
     for joint in joints:
         if _has_armature(joint):
             raise ValueError(
-                f"{named(joint)} has an armature and closes a loop; joints that are "
+                f"{element_name(joint)} has an armature and closes a loop; joints that are "
                 "constraints have none: cut another joint of the loop by lie_jax.Minimal(cut=)."
             )
 

@@ -143,14 +143,14 @@ def stack(motions: Sequence[Motion], backwards: Sequence[bool], dtype: Any) -> T
     stacked = jax.tree.map(lambda x: x[: len(motions)], stacked)
     armature, pitch = stacked.pop("armature", None), stacked.pop("pitch", None)
     kinds: tuple[Kind, ...] = tuple(motion.kind for motion in motions)
-    directed = _directed(stacked, np.asarray(backwards, dtype))
+    directed = _orient(stacked, np.asarray(backwards, dtype))
     return TreeJoints(*directed, armature=armature, pitch=pitch, kinds=kinds)
 
 
 # One program takes less time to compile than its operations one by one.
 @jax.jit
 @jax.vmap
-def _directed(motion: dict[str, Array], backwards: Array) -> tuple[Array, ...]:
+def _orient(motion: dict[str, Array], backwards: Array) -> tuple[Array, ...]:
     axis, home = motion["axis"], quaternion.to_matrix(motion["orientation"])
     points = motion["parent_point"], motion["child_point"]
     # The same motion seen from the child, with the same coordinate.

@@ -20,7 +20,7 @@ from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.multibody import constraints, readings, stacking, turns
 from lie_jax.multibody.minimal import recursions
-from lie_jax.multibody.minimal.followed import recalling
+from lie_jax.multibody.minimal.followed import with_memory
 from lie_jax.multibody.minimal.linearization import TreeLinearization
 from lie_jax.multibody.minimal.recursions import Kinematics
 from lie_jax.multibody.minimal.system import TreeSystem
@@ -63,7 +63,7 @@ class _LoopAlgebra(Algebra):
         inertia, joint_inertia = recursions.inertias(system.bodies, motion), system.joints.inertia()
         none = jnp.zeros_like(motion.twist)
         still, *others = rules.stop_gradient((motion, joint_inertia, inertia))
-        _, factors = recursions.articulated(system.tree, still, others[0], others[1], none)
+        _, factors = recursions.articulated_bodies(system.tree, still, others[0], others[1], none)
 
         def times(x):
             accelerations = system.split(x)
@@ -151,13 +151,13 @@ class LoopSystem(TreeSystem):
 
     @override
     def residual(self, t, q, v, acceleration, multipliers, u=None):
-        pulled = super(LoopSystem, self._pulled(q, multipliers))
+        pulled = super(LoopSystem, self._with_cut_reactions(q, multipliers))
         return pulled.residual(t, q, v, acceleration, multipliers, u)
 
     @override
     @waits.announce("the linearization")
     def linearization(self, t, q, v, acceleration, multipliers, u=None):
-        tree = self._pulled(q, multipliers).tree_linearization(t, q, v, acceleration, u)
+        tree = self._with_cut_reactions(q, multipliers).tree_linearization(t, q, v, acceleration, u)
         rows, bounds = self.rows(t, q, self.kinematics(q))
         return LoopLinearization(
             space=self.space,
@@ -227,19 +227,21 @@ class LoopSystem(TreeSystem):
         if q.ndim == 1:
             closing = at(q)
         else:
-            closing = turns.continued(self.cuts, self.cut_labels, self.space, at, (q, v, t))
+            closing = turns.unwrap(self.cuts, self.cut_labels, self.space, at, (q, v, t))
         values = super()._joint_coordinates(q, None, None) | closing
         return readings.in_order(self.all_labels, values)
 
     @override
-    def _constrained(self, q):
+    def _constraints(self, q):
         return self._cuts(q), self.cut_labels
 
     @override
     def _joint_reactions(self, t, q, v, acceleration, multipliers, u):
         instant = t, q, v, acceleration, multipliers, u
         of_cuts = AbstractMultibodySystem._joint_reactions(self, *instant)
-        of_tree = super(LoopSystem, self._pulled(q, multipliers))._joint_reactions(*instant)
+        of_tree = super(LoopSystem, self._with_cut_reactions(q, multipliers))._joint_reactions(
+            *instant
+        )
         return readings.in_order(self.all_labels, of_tree | of_cuts)
 
     def _pose(self, q: Array) -> tuple[Array, Array]:
@@ -252,9 +254,9 @@ class LoopSystem(TreeSystem):
 
     def _cuts(self, q: Array) -> Groups:
         """Cut joints whose angles have their turns."""
-        return recalling(self.cuts, jnp.zeros((), q.dtype), q)
+        return with_memory(self.cuts, jnp.zeros((), q.dtype), q)
 
-    def _pulled(self, q: Array, multipliers: Array) -> "LoopSystem":
+    def _with_cut_reactions(self, q: Array, multipliers: Array) -> "LoopSystem":
         """The system with the reactions of the cut joints among its forces."""
         pulling = tuple(
             dataclasses.replace(
@@ -269,7 +271,7 @@ class LoopSystem(TreeSystem):
         rotation, position, *_ = self._frames(motion)
         now = jnp.asarray(t, position.dtype)
         reactions = constraints.unit_reactions(self._cuts(q), now, (rotation, position))
-        columns, moved = self._columns(motion)[..., None], jnp.asarray(self._moved, now.dtype)
+        columns, moved = self._columns(motion)[..., None], jnp.asarray(self._motion_mask, now.dtype)
         positions, velocities = [], []
         for group, on_slots in zip(self.cuts, reactions, strict=True):
             rows = group.element.rows + group.element.velocity_rows

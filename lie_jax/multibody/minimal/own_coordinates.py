@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose
 from lie_jax.mechanics.joints.motions import COUNTS, Motion
 from lie_jax.multibody.minimal import joints as tree_joints
@@ -51,7 +51,7 @@ def _compare(joint: AbstractJoint, of_joint: tuple[Motion, ...]) -> None:
     slack = _ROUNDINGS * float(np.finfo(dtype).eps)
     if returned.shape != wanted.shape or not np.all(np.abs(returned - wanted) <= slack):
         raise ValueError(
-            f"{named(joint)}: coordinates() returns {returned.tolist()} at the pose where its "
-            f"motions() have {wanted.tolist()}; both must be the same, in the same order: in joint "
-            "coordinates forces along the joint act on those of the motions."
+            f"{element_name(joint)}: coordinates() returns {returned.tolist()} at the pose where "
+            f"its motions() have {wanted.tolist()}; both must be the same, in the same order: in "
+            "joint coordinates forces along the joint act on those of the motions."
         )

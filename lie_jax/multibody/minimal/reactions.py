@@ -14,7 +14,7 @@ def on_children(
     tree: Tree, joints: TreeJoints, motion: Kinematics, whole: SpatialVectors
 ) -> tuple[Float[Array, "3 links"], Float[Array, "3 links"]]:
     """Force and torque about `child_point`, inertial, by which each link's motion acts on its
-    child, from `recursions.passed_on`.
+    child, from `recursions.transmitted_wrenches`.
     """
     reversed_links = np.asarray(tree.reversed, bool)
     # A motion listed backwards has its child nearer to the root, and the child's point there. The

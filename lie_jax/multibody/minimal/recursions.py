@@ -54,7 +54,7 @@ def kinematics(
 ) -> Kinematics:
     """Motion of all frames. `base_twists` are body-fixed, `base_poses` stacked."""
     relative, bases = joints.poses(coordinates), tree.bases
-    dtype, held = rates.dtype, np.asarray(tree.held, bool)
+    dtype, held = rates.dtype, np.asarray(tree.is_grounded, bool)
     base_rotation = jnp.moveaxis(base_poses.rotation, 0, -1)
 
     # Passed outwards: the pose (rotation, arm) of a frame, inertial axes, from the reference point.
@@ -84,7 +84,7 @@ def kinematics(
         grown = jnp.concatenate([joint_twist, drift, small.cross(omega, angular)])
         return total(nearer, grown), None
 
-    base_twists = _turned(base_rotation, base_twists.T)
+    base_twists = _rotate(base_rotation, base_twists.T)
     zeros = jnp.zeros((6, bases), dtype)
     start = jnp.concatenate([base_twists, zeros]).T
     start = jnp.concatenate([start, jnp.zeros((len(grounds), 12), dtype)])
@@ -168,7 +168,7 @@ def forward_dynamics(
     those of the solution of `inverse_dynamics` = 0.
     """
     terms = motion, joint_inertia, inertia, bias
-    found, factors = articulated(tree, *rules.stop_gradient(terms))
+    found, factors = articulated_bodies(tree, *rules.stop_gradient(terms))
 
     # Newton's and Euler's equations are cheaper to differentiate than their solution.
     def change(found, parameters, changes):
@@ -198,7 +198,7 @@ def forward_dynamics(
     return rules.value_with_rule(found, change, (terms, factors))
 
 
-def articulated(
+def articulated_bodies(
     tree: Tree,
     motion: Kinematics,
     joint_inertia: JointInertias,
@@ -235,10 +235,10 @@ def articulated(
     articulated = jnp.moveaxis(whole[: tree.bases], 0, -1)
     factors = Articulated(rows[..., :6], inverses, small.inverse(articulated[:, :6]))
     bases = -small.matvec(factors.bases, articulated[:, 6])
-    return _followed(tree, motion, factors.rows, -rows[..., 6], bases), factors
+    return _propagate_accelerations(tree, motion, factors.rows, -rows[..., 6], bases), factors
 
 
-def _followed(
+def _propagate_accelerations(
     tree: Tree,
     motion: Kinematics,
     rows: Float[Array, "links nv 6"],
@@ -264,7 +264,7 @@ def _followed(
 
     _, found = scan_down(tree.forest, follow, _roots(tree, bases.T), (columns, rows, rates))
     back = small.transpose(motion.rotation[..., : tree.bases])
-    return Accelerations(_turned(back, bases).T, rates if found is None else found)
+    return Accelerations(_rotate(back, bases).T, rates if found is None else found)
 
 
 def free_accelerations(
@@ -273,7 +273,7 @@ def free_accelerations(
     """Accelerations that forces on bases and joints give to the tree at rest, from its factors."""
     count = motion.columns.shape[0]
 
-    # Passed inwards: wrench that a link hands to its parent, as in `articulated`.
+    # Passed inwards: wrench that a link hands to its parent, as in `articulated_bodies`.
     def eliminate(wrench, link):
         columns, rows, inverses, forces = link
         rates = []
@@ -287,16 +287,18 @@ def free_accelerations(
     columns = jnp.moveaxis(motion.columns, -1, 0)
     links = columns, factors.rows, factors.inverses, forces.rates
     whole, rates = scan_up(tree.forest, eliminate, none, links)
-    pushes = _turned(motion.rotation[..., : tree.bases], forces.bases.T) - whole[: tree.bases].T
+    pushes = _rotate(motion.rotation[..., : tree.bases], forces.bases.T) - whole[: tree.bases].T
     bases = small.matvec(factors.bases, pushes)
-    return _followed(tree, motion, factors.rows, forces.rates if rates is None else rates, bases)
+    return _propagate_accelerations(
+        tree, motion, factors.rows, forces.rates if rates is None else rates, bases
+    )
 
 
 def frame_accelerations(
     tree: Tree, motion: Kinematics, accelerations: Accelerations
 ) -> SpatialVectors:
     """Accelerations of all frames beyond their drift."""
-    bases = _turned(motion.rotation[..., : tree.bases], accelerations.bases.T)
+    bases = _rotate(motion.rotation[..., : tree.bases], accelerations.bases.T)
     grown = jnp.sum(motion.columns * accelerations.rates.T[:, None], axis=0).T
     links, _ = scan_down(
         tree.forest,
@@ -320,15 +322,18 @@ def inverse_dynamics(
     By the recursive Newton-Euler algorithm; None for no accelerations. `bias` is the wrench that
     keeps velocities constant, less that which acts on the body.
     """
-    whole, rotation = passed_on(tree, motion, inertia, bias, accelerations), motion.rotation
+    whole, rotation = (
+        transmitted_wrenches(tree, motion, inertia, bias, accelerations),
+        motion.rotation,
+    )
     forces = jnp.sum(motion.columns * whole[None, :, tree.bases :], axis=1).T
     if accelerations is not None:
         forces = forces + joint_inertia.T * accelerations.rates
     back = small.transpose(rotation[..., : tree.bases])
-    return _turned(back, whole[:, : tree.bases]).T, forces
+    return _rotate(back, whole[:, : tree.bases]).T, forces
 
 
-def passed_on(
+def transmitted_wrenches(
     tree: Tree,
     motion: Kinematics,
     inertia: SpatialInertias,
@@ -390,6 +395,6 @@ def _roots(tree: Tree, bases: Float[Array, "bases 6"]) -> Float[Array, "roots 6"
     return jnp.concatenate([bases, grounds])
 
 
-def _turned(rotation: Float[Array, "3 3 n"], pairs: Float[Array, "6 n"]) -> Float[Array, "6 n"]:
+def _rotate(rotation: Float[Array, "3 3 n"], pairs: Float[Array, "6 n"]) -> Float[Array, "6 n"]:
     """Pairs of vectors turned by rotations."""
     return jnp.sum(rotation[None] * pairs.reshape(2, 1, 3, -1), axis=2).reshape(6, -1)

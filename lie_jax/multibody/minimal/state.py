@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.groups import quaternion, se3
-from lie_jax.mechanics.elements import named
+from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.geometry import angle_about, nearest_turn
 from lie_jax.mechanics.joints.motions import Kind, Motion
 from lie_jax.mechanics.mechanism import Mechanism
@@ -90,10 +90,10 @@ def _refuse_misfit(mechanism: Mechanism, misfit: Array, slack: float) -> None:
             more = f", and {others} other joints do not fit either" if others else ""
             placing = ", or let lie_jax.place(mechanism) search poses" if what == "poses" else ""
             raise ValueError(
-                f"the initial {what} of the bodies do not fit {named(mechanism.joints[worst])}: "
-                f"they are off by {far:.3g} {units[0]} and {turned:.3g} {units[1]}; at most "
-                f"{slack:.1g} is allowed{more}: correct {fields} of the bodies, or the joint's "
-                f"points, axis and orientation{placing}."
+                f"the initial {what} of the bodies do not fit "
+                f"{element_name(mechanism.joints[worst])}: they are off by {far:.3g} {units[0]} "
+                f"and {turned:.3g} {units[1]}; at most {slack:.1g} is allowed{more}: correct "
+                f"{fields} of the bodies, or the joint's points, axis and orientation{placing}."
             )
 
 

@@ -88,7 +88,7 @@ class TreeSystem(AbstractMultibodySystem):
         motion, slots = self.kinematics(q), tuple(self.slots[body] for body in bodies)
         rotation = gather.pick(slots, motion.rotation, axis=2)
         position, arm = (gather.pick(slots, x, axis=1) for x in (motion.position, motion.arm))
-        moved = jnp.asarray(self._moved[list(slots)].T, q.dtype)
+        moved = jnp.asarray(self._motion_mask[list(slots)].T, q.dtype)
         linear, omega = (self._columns(motion)[..., None] * moved[None]).reshape(2, 3, self.nv, -1)
         linear = linear + small.cross(omega, jnp.broadcast_to(arm[:, None], omega.shape))
         back = small.transpose(rotation)
@@ -154,7 +154,9 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def _joint_reactions(self, t, q, v, acceleration, multipliers, u):
         motion, _, inertia, bias = self._terms(t, q, v, u)
-        whole = recursions.passed_on(self.tree, motion, inertia, bias, self.split(acceleration))
+        whole = recursions.transmitted_wrenches(
+            self.tree, motion, inertia, bias, self.split(acceleration)
+        )
         on_children = reactions.on_children(self.tree, self.joints, motion, whole)
         # The last motion of a joint is at its child.
         last = dict(zip(self.owners, self.tree.links, strict=True))
@@ -165,11 +167,11 @@ class TreeSystem(AbstractMultibodySystem):
         return readings.in_order(self.labels, values)
 
     @override
-    def remember(self, t, q, v):
+    def memory_after(self, t, q, v):
         """Memory of the forces at an instant, except those that follow a joint's coordinate."""
         free = tuple(group for group in self.forces if group.followed is None)
         others = super(TreeSystem, dataclasses.replace(self, forces=free))
-        kept = iter(others.remember(t, q, v) if free else ())
+        kept = iter(others.memory_after(t, q, v) if free else ())
         return tuple(next(kept) if group.followed is None else None for group in self.forces)
 
     @override
@@ -191,7 +193,7 @@ class TreeSystem(AbstractMultibodySystem):
         )
 
     @override
-    def shifted(self, q, shift):
+    def translate(self, q, shift):
         bases, links = jnp.split(q, [7 * self.tree.bases])
         moved = bases.reshape(-1, 7).at[:, :3].add(shift[: self.tree.bases])
         return jnp.concatenate([moved.reshape(-1), links])
@@ -267,7 +269,7 @@ class TreeSystem(AbstractMultibodySystem):
 
     def _following(self, t: Array, q: Array) -> "TreeSystem":
         """The system at q, whose forces have the turns of the joints that they follow."""
-        return dataclasses.replace(self, forces=followed.recalling(self.forces, t, q))
+        return dataclasses.replace(self, forces=followed.with_memory(self.forces, t, q))
 
     def _terms(
         self, t, q: Array, v: Array, u: Array | None
@@ -275,7 +277,7 @@ class TreeSystem(AbstractMultibodySystem):
         """Kinematics, inertias added to the joints, inertias, and bias less applied wrenches."""
         motion = self.kinematics(q, v)
         inertia, t = recursions.inertias(self.bodies, motion), jnp.asarray(t, q.dtype)
-        applied = self._following(t, q)._applied((t, *self._frames(motion)), u)
+        applied = self._following(t, q)._applied_wrenches((t, *self._frames(motion)), u)
         force = applied.force.T
         torque = small.matvec(motion.rotation, applied.torque.T) + small.cross(motion.arm, force)
         bias = recursions.bias(motion, inertia) - jnp.concatenate([force, torque])
@@ -300,7 +302,7 @@ class TreeSystem(AbstractMultibodySystem):
         return (*bases, *(tree.bases + link for link, count in links for _ in range(count)))
 
     @property
-    def _moved(self) -> Float[np.ndarray, "frames nv"]:
+    def _motion_mask(self) -> Float[np.ndarray, "frames nv"]:
         """1 where a velocity moves a base or link."""
         tree, owners = self.tree, np.asarray(self._owners, int)
         links = range(tree.forest.roots, tree.forest.roots + len(tree.links))
@@ -312,7 +314,7 @@ class TreeSystem(AbstractMultibodySystem):
         tree, owners = self.tree, self._owners
         nearer = (*[-1] * tree.bases, *tree.nearer)
         numbers = np.asarray(owners, int)
-        within = self._moved[numbers]
+        within = self._motion_mask[numbers]
         beyond = within - (numbers[:, None] == numbers)
         dtype = self.gravity.dtype
         return Branches(
@@ -367,10 +369,10 @@ class TreeSystem(AbstractMultibodySystem):
     @override
     def places(self, t, q, v):
         motion = self.kinematics(q, v)
-        moved = jnp.asarray(self._moved.T, q.dtype)[:, None]
+        moved = jnp.asarray(self._motion_mask.T, q.dtype)[:, None]
         twists = self._columns(motion).T[:, :, None] * moved
         units = jax.vmap(lambda twist: self._frames(motion._replace(twist=twist))[2:])(twists)
-        return impulses.held(self.forces, self._frames(motion), units)
+        return impulses.places_at(self.forces, self._frames(motion), units)
 
     def _columns(self, motion: Kinematics) -> Columns:
         """Twist that each unit velocity gives to the frame that it moves."""

@@ -43,7 +43,7 @@ class Tree(NamedTuple):
         return tuple(places[slot] for slot in self.forest.parents)
 
     @property
-    def held(self) -> tuple[bool, ...]:
+    def is_grounded(self) -> tuple[bool, ...]:
         """Whether each link hangs from the ground."""
         return tuple(place < 0 for place in self.nearer)
 
