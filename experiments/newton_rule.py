@@ -91,7 +91,7 @@ def _force(system: Any, t: Array, q: Array, v: Array, u: Any) -> Array:
     fixed, _ = system.poses(held)
     bias = system._inertia_forces(rotation, q, v, omega, jnp.zeros_like(v))
     held_instant = t, rotation, position, *system._velocities(fixed, held, v)
-    wrench = system._applied(held_instant, u)
+    wrench = system._applied_wrenches(held_instant, u)
     torque = jax.vmap(lambda home, r, x: small.matvec(home.T, small.matvec(r, x)))(
         fixed, rotation, wrench.torque
     )
