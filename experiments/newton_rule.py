@@ -33,9 +33,14 @@ class GeneralizedAlpha(lie_jax.GeneralizedAlpha):
     """
 
     @override
-    def _start(self, system, t, dt, state, u):
+    def passes(self, system):
+        return 0
+
+    @override
+    def init(self, system, t, dt, state, u):
         v_dot, multipliers = accelerations_and_multipliers(system, t, state.q, state.v, u)
-        return begun(v_dot, multipliers, jnp.zeros_like(v_dot))
+        carry = begun(v_dot, multipliers, jnp.zeros_like(v_dot))
+        return self._kept(system, t, dt, state, u, carry)
 
     @override
     def _problem(self, system, t, dt, state, carry, u):

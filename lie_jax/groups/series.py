@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.numerics import jax_internals
+from lie_jax.numerics import jax_internals, rules
 
 Scalar = Float[Array, ""]
 
@@ -85,10 +85,21 @@ def c3(t: Scalar) -> Scalar:
 
 def c0_and_c1(t: Scalar) -> tuple[Scalar, Scalar]:
     """(`c0`, `c1`), without closed forms if no member of a batch needs them."""
+    known = jax.lax.stop_gradient(t)
     # On a GPU a branch would wait for the host; outside of transformations one is compiled alone.
     if not jax_internals.is_traced(t) or jax.default_backend() != "cpu":
-        return _both(t)
-    return jax.lax.cond(_anywhere()(t >= _C1_SWITCH)[0], _both, _both_near, t)
+        values = _both(known)
+    else:
+        values = jax.lax.cond(_anywhere()(known >= _C1_SWITCH)[0], _both, _both_near, known)
+    # The derivative of a branch is four branches.
+    return rules.value_with_rule(values, _changes, t)
+
+
+def _changes(values: tuple[Scalar, Scalar], t: Scalar, change: Scalar) -> tuple[Scalar, Scalar]:
+    small = t < _C1_SWITCH
+    near = 0.5 * _taylor(1, "c1", jnp.where(small, t, 0.0), 1)
+    far = (values[0] - values[1]) / (2.0 * jnp.where(small, _C1_SWITCH, t))
+    return -0.5 * values[1] * change, jnp.where(small, near, far) * change
 
 
 def _both(t: Scalar) -> tuple[Scalar, Scalar]:

@@ -90,6 +90,26 @@ class AbstractIntegrator(eqx.Module):
     def init(self, system: AbstractSystem, t: Time, dt: Time, state: State, u: Inputs) -> Any:
         """Carry of the first step, of size dt (s) from time t."""
 
+    def passes(self, system: AbstractSystem) -> int:
+        """Number of steps which, after `begin`, do not move but complete the first carry: a time
+        loop then holds their equations once.
+        """
+        return 0
+
+    def begin(
+        self, system: AbstractSystem, t: Time, dt: Time, state: State, u: Inputs, passes: int
+    ) -> Any:
+        """Carry before so many passes, `passes(system)` of them or more."""
+        return self.init(system, t, dt, state, u)
+
+    def starting(self, carry: Any) -> Bool[Array, ""] | None:
+        """Whether the next step is a pass; None where no pass is left."""
+        return None
+
+    def ready(self, carry: Any) -> Any:
+        """The carry after all passes: that of `init`."""
+        return carry
+
     @abc.abstractmethod
     def step(
         self, system: AbstractSystem, t: Time, dt: Time, state: State, carry: Any, u: Inputs

@@ -32,22 +32,10 @@ from lie_jax.simulation import checks as preflight
 from lie_jax.simulation import limits
 from lie_jax.simulation.march import Loop, Noted, Run, Sample
 from lie_jax.simulation.policy import Feedback
+from lie_jax.simulation.schedules import Schedule
 from lie_jax.simulation.trajectory import INSTANTS, Restart, Result, Statistics, Trajectory
 from lie_jax.systems import index1
 from lie_jax.systems.system import AbstractSystem, State
-
-
-class Schedule(NamedTuple):
-    """Number of steps, steps from one saved instant to the next, and checkpoint blocks."""
-
-    steps: Any
-    save_every: Any
-    blocks: Blocks
-
-    @property
-    def rows(self) -> Any:
-        """Number of saved instants after the first."""
-        return self.steps // self.save_every
 
 
 class Room(NamedTuple):
@@ -201,14 +189,18 @@ def _begin(
 
 
 def first(
-    run: Run, start: State | Restart, previous_input: Array | None, judged: bool = False
+    run: Run,
+    start: State | Restart,
+    previous_input: Array | None,
+    judged: bool = False,
+    passes: int = 0,
 ) -> tuple[Loop, Sample]:
-    """Loop and sample before the first step.
+    """Loop and sample before the first step, or before so many `passes`.
 
     `previous_input` belongs to the step before the first, if there was one. `judged`: whether the
     loop fails if the start is none, which nobody has checked.
     """
-    loop = run.begin(start)
+    loop = run.begin(start, passes)
     u = run.input(run.first_step, loop.held) if previous_input is None else previous_input
     sample = run.sample(loop, u, first=True)
     return (run.judged_start(loop) if judged else loop), sample
@@ -216,18 +208,25 @@ def first(
 
 @eqx.filter_jit
 def _compiled_as_one(run, start, schedule, previous_input, origin, judged) -> Trajectory:
-    saved = _saved(run, *first(run, start, previous_input, judged), schedule, None)
-    return record(run, *saved, schedule.save_every, origin)
+    passes = 0 if isinstance(start, Restart) else run.integrator.passes(run.system)
+    rows = schedule.rows_of(passes)
+    before = first(run, start, previous_input, judged, rows * schedule.save_every)
+    return record(run, *_saved(run, *before, schedule, None, rows), schedule.save_every, origin)
 
 
 @programs.time_loop
 def _saved(
-    run: Run, first: Loop, start: Sample, schedule: Schedule, room: Room | None
+    run: Run, first: Loop, start: Sample, schedule: Schedule, room: Room | None, passes: int = 0
 ) -> tuple[Loop, Sample, Noted]:
-    """Last loop, all saved instants, and what is noted of each step."""
+    """Last loop, all saved instants, and what is noted of each step, after rows of `passes`."""
     if room is not None:
         return _counted(run, first, start, schedule, room)
-    last, samples, noted = _scan(run, first, schedule)
+    last, samples, noted = _scan(run, first, schedule, passes)
+    if passes:
+        found = jax.tree.map(lambda x: x[passes - 1], samples.accelerations)
+        start = start._replace(accelerations=found)
+        samples = jax.tree.map(lambda x: x[passes:], samples)
+        noted = jax.tree.map(lambda x: x[passes * schedule.save_every :], noted)
     samples = jax.tree.map(lambda x, others: jnp.concatenate([x[None], others]), start, samples)
     return last, samples, noted
 
@@ -269,8 +268,8 @@ def _counted(
     return loop, rows, noted
 
 
-def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Noted]:
-    """Last loop, all saved instants after the first, and what is noted of each step."""
+def _scan(run: Run, loop: Loop, schedule: Schedule, passes: int = 0) -> tuple[Loop, Sample, Noted]:
+    """Last loop, rows of `passes` and all saved instants after the first, and what is noted."""
     steps, save_every, blocks = schedule
     parameters = run.system, run.dt, run.inputs, run.policy, loop.held
     moved = rules.with_tangents_of((loop.state, loop.held, loop.carry), parameters)
@@ -293,8 +292,10 @@ def _scan(run: Run, loop: Loop, schedule: Schedule) -> tuple[Loop, Sample, Noted
     size = None if blocks.size is None else max(1, blocks.size // save_every)
     saves, tail = divmod(steps, save_every)
     sample_blocks = Blocks(size, blocks.side_by_side)
-    loop, (samples, noted) = checkpointing.scan(until_sample, loop, saves, sample_blocks)
-    noted = jax.tree.map(lambda x: x.reshape(saves * save_every, *x.shape[2:]), noted)
+    rows = saves + passes
+    loop, (samples, noted) = checkpointing.scan(until_sample, loop, rows, sample_blocks)
+    noted = jax.tree.map(lambda x: x.reshape(rows * save_every, *x.shape[2:]), noted)
+    loop = loop._replace(carry=run.integrator.ready(loop.carry))
     if tail:
         loop, tail_noted = checkpointing.scan(step, loop, tail, blocks)
         noted = jax.tree.map(lambda x, y: jnp.concatenate([x, y]), noted, tail_noted)

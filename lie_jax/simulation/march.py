@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, cast
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax.integrators.base import AbstractIntegrator, Step
@@ -93,8 +94,10 @@ class Run(NamedTuple):
             return None
         return jax.lax.dynamic_index_in_dim(self.inputs, step - self.first_step, keepdims=False)
 
-    def begin(self, start: State | Restart) -> Loop:
-        """Loop before the first step, with new carries or with those of a restart."""
+    def begin(self, start: State | Restart, passes: int = 0) -> Loop:
+        """Loop before the first step, with new carries or with those of a restart; or before so
+        many `passes` that complete the integrator's carry, each in place of a step.
+        """
         if isinstance(start, Restart):
             state, carry, memory = start.state, start.carry, start.memory
             growth, u = start.growth, cast(Any, start.inputs)
@@ -104,7 +107,9 @@ class Run(NamedTuple):
             memory = rules.stop_gradient(self.system.memory_after(t, state.q, state.v))
             held = None if self.policy is None else self.policy.begin(t, state)
             recalling, u = self.system.with_memory(memory), self.input(self.first_step, held)
-            carry = self.integrator.init(recalling, t, self.dt, state, u)
+            given = recalling, t, self.dt, state, u
+            integrator = self.integrator
+            carry = integrator.begin(*given, passes) if passes else integrator.init(*given)
             growth = None
         none = jnp.zeros((), jnp.int32)
         return Loop(
@@ -138,12 +143,16 @@ class Run(NamedTuple):
         return loop._replace(held=self.policy.held(t, loop.taken, loop.state, loop.held))
 
     def step(self, loop: Loop) -> tuple[Loop, Noted]:
-        """Loop after one step, and what is noted of the step."""
-        loop = self.sampled(loop)
+        """Loop after one step, and what is noted of the step; after a pass with another carry."""
+        before, loop = loop, self.sampled(loop)
         t, dt, u = self.time(loop.taken), self.dt, self.input(loop.taken, loop.held)
         system = self.system.with_memory(loop.memory)
         step = self.integrator.step(system, t, dt, loop.state, loop.carry, u)
         after, iterations = self.judged(loop, system, t, dt, step)
+        starting = self.integrator.starting(before.carry)
+        if starting is not None:
+            before = before._replace(carry=after.carry)
+            after = jax.tree.map(lambda a, b: jnp.where(starting, a, b), before, after)
         return after, Noted(iterations, None if loop.held is None else loop.held.u)
 
     def judged(
@@ -154,6 +163,8 @@ class Run(NamedTuple):
         `system` recalls the loop's memory.
         """
         verdict = limits.verdict(system, t + dt, dt, loop.state, step, loop.sides)
+        # The backward pass needs no verdict but this.
+        inside = checkpoint_name(verdict.inside, newton.FOUND)
         stability, growth = loop.stability, loop.growth
         fine, reason = verdict.valid, verdict.reason
         if step.stability is not None:
@@ -174,7 +185,7 @@ class Run(NamedTuple):
         residuals = jax.lax.stop_gradient(step.residuals)
         after = loop._replace(
             # Where a system cannot be left, `inside` is a constant, which XLA folds.
-            state=jax.tree.map(lambda x: jnp.where(verdict.inside, x, jnp.nan), step.state),
+            state=jax.tree.map(lambda x: jnp.where(inside, x, jnp.nan), step.state),
             carry=step.carry,
             memory=verdict.memory,
             taken=loop.taken + 1,

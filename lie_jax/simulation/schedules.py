@@ -8,12 +8,38 @@ from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.integrators.step_size import Adaptive
+from lie_jax.numerics.checkpointing import Blocks
 from lie_jax.simulation.trajectory import Restart
 
 # Part of a step by which the end of whole steps may miss the given one, beside their rounding.
 _ROUNDING = 1e-6
 # Part of a step below which rounding of the time must stay, or forces of time stand still.
 _RESOLUTION = 0.1
+# Passes that repeat others take a smaller part of the steps than one over this number.
+_PART = 32
+
+
+class Schedule(NamedTuple):
+    """Number of steps, steps from one saved instant to the next, and checkpoint blocks."""
+
+    steps: Any
+    save_every: Any
+    blocks: Blocks
+
+    @property
+    def rows(self) -> Any:
+        """Number of saved instants after the first."""
+        return self.steps // self.save_every
+
+    def rows_of(self, passes: int) -> int:
+        """Number of rows in which the time loop completes the integrator's carry, zero if that
+        comes before the loop: where the rows would take long or be a loop of their own.
+        """
+        every, size = self.save_every, self.blocks.size
+        rows = -(-passes // every)
+        long = _PART * (rows * every - passes) > self.steps
+        divides = size is not None and self.rows % max(1, size // every) == 0
+        return 0 if long or divides else rows
 
 
 def start_time(start: Any, t0: Any, dt: Any) -> Any:

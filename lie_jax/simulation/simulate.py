@@ -147,7 +147,7 @@ def simulate(
     start = state.state if isinstance(state, Restart) else state
     dt, begin = (jnp.asarray(x, start.q.dtype) for x in (dt, begin))
     blocks = checkpointing.blocks(adjoint, checkpoint, number)
-    schedule = fixed_steps.Schedule(number, save_every, blocks)
+    schedule = schedules.Schedule(number, save_every, blocks)
     # Of a restart, the time of its first step.
     origin_time = state.t0 if isinstance(state, Restart) else begin
     reached = redundant = None

@@ -35,6 +35,7 @@ def table():
     rows = [r for r in golden.MAPS["coefficients"] if float(r["theta"]) < WELL_CONDITIONED]
     t = np.asarray([float(r["t"]) for r in rows])
     expected = {f"c{k}": np.stack([_half_derivatives(r["c"], k) for r in rows]) for k in (1, 2, 3)}
+    expected["c1 of both"] = expected["c1"]
     expected["e"] = np.stack([golden.array([r["E"], r["dE_dt"], r["d2E_dt2"]]) for r in rows])
     return t, expected
 
@@ -56,6 +57,7 @@ def test_values_and_two_derivatives_are_exact_to_a_few_ulp(table, dtype):
             )
             for name, f in (
                 ("c1", series.c1),
+                ("c1 of both", lambda t: series.c0_and_c1(t)[1]),
                 ("c2", series.c2),
                 ("c3", series.c3),
                 ("e", series.e),

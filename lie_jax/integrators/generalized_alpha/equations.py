@@ -6,6 +6,9 @@ divided by γ' this is Bottasso's scaling: the condition of the Jacobian does no
 of the step. The residual's entries are those of Φ, and inertia times an increment of position or
 angle.
 
+Before the first step the same equations are those of accelerations and multipliers at one instant,
+q and v fixed: y are these, B v̇ + d = 0 takes the place of the constraints (see `start`).
+
 The stabilised form of index 2 has the unknowns y = (Δ, μ, η): the increment is corrected by -Nᵀη,
 with the Jacobian N of positions at the start of the step, and the velocities obey Φ̇ = 0, too. Its
 equations stand in the order dynamics, velocities, positions.
@@ -14,13 +17,24 @@ equations stand in the order dynamics, velocities, positions.
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Bool
 
 from lie_jax.integrators import iterations
 from lie_jax.numerics.newton import Search
+from lie_jax.spaces import derivatives
 from lie_jax.systems.linearization import AbstractReactions
 from lie_jax.systems.system import AbstractSystem
+
+
+class Instant(NamedTuple):
+    """Whether accelerations at one `instant` are asked for in place of a step; those across
+    position constraints shall be `beyond` (nv,) those of a motion.
+    """
+
+    asked: Bool[Array, ""]
+    beyond: Array
 
 
 class Problem(NamedTuple):
@@ -28,7 +42,8 @@ class Problem(NamedTuple):
 
     System, time and inputs at the end of the step; q, where the retraction starts; the predicted
     increment and velocity; the factors β' and γ' of the method; in the stabilised form the
-    `reactions` of position constraints at the start.
+    `reactions` of position constraints at the start; `instant` is None where no accelerations at
+    one are ever asked for.
     """
 
     system: AbstractSystem
@@ -40,6 +55,7 @@ class Problem(NamedTuple):
     beta: Array
     gamma: Array
     reactions: AbstractReactions | None
+    instant: Instant | None = None
 
 
 class End(NamedTuple):
@@ -82,11 +98,17 @@ def expected(rate: Array, before: Array, nv: int) -> Array:
 
 def increment(y: Array, problem: Problem) -> Array:
     """Increment (nv,) of the step for these unknowns."""
+    change = _correction(y, problem)
+    if problem.instant is not None:
+        change = jnp.where(problem.instant.asked, 0.0, change)
+    return problem.increment + change
+
+
+def _correction(y: Array, problem: Problem) -> Array:
     nv = problem.increment.shape[0]
-    x = problem.increment + y[:nv]
     if problem.reactions is None:
-        return x
-    return x - problem.reactions.of(y[nv + problem.system.nc :])
+        return y[:nv]
+    return y[:nv] - problem.reactions.of(y[nv + problem.system.nc :])
 
 
 def end(y: Array, problem: Problem) -> End:
@@ -101,17 +123,46 @@ def end(y: Array, problem: Problem) -> End:
     )
 
 
-def equations(problem: Problem, end: End, dynamic: Array) -> Array:
+def equations(problem: Problem, y: Array, end: End, dynamic: Array) -> Array:
     """Residual of the step from the system's residual at its end."""
+    dynamic = dynamic / problem.beta
+    if not problem.system.nc:
+        return dynamic
+    instant = problem.instant
+    if instant is None:
+        return jnp.concatenate([dynamic, _constraints(problem, end)])
+    rows = jax.lax.cond(
+        instant.asked,
+        lambda: _of_accelerations(problem, instant.beyond, y, end),
+        lambda: _constraints(problem, end),
+    )
+    return jnp.concatenate([dynamic, rows])
+
+
+def _constraints(problem: Problem, end: End) -> Array:
     system, t = problem.system, problem.t
-    parts = [dynamic / problem.beta]
-    if system.nc:
-        parts.append(system.constraint(t, end.q))
+    parts = [system.constraint(t, end.q)]
     if problem.reactions is not None:
-        parts.insert(1, system.constraint_rate(t, end.q, end.v) / problem.gamma)
+        parts.insert(0, system.constraint_rate(t, end.q, end.v) / problem.gamma)
     elif system.velocity_rows:
         parts.append(system.velocity_constraint(t, end.q, end.v) / problem.gamma)
     return jnp.concatenate(parts)
+
+
+def _of_accelerations(problem: Problem, beyond: Array, y: Array, end: End) -> Array:
+    """Constraints of accelerations at one instant, and of η, for which they are solvable."""
+    system, at = problem.system, (problem.t, end.q, end.v)
+    positions = system.nc - system.velocity_rows
+    rows = system.constraint_rates(*at, end.acceleration - beyond)[1]
+    if system.velocity_rows:
+        of_velocities = system.constraint_rates(*at, end.acceleration)[1]
+        rows = jnp.concatenate([rows[:positions], of_velocities[positions:]])
+    if problem.reactions is None:
+        return rows
+    moved = derivatives.derivative_along(
+        system.space, lambda q: system.constraint(problem.t, q), end.q, _correction(y, problem)
+    )
+    return jnp.concatenate([rows, moved])
 
 
 def numbered(equation: Array, problem: Problem) -> Array:
@@ -127,7 +178,7 @@ def numbered(equation: Array, problem: Problem) -> Array:
 def residual(y: Array, problem: Problem) -> Array:
     """Residual of the step, with as many entries as unknowns."""
     at = end(y, problem)
-    return equations(problem, at, problem.system.residual(problem.t, *at, problem.u))
+    return equations(problem, y, at, problem.system.residual(problem.t, *at, problem.u))
 
 
 def converged(
@@ -135,13 +186,18 @@ def converged(
 ) -> Array:
     """Whether a correction by the exact Jacobian leaves an error at the level of rounding.
 
-    It must be below eps^power relative to the increment.
+    It must be below eps^power relative to the increment. Accelerations at one instant, for which
+    the equations are linear, are corrected once.
     """
     nv = problem.system.nv
     moved = jnp.max(jnp.abs(problem.increment + y[:nv]))
-    return iterations.settled(
+    settled = iterations.settled(
         correction, value, nv, moved, iterations.scale(problem.q), power=power
     )
+    if problem.instant is None:
+        return settled
+    corrected = jnp.any(y != correction) | jnp.all(correction == 0.0)
+    return jnp.where(problem.instant.asked, corrected, settled)
 
 
 def converged_linearly(correction: Array, search: Search, problem: Problem) -> Array:

@@ -11,6 +11,7 @@ Index 2 adds rows of the rates of constraints, and columns of η: `stabilized_ma
 """
 
 import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from lie_jax.integrators import iterations
@@ -29,17 +30,24 @@ def linearized(
     end = equations.end(y, problem)
     point = problem.t, end.q, end.v, end.acceleration, end.multipliers, problem.u
     linear = iterations.linearization(jacobian, problem.system, *point)
-    value = equations.equations(problem, end, linear.residual)
+    value = equations.equations(problem, y, end, linear.residual)
     return value, step_matrix(linear, y, problem, operator)
 
 
 def step_matrix(
     linear: AbstractLinearization, y: Array, problem: Problem, operator: bool
 ) -> AbstractMatrix:
-    """Iteration matrix of a linearization at the end of the step, with or without T."""
+    """Iteration matrix of a linearization at the end of the step, with or without T.
+
+    For accelerations at one instant it is [[M, Bᵀ], [B, 0]].
+    """
     space = problem.system.space
     x = space.rate_at_zero(equations.increment(y, problem)) if operator else None
     factors = 1.0 / problem.beta, problem.gamma / problem.beta
+    if problem.instant is not None:
+        asked = problem.instant.asked
+        x = None if x is None else jnp.where(asked, 0.0, x)
+        factors = jnp.where(asked, 0.0, factors[0]), factors[1]
     if problem.reactions is None:
         return linear.step_matrix(x, *factors).regularize()
     return linear.stabilized_matrix(x, *factors, problem.reactions).regularize()

@@ -11,10 +11,10 @@ from typing_extensions import override
 from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.integrators.doubling import Doubled
-from lie_jax.integrators.generalized_alpha import equations, matrix
+from lie_jax.integrators.generalized_alpha import equations, matrix, start
 from lie_jax.integrators.generalized_alpha.equations import Problem
-from lie_jax.integrators.generalized_alpha.start import Carry, optimal
-from lie_jax.numerics import newton
+from lie_jax.integrators.generalized_alpha.start import Carry
+from lie_jax.numerics import newton, rules
 from lie_jax.systems.system import Accelerations, State
 
 _OPTIONS = {
@@ -90,18 +90,44 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     @override
     def init(self, system, t, dt, state, u):
-        carry = self._start(system, t, dt, state, u)
-        if self.newton == "modified":
-            problem, guess, *_ = self._problem(system, t, dt, state, carry, u)
-            there = jnp.zeros((), bool)
-            kept = jax.eval_shape(lambda y: newton.inverted(self._matrix(y, problem), there), guess)
-            none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
-            carry = carry._replace(kept=none, kept_for=jnp.zeros_like(state.q, shape=()))
-        return carry
+        passes = self.passes(system)
 
-    def _start(self, system, t, dt, state, u):
-        """Carry before the first step, without a matrix that is kept."""
-        return optimal(system, self._rho(state.q.dtype), self.index, t, dt, state, u)
+        def complete(carry, _):
+            return self.step(system, t, dt, state, carry, u).carry, None
+
+        saved = jax.checkpoint_policies.save_only_these_names(newton.FOUND)
+        complete = jax.checkpoint(complete, prevent_cse=False, policy=saved)
+        carry = self.begin(system, t, dt, state, u, passes)
+        carry = rules.with_tangents_of(carry, (self, system, t, dt, state, u))
+        return self.ready(jax.lax.scan(complete, carry, length=passes)[0])
+
+    @override
+    def passes(self, system):
+        return start.number_of_passes(system, self.index)
+
+    @override
+    def begin(self, system, t, dt, state, u, passes):
+        none = jnp.zeros(system.nc, state.v.dtype)
+        carry = start.begun(jnp.zeros_like(state.v), none, jnp.zeros_like(state.v))
+        return self._kept(system, t, dt, state, u, carry._replace(passes=jnp.int32(passes)))
+
+    @override
+    def starting(self, carry):
+        return None if carry.passes is None else carry.passes > 0
+
+    @override
+    def ready(self, carry):
+        return carry._replace(passes=None)
+
+    def _kept(self, system, t, dt, state, u, carry):
+        """Carry with room for the inverse that modified Newton keeps."""
+        if self.newton != "modified":
+            return carry
+        problem, guess, *_ = self._problem(system, t, dt, state, carry, u)
+        there = jnp.zeros((), bool)
+        kept = jax.eval_shape(lambda y: newton.inverted(self._matrix(y, problem), there), guess)
+        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
+        return carry._replace(kept=none, kept_for=jnp.zeros_like(state.q, shape=()))
 
     def _problem(self, system, t, dt, state, carry, u):
         """Parameters and first guess of a step, the known part of its auxiliary acceleration, and
@@ -128,6 +154,10 @@ class GeneralizedAlpha(AbstractIntegrator):
         )
         expected = jnp.concatenate([last, carry.multipliers]) + dt * carry.expected_rate
         guess = equations.guess(problem, expected)
+        if carry.passes is not None:
+            now = start.pass_of(carry.passes, self.passes(system))
+            problem = start.problem_of_pass(now, problem, t, dt, state, carry)
+            guess = jnp.where(now.starting, 0.0, guess)
         return problem, guess, a_bar, (1.0 - alpha_f) / (1.0 - alpha_m)
 
     @override
@@ -157,6 +187,9 @@ class GeneralizedAlpha(AbstractIntegrator):
             kept=solution.kept,
             kept_for=size,
         )
+        if carry.passes is not None:
+            now, rho = start.pass_of(carry.passes, self.passes(system)), self._rho(state.q.dtype)
+            after = start.carry_of_pass(now, end, rho, system, dt, state, carry, after)
         return Step(
             State(q, v),
             after,
