@@ -13,7 +13,7 @@ import lie_jax
 from experiments import _interior_point, _plots
 from experiments._interior_point import Found
 from lie_jax import control
-from lie_jax.control.problem import Problem
+from lie_jax.control.problem import ControlProblem
 
 INTEGRATOR = lie_jax.RKMK("rk4")
 
@@ -52,7 +52,7 @@ def by_shooting(
 ) -> Found:
     """The optimum by direct multiple shooting, from states that are guessed too if given."""
     lower, upper = (jnp.broadcast_to(jnp.asarray(x, float), guess[0].shape) for x in task.limits)
-    problem = Problem(
+    problem = ControlProblem(
         task.system,
         INTEGRATOR,
         task.state,

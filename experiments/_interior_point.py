@@ -19,7 +19,7 @@ from scipy.sparse.linalg import splu
 
 import lie_jax
 from lie_jax.control import expansion
-from lie_jax.control.problem import Problem, Run, difference, displace, follow
+from lie_jax.control.problem import ControlProblem, Run, difference, displace, follow
 
 # A point never takes more than this part of the way to a limit.
 _TO_LIMIT = 0.995
@@ -75,7 +75,7 @@ class _Linear(NamedTuple):
 
 
 @eqx.filter_jit
-def _values(problem: Problem, states: lie_jax.State, inputs: Array):
+def _values(problem: ControlProblem, states: lie_jax.State, inputs: Array):
     before, after = (jax.tree.map(lambda x, s=s: x[s], states) for s in (slice(-1), slice(1, None)))
 
     def one(k, state, following, u):
@@ -97,7 +97,7 @@ def _no_inequalities(inputs: Array) -> Array:
 
 
 @eqx.filter_jit
-def _derivatives(problem: Problem, states: lie_jax.State, inputs: Array):
+def _derivatives(problem: ControlProblem, states: lie_jax.State, inputs: Array):
     run = _run(states, inputs)
     steps = expansion.dynamics(problem, run)
     costs = expansion.costs(problem, run)
@@ -105,7 +105,9 @@ def _derivatives(problem: Problem, states: lie_jax.State, inputs: Array):
 
 
 @eqx.filter_jit
-def _curvature(problem: Problem, states: lie_jax.State, inputs: Array, gaps: Array, ends: Array):
+def _curvature(
+    problem: ControlProblem, states: lie_jax.State, inputs: Array, gaps: Array, ends: Array
+):
     """Second derivatives of gaps and end values, summed with their multipliers."""
     run = _run(states, inputs)
     last = expansion.ending(problem, run.last, ends).hessian
@@ -113,13 +115,13 @@ def _curvature(problem: Problem, states: lie_jax.State, inputs: Array, gaps: Arr
 
 
 @eqx.filter_jit
-def _led_to(problem: Problem, inputs: Array) -> lie_jax.State:
+def _led_to(problem: ControlProblem, inputs: Array) -> lie_jax.State:
     run = follow(problem, problem.state, inputs)
     return jax.tree.map(lambda x, last: jnp.concatenate([x, last[None]]), run.states, run.last)
 
 
 @eqx.filter_jit
-def _moved(problem: Problem, states: lie_jax.State, x: Array) -> lie_jax.State:
+def _moved(problem: ControlProblem, states: lie_jax.State, x: Array) -> lie_jax.State:
     return jax.vmap(lambda state, x: displace(problem.system.space, state, x))(states, x)
 
 
@@ -152,7 +154,9 @@ def _hessian(linear: _Linear, n: int):
     return full.tocsc()
 
 
-def _linear(problem: Problem, at: _Point, multipliers: np.ndarray | None, curved: bool) -> _Linear:
+def _linear(
+    problem: ControlProblem, at: _Point, multipliers: np.ndarray | None, curved: bool
+) -> _Linear:
     inputs = jnp.asarray(at.inputs)
     steps, costs, ends = jax.tree.map(np.asarray, _derivatives(problem, at.states, inputs))
     count, n, m = steps.b.shape
@@ -215,7 +219,7 @@ def _longest(distance: np.ndarray, change: np.ndarray) -> float:
 
 
 def solve(
-    problem: Problem,
+    problem: ControlProblem,
     inputs: np.ndarray,
     states: lie_jax.State | None = None,
     *,

@@ -8,7 +8,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from lie_jax.viz.look import COLORS, STYLE
+from lie_jax.viz.style import COLORS, STYLE
 
 BLUE, ORANGE, GREEN, PURPLE, RED, SKY, BLACK = COLORS
 plt.rcParams.update(STYLE)

@@ -28,7 +28,7 @@ def model_of(path: Path, chosen: dict[str, Any], ignored: dict[str, tuple[str, .
         except ValueError:
             model = _urdf_with_joined_inertias(path, chosen)
     else:
-        model, _ = meshes.compiled(mujoco, mujoco.MjSpec.from_file(str(path)))
+        model, _ = meshes.compile_model(mujoco, mujoco.MjSpec.from_file(str(path)))
     free = model.jnt_type[model.dof_jntid] == mujoco.mjtJoint.mjJNT_FREE
     model.dof_armature[free], model.dof_damping[free] = 0.0, 0.0
     loose = np.isin(model.jnt_type, (mujoco.mjtJoint.mjJNT_FREE, mujoco.mjtJoint.mjJNT_BALL))

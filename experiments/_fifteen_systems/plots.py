@@ -10,7 +10,7 @@ from matplotlib.ticker import NullFormatter
 
 from experiments import _plots
 from experiments._fifteen_systems.tables import step_cost
-from lie_jax.viz.look import COLORS
+from lie_jax.viz.style import COLORS
 
 Series = tuple[str, list[dict], str, str]
 

@@ -36,7 +36,7 @@ def save(entry: Entry, path: Path) -> None:
     """Draw an entry as a PNG."""
     system, t, q, v = entry.motion()
     scene = frames.at_instants(system, t, q, v, 0, entry.ground, ())
-    fixed = painting.attached(scene, 0)
+    fixed = painting.attach_parts(scene, 0)
     last = len(t) - 1
     on_ground = fixed.bodies == GROUND
     # Planes without end, which are translucent, are not drawn.
@@ -44,9 +44,9 @@ def save(entry: Entry, path: Path) -> None:
         painting.Attached(*jax.tree.map(lambda x, chosen=chosen: x[chosen], tuple(fixed)))
         for chosen in (on_ground & (fixed.polygons.colors[:, 3] == 1.0), ~on_ground)
     )
-    layers = [painting.placed(still, scene, last)]
+    layers = [painting.polygons_at(still, scene, last)]
     for pose, strength in enumerate([*np.linspace(*_FADED, last), 1.0]):
-        bodies = painting.placed(moving, scene, pose)
+        bodies = painting.polygons_at(moving, scene, pose)
         lines = painting.lines(scene, 0, pose, _POINTS_PER_METRE)
         for layer in (bodies, lines):
             # Paler, and opaque.

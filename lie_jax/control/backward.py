@@ -59,7 +59,7 @@ def solve(
         qxx, qux, quu = zz[:n, :n] + a.T @ va, zz[n:, :n] + b.T @ va, zz[n:, n:] + b.T @ vb
         damped = quu + damping * jnp.diag(jnp.abs(jnp.diagonal(quu)))
         k, free, is_convex = _minimize(damped, qu, lower, upper)
-        gain = _solve_definite(_restricted(damped, free), jnp.where(free[:, None], -qux, 0.0))[0]
+        gain = _solve_definite(_restrict(damped, free), jnp.where(free[:, None], -qux, 0.0))[0]
         vx = qx + matvec(gain.T, matvec(quu, k) + qu) + matvec(qux.T, k)
         vxx = qxx + gain.T @ quu @ gain + gain.T @ qux + qux.T @ gain
         carry = (
@@ -164,7 +164,7 @@ def _minimize(
         # Rounding of the gradient's two parts.
         size = jnp.abs(slope) + matvec(jnp.abs(hessian), jnp.abs(x))
         finished = jnp.all(jnp.abs(free_gradient) <= 64.0 * eps * size)
-        newton, definite = _solve_definite(_restricted(hessian, free), -free_gradient[:, None])
+        newton, definite = _solve_definite(_restrict(hessian, free), -free_gradient[:, None])
         trials = jnp.clip(x[None] + shrink[:, None] * newton.T, lower[None], upper[None])
         best = trials[jnp.argmin(jax.vmap(cost)(trials))]
         better = definite & ~finished & (cost(best) < cost(x))
@@ -177,7 +177,7 @@ def _minimize(
     ]
 
 
-def _restricted(hessian: Float[Array, "n n"], free: Bool[Array, " n"]) -> Float[Array, "n n"]:
+def _restrict(hessian: Float[Array, "n n"], free: Bool[Array, " n"]) -> Float[Array, "n n"]:
     """Hessian with the rows and columns of entries that are not free replaced by identity's."""
     return jnp.where(
         free[:, None] & free[None, :], hessian, jnp.eye(hessian.shape[0], dtype=hessian.dtype)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.control.expansion import Dynamics, Ending, Quadratic
-from lie_jax.control.problem import Inputs, Problem, Run
+from lie_jax.control.problem import ControlProblem, Inputs, Run
 from lie_jax.numerics.small import matvec
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.systems.system import State
@@ -21,13 +21,13 @@ class Conditions(NamedTuple):
     inequalities: Float[Array, "steps inequalities"]
 
 
-def values(problem: Problem, run: Run) -> Conditions:
+def values(problem: ControlProblem, run: Run) -> Conditions:
     """Values along a run: ends are zero at a solution, inequalities are not positive."""
     return Conditions(problem.end_values(run.last), run.inequalities)
 
 
 @eqx.filter_jit
-def along(problem: Problem, trajectory: Trajectory, inputs: Inputs) -> Conditions:
+def along(problem: ControlProblem, trajectory: Trajectory, inputs: Inputs) -> Conditions:
     """Values along a trajectory."""
     after = State(trajectory.q[1:], trajectory.v[1:])
     last = jax.tree.map(lambda x: x[-1], after)
@@ -48,12 +48,12 @@ def price(values: Conditions, multipliers: Conditions, weights: Conditions) -> F
     The price of an inequality is that of the value above which it grows, where that is larger.
     """
 
-    def raised(x, m, w):
+    def term(x, m, w):
         return jnp.sum(x * (m + 0.5 * w * x))
 
     ends, inequalities = zip(values, multipliers, weights, strict=True)
     x, m, w = inequalities
-    return raised(*ends) + raised(jnp.maximum(x, -m / w), m, w)
+    return term(*ends) + term(jnp.maximum(x, -m / w), m, w)
 
 
 def errors(values: Conditions, multipliers: Conditions) -> Conditions:
@@ -70,7 +70,7 @@ def largest(conditions: Conditions) -> Float[Array, ""]:
 
 
 def natural_weights(
-    problem: Problem,
+    problem: ControlProblem,
     steps: Dynamics,
     costs: Quadratic,
     last: Ending,

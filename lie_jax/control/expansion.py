@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from lie_jax.control.problem import Inputs, Problem, Run, difference, displace
+from lie_jax.control.problem import ControlProblem, Inputs, Run, difference, displace
 from lie_jax.numerics.small import matvec
 from lie_jax.systems.system import State
 
@@ -47,7 +47,7 @@ class Adjoint(NamedTuple):
     terms: Inputs
 
 
-def _along(problem: Problem, run: Run, derivative: Callable, *rows: PyTree) -> Any:
+def _along(problem: ControlProblem, run: Run, derivative: Callable, *rows: PyTree) -> Any:
     """derivative(step, cost, z = 0, *row) of each step, its end and cost as functions of z."""
     space = problem.system.space
     n = 2 * space.nv
@@ -68,24 +68,24 @@ def _along(problem: Problem, run: Run, derivative: Callable, *rows: PyTree) -> A
     return jax.vmap(at_step)(numbers, run.states, run.after(), run.inputs, origin, *rows)
 
 
-def dynamics(problem: Problem, run: Run) -> Dynamics:
+def dynamics(problem: ControlProblem, run: Run) -> Dynamics:
     """Jacobians of all steps."""
     n = 2 * problem.system.nv
     jacobians = _along(problem, run, lambda step, _, z: jax.jacfwd(step)(z))
     return Dynamics(jacobians[:, :, :n], jacobians[:, :, n:])
 
 
-def costs(problem: Problem, run: Run) -> Quadratic:
+def costs(problem: ControlProblem, run: Run) -> Quadratic:
     """Gradients and Hessians of the costs of all steps."""
 
-    def expanded(_, cost, z):
+    def expand(_, cost, z):
         return Quadratic(jax.grad(cost)(z), jax.hessian(cost)(z))
 
-    return _along(problem, run, expanded)
+    return _along(problem, run, expand)
 
 
 def inequality_jacobian(
-    problem: Problem, run: Run, steps: Dynamics
+    problem: ControlProblem, run: Run, steps: Dynamics
 ) -> Float[Array, "steps inequalities z"]:
     """Derivatives of the inequalities after all steps, by z before them."""
     space = problem.system.space
@@ -103,7 +103,7 @@ def inequality_jacobian(
 
 
 def curvature(
-    problem: Problem,
+    problem: ControlProblem,
     run: Run,
     costate: Float[Array, "steps n"],
     pull: Float[Array, "steps inequalities"],
@@ -115,7 +115,7 @@ def curvature(
     space, m = problem.system.space, run.inputs.shape[1]
 
     # Forward over forward: few directions, and no reverse pass through a step.
-    def summed(step, _, z, k, after, u, costate, pull):
+    def second_derivatives(step, _, z, k, after, u, costate, pull):
         def total(z):
             end = step(z)
             values = problem.inequality_values(k, displace(space, after, end), u + z[-m:])
@@ -124,10 +124,10 @@ def curvature(
         return jax.jacfwd(jax.jacfwd(total))(z)
 
     rows = jnp.arange(run.inputs.shape[0]), run.after(), run.inputs
-    return _along(problem, run, summed, *rows, costate, pull)
+    return _along(problem, run, second_derivatives, *rows, costate, pull)
 
 
-def ending(problem: Problem, last: State, multipliers: Array | None = None) -> Ending:
+def ending(problem: ControlProblem, last: State, multipliers: Array | None = None) -> Ending:
     """Final cost and end values; with `multipliers`, their curvature enters the Hessian too."""
     space = problem.system.space
     origin = jnp.zeros(2 * space.nv, last.q.dtype)

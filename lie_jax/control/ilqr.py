@@ -11,7 +11,7 @@ from jaxtyping import Array, ArrayLike, Bool, Float
 from lie_jax import checks
 from lie_jax.control import backward, conditions, expansion
 from lie_jax.control.conditions import Conditions
-from lie_jax.control.problem import Options, Problem, Run, checked_problem, difference, follow
+from lie_jax.control.problem import ControlProblem, Options, Run, difference, follow, make_problem
 from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import padding, waits
@@ -77,7 +77,7 @@ def ilqr(
     system, state, table = as_jax(system, state, inputs)
     options = Options(tolerance, end_tolerance, max_iterations)
     functions = running, final, end, inequalities
-    problem = checked_problem(
+    problem = make_problem(
         "ilqr", system, integrator, state, table, dt, functions, limits, table, options
     )
     checks.positive("ilqr(penalty=)", penalty, "relative weight of the conditions")
@@ -92,7 +92,7 @@ def ilqr(
         search = search._replace(done=search.converged, damping=jnp.zeros_like(search.damping))
     if checks.any_traced(search.done) or not bool(search.done):
         search = _search(problem, arrays, weight, second_order is not False, search)
-    values, multipliers = _ended(problem, search)
+    values, multipliers = _final_conditions(problem, search)
     at, history = search.iterations, search.history
     numbers = jnp.arange(max_iterations + 1, dtype=at.dtype)
     solution = Solution(
@@ -144,7 +144,7 @@ _HALVINGS = 12
 
 
 @eqx.filter_jit
-def _begin(problem: Problem, inputs: Array, max_iterations: int) -> _Search:
+def _begin(problem: ControlProblem, inputs: Array, max_iterations: int) -> _Search:
     """Start of the search, without multipliers."""
     run = follow(problem, problem.state, inputs)
     none = jax.tree.map(jnp.zeros_like, conditions.values(problem, run))
@@ -165,7 +165,7 @@ def _begin(problem: Problem, inputs: Array, max_iterations: int) -> _Search:
 
 @eqx.filter_jit
 def _search(
-    problem: Problem, options: Options, penalty: Array, second_order: bool, search: _Search
+    problem: ControlProblem, options: Options, penalty: Array, second_order: bool, search: _Search
 ) -> _Search:
     """End of the search that goes on from another one."""
     return jax.lax.while_loop(
@@ -176,14 +176,14 @@ def _search(
 
 
 @eqx.filter_jit
-def _ended(problem: Problem, search: _Search) -> tuple[Conditions, Conditions]:
+def _final_conditions(problem: ControlProblem, search: _Search) -> tuple[Conditions, Conditions]:
     """Values of the conditions at the end of a search, and their multipliers."""
     values = conditions.values(problem, search.run)
     return values, conditions.pulls(values, search.multipliers, search.weights)
 
 
 def _advance(
-    problem: Problem, options: Options, penalty: Array, second_order: bool, search: _Search
+    problem: ControlProblem, options: Options, penalty: Array, second_order: bool, search: _Search
 ) -> _Search:
     """Measure the trajectory, correct the multipliers near an optimum, and take a step."""
     run, at = search.run, search.iterations
@@ -196,7 +196,7 @@ def _advance(
     weights = jax.tree.map(lambda n, w: jnp.where(at == 0, penalty * n, w), natural, search.weights)
 
     def adjoint(pull):
-        pulled = _pulled(jacobian, pull.inequalities)
+        pulled = _price_slopes(jacobian, pull.inequalities)
         of_last = last.slope + matvec(last.jacobian.T, pull.ends)
         return expansion.adjoint(steps, costs.slope, pulled, of_last)
 
@@ -207,14 +207,14 @@ def _advance(
     correct = (norm <= _INNER) & ~met
     slow = violation > _FALL * search.before
 
-    def grown(weight, natural):
+    def grow(weight, natural):
         more = jnp.minimum(_GROWTH * weight, _LARGEST_PENALTY * natural)
         return jnp.where(correct & slow, jnp.maximum(more, weight), weight)
 
     multipliers = jax.tree.map(
         lambda new, old: jnp.where(correct, new, old), corrected, search.multipliers
     )
-    weights = jax.tree.map(grown, weights, natural)
+    weights = jax.tree.map(grow, weights, natural)
 
     pull = conditions.pulls(values, multipliers, weights)
     slope = last.slope + matvec(last.jacobian.T, pull.ends)
@@ -254,7 +254,7 @@ def _advance(
     )
 
 
-def _relative_norm(problem: Problem, run: Run, adjoint: expansion.Adjoint) -> Array:
+def _relative_norm(problem: ControlProblem, run: Run, adjoint: expansion.Adjoint) -> Array:
     """`Solution.gradient_norm` for the gradient with respect to the inputs."""
     inputs, gradient = run.inputs, adjoint.gradient
     # An input is at its limit up to the rounding of the sum that brought it there.
@@ -265,7 +265,7 @@ def _relative_norm(problem: Problem, run: Run, adjoint: expansion.Adjoint) -> Ar
     return largest / jnp.where(size > 0.0, size, 1.0)
 
 
-def _pulled(
+def _price_slopes(
     jacobian: Float[Array, "steps inequalities z"], pull: Float[Array, "steps inequalities"]
 ) -> Float[Array, "steps z"]:
     """Slopes of the inequalities' price."""
@@ -281,13 +281,13 @@ def _with_inequalities(
     """Costs of the steps and price of their inequalities, as if these were linear."""
     curved = jnp.where(pull > 0.0, weights, 0.0)[:, :, None] * jacobian
     return expansion.Quadratic(
-        costs.slope + _pulled(jacobian, pull),
+        costs.slope + _price_slopes(jacobian, pull),
         costs.hessian + jnp.swapaxes(jacobian, 1, 2) @ curved,
     )
 
 
 def _line_search(
-    problem: Problem,
+    problem: ControlProblem,
     start: Run,
     policy: backward.Policy,
     augmented: tuple[Conditions, Conditions],

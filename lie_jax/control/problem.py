@@ -22,7 +22,7 @@ from lie_jax.systems.system import AbstractSystem, State
 Inputs = Float[Array, "steps nu"]
 
 
-class Problem(eqx.Module):
+class ControlProblem(eqx.Module):
     """Minimise Σ dt running(t, q, v, u) + final(q, v) subject to conditions and limits on u.
 
     The sum goes over the steps, with the state at the start of each; the inputs u are held over it.
@@ -121,7 +121,7 @@ class Run(NamedTuple):
 
 
 def follow(
-    problem: Problem,
+    problem: ControlProblem,
     state: State,
     rows: PyTree,
     first: int | Array = 0,
@@ -145,7 +145,7 @@ def follow(
     return Run(inputs, states, last, jnp.sum(costs), values)
 
 
-def checked_problem(
+def make_problem(
     call: str,
     system: Any,
     integrator: Any,
@@ -156,7 +156,7 @@ def checked_problem(
     limits: Any,
     guess: Any,
     options: Options,
-) -> Problem:
+) -> ControlProblem:
     """Problem of checked arguments; `functions` are running, final, end and inequalities.
 
     Limits hold for `guess`, the inputs or their coefficients. Raises `ValueError` for wrong ones.
@@ -182,7 +182,9 @@ def checked_problem(
     # `_check_functions` refuses values that are no functions.
     watched = [snapshots.watch(each) if callable(each) else each for each in functions]
     lower, upper = _limits(call, guess, limits)
-    result = Problem(system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *watched)
+    result = ControlProblem(
+        system, integrator, state, jnp.asarray(dt, dtype), lower, upper, *watched
+    )
     _check_functions(call, result, shape[1])
     checks.positive(f"{call}(dt=)", dt, "seconds")
     checks.positive(f"{call}(tolerance=)", options.tolerance, "relative gradient")
@@ -250,7 +252,7 @@ def _limits(call: str, guess: Array, limits: Any) -> tuple[Array, Array]:
     return lower, upper
 
 
-def _check_functions(call: str, problem: Problem, nu: int) -> None:
+def _check_functions(call: str, problem: ControlProblem, nu: int) -> None:
     q, v = problem.state.q, problem.state.v
     time, u = (jax.ShapeDtypeStruct(shape, q.dtype) for shape in ((), (nu,)))
     for option, function, arguments in (

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
-from lie_jax.control import conditions, programme
+from lie_jax.control import conditions, nonlinear_program
 from lie_jax.control.conditions import Conditions
-from lie_jax.control.problem import Options, checked_problem
+from lie_jax.control.problem import Options, make_problem
 from lie_jax.control.solution import History, Solution, warn_unless_converged
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import waits
@@ -42,7 +42,7 @@ def shoot(
 ) -> Solution:
     """Find the inputs that minimise Σ dt running(t, q, v, u) + final(q, v), by direct shooting.
 
-    A nonlinear programme with exact first derivatives, solved by SciPy: with limits or inequalities
+    A nonlinear program with exact first derivatives, solved by SciPy: with limits or inequalities
     by SLSQP, which may take minutes above some 200 unknowns, else by `trust-constr` with exact
     second derivatives. Unlike `ilqr` it takes splines, and nodes that keep long unstable motions in
     hand; it has no feedback gains and is not to be traced by JAX.
@@ -72,10 +72,10 @@ def shoot(
     """
     system, state, table = as_jax(system, state, inputs)
     matrix = in_precision(basis, table.dtype if isinstance(table, Array) else None)
-    applied = table if matrix is None else _applied(table, matrix)
+    applied = table if matrix is None else _apply_basis(table, matrix)
     options = Options(tolerance, end_tolerance, max_iterations)
     functions = running, final, end, inequalities
-    problem = checked_problem(
+    problem = make_problem(
         "shoot", system, integrator, state, applied, dt, functions, limits, table, options
     )
     steps = applied.shape[0]
@@ -89,7 +89,9 @@ def shoot(
             "shoot hands numbers to SciPy and cannot run inside jax.jit, jax.grad or jax.vmap; use "
             "lie_jax.control.ilqr there."
         )
-    optimum = programme.solve(programme.build(problem, table, matrix, nodes), options)
+    optimum = nonlinear_program.solve(
+        nonlinear_program.build(problem, table, matrix, nodes), options
+    )
     coefficients, dtype = optimum.unknowns.coefficients, table.dtype
     best_inputs = coefficients if matrix is None else matrix @ coefficients
     trajectory = problem.trajectory(best_inputs)
@@ -122,7 +124,7 @@ def shoot(
     return solution
 
 
-def _applied(inputs: Any, basis: Any) -> Array:
+def _apply_basis(inputs: Any, basis: Any) -> Array:
     checks.real("shoot(inputs=)", inputs)
     checks.real("shoot(basis=)", basis)
     if np.ndim(inputs) != 2 or np.ndim(basis) != 2 or basis.shape[1] != inputs.shape[0]:

@@ -318,7 +318,7 @@ def _warn(fit: Identification, observed: PyTree) -> None:
     elif (
         fit.converged
         and not (fit._noise_is_known and ratio < _SMALL)
-        and (channel := _most_correlated(fit, observed))
+        and (channel := _most_correlated_channel(fit, observed))
     ):
         warn(
             f"neighbouring residuals {channel} are correlated: the model does not describe the "
@@ -343,7 +343,7 @@ def _warn(fit: Identification, observed: PyTree) -> None:
         )
 
 
-def _most_correlated(fit: Identification, observed: PyTree) -> str:
+def _most_correlated_channel(fit: Identification, observed: PyTree) -> str:
     """Channel with the largest autocorrelation of residuals beyond chance, or nothing."""
     worst, channel = _CORRELATED, ""
     numbers = fit.statistics.autocorrelation, fit.statistics.rms, fit.residuals, observed

@@ -107,7 +107,7 @@ def monte_carlo(
     from lie_jax.estimation import search
 
     def fit_one(key):
-        record = recorded.simulated(key)
+        record = recorded.with_noise(key)
 
         def residuals(z):
             return ravel_pytree(record.weighted_residuals(predict(sought.decode(z))))[0]

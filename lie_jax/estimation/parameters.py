@@ -41,14 +41,14 @@ def parameters(where: str, start: PyTree, transforms: PyTree) -> Parameters:
 
     layouts = [_layout(z, value) for (z, _), value in zip(charts, values, strict=True)]
 
-    def decoded(z):
+    def values_at(z):
         return [back(x) for x, (_, back) in zip(unravel(z), charts, strict=True)]
 
     def decode(z):
-        return jax.tree.unflatten(jax.tree.structure(start), decoded(z))
+        return jax.tree.unflatten(jax.tree.structure(start), values_at(z))
 
     def numbers(z):
-        parts = zip(unravel(z), decoded(z), layouts, strict=True)
+        parts = zip(unravel(z), values_at(z), layouts, strict=True)
         return jnp.concatenate(
             [
                 jnp.ravel(x) if index is None else jnp.ravel(value)[index]

@@ -37,14 +37,14 @@ def _on_group(group, element: tuple[int, ...], size: int, check: Callable) -> Co
     def difference(predicted, observed):
         return group.log(group.compose(group.inverse(observed), predicted))
 
-    def perturbed(predicted, noise):
+    def perturb(predicted, noise):
         return group.compose(predicted, group.exp(noise))
 
     return Comparison(
         element,
         (size,),
         jnp.vectorize(difference, signature=f"({letters}),({letters})->(k)"),
-        jnp.vectorize(perturbed, signature=f"({letters}),(k)->({letters})"),
+        jnp.vectorize(perturb, signature=f"({letters}),(k)->({letters})"),
         lambda: np.asarray(group.identity()),
         check,
     )
@@ -111,7 +111,7 @@ class Recordings(NamedTuple):
     observed: PyTree
     weights: PyTree
 
-    def simulated(self, key: Array) -> "Recordings":
+    def with_noise(self, key: Array) -> "Recordings":
         """Recordings with noise added to the observations."""
         leaves, structure = jax.tree.flatten(self.observed)
         keys = jax.tree.unflatten(structure, list(jax.random.split(key, len(leaves))))
@@ -169,7 +169,7 @@ def prepare(where: str, observations: PyTree, noise: PyTree, compare: PyTree) ->
     compare = jax.tree.map(partial(_comparison, where), words, observations)
     checks.real_leaves(f"{where}(noise=)", noise)
     deviations = broadcast(f"{where}(noise=)", "number", noise, observations, "observations")
-    pairs = jax.tree.map(lambda *x: _prepared(where, *x), compare, observations, deviations)
+    pairs = jax.tree.map(lambda *x: _prepare(where, *x), compare, observations, deviations)
     observed, weights = jax.tree.transpose(jax.tree.structure(compare), None, pairs)
     return Recordings(compare, observed, weights)
 
@@ -203,7 +203,7 @@ def check_precision(where: str, start: PyTree, observations: PyTree) -> None:
     checks.one_precision([(f"{where}(start=)", start), (f"{where}(observations=)", finer)])
 
 
-def _prepared(
+def _prepare(
     where: str, comparison: Comparison, observed: Array, deviation: Any
 ) -> tuple[Array, Array]:
     """Observations with finite stand-ins for missing ones, and the weights of their residuals."""
@@ -252,7 +252,7 @@ def horizons(where: str, stages: Sequence[PyTree] | None, lengths: PyTree) -> li
         "pytree of them that is a prefix of the observations."
     )
 
-    def fitted(n: Any, part: PyTree) -> PyTree:
+    def clip(n: Any, part: PyTree) -> PyTree:
         """A number of samples for each array of a part, at most all."""
         is_integer = isinstance(n, int | np.integer) and not isinstance(n, bool)
         if not is_integer or not 1 <= n <= max(jax.tree.leaves(part)):
@@ -262,7 +262,7 @@ def horizons(where: str, stages: Sequence[PyTree] | None, lengths: PyTree) -> li
     if not isinstance(stages, list | tuple):
         raise rule
     try:
-        samples = [jax.tree.map(fitted, stage, lengths) for stage in stages]
+        samples = [jax.tree.map(clip, stage, lengths) for stage in stages]
     except ValueError:
         raise rule from None
     growth = np.diff([jax.tree.leaves(stage) for stage in samples], axis=0)

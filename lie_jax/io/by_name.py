@@ -69,7 +69,7 @@ def by_label(
     placed = {}
     for key, value in ({} if values is None else values).items():
         where = f"ImportedModel.state({name}=)[{key!r}]"
-        _known(where, key, named, "joint")
+        _require_known(where, key, named, "joint")
         joint = named[key]
         checks.real(where, value)
         placed[key] = value
@@ -96,14 +96,14 @@ def inputs(actuators: Sequence[Any], values: Mapping[str, Any], dtype: Any) -> F
     """Inputs by names of actuators, zero for those that have no value."""
     where, names = "ImportedModel.inputs", [actuator.name for actuator in actuators]
     for key, value in values.items():
-        _known(f"{where}: {key!r}", key, names, "actuator")
+        _require_known(f"{where}: {key!r}", key, names, "actuator")
         checks.scalar(f"{where}: {key!r}", value, "N m or N")
         checks.finite(f"{where}: {key!r}", value)
     given = [jnp.asarray(in_precision(values.get(name, 0.0), dtype), dtype) for name in names]
     return jnp.stack(given) if given else jnp.zeros(0, dtype)
 
 
-def _known(where: str, key: Any, names: Any, kind: str) -> None:
+def _require_known(where: str, key: Any, names: Any, kind: str) -> None:
     if key not in names:
         raise ValueError(
             f"{where} is given, which is the name of no {kind} of the file; {_names(key, names)}"

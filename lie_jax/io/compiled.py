@@ -117,7 +117,7 @@ class CompiledFile:
         off = group >= 0 and options.disableactuator >> group & 1
         return self.disables("ACTUATION") or bool(off)
 
-    def driven(self, actuator: int) -> tuple[str, int]:
+    def target(self, actuator: int) -> tuple[str, int]:
         """The kind of part that an actuator acts on, and its number; "" for other kinds.
 
         "joint", "tendon" or "site", a site without another one that it is seen from.
@@ -145,14 +145,14 @@ class CompiledFile:
     def armature(self, joint: int) -> float:
         """Rotor inertia of a joint and of its actuators, which their gears multiply."""
         armature = self.model.dof_armature[self.model.jnt_dofadr[joint]]
-        return float(armature) + self._geared(joint, "actuator_armature")
+        return float(armature) + self._gear_sum(joint, "actuator_armature")
 
     def damping(self, joint: int) -> float:
         """Damping of a joint and of its actuators, which their gears multiply."""
         if self.disables("DAMPER"):
             return 0.0
         damping = self.model.dof_damping[self.model.jnt_dofadr[joint]]
-        return float(damping) + self._geared(joint, "actuator_damping")
+        return float(damping) + self._gear_sum(joint, "actuator_damping")
 
     def dry_friction(self, joint: int) -> float:
         """Largest dry friction of a joint with one coordinate."""
@@ -178,7 +178,7 @@ class CompiledFile:
         mass = self.masses.get(self.model.body(body).name)
         return mass is not None and mass.is_nothing
 
-    def _geared(self, joint: int, field: str) -> float:
+    def _gear_sum(self, joint: int, field: str) -> float:
         model = self.model
         if not hasattr(model, field) or self.kind(joint) == "ball":
             return 0.0
@@ -190,7 +190,7 @@ class CompiledFile:
         """Actuators of each joint."""
         acting: dict[int, list[int]] = {joint: [] for joint in range(self.model.njnt)}
         for i in range(self.count("actuator")):
-            kind, part = self.driven(i)
+            kind, part = self.target(i)
             if kind == "joint":
                 acting[part].append(i)
         return acting

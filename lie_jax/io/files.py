@@ -75,7 +75,7 @@ def save(path: str | os.PathLike, what: Any) -> None:
     checks.path("io.save(path=)", path)
     variables: dict[str, _Variable] = {}
     try:
-        text = json.dumps(_encoded(what, (), variables))
+        text = json.dumps(_encode(what, (), variables))
     except RecursionError as error:
         raise ValueError(
             "io.save(what=) is nested too deeply, in hundreds of lists, dictionaries or objects; "
@@ -103,7 +103,7 @@ def load(path: str | os.PathLike) -> Any:
     checks.path("io.load(path=)", path)
     name = f"io.load(path=): {str(path)!r}"
     try:
-        checked = _checked(path)
+        checked = _check_sum(path)
         version, text, values = _read(path)
     except FileNotFoundError:
         raise FileNotFoundError(
@@ -117,7 +117,7 @@ def load(path: str | os.PathLike) -> Any:
         ) from error
     # The reader of a damaged file raises exceptions of any class.
     except Exception as error:
-        raise _damaged(name, error) from error
+        raise _damage(name, error) from error
     if version is None or text is None:
         raise ValueError(
             f"{name} is a NetCDF file that lie_jax.io.save did not write; open it with "
@@ -129,14 +129,14 @@ def load(path: str | os.PathLike) -> Any:
             "saved by a newer version; install that one or a later one."
         )
     if not checked and version != _UNCHECKED:
-        raise _damaged(name, "its checksum is missing")
+        raise _damage(name, "its checksum is missing")
     try:
-        return _decoded(json.loads(text), values, name)
+        return _decode(json.loads(text), values, name)
     # So does a tree that `save` has not written; an error that names the file has its reason.
     except Exception as error:
         if str(error).startswith(name):
             raise
-        raise _damaged(name, repr(error)) from error
+        raise _damage(name, repr(error)) from error
 
 
 def _write(path: Path, tree: str, variables: dict[str, _Variable]) -> None:
@@ -169,7 +169,7 @@ def _read(path: str | os.PathLike) -> tuple[int | None, bytes | None, dict[str, 
     return None if version is None else int(version), text, values
 
 
-def _checked(path: str | os.PathLike) -> bool:
+def _check_sum(path: str | os.PathLike) -> bool:
     """Whether a file has a checksum; raises `ValueError` for a wrong one."""
     if Path(path).is_fifo():
         raise OSError(errno.EINVAL, "it is a pipe")
@@ -193,14 +193,14 @@ def _digest(content: mmap.mmap, start: int) -> bytes:
     return digest.hexdigest().encode()
 
 
-def _damaged(name: str, reason: Any) -> ValueError:
+def _damage(name: str, reason: Any) -> ValueError:
     return ValueError(
         f"{name} is a damaged file, or no file of lie_jax.io.save: {reason}; every bit must be as "
         "it was saved: take a copy of the file, or compute and save anew."
     )
 
 
-def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) -> Any:
+def _encode(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) -> Any:
     if x is None or isinstance(x, bool | int | float | str):
         return x
     if isinstance(x, type):
@@ -214,7 +214,7 @@ def _encoded(x: Any, words: tuple[str, ...], variables: dict[str, _Variable]) ->
         return {"item": _reference(kind, words), "value": _array(x._value, words, variables, flags)}
 
     def inside(parts):
-        return {key: _encoded(part, (*words, str(key)), variables) for key, part in parts.items()}
+        return {key: _encode(part, (*words, str(key)), variables) for key, part in parts.items()}
 
     if isinstance(x, Mechanism):
         sound.check(f"io.save: {_path(words)}", x)
@@ -315,31 +315,31 @@ def _name_instants(words: tuple[str, ...], variables: dict[str, _Variable]) -> N
             variables[name] = variables[name]._replace(dimensions=dimensions)
 
 
-def _decoded(x: Any, values: dict[str, np.ndarray], path: str) -> Any:
+def _decode(x: Any, values: dict[str, np.ndarray], path: str) -> Any:
     if not isinstance(x, dict):
         return x
     if "array" in x:
-        return _loaded(x, values, path)
+        return _load_array(x, values, path)
     if "type" in x:
         return _class(x["type"], path)
     if "item" in x:
-        return item_of(_class(x["item"], path), _decoded(x["value"], values, path))
+        return item_of(_class(x["item"], path), _decode(x["value"], values, path))
     if "class" in x:
-        fields = {name: _decoded(part, values, path) for name, part in x["fields"].items()}
-        return _built(_class(x["class"], path), fields, path)
+        fields = {name: _decode(part, values, path) for name, part in x["fields"].items()}
+        return _build(_class(x["class"], path), fields, path)
     if "dict" in x:
-        return {name: _decoded(part, values, path) for name, part in x["dict"].items()}
+        return {name: _decode(part, values, path) for name, part in x["dict"].items()}
     ((word, parts),) = x.items()
-    return (list if word == "list" else tuple)(_decoded(part, values, path) for part in parts)
+    return (list if word == "list" else tuple)(_decode(part, values, path) for part in parts)
 
 
-def _loaded(x: dict[str, Any], values: dict[str, np.ndarray], path: str) -> Any:
+def _load_array(x: dict[str, Any], values: dict[str, np.ndarray], path: str) -> Any:
     if x["dtype"] not in _STORED:
-        raise _damaged(path, f"{x['array']!r} has dtype {reprlib.repr(x['dtype'])}")
+        raise _damage(path, f"{x['array']!r} has dtype {reprlib.repr(x['dtype'])}")
     dtype, shape = np.dtype(x["dtype"]), tuple(x["shape"])
     stored = values[x["array"]] if math.prod(shape) else np.zeros(0)
     if stored.size != math.prod(shape):
-        raise _damaged(path, f"{x['array']!r} has {stored.size} numbers for the shape {shape}")
+        raise _damage(path, f"{x['array']!r} has {stored.size} numbers for the shape {shape}")
     numbers = stored.reshape(shape).astype(dtype)
     if not x["jax"]:
         return numbers
@@ -378,7 +378,7 @@ def _class_in(module: str, name: str) -> Any:
     return value if isinstance(value, type) and value.__module__ == module else None
 
 
-def _built(of: type, fields: dict[str, Any], path: str) -> Any:
+def _build(of: type, fields: dict[str, Any], path: str) -> Any:
     names, is_module = _field_names(of), issubclass(of, eqx.Module)
     if is_module:
         # Fields that the version of the file did not have yet.

@@ -50,7 +50,7 @@ def write_inertias(
             "name of the new file: add one."
         )
     try:
-        root = sources.parsed(Path(source))
+        root = sources.parse(Path(source))
     except (OSError, ValueError) as error:
         raise ValueError(
             f"lie_jax.io.write_inertias(source=) is {str(source)!r}, which cannot be read as XML "
@@ -129,14 +129,14 @@ def _bodies(root: Element) -> Iterator[tuple[str, list[Element]]]:
     """Bodies that are fixed to each other, by the name of the first one, which comes first."""
     for body in root.iter("body"):
         if _moves(body):
-            yield str(body.get("name")), [body, *_fixed_to(body)]
+            yield str(body.get("name")), [body, *_fixed_bodies(body)]
 
 
 def _moves(body: Element) -> bool:
     return body.find("joint") is not None or body.find("freejoint") is not None
 
 
-def _fixed_to(body: Element) -> Iterator[Element]:
+def _fixed_bodies(body: Element) -> Iterator[Element]:
     waiting = [body]
     while waiting:
         for child in waiting.pop().findall("body"):

@@ -47,14 +47,14 @@ class Mass(NamedTuple):
             inertia += part.inertia + part.mass * (arm @ arm * np.eye(3) - np.outer(arm, arm))
         return Mass(mass, center, inertia)
 
-    def scaled(self, factor: float) -> "Mass":
+    def scale(self, factor: float) -> "Mass":
         """As dense as this times a factor."""
         return Mass(factor * self.mass, self.center, factor * self.inertia)
 
-    def moved(self, position: np.ndarray, rotation: np.ndarray) -> "Mass":
+    def transform(self, position: np.ndarray, rotation: np.ndarray) -> "Mass":
         """The mass in the axes of a body in which this one has a position and a rotation."""
         center = position + rotation @ self.center
-        return Mass(self.mass, center, _rotated(rotation, self.inertia))
+        return Mass(self.mass, center, _rotate(rotation, self.inertia))
 
 
 _NOTHING = Mass(0.0, np.zeros(3), np.zeros((3, 3)))
@@ -93,7 +93,7 @@ def join(mujoco: Any, spec: Any, robot: ElementTree.Element, inertia: str) -> Jo
     if counts or inertia == "geometry":
         shapes = _of_shapes(mujoco, spec)
         links |= {name: shapes[name] for name in (links if counts else bare) if name in shapes}
-    masses = {name: _bounded(spec.compiler, mass or _NOTHING) for name, mass in links.items()}
+    masses = {name: _apply_bounds(spec.compiler, mass or _NOTHING) for name, mass in links.items()}
     joined: dict[str, Mass] = {}
     improper: list[str] = []
     mended: list[str] = []
@@ -106,7 +106,7 @@ def join(mujoco: Any, spec: Any, robot: ElementTree.Element, inertia: str) -> Jo
             offers.discard("balance")
         elif broken and inertia == "balance":
             mended.append(body.name)
-            mass = _mended(mass)
+            mass = _mend(mass)
         elif broken:
             improper.append(f"{body.name!r} has {broken}")
             shaped = [part for part in parts if part in bare and spec.body(part).geoms]
@@ -116,7 +116,7 @@ def join(mujoco: Any, spec: Any, robot: ElementTree.Element, inertia: str) -> Jo
         raise Refusal(_refusal(improper, offers))
     total, wanted = sum(mass.mass for mass in joined.values()), spec.compiler.settotalmass
     if wanted > 0.0 and total:
-        joined = {name: mass.scaled(wanted / total) for name, mass in joined.items()}
+        joined = {name: mass.scale(wanted / total) for name, mass in joined.items()}
     _set_others(spec)
     return Joined(joined, tuple(mended))
 
@@ -144,7 +144,7 @@ def _matrix(parts: Sequence[float] | np.ndarray) -> np.ndarray:
     return np.asarray([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]], float)
 
 
-def _rotated(rotation: np.ndarray, inertia: np.ndarray) -> np.ndarray:
+def _rotate(rotation: np.ndarray, inertia: np.ndarray) -> np.ndarray:
     # Products keep every digit where there is no rotation.
     if np.array_equal(rotation, np.eye(3)):
         return inertia
@@ -169,7 +169,7 @@ def _of_link(link: ElementTree.Element) -> Mass | None:
 
     parts = [number("inertia", part) for part in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")]
     rotation, center = urdf.origin(inertial, name)
-    return Mass(number("mass", "value"), center, _rotated(rotation, _matrix(parts)))
+    return Mass(number("mass", "value"), center, _rotate(rotation, _matrix(parts)))
 
 
 def _of_shapes(mujoco: Any, spec: Any) -> dict[str, Mass]:
@@ -182,7 +182,7 @@ def _of_shapes(mujoco: Any, spec: Any) -> dict[str, Mass]:
             copy.delete(geom)
     for mesh in copy.meshes:
         mesh.inertia = type(mesh.inertia).mjMESH_INERTIA_LEGACY
-    meshes.without_unread(mujoco, copy)
+    meshes.delete_unreadable(mujoco, copy)
     settings = copy.compiler
     settings.inertiafromgeom = mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_TRUE
     settings.boundmass = settings.boundinertia = 0.0
@@ -192,14 +192,14 @@ def _of_shapes(mujoco: Any, spec: Any) -> dict[str, Mass]:
     for i in range(1, model.nbody):
         axes = np.zeros(9)
         mujoco.mju_quat2Mat(axes, model.body_iquat[i])
-        inertia = _rotated(axes.reshape(3, 3), np.diag(model.body_inertia[i]))
+        inertia = _rotate(axes.reshape(3, 3), np.diag(model.body_inertia[i]))
         mass = Mass(float(model.body_mass[i]), model.body_ipos[i].copy(), inertia)
         if mass.mass:
             found[model.body(i).name] = mass
     return found
 
 
-def _bounded(settings: Any, mass: Mass) -> Mass:
+def _apply_bounds(settings: Any, mass: Mass) -> Mass:
     """The mass of a link as the compiler settings of the file change it, by MuJoCo's rules."""
     if not (settings.balanceinertia or settings.boundmass or settings.boundinertia):
         return mass
@@ -214,7 +214,7 @@ def _bounded(settings: Any, mass: Mass) -> Mass:
         bounded = np.full(3, np.mean(bounded))
     inertia = mass.inertia
     if np.any(bounded != moments):
-        inertia = _rotated(axes, np.diag(bounded))
+        inertia = _rotate(axes, np.diag(bounded))
     return Mass(max(mass.mass, settings.boundmass), mass.center, inertia)
 
 
@@ -233,7 +233,7 @@ def _moving(mujoco: Any, spec: Any, masses: Mapping[str, Mass]) -> Iterator[_Mov
             rotation = np.zeros(9)
             mujoco.mju_quat2Mat(rotation, child.quat)
             carries, links = carries or beyond, links + parts
-            total = total + part.moved(np.asarray(child.pos), rotation.reshape(3, 3))
+            total = total + part.transform(np.asarray(child.pos), rotation.reshape(3, 3))
         if body.joints:
             moving.append(_Moving(body, total, links, carries))
         return total, links, carries
@@ -291,7 +291,7 @@ def _refusal(improper: Sequence[str], offers: set[str]) -> str:
     )
 
 
-def _mended(mass: Mass) -> Mass:
+def _mend(mass: Mass) -> Mass:
     """The mass with the nearest distribution about its centre that has the least extent along every
     axis.
     """

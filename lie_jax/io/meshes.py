@@ -34,7 +34,7 @@ def find(spec: Any, addresses: Mapping[str, str]) -> None:
             mesh.file = str(_in_package(folder, Path(parts.netloc + parts.path)))
             continue
         path = _path(address)
-        mesh.file = str((_folder(spec) / _stripped(spec, path)).absolute())
+        mesh.file = str((_folder(spec) / _strip(spec, path)).absolute())
     # Paths are absolute now.
     spec.strippath = False
 
@@ -68,11 +68,11 @@ def _folder(spec: Any) -> Path:
     return Path(spec.modelfiledir) / spec.compiler.meshdir
 
 
-def _stripped(spec: Any, path: str) -> str:
+def _strip(spec: Any, path: str) -> str:
     return Path(path).name if spec.strippath else path
 
 
-def compiled(mujoco: Any, spec: Any) -> tuple[Any, dict[str, tuple[str, ...]]]:
+def compile_model(mujoco: Any, spec: Any) -> tuple[Any, dict[str, tuple[str, ...]]]:
     """Model of MuJoCo, and the names of geoms, or of their bodies, that are left out, by reason.
 
     Left out are geoms of meshes that cannot be read. Raises `ValueError` if the model cannot be
@@ -86,7 +86,7 @@ def compiled(mujoco: Any, spec: Any) -> tuple[Any, dict[str, tuple[str, ...]]]:
     try:
         return _model(spec), {}
     except ValueError as error:
-        unread = _unread(mujoco, spec)
+        unread = _unreadable(mujoco, spec)
         left_out = [geom for geom in spec.geoms if geom.meshname in unread]
         if not unread:
             raise
@@ -99,7 +99,7 @@ def compiled(mujoco: Any, spec: Any) -> tuple[Any, dict[str, tuple[str, ...]]]:
                 f"{of_first.removesuffix(', of')}, {str(path)!r}; the bodies are "
                 f"{', '.join(map(repr, bodies))}. Add the files, or give the bodies <inertial>."
             ) from error
-    ignored = without_unread(mujoco, spec)
+    ignored = delete_unreadable(mujoco, spec)
     return _model(spec), ignored
 
 
@@ -110,11 +110,11 @@ def _model(spec: Any) -> Any:
         return spec.compile()
 
 
-def without_unread(mujoco: Any, spec: Any) -> dict[str, tuple[str, ...]]:
+def delete_unreadable(mujoco: Any, spec: Any) -> dict[str, tuple[str, ...]]:
     """Delete geoms of meshes that cannot be read; their names by reason, and paths that were
     tried.
     """
-    unread = _unread(mujoco, spec)
+    unread = _unreadable(mujoco, spec)
     left_out = [geom for geom in spec.geoms if geom.meshname in unread]
     names: dict[str, dict[str, None]] = {}
     for geom in left_out:
@@ -129,7 +129,7 @@ def without_unread(mujoco: Any, spec: Any) -> dict[str, tuple[str, ...]]:
     return {reason: tuple(of) for reason, of in names.items()}
 
 
-def _unread(mujoco: Any, spec: Any) -> dict[str, tuple[str, Path]]:
+def _unreadable(mujoco: Any, spec: Any) -> dict[str, tuple[str, Path]]:
     """Reasons for which meshes are left out, as kinds of what is ignored, and their files."""
     found = {mesh.name: _flaw(mujoco, spec, mesh) for mesh in spec.meshes}
     return {name: flaw for name, flaw in found.items() if flaw is not None}
@@ -138,7 +138,7 @@ def _unread(mujoco: Any, spec: Any) -> dict[str, tuple[str, Path]]:
 def _flaw(mujoco: Any, spec: Any, mesh: Any) -> tuple[str, Path] | None:
     if not mesh.file:
         return None
-    file = _folder(spec) / _stripped(spec, mesh.file)
+    file = _folder(spec) / _strip(spec, mesh.file)
     if not file.is_file():
         return _MISSING, file.absolute()
     if file.suffix.lower() not in _SUFFIXES:

@@ -50,23 +50,23 @@ _HARMLESS = {
 _KINDS = {"jnt": "joint", "eq": "equality"}
 
 
-def unread(file: Any) -> dict[str, tuple[str, ...]]:
+def unread_features(file: Any) -> dict[str, tuple[str, ...]]:
     """Names of the parts with a feature that is not imported, by feature."""
     model = file.model
     found = {
-        "moving surfaces (surfacevel) of": _named(file, "geom", "surfacevel"),
-        "adhesion of": _named(file, "geom", "adhesion"),
+        "moving surfaces (surfacevel) of": _names_with(file, "geom", "surfacevel"),
+        "adhesion of": _names_with(file, "geom", "adhesion"),
         "bodies that sleep at the start": _asleep(file),
     }
     for field in getattr(model, "_all_fields", ()):
         kind, _, quantity = field.partition("_")
         known = f"{_READ.get(kind, '')} {_HARMLESS.get(kind, '')}".split()
         if np.ndim(getattr(model, field)) and kind not in _WHOLE and quantity not in known:
-            found[f"{field} of"] = _named(file, kind, quantity)
+            found[f"{field} of"] = _names_with(file, kind, quantity)
     return {kind: names for kind, names in found.items() if names}
 
 
-def _named(file: Any, kind: str, quantity: str) -> tuple[str, ...]:
+def _names_with(file: Any, kind: str, quantity: str) -> tuple[str, ...]:
     """Names of the parts of which a field is not zero; the field's own for parts without names."""
     model = file.model
     values = np.asarray(getattr(model, f"{kind}_{quantity}", ()))

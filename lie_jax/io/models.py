@@ -14,11 +14,11 @@ import numpy as np
 from lie_jax import checks
 from lie_jax.callables import libraries
 from lie_jax.io import (
+    actuators,
     couplings,
-    drives,
+    frames_and_keyframes,
     geoms,
     inertias,
-    landmarks,
     sources,
     tendons,
     trees,
@@ -107,11 +107,11 @@ def import_model(
             reading.localize(spec)
             inertias.keep_products(mujoco, spec)
             joined = inertias.Joined({}, ())
-        model, unread = reading.compiled(mujoco, spec)
+        model, unread = reading.compile_model(mujoco, spec)
         file = CompiledFile(mujoco, model, joined.masses)
-        imported = _imported(file, tree)
+        imported = _import(file, tree)
     balanced = {_BALANCED: joined.mended} if joined.mended else {}
-    tags = urdf_tags.unread(tree) if is_urdf else {}
+    tags = urdf_tags.unread_tags(tree) if is_urdf else {}
     ignored = unsupported.in_order(balanced | imported.ignored | tags | left_out | unread)
     told = unsupported.message(path.name, ignored, geoms.has_ground(file))
     if told:
@@ -139,7 +139,7 @@ def _refusing(mujoco: Any, path: Path) -> Iterator[None]:
         raise
 
 
-def _imported(file: CompiledFile, tree: ElementTree.Element) -> ImportedModel:
+def _import(file: CompiledFile, tree: ElementTree.Element) -> ImportedModel:
     model, bodies, mounts = file.model, [], {}
     speeds = _speeds(tree) if tree.tag == "robot" else {}
     # Bodies without joints are parts of those that they are fixed to.
@@ -158,20 +158,20 @@ def _imported(file: CompiledFile, tree: ElementTree.Element) -> ImportedModel:
         )
     elements = {joint: trees.joint(file, joint, mount) for joint, mount in mounts.items()}
     coupled = couplings.couplings(file, elements)
-    passive = [drives.passive(file, number, joint) for number, joint in elements.items()]
+    passive = [actuators.passive(file, number, joint) for number, joint in elements.items()]
     if tree.tag == "robot":
         followers = couplings.followers(file)
         leaders = [joint for joint in mounts if joint not in followers]
-        driven = drives.motors(file, elements, leaders)
+        driven = actuators.motors(file, elements, leaders)
     else:
-        driven = drives.drives(file, elements)
+        driven = actuators.drives(file, elements)
     mechanism = Mechanism(
         bodies,
         [*elements.values(), *coupled.joints],
         [
             *itertools.chain(*passive),
             *tendons.springs(file, elements),
-            *drives.compensation(file, moving),
+            *actuators.compensation(file, moving),
             *driven.forces,
         ],
         (0.0, 0.0, 0.0) if file.disables("GRAVITY") else model.opt.gravity,
@@ -179,9 +179,9 @@ def _imported(file: CompiledFile, tree: ElementTree.Element) -> ImportedModel:
     joints = []
     for joint, mount in mounts.items():
         name, zero = file.name("joint", joint), file.zero(joint)
-        limits = drives.limits(file.is_limited(joint), model.jnt_range[joint] - zero)
+        limits = actuators.limits(file.is_limited(joint), model.jnt_range[joint] - zero)
         friction = 0.0 if file.kind(joint) == "ball" else file.dry_friction(joint)
-        strength = drives.total_limits(file, "joint", joint)
+        strength = actuators.total_limits(file, "joint", joint)
         data = limits, zero, friction, speeds.get(name, np.inf), strength
         joints.append(ImportedJoint(name, mount.parent, mount.child, *data))
     shapes = geoms.shapes(file)
@@ -192,10 +192,10 @@ def _imported(file: CompiledFile, tree: ElementTree.Element) -> ImportedModel:
         unsupported.elements(file, driven.actuators, shapes) | coupled.ignored,
         Named("shape", shapes),
         coupled.couplings,
-        Named("frame", landmarks.frames(file)),
-        Named("keyframe", landmarks.keyframes(file, mounts)),
+        Named("frame", frames_and_keyframes.frames(file)),
+        Named("keyframe", frames_and_keyframes.keyframes(file, mounts)),
         visuals.visuals(file),
-        Named("keyframe", drives.keyframe_inputs(file, driven.actuators)),
+        Named("keyframe", actuators.keyframe_inputs(file, driven.actuators)),
     )
 
 

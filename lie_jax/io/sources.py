@@ -55,7 +55,7 @@ def tree(path: Path) -> ElementTree.Element:
     others.
     """
     try:
-        root = parsed(path)
+        root = parse(path)
     except ValueError as error:
         raise ValueError(
             f"import_model(path=): {str(path)!r} is not an XML file ({error}); it must be a URDF "
@@ -94,7 +94,7 @@ def reason(mujoco: Any, error: Exception) -> str:
     )
 
 
-def parsed(path: Path) -> ElementTree.Element:
+def parse(path: Path) -> ElementTree.Element:
     """Root of an XML file as MuJoCo reads it: prefixes need no declaration, and white space may
     stand before it and zero bytes after it. Raises `ValueError` for other files.
     """

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from lie_jax.io import drives, geoms, model_fields, tendons, urdf, urdf_tags
+from lie_jax.io import geoms, model_fields, tendons, urdf, urdf_tags
+from lie_jax.io.actuators import servo, shares_limits
 
 # Names of one kind in a message.
 _NAMES = 8
@@ -57,7 +58,7 @@ def elements(
     acting = [i for i in numbers if i not in off]
     unused = [i for i in acting if file.name("actuator", i) not in used]
     driving = [i for i in acting if i not in unused]
-    laws = {i: drives.servo(file, i) for i in driving}
+    laws = {i: servo(file, i) for i in driving}
     geared = sorted({i for x in ("armature", "damping") for i in _rows(model, f"actuator_{x}")})
     nonlinear = ("tendon_stiffnesspoly", "tendon_dampingpoly", "tendon_springyield")
     wrapped = [
@@ -66,9 +67,9 @@ def elements(
         if not any(tendons.parts(file, i, kind) is not None for kind in ("JOINT", "SITE"))
     ]
 
-    def bounded(kind: str, field: str) -> tuple[str, ...]:
+    def names_with_limits(kind: str, field: str) -> tuple[str, ...]:
         limited = _rows(model, field)
-        return names(kind, [i for i in limited if drives.shares_limits(file, kind, i)])
+        return names(kind, [i for i in limited if shares_limits(file, kind, i)])
 
     may_touch = geoms.touching(file)
     is_shape = {i: file.name("geom", i) in shapes for i in may_touch}
@@ -110,14 +111,14 @@ def elements(
         "actuators that the file switches off": names("actuator", off),
         "control laws of the actuators": names("actuator", [i for i in driving if not laws[i]]),
         "limits of the force of several actuators in": (
-            *bounded("joint", "jnt_actfrclimited"),
-            *bounded("tendon", "tendon_actfrclimited"),
+            *names_with_limits("joint", "jnt_actfrclimited"),
+            *names_with_limits("tendon", "tendon_actfrclimited"),
         ),
         "carried weights within the limits of actuators of": names(
             "joint", np.flatnonzero(model.jnt_actgravcomp & model.jnt_actfrclimited)
         ),
         "inertia (armature) and dampers of the actuators": names(
-            "actuator", [i for i in geared if file.driven(i)[0] != "joint"]
+            "actuator", [i for i in geared if file.target(i)[0] != "joint"]
         ),
         "nonlinear dampers of the actuators": names(
             "actuator", _rows(model, "actuator_dampingpoly")
@@ -126,7 +127,7 @@ def elements(
         "limits of": names("joint", [j for j in limited if j in loose]),
         _SENSORS: names("sensor", range(model.nsensor)),
         "plugins": names("plugin", range(model.nplugin)),
-        **model_fields.unread(file),
+        **model_fields.unread_features(file),
     }
     return {kind: names for kind, names in left_out.items() if names}
 

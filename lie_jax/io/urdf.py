@@ -53,7 +53,7 @@ def specification(mujoco: Any, path: Path, robot: Element, floating_base: bool) 
     _check_names(robot)
     _check_tree(robot)
     _remove_pictures(robot)
-    ignored = _without_shapes(robot) | _without_ball_limits(robot) | _without_mimics(robot)
+    ignored = _remove_shapes(robot) | _remove_ball_limits(robot) | _remove_mimics(robot)
     _name_shapes(robot)
     addresses = _number_meshes(robot)
     joints = {_link(joint, "child"): joint for joint in robot.findall("joint")}
@@ -194,7 +194,7 @@ def _remove_pictures(robot: Element) -> None:
                 link.remove(visual)
 
 
-def _without_shapes(robot: Element) -> dict[str, tuple[str, ...]]:
+def _remove_shapes(robot: Element) -> dict[str, tuple[str, ...]]:
     """Remove shapes that have no size or that URDF does not have; names of those that touch."""
     left_out: dict[str, dict[str, None]] = {}
     for link in robot.findall("link"):
@@ -209,7 +209,7 @@ def _without_shapes(robot: Element) -> dict[str, tuple[str, ...]]:
     return {kind: tuple(names) for kind, names in left_out.items()}
 
 
-def _without_ball_limits(robot: Element) -> dict[str, tuple[str, ...]]:
+def _remove_ball_limits(robot: Element) -> dict[str, tuple[str, ...]]:
     """Remove limits of ball joints, which MuJoCo may refuse; names of the joints."""
     names = []
     for joint in robot.findall("joint"):
@@ -219,7 +219,7 @@ def _without_ball_limits(robot: Element) -> dict[str, tuple[str, ...]]:
     return {"limits of": tuple(names)} if names else {}
 
 
-def _without_mimics(robot: Element) -> dict[str, tuple[str, ...]]:
+def _remove_mimics(robot: Element) -> dict[str, tuple[str, ...]]:
     """Remove mimics of and by joints without a single coordinate; names of the joints that move."""
     types = {joint.get("name"): joint.get("type") for joint in robot.findall("joint")}
     names = []

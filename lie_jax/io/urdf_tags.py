@@ -62,15 +62,15 @@ def is_quiet(kind: str) -> bool:
     return quiet or kind.removeprefix("<").removesuffix("> of") in _QUIET
 
 
-def unread(robot: Element) -> dict[str, tuple[str, ...]]:
+def unread_tags(robot: Element) -> dict[str, tuple[str, ...]]:
     """Names of links and joints by the tag or attribute of theirs that is not read."""
     found: dict[str, dict[str, None]] = {}
-    for kind, owner in _unread(robot, str(robot.get("name"))):
+    for kind, owner in _unread_tags(robot, str(robot.get("name"))):
         found.setdefault(kind, {})[owner] = None
     return {kind: tuple(owners) for kind, owners in found.items()}
 
 
-def _unread(element: Element, owner: str) -> Iterator[tuple[str, str]]:
+def _unread_tags(element: Element, owner: str) -> Iterator[tuple[str, str]]:
     known = _ATTRIBUTES.get(element.tag, element.attrib)
     for attribute in element.attrib:
         # Names of other dialects are declared by attributes.
@@ -82,13 +82,13 @@ def _unread(element: Element, owner: str) -> Iterator[tuple[str, str]]:
         if child.tag == "transmission":
             yield from _of_transmission(child, named)
         elif child.tag == "mujoco" or child.tag in _TAGS.get(element.tag, ()):
-            yield from _unread(child, named)
+            yield from _unread_tags(child, named)
         elif child.tag not in _HARMLESS.get(element.tag, ()) and element.tag in _TAGS:
             yield f"<{child.tag}> of", named
 
 
 def _of_transmission(transmission: Element, owner: str) -> Iterator[tuple[str, str]]:
-    """As `_unread`, with the name of the joint that is driven."""
+    """As `_unread_tags`, with the name of the joint that is driven."""
     joint = transmission.find("joint")
     driven = owner if joint is None else joint.get("name") or owner
     for part in transmission.iterfind(".//*"):

@@ -38,10 +38,10 @@ def visuals(file: CompiledFile) -> tuple[Mesh, ...]:
     pictured = {int(model.geom_bodyid[i]) for i in pictures}
     drawn = [i for i in seen if i in pictures or int(model.geom_bodyid[i]) not in pictured]
     made = ((int(i), _surface(file, int(i))) for i in drawn)
-    return tuple(_placed(file, i, *surface) for i, surface in made if surface is not None)
+    return tuple(_place(file, i, *surface) for i, surface in made if surface is not None)
 
 
-def _placed(file: CompiledFile, geom: int, vertices: NDArray, faces: NDArray) -> Mesh:
+def _place(file: CompiledFile, geom: int, vertices: NDArray, faces: NDArray) -> Mesh:
     model, number = file.model, int(file.model.geom_matid[geom])
     color = model.geom_rgba[geom] if number < 0 else model.mat_rgba[number]
     place = geoms.place(file, geom)
@@ -61,21 +61,21 @@ def _surface(file: CompiledFile, geom: int) -> tuple[NDArray, NDArray] | None:
     angle = np.linspace(0.0, np.pi, _FROM_POLE_TO_POLE)
     radii, heights = np.sin(angle), np.cos(angle)
     if kind == kinds.mjGEOM_SPHERE:
-        return _turned(size[0] * radii, size[0] * heights)
+        return _revolve(size[0] * radii, size[0] * heights)
     if kind == kinds.mjGEOM_ELLIPSOID:
-        vertices, faces = _turned(radii, heights)
+        vertices, faces = _revolve(radii, heights)
         return vertices * size, faces
     if kind == kinds.mjGEOM_CAPSULE:
         middle = _FROM_POLE_TO_POLE // 2
         radii, heights = (
             np.insert(size[0] * x, middle, size[0] * x[middle]) for x in (radii, heights)
         )
-        return _turned(
+        return _revolve(
             radii, heights + size[1] * np.where(np.arange(len(heights)) <= middle, 1, -1)
         )
     if kind == kinds.mjGEOM_CYLINDER:
         r, h = size[:2]
-        return _turned(np.asarray([0.0, r, r, 0.0]), np.asarray([h, h, -h, -h]))
+        return _revolve(np.asarray([0.0, r, r, 0.0]), np.asarray([h, h, -h, -h]))
     return None
 
 
@@ -95,7 +95,7 @@ def _box(half: NDArray) -> tuple[NDArray, NDArray]:
     return signs * half, np.asarray(faces)
 
 
-def _turned(radii: NDArray, heights: NDArray) -> tuple[NDArray, NDArray]:
+def _revolve(radii: NDArray, heights: NDArray) -> tuple[NDArray, NDArray]:
     """Surface of a line of points (radius, height) that turns about z."""
     angle = 2.0 * np.pi * np.arange(_AROUND) / _AROUND
     x, y = np.outer(radii, np.cos(angle)), np.outer(radii, np.sin(angle))

@@ -61,7 +61,7 @@ def batched(fn: Callable, in_axes: Any = 0) -> Callable:
         with closures.refuse_numbers("batched(fn=)", fn, "one member of its arguments"):
             program, shapes = jax.make_jaxpr(one, return_shape=True)(*example)
         _, constants = jax_internals.unpack(program)
-        evaluated = _evaluated if checks.any_traced(members, constants) else _compiled
+        evaluated = _evaluate if checks.any_traced(members, constants) else _run_compiled
         return jax.tree.unflatten(jax.tree.structure(shapes), evaluated(program, members))
 
     return call
@@ -103,7 +103,7 @@ class _Form:
 
         def run(known: Fingerprint, places: tuple[int, ...], given: list, members: list) -> list:
             _, constants = jax_internals.unpack(known.program)
-            return _in_chunks(known.program, _filled(constants, places, given), members)
+            return _in_chunks(known.program, _fill(constants, places, given), members)
 
         self.run = jax.jit(run, static_argnums=(0, 1))
 
@@ -113,23 +113,23 @@ def _form(_: Fingerprint) -> _Form:
     return _Form()
 
 
-def _compiled(program: Any, members: list) -> list:
+def _run_compiled(program: Any, members: list) -> list:
     """Results by the program that was compiled for an equal one."""
     known = Fingerprint(program)
     _, constants = jax_internals.unpack(program)
-    now = tuple(content(x) for x in constants if lanes.baked(x))
+    now = tuple(content(x) for x in constants if lanes.is_inlined(x))
     form = _form(known)
     if form.constants is None:
         form.constants = now
     is_first = form.constants == now
-    places = tuple(i for i, x in enumerate(constants) if not (is_first and lanes.baked(x)))
+    places = tuple(i for i, x in enumerate(constants) if not (is_first and lanes.is_inlined(x)))
     found = form.run(known, places, [constants[i] for i in places], members)
     # What is kept needs the key only, and may outlive large constants.
     known.program = None
     return found
 
 
-def _evaluated(program: Any, members: list) -> list:
+def _evaluate(program: Any, members: list) -> list:
     """Results of a program of one member for all members, the first axis of each array."""
     _, constants = jax_internals.unpack(program)
     # Derivatives with respect to what the function closes over need it as an argument.
@@ -137,22 +137,22 @@ def _evaluated(program: Any, members: list) -> list:
 
     @jax.custom_jvp
     def run(traced, members):
-        return _in_chunks(program, _filled(constants, places, traced), members)
+        return _in_chunks(program, _fill(constants, places, traced), members)
 
     @run.defjvp
     def _(primals, tangents):
-        def mapped(traced, members):
-            complete = _filled(constants, places, traced)
+        def map_members(traced, members):
+            complete = _fill(constants, places, traced)
             return jax.vmap(lambda *rows: jax_internals.evaluate(program, complete, *rows))(
                 *members
             )
 
-        return jax.jvp(mapped, primals, tangents)
+        return jax.jvp(map_members, primals, tangents)
 
     return run([constants[i] for i in places], members)
 
 
-def _filled(constants: Sequence, places: Sequence[int], arrays: Sequence) -> list:
+def _fill(constants: Sequence, places: Sequence[int], arrays: Sequence) -> list:
     complete = list(constants)
     for place, x in zip(places, arrays, strict=True):
         complete[place] = x
@@ -167,7 +167,7 @@ def _in_chunks(program: Any, constants: list, members: list) -> list:
     def evaluate(rows):
         arguments = [*shared, *(Value(jnp.moveaxis(x, 0, -1), True) for x in rows)]
         results = batch_last.evaluate(program, arguments, chunk, loops.loop)
-        return [jnp.moveaxis(batch_last.batched(x, chunk), -1, 0) for x in results]
+        return [jnp.moveaxis(batch_last.members_last(x, chunk), -1, 0) for x in results]
 
     if count == 1:
         return evaluate(members)

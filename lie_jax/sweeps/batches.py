@@ -124,12 +124,12 @@ def _default_mesh(batch: int | None) -> Mesh:
     return Mesh(np.asarray(devices[:count]), ("variants",))
 
 
-def _cached(work: Callable) -> Callable:
+def _cache(work: Callable) -> Callable:
     """Cache results by function and arguments: tracing one takes longer than a small sweep."""
     cached = functools.lru_cache(maxsize=8)(work)
 
     @functools.wraps(work)
-    def cached_work(fn: Callable, *arguments: Any) -> Any:
+    def recall(fn: Callable, *arguments: Any) -> Any:
         try:
             key = snapshots.with_snapshot(fn)
         except snapshots.Unreadable:
@@ -137,10 +137,10 @@ def _cached(work: Callable) -> Callable:
         # Nothing says whether a file has changed.
         return (work if key.reads_outside else cached)(key, *arguments)
 
-    return cached_work
+    return recall
 
 
-@_cached
+@_cache
 def shapes(fn: Callable, structure: Any, layout: tuple) -> PyTree:
     """Results of one variant as `jax.ShapeDtypeStruct`s."""
     one = structure.unflatten([jax.ShapeDtypeStruct(*leaf) for leaf in layout])
@@ -148,7 +148,7 @@ def shapes(fn: Callable, structure: Any, layout: tuple) -> PyTree:
         return jax.eval_shape(functools.partial(evaluate_one, fn), one)[0]
 
 
-@_cached
+@_cache
 def _compile(
     fn: Callable, structure: Any, layout: tuple, batch: int, sharding: NamedSharding
 ) -> tuple[Callable, int]:

@@ -256,7 +256,7 @@ def _description(variable: Variable, variants: int, batch: int) -> dict[str, Any
     }
 
 
-def done(path: Path, batches: int) -> np.ndarray:
+def is_done(path: Path, batches: int) -> np.ndarray:
     """Whether each batch (batches,) is completely saved."""
     return np.asarray([(path / "status" / "c" / str(i)).exists() for i in range(batches)])
 
@@ -297,7 +297,7 @@ def _difference(array: Any, expected: dict[str, Any]) -> str:
     return ", ".join(f"{name} {there[name]} in place of {expected[name]}" for name in wrong)
 
 
-def damaged(targets: list[Chunks], batches: np.ndarray) -> np.ndarray:
+def damaged_batches(targets: list[Chunks], batches: np.ndarray) -> np.ndarray:
     """Batches that cannot be read as they were written; reads every byte of them."""
     wrong = [not all(target.is_whole(batch) for target in targets) for batch in batches.tolist()]
     return batches[np.asarray(wrong, bool)]
@@ -315,7 +315,7 @@ def write(
 
 def wait_until_done(path: Path, batches: int, targets: list[Chunks], again: np.ndarray) -> None:
     """Wait for other processes to save their batches, damaged ones `again`."""
-    while not done(path, batches).all() or len(again := damaged(targets, again)):
+    while not is_done(path, batches).all() or len(again := damaged_batches(targets, again)):
         time.sleep(POLL_SECONDS)
 
 
@@ -326,6 +326,6 @@ def in_use(path: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            if lock.alone():
+            if lock.is_alone():
                 for fragment in path.glob("**/*.partial"):
                     fragment.unlink(missing_ok=True)

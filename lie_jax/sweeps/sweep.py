@@ -111,8 +111,8 @@ def sweep(
     count = -(-variants // saved)
     targets = storage.arrays(path, [*inputs, *outputs], variants, saved)
     with storage.in_use(path):
-        done = storage.done(path, count)
-        again = storage.damaged(targets, np.flatnonzero(done))
+        done = storage.is_done(path, count)
+        again = storage.damaged_batches(targets, np.flatnonzero(done))
         todo = np.union1d(np.flatnonzero(~done), again)
         mine = todo[todo % jax.process_count() == jax.process_index()]
         if len(mine):

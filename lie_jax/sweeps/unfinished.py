@@ -31,7 +31,7 @@ class Lock:
             with contextlib.suppress(OSError):
                 fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
-    def alone(self) -> bool:
+    def is_alone(self) -> bool:
         """Whether no other process has the lock; none gets it then before it is closed."""
         if fcntl is None:
             return False
@@ -76,7 +76,7 @@ def beside(path: Path) -> Iterator[Path]:
     """
     for left in path.parent.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError), contextlib.closing(Lock(left / _LOCK, True)) as lock:
-            if lock.alone():
+            if lock.is_alone():
                 shutil.rmtree(left, ignore_errors=True)
     folder, lock = _new_folder(path.parent)
     with contextlib.closing(lock):

@@ -17,11 +17,11 @@ from lie_jax.viz.comparisons import convergence as convergence
 from lie_jax.viz.comparisons import work_precision as work_precision
 from lie_jax.viz.energies import energy as energy
 from lie_jax.viz.joint_loads import reactions as reactions
-from lie_jax.viz.look import COLORS as COLORS
-from lie_jax.viz.look import STYLE as STYLE
 from lie_jax.viz.plots import drift as drift
 from lie_jax.viz.plots import motion as motion
 from lie_jax.viz.plots import paths as paths
 from lie_jax.viz.recording import video as video
 from lie_jax.viz.scene import export as export
 from lie_jax.viz.scene import show as show
+from lie_jax.viz.style import COLORS as COLORS
+from lie_jax.viz.style import STYLE as STYLE

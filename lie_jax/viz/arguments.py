@@ -10,8 +10,8 @@ import numpy as np
 
 from lie_jax import checks
 from lie_jax.io.visuals import Mesh
-from lie_jax.viz.frames import Frames, Run, prepared
-from lie_jax.viz.look import VIEWS
+from lie_jax.viz.frames import Frames, Run, prepare
+from lie_jax.viz.style import VIEWS
 
 
 @contextlib.contextmanager
@@ -28,7 +28,7 @@ def written(where: str, path: str | os.PathLike) -> Iterator[None]:
         ) from error
 
 
-def checked(where: str, runs: tuple[Run, ...], spacing: float | None, *look: Any) -> list[Frames]:
+def check(where: str, runs: tuple[Run, ...], spacing: float | None, *look: Any) -> list[Frames]:
     """Frames of runs, at instants `spacing` (s) apart or at all saved; shapes, traces and the view
     are checked.
     """
@@ -36,7 +36,7 @@ def checked(where: str, runs: tuple[Run, ...], spacing: float | None, *look: Any
     checks.one_of(f"{where}(view=)", view, tuple(VIEWS))
     for mesh in (shape for shape in shapes if isinstance(shape, Mesh)):
         _check_mesh(f"the mesh of {mesh.body!r} in {where}(shapes=)", mesh)
-    scenes = prepared(where, runs, spacing, shapes, traces)
+    scenes = prepare(where, runs, spacing, shapes, traces)
     known = {name for scene in scenes for name in scene.system.names}
     for argument, bodies in (("shapes", [s.body for s in shapes]), ("traces", traces or ())):
         for body in bodies:

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
 from lie_jax.simulation.convergence import Convergence
-from lie_jax.viz.look import BLACK
-from lie_jax.viz.plots import styled
+from lie_jax.viz.plots import use_style
+from lie_jax.viz.style import BLACK
 
 Numbers = ArrayLike | Sequence[float]
 
@@ -37,7 +37,7 @@ def convergence(
             "viz.convergence(errors=) is missing; it must hold errors by name for these steps. For "
             "a study pass what lie_jax.convergence returns."
         )
-    with styled():
+    with use_style():
         figure, axes = plt.subplots(figsize=(6.0, 4.5))
         _lines(axes, dict.fromkeys(errors, steps), errors)
         h = np.sort(np.asarray(steps, float))
@@ -57,7 +57,7 @@ def _study(study: Convergence) -> Figure:
     names = "configuration", "velocity"
     errors = study.configuration_errors, study.velocity_errors
     orders = study.configuration_orders, study.velocity_orders
-    with styled():
+    with use_style():
         figure, both = plt.subplots(1, 2, figsize=(9.0, 4.5), sharex=True)
         for axes, name, of, observed in zip(both, names, errors, orders, strict=True):
             _lines(axes, dict.fromkeys(of, study.dt), of)
@@ -91,7 +91,7 @@ def work_precision(costs: Mapping[str, Numbers], errors: Mapping[str, Numbers]) 
     **Arguments:** `costs` (n,), s, and `errors` (n,), by the same names, one line for each. Raises
     `ValueError` for names and lengths that differ.
     """
-    with styled():
+    with use_style():
         figure, axes = plt.subplots(figsize=(6.0, 4.5))
         _lines(axes, costs, errors)
         axes.set(xlabel="computing time / s", ylabel="error")

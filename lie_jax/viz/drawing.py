@@ -24,7 +24,7 @@ class Drawn(NamedTuple):
 
 def draw(server: viser.ViserServer, scenes: list[Frames], names: bool, view: str) -> Drawn:
     """Draw all runs at their first instant."""
-    points = np.concatenate([parts.reached(scene, i) for i, scene in enumerate(scenes)])
+    points = np.concatenate([parts.reached_points(scene, i) for i, scene in enumerate(scenes)])
     low, high = np.min(points, axis=0), np.max(points, axis=0)
     middle, size = 0.5 * (low + high), float(np.max(high - low))
     server.scene.set_up_direction("+z")

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.viz.inputs import Instants, RunInputs, of_run, reached
-from lie_jax.viz.look import BLACK, literal
-from lie_jax.viz.plots import ABOVE, ROUNDING, check_run, styled, widen
+from lie_jax.viz.inputs import Instants, RunInputs, of_run, reached_instants
+from lie_jax.viz.plots import ABOVE, ROUNDING, check_run, use_style, widen
+from lie_jax.viz.style import BLACK, literal
 
 # Least range of the axis over the largest energy.
 _FLAT = 0.1
@@ -41,7 +41,7 @@ def energy(
     trajectory of another system, for a batch of trajectories, and for inputs of another shape.
     """
     check_run("viz.energy", system, trajectory)
-    run = reached(trajectory)
+    run = reached_instants(trajectory)
 
     def at(q, v, memory):
         return system.kinetic_energy(q, v), system.with_memory(memory).potential_energy(q)
@@ -55,7 +55,7 @@ def energy(
     # Rounding of energies is no work.
     least = ROUNDING * max(np.ptp(kinetic), np.ptp(potential))
     works = [(name, work) for name, work in works if np.ptp(work) > least]
-    with styled():
+    with use_style():
         figure, (above, below) = plt.subplots(2, 1, figsize=(7.0, 5.0), sharex=True)
         for values, name in ((kinetic, "kinetic"), (potential, "potential"), (total, "total")):
             above.plot(run.t, values, label=name)

@@ -13,7 +13,7 @@ from lie_jax.mechanics.contact.shapes import AbstractShape
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.viz import contacts, plots, solids, springs, tubes
-from lie_jax.viz.look import BLACK, COLORS
+from lie_jax.viz.style import BLACK, COLORS
 
 # Colour of forces, and the length of the largest one over that of the scene.
 _FORCE, _LONGEST = "#C81E1E", 0.4
@@ -50,7 +50,7 @@ class Frames(NamedTuple):
     traces: tuple[str, ...]
 
 
-def prepared(
+def prepare(
     where: str,
     runs: tuple[Run, ...],
     spacing: float | None,

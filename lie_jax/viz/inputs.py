@@ -27,7 +27,7 @@ class Instants(NamedTuple):
     u: NDArray | None
 
 
-def reached(trajectory: Trajectory) -> Instants:
+def reached_instants(trajectory: Trajectory) -> Instants:
     """Instants that a trajectory has reached, with finite states."""
     rows = Instants(*(getattr(trajectory, name) for name in Instants._fields))
     rows = jax.tree.map(np.asarray, rows)

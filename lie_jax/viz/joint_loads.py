@@ -14,9 +14,9 @@ from lie_jax.multibody.readings import JointReaction
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
-from lie_jax.viz.inputs import Instants, reached
-from lie_jax.viz.look import literal
-from lie_jax.viz.plots import ABOVE, check_run, styled, widen
+from lie_jax.viz.inputs import Instants, reached_instants
+from lie_jax.viz.plots import ABOVE, check_run, use_style, widen
+from lie_jax.viz.style import literal
 
 # Least range of an axis over the largest value of all joints.
 _FLAT = 0.1
@@ -47,9 +47,9 @@ def reactions(
             f"viz.reactions(frame=) is {frame!r}; it must be the name of a body, or 'ground': take "
             f"one of {', '.join(system.names)}."
         )
-    run = reached(trajectory)
+    run = reached_instants(trajectory)
     every, length = _in_frame(system, run, frame)
-    labels = list(every) if joints is None else [_known(label, every) for label in joints]
+    labels = list(every) if joints is None else [_require_known(label, every) for label in joints]
     if not labels:
         raise ValueError(
             "viz.reactions(system=) has no joints, and reactions are those of joints: take "
@@ -63,7 +63,7 @@ def reactions(
     eps = _ROUNDING * np.finfo(run.q.dtype).eps
     # Points at the origin have no size, and their joints no torques.
     least = {"force": eps * torque / length if length else 0.0, "torque": eps * force * length}
-    with styled():
+    with use_style():
         figure, grid = plt.subplots(n, 2, figsize=(9.0, 1.2 + 1.8 * n), sharex=True, squeeze=False)
         for column, part, unit in ((0, "force", "N"), (1, "torque", "N m")):
             size = max(_largest(getattr(every[label], part)) for label in labels)
@@ -106,7 +106,7 @@ def _largest(values: ArrayLike) -> float:
     return float(np.max(np.abs(np.asarray(values))))
 
 
-def _known(label: Label, known: Iterable[Label]) -> Label:
+def _require_known(label: Label, known: Iterable[Label]) -> Label:
     label = label if isinstance(label, str) else tuple(label)
     if label not in known:
         raise ValueError(

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from lie_jax.viz import parts, solids, surfaces, tubes
 from lie_jax.viz.frames import Frames
-from lie_jax.viz.look import VIEWS
+from lie_jax.viz.style import VIEWS
 
 # Edges of triangles over the size of the scene: polygons are sorted by the distance of their
 # middles, which is wrong for long ones.
@@ -61,15 +61,14 @@ class Attached(NamedTuple):
     polygons: Polygons
 
 
-def attached(scene: Frames, run: int) -> Attached:
+def attach_parts(scene: Frames, run: int) -> Attached:
     """Solids, shapes, and joints with their axes and lines to centres of mass."""
     size, length = parts.size(scene), parts.marks_size(scene)
     pieces = [
-        (k, segments(_divided(arms), parts.body_color(run, k), 3.0))
-        for k, arms in parts.arms(scene)
+        (k, segments(_divide(arms), parts.body_color(run, k), 3.0)) for k, arms in parts.arms(scene)
     ]
     for k, axes in solids.joint_axes(scene.system, parts.AXIS * length).items():
-        pieces.append((k, segments(_divided(axes), _DARK, 1.5)))
+        pieces.append((k, segments(_divide(axes), _DARK, 1.5)))
     ball = trimesh.creation.icosphere(subdivisions=2, radius=parts.BALL * length)
     for k, of_body in solids.joint_points(scene.system).items():
         for point in of_body:
@@ -84,7 +83,7 @@ def attached(scene: Frames, run: int) -> Attached:
     return Attached(bodies, together([piece for _, piece in pieces]))
 
 
-def _divided(ends: NDArray) -> NDArray:
+def _divide(ends: NDArray) -> NDArray:
     """Pieces (m, 2, 3) of segments (n, 2, 3): long ones are sorted wrongly."""
     points = np.linspace(ends[:, 0], ends[:, 1], 11, axis=1)
     return np.stack([points[:, :-1], points[:, 1:]], axis=2).reshape(-1, 2, 3)
@@ -95,7 +94,7 @@ def rotations(scene: Frames, frame: int) -> NDArray:
     return Rotation.from_quat(np.roll(scene.orientation[frame], -1, axis=1)).as_matrix()
 
 
-def placed(fixed: Attached, scene: Frames, frame: int) -> Polygons:
+def polygons_at(fixed: Attached, scene: Frames, frame: int) -> Polygons:
     """Polygons of bodies where these are in a frame, inertial."""
     # The ground comes last, which has the number -1.
     rotation = np.concatenate([rotations(scene, frame), np.eye(3)[None]])

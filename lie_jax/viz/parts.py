@@ -11,8 +11,8 @@ from scipy.spatial.transform import Rotation
 from lie_jax.io.visuals import Mesh
 from lie_jax.viz import contacts, solids, surfaces, tubes
 from lie_jax.viz.frames import Frames, extent
-from lie_jax.viz.look import COLORS
 from lie_jax.viz.solids import GROUND
+from lie_jax.viz.style import COLORS
 from lie_jax.viz.surfaces import Surface
 
 Color = tuple[int, int, int]
@@ -98,7 +98,7 @@ def of_shapes(scene: Frames, run: int, reach: float) -> Iterator[Part]:
         yield Part(k, surface, body_color(run, k), _TRANSLUCENT)
 
 
-def reached(scene: Frames, run: int) -> NDArray:
+def reached_points(scene: Frames, run: int) -> NDArray:
     """Points (n, 3) of the scene between which bodies, joints and lines stay in all frames (m).
 
     Of the ground meshes count, as far as they are near, and neither planes nor fields.

@@ -20,7 +20,7 @@ from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.systems.system import AbstractSystem
 from lie_jax.viz import solids
-from lie_jax.viz.look import STYLE, literal
+from lie_jax.viz.style import STYLE, literal
 
 ABOVE: Any = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
 
@@ -29,7 +29,7 @@ ROUNDING, _PLANE = 1e-9, 1e-3
 
 
 @contextlib.contextmanager
-def styled() -> Iterator[None]:
+def use_style() -> Iterator[None]:
     """Draw in the style of lie_jax."""
     # The first figure of a process loads matplotlib's backend. A notebook's backend sets
     # parameters; the end of the context would reset them, and hide all further figures.
@@ -74,7 +74,7 @@ def motion(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     twists = jax.jit(jax.vmap(system.twists))(trajectory.q, trajectory.v)
     omega = np.asarray(twists)[:, :, 3:]
     n = len(system.names)
-    with styled():
+    with use_style():
         figure, grid = plt.subplots(n, 2, figsize=(9.0, 1.2 + 1.8 * n), sharex=True, squeeze=False)
         for column, values, unit, title, labels in (
             (grid[:, 0], center, "m", "Centre of mass", ("x", "y", "z")),
@@ -117,7 +117,7 @@ def drift(system: AbstractSystem, trajectory: Trajectory) -> Figure:
 
     violations = jax.jit(jax.vmap(at))(trajectory.t, trajectory.q, trajectory.v)
     names = "positions / m, rad", "velocities / m/s, rad/s"
-    with styled():
+    with use_style():
         figure, axes = plt.subplots(figsize=(7.0, 3.5))
         for values, name in zip(violations, names, strict=True):
             worst = np.max(np.abs(np.asarray(values)), axis=1, initial=0.0)
@@ -143,7 +143,7 @@ def paths(system: AbstractMultibodySystem, trajectory: Trajectory) -> Figure:
     across = int(np.argmin(extent))
     is_plane = extent[across] <= _PLANE * np.max(extent)
     shown = [k for k in range(3) if not (is_plane and k == across)]
-    with styled():
+    with use_style():
         figure = plt.figure(figsize=(5.5, 5.0))
         axes = cast(Any, figure.add_subplot(projection=None if is_plane else "3d"))
         for body, name in enumerate(system.names):

@@ -15,10 +15,10 @@ from lie_jax import checks
 from lie_jax.numerics import waits
 from lie_jax.sweeps import unfinished
 from lie_jax.viz import painting, parts
-from lie_jax.viz.arguments import checked, written
+from lie_jax.viz.arguments import check, written
 from lie_jax.viz.drawing import clock_text
 from lie_jax.viz.frames import Run, Shape
-from lie_jax.viz.look import literal
+from lie_jax.viz.style import literal
 
 # A GIF counts hundredths of a second.
 FRAMES_PER_SECOND = 20
@@ -57,12 +57,12 @@ def video(
     checks.path("viz.video(path=)", path)
     checks.positive("viz.video(speed=)", speed, "seconds of motion in a second")
     writer = _writer(Path(path))
-    scenes = checked("viz.video", runs, speed / FRAMES_PER_SECOND, shapes, traces, view)
-    fixed = [painting.attached(scene, run) for run, scene in enumerate(scenes)]
+    scenes = check("viz.video", runs, speed / FRAMES_PER_SECOND, shapes, traces, view)
+    fixed = [painting.attach_parts(scene, run) for run, scene in enumerate(scenes)]
     camera = painting.camera(view)
     frames = max(len(scene.t) for scene in scenes)
     # The picture that bodies, joints and lines never leave, with a margin.
-    points = np.concatenate([parts.reached(scene, i) for i, scene in enumerate(scenes)])
+    points = np.concatenate([parts.reached_points(scene, i) for i, scene in enumerate(scenes)])
     flat = points @ camera[:2].T
     low, high = flat.min(axis=0), flat.max(axis=0)
     margin = _MARGIN * np.max(high - low)
@@ -85,14 +85,14 @@ def video(
         written("viz.video", path),
         unfinished.replacing(path) as new,
         fixed_layout,
-        _closed(figure),
+        _closing(figure),
         writer.saving(figure, os.fspath(new), _DOTS),
     ):
         for frame in range(frames):
             polygons = []
             for run, scene in enumerate(scenes):
                 now = min(frame, len(scene.t) - 1)
-                polygons.append(painting.placed(fixed[run], scene, now))
+                polygons.append(painting.polygons_at(fixed[run], scene, now))
                 polygons.append(painting.lines(scene, run, now, scale * _POINTS))
                 for label, center in zip(labels[run], scene.center[now], strict=False):
                     label.set_position((camera @ (center + scene.offset))[:2])
@@ -102,7 +102,7 @@ def video(
 
 
 @contextlib.contextmanager
-def _closed(figure: Figure) -> Iterator[None]:
+def _closing(figure: Figure) -> Iterator[None]:
     try:
         yield
     finally:

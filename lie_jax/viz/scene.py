@@ -18,7 +18,7 @@ from lie_jax import checks
 from lie_jax.numerics import waits
 from lie_jax.sweeps import unfinished
 from lie_jax.viz import drawing
-from lie_jax.viz.arguments import checked, written
+from lie_jax.viz.arguments import check, written
 from lie_jax.viz.drawing import Drawn
 from lie_jax.viz.frames import Frames, Run, Shape
 
@@ -54,8 +54,8 @@ def export(
     checks.path("viz.export(path=)", path)
     checks.positive("viz.export(speed=)", speed, "seconds of motion in a second")
     checks.positive("viz.export(frames_per_second=)", frames_per_second, "1/s")
-    scenes = checked("viz.export", runs, speed / frames_per_second, shapes, traces, view)
-    with _served(0, scenes, names, view) as (server, drawn):
+    scenes = check("viz.export", runs, speed / frames_per_second, shapes, traces, view)
+    with _serve(0, scenes, names, view) as (server, drawn):
         recording = server.get_scene_serializer()
         for frame in range(max(len(scene.t) for scene in scenes)):
             drawing.move(drawn, scenes, [frame] * len(scenes))
@@ -92,9 +92,9 @@ def show(
     Raises `ValueError` for other values.
     """
     checks.positive("viz.show(speed=)", speed, "seconds of motion in a second")
-    scenes = checked("viz.show", runs, None, shapes, traces, view)
+    scenes = check("viz.show", runs, None, shapes, traces, view)
     with (
-        _served(port, scenes, names, view) as (server, drawn),
+        _serve(port, scenes, names, view) as (server, drawn),
         contextlib.suppress(KeyboardInterrupt),
     ):
         print(f"the scene is at http://localhost:{server.get_port()} until Ctrl-C", flush=True)
@@ -102,7 +102,7 @@ def show(
 
 
 @contextlib.contextmanager
-def _served(
+def _serve(
     port: int, scenes: list[Frames], names: bool, view: str
 ) -> Iterator[tuple[viser.ViserServer, Drawn]]:
     """Server of the drawn scenes, and the nodes of all that moves."""

@@ -19,7 +19,7 @@ _TURNS, _POINTS, _STRAIGHT, _RADIUS = 6, 8, 0.15, 0.05
 
 def lines(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
     """Segments (instants, segments, 2, 3) of all springs between two points, inertial, m."""
-    placed, drawn = _placed(system, q), []
+    placed, drawn = _placement(system, q), []
     for group in system.forces:
         if not isinstance(group.element, CartesianSpringDamper | LinearSpringDamper):
             continue
@@ -28,14 +28,14 @@ def lines(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
             drawn.append(
                 _coil(*(placed(group.bodies[side][k], points[side][k]) for side in (0, 1)))
             )
-    return _joined(drawn, q)
+    return _concatenate(drawn, q)
 
 
 def cables(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
     """Segments (instants, segments, 2, 3) of lines of `PathForce`s and of the massless rods of
     `DistanceJoint`s, inertial, m.
     """
-    placed, drawn = _placed(system, q), []
+    placed, drawn = _placement(system, q), []
     # Joints of a tree hold no distance; those that close its loops may.
     joints = getattr(system, "cuts", ()) if isinstance(system, TreeSystem) else system.joints
     for group in (*system.forces, *joints):
@@ -50,10 +50,10 @@ def cables(system: AbstractMultibodySystem, q: ArrayLike) -> NDArray:
         for k in range(group.count):
             line = [placed(group.bodies[i][k], x) for i, x in zip(slots, points[k], strict=True)]
             drawn.append(np.stack([np.stack(line[:-1], 1), np.stack(line[1:], 1)], axis=2))
-    return _joined(drawn, q)
+    return _concatenate(drawn, q)
 
 
-def _placed(system: AbstractMultibodySystem, q: ArrayLike) -> Callable[[int, NDArray], NDArray]:
+def _placement(system: AbstractMultibodySystem, q: ArrayLike) -> Callable[[int, NDArray], NDArray]:
     """Function from the place of a body and a point (3,) of it to the inertial points (instants, 3)
     at configurations (instants, nq).
     """
@@ -69,7 +69,7 @@ def _placed(system: AbstractMultibodySystem, q: ArrayLike) -> Callable[[int, NDA
     return inertial
 
 
-def _joined(drawn: list[NDArray], q: ArrayLike) -> NDArray:
+def _concatenate(drawn: list[NDArray], q: ArrayLike) -> NDArray:
     return np.concatenate([np.zeros((len(np.asarray(q)), 0, 2, 3)), *drawn], axis=1)
 
 

@@ -65,7 +65,7 @@ def of_shape(shape: Any, reach: float) -> Surface:
             turn, point = from_z(shape.normal), np.asarray(shape.point)
             return _ground(reach, lambda flat: flat @ turn.T + point)
         case shapes.HeightField():
-            return _ground(reach, lambda flat: _raised(shape, flat))
+            return _ground(reach, lambda flat: _lift(shape, flat))
     return _of_own(shape)
 
 
@@ -102,7 +102,7 @@ def _turn(shape: Any) -> NDArray:
     return np.asarray(quaternion.to_matrix(jax.numpy.asarray(shape.orientation)))
 
 
-def _raised(field: shapes.HeightField, flat: NDArray) -> NDArray:
+def _lift(field: shapes.HeightField, flat: NDArray) -> NDArray:
     x, y = (jax.numpy.asarray(flat[:, k]) for k in (0, 1))
     return np.stack([x, y, np.asarray(jax.vmap(field.height)(x, y))], axis=1)
 

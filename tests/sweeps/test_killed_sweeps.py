@@ -67,7 +67,7 @@ def test_killed_anywhere_it_resumes_and_repeats_nothing(tmp_path, monkeypatch):
         assert not left.exists()
         # Of each batch the parameters, two results and the status are written.
         complete = stop // 4
-        assert storage.done(path, 4).sum() == complete
+        assert storage.is_done(path, 4).sum() == complete
         assert (xarray.open_zarr(path).status.values >= 0).sum() == 2 * complete
         (path / "square" / "3.0123.partial").touch()
         computed.clear()
@@ -146,7 +146,7 @@ def _killed_and_resumed(tmp_path: Path, kills: int, seed: int) -> None:
     path, batches = tmp_path / "s.zarr", 20
     hit = 0
     for attempt in range(100):
-        saved = np.flatnonzero(storage.done(path, batches)) if path.exists() else []
+        saved = np.flatnonzero(storage.is_done(path, batches)) if path.exists() else []
         log = tmp_path / f"{attempt}.txt"
         process = _child("slowly", path, log)
         if hit < kills:

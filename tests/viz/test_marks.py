@@ -102,8 +102,8 @@ def test_the_camera_sees_all_of_the_motion_and_little_more(view):
     mechanism = lie_jax.Mechanism([body], gravity=(0.0, 0.0, 0.0))
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
     run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.02, steps=50)
-    (scene,) = frames.prepared("test", ((system, run),), None, (), None)
-    points = parts.reached(scene, 0)
+    (scene,) = frames.prepare("test", ((system, run),), None, (), None)
+    points = parts.reached_points(scene, 0)
     camera = types.SimpleNamespace()
     drawing._look(camera, points, view)
     # Ends of the rod in every frame, as the camera sees them.

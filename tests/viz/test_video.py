@@ -109,10 +109,10 @@ def test_runs_side_by_side_with_shapes_springs_contacts_and_names(tmp_path):
         assert video.n_frames == 9
         width, height = video.size
         assert width == 500 and 300 <= height <= 500
-    (scene,) = frames.prepared("test", (run,), None, [mesh], None)
-    fixed = painting.attached(scene, 0)
+    (scene,) = frames.prepare("test", (run,), None, [mesh], None)
+    fixed = painting.attach_parts(scene, 0)
     assert set(fixed.bodies.tolist()) == {-1, 0, 1}
-    placed = painting.placed(fixed, scene, len(scene.t) - 1)
+    placed = painting.polygons_at(fixed, scene, len(scene.t) - 1)
     # The mesh moves with its body.
     of_a = placed.corners[(fixed.bodies == 0) & (placed.colors[:, 3] == 0.5)]
     rotation, position = (np.asarray(x)[0] for x in run[0].poses(run[1].q[-1]))

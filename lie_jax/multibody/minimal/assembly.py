@@ -11,8 +11,8 @@ from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.motions import Motion
 from lie_jax.mechanics.mechanism import Label, Mechanism, labels
 from lie_jax.multibody import stacking
-from lie_jax.multibody.minimal import followed, own_coordinates, state
 from lie_jax.multibody.minimal import joints as tree_joints
+from lie_jax.multibody.minimal import own_coordinates, state, turn_places
 from lie_jax.multibody.minimal.formulation import refuse_armatures, split_joints
 from lie_jax.multibody.minimal.loops import LoopSystem
 from lie_jax.multibody.minimal.system import TreeSystem, names_by_slot
@@ -50,12 +50,12 @@ def from_motions(
         return system, start
     parts = {field.name: getattr(system, field.name) for field in dataclasses.fields(system)}
     closing = [mechanism.joints[k] for k in cuts]
-    places = followed.places_of(kept_motions, 7 * system.tree.bases)
-    by_place = [followed.turn_places(joint, skeleton.joints, places) for joint in closing]
+    places = turn_places.places_of(kept_motions, 7 * system.tree.bases)
+    by_place = [turn_places.of_element(joint, skeleton.joints, places) for joint in closing]
     return LoopSystem(
         **parts,
         cuts=tuple(
-            followed.with_turn_places(group, by_place)
+            turn_places.with_turn_places(group, by_place)
             for group in stacking.stack_by_kind(closing, system.names_by_slot)
         ),
         cut_labels=tuple(all_labels[k] for k in cuts),
@@ -84,15 +84,17 @@ def _tree_of(
     joints = tree_joints.stack([steps[k] for k in tree.motions], tree.reversed, dtype)
     bodies = [MassProperties(b.mass, b.inertia, b.center_of_mass) for b in mechanism.bodies]
     massless = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), bodies[0])
-    places = followed.places_of(motions, 7 * tree.bases)
-    by_place = [followed.turn_places(force, mechanism.joints, places) for force in mechanism.forces]
+    places = turn_places.places_of(motions, 7 * tree.bases)
+    by_place = [
+        turn_places.of_element(force, mechanism.joints, places) for force in mechanism.forces
+    ]
     forces = stacking.stack_by_kind(
         mechanism.forces, names_by_slot(tree, names), [at is None for at in by_place]
     )
     system = TreeSystem(
         bodies=stacking.stack([bodies[i] if i < len(bodies) else massless for i in tree.bodies]),
         joints=joints,
-        forces=tuple(followed.with_turn_places(group, by_place) for group in forces),
+        forces=tuple(turn_places.with_turn_places(group, by_place) for group in forces),
         gravity=mechanism.gravity,
         tree=tree,
         owners=tuple(owners),

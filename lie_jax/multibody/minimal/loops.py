@@ -20,10 +20,10 @@ from lie_jax.mechanics.joints.base import Wrench
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.multibody import constraints, readings, stacking, turns
 from lie_jax.multibody.minimal import recursions
-from lie_jax.multibody.minimal.followed import with_memory
 from lie_jax.multibody.minimal.linearization import TreeLinearization
 from lie_jax.multibody.minimal.recursions import Kinematics
 from lie_jax.multibody.minimal.system import TreeSystem
+from lie_jax.multibody.minimal.turn_places import with_memory
 from lie_jax.multibody.stacking import Groups
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.multibody.validity import MultibodyValidity

@@ -20,7 +20,7 @@ from lie_jax.mechanics.mechanism import Label
 from lie_jax.multibody import contact_impulses as impulses
 from lie_jax.multibody import readings
 from lie_jax.multibody.coordinates.se3 import SE3
-from lie_jax.multibody.minimal import followed, reactions, recursions
+from lie_jax.multibody.minimal import reactions, recursions, turn_places
 from lie_jax.multibody.minimal.joints import TreeJoints
 from lie_jax.multibody.minimal.layout import Layout, make_space
 from lie_jax.multibody.minimal.linearization import (
@@ -269,7 +269,7 @@ class TreeSystem(AbstractMultibodySystem):
 
     def _following(self, t: Array, q: Array) -> "TreeSystem":
         """The system at q, whose forces have the turns of the joints that they follow."""
-        return dataclasses.replace(self, forces=followed.with_memory(self.forces, t, q))
+        return dataclasses.replace(self, forces=turn_places.with_memory(self.forces, t, q))
 
     def _terms(
         self, t, q: Array, v: Array, u: Array | None

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from lie_jax.numerics import jax_internals
-from lie_jax.sweeps.batching.programs import Scan, depends, inlined, varying
+from lie_jax.sweeps.batching.programs import Scan, depends, inline, varying
 
 # Operations that act on each entry by itself.
 _ELEMENTWISE = """
@@ -84,7 +84,7 @@ def inside(program: Any, arguments: Sequence[Value], size: int, loop: Loop | Non
 def results(equation: Any, values: list[Value], size: int, loop: Loop | None = None) -> list[Value]:
     """Results of one equation for `size` members."""
     name = equation.primitive.name
-    inner = inlined(equation, values)
+    inner = inline(equation, values)
     if inner is not None:
         return inside(*inner, size, loop)
     if not any(x.batched for x in values):
@@ -102,7 +102,7 @@ def results(equation: Any, values: list[Value], size: int, loop: Loop | None = N
     if elementwise(equation):
         return _elementwise(equation, values, size)
     if name in _ALONG_AXES and not equation.params.get("out_sharding"):
-        arrays = jax_internals.bind(equation, [batched(x, size) for x in values])
+        arrays = jax_internals.bind(equation, [members_last(x, size) for x in values])
         return [Value(x, True) for x in arrays]
     rule = _RULES.get(name)
     moved = rule(equation.params, values, size) if rule else None
@@ -111,7 +111,7 @@ def results(equation: Any, values: list[Value], size: int, loop: Loop | None = N
     return [Value(moved, True)]
 
 
-def batched(x: Value, size: int) -> Any:
+def members_last(x: Value, size: int) -> Any:
     """The array with its members last."""
     if x.batched:
         return x.array
@@ -189,11 +189,13 @@ def _pad(params, values, size):
     operand, padding = values
     if padding.batched:
         return None
-    return lax.pad(batched(operand, size), padding.array, (*params["padding_config"], (0, 0, 0)))
+    return lax.pad(
+        members_last(operand, size), padding.array, (*params["padding_config"], (0, 0, 0))
+    )
 
 
 def _concatenate(params, values, size):
-    return lax.concatenate([batched(x, size) for x in values], params["dimension"])
+    return lax.concatenate([members_last(x, size) for x in values], params["dimension"])
 
 
 def _dynamic_slice(params, values, size):
@@ -213,7 +215,7 @@ def _dynamic_update_slice(params, values, size):
         return None
     starts = [x.array for x in indices]
     starts.append(jnp.zeros((), starts[0].dtype) if starts else 0)
-    arrays = batched(operand, size), batched(update, size)
+    arrays = members_last(operand, size), members_last(update, size)
     return lax.dynamic_update_slice(*arrays, starts, allow_negative_indices=False)
 
 
@@ -245,11 +247,14 @@ def _scan(equation, values: list[Value], size: int, loop: Loop | None) -> list[V
         ]
         results = inside(parts.body, arguments, size, loop)
         carry = [
-            batched(x, size) if flag else x.array for x, flag in zip(results, flags, strict=False)
+            members_last(x, size) if flag else x.array
+            for x, flag in zip(results, flags, strict=False)
         ]
         return carry, [x.array for x in results[len(flags) :]]
 
-    start = [batched(x, size) if flag else x.array for x, flag in zip(carry, flags, strict=True)]
+    start = [
+        members_last(x, size) if flag else x.array for x, flag in zip(carry, flags, strict=True)
+    ]
     end, outputs = lax.scan(
         body,
         start,
@@ -277,7 +282,8 @@ def _while(equation, values: list[Value], size: int, loop: Loop | None) -> list[
         arguments = [*of_body, *map(Value, arrays, flags)]
         results = inside(params["body_jaxpr"], arguments, size, loop)
         after = [
-            batched(x, size) if flag else x.array for x, flag in zip(results, flags, strict=True)
+            members_last(x, size) if flag else x.array
+            for x, flag in zip(results, flags, strict=True)
         ]
         if not each:
             return after
@@ -285,7 +291,9 @@ def _while(equation, values: list[Value], size: int, loop: Loop | None) -> list[
         going = test(arrays)
         return [jnp.where(going, x, y) for x, y in zip(after, arrays, strict=True)]
 
-    start = [batched(x, size) if flag else x.array for x, flag in zip(carry, flags, strict=True)]
+    start = [
+        members_last(x, size) if flag else x.array for x, flag in zip(carry, flags, strict=True)
+    ]
     end = lax.while_loop(lambda x: jnp.any(test(x)), body, start)
     return list(map(Value, end, flags))
 
@@ -300,22 +308,22 @@ def _cond(equation, values: list[Value], size: int, loop: Loop | None) -> list[V
     given = [x.batched for x in operands]
     flags = [any(x) for x in zip(*(depends(branch, given) for branch in branches), strict=True)]
 
-    def taken(branch):
+    def runner(branch):
         def run(*arrays):
             arguments = [Value(x, flag) for x, flag in zip(arrays, given, strict=True)]
             results = inside(branch, arguments, size, loop)
             return [
-                batched(x, size) if flag else x.array
+                members_last(x, size) if flag else x.array
                 for x, flag in zip(results, flags, strict=True)
             ]
 
         return run
 
-    arrays = lax.switch(index.array, [taken(x) for x in branches], *(x.array for x in operands))
+    arrays = lax.switch(index.array, [runner(x) for x in branches], *(x.array for x in operands))
     return list(map(Value, arrays, flags))
 
 
 def _chosen(index, results: tuple[Value, ...], size: int):
-    arrays = [batched(x, size) for x in results]
+    arrays = [members_last(x, size) for x in results]
     which = lax.broadcast_in_dim(index, arrays[0].shape, (arrays[0].ndim - 1,))
     return lax.select_n(which, *arrays)

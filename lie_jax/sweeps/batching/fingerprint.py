@@ -60,7 +60,7 @@ def _program(program: Any) -> Hashable:
 
 
 def _equation(equation: Any, operands: tuple) -> Hashable:
-    inner = programs.inlined(equation, operands)
+    inner = programs.inline(equation, operands)
     if inner is not None:
         return _value(inner[0]), tuple(inner[1])
     params = dict(equation.params)

@@ -18,8 +18,8 @@ from jax.experimental.xla_metadata import set_xla_metadata
 
 from lie_jax.sweeps.batching import batch_last
 from lie_jax.sweeps.batching.batch_last import Value
-from lie_jax.sweeps.batching.numbers import Constant, Graph, Held, Input, Operation, Part
-from lie_jax.sweeps.batching.taking_apart import Branch, Inner, Repeat, Whole
+from lie_jax.sweeps.batching.scalar_graph import Constant, Graph, Held, Input, Operation, Part
+from lie_jax.sweeps.batching.scalarize import Branch, Inner, Repeat, Whole
 
 # Least number of operations at which a shared scalar, or any scalar, gets a kernel of its own.
 _SHARED, _ALONE = 8, 200
@@ -33,7 +33,7 @@ class _Plan:
 
     def __init__(self, graph: Graph, numbers: Sequence[int]):
         self._graph = graph
-        live, users, whole = graph.needed(numbers), Counter(), set(numbers)
+        live, users, whole = graph.dependencies(numbers), Counter(), set(numbers)
         for number in live:
             node = graph.nodes[number]
             if isinstance(node, Operation):
@@ -104,7 +104,7 @@ class Evaluation:
         """Numbers of arrays: (size,), or () in arrays that do not vary."""
         found = iter(self._results(_flat(arrays)))
         return [
-            [self._shaped(next(found), flag) for _ in range(array.size)]
+            [self._broadcast(next(found), flag) for _ in range(array.size)]
             for array, flag in zip(arrays, varies, strict=True)
         ]
 
@@ -125,7 +125,7 @@ class Evaluation:
                 self._found.update(enumerate(found, first))
         return [self._leaf(x) for x in numbers]
 
-    def _shaped(self, x: Any, varies: bool) -> Any:
+    def _broadcast(self, x: Any, varies: bool) -> Any:
         return jnp.broadcast_to(jnp.asarray(x), (self._size,) if varies else ())
 
     def _leaf(self, number: int) -> Any:
@@ -142,13 +142,13 @@ class Evaluation:
         def body(*arrays):
             found = dict(zip(leaves, arrays, strict=True))
             for number, operation in operations:
-                found[number] = self._applied(operation, found)
+                found[number] = self._apply(operation, found)
             return found[root]
 
         with set_xla_metadata(inlineable="false"):
             return jax.jit(body)(*(self._leaf(x) for x in leaves))
 
-    def _applied(self, operation: Operation, found: dict[int, Any]) -> Any:
+    def _apply(self, operation: Operation, found: dict[int, Any]) -> Any:
         shape, operands = (self._size,) if operation.varies else (), []
         for number in operation.numbers:
             own = self._graph.nodes[number]
@@ -169,17 +169,17 @@ class Evaluation:
         return [row for rows in evaluation.arrays(numbers, varies) for row in rows]
 
     def _branch(self, block: Branch) -> list[Any]:
-        def taken(choice):
+        def evaluate(choice):
             return lambda *given: self._inner(choice, given, block.varies)
 
         given = [self._leaf(x) for x in block.given]
         index = jnp.asarray(self._leaf(block.choice)).astype(jnp.int32)
-        return lax.switch(index, [taken(x) for x in block.graphs], *given)
+        return lax.switch(index, [evaluate(x) for x in block.graphs], *given)
 
     def _repeat(self, block: Repeat) -> list[Any]:
         given = [self._leaf(x) for x in block.given]
         pairs = zip(block.carried, block.varies, strict=True)
-        start = [self._shaped(self._leaf(x), flag) for x, flag in pairs]
+        start = [self._broadcast(self._leaf(x), flag) for x, flag in pairs]
         first, second = block.graphs
         each = first.graph.nodes[first.results[0]].varies
 
@@ -199,7 +199,7 @@ class Evaluation:
     def _whole(self, block: Whole) -> list[Any]:
         def run():
             avals = [x.aval for x in block.equation.invars]
-            values = [self._assembled(*x) for x in zip(block.operands, avals, strict=True)]
+            values = [self._assemble(*x) for x in zip(block.operands, avals, strict=True)]
             found, flags = (
                 batch_last.results(block.equation, values, self._size),
                 iter(block.varies),
@@ -208,16 +208,16 @@ class Evaluation:
             for x in found:
                 own = np.shape(x.array)[:-1] if x.batched else np.shape(x.array)
                 for i in range(math.prod(own)):
-                    rows.append(self._shaped(_entry(x.array, i, x.batched), next(flags)))
+                    rows.append(self._broadcast(_entry(x.array, i, x.batched), next(flags)))
             return rows
 
         if block.guard is None:
             return run()
         pairs = zip(block.otherwise, block.varies, strict=True)
-        kept = [self._shaped(self._leaf(x), flag) for x, flag in pairs]
+        kept = [self._broadcast(self._leaf(x), flag) for x, flag in pairs]
         return lax.cond(jnp.any(self._leaf(block.guard)), run, lambda: kept)
 
-    def _assembled(self, operand: Any, aval: Any) -> Value:
+    def _assemble(self, operand: Any, aval: Any) -> Value:
         if isinstance(operand, Held):
             return Value(self._given[operand.array], operand.varies)
         nodes = [self._graph.nodes[x] for x in _flat([operand])]
@@ -225,12 +225,12 @@ class Evaluation:
         if len(known) == len(nodes):
             return Value(np.asarray(known, aval.dtype).reshape(operand.shape), False)
         varies = any(x.varies for x in nodes)
-        rows = [self._shaped(self._leaf(x), varies) for x in _flat([operand])]
-        array = joined(rows, operand.shape, aval.dtype, self._size if varies else None)
+        rows = [self._broadcast(self._leaf(x), varies) for x in _flat([operand])]
+        array = stack(rows, operand.shape, aval.dtype, self._size if varies else None)
         return Value(array, varies)
 
 
-def joined(rows: Sequence[Any], shape: Sequence[int], dtype: Any, size: int | None) -> Any:
+def stack(rows: Sequence[Any], shape: Sequence[int], dtype: Any, size: int | None) -> Any:
     """Array of its numbers, (size,) each, or () without a size."""
     whole = (*shape, *(() if size is None else (size,)))
     return jnp.stack(rows).reshape(whole) if rows else jnp.zeros(whole, dtype)

@@ -15,10 +15,10 @@ import numpy as np
 from lie_jax.numerics import jax_internals
 from lie_jax.sweeps.batching import batch_last
 from lie_jax.sweeps.batching.batch_last import Value
-from lie_jax.sweeps.batching.kernels import Evaluation, bytes_touched, joined
-from lie_jax.sweeps.batching.numbers import Graph, Unfit
+from lie_jax.sweeps.batching.kernels import Evaluation, bytes_touched, stack
 from lie_jax.sweeps.batching.programs import Scan, weight
-from lie_jax.sweeps.batching.taking_apart import trace
+from lie_jax.sweeps.batching.scalar_graph import Graph, Unfit
+from lie_jax.sweeps.batching.scalarize import trace
 
 # Numbers of a loop's body, of which each takes some 2 ms of compilation, and entries of its arrays,
 # before equal ones and zeros are left out.
@@ -34,7 +34,7 @@ _BYTES, _NUMBERS = 900_000, 6_000_000
 _MOST, _LEAST = 64, 16
 
 
-class TakenApart(NamedTuple):
+class Scalarized(NamedTuple):
     """Body of a scan as a graph: numbers of its results, after those of what it is given."""
 
     graph: Graph
@@ -48,7 +48,7 @@ class Lanes:
         # Kept alive: equations are known by identity, and a freed one passes its own on.
         self._program = program
         self._worthwhile = _worthwhile(program)
-        self._graphs: dict[Any, TakenApart | None] = {}
+        self._graphs: dict[Any, Scalarized | None] = {}
         # Evaluated for shapes only: loops are taken apart, and none is computed. Arrays of members
         # are those of one member here.
         size = _LEAST
@@ -77,11 +77,11 @@ class Lanes:
 
     def loop(self, equation: Any, values: list[Value], size: int) -> list[Value] | None:
         """Results of a loop for `size` members, None for one that is not worth taking apart."""
-        taken = self._taken(equation, values)
+        taken = self._scalarized(equation, values)
         return None if taken is None else _run(taken, equation, values, size)
 
     def _sketch(self, equation, values, size):
-        if self._taken(equation, values) is None:
+        if self._scalarized(equation, values) is None:
             return None
         flags, out_flags = Scan.of(equation).varying([x.batched for x in values])
         zeros = []
@@ -90,17 +90,17 @@ class Lanes:
             zeros.append(Value(jnp.zeros(shape, variable.aval.dtype), flag))
         return zeros
 
-    def _taken(self, equation, values):
+    def _scalarized(self, equation, values):
         if id(equation) not in self._worthwhile:
             return None
         # JAX shares one equation among all calls of a jitted function: graphs are told apart by
         # the values of their constants as well, which are part of them.
         constants, *_ = Scan.of(equation).split(values)
-        known = tuple(None if x is None else x.tobytes() for x in map(_known, constants))
+        known = tuple(None if x is None else x.tobytes() for x in map(_constant, constants))
         key = id(equation), tuple(x.batched for x in values), known
         if key not in self._graphs:
             try:
-                self._graphs[key] = _taken_apart(equation, values)
+                self._graphs[key] = _scalarize(equation, values)
             except Unfit:
                 self._graphs[key] = None
         return self._graphs[key]
@@ -123,14 +123,14 @@ def _worthwhile(program: Any) -> dict[int, int]:
     return numbers
 
 
-def baked(array: Any) -> bool:
+def is_inlined(array: Any) -> bool:
     """Whether a constant becomes part of a graph; the graph is given others."""
     extended = jnp.issubdtype(array.dtype, jax.dtypes.extended)
     return not extended and not jax_internals.is_traced(array) and np.size(array) <= _LARGEST
 
 
-def _known(x: Value) -> np.ndarray | None:
-    return np.asarray(x.array) if not x.batched and baked(x.array) else None
+def _constant(x: Value) -> np.ndarray | None:
+    return np.asarray(x.array) if not x.batched and is_inlined(x.array) else None
 
 
 def _shape(x: Value) -> tuple[int, ...]:
@@ -138,7 +138,7 @@ def _shape(x: Value) -> tuple[int, ...]:
     return shape[:-1] if x.batched else shape
 
 
-def _taken_apart(equation: Any, values: list[Value]) -> TakenApart:
+def _scalarize(equation: Any, values: list[Value]) -> Scalarized:
     parts = Scan.of(equation)
     if weight(parts.body) > _ENTRIES:
         raise Unfit
@@ -148,21 +148,21 @@ def _taken_apart(equation: Any, values: list[Value]) -> TakenApart:
     arguments = []
     dtypes = iter(x.aval.dtype for x in equation.invars)
     for x in constants:
-        held, known = graph.held(_shape(x), next(dtypes), x.batched), _known(x)
+        held, known = graph.next_given(_shape(x), next(dtypes), x.batched), _constant(x)
         arguments.append(held if known is None else graph.constants(known))
     for x, flag in zip(carry, flags, strict=True):
         count = math.prod(_shape(x))
         if count > _LARGEST:
             raise Unfit
         dtype = next(dtypes)
-        numbers = [graph.entries(graph.held((), dtype, flag)) for _ in range(count)]
+        numbers = [graph.entries(graph.next_given((), dtype, flag)) for _ in range(count)]
         arguments.append(np.asarray(numbers, int).reshape(_shape(x)))
     for x in inputs:
-        arguments.append(graph.entries(graph.held(_shape(x)[1:], next(dtypes), x.batched)))
-    return TakenApart(graph, trace(graph, parts.body, arguments))
+        arguments.append(graph.entries(graph.next_given(_shape(x)[1:], next(dtypes), x.batched)))
+    return Scalarized(graph, trace(graph, parts.body, arguments))
 
 
-def _run(taken: TakenApart, equation: Any, values: list[Value], size: int) -> list[Value]:
+def _run(taken: Scalarized, equation: Any, values: list[Value], size: int) -> list[Value]:
     parts, params = Scan.of(equation), equation.params
     constants, carry, inputs = parts.split(values)
     flags, out_flags = parts.varying([x.batched for x in values])
@@ -175,13 +175,13 @@ def _run(taken: TakenApart, equation: Any, values: list[Value], size: int) -> li
         after = [x for rows in results[: parts.carried] for x in rows]
         saved = zip(results[parts.carried :], outputs, out_flags, strict=True)
         return after, [
-            joined(rows, x.aval.shape[1:], x.aval.dtype, size if flag else None)
+            stack(rows, x.aval.shape[1:], x.aval.dtype, size if flag else None)
             for rows, x, flag in saved
         ]
 
     start = []
     for x, flag in zip(carry, flags, strict=True):
-        array = batch_last.batched(x, size) if flag else jnp.asarray(x.array)
+        array = batch_last.members_last(x, size) if flag else jnp.asarray(x.array)
         count = math.prod(_shape(x))
         start += list(jnp.reshape(array, (count, *((size,) if flag else ()))))
     last, saved = jax.lax.scan(
@@ -192,6 +192,6 @@ def _run(taken: TakenApart, equation: Any, values: list[Value], size: int) -> li
         aval = variable.aval
         count = math.prod(aval.shape)
         rows, last = last[:count], last[count:]
-        array = joined(rows, aval.shape, aval.dtype, size if flag else None)
+        array = stack(rows, aval.shape, aval.dtype, size if flag else None)
         after.append(Value(array, flag))
     return [*after, *map(Value, saved, out_flags)]

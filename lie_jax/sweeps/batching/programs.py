@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from lie_jax.numerics import jax_internals
 
 
-def inlined(equation: Any, values: Sequence) -> tuple[Any, Sequence] | None:
+def inline(equation: Any, values: Sequence) -> tuple[Any, Sequence] | None:
     """Program and arguments of an equation that is a call, without its rules of derivatives."""
     name, params = equation.primitive.name, equation.params
     if name in ("jit", "pjit", "closed_call", "core_call"):
@@ -39,12 +39,12 @@ class Scan(NamedTuple):
         body = equation.params["jaxpr"]
         jaxpr, _ = jax_internals.unpack(body)
 
-        def sliced(outside, inside):
+        def count_slices(outside, inside):
             pairs = zip(outside, inside, strict=True)
             return sum(len(x.aval.shape) > len(y.aval.shape) for x, y in pairs)
 
-        carried = len(equation.outvars) - sliced(equation.outvars, jaxpr.outvars)
-        inputs = sliced(equation.invars, jaxpr.invars)
+        carried = len(equation.outvars) - count_slices(equation.outvars, jaxpr.outvars)
+        inputs = count_slices(equation.invars, jaxpr.invars)
         return cls(body, len(equation.invars) - inputs - carried, carried)
 
     def varying(self, given: Sequence[bool]) -> tuple[list[bool], list[bool]]:
@@ -82,7 +82,7 @@ def varying(equation: Any, given: Sequence[bool]) -> list[bool]:
     name, params = equation.primitive.name, equation.params
     if not any(given) or name == "anywhere":
         return [False] * len(equation.outvars)
-    inner = inlined(equation, given)
+    inner = inline(equation, given)
     if inner is not None:
         return depends(*inner)
     if name == "cond":

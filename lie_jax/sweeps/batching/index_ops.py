@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from lie_jax.sweeps.batching.numbers import Graph
+from lie_jax.sweeps.batching.scalar_graph import Graph
 
 # An index that is no constant chooses among so many places at most.
 _PLACES = 64
@@ -110,7 +110,7 @@ def _zeros(graph: Graph, equation) -> np.ndarray:
     return np.broadcast_to(graph.constants(np.zeros((), aval.dtype)), aval.shape)
 
 
-def _reduced(primitive: Any) -> Callable:
+def _reduction_rule(primitive: Any) -> Callable:
     def rule(graph: Graph, equation, values):
         rows = _in_front(values[0], equation.params["axes"])
         if not len(rows):
@@ -182,7 +182,7 @@ def _dot(graph, equation, values):
 
 def _gather(graph, equation, values):
     operand, indices = values
-    known = [graph.known(x) for x in indices.reshape(-1).tolist()]
+    known = [graph.value_of(x) for x in indices.reshape(-1).tolist()]
     if any(x is None for x in known):
         return None
     params = dict(equation.params, fill_value=-1)
@@ -197,7 +197,7 @@ def _starts(graph, numbers, shape, sizes):
     """Each start as a constant within its bounds, or as a number."""
     for number, length, size in zip(numbers, shape, sizes, strict=True):
         # On an axis as long as the slice there is one start, whatever the index.
-        known = 0 if length == size else graph.known(int(number))
+        known = 0 if length == size else graph.value_of(int(number))
         yield None if known is None else min(max(int(known), 0), length - size)
 
 
@@ -264,12 +264,12 @@ MOVES: dict[str, Callable] = {
     "gather": _gather,
     "iota": _iota,
     "pad": _pad,
-    "reduce_and": _reduced(lax.and_p),
-    "reduce_max": _reduced(lax.max_p),
-    "reduce_min": _reduced(lax.min_p),
-    "reduce_or": _reduced(lax.or_p),
-    "reduce_prod": _reduced(lax.mul_p),
-    "reduce_sum": _reduced(lax.add_p),
+    "reduce_and": _reduction_rule(lax.and_p),
+    "reduce_max": _reduction_rule(lax.max_p),
+    "reduce_min": _reduction_rule(lax.min_p),
+    "reduce_or": _reduction_rule(lax.or_p),
+    "reduce_prod": _reduction_rule(lax.mul_p),
+    "reduce_sum": _reduction_rule(lax.add_p),
     "reshape": _reshape,
     "rev": _reverse,
     "slice": _slice,

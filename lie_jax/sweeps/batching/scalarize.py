@@ -15,8 +15,8 @@ from jax import lax
 from lie_jax.numerics import jax_internals
 from lie_jax.sweeps.batching import programs
 from lie_jax.sweeps.batching.batch_last import elementwise
-from lie_jax.sweeps.batching.moving import MOVES
-from lie_jax.sweeps.batching.numbers import Graph, Held, Unfit
+from lie_jax.sweeps.batching.index_ops import MOVES
+from lie_jax.sweeps.batching.scalar_graph import Graph, Held, Unfit
 
 # Loops that are written out have at most so many passes and so many numbers in all of them.
 _PASSES, _WRITTEN = 16, 5000
@@ -69,10 +69,10 @@ class Whole(NamedTuple):
 
 def trace(graph: Graph, program: Any, arguments: Sequence[Array]) -> list[np.ndarray]:
     """Numbers of a program's results. Raises `Unfit`."""
-    return [_numbers(graph, x) for x in _traced(graph, program, arguments)]
+    return [_numbers(graph, x) for x in _trace(graph, program, arguments)]
 
 
-def _traced(graph: Graph, program: Any, arguments: Sequence[Array]) -> list[Array]:
+def _trace(graph: Graph, program: Any, arguments: Sequence[Array]) -> list[Array]:
     jaxpr, constants = jax_internals.unpack(program)
     known: dict[Any, Array] = dict(zip(jaxpr.invars, arguments, strict=True))
     for variable, constant in zip(jaxpr.constvars, constants, strict=True):
@@ -93,9 +93,9 @@ def _numbers(graph: Graph, array: Array) -> np.ndarray:
 
 def _results(graph: Graph, equation: Any, values: list[Array]) -> Sequence[Array]:
     name, params = equation.primitive.name, equation.params
-    inner = programs.inlined(equation, values)
+    inner = programs.inline(equation, values)
     if inner is not None:
-        return _traced(graph, *inner)
+        return _trace(graph, *inner)
     if name == "dynamic_slice" and isinstance(values[0], Held):
         return _whole(graph, equation, values)
     numbers = [_numbers(graph, x) for x in values]
@@ -125,16 +125,16 @@ def _whole(graph, equation, values: list[Array], guard=None, otherwise=()) -> li
     given = [_varies(graph, x) for x in values]
     varies = _each_number(programs.varying(equation, given), equation)
     block = Whole(_open(graph, needed), equation, values, guard, otherwise, varies)
-    return _placed(graph, block, equation)
+    return _block_results(graph, block, equation)
 
 
-def _placed(graph: Graph, block: Any, equation: Any) -> list[np.ndarray]:
+def _block_results(graph: Graph, block: Any, equation: Any) -> list[np.ndarray]:
     """Numbers of an equation's results, which a block computes."""
     dtypes = _each_number([x.aval.dtype for x in equation.outvars], equation)
-    return _arranged(graph.block(block, dtypes, block.varies), equation)
+    return _arrange(graph.block(block, dtypes, block.varies), equation)
 
 
-def _arranged(numbers: Sequence[int], equation: Any) -> list[np.ndarray]:
+def _arrange(numbers: Sequence[int], equation: Any) -> list[np.ndarray]:
     found, start = [], 0
     for variable in equation.outvars:
         end = start + math.prod(variable.aval.shape)
@@ -160,7 +160,7 @@ def _flat(arrays: Sequence[np.ndarray]) -> list[int]:
 
 def _open(graph: Graph, numbers: Sequence[int]) -> list[int]:
     # Those that are no constants, each once.
-    return [x for x in dict.fromkeys(numbers) if graph.known(x) is None]
+    return [x for x in dict.fromkeys(numbers) if graph.value_of(x) is None]
 
 
 def _inside(
@@ -175,17 +175,18 @@ def _inside(
     place: dict[int, int] = {}
     for x in given:
         node = graph.nodes[x]
-        place[x] = int(inner.entries(inner.held((), node.dtype, node.varies)))
+        place[x] = int(inner.entries(inner.next_given((), node.dtype, node.varies)))
     for x in _flat(arguments):
         if x not in place:
-            place[x] = inner.constant(graph.known(x))
+            place[x] = inner.constant(graph.value_of(x))
     own = [
         np.asarray([place[x] for x in array.reshape(-1).tolist()], int).reshape(array.shape)
         for array in arguments
     ]
     for aval, varies in carry:
         numbers = [
-            inner.entries(inner.held((), aval.dtype, varies)) for _ in range(math.prod(aval.shape))
+            inner.entries(inner.next_given((), aval.dtype, varies))
+            for _ in range(math.prod(aval.shape))
         ]
         own.append(np.asarray(numbers, int).reshape(aval.shape))
     results = _flat(trace(inner, program, own))
@@ -197,7 +198,7 @@ def _cond(graph, equation, values):
     branches = equation.params["branches"]
     index, *operands = values
     number = int(index)
-    known = graph.known(number)
+    known = graph.value_of(number)
     if known is not None:
         return trace(graph, branches[min(max(int(known), 0), len(branches) - 1)], operands)
     if graph.nodes[number].varies:
@@ -209,7 +210,7 @@ def _cond(graph, equation, values):
             graph.apply(lax.select_n_p, {}, x.aval.dtype, index, *each)
             for x, each in zip(equation.outvars, zip(*results, strict=True), strict=True)
         ]
-    operands = list(map(graph.settled, operands))
+    operands = list(map(graph.settle, operands))
     given = _open(graph, _flat(operands))
     choices = [_inside(graph, branch, operands, given) for branch in branches]
     varies = [
@@ -217,7 +218,7 @@ def _cond(graph, equation, values):
         for results in zip(*(x.results for x in choices), strict=True)
     ]
     block = Branch(_open(graph, [number, *given]), number, given, choices, varies)
-    return _placed(graph, block, equation)
+    return _block_results(graph, block, equation)
 
 
 def _written_out(graph, equation, values):
@@ -247,7 +248,7 @@ def _while(graph, equation, values):
     params = equation.params
     first = params["cond_nconsts"]
     second = first + params["body_nconsts"]
-    values = [*map(graph.settled, values[:second]), *values[second:]]
+    values = [*map(graph.settle, values[:second]), *values[second:]]
     of_test, of_body, carry = values[:first], values[first:second], values[second:]
     flags = programs.varying(equation, [_varies(graph, x) for x in values])
     left = graph.left
@@ -270,7 +271,7 @@ def _repeat(graph, equation, of_test, of_body, carry, flags):
     body = _inside(graph, params["body_jaxpr"], of_body, given, carried)
     start, varies = _flat(carry), _each_number(flags, equation)
     inputs = _open(graph, [*given, *start])
-    return _placed(graph, Repeat(inputs, given, start, [test, body], varies), equation)
+    return _block_results(graph, Repeat(inputs, given, start, [test, body], varies), equation)
 
 
 _RULES: dict[str, Callable] = MOVES | {"cond": _cond, "while": _while}

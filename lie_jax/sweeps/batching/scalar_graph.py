@@ -94,7 +94,7 @@ class Graph:
         # Products with constant zeros, which sums leave out.
         self._vanishing: set[int] = set()
 
-    def held(self, shape: Sequence[int], dtype: Any, varies: bool) -> Held:
+    def next_given(self, shape: Sequence[int], dtype: Any, varies: bool) -> Held:
         """The next array that is given."""
         self._arrays += 1
         return Held(self._arrays - 1, tuple(shape), as_numpy(dtype), varies)
@@ -121,12 +121,12 @@ class Graph:
         value = np.asarray(value)[()]
         return self._once((value.dtype, value.tobytes()), Constant(value, value.dtype))
 
-    def known(self, number: int) -> Any:
+    def value_of(self, number: int) -> Any:
         """Value of a constant, None of other numbers."""
         node = self.nodes[number]
         return node.value if isinstance(node, Constant) else None
 
-    def settled(self, numbers: np.ndarray) -> np.ndarray:
+    def settle(self, numbers: np.ndarray) -> np.ndarray:
         """The numbers, with constants for products with constant zeros."""
 
         def one(number):
@@ -136,7 +136,7 @@ class Graph:
         found = [one(x) for x in numbers.reshape(-1).tolist()]
         return np.asarray(found, int).reshape(numbers.shape)
 
-    def needed(self, numbers: Sequence[int]) -> list[int]:
+    def dependencies(self, numbers: Sequence[int]) -> list[int]:
         """Numbers from which the given ones are computed, these among them, in order."""
         needed = set(numbers)
         for number in range(max(needed, default=-1), -1, -1):
@@ -165,7 +165,7 @@ class Graph:
         return [self._add(Part(own, i, as_numpy(dtype), each)) for i, (dtype, each) in pairs]
 
     def _result(self, primitive, params, dtype, numbers: tuple[int, ...]) -> int:
-        simple = self._simplified(primitive.name, params, dtype, numbers)
+        simple = self._simplify(primitive.name, params, dtype, numbers)
         if simple is not None:
             return simple
         varies = primitive.name != "anywhere" and any(self.nodes[x].varies for x in numbers)
@@ -195,7 +195,7 @@ class Graph:
         return len(self.nodes) - 1
 
     def _is_zero(self, number: int) -> bool:
-        value = self.known(number)
+        value = self.value_of(number)
         return number in self._vanishing or (value is not None and bool(value == 0))
 
     def _is_vanishing(self, name: str, dtype: Any, numbers: tuple[int, ...]) -> bool:
@@ -207,11 +207,11 @@ class Graph:
         operands = numbers[1:] if name == "select_n" else numbers
         return name in ("add", "add_any", "sub", "select_n") and all(map(self._is_zero, operands))
 
-    def _simplified(
+    def _simplify(
         self, name: str, params: dict[str, Any], dtype: Any, numbers: tuple[int, ...]
     ) -> int | None:
         # The number that an operation equals, if it need not be computed.
-        first, values = numbers[0], [self.known(x) for x in numbers]
+        first, values = numbers[0], [self.value_of(x) for x in numbers]
         if name in _UNCHANGED or (
             name == "convert_element_type" and self.nodes[first].dtype == dtype
         ):
@@ -226,7 +226,7 @@ class Graph:
             # Zeros of both signs have one square.
             return self.constant(np.zeros((), dtype))
         if all(x is not None for x in values):
-            return _folded(self, name, dtype, values)
+            return _fold(self, name, dtype, values)
         if name in ("add", "add_any", "sub"):
             return self._sum(name == "sub", dtype, *numbers)
         if name == "div" and values[1] is not None and values[1] == 1:
@@ -242,7 +242,7 @@ class Graph:
 
     def _sum(self, minus: bool, dtype: Any, first: int, second: int) -> int | None:
         # The term of a sum, or of a difference, that is left without zeros.
-        value, other = self.known(first), self.known(second)
+        value, other = self.value_of(first), self.value_of(second)
         if other is not None and other == 0:
             return first
         if value is not None and value == 0:
@@ -262,7 +262,7 @@ def _is_float(dtype: np.dtype) -> bool:
     return jnp.issubdtype(dtype, jnp.floating)
 
 
-def _folded(graph: Graph, name: str, dtype: np.dtype, values: list) -> int | None:
+def _fold(graph: Graph, name: str, dtype: np.dtype, values: list) -> int | None:
     """The constant that an operation on constants equals, where NumPy computes what XLA does."""
     if name not in _FOLDED or (name == "div" and not _is_float(dtype)):
         return None

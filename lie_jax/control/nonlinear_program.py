@@ -1,4 +1,4 @@
-"""Direct shooting as a nonlinear programme of one array of unknowns, solved by SciPy.
+"""Direct shooting as a nonlinear program of one array of unknowns, solved by SciPy.
 
 SciPy's solvers are stopped by a measure of the optimum that does not depend on units.
 """
@@ -13,7 +13,15 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from lie_jax.control.problem import Inputs, Options, Problem, Run, difference, displace, follow
+from lie_jax.control.problem import (
+    ControlProblem,
+    Inputs,
+    Options,
+    Run,
+    difference,
+    displace,
+    follow,
+)
 from lie_jax.systems.system import State
 
 # Local coordinates of a node beyond this (rad) make the references follow: charts end at π.
@@ -29,7 +37,7 @@ class Unknowns(NamedTuple):
     nodes: Float[Array, "nodes n"]
 
 
-class Programme(eqx.Module):
+class NonlinearProgram(eqx.Module):
     """Shooting over segments of equal length; `nodes` are the states between the segments.
 
     - `references`: the states (nodes, nq), (nodes, nv) around which nodes have local coordinates.
@@ -40,7 +48,7 @@ class Programme(eqx.Module):
       others are the inequalities of all steps.
     """
 
-    problem: Problem
+    problem: ControlProblem
     references: State
     basis: Float[Array, "steps coefficients"] | None
     start: Unknowns
@@ -52,7 +60,7 @@ class Programme(eqx.Module):
         unravel = ravel_pytree(self.start)[1]
         return jax.tree.map(lambda x, scale: x * scale, unravel(z), self.scale)
 
-    def scaled(self, unknowns: Unknowns) -> Array:
+    def scaled_numbers(self, unknowns: Unknowns) -> Array:
         """Scaled numbers of the unknowns."""
         return ravel_pytree(jax.tree.map(lambda x, scale: x / scale, unknowns, self.scale))[0]
 
@@ -111,14 +119,16 @@ class Programme(eqx.Module):
         zero = jnp.zeros_like(self.start.coefficients)
         infinite = jnp.full_like(self.start.nodes, jnp.inf)
         return (
-            self.scaled(Unknowns(zero + self.problem.lower[None], -infinite)),
-            self.scaled(Unknowns(zero + self.problem.upper[None], infinite)),
+            self.scaled_numbers(Unknowns(zero + self.problem.lower[None], -infinite)),
+            self.scaled_numbers(Unknowns(zero + self.problem.upper[None], infinite)),
         )
 
 
 @eqx.filter_jit
-def build(problem: Problem, coefficients: Array, basis: Array | None, nodes: int) -> Programme:
-    """Programme with the guess as start, and the nodes on the motion that the guess gives."""
+def build(
+    problem: ControlProblem, coefficients: Array, basis: Array | None, nodes: int
+) -> NonlinearProgram:
+    """Program with the guess as start, and the nodes on the motion that the guess gives."""
     run = follow(problem, problem.state, coefficients if basis is None else basis @ coefficients)
     steps = run.inputs.shape[0]
 
@@ -135,7 +145,7 @@ def build(problem: Problem, coefficients: Array, basis: Array | None, nodes: int
     scale = jnp.where(is_curved, 1.0 / jnp.sqrt(jnp.where(is_curved, curvature, 1.0)), flat)
     at_nodes = jnp.zeros((nodes - 1, 2 * problem.system.nv), coefficients.dtype)
     length = steps // nodes
-    return Programme(
+    return NonlinearProgram(
         problem,
         jax.tree.map(lambda x: x[length::length], run.states),
         basis,
@@ -146,26 +156,28 @@ def build(problem: Problem, coefficients: Array, basis: Array | None, nodes: int
 
 
 @eqx.filter_jit
-def _linearize(programme: Programme, z: Array) -> tuple[Array, Array, Array]:
+def _linearize(program: NonlinearProgram, z: Array) -> tuple[Array, Array, Array]:
     """Cost and rows (1 + rows,), their Jacobian, and the slope of the inputs."""
-    jacobian, values = jax.jacrev(lambda z: (programme.values(z),) * 2, has_aux=True)(z)
-    return values, jacobian, programme.slope_of_inputs(z)
+    jacobian, values = jax.jacrev(lambda z: (program.values(z),) * 2, has_aux=True)(z)
+    return values, jacobian, program.slope_of_inputs(z)
 
 
 @eqx.filter_jit
-def _curvature(programme: Programme, z: Array, weights: Array, direction: Array) -> Array:
+def _curvature(program: NonlinearProgram, z: Array, weights: Array, direction: Array) -> Array:
     """Second derivative of weights · (cost, rows) along a direction."""
-    slope = jax.grad(lambda z: jnp.sum(weights * programme.values(z)))
+    slope = jax.grad(lambda z: jnp.sum(weights * program.values(z)))
     return jax.jvp(slope, (z,), (direction,))[1]
 
 
 @eqx.filter_jit
-def _recenter(programme: Programme, z: Array) -> tuple[Programme, Array]:
-    """Programme with the states at the nodes as references, and its z of the same motion."""
-    unknowns = programme.unknowns(z)
-    references = programme.states(unknowns.nodes)
-    recentered = eqx.tree_at(lambda p: p.references, programme, references)
-    return recentered, recentered.scaled(unknowns._replace(nodes=jnp.zeros_like(unknowns.nodes)))
+def _recenter(program: NonlinearProgram, z: Array) -> tuple[NonlinearProgram, Array]:
+    """Program with the states at the nodes as references, and its z of the same motion."""
+    unknowns = program.unknowns(z)
+    references = program.states(unknowns.nodes)
+    recentered = eqx.tree_at(lambda p: p.references, program, references)
+    return recentered, recentered.scaled_numbers(
+        unknowns._replace(nodes=jnp.zeros_like(unknowns.nodes))
+    )
 
 
 class Measure(NamedTuple):
@@ -196,19 +208,19 @@ class _Functions:
     Inequalities closer to zero than `slack` count as active.
     """
 
-    def __init__(self, programme: Programme, slack: float):
-        self.programme, self.slack = programme, slack
-        self.lower, self.upper = (np.asarray(x, float) for x in programme.bounds())
+    def __init__(self, program: NonlinearProgram, slack: float):
+        self.program, self.slack = program, slack
+        self.lower, self.upper = (np.asarray(x, float) for x in program.bounds())
         # SciPy calls cost, rows and Jacobian one after the other at each point: all come from one
         # linearisation, the last of which is kept.
         self._linearization = functools.lru_cache(maxsize=1)(self._linearize)
 
     def array(self, z: np.ndarray) -> Array:
         """Numbers in the precision of the problem."""
-        return jnp.asarray(z, self.programme.start.coefficients.dtype)
+        return jnp.asarray(z, self.program.start.coefficients.dtype)
 
     def _linearize(self, content: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        values, jacobian, slope = _linearize(self.programme, self.array(np.frombuffer(content)))
+        values, jacobian, slope = _linearize(self.program, self.array(np.frombuffer(content)))
         return np.asarray(values, float), np.asarray(jacobian, float), np.asarray(slope, float)
 
     def evaluate(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -220,17 +232,17 @@ class _Functions:
         return values[0], jacobian[0]
 
     def equations(self, z: np.ndarray) -> np.ndarray:
-        return self.evaluate(z)[0][1 : 1 + self.programme.equations]
+        return self.evaluate(z)[0][1 : 1 + self.program.equations]
 
     def equations_jacobian(self, z: np.ndarray) -> np.ndarray:
-        return self.evaluate(z)[1][1 : 1 + self.programme.equations]
+        return self.evaluate(z)[1][1 : 1 + self.program.equations]
 
-    def kept(self, z: np.ndarray) -> np.ndarray:
+    def negated_inequalities(self, z: np.ndarray) -> np.ndarray:
         """Inequalities as SLSQP has them, not negative."""
-        return -self.evaluate(z)[0][1 + self.programme.equations :]
+        return -self.evaluate(z)[0][1 + self.program.equations :]
 
-    def kept_jacobian(self, z: np.ndarray) -> np.ndarray:
-        return -self.evaluate(z)[1][1 + self.programme.equations :]
+    def negated_jacobian(self, z: np.ndarray) -> np.ndarray:
+        return -self.evaluate(z)[1][1 + self.program.equations :]
 
     def hessian(self, z: np.ndarray, multipliers: Any = ()) -> Any:
         """Hessian of cost + multipliers · equations, as a linear operator."""
@@ -240,7 +252,7 @@ class _Functions:
 
         def along(direction):
             direction = self.array(np.asarray(direction, float).reshape(-1))
-            return np.asarray(_curvature(self.programme, point, weights, direction), float)
+            return np.asarray(_curvature(self.program, point, weights, direction), float)
 
         return LinearOperator((len(z), len(z)), matvec=along, dtype=float)  # pyright: ignore
 
@@ -248,7 +260,7 @@ class _Functions:
         """`Measure` with the multipliers that leave the least gradient."""
         values, jacobian, of_inputs = self.evaluate(z)
         slope, rows = jacobian[0], jacobian[1:]
-        equations = np.arange(len(rows)) < self.programme.equations
+        equations = np.arange(len(rows)) < self.program.equations
         active = equations | (values[1:] >= -self.slack)
         slack = _AT_LIMIT * (1.0 + np.abs(z))
         at_lower, at_upper = z - self.lower <= slack, self.upper - z <= slack
@@ -273,8 +285,8 @@ class _Functions:
 
     def is_far(self, z: np.ndarray) -> bool:
         """Whether a node has left the neighbourhood of its reference."""
-        nodes = self.programme.unknowns(self.array(z)).nodes
-        nv = self.programme.problem.system.nv
+        nodes = self.program.unknowns(self.array(z)).nodes
+        nv = self.program.problem.system.nv
         return bool(jnp.max(jnp.abs(nodes[:, :nv]), initial=0.0) > _FAR)
 
 
@@ -287,23 +299,23 @@ def _multipliers(matrix: np.ndarray, right: np.ndarray, least: np.ndarray) -> np
     return optimize.lsq_linear(matrix, right, (least, np.inf), method="bvls").x
 
 
-def solve(programme: Programme, options: Options) -> Optimum:
-    """Search from the programme's start until the tolerances are met or SciPy's solver gives up."""
+def solve(program: NonlinearProgram, options: Options) -> Optimum:
+    """Search from the program's start until the tolerances are met or SciPy's solver gives up."""
     slack = float(options.end_tolerance)
-    functions = _Functions(programme, slack)
-    z = np.asarray(programme.scaled(programme.start), float)
+    functions = _Functions(program, slack)
+    z = np.asarray(program.scaled_numbers(program.start), float)
     measure = functions.measure(z)
     history = [measure[:3]]
     while (iterations := options.max_iterations + 1 - len(history)) > 0:
         z, iterates = _minimize(functions, z, options._replace(max_iterations=iterations))
         history += iterates
         is_far = functions.is_far(z)
-        recentered, start = _recenter(functions.programme, functions.array(z))
+        recentered, start = _recenter(functions.program, functions.array(z))
         functions, z = _Functions(recentered, slack), np.asarray(start, float)
         measure = functions.measure(z)
         if measure.meets(options) or not is_far or not iterates:
             break
-    return Optimum(functions.programme.unknowns(functions.array(z)), measure, history)
+    return Optimum(functions.program.unknowns(functions.array(z)), measure, history)
 
 
 def _minimize(
@@ -324,14 +336,14 @@ def _minimize(
             raise StopIteration
 
     has_equations = len(functions.equations(z)) > 0
-    has_inequalities = len(functions.kept(z)) > 0
+    has_inequalities = len(functions.negated_inequalities(z)) > 0
     has_limits = np.any(np.isfinite(functions.lower) | np.isfinite(functions.upper))
     constraints: list[Any] = []
     # The callback ends the search, before SciPy's own tolerances do.
     if has_limits or has_inequalities:
         for kind, has_rows, fun, jac in (
             ("eq", has_equations, functions.equations, functions.equations_jacobian),
-            ("ineq", has_inequalities, functions.kept, functions.kept_jacobian),
+            ("ineq", has_inequalities, functions.negated_inequalities, functions.negated_jacobian),
         ):
             constraints += [{"type": kind, "fun": fun, "jac": jac}] if has_rows else []
         solver: dict[str, Any] = {

@@ -43,7 +43,7 @@ def servo(file: CompiledFile, actuator: int) -> Servo | None:
         return Servo(0.0, 0.0, 0.0)
     if model.actuator_biastype[actuator] != mujoco.mjtBias.mjBIAS_AFFINE:
         return None
-    if file.driven(actuator)[0] == "site":
+    if file.target(actuator)[0] == "site":
         return None
     gear = float(model.actuator_gear[actuator, 0])
     constant, by_length, by_rate = (float(x) for x in model.actuator_biasprm[actuator, :3])
@@ -133,14 +133,14 @@ def shares_limits(file: CompiledFile, kind: str, number: int) -> bool:
     """Whether more than one actuator, of the joint or tendon itself, may have a force in it."""
 
     def acts(actuator: int) -> bool:
-        on, part = file.driven(actuator)
+        on, part = file.target(actuator)
         if kind == "tendon" or on == "joint":
             return (on, part) == (kind, number)
         rows = tendons.parts(file, part, "JOINT") if on == "tendon" else None
         return rows is None or number in file.model.wrap_objid[rows]
 
     numbers = range(file.count("actuator"))
-    acting = [file.driven(i) for i in numbers if not file.is_off(i) and acts(i)]
+    acting = [file.target(i) for i in numbers if not file.is_off(i) and acts(i)]
     return acting not in ([], [(kind, number)])
 
 
@@ -165,7 +165,7 @@ def _forces(
     file: CompiledFile, joints: tendons.Joints, i: int, law: Servo, number: int
 ) -> list[AbstractForce] | None:
     """Forces of an actuator with this number of its input; None for those without a counterpart."""
-    kind, part = file.driven(i)
+    kind, part = file.target(i)
     if kind == "site":
         return _at_site(file, i, part, number)
     drive: dict[str, Any] = {"input": number}
@@ -209,12 +209,12 @@ def _at_site(file: CompiledFile, i: int, site: int, number: int) -> list[Abstrac
 
 def _gear(file: CompiledFile, i: int) -> float:
     """Force where an actuator acts for one unit of its own; those of sites have six in elements."""
-    return 1.0 if file.driven(i)[0] == "site" else float(file.model.actuator_gear[i, 0])
+    return 1.0 if file.target(i)[0] == "site" else float(file.model.actuator_gear[i, 0])
 
 
 def _force_limits(file: CompiledFile, i: int) -> tuple[float, float]:
     """Limits of an actuator's force where it acts, but for those that it shares with others."""
-    model, (kind, part), gear = file.model, file.driven(i), _gear(file, i)
+    model, (kind, part), gear = file.model, file.target(i), _gear(file, i)
     bounds = limits(model.actuator_forcelimited[i], gear * model.actuator_forcerange[i])
     if kind not in ("joint", "tendon") or shares_limits(file, kind, part):
         return bounds
@@ -231,7 +231,7 @@ def _both(*bounds: tuple[float, float]) -> tuple[float, float]:
 
 
 def _actuator(file: CompiledFile, i: int, law: Servo) -> ImportedActuator:
-    model, (kind, part), control = file.model, file.driven(i), file.control(i)
+    model, (kind, part), control = file.model, file.target(i), file.control(i)
     gain = _gear(file, i) * float(model.actuator_gainprm[i, 0])
     of_control, of_force = (-np.inf, np.inf), _force_limits(file, i)
     if servo(file, i) is not None:

@@ -51,7 +51,7 @@ def _is_scalar(motion: Motion) -> bool:
     return COUNTS[motion.kind] == (1, 1)
 
 
-def turn_places(
+def of_element(
     element: AbstractElement, joints: Sequence[AbstractJoint], places: Places
 ) -> tuple[int, ...] | None:
     """Places in q of the coordinates of an element that counts turns; None where q lacks one."""
