@@ -41,7 +41,7 @@ def _end(method: str, dtype: str):
             lambda x: x.astype(dtype) if eqx.is_inexact_array(x) else x, (system, state)
         )
         run = lie_jax.simulate(
-            system, integrator, state, dt=DT, steps=STEPS, save_every=STEPS, throw=False
+            system, integrator, state, dt=DT, steps=STEPS, save=STEPS, throw=False
         )
         return heavy_top.center_of_mass(system, run.q[-1])
 

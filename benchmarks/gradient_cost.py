@@ -71,7 +71,7 @@ def _problem(case: str):
         system, state = build(mass)
         state = lie_jax.State(state.q, state.v + change)
         trajectory = lie_jax.simulate(
-            system, integrator[method], state, dt=dt, steps=steps, save_every=steps, throw=False,
+            system, integrator[method], state, dt=dt, steps=steps, save=steps, throw=False,
             **options,
         )  # fmt: skip
         return jnp.sum(trajectory.q[-1])

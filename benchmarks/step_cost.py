@@ -42,7 +42,7 @@ def measure(repeats: int) -> dict[str, float]:
     def end(mass, constrained, integrator, steps):
         system, state = heavy_top.build(constrained=constrained, mass=mass)
         trajectory = lie_jax.simulate(
-            system, integrator, state, dt=1e-4, steps=steps, save_every=steps, throw=False
+            system, integrator, state, dt=1e-4, steps=steps, save=steps, throw=False
         )
         return jnp.sum(heavy_top.center_of_mass(system, trajectory.q[-1]))
 
@@ -75,7 +75,7 @@ def measure(repeats: int) -> dict[str, float]:
             system, state = build()
             state = lie_jax.State(state.q, scale * state.v)
             trajectory = lie_jax.simulate(
-                system, integrator, state, dt=dt, steps=STEPS, save_every=STEPS, throw=False
+                system, integrator, state, dt=dt, steps=STEPS, save=STEPS, throw=False
             )
             return trajectory.q[-1]
 

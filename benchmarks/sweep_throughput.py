@@ -43,7 +43,7 @@ def _run(method: str, steps: int):
     def run(mass):
         system, state = heavy_top.build(mass=mass)
         trajectory = lie_jax.simulate(
-            system, integrator, state, dt=1e-4, steps=steps, save_every=steps, throw=False
+            system, integrator, state, dt=1e-4, steps=steps, save=steps, throw=False
         )
         return heavy_top.center_of_mass(system, trajectory.q[-1]), trajectory.result
 

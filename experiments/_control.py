@@ -89,7 +89,7 @@ def step_error(task: Task, solution: control.Solution) -> float:
         dt=0.5 * task.dt,
         steps=inputs.shape[0],
         inputs=inputs,
-        save_every=inputs.shape[0],
+        save=inputs.shape[0],
     )
     q, v = solution.trajectory.q[-1], solution.trajectory.v[-1]
     apart = jax.jit(task.system.space.inverse_retract)(q, finer.q[-1])

@@ -43,9 +43,7 @@ def run(built: tuple, end: float, steps: int, integrator: Any = ALPHA) -> Motion
     """Motion with at most some thousand instants."""
     system, state = built
     every = max(1, steps // 2000)
-    result = lie_jax.simulate(
-        system, integrator, state, dt=end / steps, steps=steps, save_every=every
-    )
+    result = lie_jax.simulate(system, integrator, state, dt=end / steps, steps=steps, save=every)
     return Motion(system, np.asarray(result.t), result.q, result.v)
 
 

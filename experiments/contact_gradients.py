@@ -140,7 +140,7 @@ def stopped_at_touch(law: tuple) -> dict[int, dict[str, float]]:
             def one(gap, dt):
                 def end(speed, gap):
                     system, integrator, state = _start(law, speed, gap)
-                    options = {"dt": dt, "steps": steps, "save_every": steps, "throw": False}
+                    options = {"dt": dt, "steps": steps, "save": steps, "throw": False}
                     run = lie_jax.simulate(
                         system, integrator, state, events=[touch(system)], max_events=4, **options
                     )
@@ -162,9 +162,16 @@ def automatic(law: tuple, integrator) -> dict[float, dict[str, float]]:
     def program(gaps, tolerance):
         def end(speed, gap):
             system, state = thrown(law, speed, gap)
-            adaptive = lie_jax.Adaptive(times=jnp.asarray([END]), rtol=tolerance, atol=tolerance)
+            adaptive = lie_jax.Adaptive(rtol=tolerance, atol=tolerance)
             run = lie_jax.simulate(
-                system, integrator, state, dt=1e-4, steps=20_000, adaptive=adaptive, throw=False
+                system,
+                integrator,
+                state,
+                dt=1e-4,
+                steps=20_000,
+                adaptive=adaptive,
+                save=jnp.asarray([END]),
+                throw=False,
             )
             return lie_jax.State(run.q[-1], run.v[-1])
 
@@ -194,7 +201,7 @@ def elastic_balls(events: bool, steps: int) -> tuple[float, np.ndarray]:
         mechanism = lie_jax.Mechanism(bodies, forces=[hit], gravity=(0, 0, 0))
         system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
         more = {"events": [touch(system)], "max_events": 4} if events else {}
-        options = {"dt": BALLS_END / steps, "steps": steps, "save_every": steps} | more
+        options = {"dt": BALLS_END / steps, "steps": steps, "save": steps} | more
         return lie_jax.simulate(system, ALPHA, state, throw=False, **options).q[-1, 7]
 
     value, slope = jax.jit(jax.value_and_grad(end))(jnp.asarray(BALLS))

@@ -73,7 +73,7 @@ def predict(parameters: Parameters, dt: float, samples: int) -> pinned_body.Obse
         state,
         dt=dt,
         steps=(samples - 1) * STEPS_PER_SAMPLE,
-        save_every=STEPS_PER_SAMPLE,
+        save=STEPS_PER_SAMPLE,
         throw=False,
     )
     return pinned_body.observe(system, trajectory)
@@ -199,9 +199,7 @@ def _heavy_top_errors() -> dict[str, float]:
     errors = {}
     for name, integrator, constrained in cases:
         system, state = heavy_top.build(constrained=constrained)
-        trajectory = lie_jax.simulate(
-            system, integrator, state, dt=h, steps=steps, save_every=steps
-        )
+        trajectory = lie_jax.simulate(system, integrator, state, dt=h, steps=steps, save=steps)
         place = heavy_top.center_of_mass(system, trajectory.q[-1])
         errors[name] = float(np.linalg.norm(np.asarray(place) - reference))
         newton = float(jnp.mean(trajectory.stats.newton_iterations))
@@ -321,6 +319,6 @@ def _write_scene(path: Path, parameters: Parameters, dt: float, samples: int) ->
         lie_jax.project(system, state, 0.0),
         dt=dt,
         steps=steps,
-        save_every=STEPS_PER_SAMPLE,
+        save=STEPS_PER_SAMPLE,
     )
     viz.export(path, (system, moving), speed=SLOW_MOTION)

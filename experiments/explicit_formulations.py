@@ -137,12 +137,12 @@ def adaptive() -> dict[str, dict]:
                     steps=100_000,
                     throw=False,
                     adaptive=lie_jax.Adaptive(
-                        times=jnp.asarray([case.seconds]),
                         rtol=tolerance,
                         atol=tolerance,
                         controller="integral",
                         max_increase=2.0,
                     ),
+                    save=jnp.asarray([case.seconds]),
                 )
                 results[f"{method}, {name}, {tolerance:g}"] = {
                     "method": method,

@@ -147,7 +147,7 @@ def gradient(case: Case) -> float:
         system, state = case.build(None, x)
         trajectory = lie_jax.simulate(
             system, method, state, dt=case.duration / case.steps, steps=case.steps,
-            save_every=case.steps,
+            save=case.steps,
         )  # fmt: skip
         return case.read(system, trajectory.q[-1], trajectory.v[-1])
 

@@ -26,7 +26,7 @@ def end_point(coordinates: str, integrator, constrained: bool, steps: int) -> np
     """Centre of mass after 1 s."""
     system, state = heavy_top.build(lie_jax.R3SO3(coordinates=coordinates), constrained=constrained)
     trajectory = lie_jax.simulate(
-        system, integrator, state, dt=1.0 / steps, steps=steps, save_every=steps
+        system, integrator, state, dt=1.0 / steps, steps=steps, save=steps
     )
     return np.asarray(heavy_top.center_of_mass(system, trajectory.q[-1]))
 

@@ -15,9 +15,9 @@ from experiments._integrators import plots
 from experiments._integrators.cases import CASES, Case
 from experiments._loops import failure
 from lie_jax.numerics import checkpointing
-from lie_jax.simulation import fixed_steps, stops
+from lie_jax.simulation import stops
 from lie_jax.simulation.march import march
-from lie_jax.simulation.schedules import Automatic
+from lie_jax.simulation.schedules import Automatic, Schedule
 
 
 class Method(NamedTuple):
@@ -90,13 +90,13 @@ def fixed(case: Case, system, state, method: Method, steps: int) -> Attempt:
 def automatic(case: Case, system, state, method: Method, tolerance: float) -> Attempt:
     """A run with steps by a tolerance, relative and absolute, that ends at the case's times."""
     times = jnp.asarray(case.times)
-    adaptive = lie_jax.Adaptive(times=times, rtol=tolerance, atol=tolerance)
+    adaptive = lie_jax.Adaptive(rtol=tolerance, atol=tolerance)
     estimating = method.integrator.with_estimate(system)
     blocks = checkpointing.blocks("stored", None, _BOUND)
     first = jnp.asarray(case.first_step)
     (run, _), cpu = _timed(
         lambda: stops.trajectory(
-            *(system, estimating, state, first, None, fixed_steps.Schedule(_BOUND, 1, blocks)),
+            *(system, estimating, state, first, None, Schedule(_BOUND, 1, blocks)),
             *((), 0, None, np.zeros(0, np.int32), jnp.zeros_like(first)),
             Automatic(adaptive, times, False),
         )

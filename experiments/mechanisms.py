@@ -49,7 +49,7 @@ def run_bricard() -> lie_jax.Trajectory:
     start = lie_jax.State(jnp.zeros(1), jnp.zeros(1))
     every = round(FRAME / DT)
     return lie_jax.simulate(
-        BricardByAngle(), lie_jax.RKMK("rk4"), start, dt=DT, steps=steps, save_every=every
+        BricardByAngle(), lie_jax.RKMK("rk4"), start, dt=DT, steps=steps, save=every
     )
 
 
@@ -60,7 +60,7 @@ def run_puma() -> tuple[lie_jax.extend.AbstractMultibodySystem, lie_jax.Trajecto
     dt = 0.1 * DT
     steps, every = round(1.0 / dt), round(FRAME / dt)
     return system, lie_jax.simulate(
-        system, lie_jax.RKMK("rk4"), state, dt=dt, steps=steps, save_every=every
+        system, lie_jax.RKMK("rk4"), state, dt=dt, steps=steps, save=every
     )
 
 

@@ -91,7 +91,7 @@ def record(
         state,
         dt=step,
         steps=round(SECONDS / step),
-        save_every=round(SAMPLE_TIME / step),
+        save=round(SAMPLE_TIME / step),
         throw=False,
     )
     torques = jax.vmap(lambda *at: puma560.motor_torques(system, *at))

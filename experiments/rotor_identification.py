@@ -70,7 +70,7 @@ def predict(
         lie_jax.State(state.q, state.v + struck),
         dt=step,
         steps=round(seconds / step),
-        save_every=round(SAMPLE_TIME / step),
+        save=round(SAMPLE_TIME / step),
         throw=False,
     )
     rotation, position = jax.vmap(system.poses)(trajectory.q)

@@ -70,7 +70,7 @@ def swing(parameters, steps):
     mechanism = lie_jax.Mechanism([rod], [hinge], [friction])
     system, state = lie_jax.assemble(mechanism, lie_jax.Minimal())
     run = lie_jax.simulate(
-        system, lie_jax.RKMK("rk4"), state, dt=DT, steps=steps, save_every=EVERY, throw=False
+        system, lie_jax.RKMK("rk4"), state, dt=DT, steps=steps, save=EVERY, throw=False
     )
     return run.q[:, 0]
 

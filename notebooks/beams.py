@@ -109,7 +109,7 @@ print("momentum at the end (kg m/s), 20 by 8 N in 2.5 s:", np.asarray(moved))
 def end_of_flight(bending):
     system, state = flying_beam(4, jnp.asarray(bending))
     run = lie_jax.simulate(
-        system, lie_jax.GeneralizedAlpha(0.9), state, dt=0.01, steps=500, save_every=500
+        system, lie_jax.GeneralizedAlpha(0.9), state, dt=0.01, steps=500, save=500
     )
     return system.poses(run.q[-1])[1][-1, 0]
 

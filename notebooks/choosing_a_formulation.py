@@ -118,7 +118,7 @@ for name, chosen in (
     ("Runge-Kutta, order 4, Minimal", (systems["Minimal"], lie_jax.RKMK("rk4"))),
 ):
     (system, state), method = chosen
-    run = lie_jax.simulate(system, method, state, dt=5e-3, steps=2000, save_every=10)
+    run = lie_jax.simulate(system, method, state, dt=5e-3, steps=2000, save=10)
     energies = jax.vmap(lambda q, v, s=system: s.kinetic_energy(q, v) + s.potential_energy(q))
     energy = np.asarray(energies(run.q, run.v))
     plt.semilogy(run.t[1:], abs(energy[1:] - energy[0]), label=name)

@@ -63,7 +63,7 @@ def place(law, speed, ends_at_touch=False):
         state,
         dt=END / STEPS,
         steps=STEPS,
-        save_every=STEPS,
+        save=STEPS,
         events=events,
         throw=False,
     )
@@ -142,7 +142,7 @@ def thrown(velocity):
         state,
         dt=1e-4,
         steps=6000,
-        save_every=6000,
+        save=6000,
         throw=False,
     )
     return jnp.stack([run.q[-1, 0], run.q[-1, 2]])

@@ -120,7 +120,7 @@ def reserved_megabytes(adjoint):
             state,
             dt=1e-5,
             steps=10**6,
-            save_every=10**6,
+            save=10**6,
             throw=False,
             adjoint=adjoint,
         )

@@ -139,7 +139,7 @@ for name, space in spaces.items():
     errors = []
     for steps in (500, 1000):
         run = lie_jax.simulate(
-            system, lie_jax.RKMK("rk4"), state, dt=1 / steps, steps=steps, save_every=steps
+            system, lie_jax.RKMK("rk4"), state, dt=1 / steps, steps=steps, save=steps
         )
         errors.append(np.linalg.norm(system.poses(run.q[-1])[1][0] - reference))
     order = np.log2(errors[0] / errors[1])

@@ -81,7 +81,7 @@ def throw(law, velocity, steps):
     mechanism = lie_jax.Mechanism([ball], forces=[bounce, Drag("ball", law)])
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
     run = lie_jax.simulate(
-        system, lie_jax.RKMK("rk4"), state, dt=DT, steps=steps, save_every=EVERY, throw=False
+        system, lie_jax.RKMK("rk4"), state, dt=DT, steps=steps, save=EVERY, throw=False
     )
     return run.q[:, :3]
 

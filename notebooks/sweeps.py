@@ -47,7 +47,7 @@ def lowest_point(variant):
     joint = lie_jax.SphericalJoint("ground", "top", child_point=(0.0, -1.0, 0.0))
     system, state = lie_jax.assemble(lie_jax.Mechanism([top], [joint]), lie_jax.Minimal())
     trajectory = lie_jax.simulate(
-        system, lie_jax.RKMK("rk4"), state, dt=2e-3, steps=500, save_every=10, throw=False
+        system, lie_jax.RKMK("rk4"), state, dt=2e-3, steps=500, save=10, throw=False
     )
     heights = jax.vmap(lambda q: system.poses(q)[1][0, 2])(trajectory.q)
     return {"lowest": jnp.min(heights), "result": trajectory.result}

@@ -63,8 +63,8 @@ def dropped(drop, steps=17, end=0.8, integrator=RK4, **options):
 
 def automatic(*times):
     """Options of a run with automatic steps to the given times."""
-    adaptive = lie_jax.Adaptive(times=jnp.asarray(times), rtol=1e-11, atol=1e-11)
-    return {"dt": 0.01, "steps": 300, "adaptive": adaptive}
+    adaptive = lie_jax.Adaptive(rtol=1e-11, atol=1e-11)
+    return {"dt": 0.01, "steps": 300, "adaptive": adaptive, "save": jnp.asarray(times)}
 
 
 DOPRI5, RADAU5 = lie_jax.RKMK("dopri5"), lie_jax.ImplicitRKMK("radau5")

@@ -19,9 +19,7 @@ def main() -> None:
 
     @eqx.filter_jit
     def run(system, state):
-        return lie_jax.simulate(
-            system, integrator, state, dt=1e-3, steps=10, save_every=10, throw=False
-        )
+        return lie_jax.simulate(system, integrator, state, dt=1e-3, steps=10, save=10, throw=False)
 
     begin = time.process_time()
     run.lower(system, state).compile()  # pyright: ignore[reportFunctionMemberAccess]

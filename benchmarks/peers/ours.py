@@ -100,16 +100,23 @@ def simulated(case: str, run: Run, integrator: Any) -> Callable:
 
     def function(system, state):
         if case == "top adaptive":
-            adaptive = lie_jax.Adaptive(times=[run.dt], rtol=TOLERANCE, atol=TOLERANCE)
+            adaptive = lie_jax.Adaptive(rtol=TOLERANCE, atol=TOLERANCE)
             trajectory = lie_jax.simulate(
-                system, integrator, state, dt=1e-4, steps=16_384, throw=False, adaptive=adaptive
+                system,
+                integrator,
+                state,
+                dt=1e-4,
+                steps=16_384,
+                throw=False,
+                adaptive=adaptive,
+                save=[run.dt],
             )
             stats = trajectory.stats
             count = stats.completed_steps + stats.rejected_steps
         else:
             trajectory = lie_jax.simulate(
                 *(system, integrator, state),
-                dt=run.dt, steps=run.steps, save_every=run.steps, throw=False,
+                dt=run.dt, steps=run.steps, save=run.steps, throw=False,
             )  # fmt: skip
             count = jnp.mean(trajectory.stats.newton_iterations.astype(float))
         return observed(case, system, trajectory.q[-1]), count

@@ -68,7 +68,7 @@ def _end(
     def run():
         trajectory = lie_jax.simulate(
             system, integrator, state, dt=t_end / steps, steps=steps,
-            save_every=steps,
+            save=steps,
         )  # fmt: skip
         return jax.block_until_ready(trajectory)
 

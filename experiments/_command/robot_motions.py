@@ -237,7 +237,7 @@ def _our_run(
             dt=dt,
             steps=_STEPS,
             inputs=table,
-            save_every=_STEPS // _INSTANTS,
+            save=_STEPS // _INSTANTS,
             throw=False,
         )
 

@@ -62,7 +62,7 @@ class Entry(NamedTuple):
             return system, np.zeros(len(q)), q, np.zeros((len(q), system.nv))
         run = lie_jax.simulate(
             system, lie_jax.GeneralizedAlpha(0.9), lie_jax.project(system, state),
-            dt=self.seconds / STEPS, steps=STEPS, save_every=STEPS // (POSES - 1),
+            dt=self.seconds / STEPS, steps=STEPS, save=STEPS // (POSES - 1),
             inputs=jnp.tile(jnp.asarray(self.inputs), (STEPS, 1)) if self.inputs else None,
         )  # fmt: skip
         return system, np.asarray(run.t), np.asarray(run.q), np.asarray(run.v)

@@ -305,21 +305,21 @@ def rows_at(
     *,
     dt: float,
     steps: int,
-    save_every: int = 1,
+    save: int = 1,
     t0: float = 0.0,
 ) -> np.ndarray:
     """Rows of the trajectory of `simulate` with these arguments at the times of a recording.
 
-    `times` (n,), `dt` and `t0` in s; `steps` and `save_every` as there. To observe:
+    `times` (n,), `dt` and `t0` in s; `steps` and `save` as there. To observe:
     `trajectory.q[rows]`. Raises `ValueError` for times that do not increase, or lie outside of the
     run or between its instants.
     """
     checks.real("rows_at(times=)", times)
     checks.positive("rows_at(dt=)", dt, "s")
     checks.positive_integer("rows_at(steps=)", steps, "the number of steps")
-    checks.positive_integer("rows_at(save_every=)", save_every, "steps between saved instants")
+    checks.positive_integer("rows_at(save=)", save, "steps between saved instants")
     instants = np.asarray(times, float)
-    interval, last = float(dt) * save_every, steps // save_every
+    interval, last = float(dt) * save, steps // save
     if instants.ndim != 1 or not np.all(np.isfinite(instants)) or np.any(np.diff(instants) <= 0.0):
         raise ValueError(
             f"rows_at(times=) is {reprlib.repr(instants.tolist())}; it must be one row of finite "

@@ -4,7 +4,6 @@ from operator import gt, lt
 
 import equinox as eqx
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
@@ -28,12 +27,10 @@ class Adaptive(eqx.Module):
     A step is accepted if the estimated errors of positions and velocities, each in units of
     `atol + rtol * size`, have a root mean square of at most 1. The error of a configuration is the
     increment from one solution to the other. Sizes are the larger ones at both ends of the step, of
-    a configuration by `space.magnitude`. Runs end exactly at the given times.
+    a configuration by `space.magnitude`. Steps end exactly at the times of `simulate(save=)`.
 
     **Arguments:**
 
-    - `times`: (n,) increasing times (s), the last one that of the end: the trajectory holds these.
-      Without, it holds each accepted step up to `simulate(t_end=)`.
     - `rtol`, `atol`: relative and absolute tolerance, positive; `atol` in the units of each
       coordinate and velocity.
     - `controller`: `"pi"`, which also uses the error of the previous step, or `"integral"`.
@@ -50,7 +47,6 @@ class Adaptive(eqx.Module):
     DOPRI5.
     """
 
-    times: Float[Array, "..."] | None = eqx.field(converter=as_float, default=None)
     rtol: Float[Array, "..."] = eqx.field(converter=as_float, default=1e-8)
     atol: Float[Array, "..."] = eqx.field(converter=as_float, default=1e-8)
     controller: str = eqx.field(static=True, default="pi")
@@ -60,8 +56,6 @@ class Adaptive(eqx.Module):
     max_increase: Float[Array, "..."] = eqx.field(converter=as_float, default=4.0)
 
     def __check_init__(self):
-        if self.times is not None:
-            _increasing(self.times)
         checks.one_of("Adaptive(controller=)", self.controller, ("pi", "integral"))
         for name in ("rtol", "atol", "safety", "max_increase"):
             checks.positive(f"Adaptive({name}=)", getattr(self, name), "without unit")
@@ -84,22 +78,6 @@ class Adaptive(eqx.Module):
             value = getattr(self, name)
             if not checks.any_traced(value) and not holds(float(value), 1.0):
                 raise ValueError(f"Adaptive({name}=) is {float(value)!r}; it must be {rule} 1.")
-
-
-def _increasing(times: Array) -> None:
-    checks.real("Adaptive(times=)", times)
-    if np.ndim(times) != 1 or not np.size(times):
-        raise ValueError(
-            f"Adaptive(times=) has shape {np.shape(times)}; it must have shape (n,), n at least 1: "
-            "for a single time use simulate(t_end=)."
-        )
-    if checks.any_traced(times):
-        return
-    if not (np.all(np.diff(np.asarray(times)) > 0.0) and np.all(np.isfinite(np.asarray(times)))):
-        raise ValueError(
-            f"Adaptive(times=) is {np.asarray(times).tolist()}; the times must be finite and "
-            "increasing: sort them; the initial state is saved anyway."
-        )
 
 
 def error(

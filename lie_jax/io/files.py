@@ -39,8 +39,7 @@ from lie_jax.simulation.trajectory import (
 from lie_jax.sweeps import unfinished
 
 _FORMAT = 2
-# The format before checksums.
-_UNCHECKED = 1
+_UNCHECKED = 1  # The format before checksums.
 # The start of the checksum's attribute: its name, then 2 for characters and how many, as the format
 # has them. It is the first attribute, so that nothing before it but names of dimensions is free.
 _CHECKSUM = "lie_jax_checksum"
@@ -306,13 +305,14 @@ def _array(
 
 
 def _name_instants(words: tuple[str, ...], variables: dict[str, _Variable]) -> None:
-    """Give the arrays of a trajectory their common dimension."""
-    for field in INSTANTS:
-        name = ".".join((*words, field))
-        # An array without numbers is no variable.
-        if name in variables:
-            dimensions = (".".join((*words, "instant")), *variables[name].dimensions[1:])
-            variables[name] = variables[name]._replace(dimensions=dimensions)
+    """Give the arrays of a trajectory, and the values that it saved, their common dimensions."""
+    saved = (*words, "saved")
+    # An array without numbers is no variable.
+    rows = {".".join((*words, field)): words for field in INSTANTS}
+    rows |= {name: saved for name in variables if name.startswith(".".join((*saved, "")))}
+    for name in rows.keys() & variables.keys():
+        dimensions = (".".join((*rows[name], "instant")), *variables[name].dimensions[1:])
+        variables[name] = variables[name]._replace(dimensions=dimensions)
 
 
 def _decode(x: Any, values: dict[str, np.ndarray], path: str) -> Any:

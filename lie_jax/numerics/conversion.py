@@ -75,6 +75,13 @@ def in_precision(value: Any, dtype: Any) -> Any:
     return as_float(value).astype(dtype)
 
 
+def strong(x: Any) -> Any:
+    """Array of a definite dtype: that of a Python number would change in a loop."""
+    x = jnp.asarray(x)
+    is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return x if is_key else jax.lax.convert_element_type(x, x.dtype)
+
+
 # Numbers of an array in a text.
 _MOST = 60
 

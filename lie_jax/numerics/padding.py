@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
+from lie_jax.numerics import jax_internals
+
 T = TypeVar("T")
 
 # Below it, more rows cost nothing.
@@ -39,6 +41,17 @@ def first_rows(rows: T, size: int) -> T:
     )
 
 
+def take_rows(rows: T, numbers: np.ndarray) -> T:
+    """Rows of these numbers of a pytree of arrays (n, ...), by NumPy where JAX traces nothing."""
+
+    def some(x):
+        if jax_internals.is_traced(x):
+            return x[numbers]
+        return jax.device_put(np.asarray(x)[numbers], x.sharding if x.committed else None)
+
+    return jax.tree.map(some, rows)
+
+
 def concatenate(parts: Sequence[T], size: int, like: Any, shared: int = 0) -> T:
     """Rows of all parts, pytrees of arrays (n, ...), then copies of the last one, by NumPy.
 
@@ -58,7 +71,10 @@ def concatenate(parts: Sequence[T], size: int, like: Any, shared: int = 0) -> T:
 
 
 def mark_unreached(rows: T, reached: Bool[Array, "*n"]) -> T:
-    """Pytree of arrays (n, ...) with NaN in the rows that were not reached; one flag for all."""
+    """Pytree of arrays (n, ...) with NaN in the rows that were not reached; one flag for all.
+
+    Integers and flags stay as they are.
+    """
     with jax.debug_nans(False):
         return _mark_unreached(rows, reached)
 
@@ -66,6 +82,8 @@ def mark_unreached(rows: T, reached: Bool[Array, "*n"]) -> T:
 @eqx.filter_jit
 def _mark_unreached(rows, reached):
     def fill(x):
+        if not jnp.issubdtype(x.dtype, jnp.inexact):
+            return x
         return jnp.where(reached.reshape(-1, *(1,) * (x.ndim - 1)), x, jnp.nan)
 
     return jax.tree.map(fill, rows)

@@ -17,7 +17,7 @@ from lie_jax.simulation.march import Loop, Run, Sample
 from lie_jax.simulation.sizes import Sizes, Tried
 from lie_jax.simulation.trajectory import Control, Result
 from lie_jax.simulation.watching import End, Move, Problem, Watch
-from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.systems.system import AbstractSystem, Accelerations, State
 
 # An event this close before a given time, in roundings of it, happens there.
 _ROUNDINGS = 8.0
@@ -53,7 +53,8 @@ class Progress(NamedTuple):
 
 
 class Row(NamedTuple):
-    """End of a step: its time (s), its sample, numbers so far, and the state before an event.
+    """End of a step: its time (s), what is kept of it, numbers so far, and the state before an
+    event.
 
     `steps`: steps of one size, or accepted ones; `iterations` of Newton's method; `saved` instants,
     `happened` events, `event` the index of the one that happens here. `inputs`: those that a policy
@@ -61,7 +62,7 @@ class Row(NamedTuple):
     """
 
     t: Float[Array, ""]
-    sample: Sample
+    kept: Any
     before: State
     steps: Int[Array, ""]
     iterations: Int[Array, ""]
@@ -148,13 +149,13 @@ class Plan(NamedTuple):
         """Nothing, after the end of the run."""
         loop = now.loop
         u = self.run.input(loop.taken, loop.held)
-        sample = jax.eval_shape(self.run.sample, loop, u)
-        unread = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), sample)
+        kept = jax.eval_shape(self.run.keep, loop, u)
+        unread = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), kept)
         row = Row(
             t=jnp.zeros_like(now.elapsed),
-            sample=unread,
-            before=unread.state,
-            steps=self.counted(now),
+            kept=unread,
+            before=jax.tree.map(jnp.zeros_like, loop.state),
+            steps=self.count_steps(now),
             iterations=loop.iterations,
             saved=now.saved,
             happened=now.happened,
@@ -182,7 +183,7 @@ class Plan(NamedTuple):
             size = jnp.where(lands & ~known.happens, remaining, known.size)
         elif now.control is not None and sizes is not None:
             planned = now.control.planned
-            size, lands = sizes.proposed(planned, remaining)
+            size, lands = sizes.propose(planned, remaining)
         problem = self.problem(system, t, now, loop, planned)
         move, error = self._move(problem, size, now, known)
         h = move.size
@@ -309,7 +310,7 @@ class Plan(NamedTuple):
             end = End(accepted, no, no, no, Result.successful, state, after.memory, now.watch)
         return after, end, valid
 
-    def counted(self, now: Progress) -> Array:
+    def count_steps(self, now: Progress) -> Array:
         """Number of steps that count."""
         if self.sizes is not None:
             return now.accepted
@@ -325,26 +326,33 @@ class Plan(NamedTuple):
         u: Array | None,
         saved: Array,
     ) -> Row:
-        """Row of a step's end, with accelerations if it is saved."""
+        """Row of a step's end; what is kept of it is zero if it is not saved."""
         run, loop = self.run, now.loop
-        system = run.system.with_memory(end.memory)
-        # Steps of one size keep accelerations in their carry; an action leaves others.
-        carry = after.carry if self.sizes is None else None
 
-        def accelerations():
-            return run.integrator.accelerations(system, t, end.state, carry, u)
+        def kept():
+            if run.observe is not None:
+                return run.values(t, end.state)
+            found = self.accelerations(t, end.state, end.memory, after.carry, u)
+            return Sample(end.state, found, end.memory, u)
 
-        shapes = jax.eval_shape(accelerations)
-        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
-        found = jax.lax.cond(saved, accelerations, lambda: none)
+        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(kept))
         return Row(
             t=t,
-            sample=Sample(end.state, found, end.memory, u),
+            kept=jax.lax.cond(saved, kept, lambda: none),
             before=move.step.state,
-            steps=self.counted(now),
+            steps=self.count_steps(now),
             iterations=loop.iterations,
             saved=now.saved,
             happened=now.happened,
             event=move.event,
             inputs=None if loop.held is None else u,
         )
+
+    def accelerations(
+        self, t: Array, state: State, memory: Any, carry: Any, u: Array | None
+    ) -> Accelerations:
+        """Accelerations at the end of a step that left a carry."""
+        # Steps of one size keep accelerations in their carry; an action leaves others.
+        carry = carry if self.sizes is None else None
+        run = self.run
+        return run.integrator.accelerations(run.system.with_memory(memory), t, state, carry, u)

@@ -18,6 +18,7 @@ from lie_jax.numerics import conversion, memory, padding, programs
 from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, march
 from lie_jax.simulation.policy import Feedback, Policy, warn_of_one_sample
+from lie_jax.simulation.saving import Saving
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.systems.system import AbstractSystem, State
 
@@ -65,7 +66,7 @@ def check(
     dt: Any,
     steps: int,
     inputs: Any,
-    save_every: int = 1,
+    keeps: Saving,
     checkpoint: int | None = None,
     progress: bool = False,
     adaptive: Adaptive | None = None,
@@ -79,24 +80,23 @@ def check(
     `feedback`: how a run evaluates the `policy`.
     """
     restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
-    _check_schedule(steps, save_every, checkpoint, adjoint)
-    if restart is not None and adaptive is None:
+    _check_schedule(steps, keeps.every, checkpoint, adjoint)
+    if restart is not None:
         instead = "" if inputs is None else ", and simulate(inputs=) is given in its place"
         _check_origin(restart, instead, integrator=integrator, system=system, policy=policy)
-    if feedback is None and (adaptive is None or inputs is None):
-        _check_inputs(system, steps, inputs, adaptive is not None)
+    if feedback is None:
+        automatic = 1 if keeps.times is None else len(keeps.times)
+        _check_inputs(system, steps if adaptive is None else automatic, inputs, adaptive)
     if adaptive is not None:
         fixed_only = {
-            "inputs": (inputs is not None, "let a force depend on time"),
             "policy": (
                 policy is not None,
                 "let a force compute it, such as lie_jax.JointController",
             ),
-            "save_every": (save_every != 1, "name the instants by Adaptive(times=...)"),
             "progress": (progress, "leave it out"),
         }
         _check_adaptive(system, integrator, adaptive, fixed_only)
-    _check_memory(system, state, steps, save_every, adaptive)
+    _check_memory(system, state, int(steps), keeps, adaptive)
     if restart is not None:
         parts = system, integrator, restart.dt, inputs, restart.steps, feedback, restart.t0
         run = march.Run(*parts)
@@ -107,7 +107,7 @@ def check(
     checks.one_precision(
         [
             *(("system", system), ("state", start), ("inputs", inputs), ("adaptive", adaptive)),
-            ("policy", controller),
+            *(("policy", controller), ("save", keeps.function)),
         ]
     )
     # The velocities of a restart violate the constraints by what the integrator leaves.
@@ -140,13 +140,12 @@ def _check_types(system: Any, integrator: Any, start: Any) -> None:
         )
 
 
-def _check_schedule(steps: Any, save_every: Any, checkpoint: Any, adjoint: Any) -> None:
+def _check_schedule(steps: Any, every: int, checkpoint: Any, adjoint: Any) -> None:
     checks.positive_integer("simulate(steps=)", steps, "the number of steps")
-    checks.positive_integer("simulate(save_every=)", save_every, "steps between saved instants")
-    if save_every > steps:
+    if every > steps:
         raise ValueError(
-            f"simulate(save_every=) is {save_every}, more than steps={steps}: no instant after the "
-            "first would be saved; take at most the number of steps."
+            f"simulate(save=) is {every}, more than steps={steps}: no instant after the first "
+            "would be saved; take at most the number of steps."
         )
     if checkpoint is not None:
         checks.positive_integer("simulate(checkpoint=)", checkpoint, "steps in a block")
@@ -158,34 +157,36 @@ def _check_schedule(steps: Any, save_every: Any, checkpoint: Any, adjoint: Any) 
         )
 
 
-def _check_inputs(system: AbstractSystem, steps: int, inputs: Any, is_adaptive: bool) -> None:
-    columns = 0
-    if is_adaptive and system.nu:
-        raise ValueError(
-            f"simulate(adaptive=) is given, and the forces read {system.nu} inputs, which are for "
-            "steps of one size: in their place let a force depend on time, or compute it, such "
-            "as lie_jax.JointController, or leave adaptive= out."
-        )
+def _check_inputs(
+    system: AbstractSystem, rows: int, inputs: Any, adaptive: Adaptive | None
+) -> None:
+    columns, each = 0, "step"
+    if adaptive is not None:
+        each = "time of simulate(save=)" if rows > 1 else "run without times in simulate(save=)"
     if callable(inputs):
+        instead = (
+            f"Of a function of the time u(t) make jax.vmap(u)(dt * jnp.arange({rows})). For "
+            "feedback, which reads q and v, give the function of (t, q, v) as simulate(policy=)."
+        )
+        if adaptive is not None:
+            instead = "Let a force depend on time, such as lie_jax.Torque(body, lambda t: ...)."
         raise ValueError(
-            f"simulate(inputs=) is the function {name_of(inputs)}; it must be an array ({steps}, "
-            "nu), one input vector for each step, held over it. Of a function of the time u(t) "
-            "make jax.vmap(u)(dt * jnp.arange(steps)). For feedback, which reads q and v, give the "
-            "function of (t, q, v) as simulate(policy=)."
+            f"simulate(inputs=) is the function {name_of(inputs)}; it must be an array ({rows}, "
+            f"nu), one input vector for each {each}, held up to its end. {instead}"
         )
     if inputs is not None:
         checks.finite("simulate(inputs=)", inputs)
-        if np.ndim(inputs) != 2 or np.shape(inputs)[0] != steps:
+        if np.ndim(inputs) != 2 or np.shape(inputs)[0] != rows:
             raise ValueError(
-                f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({steps}, "
-                f"nu), one input vector for each step: {_advice(np.shape(inputs), system, steps)}."
+                f"simulate(inputs=) has shape {np.shape(inputs)}; it must have shape ({rows}, nu), "
+                f"one input vector for each {each}: {_advice(np.shape(inputs), system, rows)}."
             )
         columns = np.shape(inputs)[1]
     if columns < system.nu:
         missing = "is missing and " if inputs is None else ""
         raise ValueError(
             f"simulate(inputs=) {missing}holds {columns} inputs a step, but the forces read "
-            f"{system.nu}; it must have shape ({steps}, {system.nu}): give a column for each input."
+            f"{system.nu}; it must have shape ({rows}, {system.nu}): give a column for each input."
         )
     check_surplus("simulate(inputs=) holds in each step", columns, system)
 
@@ -202,31 +203,29 @@ _SMALL = 2**28
 
 
 def _check_memory(
-    system: AbstractSystem, state: State, steps: int, save_every: int, adaptive: Adaptive | None
+    system: AbstractSystem, state: State, steps: int, keeps: Saving, adaptive: Adaptive | None
 ) -> None:
-    # Integers of Python: those of NumPy overflow.
-    steps, save_every = int(steps), int(save_every)
-    instants = steps // save_every + 1
-    if adaptive and adaptive.times is not None:
-        instants = len(adaptive.times) + 1
+    instants = steps // keeps.every + 1
+    if adaptive is not None and keeps.times is not None:
+        instants = len(keeps.times) + 1
     numbers = system.nq + 2 * system.nv + system.nc + system.nu
+    if keeps.function is not None:
+        at = jnp.zeros((), state.q.dtype), state.q, state.v
+        values = jax.tree.leaves(jax.eval_shape(keeps.function, *at))
+        numbers = sum(math.prod(x.shape) for x in values)
     # Arrays with unused rows are copied to some without: there are two copies at a time.
     needed = (padding.roomy(instants + 1) + instants) * numbers * state.q.dtype.itemsize + 8 * steps
     if needed < _SMALL:
         return
     free = memory.free_device_bytes(jax.devices()[0])
     if needed > free:
-        fewer = save_every * 10 ** math.ceil(math.log10(needed / free))
-        remedy = (
-            "name fewer instants by Adaptive(times=...)"
-            if adaptive
-            else f"save fewer of them, for example by save_every={fewer}"
-        )
+        fewer = keeps.every * 10 ** math.ceil(math.log10(needed / free))
         raise ValueError(
             f"simulate(steps=) is {steps}: its {instants} saved instants of "
             f"{numbers} numbers take {needed / 1e9:.3g} GB, and "
-            f"{free / 1e9:.3g} GB of memory are free; {remedy}, or simulate in pieces, each from "
-            "the restart of the one before."
+            f"{free / 1e9:.3g} GB of memory are free; save fewer of them, for example by "
+            f"save={fewer}, or values of a function alone, save=function, or simulate in pieces, "
+            "each from the restart of the one before."
         )
 
 
@@ -289,16 +288,18 @@ def _check_origin(restart: Restart, instead: str, **parts: Any) -> None:
 
 
 def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive | None) -> None:
-    if adaptive is not None:
+    if (adaptive is None) != (restart.control is None):
+        kinds = "automatic steps", "steps of one size"
+        before, now = kinds if adaptive is None else kinds[::-1]
         raise ValueError(
-            "simulate(state=) is a Restart; it is for steps of one size: with adaptive= start from "
-            "its `state`."
+            f"simulate(state=) is the Restart of a run with {before}, and this one has {now}: "
+            "start from its `state`, with t0= the time of its end."
         )
     stored = restart.dt
     given = None if checks.any_traced(dt, stored) else float(np.asarray(dt, stored.dtype))
     if given is not None and given != float(stored):
         raise ValueError(
-            f"simulate(dt=) is {float(dt)!r}, and the run that is continued had steps of "
+            f"simulate(dt=) is {float(dt)!r}, and that of the run that is continued was "
             f"{float(restart.dt)!r} s; both must be one number: take that one, or start from the "
             "restart's `state`."
         )

@@ -114,7 +114,7 @@ def convergence(
     duration = float(np.asarray(t_end))
 
     def end(integrator: AbstractIntegrator, number: int, throw: bool = False) -> _End:
-        options = {"steps": number, "save_every": number, "throw": throw}
+        options = {"steps": number, "save": number, "throw": throw}
         rows = None if u is None else jnp.broadcast_to(u, (number, *u.shape))
         run = simulate(system, integrator, state, dt=duration / number, inputs=rows, **options)
         (name,) = count_results(run.result)

@@ -7,6 +7,7 @@ more: one program serves all numbers of steps.
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -29,11 +30,16 @@ from lie_jax.numerics import (
 from lie_jax.numerics.checkpointing import Blocks
 from lie_jax.numerics.progress import progress_bar
 from lie_jax.simulation import checks as preflight
-from lie_jax.simulation import limits
-from lie_jax.simulation.march import Loop, Noted, Run, Sample
+from lie_jax.simulation import summary
+from lie_jax.simulation.march import Beginning, Loop, Noted, Run, Sample
 from lie_jax.simulation.policy import Feedback
 from lie_jax.simulation.schedules import Schedule
-from lie_jax.simulation.trajectory import INSTANTS, Restart, Result, Statistics, Trajectory
+from lie_jax.simulation.trajectory import (
+    INSTANTS,
+    Restart,
+    Saved,
+    Trajectory,
+)
 from lie_jax.systems import index1
 from lie_jax.systems.system import AbstractSystem, State
 
@@ -63,6 +69,7 @@ def trajectory(
     policy: Feedback | None,
     origin: np.ndarray,
     t0: Array,
+    observe: Callable | None,
 ) -> tuple[Trajectory, Any]:
     """Trajectory of `schedule.steps` steps of size dt from the time t0, or from the end of a run.
 
@@ -76,7 +83,7 @@ def trajectory(
     first_step: Any = start.steps if restarts else np.zeros((), np.int32)
     previous_input = start.inputs if restarts else None
     if not jax_internals.traces_nothing():
-        run = Run(system, integrator, dt, inputs, first_step, policy, t0)
+        run = Run(system, integrator, dt, inputs, first_step, policy, t0, None, observe)
         if not restarts and not checks.any_traced(system, start, t0):
             preflight.check_violations(system, start, t0)
         judged = not restarts and checks.any_traced(system, start, t0)
@@ -84,49 +91,55 @@ def trajectory(
     # Programs before and after the loop read one input: others would make them depend on steps.
     some: Any = None if inputs is None else np.asarray(inputs)
     given = None if some is None else some[:1]
-    run = Run(system, integrator, dt, given, first_step, policy, t0)
-    first, sample, violations, redundant = _begin(run, start, previous_input)
+    run = Run(system, integrator, dt, given, first_step, policy, t0, None, observe)
+    begun, violations, redundant = _begin(run, start, previous_input)
     if not restarts:
         preflight.check_violations(system, start, t0, violations)
-    last, samples, noted = _in_pieces(
-        run._replace(inputs=inputs), first, sample, schedule, progress
-    )
+    last, rows, noted = _in_pieces(run._replace(inputs=inputs), begun, schedule, progress)
     # JAX takes an index beyond the end of an array for that of its last row.
     run = run._replace(inputs=None if some is None else some[-1:])
-    every = np.asarray(schedule.save_every, np.int32)
-    return record(run, last, samples, noted, every, origin), redundant
+    every = np.asarray(schedule.every, np.int32)
+    return record(run, last, begun.sample, rows, noted, every, origin), redundant
 
 
 def cut(trajectory: Trajectory, schedule: Schedule) -> Trajectory:
-    """The trajectory without the rows beyond its end."""
-    instants = {name: getattr(trajectory, name) for name in (*INSTANTS, "memory")}
+    """The trajectory without the rows beyond its end, and with those alone that are picked."""
     noted = Noted(trajectory.stats.newton_iterations, trajectory.inputs)
     noted = padding.first_rows(noted, schedule.steps)
     stats = dataclasses.replace(trajectory.stats, newton_iterations=noted.iterations)
-    instants = padding.first_rows(instants, schedule.rows + 1)
-    return dataclasses.replace(trajectory, stats=stats, inputs=noted.inputs, **instants)
+    trajectory = dataclasses.replace(trajectory, stats=stats, inputs=noted.inputs)
+
+    def kept(rows):
+        rows = padding.first_rows(rows, schedule.rows + 1)
+        return rows if schedule.picked is None else padding.take_rows(rows, schedule.picked)
+
+    if trajectory.saved is not None:
+        return dataclasses.replace(trajectory, saved=kept(trajectory.saved))
+    instants = {name: getattr(trajectory, name) for name in (*INSTANTS, "memory")}
+    return dataclasses.replace(trajectory, **kept(instants))
 
 
 def _in_pieces(
-    run: Run, loop: Loop, sample: Sample, schedule: Schedule, progress: bool
-) -> tuple[Loop, Sample, Noted]:
+    run: Run, begun: Beginning, schedule: Schedule, progress: bool
+) -> tuple[Loop, Any, Noted]:
     """`_saved` with unused rows beyond the end, for a schedule of Python's numbers."""
-    steps, save_every, blocks = schedule
+    steps, every, blocks, _ = schedule
+    loop, start = begun.loop, begun.kept
     rows = -(-schedule.rows // _PROGRESS_UPDATES) if progress else schedule.rows
-    room = room_of(loop.state, min(rows, MOST_STEPS), 2 * save_every)
+    room = room_of(loop.state, min(rows, MOST_STEPS), 2 * every)
     if room is not None:
         # Less than another row: steps after the last saved instant belong to the last piece.
-        rows = min(rows, max(1, MOST_STEPS // save_every - 1))
+        rows = min(rows, max(1, MOST_STEPS // every - 1))
     parts = []
     with (
         interrupts.watch() as check_interrupts,
         progress_bar("simulate", "step", steps, progress) as update,
     ):
         for row in range(0, schedule.rows, rows):
-            done, is_last = row * save_every, row + rows >= schedule.rows
-            part = Schedule(steps - done if is_last else rows * save_every, save_every, blocks)
+            done, is_last = row * every, row + rows >= schedule.rows
+            part = Schedule(steps - done if is_last else rows * every, every, blocks)
             piece = _piece(run, done, part, room)
-            loop, samples, noted = _saved(piece, loop, sample, traced(part, room), room)
+            loop, samples, noted = _saved(piece, loop, start, traced(part, room), room)
             if part.steps == steps:
                 if progress:
                     jax.block_until_ready(samples)
@@ -151,7 +164,7 @@ def room_of(state: State, rows: int, steps: int) -> Room | None:
     """Room for at least so many saved instants and steps, in sizes that serve many runs.
 
     None where shortening its arrays would copy them between devices. A piece has room for the
-    instants of its whole run: `save_every` then changes no size.
+    instants of its whole run: the number of steps between them then changes no size.
     """
     devices = state.q.devices()
     if len(devices) > 1 or any(device.platform != "cpu" for device in devices):
@@ -173,19 +186,19 @@ def traced(schedule: Schedule, room: Room | None) -> Schedule:
     """Schedule whose numbers are values of a program, if there is a room for them."""
     if room is None:
         return schedule
-    steps, save_every = (np.asarray(x, np.int32) for x in schedule[:2])
-    return Schedule(steps, save_every, Blocks(None, None))
+    steps, every = (np.asarray(x, np.int32) for x in schedule[:2])
+    return Schedule(steps, every, Blocks(None, None))
 
 
 @programs.run_once
 def _begin(
     run: Run, start: State | Restart, previous_input: Array | None
-) -> tuple[Loop, Sample, Any, Any]:
-    """Loop and sample before the first step, violations of the start, dependence of constraints."""
-    loop, sample = first(run, start, previous_input)
-    t, system = run.time(run.first_step), run.system
-    violations = preflight.violations(system, loop.state, t)
-    return loop, sample, violations, index1.has_dependent_rows(system, t, loop.state.q)
+) -> tuple[Beginning, Any, Any]:
+    """Beginning of a run, violations of the start, dependence of constraints."""
+    begun = first(run, start, previous_input)
+    t, system, state = run.time(run.first_step), run.system, begun.loop.state
+    violations = preflight.violations(system, state, t)
+    return begun, violations, index1.has_dependent_rows(system, t, state.q)
 
 
 def first(
@@ -194,8 +207,8 @@ def first(
     previous_input: Array | None,
     judged: bool = False,
     passes: int = 0,
-) -> tuple[Loop, Sample]:
-    """Loop and sample before the first step, or before so many `passes`.
+) -> Beginning:
+    """Beginning of a run, before the first step or before so many `passes`.
 
     `previous_input` belongs to the step before the first, if there was one. `judged`: whether the
     loop fails if the start is none, which nobody has checked.
@@ -203,22 +216,28 @@ def first(
     loop = run.begin(start, passes)
     u = run.input(run.first_step, loop.held) if previous_input is None else previous_input
     sample = run.sample(loop, u, first=True)
-    return (run.judged_start(loop) if judged else loop), sample
+    kept = sample if run.observe is None else run.keep(loop, u)
+    return Beginning(run.judged_start(loop) if judged else loop, sample, kept)
 
 
 @eqx.filter_jit
 def _compiled_as_one(run, start, schedule, previous_input, origin, judged) -> Trajectory:
-    passes = 0 if isinstance(start, Restart) else run.integrator.passes(run.system)
-    rows = schedule.rows_of(passes)
-    before = first(run, start, previous_input, judged, rows * schedule.save_every)
-    return record(run, *_saved(run, *before, schedule, None, rows), schedule.save_every, origin)
+    restarts = isinstance(start, Restart)
+    # Values of a function do not hold the accelerations of the start, which passes find.
+    before = restarts or run.observe is not None
+    passes = schedule.rows_of(0 if before else run.integrator.passes(run.system))
+    begun = first(run, start, previous_input, judged, passes * schedule.every)
+    last, rows, noted = _saved(run, begun.loop, begun.kept, schedule, None, passes)
+    return record(run, last, begun.sample, rows, noted, schedule.every, origin)
 
 
 @programs.time_loop
 def _saved(
-    run: Run, first: Loop, start: Sample, schedule: Schedule, room: Room | None, passes: int = 0
-) -> tuple[Loop, Sample, Noted]:
-    """Last loop, all saved instants, and what is noted of each step, after rows of `passes`."""
+    run: Run, first: Loop, start: Any, schedule: Schedule, room: Room | None, passes: int = 0
+) -> tuple[Loop, Any, Noted]:
+    """Last loop, what is kept of all instants, `start` first, and what is noted of each step, after
+    rows of `passes`.
+    """
     if room is not None:
         return _counted(run, first, start, schedule, room)
     last, samples, noted = _scan(run, first, schedule, passes)
@@ -226,15 +245,15 @@ def _saved(
         found = jax.tree.map(lambda x: x[passes - 1], samples.accelerations)
         start = start._replace(accelerations=found)
         samples = jax.tree.map(lambda x: x[passes:], samples)
-        noted = jax.tree.map(lambda x: x[passes * schedule.save_every :], noted)
+        noted = jax.tree.map(lambda x: x[passes * schedule.every :], noted)
     samples = jax.tree.map(lambda x, others: jnp.concatenate([x[None], others]), start, samples)
     return last, samples, noted
 
 
 def _counted(
-    run: Run, loop: Loop, start: Sample, schedule: Schedule, room: Room
-) -> tuple[Loop, Sample, Noted]:
-    """`_saved` for traced numbers of steps and of steps from one saved instant to the next."""
+    run: Run, loop: Loop, start: Any, schedule: Schedule, room: Room
+) -> tuple[Loop, Any, Noted]:
+    """`_saved` for traced numbers of steps and of steps from one kept instant to the next."""
     begin, end = loop.taken, loop.taken + schedule.steps
 
     def written(rows, row, number):
@@ -250,10 +269,10 @@ def _counted(
     def until_sample(carry):
         loop, rows, row, noted = carry
         now = loop, noted
-        some = jnp.minimum(schedule.save_every, end - loop.taken)
+        some = jnp.minimum(schedule.every, end - loop.taken)
         loop, noted = jax.lax.fori_loop(0, some, lambda _, now: step(now), now)
-        sample = run.sample(loop, run.input(loop.taken - 1, loop.held))
-        return loop, written(rows, sample, row), row + 1, noted
+        kept = run.keep(loop, run.input(loop.taken - 1, loop.held))
+        return loop, written(rows, kept, row), row + 1, noted
 
     def filled(row, size):
         return jax.tree.map(lambda x: jnp.broadcast_to(x, (size, *x.shape)), row)
@@ -268,9 +287,9 @@ def _counted(
     return loop, rows, noted
 
 
-def _scan(run: Run, loop: Loop, schedule: Schedule, passes: int = 0) -> tuple[Loop, Sample, Noted]:
-    """Last loop, rows of `passes` and all saved instants after the first, and what is noted."""
-    steps, save_every, blocks = schedule
+def _scan(run: Run, loop: Loop, schedule: Schedule, passes: int = 0) -> tuple[Loop, Any, Noted]:
+    """Last loop, rows of `passes` and all that are kept after the first, and what is noted."""
+    steps, every, blocks, _ = schedule
     parameters = run.system, run.dt, run.inputs, run.policy, loop.held
     moved = rules.with_tangents_of((loop.state, loop.held, loop.carry), parameters)
     state, held, carry = moved
@@ -283,18 +302,18 @@ def _scan(run: Run, loop: Loop, schedule: Schedule, passes: int = 0) -> tuple[Lo
 
     @functools.partial(jax.checkpoint, prevent_cse=False)
     def sample(loop):
-        return run.sample(loop, run.input(loop.taken - 1, loop.held))
+        return run.keep(loop, run.input(loop.taken - 1, loop.held))
 
     def until_sample(loop):
-        loop, noted = checkpointing.scan(step, loop, save_every, blocks)
+        loop, noted = checkpointing.scan(step, loop, every, blocks)
         return loop, (sample(loop), noted)
 
-    size = None if blocks.size is None else max(1, blocks.size // save_every)
-    saves, tail = divmod(steps, save_every)
+    size = None if blocks.size is None else max(1, blocks.size // every)
+    saves, tail = divmod(steps, every)
     sample_blocks = Blocks(size, blocks.side_by_side)
     rows = saves + passes
     loop, (samples, noted) = checkpointing.scan(until_sample, loop, rows, sample_blocks)
-    noted = jax.tree.map(lambda x: x.reshape(rows * save_every, *x.shape[2:]), noted)
+    noted = jax.tree.map(lambda x: x.reshape(rows * every, *x.shape[2:]), noted)
     loop = loop._replace(carry=run.integrator.ready(loop.carry))
     if tail:
         loop, tail_noted = checkpointing.scan(step, loop, tail, blocks)
@@ -305,87 +324,36 @@ def _scan(run: Run, loop: Loop, schedule: Schedule, passes: int = 0) -> tuple[Lo
 def record(
     run: Run,
     last: Loop,
-    samples: Sample,
+    sample: Sample,
+    rows: Any,
     noted: Noted,
-    save_every: Any,
+    every: Any,
     origin: Array | np.ndarray,
 ) -> Trajectory:
-    """Trajectory of a run from its last loop and its samples; `origin` are checksums."""
-    trajectory = _record(run, last, samples, save_every, origin)
+    """Trajectory of a run from its last loop, the sample of its start, and what was kept of
+    instants; `origin` are checksums.
+    """
+    trajectory = _record(run, last, sample, rows, every, origin)
     stats = dataclasses.replace(trajectory.stats, newton_iterations=noted.iterations)
     return dataclasses.replace(trajectory, stats=stats, inputs=noted.inputs)
 
 
 @programs.run_once
 def _record(
-    run: Run, last: Loop, samples: Sample, save_every: Any, origin: Array | np.ndarray
+    run: Run, last: Loop, sample: Sample, rows: Any, every: Any, origin: Array | np.ndarray
 ) -> Trajectory:
     """`record` without what is noted of each step, whose number would be part of the program."""
-    index = jnp.arange(samples.state.q.shape[0], dtype=jnp.int32) * save_every
+    steps = jnp.arange(jax.tree.leaves(rows)[0].shape[0], dtype=jnp.int32) * every
+    t, saved = run.time(run.first_step + steps), None
+    if run.observe is not None:
+        saved = Saved(t, rows)
+        end = run.sample(last, run.input(last.taken - 1, last.held))
+        rows = summary.ends(sample, end)
+        steps = jnp.stack([jnp.zeros((), jnp.int32), last.taken - run.first_step])
+        t = run.time(run.first_step + steps)
     completed = last.completed - run.first_step
-    instants = Instants(run.time(run.first_step + index), index, index <= completed)
-    completed = completed - shortly_unstable(last).astype(jnp.int32)
+    instants = summary.Instants(t, steps, steps <= completed)
+    completed = completed - summary.shortly_unstable(last).astype(jnp.int32)
     end_time = run.time(run.first_step + completed)
-    return assembled(run, last, samples, instants, completed, end_time, origin)
-
-
-class Instants(NamedTuple):
-    """Times of saved instants (s), numbers of steps up to them, and whether they were reached."""
-
-    t: Array
-    steps: Array
-    reached: Array
-
-
-def shortly_unstable(last: Loop) -> Array:
-    """Whether a run that reached its end is too short to have failed by a mode that grows."""
-    return last.growth.shortly_unstable() & (last.result == Result.successful)
-
-
-def assembled(
-    run: Run,
-    last: Loop,
-    samples: Sample,
-    instants: Instants,
-    completed: Array,
-    end_time: Array,
-    origin: Array | np.ndarray,
-) -> Trajectory:
-    """Trajectory of a run from its last loop, its number of steps and the time of its end (s)."""
-    found = last.residuals != newton.NONE
-    is_last = jnp.arange(found.shape[0]) == jnp.sum(found) - 1
-    history = jnp.where(found, last.residuals, jnp.nan)
-    ended = Result.where(shortly_unstable(last), Result.unstable, last.result)
-    result, bad = limits.outcome(ended, samples.accelerations, instants.reached)
-    return Trajectory(
-        t=instants.t,
-        q=samples.state.q,
-        v=samples.state.v,
-        acceleration=samples.accelerations.acceleration,
-        multipliers=samples.accelerations.multipliers,
-        stats=Statistics(
-            newton_iterations=last.iterations,
-            completed_steps=jnp.append(instants.steps, completed)[bad],
-            rejected_steps=jnp.zeros((), jnp.int32),
-            end_time=jnp.append(instants.t, end_time)[bad],
-            residual=jnp.max(jnp.where(is_last, last.residuals, 0.0)),
-            residual_history=jnp.where(last.result == Result.successful, 0.0, history),
-            worst_equation=last.worst,
-            stability=jax.lax.stop_gradient(last.stability) ** 0.25,
-        ),
-        result=result,
-        restart=Restart(
-            state=last.state,
-            carry=last.carry,
-            steps=last.taken,
-            dt=run.dt,
-            t0=jnp.asarray(run.t0, run.dt.dtype),
-            memory=last.memory,
-            inputs=run.input(last.taken - 1, last.held),
-            origin=jnp.asarray(origin),
-            policy=() if last.held is None else last.held.state,
-            growth=last.growth,
-        ),
-        memory=samples.memory,
-        u=samples.u,
-    )
+    trajectory = summary.trajectory(run, last, rows, instants, completed, end_time, origin)
+    return dataclasses.replace(trajectory, saved=saved)

@@ -1,5 +1,6 @@
 """One step of a run with steps of one size, and the time loop for any number of such steps."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import equinox as eqx
@@ -10,6 +11,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.numerics import newton, rules
+from lie_jax.numerics.conversion import strong
 from lie_jax.simulation import limits
 from lie_jax.simulation.instability import Growth
 from lie_jax.simulation.policy import Feedback, Held
@@ -54,6 +56,14 @@ class Sample(NamedTuple):
     u: Array | None
 
 
+class Beginning(NamedTuple):
+    """Loop before the first step of a run, its sample, and what is kept of the start."""
+
+    loop: "Loop"
+    sample: Sample
+    kept: Any
+
+
 class Noted(NamedTuple):
     """Newton iterations of a step, and the inputs (nu,) that a policy held over it, or None."""
 
@@ -67,6 +77,7 @@ class Run(NamedTuple):
     `inputs` (steps, nu) or None, one row for each step; `first_step` counts from the time `t0` (s).
     `policy` computes the inputs instead, or is None. Automatic steps have `times` (n,), s: of the
     start, and of the instants at which "steps" in this sense end; dt is then the first size.
+    `observe` computes the values that are kept of an instant in place of its sample, or is None.
     """
 
     system: AbstractSystem
@@ -77,6 +88,7 @@ class Run(NamedTuple):
     policy: Feedback | None = None
     t0: Float[Array, ""] | float = 0.0
     times: Float[Array, " n"] | None = None
+    observe: Callable | None = None
 
     def time(self, step: Int[Array, "..."]) -> Float[Array, "..."]:
         """Time at which a step begins, s."""
@@ -197,6 +209,17 @@ class Run(NamedTuple):
             growth=growth,
         )
         return after, jnp.asarray(step.newton_iterations, jnp.int32)
+
+    def values(self, t: Float[Array, ""], state: State) -> Any:
+        """Values that are kept of a state at the time t, s."""
+        assert self.observe is not None
+        return jax.tree.map(strong, self.observe(t, state.q, state.v))
+
+    def keep(self, loop: Loop, u: Array | None) -> Any:
+        """What is kept of the loop's instant: values, or its sample with the inputs u."""
+        if self.observe is None:
+            return self.sample(loop, u)
+        return self.values(self.time(loop.taken), loop.state)
 
     def sample(self, loop: Loop, u: Array | None, *, first: bool = False) -> Sample:
         """Sample of the loop's instant, with the inputs u of the step that ended there, or before

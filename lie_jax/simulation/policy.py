@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from lie_jax import checks
 from lie_jax.callables import closures, libraries, snapshots
 from lie_jax.multibody.arguments import check_surplus
-from lie_jax.numerics.conversion import in_precision, real_shape
+from lie_jax.numerics.conversion import in_precision, real_shape, strong
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.systems.system import AbstractSystem, State
 
@@ -90,7 +90,7 @@ class Feedback(NamedTuple):
         """Inputs and state after a sample at the time t (s)."""
         at = t, now.q, now.v
         u, after = self.function(*at, state) if _has(state) else (self.function(*at), state)
-        return Held(jnp.asarray(u, now.q.dtype), jax.tree.map(_strong, after))
+        return Held(jnp.asarray(u, now.q.dtype), jax.tree.map(strong, after))
 
     def held(self, t: Float[Array, ""], step: Int[Array, ""], now: State, before: Held) -> Held:
         """Inputs and state over a step, counted from time 0, that begins at the time t (s)."""
@@ -158,16 +158,9 @@ def _arrays(state: Any, dtype: Any) -> Any:
     def array(x: Any) -> Any:
         known = isinstance(x, jax.Array)
         is_float = isinstance(x, float) or jnp.issubdtype(getattr(x, "dtype", int), jnp.floating)
-        return _strong(in_precision(x, dtype) if is_float and not known else x)
+        return strong(in_precision(x, dtype) if is_float and not known else x)
 
     return jax.tree.map(array, state)
-
-
-def _strong(x: Any) -> Array:
-    """Array of a definite dtype: that of a Python number would change from sample to sample."""
-    x = jnp.asarray(x)
-    is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-    return x if is_key else jax.lax.convert_element_type(x, x.dtype)
 
 
 def _check_state(call: str, after: Any, before: Any) -> None:

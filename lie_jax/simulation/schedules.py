@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from lie_jax import checks
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics.checkpointing import Blocks
+from lie_jax.simulation import saving
 from lie_jax.simulation.trajectory import Restart
 
 # Part of a step by which the end of whole steps may miss the given one, beside their rounding.
@@ -20,22 +21,27 @@ _PART = 32
 
 
 class Schedule(NamedTuple):
-    """Number of steps, steps from one saved instant to the next, and checkpoint blocks."""
+    """Number of steps, steps from one kept instant to the next, and checkpoint blocks.
+
+    `picked` (n,): numbers of the kept instants that a trajectory has, the start first; None for all
+    of them.
+    """
 
     steps: Any
-    save_every: Any
+    every: Any
     blocks: Blocks
+    picked: np.ndarray | None = None
 
     @property
     def rows(self) -> Any:
-        """Number of saved instants after the first."""
-        return self.steps // self.save_every
+        """Number of kept instants after the first."""
+        return self.steps // self.every
 
     def rows_of(self, passes: int) -> int:
         """Number of rows in which the time loop completes the integrator's carry, zero if that
         comes before the loop: where the rows would take long or be a loop of their own.
         """
-        every, size = self.save_every, self.blocks.size
+        every, size = self.every, self.blocks.size
         rows = -(-passes // every)
         long = _PART * (rows * every - passes) > self.steps
         divides = size is not None and self.rows % max(1, size // every) == 0
@@ -74,8 +80,13 @@ def _eps(*values: Any) -> float:
     return max([float(np.finfo(float).eps), *(float(np.finfo(kind).eps) for kind in floats)])
 
 
-def number_of_steps(steps: Any, t0: Any, dt: Any, t_end: Any, adaptive: Any) -> Any:
-    """Number of steps, given or from the end of a run; the bound on those of automatic size."""
+def number_of_steps(
+    steps: Any, t0: Any, dt: Any, t_end: Any, adaptive: Any, times: Any = None
+) -> Any:
+    """Number of steps, given or from the end of a run; the bound on those of automatic size.
+
+    A run that saves `times` (n,), s, ends at the last one.
+    """
     if t_end is not None:
         checks.scalar("simulate(t_end=)", t_end, "s")
         checks.finite("simulate(t_end=)", t_end)
@@ -84,8 +95,12 @@ def number_of_steps(steps: Any, t0: Any, dt: Any, t_end: Any, adaptive: Any) -> 
                 f"simulate(t_end=) is {float(t_end)!r}, and the run starts at {float(t0)!r} s; it "
                 "must be later."
             )
+    if times is not None:
+        _check_end(times, t0, t_end)
     if adaptive is not None:
-        return _bound(steps, t0, t_end, adaptive)
+        return _bound(steps, t_end, times)
+    if times is not None:
+        return saving.rows_of_steps(times, t0, dt, steps)[2]
     if (steps is None) == (t_end is None):
         given = "neither is" if steps is None else "both are"
         raise ValueError(
@@ -112,30 +127,36 @@ def number_of_steps(steps: Any, t0: Any, dt: Any, t_end: Any, adaptive: Any) -> 
     return whole
 
 
-def _bound(steps: Any, t0: Any, t_end: Any, adaptive: Any) -> Any:
-    if not isinstance(adaptive, Adaptive):
-        # Refused later, by its type.
-        return steps or 1
-    times = adaptive.times
-    if (t_end is None) == (times is None):
-        given = "neither is" if t_end is None else "both are"
+def _check_end(times: Any, t0: Any, t_end: Any) -> None:
+    if checks.any_traced(times, t0, t_end):
+        return
+    first, last = float(times[0]), float(times[-1])
+    if not first > float(t0):
         raise ValueError(
-            f"simulate(adaptive=) needs an end, t_end= or Adaptive(times=), and {given} given: "
-            "give the time (s) at which the run ends, or the times to save, the last one of which "
-            "ends it."
+            f"simulate(save=) begins with {first!r} s, and the run starts at {float(t0)!r} s; all "
+            "times must be later: the initial state is saved anyway."
+        )
+    if t_end is None:
+        return
+    slack = 8.0 * _eps(times, t_end, t0) * max(abs(last), abs(float(t_end)))
+    if abs(float(t_end) - last) > slack:
+        raise ValueError(
+            f"simulate(save=) ends at {last!r} s, and simulate(t_end=) is {float(t_end)!r} s; the "
+            "last time is the end of the run: leave t_end out, or make it the last time."
+        )
+
+
+def _bound(steps: Any, t_end: Any, times: Any) -> Any:
+    if t_end is None and times is None:
+        raise ValueError(
+            "simulate(adaptive=) needs an end, t_end= or save=times, and neither is given: give "
+            "the time (s) at which the run ends, or the times to save, the last one of which ends "
+            "it."
         )
     if steps is None:
         raise ValueError(
             "simulate(adaptive=) needs steps=, the largest number of steps, rejected ones "
             "included: the trajectory has room for them."
-        )
-    if times is None or checks.any_traced(t0, times):
-        return steps
-    first = float(np.asarray(times)[0])
-    if not first > float(t0):
-        raise ValueError(
-            f"Adaptive(times=) begins with {first!r} s, and the run starts at "
-            f"{float(t0)!r} s; all times must be later: the initial state is saved anyway."
         )
     return steps
 
@@ -151,8 +172,8 @@ class Automatic(NamedTuple):
     free: bool
 
 
-def automatic(adaptive: Adaptive, t0: Float[Array, ""], t_end: Any) -> Automatic:
-    """Automatic sizes of a run from a time t0 to a time t_end, s, or to the last of its times."""
-    if adaptive.times is None:
+def automatic(adaptive: Adaptive, t0: Float[Array, ""], t_end: Any, times: Any) -> Automatic:
+    """Automatic sizes of a run from a time t0 to a time t_end, s, or to the last of some times."""
+    if times is None:
         return Automatic(adaptive, jnp.asarray(t_end, t0.dtype)[None], True)
-    return Automatic(adaptive, adaptive.times, False)
+    return Automatic(adaptive, jnp.asarray(times, t0.dtype), False)

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike
+from jaxtyping import ArrayLike
 
 from lie_jax import checks, config
 from lie_jax.callables import snapshots
@@ -18,17 +18,18 @@ from lie_jax.numerics import checkpointing, padding, rules, tracing, waits
 from lie_jax.simulation import checks as preflight
 from lie_jax.simulation import events as events_of_runs
 from lie_jax.simulation import (
+    failures,
     fingerprints,
     fixed_steps,
     jax_guard,
     redundancy,
+    saving,
     schedules,
     sharding,
     stops,
 )
 from lie_jax.simulation import policy as policies
 from lie_jax.simulation.events import Event
-from lie_jax.simulation.fastest import fastest
 from lie_jax.simulation.instability import warn_of_steps_beyond
 from lie_jax.simulation.policy import Policy
 from lie_jax.simulation.trajectory import (
@@ -36,7 +37,6 @@ from lie_jax.simulation.trajectory import (
     Restart,
     Result,
     Trajectory,
-    items_by_name,
     succeeded,
 )
 from lie_jax.systems import index1
@@ -65,7 +65,7 @@ def simulate(
     t0: ArrayLike | None = None,
     inputs: ArrayLike | Sequence[Any] | None = None,
     policy: Policy | Callable[..., Any] | None = None,
-    save_every: int = 1,
+    save: Any = 1,
     checkpoint: int | None = None,
     throw: bool = True,
     progress: bool = False,
@@ -95,7 +95,11 @@ def simulate(
     - `policy`: instead, feedback: a function (t, q, v) -> u that is evaluated where each step
       begins, its u (nu,) constant over the step; a `lie_jax.Policy` has a sample time and a state
       of its own. `Trajectory.inputs` holds the inputs that were applied.
-    - `save_every`: number of steps from one saved instant to the next.
+    - `save`: what the trajectory keeps. A number k: each k-th step, or each k-th accepted one and
+      the end with `adaptive`. Times (n,) in s: these, of which the last one is the end of the run;
+      steps of one size must end there. A function of (t, q, v): a pytree of arrays for each step,
+      `Trajectory.saved`, in place of its state; rows of the trajectory are then the start and the
+      end alone. A pair (k or times, function): its values at those instants.
     - `adjoint`, `checkpoint`: memory of reverse mode in a run of n steps. `"stored"` stores the
       state of every step; with `checkpoint=k`, n / k states and those of one block of k steps, and
       each step is recomputed once more. With `"recursive"` blocks lie within blocks, `checkpoint=k`
@@ -107,16 +111,17 @@ def simulate(
       and for each member of a batch, `Trajectory.result` holds the reason.
     - `progress`: show a progress bar; outside of JAX transformations only.
     - `adaptive`: an `Adaptive(...)` chooses the step sizes by the error that the integrator
-      estimates, up to `t_end` or its last time. `dt` is then the first step size and `steps` the
-      largest number of steps, rejected ones included; `inputs`, `policy`, `save_every` and
-      `progress` are for steps of one size.
-      Derivatives hold step sizes constant: those with respect to `dt`, `t0`, `t_end` and anything
-      in `adaptive` are zero.
+      estimates, up to `t_end` or the last time of `save`. `dt` is then the first step size and
+      `steps` the largest number of steps, rejected ones included. `inputs` have a row for each time
+      of `save`, (n, nu), held up to it, or one for the whole run, (1, nu). `policy` and `progress`
+      are for steps of one size. A restart has its own step size; `dt` is that of the first run.
+      Derivatives hold step sizes constant: those with respect to `dt`, `t0`, `t_end`, the times of
+      `save` and anything in `adaptive` are zero.
     - `events`: list of `lie_jax.Event`: what happens where functions of the motion cross zero.
       `max_events`: largest number of events; one more ends the run as `Result.too_many_events`.
 
-    **Returns** a `Trajectory`, the initial state first, with `steps // save_every + 1` instants; in
-    an adaptive run with an instant for each given time, or with `steps + 1` instants of which those
+    **Returns** a `Trajectory`, the initial state first, with `steps // k + 1` instants, or with an
+    instant for each given time; without times an adaptive run has room for all steps, and instants
     beyond the end are NaN (`trajectory.stats.completed_steps` counts the others). Where an event
     stops a run, the last instant is that of the event, and those between are NaN.
 
@@ -128,8 +133,10 @@ def simulate(
     system, state, table = preflight.as_jax(system, state, inputs)
     preflight.check_start(system, integrator, state, dt)
     begin = schedules.start_time(state, t0, dt)
-    number = schedules.number_of_steps(steps, begin, dt, t_end, adaptive)
-    options = save_every, checkpoint, progress, adaptive, adjoint
+    start = state.state if isinstance(state, Restart) else state
+    keeps = saving.parse(save, system, start)
+    number = schedules.number_of_steps(steps, begin, dt, t_end, adaptive, keeps.times)
+    options = keeps, checkpoint, progress, adaptive, adjoint
     feedback = None
     if policy is not None:
         policy, feedback = policies.checked(policy, system, state, dt, table)
@@ -142,12 +149,13 @@ def simulate(
     config.warn_of_single_precision()
     jax_guard.warn_of_untested_jax()
     # Integers of Python are part of the program; a NumPy integer would be a value in it.
-    number, save_every = int(number), int(save_every)
+    number, every, picked = int(number), keeps.every, None
     checkpoint = None if checkpoint is None else int(checkpoint)
-    start = state.state if isinstance(state, Restart) else state
+    if adaptive is None and keeps.times is not None:
+        every, picked, _ = saving.rows_of_steps(keeps.times, begin, dt, number)
     dt, begin = (jnp.asarray(x, start.q.dtype) for x in (dt, begin))
     blocks = checkpointing.blocks(adjoint, checkpoint, number)
-    schedule = schedules.Schedule(number, save_every, blocks)
+    schedule = schedules.Schedule(number, every, blocks, picked)
     # Of a restart, the time of its first step.
     origin_time = state.t0 if isinstance(state, Restart) else begin
     reached = redundant = None
@@ -160,15 +168,15 @@ def simulate(
         sizes = None
         if adaptive is not None:
             integrator = integrator.with_estimate(system)
-            sizes = schedules.automatic(adaptive, begin, t_end)
+            sizes = schedules.automatic(adaptive, begin, t_end, keeps.times)
         trajectory, reached = stops.trajectory(
             *(system, integrator, state, dt, table, schedule, watched, max_events),
-            *(feedback, origin, origin_time, sizes),
+            *(feedback, origin, origin_time, sizes, keeps.function),
         )
     else:
         trajectory, redundant = fixed_steps.trajectory(
             *(system, integrator, state, dt, table, schedule, progress, feedback, origin),
-            origin_time,
+            *(origin_time, keeps.function),
         )
     if system.nc:
         if redundant is None:
@@ -190,7 +198,7 @@ def simulate(
     # them without compiling.
     if jax.tree.map(np.asarray, trajectory.result) not in (Result.successful, Result.redundant):
         values = rules.stop_gradient(trajectory)
-        message = _failure(
+        message = failures.message(
             *(system, integrator, values, rules.stop_gradient(dt), number),
             adaptive=adaptive is not None,
             policy=policy,
@@ -202,193 +210,18 @@ def simulate(
     return trajectory
 
 
-def _marked(trajectory: Trajectory, reached: Array) -> Trajectory:
+def _marked(trajectory: Trajectory, reached: stops.Reached) -> Trajectory:
     """Trajectory with NaN for what there is not: instants, events, a restart after a stop."""
     rows = {name: getattr(trajectory, name) for name in INSTANTS}
-    trajectory = dataclasses.replace(trajectory, **padding.mark_unreached(rows, reached))
-    events, restart = trajectory.events, trajectory.restart
+    marked = padding.mark_unreached(rows, reached.instants)
+    events, restart, saved = trajectory.events, trajectory.restart, trajectory.saved
+    if saved is not None and reached.saved is not None:
+        saved = padding.mark_unreached(saved, reached.saved)
     if events is not None:
         rows = {"t": events.t, "q": events.q, "v": events.v}
         events = dataclasses.replace(events, **padding.mark_unreached(rows, events.index >= 0))
     if restart is not None:
         state = padding.mark_unreached(restart.state, restart.steps >= 0)
         restart = dataclasses.replace(restart, state=state)
-    return dataclasses.replace(trajectory, events=events, restart=restart)
-
-
-def _failure(
-    system: AbstractSystem,
-    integrator: AbstractIntegrator,
-    trajectory: Trajectory,
-    dt: Array,
-    steps: int,
-    adaptive: bool,
-    policy: Policy | None,
-) -> str:
-    """Failure of a run, the place of it and the fix."""
-    stats = trajectory.stats
-    completed, residual = int(stats.completed_steps), float(stats.residual)
-    worst = int(stats.worst_equation)
-    count = int(stats.newton_iterations[min(completed, steps - 1)])
-    end = f"t = {float(stats.end_time):.6g} s"
-    where = f"in step {completed + 1} of {steps}, from {end}"
-    # Step sizes of an adaptive run are its own.
-    size = f"dt (it is {float(dt):.6g} s)"
-    shorter = f"Take a smaller {'dt_min' if adaptive else size}"
-    advice = f"{shorter} or look at what drives the system there"
-    match next(name for name, item in items_by_name(Result).items() if trajectory.result == item):
-        case "newton_failed" if adaptive:
-            what = "Newton's method, or the projection, failed even with the smallest step"
-            advice = "Look at what drives the system there, or take a smaller dt_min"
-        case "newton_failed" if not count:
-            what = f"the projection left a violation of the constraints of {residual:.3g}"
-        case "newton_failed":
-            what = f"Newton's method left a residual of {residual:.3g} after {count} iterations"
-            advice = _advice(system, integrator, trajectory, shorter)
-        case "singular":
-            what = "the coordinates reached a singularity of the formulation"
-            advice = "Take a formulation without one, such as lie_jax.R3SO3()"
-        case "minimum_step":
-            what = (
-                f"the estimated error is {residual:.3g} times the tolerance with the smallest step"
-            )
-            advice = "Take larger tolerances or a smaller dt_min, or look at what drives the system"
-        case "step_bound":
-            what, where = f"the bound of steps={steps} was reached before the end,", f"at {end}"
-            advice = "Take more steps or larger tolerances"
-        case "out_of_chart":
-            what = f"{system.owner(worst)} turned further than its chart describes"
-        case "departed":
-            what = f"the motion left the range of the law of {system.validity.force_name(worst)}"
-            advice = (
-                "The ends of a spring passed through each other, two shapes overlap beyond the "
-                "middle of one or passed through each other, or an angle changed by a quarter turn "
-                f"more or less than its rate predicts. {advice}"
-            )
-        case "turned_over":
-            joint = system.validity.joint_name(worst)
-            what = f"{joint} turned over, half a turn from where it belongs,"
-        case "no_configuration":
-            what = (
-                f"the start, q[0] of the trajectory, is no configuration of {system.owner(worst)}"
-            )
-            advice = "Give unit quaternions, for example those of lie_jax.assemble"
-        case "off_constraints":
-            what = f"the start violates the constraints, the most in {system.owner(worst)},"
-            advice = "Start from lie_jax.project(system, state)"
-        case "unstable" if policy and not float(stats.stability) > 1.0:
-            what = "a mode of the system with its policy grew"
-        case "unstable":
-            what = "a mode grew beyond the limit of stability of the explicit method"
-            advice = f"{shorter} or an implicit method, such as lie_jax.GeneralizedAlpha()"
-            if float(stats.stability) > 1.0:
-                advice += (
-                    f"; steps were up to {float(stats.stability):.3g} times as large as the limit"
-                )
-        case "too_many_events":
-            events: Any = trajectory.events
-            count, most = int(jnp.sum(events.index >= 0)), len(events.t)
-            what, where = f"more events happened than max_events={most}", f"by {end}"
-            advice = "Take a larger max_events"
-            if count < most:
-                what = f"events[{int(events.index[count - 1])}] happened again at once"
-                where, advice = f"at {end}", "Let its action turn the motion back"
-            advice += (
-                ", or, where events follow each other ever faster, end the run by an event or take "
-                "a law of contact"
-            )
-        case "input_not_finite":
-            u = np.asarray(jnp.nan if trajectory.inputs is None else trajectory.inputs[completed])
-            what = f"the policy returned the inputs {u.tolist()}, which are not finite,"
-            advice = "Look for a division by zero, a missing value or too large a gain in it"
-        case "event_not_finite":
-            what = "the function of an event became infinite or NaN"
-            advice = "Make it finite on both sides of its zero"
-        case "action_off_constraints":
-            events: Any = trajectory.events
-            index = int(events.index[jnp.sum(events.index >= 0) - 1])
-            what = f"the action of events[{index}] left a state that violates the constraints"
-            where = f"at {end}"
-            advice = "Return a state that satisfies them, such as that of lie_jax.project"
-        case "acceleration_not_finite":
-            numbers = jnp.concatenate([trajectory.acceleration, trajectory.multipliers], axis=1)
-            instant = jnp.nanargmin(jnp.abs(trajectory.t - stats.end_time))
-            owner = system.owner(int(jnp.argmax(~jnp.isfinite(numbers[instant]))))
-            what = f"accelerations or multipliers of {owner} are infinite or NaN,"
-            what += " though q and v are not,"
-            advice, where = "Look at the forces that act there at that time", f"at {end}"
-        case _:
-            what = "the state became infinite or NaN"
-    if not adaptive and any(bool(trajectory.result == result) for result in _GROWTH):
-        advice = _too_fast(system, integrator, trajectory, float(dt)) or (
-            _gain(policy) + advice if policy else advice
-        )
-    advice = _singular_part(system, trajectory) or advice
-    return (
-        f"{what} {where}. {advice}: the trajectory before the failure is in the error's "
-        "`trajectory`, and throw=False returns it."
-    )
-
-
-# Results of motions that grew.
-_GROWTH = (
-    *(Result.unstable, Result.non_finite, Result.newton_failed),
-    *(Result.departed, Result.turned_over, Result.out_of_chart),
-)
-
-
-def _gain(policy: Policy) -> str:
-    """Sentence on a policy, whose gain may let a motion grow."""
-    time = policy.sample_time
-    # Without a sample time each step is a sample, and a smaller dt serves both.
-    sample = "" if time is None else f" or sample_time (it is {time:.6g} s)"
-    return (
-        "Where a gain of the policy is too large for the time between its samples, motions grow: "
-        f"take a smaller gain{sample}. "
-    )
-
-
-def _too_fast(
-    system: AbstractSystem, integrator: AbstractIntegrator, trajectory: Trajectory, dt: float
-) -> str | None:
-    """Sentence on the mode of the system that is too fast for an explicit method."""
-    found = fastest(system, integrator, dt, trajectory, int(trajectory.stats.completed_steps))
-    if found is None:
-        return None
-    return (
-        f"The fastest mode is {found.words}; the method is stable up to dt = {found.dt:.3g} s "
-        f"(dt is {dt:.6g} s, {dt / found.dt:.3g} times as large). Take a smaller dt than that, or "
-        "an implicit method, such as lie_jax.GeneralizedAlpha(), which has no such limit"
-    )
-
-
-def _singular_part(system: AbstractSystem, trajectory: Trajectory) -> str | None:
-    """Sentence on a singular part of the equations at the last instant that was reached."""
-    by_solution = Result.newton_failed, Result.acceleration_not_finite, Result.non_finite
-    if not any(bool(trajectory.result == result) for result in by_solution):
-        return None
-    reached = np.flatnonzero(np.all(np.isfinite(np.asarray(trajectory.q)), axis=1))
-    if not len(reached):
-        return None
-    return system.validity.singular(trajectory.t[reached[-1]], trajectory.q[reached[-1]])
-
-
-# Number of residuals that a message lists, at the beginning and at the end.
-_SHOWN = 4
-
-
-def _advice(
-    system: AbstractSystem, integrator: AbstractIntegrator, trajectory: Trajectory, shorter: str
-) -> str:
-    history = [f"{x:.2g}" for x in trajectory.stats.residual_history.tolist() if x == x]
-    if len(history) > 2 * _SHOWN:
-        history = [*history[:_SHOWN], "...", *history[-_SHOWN:]]
-    worst = int(trajectory.stats.worst_equation)
-    owner = f", the largest in {system.owner(worst)}" if worst >= 0 else ""
-    modified = getattr(integrator, "newton", "full") == "modified"
-    instead = " or newton='full'" if modified else ""
-    start = " or start from lie_jax.project(system, state)" if system.nc else ""
-    return (
-        f"The residuals on the way were {', '.join(history)}{owner}. {shorter}{instead}{start}, "
-        "and look at what drives the system there"
-    )
+    others = {"events": events, "restart": restart, "saved": saved}
+    return dataclasses.replace(trajectory, **marked, **others)

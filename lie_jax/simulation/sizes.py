@@ -49,7 +49,7 @@ class Sizes(NamedTuple):
         planned = jnp.clip(dt, self.smallest, self.adaptive.dt_max)
         return Control(planned, jnp.ones_like(dt), jnp.zeros((), bool))
 
-    def proposed(self, planned: Array, remaining: Array) -> tuple[Array, Array]:
+    def propose(self, planned: Array, remaining: Array) -> tuple[Array, Array]:
         """Size of a step, with the time that remains to the next stop (s), and whether it lands."""
         lands = remaining <= _REACH * planned
         return jnp.where(lands, remaining, jnp.minimum(planned, 0.5 * remaining)), lands

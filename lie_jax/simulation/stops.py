@@ -9,6 +9,7 @@ that lead to them and of those that lead from there to a stop.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,28 +22,29 @@ from lie_jax import checks
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.numerics import checkpointing, jax_internals, newton, padding, programs, rules
 from lie_jax.numerics.checkpointing import Blocks
-from lie_jax.simulation import fixed_steps
+from lie_jax.simulation import fixed_steps, summary
 from lie_jax.simulation.attempts import Known, Plan, Progress
 from lie_jax.simulation.events import Event
 from lie_jax.simulation.march import Loop, Run, Sample
 from lie_jax.simulation.policy import Feedback
-from lie_jax.simulation.schedules import Automatic
+from lie_jax.simulation.schedules import Automatic, Schedule
 from lie_jax.simulation.sizes import Sizes
-from lie_jax.simulation.trajectory import Events, Restart, Result, Trajectory
+from lie_jax.simulation.trajectory import Events, Restart, Result, Saved, Trajectory
 from lie_jax.systems.system import AbstractSystem, State
 
 
 class _Kept(NamedTuple):
     """Last progress, and what a trajectory has of a run.
 
-    Of saved instants (n,): times `t` (s), samples, numbers of `steps` up to them, and whether they
-    were `reached`. Of events: times, indices, states before actions. Of all steps: `iterations` of
-    Newton's method up to the end of each, and `inputs` (n, nu) that a policy held, or None.
+    Of saved instants (n,): times `t` (s), `rows` of what is kept, numbers of `steps` up to them,
+    and whether they were `reached`. Of events: times, indices, states before actions. Of all steps:
+    `iterations` of Newton's method up to the end of each, and `inputs` (n, nu) that a policy held,
+    or None.
     """
 
     last: Progress
     t: Array
-    sample: Sample
+    rows: Any
     steps: Array
     reached: Array
     event_t: Array
@@ -52,11 +54,19 @@ class _Kept(NamedTuple):
     inputs: Array | None
 
 
+class Reached(NamedTuple):
+    """Which rows of a trajectory were reached, and which of the values that it saved, or None."""
+
+    instants: Bool[Array, " n"]
+    saved: Bool[Array, " saved"] | None
+
+
 class _Begun(NamedTuple):
-    """Progress before the first step, and the sample of the start."""
+    """Progress before the first step, the sample of the start, and what is kept of the start."""
 
     now: Progress
     sample: Sample
+    kept: Any
 
 
 @programs.run_once
@@ -69,11 +79,11 @@ def _begin(
     elif plan.sizes is not None:
         control = plan.sizes.begin(run.dt)
         run = run._replace(dt=control.planned)
-    loop, sample = fixed_steps.first(run, start, previous_input, judged)
-    return _Begun(plan.begin(loop, control), sample)
+    loop, sample, kept = fixed_steps.first(run, start, previous_input, judged)
+    return _Begun(plan.begin(loop, control), sample, kept)
 
 
-def _reached(plan: Plan, last: Progress, size: int) -> tuple[Array, Array]:
+def _mark_reached(plan: Plan, last: Progress, size: int) -> tuple[Array, Array]:
     """Which of the saved instants after the first were reached, and which one is an event's that
     stopped the run: the next one of accepted steps, the last one of known instants.
     """
@@ -82,13 +92,13 @@ def _reached(plan: Plan, last: Progress, size: int) -> tuple[Array, Array]:
     return (number < last.saved) | is_stop, is_stop
 
 
-def _written(rows: Any, row: Any, number: Array) -> Any:
+def _write(rows: Any, row: Any, number: Array) -> Any:
     return jax.tree.map(
         lambda rows, x: jax.lax.dynamic_update_index_in_dim(rows, x, number, 0), rows, row
     )
 
 
-def _filled(row: Any, rows: int) -> Any:
+def _broadcast(row: Any, rows: int) -> Any:
     return jax.tree.map(lambda x: jnp.broadcast_to(x, (rows, *x.shape)), row)
 
 
@@ -99,14 +109,14 @@ def _count(
     """Run of a traced number of steps, and its accepted steps if something `repeats` them."""
     # Unused rows hold the start: accelerations there are finite. A row that does not count is
     # overwritten by the next one, or is the one row more at the end.
-    now, (sample, zero) = begun.now, (begun.sample, jnp.zeros((), jnp.int32))
+    now, zero = begun.now, jnp.zeros((), jnp.int32)
     none = jnp.zeros_like(now.elapsed)
     held = now.loop.held
-    saved = _filled((none, sample, zero), room.instants + 1)
-    events = _filled((none, zero, sample.state), plan.max_events + 1)
-    of_steps = _filled((zero, None if held is None else held.u), room.steps)
+    saved = _broadcast((none, begun.kept, zero), room.instants + 1)
+    events = _broadcast((none, zero, now.loop.state), plan.max_events + 1)
+    of_steps = _broadcast((zero, None if held is None else held.u), room.steps)
     no = jnp.zeros((), bool)
-    known = _filled(Known(none, no, no, zero, no, none), plan.steps) if repeats else None
+    known = _broadcast(Known(none, no, no, zero, no, none), plan.steps) if repeats else None
 
     def step(carry):
         now, saved, events, of_steps, known = carry
@@ -114,28 +124,28 @@ def _count(
         place = now.saved
         if not plan.free:
             place = jnp.where(after.stopped, plan.rows - 1, place)
-        saved = _written(saved, (row.t, row.sample, row.steps), place)
+        saved = _write(saved, (row.t, row.kept, row.steps), place)
         if plan.events:
-            events = _written(events, (row.t, row.event, row.before), now.happened)
-        this = plan.counted(now)
-        of_steps = _written(of_steps, (row.iterations, row.inputs), this)
+            events = _write(events, (row.t, row.event, row.before), now.happened)
+        this = plan.count_steps(now)
+        of_steps = _write(of_steps, (row.iterations, row.inputs), this)
         if known is not None:
             fine = after.accepted > now.accepted
             taken = taken._replace(size=jnp.where(fine, taken.size, 0.0))
-            known = _written(known, taken, now.accepted)
+            known = _write(known, taken, now.accepted)
         return after, saved, events, of_steps, known
 
     carry = now, saved, events, of_steps, known
     last, saved, events, (iterations, inputs), known = jax.lax.while_loop(
         lambda carry: ~carry[0].finished, step, carry
     )
-    t, sample, steps = jax.tree.map(lambda x: x[:-1], saved)
+    t, rows, steps = jax.tree.map(lambda x: x[:-1], saved)
     event_t, event, before = jax.tree.map(lambda x: x[:-1], events)
     # Steps that were not finished end where the run ends.
-    finished = jnp.arange(room.steps, dtype=jnp.int32) < plan.counted(last)
+    finished = jnp.arange(room.steps, dtype=jnp.int32) < plan.count_steps(last)
     iterations = jnp.where(finished, iterations, last.loop.iterations)
-    reached, _ = _reached(plan, last, room.instants)
-    kept = _Kept(last, t, sample, steps, reached, event_t, event, before, iterations, inputs)
+    reached, _ = _mark_reached(plan, last, room.instants)
+    kept = _Kept(last, t, rows, steps, reached, event_t, event, before, iterations, inputs)
     return kept, known
 
 
@@ -165,7 +175,7 @@ def _scan(
     # Each event makes two steps of one of those of one size.
     number = plan.steps + (0 if known is not None else plan.max_events)
     last, rows = checkpointing.scan(step, now, number, blocks)
-    reached, is_stop = _reached(plan, last, room.instants)
+    reached, is_stop = _mark_reached(plan, last, room.instants)
     happened = jnp.searchsorted(rows.happened, jnp.arange(1, plan.max_events + 1, dtype=jnp.int32))
     places = jnp.searchsorted(rows.saved, jnp.arange(1, room.instants + 1, dtype=jnp.int32))
     if plan.events:
@@ -180,7 +190,7 @@ def _scan(
     return _Kept(
         last=last,
         t=rows.t[places],
-        sample=jax.tree.map(taken, rows.sample, begun.sample),
+        rows=jax.tree.map(taken, rows.kept, begun.kept),
         steps=rows.steps[places],
         reached=reached,
         event_t=rows.t[happened],
@@ -199,10 +209,9 @@ def _automatic(plan: Plan, begun: _Begun, room: fixed_steps.Room, blocks: Blocks
 
     def moving(kept):
         loop = kept.last.loop
-        sample = kept.sample._replace(memory=None)
         parts = loop.state, loop.carry, loop.held, kept.last.elapsed
         return eqx.filter(
-            (kept.t, sample, kept.event_t, kept.before, kept.inputs, parts),
+            (kept.t, kept.rows, kept.event_t, kept.before, kept.inputs, parts),
             eqx.is_inexact_array,
         )
 
@@ -212,13 +221,13 @@ def _automatic(plan: Plan, begun: _Begun, room: fixed_steps.Room, blocks: Blocks
 
     values = rules.value_as(moving(kept), again, (plan, begun, known))
     loop = kept.last.loop
-    t, sample, event_t, before, inputs, (state, carry, held, elapsed) = values
+    t, rows, event_t, before, inputs, (state, carry, held, elapsed) = values
     carry, held = eqx.combine(carry, loop.carry), eqx.combine(held, loop.held)
     loop = loop._replace(state=state, carry=carry, held=held)
     return kept._replace(
         last=kept.last._replace(loop=loop, elapsed=elapsed),
         t=t,
-        sample=sample._replace(memory=kept.sample.memory),
+        rows=eqx.combine(rows, kept.rows),
         event_t=event_t,
         before=before,
         inputs=inputs,
@@ -231,19 +240,20 @@ def trajectory(
     start: State | Restart,
     dt: Array,
     inputs: Array | None,
-    schedule: fixed_steps.Schedule,
+    schedule: Schedule,
     events: tuple[Event, ...],
     max_events: int,
     policy: Feedback | None,
     origin: np.ndarray,
     t0: Array,
     automatic: Automatic | None = None,
-) -> tuple[Trajectory, Bool[Array, " n"]]:
+    observe: Callable | None = None,
+) -> tuple[Trajectory, Reached]:
     """Trajectory of `schedule.steps` steps of size dt with events, or of `automatic` ones.
 
-    Returns it with the rows that were reached; others hold the initial state. Outside of
+    Returns it with the rows that were reached; others hold those of the start. Outside of
     transformations there are more rows than the schedule has, for `fixed_steps.cut`. `origin`:
-    checksums for a restart.
+    checksums for a restart; `observe` computes the values that are kept in place of states.
     """
     restarts, most_events = isinstance(start, Restart), max_events if events else 0
     first_step: Any = jnp.zeros((), jnp.int32)
@@ -265,9 +275,9 @@ def trajectory(
         # Derivatives with respect to times are zero.
         times, dt = rules.stop_gradient((jnp.concatenate([t0[None], automatic.stops]), dt))
         sizes = Sizes.of(adaptive, times)
-        rows = -(-schedule.steps // schedule.save_every) if free else len(automatic.stops)
-    run = Run(system, integrator, dt, inputs, first_step, policy, t0, times)
-    plan = Plan(run, events, most_events, number.steps, number.save_every, rows, sizes, free)
+        rows = -(-schedule.steps // schedule.every) if free else len(automatic.stops)
+    run = Run(system, integrator, dt, inputs, first_step, policy, t0, times, observe)
+    plan = Plan(run, events, most_events, number.steps, number.every, rows, sizes, free)
     previous_input = start.inputs if isinstance(start, Restart) else None
     judged = not restarts and checks.any_traced(system, start, t0)
     begun = _begin(plan, start, previous_input, judged)
@@ -278,32 +288,38 @@ def trajectory(
         kept = _automatic(plan, begun, known, schedule.blocks)
     else:
         kept = _scan(plan, begun, known, schedule.blocks, None)
-    return _collected(plan, begun.sample, kept, dt, jnp.asarray(origin))
+    return _collect(plan, begun, kept, dt, jnp.asarray(origin))
 
 
 @programs.run_once
-def _collected(
-    plan: Plan, first: Sample, kept: _Kept, dt: Array, origin: Array
-) -> tuple[Trajectory, Bool[Array, " n"]]:
-    """Trajectory of what was kept, and the instants that were reached; `dt` as it was given, s."""
+def _collect(
+    plan: Plan, begun: _Begun, kept: _Kept, dt: Array, origin: Array
+) -> tuple[Trajectory, Reached]:
+    """Trajectory of what was kept, and the rows that were reached; `dt` as it was given, s."""
     run, last = plan.run, kept.last
-    end, reached = last.loop, jnp.append(True, kept.reached)
-    samples = jax.tree.map(lambda x, rows: jnp.concatenate([x[None], rows]), first, kept.sample)
+    end, finished = last.loop, plan.count_steps(last)
+    end_time = run.time(end.completed) + last.elapsed
+    rows = jax.tree.map(lambda x, rows: jnp.concatenate([x[None], rows]), begun.kept, kept.rows)
     t = jnp.concatenate([run.time(run.first_step)[None], kept.t])
+    steps, reached = jnp.append(0, kept.steps), jnp.append(True, kept.reached)
+    saved, marks = None, Reached(reached, None)
+    if run.observe is not None:
+        saved, rows = Saved(t, rows), summary.ends(begun.sample, _last(plan, last, end_time))
+        t, steps = jnp.stack([t[0], end_time]), jnp.stack([steps[0], finished])
+        reached = jnp.stack([reached[0], end.result == Result.successful])
+        marks = Reached(reached, marks.instants)
     counts = jnp.diff(kept.iterations, prepend=0)
     inputs = kept.inputs
-    finished = plan.counted(last)
     if inputs is not None and end.held is not None:
         # The last step may be a part of one, to the event that stops the run.
         numbers = jnp.arange(1, len(inputs) + 1, dtype=jnp.int32)
         inputs = jnp.where((numbers > finished)[:, None], end.held.u, inputs)
         partial = last.begun.astype(jnp.int32) if plan.sizes is None else 0
         inputs = jnp.where((numbers > finished + partial)[:, None], jnp.nan, inputs)
-    end = end._replace(carry=_renewed(run, last, plan))
-    instants = fixed_steps.Instants(t, jnp.append(0, kept.steps), reached)
-    completed = finished - fixed_steps.shortly_unstable(end).astype(jnp.int32)
-    end_time = run.time(end.completed) + last.elapsed
-    record = fixed_steps.assembled(run, end, samples, instants, completed, end_time, origin)
+    end = end._replace(carry=_renew(run, last, plan))
+    instants = summary.Instants(t, steps, reached)
+    completed = finished - summary.shortly_unstable(end).astype(jnp.int32)
+    record = summary.trajectory(run, end, rows, instants, completed, end_time, origin)
     restart: Any = record.restart
     stats = dataclasses.replace(record.stats, newton_iterations=counts)
     if plan.sizes is None:
@@ -325,11 +341,21 @@ def _collected(
         there = jnp.arange(plan.max_events, dtype=jnp.int32) < last.happened
         index = jnp.where(there, kept.event, -1)
         events = Events(t=kept.event_t, index=index, q=kept.before.q, v=kept.before.v)
-    record = dataclasses.replace(record, stats=stats, restart=restart, events=events, inputs=inputs)
-    return record, reached
+    others = {"stats": stats, "restart": restart, "events": events, "inputs": inputs}
+    return dataclasses.replace(record, saved=saved, **others), marks
 
 
-def _renewed(run: Run, last: Progress, plan: Plan) -> Any:
+def _last(plan: Plan, last: Progress, t: Array) -> Sample:
+    """Sample of the end of a run at the time t, s."""
+    run, loop = plan.run, last.loop
+    # An event may have ended the run within an interval between stops.
+    interval = loop.taken - jnp.where(last.elapsed > 0.0, 0, 1)
+    u = run.input(jnp.maximum(interval, run.first_step), loop.held)
+    found = plan.accelerations(t, loop.state, loop.memory, loop.carry, u)
+    return Sample(loop.state, found, loop.memory, u)
+
+
+def _renew(run: Run, last: Progress, plan: Plan) -> Any:
     """Carry of the integrator for the step that a restart takes first."""
     loop: Loop = last.loop
     if not jax.tree.leaves(loop.carry):

@@ -236,8 +236,9 @@ class Restart(eqx.Module):
     integrator, `memory` of the forces (see `AbstractSystem.memory_after`); `inputs` (nu,) of the
     last step or None, `policy` the state of a policy that held them; `origin` (n,): checksums of
     integrator, system and policy part by part, 0 for parts that JAX traced; `growth` of modes
-    beyond the limit of stability, so that pieces of a run are judged as the whole. A run that an
-    event has stopped cannot be continued: its `steps` are -1 and its `state` is NaN.
+    beyond the limit of stability, so that pieces of a run are judged as the whole. Of automatic
+    steps `t0` is the end, `dt` the first size that was asked for, and `control` has the next. A
+    run that an event has stopped cannot be continued: its `steps` are -1 and its `state` is NaN.
     """
 
     state: State
@@ -253,6 +254,17 @@ class Restart(eqx.Module):
     control: Control | None = None
 
 
+class Saved(eqx.Module):
+    """Values that a run with `simulate(save=function)` kept, the start first.
+
+    `t` (n,) times in s; `values`: the function's pytree of arrays, each with n rows. Of instants
+    that were not reached, `t` and floats are NaN.
+    """
+
+    t: Float[Array, "..."]
+    values: Any
+
+
 class Trajectory(eqx.Module):
     """Saved instants of a simulation, the initial state first.
 
@@ -262,14 +274,16 @@ class Trajectory(eqx.Module):
     k)`: `system.reactions(t, q, v, acceleration, multipliers, u)` returns forces and torques by
     joint; `stats` a `Statistics`; `result` a `Result`. The first row of `u` is the input of the
     first step, and in a run that continues another one the last input of that.
-    `restart` is the end of a run with steps of one size, None of an adaptive run. `memory` (n rows)
-    is that of forces and couplings, such as the turns of hinges in absolute coordinates:
+    `restart` is the end of the run, from which another one goes on. `memory` (n rows) is that of
+    forces and couplings, such as the turns of hinges in absolute coordinates:
     `system.with_memory(jax.tree.map(lambda x: x[k], trajectory.memory))` is the system at instant
-    k, `lie_jax.energies(system, trajectory)` has the energies of all. n = steps // save_every + 1;
-    in an adaptive run, steps + 1, or the number of given times + 1. Instants that were not reached
-    are NaN. `events` are the `Events` of a run with events: when one of them stops the run, the
-    last row is the event's instant, after rows of NaN. `inputs` (steps, nu), None without a policy:
-    inputs that the policy held over each step, as `lie_jax.simulate(inputs=)` takes them.
+    k, `lie_jax.energies(system, trajectory)` has the energies of all. n = steps // k + 1 with
+    `simulate(save=k)`, the number of given times + 1, or 2, the start and the end, where a function
+    is saved; in an adaptive run without times there is room for all steps. Instants that were not
+    reached are NaN. `events` are the `Events` of a run with events: when one of them stops the run,
+    the last row is the event's instant, after rows of NaN. `inputs` (steps, nu), None without a
+    policy: inputs that the policy held over each step, as `lie_jax.simulate(inputs=)` takes them.
+    `saved` has the values of a function in `simulate(save=)`, None without.
     """
 
     t: Float[Array, "..."]
@@ -284,6 +298,7 @@ class Trajectory(eqx.Module):
     events: Events | None = None
     inputs: Float[Array, "..."] | None = None
     u: Float[Array, "..."] | None = None
+    saved: Saved | None = None
 
 
 # Fields of a trajectory with a row for each saved instant, as files and stores name them.

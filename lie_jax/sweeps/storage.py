@@ -109,6 +109,10 @@ def variables(tree: Any, root: tuple[str, ...], alone: str) -> list[Variable]:
         dimensions = [f"{name}_{axis}" for axis in range(len(leaf.shape))]
         if words[:-1] in runs and words[-1] in INSTANTS:
             dimensions[0] = ".".join((*words[:-1], "instant"))
+        for run in runs:
+            saved = (*run, "saved")
+            if words[: len(saved)] == saved:
+                dimensions[0] = ".".join((*saved, "instant"))
         dtype = np.dtype(leaf.dtype)
         if "/" in name or dtype.kind not in "biufc":
             raise ValueError(

@@ -50,12 +50,14 @@ class RunInputs:
         checks.real(f"{where}(inputs=)", inputs)
         self._rows = np.asarray(inputs)
         steps, shape = len(run.stats.newton_iterations), self._rows.shape
-        if run.restart is None or len(shape) != 2 or shape[0] != steps or shape[1] < system.nu:
+        # Automatic steps have other sizes than dt.
+        restart = None if run.restart is None or run.restart.control else run.restart
+        if restart is None or len(shape) != 2 or shape[0] != steps or shape[1] < system.nu:
             raise ValueError(
                 f"{where}(inputs=) has shape {shape}; it must have shape ({steps}, {system.nu}): "
                 "give the inputs that simulate(inputs=) had for this run."
             )
-        self._start, self._dt = float(run.t[0]), float(run.restart.dt)
+        self._start, self._dt = float(run.t[0]), float(restart.dt)
 
     def between(self, t: ArrayLike) -> NDArray:
         """Mean inputs (n - 1, nu) from each of n instants to the next."""

@@ -218,5 +218,5 @@ def test_bounded_numbers_stay_within():
 
 
 def test_rows_of_a_trajectory_are_found_by_time():
-    rows = lie_jax.estimation.rows_at([0.0, 0.5, 0.7500001, 2.0], dt=0.125, steps=17, save_every=2)
+    rows = lie_jax.estimation.rows_at([0.0, 0.5, 0.7500001, 2.0], dt=0.125, steps=17, save=2)
     assert rows.tolist() == [0, 2, 3, 8]

@@ -178,7 +178,7 @@ def test_held_joints_oscillate_and_their_derivatives():
     def simulated(gain, rate):
         system, state = _held(lie_jax.Minimal(), gain, rate)
         run = lie_jax.simulate(
-            system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=1000, save_every=1000, throw=False
+            system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=1000, save=1000, throw=False
         )
         return run.q[-1]
 

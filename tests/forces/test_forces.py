@@ -207,7 +207,7 @@ def test_oscillations_and_their_derivatives():
         )
         integrator = lie_jax.RKMK("midpoint")
         run = lie_jax.simulate(
-            system, integrator, state, dt=2e-4, steps=5000, save_every=5000, throw=False
+            system, integrator, state, dt=2e-4, steps=5000, save=5000, throw=False
         )
         _, position = system.poses(run.q[-1])
         return jnp.concatenate([position[2], position[1, :1] - position[0, :1]])

@@ -188,7 +188,7 @@ def test_energy_and_momenta_of_two_spinning_bodies():
         v = jnp.zeros(12).at[9:].set(turning)
         q = state.q.at[7:].set(state.q[:7]).at[7:10].add(0.05)
         run = lie_jax.simulate(
-            system, lie_jax.RKMK("rk67"), lie_jax.State(q, v), dt=1e-3, steps=2000, save_every=50
+            system, lie_jax.RKMK("rk67"), lie_jax.State(q, v), dt=1e-3, steps=2000, save=50
         )
 
         def measured(q, v, system=system):

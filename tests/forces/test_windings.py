@@ -61,7 +61,7 @@ RUNS = {
 
 
 def run(system, integrator, state, steps=STEPS):
-    return lie_jax.simulate(system, integrator, state, dt=DT, steps=steps, save_every=5)
+    return lie_jax.simulate(system, integrator, state, dt=DT, steps=steps, save=5)
 
 
 def windings(memory):
@@ -133,7 +133,7 @@ def test_derivatives_and_batches_go_through_turns(name):
     def angle(stiffness):
         system, state = discs(lie_jax.R3SO3(), stiffness, count=1)
         trajectory = lie_jax.simulate(
-            system, integrator, state, dt=DT, steps=STEPS, save_every=STEPS, throw=False
+            system, integrator, state, dt=DT, steps=STEPS, save=STEPS, throw=False
         )
         (wound,) = windings(trajectory.memory)
         return trajectory.v[-1] @ trajectory.v[-1], wound.angle[-1, 0]

@@ -123,9 +123,7 @@ def test_a_loop_follows_its_digits():
     angle, speed, *_ = slider_crank.REFERENCE[1.0]
     errors = []
     for steps in (500, 1000):
-        run = lie_jax.simulate(
-            system, lie_jax.BDF(4), state, dt=1.0 / steps, steps=1000, save_every=500
-        )
+        run = lie_jax.simulate(system, lie_jax.BDF(4), state, dt=1.0 / steps, steps=1000, save=500)
         q, v = run.q[steps // 500], run.v[steps // 500]
         turn = np.asarray(slider_crank.crank_angle(system, q)) - angle
         errors.append([np.sin(turn), system.twists(q, v)[0, 3] - speed])
@@ -152,10 +150,10 @@ def test_automatic_steps_meet_the_tolerance_along_a_line():
 
     @jax.jit
     def run(stiffness, tolerance):
-        adaptive = lie_jax.Adaptive(times=jnp.asarray([end]), rtol=tolerance, atol=tolerance)
+        adaptive = lie_jax.Adaptive(rtol=tolerance, atol=tolerance)
         return lie_jax.simulate(
             Oscillator(stiffness), lie_jax.BDF(order), OSCILLATOR_START, dt=0.1, steps=600,
-            throw=False, adaptive=adaptive,
+            throw=False, adaptive=adaptive, save=jnp.asarray([end]),
         )  # fmt: skip
 
     stiffness = np.asarray(OSCILLATOR.stiffness)
@@ -219,8 +217,10 @@ def test_explicit_methods_fail_there():
 
 @pytest.mark.full
 def test_stiff_control_with_automatic_steps():
-    adaptive = lie_jax.Adaptive(times=jnp.asarray([1.0]), rtol=1e-7, atol=1e-7)
-    run, exact = _servo(integrator=lie_jax.BDF(3), dt=1e-2, steps=2000, adaptive=adaptive)
+    adaptive = lie_jax.Adaptive(rtol=1e-7, atol=1e-7)
+    run, exact = _servo(
+        integrator=lie_jax.BDF(3), dt=1e-2, steps=2000, adaptive=adaptive, save=jnp.asarray([1.0])
+    )
     assert bool(run.result == lie_jax.Result.successful)
     assert_allclose(run.q[-1, 0], exact, rtol=0, atol=1e-5)
 
@@ -294,10 +294,16 @@ def test_single_precision_and_batches():
 def test_a_first_step_that_is_too_large_costs_no_accuracy():
     """The instant before the first one, on the tangent, lies as far back as the step goes."""
     tolerance, end = 1e-6, 2.0
-    adaptive = lie_jax.Adaptive(times=jnp.asarray([end]), rtol=tolerance, atol=tolerance)
+    adaptive = lie_jax.Adaptive(rtol=tolerance, atol=tolerance)
 
     def last(dt):
-        options = {"dt": dt, "steps": 300, "adaptive": adaptive, "throw": False}
+        options = {
+            "dt": dt,
+            "steps": 300,
+            "adaptive": adaptive,
+            "save": jnp.asarray([end]),
+            "throw": False,
+        }
         return lie_jax.simulate(OSCILLATOR, lie_jax.BDF(3), OSCILLATOR_START, **options).q[-1]
 
     ends = jax.jit(jax.vmap(last))(jnp.asarray([1e-3, 10.0, 1e3, 1e6]))
@@ -313,8 +319,10 @@ def test_failures_of_newton_end_a_run_and_shorten_automatic_steps():
     options = {"dt": 1.0, "steps": 400, "throw": False}
     failed = lie_jax.simulate(system, lie_jax.BDF(3), state, **options)
     assert bool(failed.result == lie_jax.Result.newton_failed)
-    adaptive = lie_jax.Adaptive(times=jnp.asarray([0.5]), rtol=1e-6, atol=1e-6)
-    run = lie_jax.simulate(system, lie_jax.BDF(3), state, adaptive=adaptive, **options)
+    adaptive = lie_jax.Adaptive(rtol=1e-6, atol=1e-6)
+    run = lie_jax.simulate(
+        system, lie_jax.BDF(3), state, adaptive=adaptive, save=jnp.asarray([0.5]), **options
+    )
     assert bool(run.result == lie_jax.Result.successful)
     assert int(run.stats.rejected_steps) > 0
 

@@ -300,7 +300,7 @@ def test_a_quadruped_settles_with_a_quarter_of_its_weight_on_each_foot(dt):
     # Friction holds nothing: at this slip forces along the ground vanish with a time of some 3 s.
     system, state = quadruped.build(slip=1e-2, lift=0.02)
     count = round(60.0 / dt)
-    run = lie_jax.simulate(system, METHOD, state, dt=dt, steps=count, save_every=count)
+    run = lie_jax.simulate(system, METHOD, state, dt=dt, steps=count, save=count)
     forces = system.contacts(run.t[-1], run.q[-1], run.v[-1]).normal_force
     assert_allclose(forces, 0.25 * quadruped.mass() * GRAVITY, rtol=1e-6)
 
@@ -313,7 +313,7 @@ def test_derivatives_of_a_quadruped_are_those_of_differences():
         stiffness, friction, speed = x
         system, state = quadruped.build(stiffness=stiffness, friction=friction, slip=1e-2)
         start = lie_jax.State(state.q, state.v + speed * jnp.eye(system.nv)[0])
-        options = {"dt": 2e-3, "steps": 50, "save_every": 50, "throw": False}
+        options = {"dt": 2e-3, "steps": 50, "save": 50, "throw": False}
         run = lie_jax.simulate(system, METHOD, start, **options)
         return jnp.sum(weights * jnp.concatenate([run.q[-1], run.v[-1]]))
 

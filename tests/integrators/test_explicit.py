@@ -78,7 +78,7 @@ def test_gradients_go_through_compositions():
     def height(mass, integrator):
         system, state = heavy_top.build(constrained=False, mass=mass)
         trajectory = lie_jax.simulate(
-            system, integrator, state, dt=1e-3, steps=20, save_every=20, throw=False
+            system, integrator, state, dt=1e-3, steps=20, save=20, throw=False
         )
         return heavy_top.center_of_mass(system, trajectory.q[-1])[2]
 
@@ -100,7 +100,7 @@ def test_many_steps_stay_on_the_group(steps):
     for formulation in (lie_jax.SE3(), lie_jax.R3SO3(coordinates="rotation_vector")):
         system, state = heavy_top.build(formulation)
         run = lie_jax.simulate(
-            system, lie_jax.RKMK("heun"), state, dt=1e-4, steps=steps, save_every=steps // 10
+            system, lie_jax.RKMK("heun"), state, dt=1e-4, steps=steps, save=steps // 10
         )
         rotation = np.asarray(jax.jit(lambda q, system=system: system.poses(q))(run.q[-1])[0][0])
         worst[formulation.coordinates] = np.max(np.abs(rotation @ rotation.T - np.eye(3)))

@@ -65,7 +65,7 @@ def test_variants_of_newton_find_one_solution(names):
             state,
             dt=1e-3,
             steps=50,
-            save_every=50,
+            save=50,
         )
         return np.asarray(run.q[-1]), np.asarray(run.stats.newton_iterations)
 
@@ -141,7 +141,7 @@ def test_positions_velocities_and_multipliers_have_order_two_from_the_first_step
             state,
             dt=0.1 / steps,
             steps=1600,
-            save_every=4,
+            save=4,
         )
         every = steps // 400
         names = ("t", "q", "v", "multipliers")
@@ -194,7 +194,7 @@ def test_bricard_follows_its_reference():
     ends = []
     for steps in (25, 50):
         run = lie_jax.simulate(
-            system, lie_jax.GeneralizedAlpha(0.9), state, dt=0.5 / steps, steps=50, save_every=25
+            system, lie_jax.GeneralizedAlpha(0.9), state, dt=0.5 / steps, steps=50, save=25
         )
         assert bool(run.result == lie_jax.Result.redundant)
         ends.append(np.asarray(bricard.observed_point(system, run.q[steps // 25])))

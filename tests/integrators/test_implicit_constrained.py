@@ -187,7 +187,7 @@ def test_loops_with_rows_that_no_velocity_changes():
     tolerance = 1e-8
     run = lie_jax.simulate(
         system, lie_jax.ImplicitRKMK("radau5"), state, dt=1e-6, steps=1000,
-        adaptive=lie_jax.Adaptive(times=jnp.asarray([0.03]), rtol=tolerance, atol=tolerance),
+        adaptive=lie_jax.Adaptive(rtol=tolerance, atol=tolerance), save=jnp.asarray([0.03]),
     )  # fmt: skip
     assert run.result == lie_jax.Result.redundant
     assert int(run.stats.completed_steps) <= SQUEEZER_STEPS
@@ -198,7 +198,7 @@ def _center(gravity, integrator, constrained, rtol, steps=500):
     system, state = heavy_top.build(constrained=constrained, gravity=(0.0, 0.0, gravity))
     run = lie_jax.simulate(
         system, integrator, state, dt=1e-3, steps=steps, throw=False,
-        adaptive=lie_jax.Adaptive(times=jnp.asarray([0.05, 0.1]), rtol=rtol, atol=rtol),
+        adaptive=lie_jax.Adaptive(rtol=rtol, atol=rtol), save=jnp.asarray([0.05, 0.1]),
     )  # fmt: skip
     return heavy_top.center_of_mass(system, run.q[-1])
 

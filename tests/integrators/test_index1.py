@@ -56,7 +56,7 @@ def test_projection_keeps_the_constraints_and_the_order(formulation, integrator)
 def test_high_orders_reach_round_off_with_forces():
     system, state = heavy_top.build(constrained=True)
     trajectory = lie_jax.simulate(
-        system, lie_jax.RKMK("rk67"), state, dt=1e-4, steps=1000, save_every=1000
+        system, lie_jax.RKMK("rk67"), state, dt=1e-4, steps=1000, save=1000
     )
     assert _error(system, trajectory.q[-1]) < 1e-12
     # The child, the top, pulls at the ground with the opposite of the ground's force.
@@ -91,7 +91,7 @@ def test_baumgarte_makes_a_violation_decay_critically():
     rate, system = 10.0, Pendulum(jnp.ones(()))
     off = lie_jax.State(PENDULUM_START.q * jnp.sqrt(1.0 + OFF), PENDULUM_START.v)
     integrator = lie_jax.RKMK("rk4", stabilization=lie_jax.Baumgarte(rate))
-    trajectory = lie_jax.simulate(system, integrator, off, dt=2.5e-4, steps=2000, save_every=400)
+    trajectory = lie_jax.simulate(system, integrator, off, dt=2.5e-4, steps=2000, save=400)
     left = jax.jit(jax.vmap(system.constraint, (None, 0)))(0.0, trajectory.q)[:, 0]
     t = trajectory.t
     assert_allclose(left, OFF * (1.0 + rate * t) * jnp.exp(-rate * t), atol=1e-4 * OFF)

@@ -98,7 +98,7 @@ def test_a_free_body_meets_other_simulators():
     for saved, steps in ((1, 128), (2, 256)):
         # The coarse run goes on to twice the time: the same program serves both.
         trajectory = lie_jax.simulate(
-            system, lie_jax.RKMK("rk4"), state, dt=case["T"] / steps, steps=256, save_every=128
+            system, lie_jax.RKMK("rk4"), state, dt=case["T"] / steps, steps=256, save=128
         )
         q, golden_q = np.asarray(trajectory.q[saved, 3:]), np.asarray(case["qT_wxyz"])
         errors.append(np.linalg.norm(q * np.sign(q @ golden_q) - golden_q))
@@ -137,7 +137,7 @@ def test_six_link_chain_follows_other_codes():
             state,
             dt=case["T"] / steps,
             steps=500,
-            save_every=250,
+            save=250,
         )
         return np.asarray(trajectory.q[saved]).reshape(6, 7)[:, 3:]
 
@@ -160,7 +160,7 @@ def test_constraints_hold_to_rounding_newton_is_counted_and_multipliers_are_the_
     system, state = heavy_top.build(constrained=True)
     steps = 4000
     trajectory = lie_jax.simulate(
-        system, lie_jax.GeneralizedAlpha(0.9), state, dt=0.1 / steps, steps=steps, save_every=20
+        system, lie_jax.GeneralizedAlpha(0.9), state, dt=0.1 / steps, steps=steps, save=20
     )
     drift = jax.jit(jax.vmap(system.constraint))(trajectory.t, trajectory.q)
     assert float(jnp.max(jnp.abs(drift))) < 1e-14

@@ -110,7 +110,7 @@ def _slopes(system, state, duration, counts, observe):
     for n in counts:
         # All runs take one number of steps and share one program.
         run = lie_jax.simulate(
-            system, lie_jax.RATTLie(), state, dt=duration / n, steps=most, save_every=counts[0] // 4
+            system, lie_jax.RATTLie(), state, dt=duration / n, steps=most, save=counts[0] // 4
         )
         instants = np.arange(1, 5) * (4 * n // counts[0]) // 4
         found.append([np.asarray(x)[instants] for x in observe(run)])
@@ -204,9 +204,7 @@ TREND = 1.05
 @pytest.mark.full
 def test_energy_has_no_trend_over_a_million_steps():
     system, state = free_body.build()
-    run = lie_jax.simulate(
-        system, lie_jax.RATTLie(), state, dt=1e-3, steps=1_000_000, save_every=100
-    )
+    run = lie_jax.simulate(system, lie_jax.RATTLie(), state, dt=1e-3, steps=1_000_000, save=100)
     energy = np.asarray(jax.jit(jax.vmap(system.kinetic_energy))(run.q, run.v))
     first, last = (
         np.abs(energy[part] - energy[0]).max() for part in (slice(1000), slice(-1000, None))

@@ -145,7 +145,7 @@ def test_events_and_adjoints():
     def same(mass):
         system, state = heavy_top.build(mass=mass)
         trajectory = lie_jax.simulate(
-            system, lie_jax.RKMK("heun"), state, dt=1e-3, steps=20, save_every=20, throw=False
+            system, lie_jax.RKMK("heun"), state, dt=1e-3, steps=20, save=20, throw=False
         )
         return heavy_top.center_of_mass(system, trajectory.q[-1])[2]
 

@@ -80,7 +80,7 @@ def test_a_second_of_motion_is_that_of_mujoco(tmp_path):
         dt=1e-3,
         steps=1000,
         inputs=jnp.tile(inputs, (1000, 1)),
-        save_every=1000,
+        save=1000,
     )
     computed, _ = lie_jax.io.mujoco_states(imported, system, run.q, run.v)
     for turn in (slice(3, 7), slice(7, 11)):

@@ -253,9 +253,7 @@ def test_a_plane_loop_has_no_redundant_rows(name):
         assert _rank(hinged, other.q) == (20 + own, 17 + own)
     assert not redundant(pinned, jnp.zeros(()), start.q)
     runs = [
-        lie_jax.simulate(
-            system, lie_jax.GeneralizedAlpha(), state, dt=1e-3, steps=50, save_every=50
-        )
+        lie_jax.simulate(system, lie_jax.GeneralizedAlpha(), state, dt=1e-3, steps=50, save=50)
         for system, state in ((pinned, start), (hinged, other))
     ]
     ends = [system.poses(run.q[-1])[1] for system, run in zip((pinned, hinged), runs, strict=True)]

@@ -387,9 +387,7 @@ def test_a_driven_cardan_joint_and_a_conical_pendulum(moving):
     if not moving:
         return
 
-    run = lie_jax.simulate(
-        system, lie_jax.GeneralizedAlpha(), state, dt=1e-3, steps=20, save_every=20
-    )
+    run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(), state, dt=1e-3, steps=20, save=20)
     t = jnp.asarray(0.02)
     rotation, position = system.poses(run.q[-1])
     assert_allclose(rotation[1:], jnp.stack(shafts(t)), atol=10 * ACCELERATION_ROUNDING)

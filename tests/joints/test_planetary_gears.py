@@ -68,7 +68,7 @@ def test_a_planetary_gear_turns_as_willis_says(name, driver):
     # In SE(3) velocities turn with the bodies, so that steps of one length are less exact.
     steps = 1200 if name == "SE3" else 480
     run = lie_jax.simulate(
-        system, lie_jax.RKMK("rk4"), state, dt=1.92 / steps, steps=steps, save_every=steps // 2
+        system, lie_jax.RKMK("rk4"), state, dt=1.92 / steps, steps=steps, save=steps // 2
     )
     speed = TORQUE / moment * np.asarray(run.t)
     found, energies = read(run.q, run.v)

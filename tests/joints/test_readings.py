@@ -180,7 +180,7 @@ def test_reactions_of_the_double_pendulum():
     system, state = double_pendulum.build()
     # The run of test_models.py, compiled once for both.
     method = lie_jax.RKMK("rk4")
-    run = lie_jax.simulate(system, method, state, dt=1e-3, steps=1000, save_every=1000)
+    run = lie_jax.simulate(system, method, state, dt=1e-3, steps=1000, save=1000)
     rows = run.t, run.q, run.v, run.acceleration, run.multipliers
     forces = jax.jit(lambda *rows: system.reactions(*rows))(*rows)
     assert set(forces) == {("ground", "link 0"), ("link 0", "link 1")}

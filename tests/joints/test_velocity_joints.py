@@ -155,7 +155,7 @@ def test_discs_roll_straight_and_in_circles():
     slope, (x, y, z) = plane[0], np.eye(3)
     method = lie_jax.RKMK("rk4", stabilization=lie_jax.Projection())
     runs = [
-        lie_jax.simulate(system, method, state, dt=STEP, steps=STEPS, save_every=500)
+        lie_jax.simulate(system, method, state, dt=STEP, steps=STEPS, save=500)
         for system, state in (circle, straight)
     ]
     system = circle[0]

@@ -174,7 +174,7 @@ def test_space_of_a_forest_is_canonical(forest):
 def test_three_bodies_keep_their_invariants_and_reach_the_reference():
     system, state = three_bodies.build()
     trajectory = lie_jax.simulate(
-        system, lie_jax.RKMK("rk4"), state, dt=2.5e-3, steps=4000, save_every=400
+        system, lie_jax.RKMK("rk4"), state, dt=2.5e-3, steps=4000, save=400
     )
     energy, momentum, spin = three_bodies.INVARIANTS
     measure = jax.jit(

@@ -240,7 +240,7 @@ def test_unified_velocities_reach_the_reference_in_any_projection():
     for formulation in UNIFIED.values():
         system, state, error = _free_body(formulation)
         trajectory = lie_jax.simulate(
-            system, lie_jax.RKMK("rk67"), state, dt=ONE_TURN / steps, steps=steps, save_every=steps
+            system, lie_jax.RKMK("rk67"), state, dt=ONE_TURN / steps, steps=steps, save=steps
         )
         errors.append(error(*_read(trajectory, -1)))
     assert np.max(np.abs(errors)) < 1e-10

@@ -80,7 +80,7 @@ def _run(formulation, method):
     times = jnp.asarray(list(governor.REFERENCE))
     run = lie_jax.simulate(
         system, METHODS[method], state, dt=1e-4, steps=EXPLICIT_STEPS,
-        adaptive=lie_jax.Adaptive(times=times, rtol=TOLERANCE, atol=TOLERANCE),
+        adaptive=lie_jax.Adaptive(rtol=TOLERANCE, atol=TOLERANCE), save=times,
     )  # fmt: skip
     observed = np.asarray(
         jax.vmap(lambda q, v: governor.readings(system, q, v))(run.q[1:], run.v[1:])

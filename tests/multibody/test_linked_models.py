@@ -124,7 +124,7 @@ def test_reference_solutions_and_invariants(name, formulation):
     def simulated():
         system, state = model.build(formulation)
         run = lie_jax.simulate(
-            system, lie_jax.RKMK("rk67"), state, dt=model.step, steps=steps, save_every=every,
+            system, lie_jax.RKMK("rk67"), state, dt=model.step, steps=steps, save=every,
             throw=False,
         )  # fmt: skip
         kept = jax.vmap(lambda q, v: jnp.concatenate(_invariants(name, system, q, v)))
@@ -190,7 +190,7 @@ def test_gradients_are_those_of_differences(name):
     def read(factor):
         system, state = model.build(**{parameter: factor * value})
         run = lie_jax.simulate(
-            system, lie_jax.RKMK("rk4"), state, dt=step, steps=100, save_every=100, throw=False
+            system, lie_jax.RKMK("rk4"), state, dt=step, steps=100, save=100, throw=False
         )
         # The third number is the rate of the light shaft, whose rounding differences enlarge.
         seen = model.read(system, run.q[-1], run.v[-1]).reshape(-1)

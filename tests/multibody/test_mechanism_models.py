@@ -121,9 +121,7 @@ def test_slider_crank_over_the_time_of_the_paper():
     def simulated(com):
         system, state = slider_crank.build(crank_com=com)
         integrator = lie_jax.RKMK("rk67", stabilization=lie_jax.Projection())
-        run = lie_jax.simulate(
-            system, integrator, state, dt=1e-3, steps=5000, save_every=50, throw=False
-        )
+        run = lie_jax.simulate(system, integrator, state, dt=1e-3, steps=5000, save=50, throw=False)
         return (
             jax.vmap(lambda q: slider_crank.crank_angle(system, q))(run.q),
             jax.vmap(lambda q: slider_crank.slider_position(system, q))(run.q),
@@ -277,9 +275,7 @@ def _puma_errors(tableau: str, tenths: int):
     def simulated():
         system, state = puma560.build(lie_jax.Minimal())
         steps, method = 1000 * tenths, lie_jax.RKMK(tableau)
-        run = lie_jax.simulate(
-            system, method, state, dt=1e-4, steps=steps, save_every=1000, throw=False
-        )
+        run = lie_jax.simulate(system, method, state, dt=1e-4, steps=steps, save=1000, throw=False)
         return run.q, run.v
 
     times = [seconds for seconds in puma560.REFERENCE if 10 * seconds <= tenths]

@@ -40,9 +40,7 @@ def test_both_models_of_the_pinned_body_move_alike():
     ):
         system, state = pinned_body.build(formulation, constrained=constrained, **PARAMETERS)
         steps = round(0.5 / dt)
-        trajectory = lie_jax.simulate(
-            system, integrator, state, dt=dt, steps=steps, save_every=steps
-        )
+        trajectory = lie_jax.simulate(system, integrator, state, dt=dt, steps=steps, save=steps)
         seen = pinned_body.observe(system, trajectory)
         ends.append(np.concatenate([seen.markers[-1], 0.1 * np.asarray(seen.gyro[-1])]))
     # Generalized-α errs by some 1e-5 here.
@@ -53,9 +51,7 @@ def test_both_models_of_the_pinned_body_move_alike():
 @pytest.mark.full
 def test_without_friction_and_drive_energy_is_kept():
     system, state = heavy_top.build()
-    trajectory = lie_jax.simulate(
-        system, lie_jax.RKMK("rk4"), state, dt=1e-4, steps=2000, save_every=100
-    )
+    trajectory = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-4, steps=2000, save=100)
 
     def energy(q, v):
         return system.kinetic_energy(q, v) + system.potential_energy(q)
@@ -124,7 +120,7 @@ def _rotor_error(seconds: float) -> float:
     def end(gravity):
         system, state = rotor.build(gravity=gravity)
         run = lie_jax.simulate(
-            system, lie_jax.RKMK("rk67"), state, dt=h, steps=steps, save_every=steps, throw=False
+            system, lie_jax.RKMK("rk67"), state, dt=h, steps=steps, save=steps, throw=False
         )
         return rotor.observed_point(system, run.q[-1])
 
@@ -146,9 +142,7 @@ def test_rotor_over_the_time_of_the_paper():
 @pytest.mark.full
 def test_follower_torque():
     system, state = follower_torque.build(lie_jax.SE3())
-    run = lie_jax.simulate(
-        system, lie_jax.RKMK("rk67"), state, dt=1e-3, steps=10_000, save_every=1_000
-    )
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk67"), state, dt=1e-3, steps=10_000, save=1_000)
     for seconds, (rotation, omega) in follower_torque.REFERENCE.items():
         i = round(seconds)
         assert_allclose(system.poses(run.q[i])[0][0], rotation, rtol=0, atol=TRUTH)
@@ -158,7 +152,7 @@ def test_follower_torque():
 @pytest.mark.full
 def test_double_pendulum():
     system, state = double_pendulum.build()
-    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=1000, save_every=1000)
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=1000, save=1000)
     centers = double_pendulum.centers_of_mass(system, run.q[-1])
     assert_allclose(centers, double_pendulum.REFERENCE[1.0], rtol=0, atol=TRUTH)
     forces = run.multipliers[-1].reshape(2, 3)
@@ -171,7 +165,7 @@ def test_double_pendulum():
 @pytest.mark.full
 def test_chain():
     system, state = chain.build()
-    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=500, save_every=500)
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=1e-3, steps=500, save=500)
     rotation = system.poses(run.q[-1])[0]
     above = jnp.concatenate([jnp.eye(3)[None], rotation[:-1]])
     expected = jax.vmap(lie_jax.groups.quaternion.to_matrix)(jnp.asarray(chain.REFERENCE[0.5]))

@@ -98,7 +98,7 @@ def test_squeezer(name):
 @pytest.mark.full
 def test_turns_of_saved_instants_in_absolute_coordinates():
     system, state = squeezer.build(lie_jax.R3SO3())
-    run = lie_jax.simulate(system, PROJECTED, state, dt=5e-5, steps=600, save_every=10)
+    run = lie_jax.simulate(system, PROJECTED, state, dt=5e-5, steps=600, save=10)
     angle = squeezer.crank_angle(system, run.q, run.v, run.t)
     assert_allclose(angle[-1], squeezer.REFERENCE[TIMES[-1]][0], rtol=0, atol=1e-9)
 
@@ -215,9 +215,7 @@ def test_ten_passes_of_the_singular_position(name):
     loops, formulation, method, step, error = PASSES[name]
     system, state = four_bars.build(formulation, loops=loops)
     every = round(0.01 / step)
-    run = lie_jax.simulate(
-        system, METHODS[method], state, dt=step, steps=1000 * every, save_every=every
-    )
+    run = lie_jax.simulate(system, METHODS[method], state, dt=step, steps=1000 * every, save=every)
     angle = np.asarray(four_bars.post_angle(system, run.q, run.v, run.t))
     # At 0, -π … -9 π all bars are in line.
     assert np.sum(np.diff(np.floor(angle / np.pi)) < 0) == 10
@@ -238,7 +236,7 @@ def test_ten_passes_of_the_singular_position(name):
 def test_simple_pendulum():
     """Over 10 s in steps of 2.5 ms, with its energy of zero."""
     system, state = pendulum.build()
-    run = lie_jax.simulate(system, PROJECTED, state, dt=2.5e-3, steps=4000, save_every=400)
+    run = lie_jax.simulate(system, PROJECTED, state, dt=2.5e-3, steps=4000, save=400)
     places = jax.vmap(lambda q: pendulum.position(system, q))(run.q)
     expected = list(pendulum.REFERENCE.values())
     assert_allclose(places[np.asarray([1, 2, 5, 10])], expected, rtol=0, atol=ACCURATE)

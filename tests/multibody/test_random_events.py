@@ -72,7 +72,7 @@ def test_motion_returns_from_an_event_that_reverses_it(structure):
     tall = lie_jax.assemble(drawn.mechanism, lie_jax.R3SO3())
     steps = STEPS * FINER
     fine = lie_jax.simulate(
-        tall[0], lie_jax.RKMK("rk4"), tall[1], dt=EVENT / steps, steps=steps, save_every=steps
+        tall[0], lie_jax.RKMK("rk4"), tall[1], dt=EVENT / steps, steps=steps, save=steps
     )
     # The body that has moved furthest passes its place at the event, and goes on.
     (rotations, positions), twists = (
@@ -92,7 +92,7 @@ def test_motion_returns_from_an_event_that_reverses_it(structure):
     errors, times = [], []
     for steps in (STEPS, 2 * STEPS):
         run = lie_jax.simulate(
-            system, method, state, dt=2 * EVENT / steps, steps=steps, save_every=steps,
+            system, method, state, dt=2 * EVENT / steps, steps=steps, save=steps,
             events=events, max_events=2,
         )  # fmt: skip
         assert np.isnan(run.events.t).tolist() == [False, True]

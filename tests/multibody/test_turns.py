@@ -39,7 +39,7 @@ def _wound(formulation, torque=0.0):
 def test_energies_of_a_run_count_the_turns_of_its_springs():
     """45 J swing between motion and a spring that is wound by 13 rad."""
     system, state = _wound(lie_jax.R3SO3())
-    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=300, save_every=10)
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=300, save=10)
     energies = lie_jax.energies(system, run)
     phase = FREQUENCY * np.asarray(run.t)
     total = 0.5 * INERTIA * RATE**2
@@ -199,7 +199,7 @@ def test_linear_motions_about_the_end_of_a_run_that_winds_a_spring():
     """The memory of a run has the turns; without it the state is refused, and the spring named."""
     system, state = _pendulum(lie_jax.R3SO3())
     # As many rows as above, for one program.
-    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=930, save_every=31)
+    run = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, dt=0.01, steps=930, save=31)
     end, recalled = (
         lie_jax.State(run.q[-1], 0.0 * run.v[-1]),
         system.with_memory(run.restart.memory),

@@ -38,12 +38,12 @@ def _gradients(*variants):
 
 
 @pytest.mark.parametrize(
-    "save_every",
+    "save",
     [pytest.param(1, marks=pytest.mark.full), 4, pytest.param(23, marks=pytest.mark.full)],
 )
-def test_gradients_do_not_depend_on_the_adjoint(save_every):
+def test_gradients_do_not_depend_on_the_adjoint(save):
     """In bases that do not divide the number of steps, with steps after the last saved instant."""
-    options = {"save_every": save_every}
+    options = {"save": save}
     expected, *others = _gradients(
         options,
         options | {"checkpoint": 5},
@@ -56,7 +56,7 @@ def test_gradients_do_not_depend_on_the_adjoint(save_every):
 # `make test` has roots in a loop with checkpoints in the tests of gradients.
 @pytest.mark.full
 def test_gradients_of_newton_do_not_depend_on_the_adjoint():
-    options = {"integrator": lie_jax.GeneralizedAlpha(), "save_every": 2, "steps": 11}
+    options = {"integrator": lie_jax.GeneralizedAlpha(), "save": 2, "steps": 11}
     expected, recursive = _gradients(options, options | {"adjoint": "recursive", "checkpoint": 2})
     assert_allclose(recursive, expected, rtol=AGREEMENT)
 
@@ -75,7 +75,7 @@ def test_newton_does_not_search_again():
         return counted(jax.make_jaxpr(function)(STIFFNESS).jaxpr)
 
     def run(k):
-        return _objective(k, integrator=lie_jax.GeneralizedAlpha(), save_every=23)
+        return _objective(k, integrator=lie_jax.GeneralizedAlpha(), save=23)
 
     assert searches(run) > 0
     assert searches(jax.grad(run)) == searches(run)
@@ -121,7 +121,7 @@ def test_blocks_take_each_step_once(length, blocks):
 
 
 def _reserved(steps, **options):
-    gradient = jax.grad(lambda k: _objective(k, steps=steps, save_every=steps, **options))
+    gradient = jax.grad(lambda k: _objective(k, steps=steps, save=steps, **options))
     return jax.jit(gradient).lower(STIFFNESS).compile().memory_analysis().temp_size_in_bytes
 
 

@@ -122,7 +122,7 @@ def test_a_run_ends_after_the_piece(monkeypatch):
     steps = 5 * fixed_steps.MOST_STEPS
     with pytest.raises(KeyboardInterrupt):
         lie_jax.simulate(
-            system, lie_jax.RKMK("euler"), state, dt=1e-6, steps=steps, save_every=steps // 10
+            system, lie_jax.RKMK("euler"), state, dt=1e-6, steps=steps, save=steps // 10
         )
     assert len(pieces) == 2
 

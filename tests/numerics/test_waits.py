@@ -50,7 +50,7 @@ def test_a_line_says_what_compiles_once(capfd):
     assert line.startswith(f"{LINE} the run of RKMK() for 2 velocities, about ")
     assert line.endswith("; later calls with other numbers start at once")
     # Many looks at steps, by programs that are there.
-    _run(system, steps=200_000, save_every=10_000)
+    _run(system, steps=200_000, save=10_000)
     assert not capfd.readouterr().err
 
 

@@ -103,7 +103,7 @@ CASES = {
     "rho_inf": (lambda: lie_jax.GeneralizedAlpha(1.5), "1.5", "between 0", "and 1"),
     "dt": (lambda: simulate(*_top(), dt=-0.1), "dt", "-0.1", "positive", "(s)"),
     "steps": (lambda: simulate(*_top(), steps=0), "steps", "0", "at least 1"),
-    "save_every": (lambda: simulate(*_top(), save_every=11), "11", "steps=10", "at most"),
+    "save": (lambda: simulate(*_top(), save=11), "11", "steps=10", "at most"),
     "checkpoint": (lambda: simulate(*_top(), checkpoint=-1), "checkpoint", "-1"),
     "inputs": (lambda: simulate(*_top(), inputs=jnp.ones((9, 1))), "(9, 1)", "(10, nu)"),
     "state shape": (
@@ -221,7 +221,7 @@ WRONG_TYPES = {
         lambda: simulate(*_top(), inputs=np.ones((10, 1), bool)), "simulate(inputs=)", "bool",
         "real numbers"),
     "times without end": (
-        lambda: lie_jax.Adaptive(times=[0.1, np.inf]), "[0.1, inf]", "must be finite"),
+        lambda: _adaptive(save=[0.1, np.inf]), "[0.1, inf]", "must be finite"),
     "predict that is none": (lambda: _fit(predict=3), "identify(predict=) is 3", "a function"),
     "start that is text": (
         lambda: _fit(start={"a": "1"}), "identify(start=)['a'] is '1'", "real numbers"),
@@ -284,9 +284,9 @@ WRONG_TYPES = {
         lambda: lie_jax.RKMK(stabilization="projection"), "RKMK(stabilization=)", "'projection'",
         "lie_jax.Projection()"),
     "baumgarte": (lambda: lie_jax.Baumgarte(-1.0), "Baumgarte(rate=)", "-1.0", "sign"),
-    "no end": (lambda: _adaptive(t_end=None), "neither is given", "t_end=", "Adaptive(times=)"),
-    "times that fall": (lambda: lie_jax.Adaptive(times=[0.2, 0.1]), "[0.2, 0.1]", "sort"),
-    "times as a number": (lambda: lie_jax.Adaptive(times=0.2), "shape ()", "(n,)", "t_end="),
+    "no end": (lambda: _adaptive(t_end=None), "neither is given", "t_end=", "save=times"),
+    "times that fall": (lambda: simulate(*_top(), save=[0.2, 0.1]), "[0.2, 0.1]", "sort"),
+    "times as a number": (lambda: simulate(*_top(), save=0.2), "save=) is 0.2", "[0.5, 1.0]"),
     "tolerance": (lambda: lie_jax.Adaptive(rtol=0.0), "rtol", "0.0", "positive"),
     "controller": (lambda: lie_jax.Adaptive(controller="pid"), "'pid'", "'integral'"),
     "safety": (lambda: lie_jax.Adaptive(safety=1.5), "safety", "1.5", "below 1"),
@@ -297,8 +297,7 @@ WRONG_TYPES = {
         lambda: simulate(*_top(), t_end=1.0, adaptive=lie_jax.Adaptive()), "GeneralizedAlpha",
         "one size", "GeneralizedAlpha(index=2)"),
     "adaptive that is none": (lambda: _adaptive(adaptive=1e-8), "1e-08", "lie_jax.Adaptive"),
-    "adaptive inputs": (lambda: _adaptive(inputs=np.ones((10, 1))), "inputs", "depend on time"),
-    "adaptive with save_every": (lambda: _adaptive(save_every=5), "save_every", "times="),
+    "adaptive inputs": (lambda: _adaptive(inputs=np.ones((10, 1))), "shape (10, 1)", "(1, nu)"),
     "integrator": (
         lambda: simulate(*_top(), integrator="rk4"), "'rk4'", "lie_jax.RKMK", "order"),
     "save without a path": (
@@ -347,7 +346,7 @@ def test_trajectories_beyond_the_memory_are_refused_before_they_run(monkeypatch)
         run(steps=100_000_000)
     # 7 coordinates, 6 velocities and accelerations, in arrays with room for 6 2^24 instants and in
     # those cut from them, and iteration counts.
-    for part in ("100000001 saved instants of 19 numbers", "31.3 GB", "1 GB", "save_every=100,"):
+    for part in ("100000001 saved instants of 19 numbers", "31.3 GB", "1 GB", "save=100,"):
         assert part in str(error.value)
 
 

@@ -96,7 +96,7 @@ def test_runs_and_their_gradients(name):
     def end(mass):
         system, state = heavy_top.build(formulation, constrained=constrained, mass=mass)
         trajectory = lie_jax.simulate(
-            system, integrator, state, dt=TIME / STEPS, steps=STEPS, save_every=STEPS, throw=False
+            system, integrator, state, dt=TIME / STEPS, steps=STEPS, save=STEPS, throw=False
         )
         return heavy_top.center_of_mass(system, trajectory.q[-1]), trajectory.result
 

@@ -20,7 +20,7 @@ ROUNDING = 1e-10
 def test_c_programs_compute_the_same_heavy_top():
     system, state = heavy_top.build()
     trajectory = lie_jax.simulate(
-        system, lie_jax.RKMK("rk4"), state, dt=DT, steps=STEPS, save_every=STEPS
+        system, lie_jax.RKMK("rk4"), state, dt=DT, steps=STEPS, save=STEPS
     )
     ours = heavy_top.center_of_mass(system, trajectory.q[-1])
     # The second lane turns faster, so that lanes cannot be mixed up unnoticed.

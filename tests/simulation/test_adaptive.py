@@ -18,9 +18,9 @@ DOPRI5 = lie_jax.RKMK("dopri5")
 
 def _top(coordinates="quaternion", throw=True, **options):
     system, state = heavy_top.build(lie_jax.R3SO3(coordinates=coordinates))
-    adaptive = lie_jax.Adaptive(times=jnp.asarray(TIMES), **options)
+    adaptive = lie_jax.Adaptive(**options)
     trajectory = lie_jax.simulate(
-        system, DOPRI5, state, dt=1e-4, steps=1500, adaptive=adaptive, throw=throw
+        system, DOPRI5, state, dt=1e-4, steps=1500, adaptive=adaptive, throw=throw, save=TIMES
     )
     return system, trajectory
 
@@ -57,7 +57,7 @@ def test_errors_do_not_depend_on_how_an_orientation_is_stored():
 
 def _orbit(attraction=1.0, steps=300, integrator=DOPRI5, throw=True, **options):
     options = {"end": 2.0 * np.pi, "rtol": 1e-8, "atol": 1e-8} | options
-    end = options.pop("end")
+    end, saved = options.pop("end"), options.pop("times", 1)
     return lie_jax.simulate(
         Kepler(jnp.asarray(attraction)),
         integrator,
@@ -65,6 +65,7 @@ def _orbit(attraction=1.0, steps=300, integrator=DOPRI5, throw=True, **options):
         dt=0.5,
         steps=steps,
         t_end=end,
+        save=saved,
         adaptive=lie_jax.Adaptive(**options),
         throw=throw,
     )

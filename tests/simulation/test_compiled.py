@@ -31,7 +31,7 @@ def _end(name, steps):
     def end(mass):
         system, state = heavy_top.build(constrained=constrained, mass=mass)
         trajectory = lie_jax.simulate(
-            system, integrator, state, dt=1e-4, steps=steps, save_every=steps, throw=False
+            system, integrator, state, dt=1e-4, steps=steps, save=steps, throw=False
         )
         return trajectory.q[-1]
 
@@ -90,7 +90,7 @@ def _mechanism(name):
 
     def end(gravity):
         moved = dataclasses.replace(system, gravity=gravity)
-        options = {"dt": 1e-3, "steps": 10, "save_every": 10, "throw": False}
+        options = {"dt": 1e-3, "steps": 10, "save": 10, "throw": False}
         return lie_jax.simulate(moved, integrator, state, **options).q[-1]
 
     return end, system.gravity
@@ -240,18 +240,18 @@ def compilations():
 
 
 def test_other_parameters_and_numbers_of_steps_are_not_compiled_again(compilations):
-    def run(mass, steps=7, save_every=1):
+    def run(mass, steps=7, save=1):
         system, state = heavy_top.build(mass=mass)
         return lie_jax.simulate(
-            system, lie_jax.RKMK("rk4"), state, dt=1e-4 * mass, steps=steps, save_every=save_every
+            system, lie_jax.RKMK("rk4"), state, dt=1e-4 * mass, steps=steps, save=save
         )
 
     first = run(15.0)
     compilations.clear()
     run(14.0)
     other = run(15.0, steps=12)
-    every_third = run(15.0, steps=11, save_every=3)
-    every_fifth = run(15.0, steps=12, save_every=5)
+    every_third = run(15.0, steps=11, save=3)
+    every_fifth = run(15.0, steps=12, save=5)
     assert not compilations
     # Shapes and rows are those of the steps asked for, bit by bit.
     assert other.q.shape[0] == 13 and other.stats.newton_iterations.shape == (12,)
@@ -287,7 +287,7 @@ def test_a_convergence_study_and_its_restarts_compile_once(name, compilations):
     def study(start, steps, rows=5):
         inputs = np.ones((steps, 1)) if system.nu else None
         return lie_jax.simulate(
-            system, integrator, start, dt=2e-3 / steps, steps=steps, save_every=steps // rows,
+            system, integrator, start, dt=2e-3 / steps, steps=steps, save=steps // rows,
             inputs=inputs,
         )  # fmt: skip
 
@@ -312,23 +312,23 @@ def test_runs_with_events_compile_once(compilations):
         lie_jax.Event(lambda t, q, v: q[0] + 0.01, "stop"),
     ]
 
-    def run(steps, save_every):
+    def run(steps, save):
         return lie_jax.simulate(
             system, lie_jax.RKMK("rk4"), start, dt=0.02 / steps, steps=steps,
-            save_every=save_every, events=events, inputs=np.zeros((steps, 1)), max_events=4,
+            save=save, events=events, inputs=np.zeros((steps, 1)), max_events=4,
         )  # fmt: skip
 
     run(8, 2)
     compilations.clear()
     runs = {numbers: run(*numbers) for numbers in ((8, 2), (50, 7), (12, 12))}
     assert not compilations
-    for (steps, save_every), found in jax.tree.map(np.asarray, runs).items():
+    for (steps, save), found in jax.tree.map(np.asarray, runs).items():
         # Back at half the speed after a third of 1/100 s, which takes 4/3 of 1/100 s more.
         np.testing.assert_allclose(found.events.t[:2], [0.01 / 3, 0.05 / 3], rtol=1e-9)
         np.testing.assert_array_equal(found.events.index, [0, 1, -1, -1])
-        assert found.q.shape == (steps // save_every + 1, 1)
+        assert found.q.shape == (steps // save + 1, 1)
         assert found.stats.newton_iterations.shape == (steps,)
-        t = 0.02 / steps * np.arange(0, steps + 1, save_every)[:-1]
+        t = 0.02 / steps * np.arange(0, steps + 1, save)[:-1]
         before = t < 0.05 / 3
         angle = np.where(t < 0.01 / 3, 3.0 * t, 0.01 - 1.5 * (t - 0.01 / 3))
         np.testing.assert_allclose(found.q[:-1, 0][before], angle[before], atol=1e-12)
@@ -345,16 +345,14 @@ def test_long_runs_in_pieces_are_short_runs_one_after_the_other(compilations, mo
     options = {"dt": 1e-2, "steps": 103, "inputs": inputs}
     whole = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, **options)
     monkeypatch.setattr(fixed_steps, "MOST_STEPS", 10)
-    for save_every in (1, 3, 10, 15):
-        pieces = lie_jax.simulate(
-            system, lie_jax.RKMK("rk4"), state, save_every=save_every, **options
-        )
+    for save in (1, 3, 10, 15):
+        pieces = lie_jax.simulate(system, lie_jax.RKMK("rk4"), state, save=save, **options)
         for name in ("t", "q", "v", "acceleration", "multipliers"):
-            assert np.array_equal(getattr(pieces, name), getattr(whole, name)[::save_every]), name
+            assert np.array_equal(getattr(pieces, name), getattr(whole, name)[::save]), name
         assert pieces.stats.newton_iterations.shape == (103,)
         assert np.array_equal(pieces.restart.state.q, whole.q[-1])
         assert np.array_equal(pieces.restart.inputs, inputs[-1])
-        np.testing.assert_allclose(pieces.q[:, 0], angles[::save_every], atol=1e-12)
+        np.testing.assert_allclose(pieces.q[:, 0], angles[::save], atol=1e-12)
 
 
 # How often the forces may be written down for a gradient: explicit methods do it once for all

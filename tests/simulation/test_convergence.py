@@ -96,7 +96,7 @@ def test_the_most_accurate_integrator_gives_the_reference():
 def _end(integrator, steps):
     return lie_jax.simulate(
         *(OSCILLATOR, integrator, OSCILLATOR_START),
-        **{"dt": 2.0 / steps, "steps": steps, "save_every": steps},
+        **{"dt": 2.0 / steps, "steps": steps, "save": steps},
         inputs=np.tile(PUSHED, (steps, 1)),
     )
 

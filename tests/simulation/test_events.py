@@ -149,7 +149,7 @@ def test_a_run_stops_at_an_event_and_its_last_row_is_the_event():
         lie_jax.Event(lambda t, q, v: v[0] + 3.2, "stop"),
         lie_jax.Event(lambda t, q, v: q[0] - 5.0, "stop"),
     ]
-    run = dropped(DROP, steps=9, end=0.9, events=events, save_every=2)
+    run = dropped(DROP, steps=9, end=0.9, events=events, save=2)
     jump, stop = np.sqrt(2.0 * 0.3 / 9.81), 3.2 / 9.81
     assert_array_equal(run.events.index[:3], [0, 1, -1])
     assert_allclose(run.events.t[:2], [jump, stop], rtol=4 * np.finfo(float).eps)

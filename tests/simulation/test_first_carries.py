@@ -17,10 +17,10 @@ SAME = 1e-10
 RUNS = {
     "index 3": (lie_jax.GeneralizedAlpha(0.8), {}),
     "index 2": (lie_jax.GeneralizedAlpha(0.8, index=2), {}),
-    "modified": (lie_jax.GeneralizedAlpha(0.8, newton="modified"), {"save_every": 3}),
+    "modified": (lie_jax.GeneralizedAlpha(0.8, newton="modified"), {"save": 3}),
     "stored blocks": (lie_jax.GeneralizedAlpha(0.8), {"checkpoint": 6}),
-    "recursive": (lie_jax.GeneralizedAlpha(0.8), {"adjoint": "recursive", "save_every": 3}),
-    "rows of many steps": (lie_jax.GeneralizedAlpha(0.8), {"save_every": 10}),
+    "recursive": (lie_jax.GeneralizedAlpha(0.8), {"adjoint": "recursive", "save": 3}),
+    "rows of many steps": (lie_jax.GeneralizedAlpha(0.8), {"save": 10}),
 }
 
 
@@ -47,10 +47,8 @@ def test_runs_inside_and_outside_of_jit_are_one(name):
 
 
 def test_rows_of_passes_are_few_and_add_no_loop():
-    def rows(steps, save_every, checkpoint=None):
-        return Schedule(
-            steps, save_every, checkpointing.blocks("stored", checkpoint, steps)
-        ).rows_of(3)
+    def rows(steps, every, checkpoint=None):
+        return Schedule(steps, every, checkpointing.blocks("stored", checkpoint, steps)).rows_of(3)
 
     assert rows(1, 1) == 3
     assert rows(1000, 3) == 1

@@ -107,7 +107,7 @@ def test_gradients_are_those_of_differences(name):
         system, state = build(x)
         inputs = jnp.ones((STEPS, system.nu)) if system.nu else None
         run = lie_jax.simulate(
-            system, method, state, dt=x * dt, steps=STEPS, save_every=STEPS, inputs=inputs
+            system, method, state, dt=x * dt, steps=STEPS, save=STEPS, inputs=inputs
         )
         rotations, positions = system.poses(run.q[-1])
         read = jnp.concatenate([rotations.ravel(), positions.ravel()])

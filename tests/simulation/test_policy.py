@@ -74,7 +74,7 @@ def test_samples_are_those_of_a_digital_controller_and_restarts_go_on(name, tmp_
     def run(start, steps, **options):
         return lie_jax.simulate(CART, integrator, start, dt=DT, steps=steps, **options)
 
-    whole, sparse = run(START, STEPS, policy=PID), run(START, STEPS, policy=PID, save_every=4)
+    whole, sparse = run(START, STEPS, policy=PID), run(START, STEPS, policy=PID, save=4)
     assert_allclose(sparse.q[:, 0], states[::4, 0], atol=tolerance)
     assert_allclose(whole.inputs[:, 0], inputs, atol=tolerance)
     assert_array_equal(sparse.inputs, whole.inputs)
@@ -140,7 +140,7 @@ def test_a_recurrent_network_has_the_derivatives_of_the_run():
         policy = lie_jax.Policy(module, sample_time=3 * DT, state=jnp.zeros(4))
         run = lie_jax.simulate(
             *(CART, lie_jax.RKMK("midpoint"), START),
-            **{"dt": DT, "steps": 20, "policy": policy, "save_every": 4},
+            **{"dt": DT, "steps": 20, "policy": policy, "save": 4},
             **{"adjoint": adjoint, "checkpoint": checkpoint},
         )
         return jnp.sum(run.q[-1] ** 2) + DT * jnp.sum(run.inputs**2)

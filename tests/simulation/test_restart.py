@@ -76,14 +76,14 @@ def test_two_halves_are_bit_by_bit_the_whole(name, tmp_path):
 def test_rows_have_the_inputs_of_the_steps_that_ended_there():
     system, state = Spinner(jnp.asarray([1.0, 2.0, 3.0])), lie_jax.State(np.eye(4)[0], np.ones(3))
 
-    def run(start, inputs, save_every=1):
-        options = {"inputs": inputs, "save_every": save_every}
+    def run(start, inputs, save=1):
+        options = {"inputs": inputs, "save": save}
         return lie_jax.simulate(system, EULER, start, dt=DT, steps=5, **options)
 
     first, second = np.arange(1.0, 6.0)[:, None], np.arange(6.0, 11.0)[:, None]
     whole = run(state, first)
     np.testing.assert_array_equal(whole.u[:, 0], [1.0, 1.0, 2.0, 3.0, 4.0, 5.0])
-    onward = run(whole.restart, second, save_every=2)
+    onward = run(whole.restart, second, save=2)
     np.testing.assert_array_equal(onward.u[:, 0], [5.0, 7.0, 9.0])
     for inputs, count in ((None, 0), (np.ones((5, 3)), 3)):
         message = rf"holds {count} inputs in each step, and .* continued held 1.* give 1 columns"
@@ -100,7 +100,7 @@ def test_rows_of_events_transformations_and_policies_have_inputs():
     def run(**options):
         options = {"inputs": inputs} | options
         return lie_jax.simulate(
-            system, method, start, dt=DT, steps=HALF, save_every=3, throw=False, **options
+            system, method, start, dt=DT, steps=HALF, save=3, throw=False, **options
         ).u[:, 0]
 
     never = [lie_jax.Event(lambda t, q, v: q[0] - 9.0, "stop")]
@@ -126,8 +126,8 @@ def test_restarts_that_fit_nothing_are_refused():
     of_alpha = dataclasses.replace(of_rk4, origin=jnp.asarray(origin))
     adaptive = {"adaptive": lie_jax.Adaptive(), "t_end": 1.0}
     for restart, system_now, integrator, options, message in (
-        (of_rk4, system, rk4, {"dt": 2 * DT}, r"dt=\) is 0\.002, and the run .*had .*0\.001"),
-        (of_rk4, system, lie_jax.RKMK("dopri5"), adaptive, "one size"),
+        (of_rk4, system, rk4, {"dt": 2 * DT}, r"dt=\) is 0\.002, and that of the run .*0\.001"),
+        (of_rk4, system, lie_jax.RKMK("dopri5"), adaptive, "another integrator"),
         (of_rk4, system, alpha, {}, "another integrator, which is 'GeneralizedAlpha' now"),
         (of_rk4, system, lie_jax.RKMK("heun"), {}, r"another integrator\.tableau, which is 'heun'"),
         (

@@ -16,20 +16,20 @@ from models import heavy_top
 from tests.systems import OSCILLATOR, OSCILLATOR_START
 
 
-def _top(constrained, save_every=1):
+def _top(constrained, save=1):
     """The system, its initial state and 20 steps of its motion."""
     system, state = heavy_top.build(constrained=constrained)
     integrator = lie_jax.GeneralizedAlpha() if constrained else lie_jax.RKMK()
     return (
         system,
         state,
-        lie_jax.simulate(system, integrator, state, dt=1e-3, steps=20, save_every=save_every),
+        lie_jax.simulate(system, integrator, state, dt=1e-3, steps=20, save=save),
     )
 
 
 def test_every_kth_step_is_saved():
     _, state, every = _top(constrained=True)
-    *_, some = _top(constrained=True, save_every=6)
+    *_, some = _top(constrained=True, save=6)
     assert every.q.shape == (21, 7)
     assert every.multipliers.shape == (21, 3)
     assert some.q.shape == (4, 7)
@@ -57,7 +57,7 @@ def test_accelerations_obey_the_equations_of_motion():
 
 def test_a_progress_bar_changes_nothing(capfd):
     start = OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START
-    options = {"dt": 0.01, "steps": 103, "save_every": 4}
+    options = {"dt": 0.01, "steps": 103, "save": 4}
     plain = lie_jax.simulate(*start, **options)
     shown = lie_jax.simulate(*start, progress=True, **options)
     assert "simulate" in capfd.readouterr().err
@@ -69,12 +69,12 @@ def test_a_progress_bar_changes_nothing(capfd):
 @pytest.mark.full
 def test_checkpointed_blocks_with_remainders():
     expected = lie_jax.simulate(OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START, dt=0.01, steps=23)
-    for save_every, checkpoint in ((1, 10), (2, 3), (23, 4)):
+    for save, checkpoint in ((1, 10), (2, 3), (23, 4)):
         got = lie_jax.simulate(
             OSCILLATOR, lie_jax.RKMK(), OSCILLATOR_START, dt=0.01, steps=23,
-            save_every=save_every, checkpoint=checkpoint,
+            save=save, checkpoint=checkpoint,
         )  # fmt: skip
-        assert_allclose(got.q, expected.q[::save_every], rtol=1e-12)
+        assert_allclose(got.q, expected.q[::save], rtol=1e-12)
         assert int(got.stats.completed_steps) == 23
 
 

@@ -49,7 +49,14 @@ def test_both_events_of_each_instant_happen(name):
 def test_an_action_without_a_result_ends_the_run(instant):
     """At its end, too, where no further step meets the values."""
     nowhere = lie_jax.Event(lambda t, q, v: t - instant, lambda t, q, v: (q, jnp.sqrt(-v)))
-    adaptive = lie_jax.Adaptive(times=jnp.asarray([0.5, 1.0]))
-    options = {"dt": DT, "steps": 40, "events": [nowhere], "adaptive": adaptive, "throw": False}
+    adaptive = lie_jax.Adaptive()
+    options = {
+        "dt": DT,
+        "steps": 40,
+        "events": [nowhere],
+        "adaptive": adaptive,
+        "save": jnp.asarray([0.5, 1.0]),
+        "throw": False,
+    }
     run = lie_jax.simulate(FREE, lie_jax.RKMK("dopri5"), START, **options)
     assert run.result == lie_jax.Result.non_finite

@@ -49,7 +49,8 @@ STARTS = {
 OPTIONS = {
     "steps of one size": {},
     "automatic steps": {
-        "adaptive": lie_jax.Adaptive(rtol=1e-6, atol=1e-6, times=np.asarray([0.002]))
+        "adaptive": lie_jax.Adaptive(rtol=1e-6, atol=1e-6),
+        "save": np.asarray([0.002]),
     },
     "events": {"events": [lie_jax.Event(lambda t, q, v: q[1] - 5.0, "stop")]},
 }

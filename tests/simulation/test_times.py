@@ -105,15 +105,15 @@ def test_derivatives_by_the_time_of_the_start():
         ({"t0": 1e16, "steps": 3}, ("t0=) is 1e+16", "stand still")),
         # Half a step off, however many steps there are.
         ({"dt": 1e-6, "t_end": 0.6000005}, ("whole number of steps",)),
-        (AUTOMATIC, ("t_end= or Adaptive(times=)", "neither is given")),
+        (AUTOMATIC, ("t_end= or save=times", "neither is given")),
         (AUTOMATIC | {"t_end": 1.0, "steps": None}, ("needs steps=", "largest number")),
         (
-            AUTOMATIC | {"t0": 5.0, "adaptive": lie_jax.Adaptive(times=[1.0, 2.0])},
+            AUTOMATIC | {"t0": 5.0, "save": [1.0, 2.0]},
             ("begins with 1.0 s", "starts at 5.0 s"),
         ),
         (
-            AUTOMATIC | {"t_end": 2.0, "adaptive": lie_jax.Adaptive(times=[1.0, 2.0])},
-            ("t_end= or Adaptive(times=)", "both are given"),
+            AUTOMATIC | {"t_end": 3.0, "save": [1.0, 2.0]},
+            ("save=) ends at 2.0 s", "t_end=) is 3.0 s"),
         ),
     ],
 )

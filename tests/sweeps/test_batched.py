@@ -204,7 +204,7 @@ def test_batch_of_heavy_tops(kernel_count):
     systems = eqx.tree_at(lambda s: s.bodies.mass, system, masses)
     axes = eqx.tree_at(lambda s: s.bodies.mass, jax.tree.map(lambda _: None, system), 0,
                        is_leaf=lambda x: x is None)  # fmt: skip
-    run = functools.partial(_run, lie_jax.RKMK("rk4"), 6, save_every=2)
+    run = functools.partial(_run, lie_jax.RKMK("rk4"), 6, save=2)
     got = eqx.filter_jit(lie_jax.batched(run, (axes, 0)))(systems, _spread(state, 20))
     expected = eqx.filter_jit(eqx.filter_vmap(run, in_axes=(axes, 0)))(systems, _spread(state, 20))
     assert eqx.tree_equal(got, expected, rtol=RUN, atol=RUN)

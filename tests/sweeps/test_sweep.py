@@ -27,7 +27,7 @@ ROUNDING = 1e-12
 def _top(variant):
     system, state = heavy_top.build(mass=variant["mass"])
     return lie_jax.simulate(
-        system, lie_jax.RKMK("euler"), state, dt=variant["dt"], steps=4, save_every=2, throw=False
+        system, lie_jax.RKMK("euler"), state, dt=variant["dt"], steps=4, save=2, throw=False
     )
 
 

@@ -93,7 +93,7 @@ def _everything():
     mechanism = lie_jax.Mechanism(bodies, [hinge], [spring, touch])
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
     return system, lie_jax.simulate(
-        system, lie_jax.GeneralizedAlpha(), state, dt=5e-3, steps=80, save_every=4
+        system, lie_jax.GeneralizedAlpha(), state, dt=5e-3, steps=80, save=4
     )
 
 

@@ -85,9 +85,7 @@ def pulled(x):
         line.nodes, forces=[*line.elements, force, moment], gravity=(0, 0, 0)
     )
     system, state = lie_jax.assemble(mechanism, lie_jax.SE3())
-    run = lie_jax.simulate(
-        system, ALPHA, state, dt=2.5e-3, steps=1000, save_every=1000, throw=False
-    )
+    run = lie_jax.simulate(system, ALPHA, state, dt=2.5e-3, steps=1000, save=1000, throw=False)
     return system.poses(run.q[-1])[1][-1] @ jnp.asarray([1.0, 2.0, 3.0])
 
 

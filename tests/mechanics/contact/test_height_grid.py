@@ -93,7 +93,7 @@ def rested(heights, spacing=0.5, dt=2e-3, steps=750):
         state,
         dt=dt,
         steps=steps,
-        save_every=steps,
+        save=steps,
         throw=False,
     )
     return run.q[-1, 2]

@@ -32,7 +32,7 @@ def touch(system):
 
 def run(system, state, end, tolerance=1e-11):
     """Run with automatic steps, each of which lies on one side of the touch of the bodies."""
-    adaptive = lie_jax.Adaptive(times=jnp.asarray([end]), rtol=tolerance, atol=tolerance)
+    adaptive = lie_jax.Adaptive(rtol=tolerance, atol=tolerance)
     return lie_jax.simulate(
         system,
         lie_jax.RKMK("dopri5"),
@@ -40,6 +40,7 @@ def run(system, state, end, tolerance=1e-11):
         dt=1e-4,
         steps=400,
         adaptive=adaptive,
+        save=jnp.asarray([end]),
         events=[touch(system)],
         max_events=4,
         throw=False,
@@ -163,8 +164,14 @@ def test_a_block_slides_to_the_end_of_the_closed_form_and_creeps_down_a_slope():
         return long(*sliding(friction, tilted, 0.0), end).v[-1, 0]
 
     def long(system, state, end):
-        adaptive = lie_jax.Adaptive(times=jnp.asarray([end]), rtol=1e-10, atol=1e-12)
-        options = {"dt": 1e-4, "steps": 20_000, "adaptive": adaptive, "throw": False}
+        adaptive = lie_jax.Adaptive(rtol=1e-10, atol=1e-12)
+        options = {
+            "dt": 1e-4,
+            "steps": 20_000,
+            "adaptive": adaptive,
+            "save": jnp.asarray([end]),
+            "throw": False,
+        }
         return lie_jax.simulate(system, lie_jax.ImplicitRKMK("radau5"), state, **options)
 
     velocity = jnp.asarray([0.1, 0.01, 1e-3])

@@ -57,7 +57,7 @@ def test_a_quadruped_settles_with_a_quarter_of_its_weight_on_each_foot():
             targets=signs[:, None] * angles[None],
             slip=SLIP,
         )
-        options = {"dt": STEP, "steps": STEPS, "save_every": STEPS, "throw": False}
+        options = {"dt": STEP, "steps": STEPS, "save": STEPS, "throw": False}
         run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(0.5), state, **options)
         return run.q[-1], system.contacts(run.t[-1], run.q[-1], run.v[-1]).normal_force
 
@@ -101,9 +101,7 @@ def test_an_imported_quadruped_stands(tmp_path):
     built, start = quadruped.build()
     mass = system.mass_matrix(start.q)
     assert_allclose(mass, built.mass_matrix(start.q), atol=1e-12)
-    run = lie_jax.simulate(
-        system, lie_jax.ConvexContact(), start, dt=1e-3, steps=3000, save_every=3000
-    )
+    run = lie_jax.simulate(system, lie_jax.ConvexContact(), start, dt=1e-3, steps=3000, save=3000)
     pressed = system.contacts(run.t[-1], run.q[-1], run.v[-1]).normal_force
     weight = -quadruped.GRAVITY[2] * float(jnp.sum(system.bodies.mass))
     assert_allclose(pressed, 0.25 * weight * np.ones(4), rtol=1e-6)

@@ -52,7 +52,7 @@ def rattleback(stiffness, slip, dt=1.25e-5):
     mechanism = lie_jax.Mechanism([body], forces=[touching], gravity=(0, 0, -GRAVITY))
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
     steps = round(TIME / dt)
-    options = {"dt": dt, "steps": steps, "save_every": steps, "throw": False}
+    options = {"dt": dt, "steps": steps, "save": steps, "throw": False}
     run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(0.5), state, **options)
     return jnp.concatenate([system.poses(run.q[-1])[0][0, 2], run.v[-1, 3:]])
 
@@ -89,7 +89,7 @@ def test_a_ball_rolls_with_five_sevenths_of_its_speed():
     mechanism = lie_jax.Mechanism([ball], forces=[cloth], gravity=(0, 0, -GRAVITY))
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
     run = lie_jax.simulate(
-        system, lie_jax.GeneralizedAlpha(), state, dt=1e-4, steps=10_000, save_every=1000
+        system, lie_jax.GeneralizedAlpha(), state, dt=1e-4, steps=10_000, save=1000
     )
     assert_allclose(run.v[-1, 0], 10.0 / 7.0, rtol=sag / radius)
     # Rolling begins after 2 v / (7 μ g) on the way 12 v² / (49 μ g).
@@ -121,7 +121,7 @@ def test_a_block_on_a_slope_creeps(integrator):
     )
     mechanism = lie_jax.Mechanism([block], forces=[touching], gravity=(0, 0, -GRAVITY))
     system, state = lie_jax.assemble(mechanism, lie_jax.R3SO3())
-    run = lie_jax.simulate(system, integrator, state, dt=1e-3, steps=10_000, save_every=1000)
+    run = lie_jax.simulate(system, integrator, state, dt=1e-3, steps=10_000, save=1000)
     part = np.tan(slope) / coefficient
     downhill = turned.apply([1.0, 0.0, 0.0])
     creep = run.v[-1, :3] @ downhill

@@ -102,7 +102,7 @@ def test_a_block_goes_on_rocking_with_the_ratio_of_housner():
         law = lie_jax.contact.HuntCrossley(stiffness, dissipation=dissipation)
         # The instant at which the other edge touches.
         system, state = block(sag / WIDTH, sag, turning, law, 1e-3 * part**2)
-        options = {"dt": 1e-5, "steps": 6000, "save_every": 6000, "throw": False}
+        options = {"dt": 1e-5, "steps": 6000, "save": 6000, "throw": False}
         run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(0.8), state, **options)
         # What it would have turned with at the impact, by the energy of the pendulum.
         tilt = jnp.arcsin(-system.poses(run.q[-1])[0][0, 0, 2])
@@ -205,7 +205,7 @@ def test_a_rod_slides_as_a_rigid_one_outside_of_the_jamming_angles(degrees):
         overlap = (pressed(angle, 0.0)[0] + 0.05 * GRAVITY) / stiffness
         law, slip = linear(stiffness, 50.0), 1e-2 / jnp.sqrt(stiffness)
         system, state = rod(angle, speed, law, slip, overlap)
-        options = {"dt": end / steps, "steps": steps, "save_every": steps, "throw": False}
+        options = {"dt": end / steps, "steps": steps, "save": steps, "throw": False}
         run = lie_jax.simulate(system, lie_jax.GeneralizedAlpha(0.5), state, **options)
         q, v = run.q[-1], run.v[-1]
         (force,) = system.contacts(run.t[-1], q, v).normal_force

@@ -51,9 +51,15 @@ def test_a_stop_returns_a_body_with_the_speed_of_the_law(kind, formulation):
     build, joint = KINDS[kind]
     stop = lie_jax.JointStop(joint, lower=-0.4, upper=0.6, law=LAW)
     system, state = build(BEFORE, [stop], FORMULATIONS[formulation])
-    adaptive = lie_jax.Adaptive(times=jnp.asarray([1.2, 3.4]), rtol=1e-10, atol=1e-10)
+    adaptive = lie_jax.Adaptive(rtol=1e-10, atol=1e-10)
     run = lie_jax.simulate(
-        system, lie_jax.RKMK("dopri5"), state, dt=1e-3, steps=2000, adaptive=adaptive
+        system,
+        lie_jax.RKMK("dopri5"),
+        state,
+        dt=1e-3,
+        steps=2000,
+        adaptive=adaptive,
+        save=jnp.asarray([1.2, 3.4]),
     )
     twists, potential = jax.jit(
         jax.vmap(lambda q, v: (system.twists(q, v)[0], system.potential_energy(q)))

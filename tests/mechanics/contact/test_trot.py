@@ -48,10 +48,14 @@ def trotting():
 
 
 def trot(system, state, tolerance, integrator):
-    adaptive = lie_jax.Adaptive(
-        times=jnp.linspace(END / INSTANTS, END, INSTANTS), rtol=tolerance, atol=tolerance
-    )
-    options = {"dt": 1e-4, "steps": 100_000, "adaptive": adaptive, "throw": False}
+    adaptive = lie_jax.Adaptive(rtol=tolerance, atol=tolerance)
+    options = {
+        "dt": 1e-4,
+        "steps": 100_000,
+        "adaptive": adaptive,
+        "save": jnp.linspace(END / INSTANTS, END, INSTANTS),
+        "throw": False,
+    }
     return lie_jax.simulate(system, integrator, state, **options)
 
 

@@ -51,7 +51,7 @@ def toss(parameters):
         state,
         dt=DT,
         steps=STEPS,
-        save_every=EVERY,
+        save=EVERY,
         throw=False,
     )
     rotation, position = jax.vmap(system.poses)(run.q)
@@ -128,7 +128,7 @@ def hop(torque):
         state,
         dt=dt,
         steps=steps,
-        save_every=steps,
+        save=steps,
         inputs=jnp.outer(pushes, jnp.asarray([-0.5, 1.0])),
         throw=False,
     )
