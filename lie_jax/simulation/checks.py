@@ -18,7 +18,7 @@ from lie_jax.numerics import conversion, memory, padding, programs
 from lie_jax.numerics.checkpointing import ADJOINTS
 from lie_jax.simulation import fingerprints, march
 from lie_jax.simulation.policy import Feedback, Policy, warn_of_one_sample
-from lie_jax.simulation.saving import Saving
+from lie_jax.simulation.saving import EACH_STEP, Saving
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.systems.system import AbstractSystem, State
 
@@ -66,7 +66,7 @@ def check(
     dt: Any,
     steps: int,
     inputs: Any,
-    keeps: Saving,
+    keeps: Saving = EACH_STEP,
     checkpoint: int | None = None,
     progress: bool = False,
     adaptive: Adaptive | None = None,

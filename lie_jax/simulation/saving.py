@@ -23,9 +23,12 @@ class Saving(NamedTuple):
     (t, q, v) whose values are kept in place of states, or None.
     """
 
-    every: int
-    times: Any
-    function: Callable | None
+    every: int = 1
+    times: Any = None
+    function: Callable | None = None
+
+
+EACH_STEP = Saving()
 
 
 def parse(save: Any, system: AbstractSystem, state: State) -> Saving:
