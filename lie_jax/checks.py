@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax.callables import reader, snapshots
 from lie_jax.numerics import conversion, jax_internals
+from lie_jax.user_functions import reader, snapshots
 
 # Relative slack for rules that hold up to the rounding of the user's input (symmetry, unit norm).
 INPUT_SLACK = 1e-8

@@ -11,8 +11,8 @@ import platformdirs
 import threadpoolctl
 
 from lie_jax import checks
-from lie_jax.callables import libraries
 from lie_jax.numerics import jax_internals, programs, waits
+from lie_jax.user_functions import libraries
 
 _warned = False
 

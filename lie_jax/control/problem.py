@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Array, Float, PyTree
 
 from lie_jax import checks
-from lie_jax.callables import closures, snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.explicit import RungeKutta
 from lie_jax.simulation import checks as simulation
@@ -18,6 +17,7 @@ from lie_jax.simulation.simulate import simulate
 from lie_jax.simulation.trajectory import Trajectory
 from lie_jax.spaces.base import AbstractSpace
 from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import closures, snapshots
 
 Inputs = Float[Array, "steps nu"]
 

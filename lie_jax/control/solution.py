@@ -7,11 +7,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
-from lie_jax.callables import libraries
 from lie_jax.control import conditions
 from lie_jax.control.conditions import Conditions
 from lie_jax.control.problem import Options
 from lie_jax.simulation.trajectory import Trajectory
+from lie_jax.user_functions import libraries
 
 
 class History(NamedTuple):

@@ -11,13 +11,13 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from lie_jax import checks
-from lie_jax.callables import libraries
 from lie_jax.estimation import recordings, statistics
 from lie_jax.estimation.parameters import parameters, priors
 from lie_jax.estimation.statistics import Identifiability, Spread
 from lie_jax.estimation.transforms import free
 from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float
+from lie_jax.user_functions import libraries
 
 
 class History(NamedTuple):

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from lie_jax import checks
-from lie_jax.callables import closures
 from lie_jax.estimation.parameters import broadcast
 from lie_jax.groups import quaternion, se3, so3
+from lie_jax.user_functions import closures
 
 
 @dataclasses.dataclass(frozen=True)

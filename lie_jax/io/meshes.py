@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlparse
 
 from lie_jax.io.sources import Refusal
 
-# What MuJoCo reads.
+# Suffixes of files that MuJoCo reads.
 _SUFFIXES = (".stl", ".obj", ".msh")
 # Schemes of addresses that begin with the name of a package, or of a model of Gazebo.
 _PACKAGES = ("package", "model")

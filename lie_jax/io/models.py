@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.callables import libraries
 from lie_jax.io import (
     actuators,
     couplings,
@@ -32,6 +31,7 @@ from lie_jax.io.by_name import Named
 from lie_jax.io.compiled import CompiledFile
 from lie_jax.io.imported import ImportedJoint, ImportedModel
 from lie_jax.mechanics.mechanism import Mechanism
+from lie_jax.user_functions import libraries
 
 _BALANCED = "inertias of a body, where the file has others (inertia='balance'), of"
 

@@ -8,7 +8,7 @@ import numpy as np
 from lie_jax.io.compiled import CompiledFile
 from lie_jax.mechanics.forces.tendons import CouplingForce, PathForce
 
-# Those of a mechanism, by their numbers in the file.
+# Joints of a mechanism by their numbers in the file.
 Joints = Mapping[int, Any]
 
 

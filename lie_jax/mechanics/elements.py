@@ -61,7 +61,7 @@ class AbstractElement(eqx.Module):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Names that tell the element from others of its type, for messages."""
+        """Names that distinguish the element from others of its type, for messages."""
         return self.bodies
 
     def objection(self, joints: Sequence[Any]) -> str | None:

@@ -9,9 +9,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from lie_jax import checks
-from lie_jax.callables import closures, snapshots
 from lie_jax.numerics import jax_internals
 from lie_jax.numerics.conversion import as_float
+from lie_jax.user_functions import closures, snapshots
 
 
 def as_signal(value: Any) -> Any:

@@ -1,1 +1,1 @@
-"""How mechanisms are computed: coordinates, systems, readings."""
+"""Computation of mechanisms: coordinates, systems, readings."""

@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Array
 
 from lie_jax import checks
-from lie_jax.callables import reader
 from lie_jax.numerics.conversion import in_precision
 from lie_jax.systems.system import AbstractSystem, Inputs, State
+from lie_jax.user_functions import reader
 
 
 def check_system(where: str, value: Any) -> None:

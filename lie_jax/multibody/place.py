@@ -12,7 +12,6 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
 from lie_jax.groups import quaternion, se3
 from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.base import AbstractJoint
@@ -26,6 +25,7 @@ from lie_jax.numerics import rules, waits
 from lie_jax.numerics.conversion import as_float, in_precision
 from lie_jax.systems import projection
 from lie_jax.systems.system import State
+from lie_jax.user_functions import snapshots
 
 # Gauss-Newton steps. Each squares the gap where poses nearly fit; from rough ones the first steps
 # go astray.

@@ -15,7 +15,6 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
 from lie_jax.mechanics.body import Body, Rotations
 from lie_jax.mechanics.elements import (
     AbstractElement,
@@ -28,6 +27,7 @@ from lie_jax.mechanics.joints.along import nameless
 from lie_jax.mechanics.joints.base import GROUND, BodyPose, BodyVelocity, Wrench
 from lie_jax.numerics import gather
 from lie_jax.numerics.conversion import in_precision
+from lie_jax.user_functions import snapshots
 
 
 class Connected(eqx.Module):

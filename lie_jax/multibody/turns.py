@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.callables import libraries
 from lie_jax.mechanics.joints.geometry import DOUBT, nearest_turn
 from lie_jax.mechanics.mechanism import Label
 from lie_jax.multibody import readings
 from lie_jax.multibody.readings import Labels
 from lie_jax.multibody.stacking import Connected, Groups
 from lie_jax.spaces.base import AbstractSpace
+from lie_jax.user_functions import libraries
 
 # Configurations, velocities and times (s) of instants in order.
 Rows = tuple[Array, Array | None, Array | None]
@@ -91,7 +91,7 @@ def _accumulate(
 
 def _warn(doubts: dict[Label, Array], reason: str) -> None:
     for label, doubt in doubts.items():
-        # Inside JAX transformations nobody knows the numbers.
+        # Traced values have no numbers to check.
         if not checks.any_traced(doubt) and np.any(doubt):
             row = int(np.argmax(np.any(np.asarray(doubt), axis=1)))
             libraries.warn(

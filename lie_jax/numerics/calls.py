@@ -42,7 +42,7 @@ class Program:
         return cls(jax.make_jaxpr(function)(*arguments))
 
     def __repr__(self):
-        # Programs are compared by their texts, in which an address would tell nothing.
+        # Programs are compared by their texts: an address in them would make equal ones differ.
         return str(self.jaxpr)
 
     def __call__(self, *arguments: Any) -> list[Any]:

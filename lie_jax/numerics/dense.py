@@ -17,7 +17,7 @@ from lie_jax.numerics.matrices import AbstractMatrix
 # Up to this size our own elimination beats LAPACK on one CPU core; a LAPACK call also keeps XLA
 # from compiling the time loop around it into one function.
 _ELIMINATION_LIMIT = 18
-# The same for what need not be exact, with pivots in the second half only.
+# Like the limit above for rough solutions, whose first half is eliminated without pivots.
 _ROUGH_LIMIT = 48
 # Accept residuals of eps^(4/5). That is below the regularisation eps^(3/4), so minimum-norm
 # multipliers of redundant rows are resolved; derivatives need them.
@@ -43,7 +43,8 @@ def _solve_by_blocks(table: Float[Array, "n p"]) -> Float[Array, "n m"]:
     square, right = table[:, :n], table[:, n:]
     if n == 1:
         return right / square
-    # Unscaled: what underflows leaves a residual, and elimination with pivots follows.
+    # Without scaling: an underflow leaves a large residual, on which elimination with pivots
+    # follows.
     cofactors, determinant = small.adjugate(square)
     return product(cofactors / determinant, right)
 

@@ -86,7 +86,7 @@ class _Wait:
     def duration(self, phase: str) -> int:
         """Estimate of the whole wait (s)."""
         tracing, compiling = self.spent[TRACING], self.spent[COMPILING]
-        # What has lasted a while lasts as long again, as far as one knows.
+        # Without other knowledge a phase is expected to last as long again as it has lasted.
         expected = (2.0 if phase == TRACING else 1.0) * tracing
         expected = max((1.0 + _RATIO) * expected, 1.5 * (tracing + compiling))
         return min(_TOLD, key=lambda x: abs(x / expected - expected / x))

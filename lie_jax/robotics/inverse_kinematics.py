@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
 from lie_jax.multibody.arguments import check_system
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import dense, rules, small, waits
@@ -19,6 +18,7 @@ from lie_jax.robotics.frames import Frame
 from lie_jax.robotics.placement import Placement, straight
 from lie_jax.robotics.search import search
 from lie_jax.systems.system import State
+from lie_jax.user_functions import snapshots
 
 
 class InverseKinematics(NamedTuple):

@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Array
 
 from lie_jax import checks
-from lie_jax.callables.reader import name_of
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.multibody.arguments import check_surplus, check_system
@@ -21,6 +20,7 @@ from lie_jax.simulation.policy import Feedback, Policy, warn_of_one_sample
 from lie_jax.simulation.saving import EACH_STEP, Saving
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions.reader import name_of
 
 
 def as_jax(system: Any, start: Any, inputs: Any) -> tuple[Any, Any, Any]:

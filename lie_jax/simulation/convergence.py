@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax import checks
-from lie_jax.callables.reader import name_of
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.multibody.arguments import check_state, check_system, input_vector
 from lie_jax.numerics import jax_internals, programs, waits
@@ -19,6 +18,7 @@ from lie_jax.numerics.conversion import real_shape
 from lie_jax.simulation.simulate import simulate
 from lie_jax.simulation.trajectory import count_results, succeeded
 from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions.reader import name_of
 
 # Steps of the reference over those of the finest run: with an eighth of the step an error of second
 # order falls to 2 %, one of fourth order to 0.02 %.

@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.callables import snapshots
 from lie_jax.multibody.arguments import check_system
 from lie_jax.multibody.system import AbstractMultibodySystem
 from lie_jax.numerics import waits
 from lie_jax.simulation.trajectory import Trajectory
+from lie_jax.user_functions import snapshots
 
 
 class Energies(NamedTuple):

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from lie_jax import checks
-from lie_jax.callables import closures, snapshots
 from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import closures, snapshots
 
 STOP = "stop"
 

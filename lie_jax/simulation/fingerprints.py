@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from lie_jax.callables import snapshots
-from lie_jax.callables.parts import named_parts
 from lie_jax.numerics import conversion, jax_internals
+from lie_jax.user_functions import snapshots
+from lie_jax.user_functions.parts import named_parts
 
 # Checksum of a part that JAX traces, whose value is unknown: it equals every checksum.
 UNKNOWN = 0

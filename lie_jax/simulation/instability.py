@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from lie_jax.callables import libraries
 from lie_jax.integrators.stability import Estimate
+from lie_jax.user_functions import libraries
 
 # An unstable mode grows in each step, a stop, a contact or dry friction that is met makes
 # differences of stages grow in one or two: growth counts to this factor (of squares) a step.

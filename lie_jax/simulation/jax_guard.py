@@ -6,9 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lie_jax.callables import libraries
 from lie_jax.groups import quaternion
 from lie_jax.numerics import rules
+from lie_jax.user_functions import libraries
 
 TESTED = ("0.10.1", "0.12.0.1")
 _NEWEST_NEEDS = (3, 12)

@@ -10,11 +10,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from lie_jax import checks
-from lie_jax.callables import closures, libraries, snapshots
 from lie_jax.multibody.arguments import check_surplus
 from lie_jax.numerics.conversion import in_precision, real_shape, strong
 from lie_jax.simulation.trajectory import Restart
 from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import closures, libraries, snapshots
 
 # Relative difference of a sample time and a multiple of dt that rounding of both explains.
 _ROUNDING = 1e-6

@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import ArrayLike
 
 from lie_jax import checks, config
-from lie_jax.callables import snapshots
 from lie_jax.integrators.base import AbstractIntegrator
 from lie_jax.integrators.step_size import Adaptive
 from lie_jax.numerics import checkpointing, padding, rules, tracing, waits
@@ -41,6 +40,7 @@ from lie_jax.simulation.trajectory import (
 )
 from lie_jax.systems import index1
 from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import snapshots
 
 
 class SimulationError(RuntimeError):

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike
 
 from lie_jax import checks
-from lie_jax.callables import libraries, snapshots
 from lie_jax.multibody import arguments
 from lie_jax.numerics import newton, rules, waits
 from lie_jax.numerics.conversion import as_float
@@ -17,6 +16,7 @@ from lie_jax.statics.equations import MOST, Problem
 from lie_jax.statics.free import HeldProblem
 from lie_jax.statics.search import Search, load
 from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import libraries, snapshots
 
 # Bodies and joints that a warning names.
 _NAMED = 6

@@ -19,11 +19,11 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
 from lie_jax.multibody import arguments
 from lie_jax.numerics import lapack, rules, waits
 from lie_jax.statics import rotation, windings
 from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import snapshots
 
 # Unbalanced force in parts of the largest one; open constraint in parts of the mechanism's size.
 _BALANCE, _CLOSED = 1e-7, 1e-6

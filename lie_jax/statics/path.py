@@ -8,13 +8,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
 from lie_jax.multibody import arguments
 from lie_jax.numerics import waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics.equations import Problem
 from lie_jax.statics.equilibrium import EquilibriumError, equilibrium
 from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import snapshots
 
 # Newton's steps of one step along the path; fewer than _EASY are followed by a longer one.
 _ITERATIONS, _EASY = 12, 6

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.callables import closures
 from lie_jax.numerics import jax_internals, waits
 from lie_jax.sweeps.batching import batch_last, lanes
 from lie_jax.sweeps.batching.batch_last import Value
 from lie_jax.sweeps.batching.fingerprint import Fingerprint, content
+from lie_jax.user_functions import closures
 
 # Compiled programs, of some 5 MB each, that are kept for calls outside of `jax.jit`.
 _KEPT = 32
@@ -94,8 +94,8 @@ def _of_member(fn: Callable, in_axes: Any, arguments: tuple) -> tuple[Callable, 
 class _Form:
     """Compiled program: the constants of its first call are part of it, others are arguments.
 
-    Constants that are part of a program make it faster, and a function that reads another value in
-    each call must not be compiled in each call.
+    A program with fixed constants is faster. Changed constants become arguments, so that a function
+    that reads another value in each call is compiled twice and not in each call.
     """
 
     def __init__(self):
@@ -124,7 +124,7 @@ def _run_compiled(program: Any, members: list) -> list:
     is_first = form.constants == now
     places = tuple(i for i, x in enumerate(constants) if not (is_first and lanes.is_inlined(x)))
     found = form.run(known, places, [constants[i] for i in places], members)
-    # What is kept needs the key only, and may outlive large constants.
+    # The cache keeps this key: drop the program, which would keep large constants alive.
     known.program = None
     return found
 
@@ -178,7 +178,7 @@ def _in_chunks(program: Any, constants: list, members: list) -> list:
 def _rows(x: Any, count: int, chunk: int) -> Any:
     missing = count * chunk - x.shape[0]
     if missing:
-        # The last member fills up the last chunk.
+        # Repeat the last member to fill the last chunk.
         x = jnp.concatenate([x, jnp.broadcast_to(x[-1:], (missing, *x.shape[1:]))])
     return x.reshape(count, chunk, *x.shape[1:])
 

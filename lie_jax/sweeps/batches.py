@@ -12,11 +12,11 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
-from lie_jax.callables import closures, snapshots
 from lie_jax.numerics import interrupts, memory
 from lie_jax.numerics.progress import progress_bar
 from lie_jax.simulation.trajectory import Result, Statistics, Trajectory, succeeded
 from lie_jax.sweeps.batched import batched
+from lie_jax.user_functions import closures, snapshots
 
 # Default variants in a batch on each device. On a CPU more variants are no faster, and a killed
 # sweep loses more; other devices need more to be busy.
@@ -134,7 +134,7 @@ def _cache(work: Callable) -> Callable:
             key = snapshots.with_snapshot(fn)
         except snapshots.Unreadable:
             return work(fn, *arguments)
-        # Nothing says whether a file has changed.
+        # A function that reads files is not cached: a change of a file would go unnoticed.
         return (work if key.reads_outside else cached)(key, *arguments)
 
     return recall

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
-from lie_jax.callables import snapshots
 from lie_jax.numerics import rules, waits
 from lie_jax.systems.index1 import smallest_change
 from lie_jax.systems.system import AbstractSystem, State, Time
+from lie_jax.user_functions import snapshots
 
 _ITERATIONS = 20
 # Sizes (rad, and m or parts of the distance from the origin) of the random changes of a start from

@@ -1,4 +1,4 @@
-"""What of a run is drawn at its instants."""
+"""Frames of a scene: instants, poses, shapes and traces of a run."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple

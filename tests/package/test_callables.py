@@ -20,7 +20,7 @@ import pytest
 
 import lie_jax
 from lie_jax import control
-from lie_jax.callables import snapshots
+from lie_jax.user_functions import snapshots
 from tests import mechanisms
 from tests.cart import DT, MIDPOINT, START, ZERO, Cart, settle
 

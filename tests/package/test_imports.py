@@ -20,7 +20,7 @@ PACKAGE = Path(lie_jax.__file__).parent
 # each other.
 FLOORS = [
     {"numerics"},
-    {"callables"},
+    {"user_functions"},
     {"checks"},
     {"config", "groups"},
     {"spaces", "mechanics"},

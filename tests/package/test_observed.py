@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lie_jax
-from lie_jax.callables import snapshots
+from lie_jax.user_functions import snapshots
 
 Partial = jax.tree_util.Partial
 VALUES = (1.0, 2.0, 5.0, 1.0)

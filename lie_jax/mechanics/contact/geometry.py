@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from lie_jax.callables import closures
 from lie_jax.mechanics.contact.shapes import AbstractShape, Plane
 from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.numerics import small
+from lie_jax.user_functions import closures
 
 
 class Touching(NamedTuple):

@@ -15,13 +15,13 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax import checks
-from lie_jax.callables import closures, snapshots
 from lie_jax.groups import quaternion
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.contact import feet
 from lie_jax.mechanics.elements import AbstractElement, element_name
 from lie_jax.mechanics.fields import Parameter
 from lie_jax.numerics import small
+from lie_jax.user_functions import closures, snapshots
 
 
 def _lengths(meaning: str) -> Any:

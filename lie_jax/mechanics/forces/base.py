@@ -60,12 +60,12 @@ class AbstractForce(AbstractElement):
 
     @property
     def winds(self) -> bool:
-        """Whether `potential_energy` depends on whole turns, which poses alone do not tell."""
+        """Whether `potential_energy` depends on whole turns, which poses do not determine."""
         return False
 
     @property
     def lacks_turns(self) -> bool:
-        """Whether its power depends on whole turns, which neither poses nor a memory tell."""
+        """Whether its power depends on whole turns without a memory that counts them."""
         return False
 
     def memory_after(self, t: Time, poses: Poses, velocities: Velocities) -> Any:

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from typing_extensions import override
 
-from lie_jax.callables import closures
 from lie_jax.mechanics import fields
 from lie_jax.mechanics.fields import Parameter, Signal
 from lie_jax.mechanics.forces.base import AbstractForce, entry
@@ -24,6 +23,7 @@ from lie_jax.mechanics.joints.along import (
 )
 from lie_jax.mechanics.joints.base import Time
 from lie_jax.mechanics.signals import value_at
+from lie_jax.user_functions import closures
 
 Number = Float[Array, ""]
 if TYPE_CHECKING:

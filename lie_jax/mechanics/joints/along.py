@@ -43,7 +43,7 @@ class JointKey(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Names that tell the joint from others of its type."""
+        """Names that distinguish the joint from others of its type."""
         return (self.parent, self.child) if self.name is None else (self.name,)
 
     def fits(self, joint: AbstractJoint) -> bool:
@@ -290,9 +290,7 @@ def slots_of(along: Sequence[JointCoordinate]) -> tuple[int, ...]:
 
 
 def without_names(joint: AbstractJoint) -> AbstractJoint:
-    """The joint without what does not tell its coordinates: elements that differ in that alone are
-    stacked.
-    """
+    """The joint without names and armature: elements that differ in these alone are stacked."""
     blank: dict[str, Any] = {"parent": "", "child": "", "name": None, "armature": None}
     names = {field.name for field in dataclasses.fields(joint)}
     return replace_fields(joint, **{name: value for name, value in blank.items() if name in names})

@@ -148,7 +148,7 @@ class AbstractJoint(AbstractElement):
 
     @property
     def lacks_turns(self) -> bool:
-        """Whether its reaction depends on whole turns, which neither poses nor a memory tell."""
+        """Whether its reaction depends on whole turns without a memory that counts them."""
         return False
 
     def memory_after(self, t: Time, poses: Poses, velocities: Velocities) -> Any:

@@ -98,7 +98,7 @@ class CouplingJoint(AbstractAlongJoints, AbstractJoint):
     @override
     def constraint(self, t, *poses):  # pyright: ignore[reportIncompatibleMethodOverride]
         values, last = self.principal(*poses), self.last
-        # Turns by constant rates: a constraint knows no velocities.
+        # A constraint has no velocities as arguments: take turns by constant rates.
         near = self.start(t, values) if last is None else last.angle + (t - last.t) * last.rate
         counted = jnp.where(self.turning, nearest_turn(values, near), values)
         return (counted[0] - self._follower_coordinate(counted[1]))[None]

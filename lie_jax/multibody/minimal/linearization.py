@@ -189,7 +189,8 @@ class Forces(eqx.Module):
             bodies = [slot[element] for slot in group.bodies]
             for column in range(len(self.branches.owners)):
                 moves = [self._moves(body, column) for body in bodies]
-                # What moves with all its bodies keeps forces between them alone.
+                # A velocity that moves all bodies of an element together does not change its
+                # wrenches between them.
                 if any(moves) and not (group.element.is_relative and all(moves)):
                     pairs.append((element, column))
         return pairs

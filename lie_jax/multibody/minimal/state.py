@@ -222,7 +222,7 @@ def _coordinates(joints: TreeJoints, i: int, target: Float[Array, "4 4"]) -> Arr
         if joints.kinds[i] == "slide":
             return distance[None]
         assert joints.pitch is not None
-        # How far the child has come tells the turns.
+        # The child's distance along the axis determines the number of turns.
         pitch = jnp.where(joints.pitch[i] == 0.0, jnp.inf, joints.pitch[i])
         angle = angle_about(axis, small.matmul(rotation, joints.home[i].T))
         return nearest_turn(angle, jax.lax.stop_gradient(distance / pitch))[None]

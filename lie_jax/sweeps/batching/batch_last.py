@@ -44,8 +44,8 @@ class Value(NamedTuple):
     batched: bool
 
 
-# What evaluates a scan or a while loop in another way: `loop(equation, values, size)` returns the
-# results, or None.
+# Other evaluation of a scan or a while loop: `loop(equation, values, size)` returns the results, or
+# None to leave the loop as it is.
 Loop = Callable[[Any, list[Value], int], list[Value] | None]
 
 
@@ -166,7 +166,7 @@ def _transpose(params, values, size):
 
 
 def _other_width(params, values, size):
-    # Adds or removes the last axis of its operand: the members must stand elsewhere.
+    # The operation adds or removes the last axis: move the members to the front meanwhile.
     front = jnp.moveaxis(values[0].array, -1, 0)
     return jnp.moveaxis(lax.bitcast_convert_type(front, params["new_dtype"]), 0, -1)
 
@@ -205,7 +205,7 @@ def _dynamic_slice(params, values, size):
     starts = [x.array for x in indices]
     starts.append(jnp.zeros((), starts[0].dtype) if starts else 0)
     sizes = (*params["slice_sizes"], size)
-    # Indices count from the end by then: the operation itself clamps those that are negative.
+    # Tracing has already converted indices that count from the end: the operation clamps others.
     return lax.dynamic_slice(operand.array, starts, sizes, allow_negative_indices=False)
 
 

@@ -1,8 +1,8 @@
-"""Evaluation of graphs of numbers, each an array of the members.
+"""Evaluation of graphs of scalars, each an array over the members.
 
-XLA computes a number anew in every kernel that uses it, unless the number is the result of a call
-that is not inlined. Numbers with several users, and those of many operations, are such calls: all
-operations of one pass once over the members, through the processor's registers.
+XLA computes a scalar again in every kernel that uses it, unless the scalar is the result of a call
+that is not inlined. Scalars with several users, and those of many operations, become such calls:
+each passes once over the members and keeps intermediate values in registers.
 """
 
 import math

@@ -1,8 +1,8 @@
-"""Loops of small systems for a batch of members, taken apart into numbers.
+"""Loops of small systems for a batch of members, split into scalars.
 
 The short arrays of a small system keep a processor's vector units idle, and each operation on them
-goes through memory. Taken apart, a step is a graph of numbers, each an array of all members, which
-is evaluated in few passes over them.
+goes through memory. Split, a step is a graph of scalars, each an array over all members, which is
+evaluated in few passes over them.
 """
 
 import math
@@ -42,15 +42,16 @@ class Scalarized(NamedTuple):
 
 
 class Lanes:
-    """What takes the loops of a program apart, and how many members it takes at a time."""
+    """Evaluation of a program's loops as graphs of scalars, and the members of a chunk."""
 
     def __init__(self, program: Any, arguments: list[Value]):
-        # Kept alive: equations are known by identity, and a freed one passes its own on.
+        # Keep the program alive: graphs are stored by the identities of its equations, and Python
+        # gives a freed object's identity to the next one.
         self._program = program
         self._worthwhile = _worthwhile(program)
         self._graphs: dict[Any, Scalarized | None] = {}
-        # Evaluated for shapes only: loops are taken apart, and none is computed. Arrays of members
-        # are those of one member here.
+        # Evaluate for shapes only: this builds the graphs of all loops and computes none. Arrays
+        # of members have the shape of one member here.
         size = _LEAST
 
         def shapes(arrays):
@@ -76,7 +77,7 @@ class Lanes:
             self.members //= 2
 
     def loop(self, equation: Any, values: list[Value], size: int) -> list[Value] | None:
-        """Results of a loop for `size` members, None for one that is not worth taking apart."""
+        """Results of a loop for `size` members, None if splitting does not pay."""
         taken = self._scalarized(equation, values)
         return None if taken is None else _run(taken, equation, values, size)
 
@@ -93,8 +94,8 @@ class Lanes:
     def _scalarized(self, equation, values):
         if id(equation) not in self._worthwhile:
             return None
-        # JAX shares one equation among all calls of a jitted function: graphs are told apart by
-        # the values of their constants as well, which are part of them.
+        # JAX shares one equation among all calls of a jitted function. Constants are part of a
+        # graph, so that their values belong to its key.
         constants, *_ = Scan.of(equation).split(values)
         known = tuple(None if x is None else x.tobytes() for x in map(_constant, constants))
         key = id(equation), tuple(x.batched for x in values), known
@@ -107,7 +108,7 @@ class Lanes:
 
 
 def _worthwhile(program: Any) -> dict[int, int]:
-    """Scans in which a program computes most of what it computes, and the numbers of a pass."""
+    """Scans with most of the program's work, by identity, and the scalars of one pass of each."""
     total, numbers = weight(program), {}
 
     def visit(program, times):
@@ -124,7 +125,7 @@ def _worthwhile(program: Any) -> dict[int, int]:
 
 
 def is_inlined(array: Any) -> bool:
-    """Whether a constant becomes part of a graph; the graph is given others."""
+    """Whether a constant becomes part of a graph; others are arguments of the graph."""
     extended = jnp.issubdtype(array.dtype, jax.dtypes.extended)
     return not extended and not jax_internals.is_traced(array) and np.size(array) <= _LARGEST
 

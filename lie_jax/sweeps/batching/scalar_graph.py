@@ -1,4 +1,4 @@
-"""Graphs of operations on single numbers, of which a program's arrays are made.
+"""Graphs of operations on scalars, of which a program's arrays are made.
 
 Equal operations are one, products with ones vanish, and sums leave out constant zeros and products
 with them: of a program for small vectors and matrices a third of the operations is left.
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-# Entries of a constant from which on it belongs to no small system.
+# Most entries of a constant in a small system.
 _CONSTANTS = 10_000
 
 
@@ -71,7 +71,7 @@ class Part(NamedTuple):
 
 
 class Held(NamedTuple):
-    """An array that is given and not taken apart."""
+    """A given array that stays whole."""
 
     array: int
     shape: tuple[int, ...]
@@ -80,9 +80,10 @@ class Held(NamedTuple):
 
 
 class Graph:
-    """Numbers in an order in which they can be computed, and blocks with several results.
+    """Scalars in an order in which they can be computed, and blocks with several results.
 
-    A block has `inputs`, the numbers that it needs.
+    A number in the methods' docstrings is the index of a scalar in `nodes`. A block has `inputs`,
+    the scalars that it needs.
     """
 
     def __init__(self, limit: int):
@@ -95,12 +96,12 @@ class Graph:
         self._vanishing: set[int] = set()
 
     def next_given(self, shape: Sequence[int], dtype: Any, varies: bool) -> Held:
-        """The next array that is given."""
+        """The next given array."""
         self._arrays += 1
         return Held(self._arrays - 1, tuple(shape), as_numpy(dtype), varies)
 
     def entries(self, held: Held) -> np.ndarray:
-        """Numbers of an array that is given."""
+        """Numbers of a given array's entries."""
         found = [
             self._once(("entry", held.array, i), Input(held.array, i, held.dtype, held.varies))
             for i in range(math.prod(held.shape))
@@ -108,7 +109,7 @@ class Graph:
         return np.asarray(found, int).reshape(held.shape)
 
     def constants(self, array: Any) -> np.ndarray:
-        """Numbers of an array that is known. Raises `Unfit` for large ones."""
+        """Numbers of a constant array's entries. Raises `Unfit` for large arrays."""
         as_numpy(array.dtype)
         array = np.asarray(array)
         if array.size > _CONSTANTS:
@@ -117,7 +118,7 @@ class Graph:
         return np.asarray(found, int).reshape(array.shape)
 
     def constant(self, value: Any) -> int:
-        """Number that is known."""
+        """Number of a constant."""
         value = np.asarray(value)[()]
         return self._once((value.dtype, value.tobytes()), Constant(value, value.dtype))
 
@@ -173,7 +174,8 @@ class Graph:
         node = Operation(primitive, params, numbers, dtype, varies)
         if not self._is_vanishing(primitive.name, dtype, numbers):
             return self._once(key, node)
-        # Most of these are left out of all sums and never computed: they do not count.
+        # Sums leave out most of these products, which are then never computed: they do not count
+        # against the limit.
         left = self.left
         number = self._once(key, node)
         self.left = left

@@ -1,8 +1,8 @@
-"""Programs taken apart into numbers: the graph of what they compute.
+"""Programs split into scalars: the graph of all operations on them.
 
-Operations that move entries cost nothing. Branches on what all members share stay branches, short
-loops are written out, `while` loops stay loops of numbers, and what this module does not know is
-evaluated on arrays that are put together again.
+Operations that move entries cost nothing. Branches on a value that all members share stay branches,
+short loops are unrolled, and `while` loops stay loops over scalars. Other equations are evaluated
+on arrays that are stacked again from their scalars.
 """
 
 import math
@@ -18,7 +18,7 @@ from lie_jax.sweeps.batching.batch_last import elementwise
 from lie_jax.sweeps.batching.index_ops import MOVES
 from lie_jax.sweeps.batching.scalar_graph import Graph, Held, Unfit
 
-# Loops that are written out have at most so many passes and so many numbers in all of them.
+# Most passes of an unrolled loop, and most scalars in all of them.
 _PASSES, _WRITTEN = 16, 5000
 # Above this size a loop counts as regular work, not as a rare branch.
 _SELDOM = 20_000
@@ -240,10 +240,10 @@ def _written_out(graph, equation, values):
 
 
 def _while(graph, equation, values):
-    """A loop of numbers, or if that is too large one of arrays.
+    """A loop over scalars, or over arrays if the former is too large.
 
-    Put together arrays cost more than they are worth where the loop is not entered: it is guarded
-    by its first test, and without it the results are what it carries.
+    Stacking the arrays of a loop that is never entered would be wasted: the loop's first test
+    guards it, and where the test fails the results are the initial carry.
     """
     params = equation.params
     first = params["cond_nconsts"]

@@ -22,9 +22,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from lie_jax.callables import libraries
-from lie_jax.callables.parts import named_parts
 from lie_jax.numerics import conversion, jax_internals
+from lie_jax.user_functions import libraries
+from lie_jax.user_functions.parts import named_parts
 
 
 class Unreadable(ValueError):
@@ -95,7 +95,7 @@ class _Same:
 
 PLAIN = (type(None), bool, int, str, bytes, type(Ellipsis))
 _BASES = (bool, int, str, bytes, float, complex, tuple, list, dict, set, frozenset, np.ndarray)
-# What someone may have set in a module of a library.
+# Attributes that a program may have set in a module of a library.
 _DATA = (bool, int, float, complex, np.ndarray, np.generic, jax.Array)
 _UNREADABLE = (
     Iterator,

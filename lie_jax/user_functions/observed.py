@@ -15,8 +15,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from lie_jax.callables.reader import Snapshot, array_key
 from lie_jax.numerics import jax_internals
+from lie_jax.user_functions.reader import Snapshot, array_key
 
 
 class _Signature(NamedTuple):

@@ -18,10 +18,10 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from lie_jax.callables import libraries
-from lie_jax.callables.observed import Observed, bound
-from lie_jax.callables.parts import named_parts
-from lie_jax.callables.reader import (
+from lie_jax.user_functions import libraries
+from lie_jax.user_functions.observed import Observed, bound
+from lie_jax.user_functions.parts import named_parts
+from lie_jax.user_functions.reader import (
     PLAIN,
     Reader,
     Snapshot,

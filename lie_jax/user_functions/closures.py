@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 
-from lie_jax.callables import libraries, reader, snapshots
 from lie_jax.numerics import jax_internals
+from lie_jax.user_functions import libraries, reader, snapshots
 
 # Errors of JAX where code needs the number of a traced value.
 _NEED_NUMBERS = (
