@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from lie_jax import checks
-from lie_jax.callables import closures, snapshots
 from lie_jax.numerics.conversion import real_shape
 from lie_jax.systems.system import AbstractSystem, State
+from lie_jax.user_functions import closures, snapshots
 
 # Part of a step by which a time may miss the step's end, beside the rounding of both.
 _ROUNDING = 1e-6
