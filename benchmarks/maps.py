@@ -111,7 +111,7 @@ def measure(repeats: int) -> dict:
         for name in ("ddexp", "ddexp_inv", "ddcay", "ddcay_inv"):
             row = results["derivatives"][f"{group}.{name}"] = {}
             for kind, function in (
-                ("autodiff", getattr(getattr(lie_jax, group), name)),
+                ("autodiff", getattr(getattr(lie_jax.groups, group), name)),
                 ("closed form", getattr(closed_forms, f"{group}_{name}")),
             ):
                 compiled = jax.jit(jax.vmap(function)).lower(x, u).compile()
