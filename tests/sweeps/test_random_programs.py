@@ -65,8 +65,8 @@ def _check_all(first, groups, together, count, depth, kernel_count):
 
 @pytest.mark.parametrize("part", range(2))
 def test_300_small_programs(part, kernel_count, monkeypatch):
-    # Checks of types take two thirds of the tracing; other tests of batches have them, and the first
-    # part below.
+    # Checks of types take two thirds of the tracing; other tests of batches have them, and the
+    # first part below.
     monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
     _check_all(0, range(5 * part, 5 * part + 5), SMALL_TOGETHER, 1, 1, kernel_count)
 
