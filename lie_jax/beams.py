@@ -2,11 +2,13 @@
 
 from lie_jax.mechanics.beams.element import Beam
 from lie_jax.mechanics.beams.lines import Line, distributed, line
+from lie_jax.mechanics.beams.loads import NodeLoad
 from lie_jax.mechanics.beams.sections import Section, circle, of_material, rectangle, tube
 
 __all__ = [
     "Beam",
     "Line",
+    "NodeLoad",
     "Section",
     "circle",
     "distributed",

@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 
 import lie_jax
-from lie_jax.mechanics.beams.loads import NodeLoad
 from lie_jax.mechanics.elements import AbstractElement
 from tests import elements
 from tests.elements import EYE, HINGE, X, Y
@@ -30,7 +29,7 @@ ELEMENTS = elements.ELEMENTS | {
     lie_jax.PathForce: POINTS | {"relaxed": (0, 1), "limits": (-1, 1)},
     lie_jax.beams.Beam: ENDS
     | {"stiffness": (1,) * 6, "length": 1, "rest_strain": (1, 0, 0, 0, 0, 1)},
-    NodeLoad: {"body": "a", "force": X, "moment": X, "share": 1},
+    lie_jax.beams.NodeLoad: {"body": "a", "force": X, "moment": X, "share": 1},
     lie_jax.robotics.Frame: {"body": "a"},
     lie_jax.contact.Sphere: {"body": "a", "radius": 1},
     lie_jax.contact.Capsule: {"body": "a", "radius": 1, "start": X, "end": (0, 0, 0)},

@@ -110,7 +110,7 @@ PUBLIC = {
     "InverseKinematics InverseKinematicsError",
     "control": "ilqr shoot spline_basis Solution History",
     "contact": "Contact Coulomb HuntCrossley SmoothLinear AbstractNormalLaw AbstractShape Sphere",
-    "beams": "Beam Line Section line rectangle circle tube of_material distributed",
+    "beams": "Beam Line NodeLoad Section line rectangle circle tube of_material distributed",
     "estimation": "identify Identification Identifiability monte_carlo MonteCarlo rows_at "
     "transforms",
     "extend": "AbstractForce AbstractJoint AbstractJointForce AbstractIntegrator AbstractSystem "

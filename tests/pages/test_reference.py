@@ -90,6 +90,14 @@ def test_every_public_name_is_in_an_example(public):
     assert missing <= NOT_RUN
 
 
+def test_entries_are_found_where_they_say():
+    for entry in {entry for text in TEXTS.values() for entry in _entries(text)}:
+        # Of viz, which takes long to import, the test below finds its names.
+        if not entry.startswith("lie_jax.viz"):
+            module, _, name = entry.rpartition(".")
+            assert hasattr(importlib.import_module(module), name) or importlib.import_module(entry)
+
+
 def test_every_page_is_in_the_table_and_the_navigation():
     table = (FOLDER / "index.md").read_text()
     navigation = (FOLDER.parents[1] / "mkdocs.yml").read_text()
