@@ -49,13 +49,26 @@ class GeneralizedAlpha(lie_jax.GeneralizedAlpha):
 
     @override
     def _search(self, linearize):
-        search = newton.modified if self.newton == "modified" else newton.chord
+        search = newton.modified if self.newton == "modified" else _chord
         rule = newton.Equations(equations.residual, self._matrix, _has_converged, _size)
         return partial(search, rule)
 
     @override
     def _matrix(self, y, problem):
         return _matrix(y, problem, self.tangent_operator)
+
+
+def _chord(equations: newton.Equations, guess: Array, kept: None, args: Any) -> newton.Root:
+    """Newton steps, at least one and at most 25, each with a new matrix of the equations."""
+
+    def iterate(search):
+        y, first = search.root.y, search.root.iterations == 0
+        matrix = equations.matrix(y, args)
+        correction = matrix.solve_from(-search.value, jnp.where(first, y, 0.0))
+        return equations.correct(search, correction, args)
+
+    start = equations.begin(guess, args)
+    return jax.lax.while_loop(newton.loop_condition(newton.MAX_ITERATIONS), iterate, start).root
 
 
 def _size(value: Array, problem: Problem) -> Array:

@@ -227,13 +227,8 @@ def _least(guess: Array, kept: None, problem: _Problem) -> newton.Root:
         y = now.root.y + _length(now.root.y, direction, now.residual, problem) * direction
         return at(now.root._replace(y=y, iterations=now.root.iterations + 1))
 
-    def proceed(now: _Newton) -> Array:
-        return ~now.root.converged & (now.root.iterations < _ITERATIONS) & now.finite
-
-    zero, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    record = jnp.full(newton.HISTORY, newton.NONE, guess.dtype)
-    begun = at(newton.Root(guess, zero, no, record, zero))
-    return jax.lax.while_loop(proceed, iterate, begun).root
+    start = at(newton.initial_root(guess))
+    return jax.lax.while_loop(newton.loop_condition(_ITERATIONS), iterate, start).root
 
 
 class _Bracket(NamedTuple):

@@ -84,7 +84,8 @@ class Projection(AbstractStabilization):
 
     @override
     def after_step(self, system, t, state):
-        projected, violation = project_onto_constraints(system, t, state, _ITERATIONS)
+        projected, violations = project_onto_constraints(system, t, state, _ITERATIONS)
+        violation = jnp.max(violations, initial=0.0)
         return projected, self.succeeded(projected.q, violation), violation
 
     @override

@@ -149,12 +149,8 @@ def _weld(motions: tuple[Motion, ...], value: Float[Array, " coordinates"]) -> M
 def _close(system: TreeSystem, state: State) -> Float[Array, " nq"]:
     """Coordinates nearby at which the constraints hold; raises with the joint and its gap."""
     t = jnp.zeros((), state.q.dtype)
-    # Nothing is left to move where all joints are named.
-    if system.nv:
-        still = State(state.q, jnp.zeros_like(state.v))
-        found = projection.closed(system, t, still, _ITERATIONS)
-    else:
-        found = projection.Closed(state, *_gaps_and_sides(system, t, state.q))
+    still = State(state.q, jnp.zeros_like(state.v))
+    found = projection.closed(system, t, still, _ITERATIONS)
     known = rules.stop_gradient(found)
     if checks.any_traced(known):
         return found.state.q
@@ -174,8 +170,3 @@ def _close(system: TreeSystem, state: State) -> Float[Array, " nq"]:
             "fit, as lie_jax.place(mechanism, guesses, close=False) does."
         )
     return found.state.q
-
-
-@eqx.filter_jit
-def _gaps_and_sides(system: TreeSystem, t: Array, q: Array) -> tuple[Array, Array]:
-    return jnp.abs(system.constraint(t, q)), system.validity.branch_signs(t, q)

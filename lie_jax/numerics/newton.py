@@ -1,6 +1,7 @@
 """Newton's method with derivatives by the implicit function theorem."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -50,14 +51,14 @@ def inverted(matrix: AbstractMatrix, there: Bool[Array, ""]) -> Inverse:
 
 
 class Root(NamedTuple):
-    """Solution y (n,) and the record of its search.
+    """Solution y, (n,) but in `damped_search`, and the record of its search.
 
     `iterations`: number of linear solves; `converged`: success of the last one; `history`
     (HISTORY,): sizes of the residuals, `NONE` beyond the last; `worst`: number of the equation with
     the largest last residual; `kept`: inverse for the next search, None if none is kept.
     """
 
-    y: Float[Array, " n"]
+    y: Any
     iterations: Int[Array, ""]
     converged: Bool[Array, ""]
     history: Float[Array, " history"]
@@ -77,8 +78,8 @@ def root(
 
     **Arguments:**
 
-    - `search(guess, kept, args)`: returns the `Root`: `full`, `chord` or `modified`, partially
-      applied.
+    - `search(guess, kept, args)`: returns the `Root`: `full`, `simplified` or `modified`,
+      partially applied.
     - `residual(y, args)`: (n,).
     - `linearize(y, args)`: the residual (n,) and its exact Jacobian with respect to y (n, n).
     - `guess`: (n,), start of the search.
@@ -87,6 +88,18 @@ def root(
       order, as exact as `linearize`, whatever the number of iterations. Derivatives with respect to
       `guess` and `kept` are zero. The three functions must use no array but their arguments.
     """
+    # Derivatives do not go through the iterations.
+    solution = search(*rules.stop_gradient((guess, kept, args)))
+    y, converged = checkpoint_name((solution.y, solution.converged), FOUND)
+    return solution._replace(
+        y=attach_derivatives(y, residual, linearize, args), converged=converged
+    )
+
+
+def attach_derivatives(y: Array, residual: Callable, linearize: Callable, args: Any) -> Array:
+    """The solution y (n,) of residual(y, args) = 0, found in any way, with the derivatives that
+    `root` gives it.
+    """
 
     def slope(y, args, changes):
         _, jacobian = linearize(y, args)
@@ -94,10 +107,7 @@ def root(
         # Equations may not depend on what is differentiated, as under a constant force.
         return jnp.zeros_like(y) if change is None else -jacobian.solve(change)
 
-    # Derivatives do not go through the iterations.
-    solution = search(*rules.stop_gradient((guess, kept, args)))
-    y, converged = checkpoint_name((solution.y, solution.converged), FOUND)
-    return solution._replace(y=rules.value_with_rule(y, slope, args), converged=converged)
+    return rules.value_with_rule(y, slope, args)
 
 
 def full(linearize: Callable, converged: Callable, guess: Array, kept: None, args: Any) -> Root:
@@ -110,11 +120,34 @@ def full(linearize: Callable, converged: Callable, guess: Array, kept: None, arg
     each time is an iteration. The first correction removes what redundant multipliers of the guess
     have beyond the smallest ones, which is rounding errors of earlier searches.
     """
-    return _full(linearize, converged, args, _begun(guess).root, MAX_ITERATIONS)
+    return _full(linearize, converged, args, initial_root(guess), MAX_ITERATIONS)
+
+
+def _full(linearize: Callable, converged: Callable, args: Any, start: Root, bound: int) -> Root:
+    def correct(y, first):
+        value, jacobian = linearize(y, args)
+        change = jacobian.solve_from(-value, jnp.where(first, y, 0.0))
+        size, after = jnp.max(jnp.abs(change)), y + change
+        return Correction(after, change, size, converged(change, value, after, args), value)
+
+    none = jnp.zeros_like(start.y)
+    return damped_search(correct, jnp.add, start, none, bound + _DAMPED_ITERATIONS, bound)
+
+
+class Correction(NamedTuple):
+    """Point y, a pytree, after a Newton step `change` (m,), the `size` of that, whether it is the
+    last one, and the residual `value` (n,) before it.
+    """
+
+    y: Any
+    change: Array
+    size: Array
+    last: Array
+    value: Array
 
 
 class _Damped(NamedTuple):
-    """Search, its last move (n,), the size of the correction that it is a part of, and how often it
+    """Search, its last move (m,), the size of the correction that it is a part of, and how often it
     was halved; `damping`: whether moves may be taken back.
     """
 
@@ -125,37 +158,48 @@ class _Damped(NamedTuple):
     damping: Array
 
 
-def _full(linearize: Callable, converged: Callable, args: Any, start: Root, bound: int) -> Root:
-    def iterate(damped):
-        root, halvings = damped.search.root, damped.halvings
-        value, jacobian = linearize(root.y, args)
-        first = ~jnp.isfinite(damped.size)
-        correction = jacobian.solve_from(-value, jnp.where(first, root.y, 0.0))
-        size, finite = jnp.max(jnp.abs(correction)), jnp.isfinite(jnp.sum(correction))
-        y = root.y + correction
-        done = converged(correction, value, y, args) & finite
+def damped_search(
+    correct: Callable, advance: Callable, start: Root, none: Array, bound: int, undamped: int = 0
+) -> Root:
+    """Newton steps on any space, damped after the first `undamped` iterations.
+
+    `correct(y, first)`: the `Correction` at a point y, a pytree, which is the start if it is
+    `first`; `advance(y, change)`: the point after a change (m,). A move after which the next
+    correction is not finite or not a quarter smaller, for a full one, is taken back by half, at
+    most five times; each time is an iteration, of which there are `bound` at most. Damped steps
+    begin again at the start. `none` (m,): zeros. Source: Deuflhard, "Newton methods for nonlinear
+    problems" (2004).
+    """
+
+    def where(condition, one, other):
+        return jax.tree.map(partial(jnp.where, condition), one, other)
+
+    def iterate(now):
+        root, halvings, first = now.search.root, now.halvings, ~jnp.isfinite(now.size)
+        y, change, size, last, value = correct(root.y, first)
+        finite = jnp.isfinite(jnp.sum(change))
+        done = last & finite
         # A quarter less for a full step, less than that for a part of it.
         share = 1.0 - 0.25 * 0.5 ** halvings.astype(size.dtype)
-        worse = jnp.isfinite(damped.size) & ~(size <= share * damped.size)
-        back = damped.damping & worse & ~done & (halvings < _HALVINGS)
-        failed = ~damped.damping & ~done & (~finite | (root.iterations + 1 == bound))
-        move = jnp.where(back, 0.5 * damped.move, correction)
-        y = jnp.where(failed, start.y, jnp.where(back, root.y - move, y))
-        root = _noted(root, y, done, value, largest(value, args))
+        worse = ~first & ~(size <= share * now.size)
+        back = now.damping & worse & ~done & (halvings < _HALVINGS)
+        failed = ~now.damping & ~done & (~finite | (root.iterations + 1 == undamped))
+        move = jnp.where(back, 0.5 * now.move, change)
+        y = where(failed, start.y, where(back, advance(root.y, -move), y))
+        root = _noted(root, y, done, value, largest(value))
         return _Damped(
             Search(root, finite | back | failed),
             move,
-            jnp.where(failed, jnp.inf, jnp.where(back, damped.size, size)),
+            jnp.where(failed, jnp.inf, jnp.where(back, now.size, size)),
             jnp.where(back, halvings + 1, 0),
-            damped.damping | failed,
+            now.damping | failed,
         )
 
-    infinite, no = jnp.full((), jnp.inf, start.y.dtype), jnp.zeros((), bool)
-    none = jnp.zeros((), jnp.int32)
-    begun = _Damped(Search(start, ~no), jnp.zeros_like(start.y), infinite, none, no)
-    unfinished = _unfinished(bound + _DAMPED_ITERATIONS)
-    loop = jax.lax.while_loop(lambda damped: unfinished(damped.search), iterate, begun)
-    return loop.search.root
+    infinite, yes = jnp.full((), jnp.inf, none.dtype), jnp.ones((), bool)
+    zero, damping = jnp.zeros((), jnp.int32), jnp.full((), not undamped)
+    first = _Damped(Search(start, yes), none, infinite, zero, damping)
+    proceed = loop_condition(bound)
+    return jax.lax.while_loop(lambda now: proceed(now.search), iterate, first).search.root
 
 
 def simplified(
@@ -184,12 +228,12 @@ def simplified(
         factor = jnp.where(search.root.iterations > 0, size / search.size, 1.0)
         after = Search(search.root, serves, value, size)
         done = equations.converged(factor * correction, after, args)
-        root = _noted(search.root, y, done, value, largest(value, args))
+        root = _noted(search.root, y, done, value, largest(value))
         return Search(root, serves | done, value, size)
 
-    infinite = jnp.full((), jnp.inf, guess.dtype)
-    begun = _begun(guess, jnp.zeros_like(guess), infinite)
-    first = jax.lax.while_loop(_unfinished(_KEPT_SOLVES), iterate, begun).root
+    infinite, yes = jnp.full((), jnp.inf, guess.dtype), jnp.ones((), bool)
+    start = Search(initial_root(guess), yes, jnp.zeros_like(guess), infinite)
+    first = jax.lax.while_loop(loop_condition(_KEPT_SOLVES), iterate, start).root
 
     def go_on():
         again = first._replace(y=guess)
@@ -212,20 +256,23 @@ class Search(NamedTuple):
     first: Any = None
 
 
-def _begun(guess: Array, *value_and_sizes: Array) -> Search:
+def initial_root(guess: Any) -> Root:
+    """Root at the start of a search."""
     zero, no = jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-    root = Root(guess, zero, no, jnp.full(HISTORY, NONE, guess.dtype), zero)
-    return Search(root, ~no, *value_and_sizes)
+    dtype = jax.tree.leaves(guess)[0].dtype
+    return Root(guess, zero, no, jnp.full(HISTORY, NONE, dtype), zero)
 
 
-def _unfinished(bound: int) -> Callable:
+def loop_condition(bound: int) -> Callable:
+    """Function of a search that says whether it goes on, after `bound` iterations at most."""
+
     def proceed(search):
         return ~search.root.converged & (search.root.iterations < bound) & search.finite
 
     return proceed
 
 
-def _noted(root: Root, y: Array, converged: Array, value: Array, size: Array) -> Root:
+def _noted(root: Root, y: Any, converged: Array, value: Array, size: Array) -> Root:
     """Root after one more iteration, which led to y; `value` is a residual of this `size`."""
     size = jnp.where(jnp.isnan(size), jnp.inf, size)
     return Root(
@@ -237,7 +284,7 @@ def _noted(root: Root, y: Array, converged: Array, value: Array, size: Array) ->
     )
 
 
-def largest(value: Array, args: Any) -> Array:
+def largest(value: Array, args: Any = None) -> Array:
     """Size of a residual: its largest entry."""
     return jnp.max(jnp.abs(value))
 
@@ -255,12 +302,14 @@ class Equations(NamedTuple):
     converged: Callable
     size: Callable = largest
 
-    def _begin(self, guess: Array, args: Any) -> Search:
+    def begin(self, guess: Array, args: Any) -> Search:
+        """Search at the start."""
         value = self.residual(guess, args)
         size = self.size(value, args)
-        return _begun(guess, value, size, size)
+        return Search(initial_root(guess), jnp.ones((), bool), value, size, size)
 
-    def _corrected(self, search: Search, correction: Array, args: Any) -> Search:
+    def correct(self, search: Search, correction: Array, args: Any) -> Search:
+        """Search after a correction (n,)."""
         y = search.root.y + correction
         value = self.residual(y, args)
         size = self.size(value, args)
@@ -272,19 +321,6 @@ class Equations(NamedTuple):
         after = Search(root, finite, value, size, first)
         done = self.converged(correction, after, args) & finite
         return after._replace(root=root._replace(converged=done))
-
-
-def chord(equations: Equations, guess: Array, kept: None, args: Any) -> Root:
-    """Newton steps, at least one and at most 25, each with a new matrix of the equations."""
-
-    def iterate(search):
-        y, first = search.root.y, search.root.iterations == 0
-        matrix = equations.matrix(y, args)
-        correction = matrix.solve_from(-search.value, jnp.where(first, y, 0.0))
-        return equations._corrected(search, correction, args)
-
-    begun = equations._begin(guess, args)
-    return jax.lax.while_loop(_unfinished(MAX_ITERATIONS), iterate, begun).root
 
 
 class _Matrix(NamedTuple):
@@ -305,7 +341,7 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
     seven more solves do not converge, or a residual is not finite, the search starts again with a
     new matrix in each of the solves left of 43. Source: [S3] 3.4.
     """
-    begun = equations._begin(guess, args)
+    origin = equations.begin(guess, args)
 
     def iterate(state):
         search, matrix = state
@@ -317,7 +353,7 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
         # The first correction, also that of a restart, is for all multipliers, as that of `full`.
         start = jnp.where(jnp.all(search.root.y == guess), guess, 0.0)
         correction = kept.matrix.solve_from_by(start, lambda b: kept.inverse @ b, -search.value)
-        after = equations._corrected(search, correction, args)
+        after = equations.correct(search, correction, args)
         count, done = after.root.iterations, after.root.converged
         age = jnp.where(matrix.renew, 1, matrix.age + 1)
         slow = (after.size > _SLOW * search.size) & (count > 2)
@@ -326,7 +362,7 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
         restart = exhausted & ~matrix.always
         after = after._replace(
             root=after.root._replace(y=jnp.where(restart, guess, after.root.y)),
-            value=jnp.where(restart, begun.value, after.value),
+            value=jnp.where(restart, origin.value, after.value),
             finite=after.finite | restart,
         )
         return after, _Matrix(
@@ -339,6 +375,6 @@ def modified(equations: Equations, guess: Array, kept: Inverse, args: Any) -> Ro
 
     no, yes = jnp.zeros((), bool), jnp.ones((), bool)
     first = _Matrix(kept, jnp.zeros((), jnp.int32), ~kept.there, no, no)
-    unfinished = _unfinished(_MODIFIED_SOLVES)
-    search, matrix = jax.lax.while_loop(lambda state: unfinished(state[0]), iterate, (begun, first))
+    proceed = loop_condition(_MODIFIED_SOLVES)
+    search, matrix = jax.lax.while_loop(lambda state: proceed(state[0]), iterate, (origin, first))
     return search.root._replace(kept=matrix.kept._replace(there=yes))

@@ -44,7 +44,7 @@ def equilibrium(
 ) -> State:
     """A state at rest, or in steady rotation, in which all forces balance, near the given one.
 
-    Newton's method on the configuration space, with a line search, in load steps: given loads grow
+    Damped Newton steps on the configuration space, in load steps: given loads grow
     in proportion, and other unbalanced forces of the start are taken away at the same rate, in
     steps that are smaller where that is harder. Where this ends early, as for a pendulum, whose
     weight in parts has no other direction, all loads act and only the latter are taken away.
@@ -125,14 +125,8 @@ def _reached(problem: Problem, q: Array) -> Search:
 
 def _change(problem: Problem, reached: Search) -> Array:
     """Zeros (n,), whose derivatives are those of the equilibrium and of its multipliers."""
-
-    def search(guess: Array, kept: None, args: Any) -> newton.Root:
-        zero = jnp.zeros((), jnp.int32)
-        record = jnp.full(newton.HISTORY, newton.NONE, guess.dtype)
-        return newton.Root(guess, zero, reached.converged, record, zero)
-
-    none, held = jnp.zeros(problem.size, reached.q.dtype), rules.stop_gradient(reached)
-    return newton.root(search, _residual, _linearized, none, None, (problem, held)).y
+    none, args = jnp.zeros(problem.size, reached.q.dtype), (problem, rules.stop_gradient(reached))
+    return newton.attach_derivatives(none, _residual, _linearized, args)
 
 
 def _residual(y: Array, args: Any) -> Array:

@@ -9,7 +9,7 @@ from jaxtyping import Array, ArrayLike, Float, Int
 
 from lie_jax import checks
 from lie_jax.multibody import arguments
-from lie_jax.numerics import waits
+from lie_jax.numerics import newton, waits
 from lie_jax.numerics.conversion import as_float
 from lie_jax.statics.equations import Problem
 from lie_jax.statics.equilibrium import EquilibriumError, equilibrium
@@ -120,45 +120,43 @@ def _advance(problem: Problem, start: _Point, before: Array, length: Array) -> _
     nv = problem.system.nv
     scale = jnp.maximum(jnp.max(problem.system.space.magnitude(start.q)), 1.0) * jnp.sqrt(nv)
 
-    def slopes(point: _Point) -> tuple[Array, Array]:
-        """Newton's step at constant loads, and the derivative of the unknowns by their part."""
+    def slopes(point: _Point) -> tuple[Array, Array, Array]:
+        """Defect, Newton's step at constant loads, and the derivative of the unknowns by their
+        part.
+        """
 
         def defect(part: Array) -> Array:
             return problem.under_loads(part).defect(point.q, point.multipliers)
 
         value, by_part = jax.jvp(defect, (point.part,), (jnp.ones_like(point.part),))
         solve = problem.under_loads(point.part).solver(point.q, point.multipliers)
-        return -solve(value), -solve(by_part)
+        return value, -solve(value), -solve(by_part)
 
     def moved(point: _Point, change: Array) -> _Point:
         q, multipliers = problem.moved(point.q, point.multipliers, change[:-1])
         return _Point(q, multipliers, point.part + change[-1])
 
-    _, by_part = slopes(start)
+    *_, by_part = slopes(start)
     tangent = jnp.concatenate([by_part, jnp.ones_like(by_part[:1])])
     tangent = tangent * scale * length / jnp.linalg.norm(tangent[:nv])
     # The path goes on as it came; at the start loads grow.
     along = before[:nv] @ tangent[:nv] + jnp.where(jnp.any(before[:nv] != 0.0), 0.0, tangent[-1])
     tangent = jnp.where(along < 0.0, -tangent, tangent)
 
-    def iterate(now: tuple[_Point, Array, Array, Array]) -> tuple[_Point, Array, Array, Array]:
-        point, count, _, _ = now
-        left, by_part = slopes(point)
+    def correct(point: _Point, first: Array) -> newton.Correction:
+        value, left, by_part = slopes(point)
         part = -(tangent[:nv] @ left[:nv]) / (tangent[:nv] @ by_part[:nv])
         change = jnp.concatenate([left + part * by_part, part[None]])
         size = jnp.linalg.norm(change[:nv]) / scale
-        small = size <= jnp.sqrt(jnp.finfo(size.dtype).eps) * length
-        return moved(point, change), count + 1, small, jnp.isfinite(size) & (size < length)
+        last = size <= jnp.sqrt(jnp.finfo(size.dtype).eps) * length
+        # A correction longer than the step leads to another part of the path.
+        change = jnp.where(size < length, change, jnp.nan)
+        return newton.Correction(moved(point, change), change, size, last, value)
 
-    no, yes = jnp.zeros((), bool), jnp.ones((), bool)
-    point, count, small, regular = jax.lax.while_loop(
-        lambda now: ~now[2] & now[3] & (now[1] < _ITERATIONS),
-        iterate,
-        (moved(start, tangent), jnp.zeros((), jnp.int32), no, yes),
-    )
-    defect = jnp.abs(problem.under_loads(point.part).defect(point.q, point.multipliers))
-    good = small & regular & problem.valid(point.q)
-    return _Step(point, tangent, count, jnp.argmax(defect).astype(jnp.int32), good)
+    begun = newton.initial_root(moved(start, tangent))
+    root = newton.damped_search(correct, moved, begun, jnp.zeros_like(tangent), _ITERATIONS)
+    good = root.converged & problem.valid(root.y.q)
+    return _Step(root.y, tangent, root.iterations, root.worst, good)
 
 
 def _error(problem: Problem, step: _Step, points: list[_Point]) -> EquilibriumError:

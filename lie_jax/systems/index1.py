@@ -23,23 +23,28 @@ def smallest_change(
 
 
 def project_onto_constraints(
-    system: AbstractSystem, t: Array, state: State, iterations: int
-) -> tuple[State, Float[Array, ""]]:
-    """State on the constraints, and the largest violation of the positions that is left.
+    system: AbstractSystem,
+    t: Array,
+    state: State,
+    iterations: int,
+    closing: AbstractSystem | None = None,
+) -> tuple[State, Float[Array, " positions"]]:
+    """State on the constraints, and the violations of the positions that are left.
 
     Gauss-Newton steps move positions along M⁻¹Bᵀ on the group, each of which squares their error;
-    the velocity then changes least. Least is meant in the kinetic-energy norm.
+    the velocity then changes least. Least is meant in the kinetic-energy norm. Steps are those of
+    the system `closing`, by default the same one.
     """
+    stepping = system if closing is None else closing
+    none = jnp.zeros(system.velocity_rows, state.q.dtype)
 
     def correct(q, _):
-        none = jnp.zeros(system.velocity_rows, q.dtype)
-        x = smallest_change(system, t, q, jnp.concatenate([-system.constraint(t, q), none]))
+        x = smallest_change(stepping, t, q, jnp.concatenate([-stepping.constraint(t, q), none]))
         return system.space.flow(q, x), None
 
     q, _ = jax.lax.scan(correct, state.q, length=iterations)
     v = state.v + smallest_change(system, t, q, -system.constraint_rate(t, q, state.v))
-    violation = jnp.max(jnp.abs(system.constraint(t, q)), initial=0.0)
-    return State(q, v), violation
+    return State(q, v), jnp.abs(system.constraint(t, q))
 
 
 def redundant(

@@ -3,14 +3,13 @@
 from typing import NamedTuple
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from lie_jax import checks
 from lie_jax.numerics import rules, waits
-from lie_jax.systems.index1 import smallest_change
+from lie_jax.systems.index1 import project_onto_constraints
 from lie_jax.systems.system import AbstractSystem, State, Time
 from lie_jax.user_functions import snapshots
 
@@ -59,7 +58,7 @@ def closed(system: AbstractSystem, t: Array, state: State, iterations: int) -> C
     found = _closed(system, t, state, iterations, jnp.zeros_like(state.v))
     held, start = rules.stop_gradient(system), rules.stop_gradient(state)
     known = rules.stop_gradient(found)
-    if checks.any_traced(known) or known.holds:
+    if checks.any_traced(known) or known.holds or not system.nv:
         return found
     draw = np.random.default_rng(0)
     magnitude = np.maximum(np.asarray(held.space.magnitude(start.q)), 1.0)
@@ -75,17 +74,12 @@ def closed(system: AbstractSystem, t: Array, state: State, iterations: int) -> C
 def _closed(
     system: AbstractSystem, t: Array, state: State, iterations: int, change: Array
 ) -> Closed:
-    closing = system.closing()
-    none = jnp.zeros(system.velocity_rows, state.q.dtype)
-
-    def correct(q, _):
-        errors = jnp.concatenate([closing.constraint(t, q), none])
-        return system.space.flow(q, smallest_change(closing, t, q, -errors)), None
-
-    start = system.space.flow(state.q, change)
-    q, _ = jax.lax.scan(correct, start, length=iterations)
-    v = state.v + smallest_change(system, t, q, -system.constraint_rate(t, q, state.v))
-    return Closed(State(q, v), jnp.abs(system.constraint(t, q)), system.validity.branch_signs(t, q))
+    if system.nv:
+        state = State(system.space.flow(state.q, change), state.v)
+        state, gaps = project_onto_constraints(system, t, state, iterations, system.closing())
+    else:
+        gaps = jnp.abs(system.constraint(t, state.q))
+    return Closed(state, gaps, system.validity.branch_signs(t, state.q))
 
 
 @waits.announce("the projection")

@@ -101,6 +101,35 @@ def test_root_has_exact_derivatives_of_every_order():
     assert_allclose(got[3], [third], rtol=1e-13)
 
 
+def test_damped_steps_move_points_on_their_space():
+    """Angles as points (cos, sin) of a circle: full steps for arctan(2 angle) run away from 2.5."""
+
+    def turned(point, change):
+        cosine, sine = point
+        c, s = jnp.cos(change[0]), jnp.sin(change[0])
+        return c * cosine - s * sine, s * cosine + c * sine
+
+    def correct(point, first):
+        angle = jnp.arctan2(point[1], point[0])
+        value = jnp.arctan(2.0 * angle)[None]
+        change = -0.5 * (1.0 + 4.0 * angle**2) * value
+        size = jnp.abs(change[0])
+        return newton.Correction(turned(point, change), change, size, size < 1e-9, value)
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def search(angle, bound):
+        start = newton.initial_root((jnp.cos(angle), jnp.sin(angle)))
+        return newton.damped_search(correct, turned, start, jnp.zeros(1), bound)
+
+    found, ended = search(2.5, 40), search(2.5, 3)
+    assert bool(found.converged) and not bool(ended.converged) and int(ended.iterations) == 3
+    assert_allclose(jnp.stack(found.y), [1.0, 0.0], atol=1e-12)
+    # Residuals before each correction, of which some follow moves that were taken back.
+    noted = np.asarray(found.history)[: int(found.iterations)]
+    assert np.isclose(noted[0], np.arctan(5.0)) and noted[-1] < 1e-9
+    assert np.any(np.diff(noted) > 0.0)
+
+
 def test_full_steps_that_lead_away_are_halved():
     """Full Newton steps run away from the zero of arctan beyond 1.39, and the logarithm is NaN at
     their end from e times its zero on.

@@ -204,11 +204,14 @@ class GeneralizedAlpha(AbstractIntegrator):
         return rho if isinstance(rho, float | int) else jnp.asarray(rho, dtype)
 
     def _search(self, linearize):
-        modified = self.newton == "modified"
-        if self.tangent_operator and not modified:
+        if self.newton == "modified":
+            rule = newton.Equations(equations.residual, self._matrix, equations.converged_linearly)
+            return partial(newton.modified, rule)
+        if self.tangent_operator:
             return partial(newton.full, linearize, equations.converged)
-        rule = newton.Equations(equations.residual, self._matrix, equations.converged_linearly)
-        return partial(newton.modified if modified else newton.chord, rule)
+        linearize = partial(linearize, operator=False)
+        # Errors shrink by a factor only.
+        return partial(newton.full, linearize, partial(equations.converged, power=0.75))
 
     def _matrix(self, y, problem):
         return matrix.linearized(self.jacobian, y, problem, self.tangent_operator)[1]

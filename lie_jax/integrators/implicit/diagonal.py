@@ -98,14 +98,8 @@ def solve(
 
     counts = (nv, nv, problem.rows[1])
     empty = Stages(*(jnp.zeros((s, n), dtype) for n in counts))
-    nothing = jnp.zeros((), jnp.int32)
-    unsearched = newton.Root(
-        y=jnp.zeros(problem.rows[2], dtype),
-        iterations=nothing,
-        converged=jnp.ones((), bool),
-        history=jnp.full(newton.HISTORY, newton.NONE, dtype),
-        worst=nothing,
-    )
+    unsearched = newton.initial_root(jnp.zeros(problem.rows[2], dtype))
+    unsearched = unsearched._replace(converged=jnp.ones((), bool))
     inputs = np.arange(s), *(jnp.asarray(x, dtype) for x in (np.tril(a, -1), c))
     first = empty, acceleration, multipliers, unsearched
     (stages, _, _, search_record), _ = jax.lax.scan(advance, first, inputs)

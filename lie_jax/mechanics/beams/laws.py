@@ -12,7 +12,6 @@ along an element without loads on its length, so that errors are of the fourth o
 import abc
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
@@ -20,7 +19,7 @@ from typing_extensions import override
 
 from lie_jax.groups import se3
 from lie_jax.mechanics.beams.screw import Matrix6, Twist
-from lie_jax.numerics import rules, small
+from lie_jax.numerics import newton, rules, small
 
 # Newton's steps for a. Elements that turn by 0.4 rad need three to reach rounding.
 _STEPS = 4
@@ -98,75 +97,76 @@ class Linear(AbstractLaw):
 
     @override
     def energy(self, element, h):
-        slope = _slope(element, h)
-        strain = _Balance.at(element, h, slope).middle - element.rest_strain
+        balance = _balance(element, h)
+        strain, slope = balance.middle - element.rest_strain, balance.slope
         of_middle = small.dot(strain, small.matvec(element.stiffness, strain))
-        return (
-            0.5
-            * element.length
-            * (of_middle + small.dot(slope, small.matvec(element.stiffness, slope)) / 12.0)
-        )
+        of_slope = small.dot(slope, small.matvec(element.stiffness, slope))
+        return 0.5 * element.length * (of_middle + of_slope / 12.0)
 
     @override
     def force(self, element, h):
-        return _Balance.at(element, h, _slope(element, h)).sigma
+        return _balance(element, h).sigma
 
     @override
     def tangent(self, element, h):
-        balance = _Balance.at(element, h, _slope(element, h))
+        balance = _balance(element, h)
         inverse = balance.inverse
         by_h = small.matmul(inverse.T, small.matmul(element.stiffness, inverse)) / element.length
-        mixed, twice = balance.second_derivatives(element)
+        mixed, twice = balance.second_derivatives()
         return by_h - small.matmul(mixed, small.matmul(small.inverse(twice), mixed.T))
 
     @override
     def strain(self, element, h):
-        return _Balance.at(element, h, _slope(element, h)).middle
+        return _balance(element, h).middle
 
     @override
     def screw_to(self, element, h, xi):
-        slope = _slope(element, h)
-        first = _Balance.at(element, h, slope).middle - 0.5 * slope
+        balance = _balance(element, h)
+        slope = balance.slope
+        first = balance.middle - 0.5 * slope
         length = xi * element.length
         bracket = small.matvec(se3.ad(first), xi * slope)
         return length * (first + 0.5 * xi * slope) + length**2 / 12.0 * bracket
 
     @override
     def misses_minimum(self, element, h):
-        slope = _slope(element, h)
-        balance = _Balance.at(element, h, slope)
-        acting = small.matvec(element.stiffness, slope)
-        left = jnp.abs(balance.left(element, slope))
+        balance = _balance(element, h)
+        acting = small.matvec(element.stiffness, balance.slope)
+        left = jnp.abs(balance.left())
         return ~jnp.all(left <= _UNSOLVED * jnp.max(jnp.abs(acting) + jnp.abs(balance.sigma)))
 
 
 class _Balance(NamedTuple):
-    """At a slope a: strain m in the middle, (1 - L/12 ad(a))⁻¹, and σ."""
+    """At a slope a of an element: strain m in the middle, (1 - L/12 ad(a))⁻¹, and σ."""
 
+    element: Element
+    slope: Twist
     middle: Twist
     inverse: Matrix6
     sigma: Twist
 
     @staticmethod
-    def at(element: Element, h: Twist, slope: Twist) -> "_Balance":
+    def at(slope: Twist, of: tuple[Element, Twist]) -> "_Balance":
+        element, h = of
         eye = jnp.eye(6, dtype=h.dtype)
         inverse = small.inverse(eye - element.length / 12.0 * se3.ad(slope))
         middle = small.matvec(inverse, h / element.length)
         stress = small.matvec(element.stiffness, middle - element.rest_strain)
-        return _Balance(middle, inverse, small.matvec(inverse.T, stress))
+        return _Balance(element, slope, middle, inverse, small.matvec(inverse.T, stress))
 
-    def left(self, element: Element, slope: Twist) -> Twist:
+    def left(self) -> Twist:
         """K a - L ad(m)ᵀ σ, 12/L times the derivative of the energy by a."""
         pulled = small.matvec(se3.ad(self.middle).T, self.sigma)
-        return small.matvec(element.stiffness, slope) - element.length * pulled
+        return small.matvec(self.element.stiffness, self.slope) - self.element.length * pulled
 
-    def correction(self, element: Element, left: Twist) -> Twist:
+    def solve(self, left: Twist) -> Twist:
         """Change of the slope (6,) that moves `left` by as much, to the first order."""
-        _, twice = self.second_derivatives(element)
-        return element.length / 12.0 * small.matvec(small.inverse(twice), left)
+        _, twice = self.second_derivatives()
+        return self.element.length / 12.0 * small.matvec(small.inverse(twice), left)
 
-    def second_derivatives(self, element: Element) -> tuple[Matrix6, Matrix6]:
+    def second_derivatives(self) -> tuple[Matrix6, Matrix6]:
         """Derivatives (6, 6) of the energy by h and a, and twice by a."""
+        element = self.element
         n, m = (small.hat(part) for part in (self.sigma[:3], self.sigma[3:]))
         # ad(x)ᵀ σ = S x.
         turned = small.block_2x2(jnp.zeros_like(n), n, n, m)
@@ -182,25 +182,21 @@ class _Balance(NamedTuple):
         return mixed, share * (element.stiffness + curved)
 
 
-def _slope(element: Element, h: Twist) -> Twist:
-    """The slope a of least energy, by Newton's method."""
-    held, at = rules.stop_gradient((element, h))
+def _balance(element: Element, h: Twist) -> _Balance:
+    """Balance at the slope of least energy, by Newton's method."""
+    held = rules.stop_gradient((element, h))
 
     def step(_: Any, slope: Twist) -> Twist:
-        balance = _Balance.at(held, at, slope)
-        return slope - balance.correction(held, balance.left(held, slope))
+        balance = _Balance.at(slope, held)
+        return slope - balance.solve(balance.left())
+
+    def left(slope: Twist, of: tuple[Element, Twist]) -> Twist:
+        return _Balance.at(slope, of).left()
+
+    def linearize(slope: Twist, of: tuple[Element, Twist]) -> tuple[None, _Balance]:
+        return None, _Balance.at(slope, of)
 
     # A loop: written out it would be compiled so many times.
     slope = jax.lax.fori_loop(0, _STEPS, step, jnp.zeros_like(h))
-
-    def move(slope: Twist, parameters: tuple[Element, Twist], changes: Any) -> Twist:
-        def left(element: Element, h: Twist) -> Twist:
-            return _Balance.at(element, h, slope).left(element, slope)
-
-        _, change = eqx.filter_jvp(left, parameters, changes)
-        balance = _Balance.at(*parameters, slope)
-        return -balance.correction(
-            parameters[0], jnp.zeros_like(slope) if change is None else change
-        )
-
-    return rules.value_with_rule(slope, move, (element, h))
+    slope = newton.attach_derivatives(slope, left, linearize, (element, h))
+    return _Balance.at(slope, (element, h))
