@@ -65,7 +65,7 @@ def simulate(
     t0: ArrayLike | None = None,
     inputs: ArrayLike | Sequence[Any] | None = None,
     policy: Policy | Callable[..., Any] | None = None,
-    save: Any = 1,
+    save: int | ArrayLike | Sequence[Any] | Callable[..., Any] = 1,
     checkpoint: int | None = None,
     throw: bool = True,
     progress: bool = False,
