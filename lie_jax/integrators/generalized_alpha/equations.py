@@ -115,8 +115,10 @@ def end(y: Array, problem: Problem) -> End:
     """The end of the step for these unknowns."""
     space, nv = problem.system.space, problem.system.nv
     correction, multipliers = y[:nv], y[nv : nv + problem.system.nc]
+    # Without the barrier XLA repeats the exponential for each of its many uses.
+    q = jax.lax.optimization_barrier(space.flow(problem.q, increment(y, problem)))
     return End(
-        space.flow(problem.q, increment(y, problem)),
+        q,
         problem.velocity + problem.gamma * correction,
         problem.beta * correction,
         problem.beta * multipliers,

@@ -86,14 +86,16 @@ def problem_of_pass(
 
     change = jnp.where(now.second, dt * carry.acceleration, 0.0)
     moved = jnp.where(now.second, dt * state.v, 0.0) + 0.5 * dt * change
-    return problem._replace(
-        t=jnp.where(now.starting & ~now.second, t, problem.t),
-        increment=either(moved, problem.increment),
-        velocity=either(state.v + change, problem.velocity),
-        beta=either(1.0, problem.beta),
-        gamma=either(_NONE, problem.gamma),
-        instant=Instant(now.starting, carry.shift / dt),
-    )
+    values = {
+        "t": jnp.where(now.starting & ~now.second, t, problem.t),
+        "increment": either(moved, problem.increment),
+        "velocity": either(state.v + change, problem.velocity),
+        "beta": either(1.0, problem.beta),
+        "gamma": either(_NONE, problem.gamma),
+        "instant": Instant(now.starting, carry.shift / dt),
+    }
+    # Without the barrier XLA repeats these for each of their many uses.
+    return problem._replace(**jax.lax.optimization_barrier(values))
 
 
 def carry_of_pass(
