@@ -1,6 +1,7 @@
 """Differentiable simulation of multibody systems on Lie groups in JAX."""
 
 import importlib
+import sys
 import typing
 from types import ModuleType
 
@@ -166,7 +167,8 @@ def __getattr__(name: str) -> ModuleType:
         if name in room.__all__:
             message += f"; it is {room.__name__}.{name}"
             break
-    raise AttributeError(message)
+    # With these two, Python proposes names that are spelt alike.
+    raise AttributeError(message, name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

@@ -3,13 +3,11 @@
 from lie_jax.mechanics.contact.element import Contact
 from lie_jax.mechanics.contact.height_grid import HeightGrid
 from lie_jax.mechanics.contact.laws import (
-    AbstractNormalLaw,
     Coulomb,
     HuntCrossley,
     SmoothLinear,
 )
 from lie_jax.mechanics.contact.shapes import (
-    AbstractShape,
     Box,
     Capsule,
     Ellipsoid,
@@ -20,8 +18,6 @@ from lie_jax.mechanics.contact.shapes import (
 )
 
 __all__ = [
-    "AbstractNormalLaw",
-    "AbstractShape",
     "Box",
     "Capsule",
     "Contact",

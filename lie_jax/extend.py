@@ -1,11 +1,10 @@
-"""Classes that parts of your own derive from, with what those take and return.
-
-Shapes and laws of contact of your own derive from classes of `lie_jax.contact`.
-"""
+"""Classes that parts of your own derive from, with what those take and return."""
 
 from lie_jax.groups.charts import AbstractChart
 from lie_jax.integrators.base import AbstractIntegrator, Step
 from lie_jax.mechanics import fields
+from lie_jax.mechanics.contact.laws import AbstractNormalLaw
+from lie_jax.mechanics.contact.shapes import AbstractShape
 from lie_jax.mechanics.forces.base import AbstractForce, AbstractPairForce
 from lie_jax.mechanics.forces.in_joints import AbstractJointForce
 from lie_jax.mechanics.joints.base import AbstractJoint, BodyPose, BodyVelocity, Wrench
@@ -25,7 +24,9 @@ __all__ = [
     "AbstractJoint",
     "AbstractJointForce",
     "AbstractMultibodySystem",
+    "AbstractNormalLaw",
     "AbstractPairForce",
+    "AbstractShape",
     "AbstractSpace",
     "AbstractSystem",
     "AbstractVectorSpace",

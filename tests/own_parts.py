@@ -41,7 +41,7 @@ class Constant(lie_jax.extend.AbstractJointForce):
         return -self.size * x
 
 
-class Bowl(lie_jax.contact.AbstractShape):
+class Bowl(lie_jax.extend.AbstractShape):
     radius: fields.Parameter = fields.positive("m")
 
     def distance(self, point):
@@ -49,7 +49,7 @@ class Bowl(lie_jax.contact.AbstractShape):
         return self.radius - away, -point / away
 
 
-class Disc(lie_jax.contact.AbstractShape):
+class Disc(lie_jax.extend.AbstractShape):
     radius: fields.Parameter = fields.positive("m")
 
     def support(self, direction):

@@ -59,7 +59,8 @@ def message(
             what = f"the motion left the range of the law of {system.validity.force_name(worst)}"
             advice = (
                 "The ends of a spring passed through each other, two shapes overlap beyond the "
-                "middle of one or passed through each other, or an angle changed by a quarter turn "
+                "middle of one, against which a stiffer law of contact may help, or passed through "
+                "each other, or an angle changed by a quarter turn "
                 f"more or less than its rate predicts. {advice}"
             )
         case "turned_over":

@@ -122,8 +122,8 @@ def simulate(
 
     **Returns** a `Trajectory`, the initial state first, with `steps // k + 1` instants, or with an
     instant for each given time; without times an adaptive run has room for all steps, and instants
-    beyond the end are NaN (`trajectory.stats.completed_steps` counts the others). Where an event
-    stops a run, the last instant is that of the event, and those between are NaN.
+    beyond the end are NaN (`trajectory.stats.completed_steps` counts the steps up to it). Where an
+    event stops a run, the last instant is that of the event, and those between are NaN.
 
     Raises `ValueError` for values that break these rules, for an initial state that has the wrong
     shape, is no configuration or violates the constraints, and for an integrator that cannot take

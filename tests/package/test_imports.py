@@ -109,12 +109,13 @@ PUBLIC = {
     "inertial_parameters torque_regressor joint_state stand Frame inverse_kinematics "
     "InverseKinematics InverseKinematicsError",
     "control": "ilqr shoot spline_basis Solution History",
-    "contact": "Contact Coulomb HuntCrossley SmoothLinear AbstractNormalLaw AbstractShape Sphere",
+    "contact": "Contact Coulomb HuntCrossley SmoothLinear Sphere Plane HeightField HeightGrid",
     "beams": "Beam Line NodeLoad Section line rectangle circle tube of_material distributed",
     "estimation": "identify Identification Identifiability monte_carlo MonteCarlo rows_at "
     "transforms",
     "extend": "AbstractForce AbstractJoint AbstractJointForce AbstractIntegrator AbstractSystem "
-    "AbstractChart AbstractFormulation AbstractCoordinates Motion Rn Validity fields",
+    "AbstractChart AbstractFormulation AbstractCoordinates AbstractShape AbstractNormalLaw "
+    "Motion Rn Validity fields",
     "": "R3SO3 SE3 TaitBryan EulerParameters UnifiedVelocity Minimal Mechanism assemble Body "
     "SphericalJoint RevoluteJoint PrismaticJoint RigidJoint PointForce Torque ViscousFriction "
     "UniversalJoint CylindricalJoint PlanarJoint DistanceJoint JointDriver "

@@ -1,6 +1,7 @@
 """Parts of one's own that break a rule are refused by their names."""
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -34,12 +35,12 @@ def test_efforts_that_are_none_are_refused(force, parts):
     check_message(lambda: system.force(0.0, state.q, state.v, jnp.zeros(1)), *parts)
 
 
-class Listed(lie_jax.contact.AbstractShape):
+class Listed(lie_jax.extend.AbstractShape):
     def balls(self):
         return [[0.0, 0.0, 0.0]], [0.1]
 
 
-class Flat(lie_jax.contact.AbstractShape):
+class Flat(lie_jax.extend.AbstractShape):
     def distance(self, point):
         return point[2]
 
@@ -50,6 +51,42 @@ def test_shapes_that_return_something_else_are_refused():
     check_message(lambda: lie_jax.contact.Contact(Listed("b"), ground, LAW), *listed)
     flat = "Flat('ground').distance returns", "[()]", "a normal (3,)"
     check_message(lambda: lie_jax.contact.Contact(ball, Flat("ground"), LAW), *flat)
+
+
+class Doubled(Bowl):
+    def distance(self, point):
+        height, normal = super().distance(point)
+        return height, 2.0 * normal
+
+
+class Squared(Bowl):
+    def distance(self, point):
+        return self.radius**2 - point @ point, super().distance(point)[1]
+
+
+class Inward(Bowl):
+    def distance(self, point):
+        height, normal = super().distance(point)
+        return height, -normal
+
+
+class Turned(Disc):
+    def support(self, direction):
+        return -super().support(direction)
+
+
+@pytest.mark.parametrize("shape", [Doubled, Squared, Inward])
+def test_grounds_whose_normals_are_not_those_of_the_distance_are_refused(shape):
+    ball = lie_jax.contact.Sphere("b", 0.1)
+    with pytest.raises(ValueError, match=rf"{shape.__name__}.*distance: on the surface.*unit"):
+        lie_jax.contact.Contact(ball, shape("ground", 2.0), LAW)
+    # Values that JAX traces are not known.
+    jax.jit(lambda r: lie_jax.contact.Contact(ball, shape("ground", r), LAW).shapes[1].radius)(2.0)
+
+
+def test_supports_that_are_not_farthest_are_refused():
+    with pytest.raises(ValueError, match=r"Turned.*support\(.*farther along.*sign"):
+        lie_jax.contact.Contact(Turned("b", 0.3), lie_jax.contact.Plane("ground"), LAW)
 
 
 def test_shapes_that_do_not_touch_are_named():

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from typing_extensions import override
 
 from lie_jax.mechanics import fields
-from lie_jax.mechanics.contact import geometry
+from lie_jax.mechanics.contact import geometry, own_shapes
 from lie_jax.mechanics.contact.geometry import Touching
 from lie_jax.mechanics.contact.laws import AbstractNormalLaw, Coulomb
 from lie_jax.mechanics.contact.shapes import AbstractShape
@@ -41,7 +41,7 @@ class Contact(AbstractForce):
     the other: together they keep momentum and angular momentum. Pairs are declared: nothing
     searches for them. Spheres, capsules, boxes (by their vertices), points and ellipsoids touch
     planes, all but ellipsoids touch height fields; spheres and capsules touch each other. For
-    shapes of one's own see `lie_jax.contact.AbstractShape`.
+    shapes of one's own see `lie_jax.extend.AbstractShape`.
 
     **Arguments:**
 
@@ -94,10 +94,10 @@ class Contact(AbstractForce):
                 f"Contact cannot take a {type(second).__name__} and a {type(first).__name__}; "
                 "spheres and capsules touch each other, these, boxes and points touch planes and "
                 "height fields, ellipsoids touch planes, and shapes of one's own what "
-                "lie_jax.contact.AbstractShape says: stand spheres or capsules for the others."
+                "lie_jax.extend.AbstractShape says: stand spheres or capsules for the others."
             )
-        geometry.check(first)
-        geometry.check(second)
+        own_shapes.check(first)
+        own_shapes.check(second)
         self.parent, self.child = first.body, second.body
         # Contacts that differ in numbers and names of bodies are stacked.
         self.shapes = replace_fields(first, body=""), replace_fields(second, body="")

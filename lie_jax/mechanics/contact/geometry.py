@@ -12,11 +12,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from lie_jax.mechanics.contact.own_shapes import gives
 from lie_jax.mechanics.contact.shapes import AbstractShape, Plane
-from lie_jax.mechanics.elements import element_name
 from lie_jax.mechanics.joints.base import BodyPose
 from lie_jax.numerics import small
-from lie_jax.user_functions import closures
 
 
 class Touching(NamedTuple):
@@ -117,45 +116,14 @@ def _ratio(x: Array, square: Array) -> Array:
     return jnp.where(there, x / jnp.where(there, square, 1.0), 0.0)
 
 
-def _gives(shape: AbstractShape, ability: str) -> bool:
-    return getattr(type(shape), ability) is not getattr(AbstractShape, ability)
-
-
-# Results of what a shape can do: their words, and their shapes, n for any number.
-_RESULTS = {
-    "balls": ("centres (n, 3) and radii (n,)", [("n", 3), ("n",)]),
-    "segment": ("ends (2, 3) and a radius ()", [(2, 3), ()]),
-    "support": ("a point (3,)", [(3,)]),
-    "distance": ("a distance () and a normal (3,)", [(), (3,)]),
-}
-
-
-def check(shape: AbstractShape) -> None:
-    """Raise `ValueError` for a shape of one's own whose methods return something else."""
-    for ability, (words, wanted) in _RESULTS.items():
-        function = getattr(shape, ability)
-        if type(shape).__module__.startswith("lie_jax.") or not _gives(shape, ability):
-            continue
-        where, place = f"{element_name(shape)}.{ability}", jnp.asarray([0.0, 0.0, 1.0])
-        names = {"support": ["direction"], "distance": ["point"]}.get(ability, [])
-        results = closures.shapes(where, function, dict.fromkeys(names, place))
-        shapes = [x.shape for x in jax.tree.leaves(results)]
-        count = shapes[0][:1] if shapes and ability == "balls" else ()
-        if shapes != [tuple(count[0] if n == "n" and count else n for n in x) for x in wanted]:
-            raise ValueError(
-                f"{where} returns arrays of the shapes {shapes}; it must return {words}, arrays of "
-                "jax.numpy."
-            )
-
-
 def finder(first: AbstractShape, second: AbstractShape) -> Callable | None:
     """Function that finds the places where two shapes in this order touch; None without one."""
-    if _gives(first, "segment") and _gives(second, "segment"):
+    if gives(first, "segment") and gives(second, "segment"):
         return _round_shapes
-    if _gives(first, "balls") and _gives(second, "distance"):
+    if gives(first, "balls") and gives(second, "distance"):
         return _balls_on_ground
     is_plane = isinstance(second, Plane) and type(second).distance is Plane.distance
-    if _gives(first, "support") and is_plane:
+    if gives(first, "support") and is_plane:
         return _convex_on_plane
     return None
 
