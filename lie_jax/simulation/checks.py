@@ -95,7 +95,12 @@ def check(
             ),
             "progress": (progress, "leave it out"),
         }
-        _check_adaptive(system, integrator, adaptive, fixed_only)
+        integrator.with_estimate(system)
+        for name, (is_set, instead) in fixed_only.items():
+            if is_set:
+                raise ValueError(
+                    f"simulate({name}=) is for steps of one size; with adaptive= {instead}."
+                )
     _check_memory(system, state, int(steps), keeps, adaptive)
     if restart is not None:
         parts = system, integrator, restart.dt, inputs, restart.steps, feedback, restart.t0
@@ -227,25 +232,6 @@ def _check_memory(
             f"save={fewer}, or values of a function alone, save=function, or simulate in pieces, "
             "each from the restart of the one before."
         )
-
-
-def _check_adaptive(
-    system: AbstractSystem,
-    integrator: AbstractIntegrator,
-    adaptive: Any,
-    fixed_only: dict[str, tuple[bool, str]],
-) -> None:
-    if not isinstance(adaptive, Adaptive):
-        raise ValueError(
-            f"simulate(adaptive=) is {adaptive!r}; it must be automatic step sizes, such as "
-            "lie_jax.Adaptive(rtol=1e-8), or None for steps of one size."
-        )
-    integrator.with_estimate(system)
-    for name, (is_set, instead) in fixed_only.items():
-        if is_set:
-            raise ValueError(
-                f"simulate({name}=) is for steps of one size; with adaptive= {instead}."
-            )
 
 
 def check_events(events: Any, max_events: Any, progress: bool) -> None:

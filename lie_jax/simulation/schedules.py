@@ -98,6 +98,7 @@ def number_of_steps(
     if times is not None:
         _check_end(times, t0, t_end)
     if adaptive is not None:
+        _check_adaptive(adaptive)
         return _bound(steps, t_end, times)
     if times is not None:
         return saving.rows_of_steps(times, t0, dt, steps)[2]
@@ -143,6 +144,14 @@ def _check_end(times: Any, t0: Any, t_end: Any) -> None:
         raise ValueError(
             f"simulate(save=) ends at {last!r} s, and simulate(t_end=) is {float(t_end)!r} s; the "
             "last time is the end of the run: leave t_end out, or make it the last time."
+        )
+
+
+def _check_adaptive(adaptive: Any) -> None:
+    if not isinstance(adaptive, Adaptive):
+        raise ValueError(
+            f"simulate(adaptive=) is {adaptive!r}; it must be automatic step sizes, such as "
+            "lie_jax.Adaptive(rtol=1e-8), or None for steps of one size."
         )
 
 

@@ -36,6 +36,7 @@ def _wound(formulation, torque=0.0):
     return _built(formulation, body, spring, torque, 0.0 * Y)
 
 
+@pytest.mark.full
 def test_energies_of_a_run_count_the_turns_of_its_springs():
     """45 J swing between motion and a spring that is wound by 13 rad."""
     system, state = _wound(lie_jax.R3SO3())

@@ -119,7 +119,7 @@ WRONG_TYPES = {
         lambda: lie_jax.simulate(
             DRIVEN[0], lie_jax.RKMK("dopri5"), DRIVEN[1], dt=DT, steps=5,
             adaptive=lie_jax.Adaptive(), t_end=1.0),
-        "simulate(adaptive=)", "read 1 inputs", "depend on time"),
+        "simulate(inputs=) is missing", "read 1", "(1, 1)"),
     "mechanism for inverse kinematics": (
         lambda: lie_jax.robotics.inverse_kinematics(MECHANISM, [], STILL.q),
         "inverse_kinematics(system=) is a Mechanism", "assemble"),

@@ -13,6 +13,7 @@ import pytest
 
 import lie_jax
 from lie_jax import config
+from lie_jax.numerics import waits
 from lie_jax.simulation import fixed_steps
 from models import chain, heavy_top, slider_crank
 from tests.suites import cases
@@ -121,6 +122,7 @@ def test_time_loops_of_mechanisms_call_no_library():
 def test_configure_refuses_what_is_too_late(monkeypatch):
     jax.devices()
     monkeypatch.delenv("XLA_FLAGS", raising=False)
+    monkeypatch.setattr(waits, "quiet", waits.quiet)
     with pytest.raises(RuntimeError, match=r"after JAX had computed.*fast_loops=False.*XLA_FLAGS="):
         lie_jax.configure(quiet=True)
 
@@ -213,7 +215,8 @@ def test_configure_leaves_jaxs_own_folder(tmp_path):
 
 
 @pytest.mark.parametrize("folder", [__file__, "/proc/x", ""])
-def test_cache_refuses_what_is_no_folder_to_write_to(folder):
+def test_cache_refuses_what_is_no_folder_to_write_to(folder, monkeypatch):
+    monkeypatch.setattr(waits, "quiet", waits.quiet)
     with pytest.raises(ValueError, match=r"configure\(cache=\) is .*must be a folder"):
         lie_jax.configure(fast_loops=False, cache=folder, quiet=True)
 
