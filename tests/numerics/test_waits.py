@@ -247,6 +247,8 @@ def test_no_garbage_is_collected_while_frames_are_made(monkeypatch):
     phase, counts, own = jax_internals.phase, [], threading.get_ident()
     monkeypatch.setattr(jax_internals, "phase", counted)
     thresholds = gc.get_threshold()
+    # A collection of much garbage lets other threads run meanwhile, in which none then begins.
+    gc.collect()
     gc.set_threshold(10)
     try:
         deep(50, lambda: counted(sys._current_frames()[own]))
