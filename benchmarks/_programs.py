@@ -131,6 +131,15 @@ def _with_policy(gain: Any) -> Any:
     return _end(system, state, lie_jax.RKMK("rk4"), policy=policy)
 
 
+def _with_an_event(mass: Any) -> Any:
+    """Automatic steps between given times, with an event that reverses the motion."""
+    system, state = _cart(mass)
+    turn = lie_jax.Event(lambda t, q, v: q[1] - 0.05, lambda t, q, v: (q, -v))
+    options = {"adaptive": lie_jax.Adaptive(), "save": np.linspace(0.01, 0.1, 10)}
+    moving = lie_jax.State(state.q, state.v.at[1].set(2.0))
+    return _end(system, moving, lie_jax.RKMK("dopri5"), events=[turn], **options)
+
+
 def _convergence(mass: float) -> Any:
     system, state = heavy_top.build(mass=mass)
     methods = {"RKMK4": lie_jax.RKMK("rk4"), "CG3": lie_jax.CrouchGrossman(3)}
@@ -193,6 +202,7 @@ def programs() -> dict[str, Program]:
         "quadruped, ConvexContact": Program(_of(legged, lie_jax.ConvexContact()), 9.0, (gradient,)),
         "equilibrium of a cantilever": Program(_cantilever, 500.0, both),
         "cart with a policy, RKMK4": Program(_with_policy, 1.0, both),
+        "cart with an event, automatic steps": Program(_with_an_event, 2.0, both),
         "convergence of two methods": Program(_convergence, 15.0),
         "equilibrium with a free direction": Program(_free_direction, 2.0),
         "reactions of a run": Program(_reactions, 0.5),

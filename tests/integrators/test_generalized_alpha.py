@@ -19,7 +19,6 @@ from lie_jax.numerics.block_graph import BlockGraph
 from lie_jax.numerics.dense import DenseMatrix
 from models import bricard, double_pendulum, heavy_top
 from tests import mechanisms
-from tests.suites import cases
 from tests.systems import OnALine
 
 # [S3] prints two digits; those of the code behind it are known to three.
@@ -128,7 +127,8 @@ GROUND_FORCE = (-361.0560047871155, -295.3931730112258, -212.2671718551193)
 ORDER_SLACK = 0.05
 
 
-@pytest.mark.parametrize("index", cases([3, 2], [2]))
+@pytest.mark.full
+@pytest.mark.parametrize("index", [3, 2])
 def test_positions_velocities_and_multipliers_have_order_two_from_the_first_step_on(index):
     system, state = heavy_top.build(constrained=True)
     exact = np.asarray(heavy_top.REFERENCE[0.1])
@@ -347,6 +347,7 @@ def test_equations_of_the_step_are_numbered_as_the_system_does():
     ]
 
 
+@pytest.mark.full
 def test_a_loop_of_springs_alone_moves_about_its_centre_of_mass():
     """Blocks along a graph without a joint; springs exert no force on the whole."""
     places = ((0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0))

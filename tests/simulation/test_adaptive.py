@@ -135,7 +135,8 @@ def _written_out_error(q, v, h):
 DOPRI5_COEFFICIENTS = lie_jax.integrators.tableaux.TABLEAUX["dopri5"]
 
 
-@pytest.mark.parametrize("order", cases([1, 2], [1]))
+@pytest.mark.full
+@pytest.mark.parametrize("order", [1, 2])
 def test_derivatives_are_those_of_the_steps_taken(order):
     """To first order in a batch; to second order in both modes."""
 

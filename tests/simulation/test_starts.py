@@ -56,13 +56,8 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        "steps of one size",
-        *(pytest.param(x, marks=pytest.mark.full) for x in ("automatic steps", "events")),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("options", ["steps of one size", "automatic steps", "events"])
 def test_starts_that_are_none_end_as_results(options):
     system, state = _pendulum()
     starts = [_changed(state, *changes) for changes, *_ in STARTS.values()]

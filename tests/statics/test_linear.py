@@ -147,6 +147,7 @@ def test_an_equilibrium_at_zero_is_reached_from_zero():
     assert float(lie_jax.equilibrium(weightless, state).q[0]) == 0.0
 
 
+@pytest.mark.full
 def test_states_that_are_no_equilibrium_are_refused_with_the_body():
     system, state = pendulum(lie_jax.Minimal())
     tilted = lie_jax.State(state.q + 0.1, state.v)
