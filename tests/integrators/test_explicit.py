@@ -178,7 +178,7 @@ def test_a_first_stage_is_evaluated_anew_for_inputs():
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("constrained", "name"), itertools.product([True, False], ["rk4", "dopri5"])
+    ("constrained", "name"), list(itertools.product([True, False], ["rk4", "dopri5"]))
 )
 def test_a_loop_of_stages_begins_with_the_end_of_the_last_step(constrained, name, monkeypatch):
     """Unless inputs change."""
