@@ -105,7 +105,7 @@ def rows_of_steps(times: Any, t0: Any, dt: Any, steps: Any) -> tuple[int, np.nda
         )
     start, size = float(t0), float(dt)
     known = np.asarray(times, float)
-    eps = max(float(np.finfo(np.result_type(x)).eps) for x in (np.float64(), *_floats(times, dt)))
+    eps = coarsest_eps(times, dt)
     numbers = (known - start) / size
     whole = np.rint(numbers)
     slack = _ROUNDING + 4.0 * eps * (np.abs(numbers) + (np.abs(known) + abs(start)) / size)
@@ -129,6 +129,8 @@ def rows_of_steps(times: Any, t0: Any, dt: Any, steps: Any) -> tuple[int, np.nda
     return every, np.concatenate([[0], ends // every]), int(ends[-1])
 
 
-def _floats(*values: Any) -> list[Any]:
-    kinds = [getattr(x, "dtype", np.dtype(float)) for x in values]
-    return [np.zeros((), kind) for kind in kinds if np.issubdtype(kind, np.floating)]
+def coarsest_eps(*values: Any) -> float:
+    """Relative rounding of the coarsest of these numbers."""
+    kinds = [x.dtype for x in values if hasattr(x, "dtype")]
+    floats = [kind for kind in kinds if np.issubdtype(kind, np.floating)]
+    return max([float(np.finfo(float).eps), *(float(np.finfo(kind).eps) for kind in floats)])

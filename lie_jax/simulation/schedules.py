@@ -73,13 +73,6 @@ def start_time(start: Any, t0: Any, dt: Any) -> Any:
     return t0
 
 
-def _eps(*values: Any) -> float:
-    """Relative rounding of the coarsest of these numbers."""
-    kinds = [x.dtype for x in values if hasattr(x, "dtype")]
-    floats = [kind for kind in kinds if np.issubdtype(kind, np.floating)]
-    return max([float(np.finfo(float).eps), *(float(np.finfo(kind).eps) for kind in floats)])
-
-
 def number_of_steps(
     steps: Any, t0: Any, dt: Any, t_end: Any, adaptive: Any, times: Any = None
 ) -> Any:
@@ -118,7 +111,9 @@ def number_of_steps(
     duration = float(t_end) - float(t0)
     number = duration / float(dt)
     whole = max(1, round(number))
-    rounding = _eps(t0, dt, t_end) * (number + (abs(float(t_end)) + abs(float(t0))) / float(dt))
+    rounding = saving.coarsest_eps(t0, dt, t_end) * (
+        number + (abs(float(t_end)) + abs(float(t0))) / float(dt)
+    )
     if abs(number - whole) > min(0.25, _ROUNDING + 4.0 * rounding):
         raise ValueError(
             f"simulate(t_end=) is {number:.6g} steps of dt={float(dt)!r} s after the start at "
@@ -139,7 +134,7 @@ def _check_end(times: Any, t0: Any, t_end: Any) -> None:
         )
     if t_end is None:
         return
-    slack = 8.0 * _eps(times, t_end, t0) * max(abs(last), abs(float(t_end)))
+    slack = 8.0 * saving.coarsest_eps(times, t_end, t0) * max(abs(last), abs(float(t_end)))
     if abs(float(t_end) - last) > slack:
         raise ValueError(
             f"simulate(save=) ends at {last!r} s, and simulate(t_end=) is {float(t_end)!r} s; the "
