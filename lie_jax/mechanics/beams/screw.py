@@ -16,8 +16,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from lie_jax.groups import se3, series, so3
+from lie_jax.groups.rotation_algebra import with_square
 from lie_jax.numerics import small
 
+Scalar = Float[Array, ""]
 Vector = Float[Array, "3"]
 Matrix = Float[Array, "3 3"]
 Twist = Float[Array, "6"]
@@ -25,12 +27,15 @@ Matrix6 = Float[Array, "6 6"]
 
 
 class Screw(NamedTuple):
-    """Translation y (m) and rotation φ (rad) of a screw h, and the blocks D and B of dexp⁻¹(h)."""
+    """Translation y (m) and rotation φ (rad) of a screw h, the blocks D and B of dexp⁻¹(h), and
+    E(φ²) of `series.e` with 2 E' and 4 E''.
+    """
 
     y: Vector
     phi: Vector
     d: Matrix
     b: Matrix
+    coefficients: tuple[Scalar, Scalar, Scalar]
 
     @property
     def twist(self) -> Twist:
@@ -40,10 +45,17 @@ class Screw(NamedTuple):
 
 def between(rotation: Matrix, position: Vector) -> Screw:
     """Screw of a relative pose, whose rotation is smaller than π."""
-    phi = so3.log(rotation)
-    d = so3.dexp_inv(phi)
+    # Without the barriers XLA repeats logarithm and series for each of their many uses.
+    phi = jax.lax.optimization_barrier(so3.log(rotation))
+    skew, square, t = with_square(phi)
+    e, slope, bend = jax.lax.optimization_barrier((series.e(t), *series.e_rates(t)))
+    identity = jnp.eye(3, dtype=phi.dtype)
+    d = identity - 0.5 * skew + e * square
     y = small.matvec(d, position)
-    return Screw(y, phi, d, so3.ddexp_inv(phi, y))
+    along = small.dot(phi, y)
+    change = small.outer(phi, y) + small.outer(y, phi) - 2.0 * along * identity
+    b = e * change + slope * along * square - 0.5 * small.hat(y)
+    return Screw(y, phi, *jax.lax.optimization_barrier((d, b)), (e, slope, bend))
 
 
 def rates_by_twists(screw: Screw) -> tuple[Matrix6, Matrix6]:
@@ -79,7 +91,7 @@ def change_of_pulled_back(screw: Screw, sigma: Twist) -> tuple[Matrix6, Matrix6]
 
     def of(sign: float) -> Matrix6:
         first, coupling = _changes(sign, screw, n)
-        last = coupling + _by_rotation(sign, screw.phi, m)
+        last = coupling + _by_rotation(sign, screw, m)
         return jnp.concatenate(
             [
                 jnp.concatenate([jnp.zeros_like(first), first], axis=1),
@@ -95,24 +107,33 @@ def change_of_rate(screw: Screw, at_a: Twist, at_b: Twist) -> Matrix6:
 
     def of(sign: float, eta: Twist) -> Matrix6:
         of_omega, coupling = _changes(sign, screw, eta[3:])
-        return se3.upper(of_omega, coupling + _by_rotation(sign, screw.phi, eta[:3]), of_omega)
+        return se3.upper(of_omega, coupling + _by_rotation(sign, screw, eta[:3]), of_omega)
 
     return of(-1.0, at_b) - of(1.0, at_a)
 
 
 def _changes(sign: float, screw: Screw, a: Vector) -> tuple[Matrix, Matrix]:
     """`_by_rotation`, and its derivative along y: that of B a, or Bᵀ a, by φ."""
-    return jax.jvp(lambda phi: _by_rotation(sign, phi, a), (screw.phi,), (screw.y,))
+    _, slope, bend = screw.coefficients
+    along = small.dot(screw.phi, screw.y)
+    # E and 2 E' depend on φ², which changes by 2 φ·y.
+    changes = screw.y, (slope * along, bend * along)
+
+    def of(phi: Vector, coefficients: tuple[Scalar, Scalar]) -> Matrix:
+        return _derivative(sign, phi, coefficients, a)
+
+    return jax.jvp(of, (screw.phi, screw.coefficients[:2]), changes)
 
 
-def _by_rotation(sign: float, phi: Vector, a: Vector) -> Matrix:
-    """Derivative of D a by φ for the sign +1, of Dᵀ a for -1.
+def _by_rotation(sign: float, screw: Screw, a: Vector) -> Matrix:
+    """Derivative of D a by φ for the sign +1, of Dᵀ a for -1."""
+    return _derivative(sign, screw.phi, screw.coefficients[:2], a)
 
-    D a = a - φ × a / 2 + q φ × (φ × a), where q depends on φ².
-    """
-    t = small.dot(phi, phi)
-    q, (slope, _) = series.e(t), series.e_rates(t)
+
+def _derivative(sign: float, phi: Vector, coefficients: tuple[Scalar, Scalar], a: Vector) -> Matrix:
+    """The derivative of D a = a - φ × a / 2 + E φ × (φ × a) by φ with E and 2 E'."""
+    e, slope = coefficients
     along = small.dot(phi, a)
-    double = along * phi - t * a
+    double = along * phi - small.dot(phi, phi) * a
     symmetric = small.outer(phi, a) + along * jnp.eye(3, dtype=a.dtype) - 2.0 * small.outer(a, phi)
-    return 0.5 * sign * small.hat(a) + q * symmetric + slope * small.outer(double, phi)
+    return 0.5 * sign * small.hat(a) + e * symmetric + slope * small.outer(double, phi)

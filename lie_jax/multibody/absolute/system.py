@@ -68,7 +68,8 @@ class RigidBodySystem(AbstractMultibodySystem):
     @override
     def poses(self, q):
         checks.instant("q", q, self.nq)
-        return jax.vmap(self.formulation.pose)(self._split(q))
+        # Without the barrier XLA repeats the rotations for each of their many uses.
+        return jax.lax.optimization_barrier(jax.vmap(self.formulation.pose)(self._split(q)))
 
     def mass_matrix(self, q: Float[Array, " nq"]) -> Float[Array, "nv nv"]:
         """Mass matrix, one block a body; singular along what redundant coordinates forbid."""
