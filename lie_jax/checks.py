@@ -23,7 +23,7 @@ from lie_jax.user_functions import reader, snapshots
 INPUT_SLACK = 1e-8
 
 
-def any_traced(*values: Any) -> bool:
+def has_tracers(*values: Any) -> bool:
     """Whether any array in the values is a tracer."""
     return any(jax_internals.is_traced(leaf) for leaf in jax.tree.leaves(values))
 
@@ -203,7 +203,7 @@ def rotation(name: str, value: Any) -> None:
     """Raise unless concrete matrices (..., 3, 3) are rotations up to rounding."""
     trailing(name, value, (3, 3), "a rotation matrix")
     finite(name, value)
-    if any_traced(value):
+    if has_tracers(value):
         return
     matrices = np.asarray(value).reshape(-1, 3, 3)
     defects = np.abs(np.swapaxes(matrices, 1, 2) @ matrices - np.eye(3)).max(axis=(1, 2))
@@ -222,7 +222,7 @@ def rotation(name: str, value: Any) -> None:
 def finite(name: str, value: Any) -> None:
     """Raise if a concrete array holds a NaN or an infinity."""
     real(name, value)
-    if any_traced(value):
+    if has_tracers(value):
         return
     array = np.asarray(value)
     bad = np.argwhere(~np.isfinite(array))
@@ -255,7 +255,7 @@ def non_negative(name: str, value: Any, unit: str) -> None:
 
 def _number(name: str, value: Any, unit: str, rule: str, holds: Callable[[float], bool]) -> None:
     scalar(name, value, unit)
-    if not any_traced(value) and not (np.isfinite(float(value)) and holds(float(value))):
+    if not has_tracers(value) and not (np.isfinite(float(value)) and holds(float(value))):
         raise ValueError(
             f"{name} is {float(value)!r}; it must be {rule} ({unit}): check sign and unit."
         )
@@ -263,7 +263,7 @@ def _number(name: str, value: Any, unit: str, rule: str, holds: Callable[[float]
 
 def positive_integer(name: str, value: Any, meaning: str) -> None:
     """Raise unless the value is a Python (or NumPy) integer of at least 1."""
-    if any_traced(value):
+    if has_tracers(value):
         raise ValueError(
             f"{name} is traced by JAX; it must be a Python integer: pass it from outside of "
             "jax.jit, or name it in static_argnames=."
@@ -276,7 +276,7 @@ def direction(name: str, value: Any, frame: str) -> None:
     """Raise unless a vector (3,), made by `fields.as_direction`, is a direction."""
     shape(name, value, (3,), f"a direction, components of the {frame} frame")
     finite(name, value)
-    if not any_traced(value) and not abs(float(np.linalg.norm(value)) - 1.0) < 0.5:
+    if not has_tracers(value) and not abs(float(np.linalg.norm(value)) - 1.0) < 0.5:
         raise ValueError(
             f"{name} is ({', '.join(f'{x:g}' for x in value.tolist())}), zero up to rounding; it "
             f"must be a direction in the {frame} frame, of any length but zero: give for example "
@@ -288,7 +288,7 @@ def unit_vector(name: str, value: Any, frame: str) -> None:
     """Raise unless an array (3,) is finite and, if it is concrete, of length 1."""
     shape(name, value, (3,), f"a unit vector, components of the {frame} frame")
     finite(name, value)
-    if any_traced(value):
+    if has_tracers(value):
         return
     length = float(np.linalg.norm(value))
     if not abs(length - 1.0) <= _rounding(np.asarray(value)):
@@ -302,7 +302,7 @@ def inertia(name: str, value: Any, triangle: bool = True) -> None:
     """
     shape(name, value, (3, 3), "the inertia about the centre of mass in body axes, kg m²")
     finite(name, value)
-    if any_traced(value):
+    if has_tracers(value):
         return
     matrix = np.asarray(value, dtype=float)
     slack = _rounding(np.asarray(value)) * np.abs(matrix).max()
@@ -332,7 +332,7 @@ def semidefinite(name: str, value: Any, unit: str) -> None:
     """Raise unless a concrete matrix (3, 3) is symmetric and positive semidefinite."""
     shape(name, value, (3, 3), f"{unit}; or three numbers along the axes")
     finite(name, value)
-    if any_traced(value):
+    if has_tracers(value):
         return
     matrix = np.asarray(value, dtype=float)
     slack = _rounding(np.asarray(value)) * np.abs(matrix).max()
@@ -359,7 +359,7 @@ def unit_quaternions(name: str, value: Any) -> None:
     """Raise unless concrete arrays (..., 4) are unit quaternions."""
     trailing(name, value, (4,), "unit quaternions, scalar first")
     finite(name, value)
-    if any_traced(value):
+    if has_tracers(value):
         return
     arrays = np.asarray(value).reshape(-1, 4)
     norms = np.linalg.norm(arrays, axis=1)

@@ -90,7 +90,7 @@ def ilqr(
         half = arrays._replace(max_iterations=max_iterations // 2)
         search = _search(problem, half, weight, False, search)
         search = search._replace(done=search.converged, damping=jnp.zeros_like(search.damping))
-    if checks.any_traced(search.done) or not bool(search.done):
+    if checks.has_tracers(search.done) or not bool(search.done):
         search = _search(problem, arrays, weight, second_order is not False, search)
     values, multipliers = _final_conditions(problem, search)
     at, history = search.iterations, search.history

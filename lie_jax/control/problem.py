@@ -175,7 +175,7 @@ def make_problem(
             f"shape ({shape[0]}, {nu}): give a column for each input."
         )
     simulation.check(system, integrator, state, dt, shape[0], inputs)
-    if not checks.any_traced(system, state):
+    if not checks.has_tracers(system, state):
         simulation.check_violations(system, state)
     _check_classes(call, system, integrator)
     dtype = state.q.dtype
@@ -232,7 +232,7 @@ def _limits(call: str, guess: Array, limits: Any) -> tuple[Array, Array]:
                 f"have shape ({nu},): one for each input."
             )
     lower, upper = (jnp.broadcast_to(jnp.asarray(x, dtype), (nu,)) for x in limits)
-    if checks.any_traced(lower, upper):
+    if checks.has_tracers(lower, upper):
         return lower, upper
     low, high = np.asarray(lower), np.asarray(upper)
     if not np.all(low < high):
@@ -240,7 +240,7 @@ def _limits(call: str, guess: Array, limits: Any) -> tuple[Array, Array]:
             f"{call}(limits=) are {low.tolist()} and {high.tolist()}; every lower limit must be "
             "below the upper one: look for a wrong sign, use -numpy.inf and numpy.inf for none."
         )
-    if not checks.any_traced(guess):
+    if not checks.has_tracers(guess):
         table = np.asarray(guess)
         outside = np.argwhere((table < low) | (table > high))
         if len(outside):

@@ -84,7 +84,7 @@ def shoot(
         raise ValueError(
             f"shoot(nodes=) is {nodes}, which does not divide the {steps} steps: take a divisor."
         )
-    if checks.any_traced(problem, table, matrix):
+    if checks.has_tracers(problem, table, matrix):
         raise ValueError(
             "shoot hands numbers to SciPy and cannot run inside jax.jit, jax.grad or jax.vmap; use "
             "lie_jax.control.ilqr there."

@@ -63,7 +63,7 @@ def warn_unless_converged(
 
     `slow` is the remedy for a gradient that is too large, `unmet` that for a violation.
     """
-    if checks.any_traced(solution.converged) or bool(solution.converged):
+    if checks.has_tracers(solution.converged) or bool(solution.converged):
         return
     iterations, norm, violation = (
         x.item() for x in (solution.iterations, solution.gradient_norm, solution.violation)

@@ -49,7 +49,7 @@ def interval(lower: float, upper: float) -> Callable[[Array], Chart]:
 
     def chart(value: Array) -> Chart:
         # In NumPy: inside `jax.jit` a comparison of constant arrays would be a tracer.
-        known = None if checks.any_traced(value) else np.asarray(value)
+        known = None if checks.has_tracers(value) else np.asarray(value)
         if known is not None and not np.all((lower < known) & (known < upper)):
             raise ValueError(
                 f"the start value of a bounded parameter is {value.tolist()}; it must lie strictly "
@@ -75,7 +75,7 @@ def inertia(value: Float[Array, "3 3"]) -> Chart:
     eye = jnp.eye(3, dtype=value.dtype)
     second_moments = 0.5 * jnp.trace(value) * eye - value
     factor = jnp.linalg.cholesky(second_moments)
-    if not checks.any_traced(factor) and not bool(jnp.all(jnp.isfinite(factor))):
+    if not checks.has_tracers(factor) and not bool(jnp.all(jnp.isfinite(factor))):
         raise ValueError(
             f"the start value of an inertia is {value.tolist()}, a body that is flat; its "
             "principal moments must obey the triangle inequality strictly: start a little inside."

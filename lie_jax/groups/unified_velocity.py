@@ -58,7 +58,7 @@ def projection(points: Six, directions: Six) -> Matrix6:
     """
     moments = jnp.cross(points, directions)
     matrix = jnp.concatenate([directions, moments], axis=1)
-    if not checks.any_traced(matrix):
+    if not checks.has_tracers(matrix):
         _check_independent(np.asarray(points), np.asarray(directions), np.asarray(matrix))
     return matrix
 

@@ -67,7 +67,7 @@ class Adaptive(eqx.Module):
         if not (
             least is None
             or most is None
-            or checks.any_traced(least, most)
+            or checks.has_tracers(least, most)
             or float(least) <= float(most)
         ):
             raise ValueError(
@@ -76,7 +76,7 @@ class Adaptive(eqx.Module):
             )
         for name, rule, holds in (("safety", "below", lt), ("max_increase", "above", gt)):
             value = getattr(self, name)
-            if not checks.any_traced(value) and not holds(float(value), 1.0):
+            if not checks.has_tracers(value) and not holds(float(value), 1.0):
                 raise ValueError(f"Adaptive({name}=) is {float(value)!r}; it must be {rule} 1.")
 
 

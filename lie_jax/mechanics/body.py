@@ -75,7 +75,7 @@ class Body(AbstractElement):
     def is_massless(self) -> bool:
         """Whether mass and inertia are known to be zero."""
         numbers = (self.mass, self.inertia)
-        return not any(checks.any_traced(x) or np.any(np.asarray(x)) for x in numbers)
+        return not any(checks.has_tracers(x) or np.any(np.asarray(x)) for x in numbers)
 
 
 class MassProperties(eqx.Module):

@@ -175,7 +175,7 @@ def as_orientation(value: Any) -> Any:
     Nothing refuses a traced one off unit length, with which angles and forces would be wrong.
     """
     array = as_float(value)
-    if conversion.real_shape(array) != (4,) or not checks.any_traced(array):
+    if conversion.real_shape(array) != (4,) or not checks.has_tracers(array):
         return array
     return array / jnp.sqrt(small.dot(array, array))
 
@@ -185,7 +185,7 @@ def as_direction(value: Any) -> Any:
     components = as_float(value)
     if conversion.real_shape(components) != (3,):
         return components
-    if checks.any_traced(components):
+    if checks.has_tracers(components):
         return _unit(components)
     with jax.ensure_compile_time_eval():
         return _unit(components)

@@ -32,7 +32,7 @@ def _function(function: Callable) -> Callable:
         program, form = jax.make_jaxpr(lambda t: function(t), return_shape=True)(time)
     except TypeError:  # `check_signal` knows the element's name, and meets the error again.
         return snapshots.watch(function)
-    if not checks.any_traced(program.consts):
+    if not checks.has_tracers(program.consts):
         return snapshots.watch(function)
 
     # Values that are differentiated, batched or compiled around the function become parameters.

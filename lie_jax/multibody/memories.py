@@ -19,7 +19,7 @@ def check(system: AbstractSystem, memory: Any) -> None:
     """
     # Time loops of systems without memory recall nothing, again and again.
     in_loop = not jax.tree.leaves(memory) and not jax_internals.traces_nothing()
-    if in_loop or checks.any_traced(system, memory):
+    if in_loop or checks.has_tracers(system, memory):
         return
     q, v = jnp.zeros(system.nq), jnp.zeros(system.nv)
     expected = jax.eval_shape(lambda q, v: system.memory_after(jnp.zeros(()), q, v), q, v)

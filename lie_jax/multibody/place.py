@@ -150,9 +150,9 @@ def _close(system: TreeSystem, state: State) -> Float[Array, " nq"]:
     """Coordinates nearby at which the constraints hold; raises with the joint and its gap."""
     t = jnp.zeros((), state.q.dtype)
     still = State(state.q, jnp.zeros_like(state.v))
-    found = projection.closed(system, t, still, _ITERATIONS)
+    found = projection.close(system, t, still, _ITERATIONS)
     known = rules.stop_gradient(found)
-    if checks.any_traced(known):
+    if checks.has_tracers(known):
         return found.state.q
     if known.worst is not None:
         number, gap = known.worst
@@ -162,8 +162,8 @@ def _close(system: TreeSystem, state: State) -> Float[Array, " nq"]:
             "coordinates=, leave out those of joints that must give way, or give bodies poses "
             "that nearly fit, as lie_jax.place(mechanism, guesses, close=False) does."
         )
-    if known.turned_over is not None:
-        joint = system.validity.joint_name(known.turned_over)
+    if known.wrong_side_joint is not None:
+        joint = system.validity.joint_name(known.wrong_side_joint)
         raise ValueError(
             f"place(close=True) ends with {joint} turned over, half a turn from where it belongs; "
             "its constraints hold there, but no motion leads there: give bodies poses that nearly "

@@ -59,7 +59,7 @@ def stack(members: Sequence[Any]) -> Any:
     """One element with the leaves of all members stacked along a new first axis."""
 
     def stack_leaves(*leaves: ArrayLike) -> Array:
-        if checks.any_traced(leaves):
+        if checks.has_tracers(leaves):
             return jnp.stack(leaves)
         # Without compilation.
         return jax.device_put(np.stack([np.asarray(leaf) for leaf in leaves]))

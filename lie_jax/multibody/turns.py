@@ -92,7 +92,7 @@ def _accumulate(
 def _warn(doubts: dict[Label, Array], reason: str) -> None:
     for label, doubt in doubts.items():
         # Traced values have no numbers to check.
-        if not checks.any_traced(doubt) and np.any(doubt):
+        if not checks.has_tracers(doubt) and np.any(doubt):
             row = int(np.argmax(np.any(np.asarray(doubt), axis=1)))
             libraries.warn(
                 f"joint_coordinates continues the angle of {label!r} from instant {row} to "

@@ -35,7 +35,7 @@ class MultibodyValidity(Validity):
     @override
     def invalid_start(self, t, q, v):
         touches = any(isinstance(group.element, Contact) for group in self.system.forces)
-        if not touches or checks.any_traced(self, q, v):
+        if not touches or checks.has_tracers(self, q, v):
             return None
         # Evaluate known numbers even while JAX traces the caller.
         with jax.ensure_compile_time_eval():

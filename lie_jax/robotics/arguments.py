@@ -27,7 +27,7 @@ def of_an_instant(function: Callable[P, T]) -> Callable[P, T]:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
         bound = signature.bind(*args, **kwargs)
         system = bound.arguments["system"]
         check_system(f"{function.__qualname__}(system=)", system)
@@ -43,4 +43,4 @@ def of_an_instant(function: Callable[P, T]) -> Callable[P, T]:
             bound.arguments[name] = in_precision(value, dtype)
         return function(*bound.args, **bound.kwargs)
 
-    return waits.announce(f"the {function.__name__.replace('_', ' ')}")(checked)
+    return waits.announce(f"the {function.__name__.replace('_', ' ')}")(call)

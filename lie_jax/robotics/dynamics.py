@@ -65,7 +65,7 @@ def bias_force(system: AbstractMultibodySystem, q: Configuration, v: Velocity) -
     the mechanism have no part in them. Raises `ValueError` for `q` and `v` of other sizes than
     (nq,) and (nv,).
     """
-    return _needed(system, q, v, jnp.zeros_like(v))
+    return _force_under_gravity(system, q, v, jnp.zeros_like(v))
 
 
 @of_an_instant
@@ -75,7 +75,7 @@ def gravity_force(system: AbstractMultibodySystem, q: Configuration) -> Velocity
     N for distances, N m for angles. Raises `ValueError` for `q` of another size than (nq,).
     """
     still = jnp.zeros(system.nv, q.dtype)
-    return _needed(system, q, still, still)
+    return _force_under_gravity(system, q, still, still)
 
 
 @of_an_instant
@@ -89,11 +89,11 @@ def coriolis_matrix(system: AbstractMultibodySystem, q: Configuration, v: Veloci
     """
     weightless = dataclasses.replace(system, gravity=jnp.zeros_like(system.gravity))
     still = jnp.zeros_like(v)
-    curved = jax.jacfwd(lambda v: _needed(weightless, q, v, still))(v)
+    curved = jax.jacfwd(lambda v: _force_under_gravity(weightless, q, v, still))(v)
     return 0.5 * (curved + dense.product(system.mass_matrix(q), _bracket(system.space, v)))
 
 
-def _needed(
+def _force_under_gravity(
     system: AbstractMultibodySystem, q: Configuration, v: Velocity, acceleration: Velocity
 ) -> Velocity:
     """Forces of a motion, with gravity as the only one of the mechanism."""
@@ -140,7 +140,7 @@ def operational_inertia(
     scales = scale[:, None] * scale[None]
     condition = jnp.sum(jnp.abs(mobility / scales)) * jnp.sum(jnp.abs(inertia * scales))
     regular = condition < jnp.finfo(q.dtype).eps ** -0.75
-    if not checks.any_traced(regular) and not bool(regular):
+    if not checks.has_tracers(regular) and not bool(regular):
         raise ValueError(
             f"operational_inertia(frame=) is {frame.title}, which cannot move in all six "
             "directions here; its inertia is infinite along the others: take another "

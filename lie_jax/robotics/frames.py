@@ -43,7 +43,7 @@ class Frame(AbstractElement):
         number = self.number(system)
         if number is None:
             return se3.pose(*self.placement(q.dtype))
-        return se3.pose(*self.placed(rotation[number], position[number]))
+        return se3.pose(*self.transform_pose(rotation[number], position[number]))
 
     @of_an_instant
     def twist(self, system: AbstractMultibodySystem, q: Array, v: Array) -> Twist:
@@ -51,7 +51,7 @@ class Frame(AbstractElement):
         number = self.number(system)
         if number is None:
             return jnp.zeros(6, q.dtype)
-        return self.seen(system.twists(q, v)[number])
+        return self.transform_twists(system.twists(q, v)[number])
 
     @of_an_instant
     def acceleration(
@@ -73,7 +73,7 @@ class Frame(AbstractElement):
         if number is None:
             return jnp.zeros((6, system.nv), q.dtype)
         _, _, jacobians = system.poses_and_jacobians(q, (number,))
-        return self.seen(jacobians[0])
+        return self.transform_twists(jacobians[0])
 
     def number(self, system: AbstractMultibodySystem) -> int | None:
         """Number of the body in the system, None for the ground."""
@@ -98,12 +98,12 @@ class Frame(AbstractElement):
         rotation = quaternion.to_matrix(self.orientation)
         return rotation.astype(dtype), self.position.astype(dtype)
 
-    def placed(self, rotation: Matrix, position: Vector) -> tuple[Matrix, Vector]:
+    def transform_pose(self, rotation: Matrix, position: Vector) -> tuple[Matrix, Vector]:
         """Rotation and position of the frame for those of its body."""
         turned, arm = self.placement(rotation.dtype)
         return small.matmul(rotation, turned), position + small.matvec(rotation, arm)
 
-    def seen(self, twist: Float[Array, "6 ..."]) -> Float[Array, "6 ..."]:
+    def transform_twists(self, twist: Float[Array, "6 ..."]) -> Float[Array, "6 ..."]:
         """Twists of the frame for those of its body."""
         more = (1,) * (twist.ndim - 1)
         turned, arm = (x.reshape(*x.shape, *more) for x in self.placement(twist.dtype))

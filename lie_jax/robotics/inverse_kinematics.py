@@ -74,8 +74,8 @@ def inverse_kinematics(
     bad arguments.
     """
     problem, starts = _problem(snapshots.freeze(system), targets, q, lower, upper)
-    solved = _solved(rules.stop_gradient(problem), rules.stop_gradient(starts))
-    if not checks.any_traced(solved) and not bool(solved.converged):
+    solved = _solve(rules.stop_gradient(problem), rules.stop_gradient(starts))
+    if not checks.has_tracers(solved) and not bool(solved.converged):
         raise _error(problem, solved, starts.shape[0])
     return solved._replace(
         q=rules.value_with_rule(solved.q, _change, (problem, solved.converged)),
@@ -84,7 +84,7 @@ def inverse_kinematics(
 
 
 @eqx.filter_jit
-def _solved(problem: Placement, starts: Array) -> InverseKinematics:
+def _solve(problem: Placement, starts: Array) -> InverseKinematics:
     nearest = search(problem, jnp.clip(starts, problem.lower[None], problem.upper[None]))
     errors, _ = problem.errors(nearest.q)
     residual = problem.residuals(errors)
@@ -125,7 +125,7 @@ def _problem(
             f"starts (n, {system.nq}): give numbers in the order of the system's q."
         )
     checks.finite("inverse_kinematics(q=)", starts)
-    if not checks.any_traced(starts, system):
+    if not checks.has_tracers(starts, system):
         _check_quaternions(system, starts)
     frames, goals = _targets(targets, dtype)
     for frame in frames:
@@ -137,9 +137,9 @@ def _problem(
         limit = np.full(system.nq, default) if value is None else value
         checks.shape(where, limit, (system.nq,), "one number for each coordinate of q")
         limits.append(jnp.asarray(in_precision(limit, dtype), dtype))
-        if not checks.any_traced(limits[-1]):
+        if not checks.has_tracers(limits[-1]):
             _check_limit(where, np.asarray(limits[-1]), places)
-    if not checks.any_traced(limits):
+    if not checks.has_tracers(limits):
         below, above = map(np.asarray, limits)
         if not np.all(below <= above):
             i = int(np.argmin(below <= above))
@@ -254,7 +254,7 @@ def _error(problem: Placement, best: InverseKinematics, starts: int) -> InverseK
         frame = problem.frames[worst]
         moves = frame.number(problem.system) is not None
         pose = np.asarray(_pose(frame, problem.system, best.q))
-        left = f"{_left(pose, np.asarray(problem.targets[worst]))} of {frame.title}"
+        left = f"{_distance(pose, np.asarray(problem.targets[worst]))} of {frame.title}"
     advice = (
         "Give a target within reach and limits, or more starts q= (n, nq), as random ones within "
         "the limits."
@@ -273,7 +273,7 @@ def _pose(frame: Frame, system: AbstractMultibodySystem, q: Array) -> Array:
     return frame.pose(system, q)
 
 
-def _left(pose: np.ndarray, target: np.ndarray) -> str:
+def _distance(pose: np.ndarray, target: np.ndarray) -> str:
     """Distance to a target, and the angle if it is a pose, in words."""
     if target.ndim == 1:
         return f"{np.linalg.norm(pose[:3, 3] - target):.3g} m in the position"

@@ -36,11 +36,13 @@ def joint_state(
             f"joint_state(system=) is a {type(system).__name__}; coordinates of joints are those "
             "of a mechanism in joint coordinates: lie_jax.assemble(mechanism, lie_jax.Minimal())."
         )
-    q = _replaced("positions", system, system.coordinates, state.q, positions)
-    return State(q, _replaced("velocities", system, system.velocities, state.v, velocities))
+    q = _replace_coordinates("positions", system, system.coordinates, state.q, positions)
+    return State(
+        q, _replace_coordinates("velocities", system, system.velocities, state.v, velocities)
+    )
 
 
-def _replaced(name: str, system: TreeSystem, layout: Any, flat: Any, values: Any) -> Any:
+def _replace_coordinates(name: str, system: TreeSystem, layout: Any, flat: Any, values: Any) -> Any:
     starts = list(accumulate(layout.by_motion, initial=layout.base))
     for label, value in ({} if values is None else values).items():
         where = f"joint_state({name}=)[{label!r}]"

@@ -51,8 +51,8 @@ class Placement(eqx.Module):
                 pose, jacobian = frame.placement(q.dtype), frame.jacobian(self.system, q)
             else:
                 rotation, position, jacobian = next(placed)
-                pose = frame.placed(rotation, position)
-                jacobian = frame.seen(jacobian)
+                pose = frame.transform_pose(rotation, position)
+                jacobian = frame.transform_twists(jacobian)
             way = _way(*pose, target)
             rows.append(way)
             jacobians.append(jacobian[: way.shape[0]])
@@ -112,7 +112,9 @@ class Placement(eqx.Module):
         free = ~(((below >= 0.0) & (push < 0.0)) | ((above <= 0.0) & (push > 0.0)))
         free = free.astype(q.dtype)
         wished = _CENTRING * jnp.minimum(1.0, jnp.sqrt(square)) * middle * free
-        x = _damped(jacobian * free[None], errors - small.matvec(jacobian, wished), damping)
+        x = _damped_least_squares(
+            jacobian * free[None], errors - small.matvec(jacobian, wished), damping
+        )
         x = x + wished
         x = x * jnp.minimum(1.0, _LONGEST / jnp.maximum(jnp.max(jnp.abs(x)), 1e-30))
         return jnp.clip(self.system.space.flow(q, x), self.lower, self.upper)
@@ -138,7 +140,7 @@ def _way(rotation: Array, position: Array, target: Array) -> Array:
     return jnp.concatenate([displacement, so3.log(small.matmul(rotation.T, target[:3, :3]))])
 
 
-def _damped(jacobian: Array, errors: Array, damping: Array) -> Float[Array, " nv"]:
+def _damped_least_squares(jacobian: Array, errors: Array, damping: Array) -> Float[Array, " nv"]:
     """Least x with jacobian x = errors up to the damping, by the smaller of two matrices."""
     rows, columns = jacobian.shape
     if rows <= columns:

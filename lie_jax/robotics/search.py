@@ -69,7 +69,7 @@ def search(problem: Placement, starts: Float[Array, "starts nq"]) -> Outcome:
 def _queue(member: Callable, numbers: list, batched: list[bool], size: int) -> Outcome:
     axes = [0 if of_member else None for of_member in batched]
 
-    def chosen(numbers):
+    def choose_starts(numbers):
         problem, starts = member(numbers)
         count = min(_ATTEMPTS, starts.shape[0])
         if starts.shape[0] == 1:
@@ -77,7 +77,7 @@ def _queue(member: Callable, numbers: list, batched: list[bool], size: int) -> O
         whole = starts.shape[0] // count * count
         return problem.nearest(starts[:whole], count)
 
-    starts = jax.vmap(chosen, (axes,), axis_size=size)(numbers)
+    starts = jax.vmap(choose_starts, (axes,), axis_size=size)(numbers)
     dtype, attempts, nq = starts.dtype, starts.shape[1], starts.shape[2]
     limit = jnp.finfo(dtype).eps ** (2.0 / 3.0)
 

@@ -81,7 +81,7 @@ def _plane(system: AbstractMultibodySystem) -> Plane:
 
     def entry(x: Array, k: int) -> Any:
         # Numbers that are known stay so in functions that JAX traces.
-        return x[k] if checks.any_traced(x) else np.asarray(x)[k]
+        return x[k] if checks.has_tracers(x) else np.asarray(x)[k]
 
     planes = [
         jax.tree.map(lambda x, k=k: entry(x, k), group.element.shapes[1])
@@ -95,7 +95,7 @@ def _plane(system: AbstractMultibodySystem) -> Plane:
             "the forces of the mechanism, or those of ImportedModel.contacts(law, ground=)."
         )
     first = planes[0]
-    if len(planes) > 1 and (checks.any_traced(planes) or not all(_same(first, p) for p in planes)):
+    if len(planes) > 1 and (checks.has_tracers(planes) or not all(_same(first, p) for p in planes)):
         raise ValueError(
             "stand(system=) has contacts with several planes of the ground, or with planes that "
             "JAX traces; bodies stand on one: give ground=lie_jax.contact.Plane('ground', point, "

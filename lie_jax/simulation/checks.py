@@ -46,7 +46,7 @@ def check_start(system: Any, integrator: Any, start: Any, dt: Any) -> None:
     """Raise `ValueError` for no system, integrator, state or step size of a simulation."""
     _check_types(system, integrator, start)
     restart, state = (start, start.state) if isinstance(start, Restart) else (None, start)
-    if restart is not None and not checks.any_traced(restart.steps) and int(restart.steps) < 0:
+    if restart is not None and not checks.has_tracers(restart.steps) and int(restart.steps) < 0:
         raise ValueError(
             "simulate(state=) is the Restart of a run that an event has stopped, which has no "
             "further steps: start anew from State(trajectory.q[-1], trajectory.v[-1]), with "
@@ -116,7 +116,7 @@ def check(
         ]
     )
     # The velocities of a restart violate the constraints by what the integrator leaves.
-    if restart is None and not checks.any_traced(system, start, t0):
+    if restart is None and not checks.has_tracers(system, start, t0):
         reason = system.space.invalid(np.asarray(state.q))
         if reason is not None:
             deviation = system.space.deviation(state.q)
@@ -249,7 +249,7 @@ def _check_origin(restart: Restart, instead: str, **parts: Any) -> None:
 
     `instead`: words on what is given where a policy is missing.
     """
-    if restart.origin is None or checks.any_traced(restart.origin):
+    if restart.origin is None or checks.has_tracers(restart.origin):
         return
     different = fingerprints.difference(np.asarray(restart.origin), **parts)
     if different is None:
@@ -282,7 +282,7 @@ def _check_restart(run: march.Run, restart: Restart, dt: Any, adaptive: Adaptive
             "start from its `state`, with t0= the time of its end."
         )
     stored = restart.dt
-    given = None if checks.any_traced(dt, stored) else float(np.asarray(dt, stored.dtype))
+    given = None if checks.has_tracers(dt, stored) else float(np.asarray(dt, stored.dtype))
     if given is not None and given != float(stored):
         raise ValueError(
             f"simulate(dt=) is {float(dt)!r}, and that of the run that is continued was "
@@ -318,7 +318,7 @@ def check_violations(system: AbstractSystem, state: State, t: Any = 0.0, found: 
     if not system.nc:
         return
     found = found or _violations(system, state, jnp.asarray(t, state.q.dtype))
-    if checks.any_traced(found):
+    if checks.has_tracers(found):
         return
     position, velocity, sides = (np.asarray(x) for x in found)
     # Lengths and speeds that the constraints are made of, to judge the rounding in them.

@@ -207,7 +207,7 @@ def _checked(
     system: Any, integrators: Any, state: Any, t_end: Any, steps: Any, reference: Any
 ) -> tuple[dict[str, AbstractIntegrator], list[int]]:
     """Integrators by their names, and numbers of steps in ascending order."""
-    if checks.any_traced(system, state, t_end) or not jax_internals.traces_nothing():
+    if checks.has_tracers(system, state, t_end) or not jax_internals.traces_nothing():
         raise ValueError(
             "convergence(system=) is traced by JAX, and a study reads its numbers: call it outside "
             "of jax.jit and other transformations."

@@ -106,7 +106,7 @@ def _checked(where: str, event: Event, t: Array, state: State) -> Event:
     at = {"t": t, "q": state.q, "v": state.v}
     value = closures.shapes(f"{where}.function", event.function, at)
     checks.shape(f"{where}.function(t, q, v)", value, (), "one number")
-    if not checks.any_traced(event, state):
+    if not checks.has_tracers(event, state):
         now = event.function(*at.values())
         checks.finite(f"{where}.function(t, q, v) at the initial state", now)
     function, action = closures.convert(event.function, *at.values()), event.action

@@ -84,9 +84,9 @@ def trajectory(
     previous_input = start.inputs if restarts else None
     if not jax_internals.traces_nothing():
         run = Run(system, integrator, dt, inputs, first_step, policy, t0, None, observe)
-        if not restarts and not checks.any_traced(system, start, t0):
+        if not restarts and not checks.has_tracers(system, start, t0):
             preflight.check_violations(system, start, t0)
-        judged = not restarts and checks.any_traced(system, start, t0)
+        judged = not restarts and checks.has_tracers(system, start, t0)
         return _compiled_as_one(run, start, schedule, previous_input, origin, judged), None
     # Programs before and after the loop read one input: others would make them depend on steps.
     some: Any = None if inputs is None else np.asarray(inputs)

@@ -52,7 +52,7 @@ class Policy(eqx.Module):
         arguments = ("t", "q", "v") if self.state is None else ("t", "q", "v", "state")
         checks.function("Policy(function=)", self.function, *arguments)
         if self.sample_time is not None:
-            if checks.any_traced(self.sample_time):
+            if checks.has_tracers(self.sample_time):
                 raise ValueError(
                     "Policy(sample_time=) is traced by JAX; it must be a number, which chooses the "
                     "steps that begin with a sample: pass it from outside of the transformation."
@@ -195,7 +195,7 @@ def _every(sample_time: float | None, dt: Any) -> np.ndarray | None:
     """Number of steps from sample to sample."""
     if sample_time is None:
         return None
-    if checks.any_traced(dt):
+    if checks.has_tracers(dt):
         raise ValueError(
             "simulate(dt=) is traced by JAX, and Policy(sample_time=) must be a multiple of it: "
             "pass dt from outside of the transformation, or leave sample_time out."

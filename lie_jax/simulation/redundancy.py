@@ -23,7 +23,7 @@ def minimize_multipliers(
     def smallest():
         return _smallest(system, trajectory.t, trajectory.q, multipliers)
 
-    if checks.any_traced(redundant):
+    if checks.has_tracers(redundant):
         # XLA removes this branch from programs that do not read the multipliers.
         multipliers = jax.lax.cond(redundant, smallest, lambda: multipliers)
     elif bool(redundant):

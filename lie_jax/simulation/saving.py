@@ -63,7 +63,7 @@ def _times(times: Any) -> Any:
             f"simulate(save=) has shape {shape}; it must be times of shape (n,), n at least 1, "
             "or an integer, the number of steps from one saved instant to the next."
         )
-    if checks.any_traced(times):
+    if checks.has_tracers(times):
         return jnp.asarray(times)
     known = np.asarray(times, None if hasattr(times, "dtype") else float)
     if not (np.all(np.diff(known) > 0.0) and np.all(np.isfinite(known))):
@@ -97,7 +97,7 @@ def rows_of_steps(times: Any, t0: Any, dt: Any, steps: Any) -> tuple[int, np.nda
     times, the start first, and the number of steps to the last one. Raises `ValueError` for times
     between steps, or another number of `steps`.
     """
-    if checks.any_traced(times, t0, dt):
+    if checks.has_tracers(times, t0, dt):
         raise ValueError(
             "simulate(save=) has times, and they, dt= or t0= are traced by JAX; steps of one size "
             "that end there are part of the program: give a number of steps, save=10, or numbers "

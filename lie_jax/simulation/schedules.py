@@ -62,7 +62,7 @@ def start_time(start: Any, t0: Any, dt: Any) -> Any:
         return 0.0
     checks.scalar("simulate(t0=)", t0, "s")
     checks.finite("simulate(t0=)", t0)
-    if not checks.any_traced(t0, dt):
+    if not checks.has_tracers(t0, dt):
         spacing = float(np.finfo(start.q.dtype).eps) * abs(float(t0))
         if spacing > _RESOLUTION * float(dt):
             raise ValueError(
@@ -83,7 +83,7 @@ def number_of_steps(
     if t_end is not None:
         checks.scalar("simulate(t_end=)", t_end, "s")
         checks.finite("simulate(t_end=)", t_end)
-        if not checks.any_traced(t0, t_end) and not float(t_end) > float(t0):
+        if not checks.has_tracers(t0, t_end) and not float(t_end) > float(t0):
             raise ValueError(
                 f"simulate(t_end=) is {float(t_end)!r}, and the run starts at {float(t0)!r} s; it "
                 "must be later."
@@ -103,7 +103,7 @@ def number_of_steps(
         )
     if t_end is None:
         return steps
-    if checks.any_traced(t0, dt, t_end):
+    if checks.has_tracers(t0, dt, t_end):
         raise ValueError(
             "simulate(t_end=), dt= or t0= is traced by JAX, and the number of steps is part of the "
             "program: give steps=, or numbers that JAX does not trace."
@@ -124,7 +124,7 @@ def number_of_steps(
 
 
 def _check_end(times: Any, t0: Any, t_end: Any) -> None:
-    if checks.any_traced(times, t0, t_end):
+    if checks.has_tracers(times, t0, t_end):
         return
     first, last = float(times[0]), float(times[-1])
     if not first > float(t0):

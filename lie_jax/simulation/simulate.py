@@ -160,7 +160,7 @@ def simulate(
     origin_time = state.t0 if isinstance(state, Restart) else begin
     reached = redundant = None
     unchecked = (events or adaptive is not None) and not isinstance(state, Restart)
-    if unchecked and not checks.any_traced(system, start, begin):
+    if unchecked and not checks.has_tracers(system, start, begin):
         preflight.check_violations(system, start, begin)
     watched = events_of_runs.checked(events, system, start)
     max_events = int(max_events)
@@ -188,7 +188,7 @@ def simulate(
         trajectory = fixed_steps.cut(trajectory, schedule)
     if not throw:
         return trajectory
-    if checks.any_traced(trajectory.result):
+    if checks.has_tracers(trajectory.result):
         message = (
             "lie_jax.simulate failed inside a JAX transformation. Call it with throw=False and "
             "look at trajectory.result, which says why, and trajectory.stats.end_time."
@@ -205,7 +205,7 @@ def simulate(
         )
         raise SimulationError(message, values)
     restart, stats = trajectory.restart, trajectory.stats
-    if restart is not None and not checks.any_traced(restart, stats):
+    if restart is not None and not checks.has_tracers(restart, stats):
         warn_of_steps_beyond(restart.growth, restart.steps, stats.stability, dt)
     return trajectory
 

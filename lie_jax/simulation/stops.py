@@ -279,7 +279,7 @@ def trajectory(
     run = Run(system, integrator, dt, inputs, first_step, policy, t0, times, observe)
     plan = Plan(run, events, most_events, number.steps, number.every, rows, sizes, free)
     previous_input = start.inputs if isinstance(start, Restart) else None
-    judged = not restarts and checks.any_traced(system, start, t0)
+    judged = not restarts and checks.has_tracers(system, start, t0)
     begun = _begin(plan, start, previous_input, judged)
     known = fixed_steps.Room(rows, schedule.steps)
     if room is not None:

@@ -87,7 +87,7 @@ def equilibrium(
         rate = jnp.asarray(rate, state.q.dtype)
     problem = Problem(system, t, u, rate)
     reached = _reached(rules.stop_gradient(problem), rules.stop_gradient(state.q))
-    if not checks.any_traced(reached.converged) and not bool(reached.converged):
+    if not checks.has_tracers(reached.converged) and not bool(reached.converged):
         problem, reached = _least_change(problem, state.q, reached)
     change = _change(problem, reached)
     q, _ = problem.moved(reached.q, reached.multipliers, change)

@@ -113,7 +113,7 @@ def linearize(
         )
     system = snapshots.freeze(system)
     result, findings = _linear(system, t, state, u, _independent(system, t, state.q))
-    if not checks.any_traced(findings.flaw) and int(findings.flaw) != _Flaw.NONE:
+    if not checks.has_tracers(findings.flaw) and int(findings.flaw) != _Flaw.NONE:
         raise ValueError(_message(system, t, state, findings))
     sound = findings.flaw == _Flaw.NONE
     return jax.tree.map(lambda x: jnp.where(sound, x, jnp.nan), result)
@@ -145,7 +145,7 @@ def _independent(system: AbstractSystem, t: Array, q: Array) -> tuple[int, ...]:
     """Numbers of constraints of which none depends on those before; all where JAX traces values."""
     everything = tuple(range(system.nc))
     rows = _jacobian(system, t, q) if system.nc else jnp.zeros((0, system.nv))
-    if checks.any_traced(rows):
+    if checks.has_tracers(rows):
         return everything
     chosen, directions = [], np.zeros((0, system.nv))
     for number, row in enumerate(np.asarray(rows, float)):

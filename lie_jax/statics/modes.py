@@ -76,12 +76,12 @@ def modes(
     t, u = arguments.instant("modes", system, state, t, inputs)
     linear = linearize(system, state, t=t, inputs=u)
     calm, massless = _properties(linear)
-    if not checks.any_traced(massless) and int(massless) >= 0:
+    if not checks.has_tracers(massless) and int(massless) >= 0:
         raise ValueError(
             "modes(system=) has a direction without mass, which moves most "
             f"{system.owner(int(massless))}: give it a mass and an inertia, or hold it by a joint."
         )
-    known = not checks.any_traced(calm)
+    known = not checks.has_tracers(calm)
     if damped is None:
         damped = known and not bool(calm)
     if not damped and known and not bool(calm):
@@ -100,7 +100,7 @@ def modes(
     result = _modes(linear, number, damped)
     valid = massless < 0 if damped else (massless < 0) & calm
     result = jax.tree.map(lambda x: jnp.where(valid, x, jnp.nan), result)
-    if everything and not checks.any_traced(result.frequencies):
+    if everything and not checks.has_tracers(result.frequencies):
         # Of each pair one counts, so that there is a mode for each free direction at least.
         there = max(free, int(jnp.sum(~jnp.isnan(result.frequencies))))
         result = jax.tree.map(lambda x: x[:there], result)

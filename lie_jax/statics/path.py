@@ -83,7 +83,7 @@ def equilibrium_path(
     """
     checks.positive_integer("equilibrium_path(steps=)", steps, "the number of points")
     checks.positive("equilibrium_path(length=)", length, "parts of the configuration's size")
-    if checks.any_traced(system, state, length, t, inputs):
+    if checks.has_tracers(system, state, length, t, inputs):
         raise ValueError(
             "equilibrium_path runs outside of JAX's transformations: take derivatives of "
             "lie_jax.equilibrium(system.under_loads(part), state) at its points."

@@ -61,7 +61,7 @@ def batched(fn: Callable, in_axes: Any = 0) -> Callable:
         with closures.refuse_numbers("batched(fn=)", fn, "one member of its arguments"):
             program, shapes = jax.make_jaxpr(one, return_shape=True)(*example)
         _, constants = jax_internals.unpack(program)
-        evaluated = _evaluate if checks.any_traced(members, constants) else _run_compiled
+        evaluated = _evaluate if checks.has_tracers(members, constants) else _run_compiled
         return jax.tree.unflatten(jax.tree.structure(shapes), evaluated(program, members))
 
     return call

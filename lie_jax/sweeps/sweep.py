@@ -143,7 +143,7 @@ def _in_memory(
 
 def _rows(parameters: PyTree) -> tuple[list[np.ndarray], Any, int]:
     """Leaves of the parameters as NumPy arrays, their pytree structure, and their common length."""
-    if checks.any_traced(parameters):
+    if checks.has_tracers(parameters):
         raise ValueError(
             "sweep(parameters=) is being traced by JAX; a sweep is not a JAX function and must be "
             "called outside of jit, grad and vmap: use jax.vmap there."

@@ -27,7 +27,7 @@ class Demand(NamedTuple):
         """Whether the share is known to be one."""
         return _is(self.share, 1.0)
 
-    def shared(self, x: Array) -> Array:
+    def share_of(self, x: Array) -> Array:
         """The share of forces or of a residual."""
         # A selection: what does not count may be infinite.
         return x if self.is_whole else jnp.where(self.share != 0.0, x, 0.0)
@@ -48,4 +48,4 @@ ACCELERATIONS = Demand()
 
 def _is(x: Any, number: float) -> bool:
     """Whether x is a number that is known without running a program."""
-    return not checks.any_traced(x) and bool(np.all(np.asarray(x) == number))
+    return not checks.has_tracers(x) and bool(np.all(np.asarray(x) == number))

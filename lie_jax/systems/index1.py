@@ -59,12 +59,12 @@ def redundant(
     if not system.nc or system.nc > system.nv:
         return np.full((), system.nc > system.nv)
     system, t, q = rules.stop_gradient((system, t, q))
-    if not checks.any_traced(system, t, q):
+    if not checks.has_tracers(system, t, q):
         return _has_dependent_rows(system, t, q)
     saddle = system.algebra.saddle(t, q)
     if not saddle.may_be_redundant:
         return np.zeros((), bool)
-    return saddle.smallest_row() < _dependent(q.dtype)
+    return saddle.smallest_row() < _rank_tolerance(q.dtype)
 
 
 def has_dependent_rows(
@@ -73,13 +73,13 @@ def has_dependent_rows(
     """Whether the rows of the constraint Jacobian depend on each other at q."""
     if not system.nc or system.nc > system.nv:
         return jnp.full((), system.nc > system.nv)
-    return system.algebra.saddle(t, q).smallest_row() < _dependent(q.dtype)
+    return system.algebra.saddle(t, q).smallest_row() < _rank_tolerance(q.dtype)
 
 
 _has_dependent_rows = programs.run_once(has_dependent_rows)
 
 
-def _dependent(dtype) -> Any:
+def _rank_tolerance(dtype) -> Any:
     """Singular values below this, relative to the largest, are zero."""
     return jnp.finfo(dtype).eps ** 0.5
 
@@ -120,7 +120,7 @@ def _smallest(forces: Float[Array, "nv nc"], multipliers: Multipliers) -> Multip
 def _change_of_smallest(smallest: Multipliers, parameters: Any, changes: Any) -> Multipliers:
     # The pseudoinverse has derivatives along changes of the rank, too.
     def by_pseudoinverse(forces, multipliers):
-        inverse = lapack.pseudoinverse(forces, _dependent(forces.dtype))
+        inverse = lapack.pseudoinverse(forces, _rank_tolerance(forces.dtype))
         return inverse @ (forces @ multipliers)
 
     return eqx.filter_jvp(by_pseudoinverse, parameters, changes)[1]

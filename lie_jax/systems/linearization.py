@@ -141,7 +141,7 @@ class AbstractDenseLinearization(AbstractLinearization):
         rows.append(
             self.constraints[positions:] + self.rate_columns(along, stiffness / damping)[positions:]
         )
-        return bordered(dynamic, self.constraints, jnp.concatenate(rows), self.bounds)
+        return bordered_matrix(dynamic, self.constraints, jnp.concatenate(rows), self.bounds)
 
     @override
     def stabilized_matrix(self, x, stiffness, damping, reactions):
@@ -248,10 +248,10 @@ def saddle(
 ) -> DenseMatrix:
     """The matrix [[dynamic, Bᵀ], [B `along`, 0]]; `along` is the identity by default."""
     moved = constraints if along is None else product(constraints, along)
-    return bordered(dynamic, constraints, moved, bounds)
+    return bordered_matrix(dynamic, constraints, moved, bounds)
 
 
-def bordered(
+def bordered_matrix(
     dynamic: Square,
     constraints: Float[Array, "nc nv"],
     rows: Float[Array, "nc nv"],

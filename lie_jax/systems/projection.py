@@ -19,7 +19,7 @@ _ITERATIONS = 20
 _CHANGES = (0.1, 0.1, 0.3, 0.3, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0)
 
 
-class Closed(NamedTuple):
+class Closure(NamedTuple):
     """State after a search, violations (positions,) of its position constraints, and its sides."""
 
     state: State
@@ -27,7 +27,7 @@ class Closed(NamedTuple):
     sides: Float[Array, " joints"]
 
     @property
-    def turned_over(self) -> int | None:
+    def wrong_side_joint(self) -> int | None:
         """Number of a joint on its wrong side, None without one."""
         wrong = ~(np.asarray(self.sides) > 0.0)
         return int(np.argmax(wrong)) if wrong.any() else None
@@ -45,41 +45,41 @@ class Closed(NamedTuple):
     @property
     def holds(self) -> bool:
         """Whether all constraints hold, on the right side of each joint."""
-        return self.worst is None and self.turned_over is None
+        return self.worst is None and self.wrong_side_joint is None
 
 
-def closed(system: AbstractSystem, t: Array, state: State, iterations: int) -> Closed:
+def close(system: AbstractSystem, t: Array, state: State, iterations: int) -> Closure:
     """Search for a state on the constraints, on the right side of each joint.
 
     Gauss-Newton steps move positions along M⁻¹Bᵀ on the group, with rotations measured as angles;
     the velocity then changes least. Where that fails, random changes of the start are tried, always
     the same ones; not inside JAX transformations that compile.
     """
-    found = _closed(system, t, state, iterations, jnp.zeros_like(state.v))
+    found = _close_from(system, t, state, iterations, jnp.zeros_like(state.v))
     held, start = rules.stop_gradient(system), rules.stop_gradient(state)
     known = rules.stop_gradient(found)
-    if checks.any_traced(known) or known.holds or not system.nv:
+    if checks.has_tracers(known) or known.holds or not system.nv:
         return found
     draw = np.random.default_rng(0)
     magnitude = np.maximum(np.asarray(held.space.magnitude(start.q)), 1.0)
     for size in _CHANGES:
         change = size * magnitude * draw.standard_normal(system.nv)
         change = jnp.asarray(change, state.q.dtype)
-        if _closed(held, rules.stop_gradient(t), start, iterations, change).holds:
-            return _closed(system, t, state, iterations, change)
+        if _close_from(held, rules.stop_gradient(t), start, iterations, change).holds:
+            return _close_from(system, t, state, iterations, change)
     return found
 
 
 @eqx.filter_jit
-def _closed(
+def _close_from(
     system: AbstractSystem, t: Array, state: State, iterations: int, change: Array
-) -> Closed:
+) -> Closure:
     if system.nv:
         state = State(system.space.flow(state.q, change), state.v)
         state, gaps = project_onto_constraints(system, t, state, iterations, system.closing())
     else:
         gaps = jnp.abs(system.constraint(t, state.q))
-    return Closed(state, gaps, system.validity.branch_signs(t, state.q))
+    return Closure(state, gaps, system.validity.branch_signs(t, state.q))
 
 
 @waits.announce("the projection")
@@ -103,12 +103,12 @@ def project(system: AbstractSystem, state: State, t: Time = 0.0) -> State:
     if not system.nc:
         return state
     system, t = snapshots.freeze(system), jnp.asarray(t, state.q.dtype)
-    found = closed(system, t, state, _ITERATIONS)
+    found = close(system, t, state, _ITERATIONS)
     known = rules.stop_gradient(found)
-    if not checks.any_traced(known) and not known.holds:
+    if not checks.has_tracers(known) and not known.holds:
         starts = f"also from {len(_CHANGES)} starts around the given one"
         if known.worst is None:
-            joint = system.validity.joint_name(known.turned_over or 0)
+            joint = system.validity.joint_name(known.wrong_side_joint or 0)
             raise ValueError(
                 f"lie_jax.project ends with {joint} turned over, half a turn from where it "
                 f"belongs, {starts}; its constraints hold there, but no motion leads there: start "

@@ -249,9 +249,9 @@ def accelerations_and_multipliers(
         solved = system.algebra.saddle(t, q).solve(system.force(t, q, v, u))
         return Accelerations(solved, jnp.zeros(0, q.dtype))
     args = system, t, q, v, u, demand
-    found = checkpoint_name(_solved(rules.stop_gradient(args)), SOLVED)
+    solution = checkpoint_name(_solve(rules.stop_gradient(args)), SOLVED)
     # Newton's and Euler's equations of the bodies are cheaper to differentiate than their solution.
-    return rules.value_with_rule(found, _change_of_solution, args)
+    return rules.value_with_rule(solution, _change_of_solution, args)
 
 
 def _solution(system: AbstractSystem, t: Array, q: Array, right: Array) -> Accelerations:
@@ -260,29 +260,29 @@ def _solution(system: AbstractSystem, t: Array, q: Array, right: Array) -> Accel
     return Accelerations(x[: system.nv], x[system.nv :])
 
 
-def _solved(args: Any) -> Accelerations:
+def _solve(args: Any) -> Accelerations:
     system, t, q, v, u, demand = args
     force, drift = system.force(t, q, v, u), demand.conditions(system, t, q, v, jnp.zeros_like(v))
-    return _solution(system, t, q, jnp.concatenate([demand.shared(force), -drift]))
+    return _solution(system, t, q, jnp.concatenate([demand.share_of(force), -drift]))
 
 
-def _change_of_solution(found: Accelerations, args: Any, changes: Any) -> Accelerations:
+def _change_of_solution(solution: Accelerations, args: Any, changes: Any) -> Accelerations:
     def defect(args):
         system, t, q, v, u, demand = args
 
-        def dynamic(*found):
-            return system.residual(t, q, v, *found, u)
+        def dynamic(*solution):
+            return system.residual(t, q, v, *solution, u)
 
         if demand.is_whole:
-            forces = dynamic(*found)
+            forces = dynamic(*solution)
         else:
             # What x and λ add, as a derivative: without the rounding of forces that do not count.
-            rest, added = jax.jvp(dynamic, tuple(map(jnp.zeros_like, found)), tuple(found))
-            forces = demand.shared(rest) + added
-        return jnp.concatenate([forces, demand.conditions(system, t, q, v, found.acceleration)])
+            rest, added = jax.jvp(dynamic, tuple(map(jnp.zeros_like, solution)), tuple(solution))
+            forces = demand.share_of(rest) + added
+        return jnp.concatenate([forces, demand.conditions(system, t, q, v, solution.acceleration)])
 
     system, t, q, *_ = args
     _, change = eqx.filter_jvp(defect, (args,), (changes,))
     if change is None:
-        return jax.tree.map(jnp.zeros_like, found)
+        return jax.tree.map(jnp.zeros_like, solution)
     return _solution(system, t, q, -change)

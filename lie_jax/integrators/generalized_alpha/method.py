@@ -70,7 +70,7 @@ class GeneralizedAlpha(AbstractIntegrator):
 
     def __check_init__(self):
         checks.scalar("GeneralizedAlpha(rho_inf=)", self.rho_inf, "without unit")
-        if not checks.any_traced(self.rho_inf) and not 0.0 <= float(self.rho_inf) <= 1.0:
+        if not checks.has_tracers(self.rho_inf) and not 0.0 <= float(self.rho_inf) <= 1.0:
             raise ValueError(
                 f"GeneralizedAlpha(rho_inf=) is {float(self.rho_inf)!r}; it must lie between 0 "
                 "(strongest numerical damping) and 1 (none)."

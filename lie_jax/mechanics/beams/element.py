@@ -45,7 +45,7 @@ def check_semidefinite(where: str, value: Any) -> None:
 def _check_eigenvalues(where, value, rule, holds):
     checks.shape(where, value, (6, 6), _UNITS)
     checks.finite(where, value)
-    if checks.any_traced(value):
+    if checks.has_tracers(value):
         return
     matrix = np.asarray(value, dtype=float)
     size = np.sqrt(np.abs(np.diagonal(matrix)))
@@ -124,7 +124,7 @@ class Beam(AbstractPairForce):
     def __check_init__(self):
         checks.one_of(f"{element_name(self)}.interpolation", self.interpolation, tuple(_LAWS))
         turn = self.length, self.rest_strain
-        if checks.any_traced(*turn):
+        if checks.has_tracers(*turn):
             return
         # In NumPy: inside `jax.jit` a product of constant arrays would be a tracer.
         angle = float(self.length) * float(np.linalg.norm(np.asarray(self.rest_strain)[3:]))

@@ -172,7 +172,7 @@ def _name(holder: Body | str) -> str:
 
 def _concrete(values: Any) -> Any:
     """NumPy's arrays in place of JAX's where they are known: many small pieces are cut of them."""
-    return values if checks.any_traced(values) else jax.tree.map(np.asarray, values)
+    return values if checks.has_tracers(values) else jax.tree.map(np.asarray, values)
 
 
 def _frame_in(

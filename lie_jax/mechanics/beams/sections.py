@@ -131,7 +131,7 @@ def tube(
     checks.positive("tube(outer=)", outer, "m")
     checks.non_negative("tube(inner=)", inner, "m")
     out, within = as_float(outer), as_float(inner)
-    if not checks.any_traced(out, within) and not float(within) < float(out):
+    if not checks.has_tracers(out, within) and not float(within) < float(out):
         raise ValueError(
             f"tube(inner=) is {float(within)} m and outer={float(out)} m; the inner radius must "
             "be the smaller one: exchange them."

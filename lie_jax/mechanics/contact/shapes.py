@@ -130,7 +130,7 @@ class Capsule(AbstractShape):
     end: Parameter = fields.point()
 
     def __check_init__(self):
-        if not checks.any_traced(self.start, self.end) and np.array_equal(self.start, self.end):
+        if not checks.has_tracers(self.start, self.end) and np.array_equal(self.start, self.end):
             raise ValueError(
                 f"{element_name(self)} has its start and its end at one point; they must be two: "
                 "take lie_jax.contact.Sphere for a ball."
@@ -190,7 +190,7 @@ def _check_points(where: str, value: Any) -> None:
     if np.ndim(value) != 2:
         raise ValueError(f"{where} has shape {np.shape(value)}; it must be (n, 3): {meaning}.")
     checks.finite(where, value)
-    if checks.any_traced(value):
+    if checks.has_tracers(value):
         return
     points = np.asarray(value, float)
     extents = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)

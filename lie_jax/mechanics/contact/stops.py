@@ -45,7 +45,7 @@ class JointStop(AbstractJointForce):
 
     def __check_init__(self):
         lower, upper = self.lower, self.upper
-        if not checks.any_traced(lower, upper) and not float(lower) < float(upper):
+        if not checks.has_tracers(lower, upper) and not float(lower) < float(upper):
             raise ValueError(
                 f"{element_name(self)}.lower is {float(lower)!r}, not below "
                 f"upper={float(upper)!r}: exchange them."
@@ -55,7 +55,7 @@ class JointStop(AbstractJointForce):
     @override
     def winds(self):
         ends = self.lower, self.upper
-        beyond = checks.any_traced(ends) or bool(np.max(np.abs(np.asarray(ends))) > np.pi)
+        beyond = checks.has_tracers(ends) or bool(np.max(np.abs(np.asarray(ends))) > np.pi)
         return self.is_angle and beyond
 
     @property

@@ -80,7 +80,7 @@ class CartesianSpringDamper(AbstractPairForce):
 
 def _check_length(where: str, value: Any) -> None:
     checks.scalar(where, value, "m")
-    if not checks.any_traced(value) and float(value) == 0.0:
+    if not checks.has_tracers(value) and float(value) == 0.0:
         raise ValueError(
             f"{where} is 0.0; it must be positive, for a line between points that meet has no "
             "direction: take lie_jax.CartesianSpringDamper(parent, child, (k, k, k), (d, d, d)), "

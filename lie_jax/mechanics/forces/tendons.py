@@ -34,7 +34,7 @@ def _range(of: str, **default: Any) -> Any:
     def check(where: str, value: Any) -> None:
         checks.shape(where, value, (2,), f"the smallest and the largest {of}")
         # In NumPy: inside `jax.jit` an entry of a constant array would be a tracer.
-        ends = None if checks.any_traced(value) else tuple(np.asarray(value).tolist())
+        ends = None if checks.has_tracers(value) else tuple(np.asarray(value).tolist())
         if ends is not None and not ends[0] <= ends[1]:
             raise ValueError(
                 f"{where} is {ends}; it must be the smallest and the largest {of}: exchange them."
@@ -144,7 +144,7 @@ class CouplingForce(AbstractAlongJoints, AbstractTendon):
     @override
     def lacks_turns(self):
         # The spring of an element with an input or limits has no potential energy.
-        elastic = checks.any_traced(self.stiffness) or bool(np.any(np.asarray(self.stiffness)))
+        elastic = checks.has_tracers(self.stiffness) or bool(np.any(np.asarray(self.stiffness)))
         return self.last is None and self.counts_turns and not self.winds and elastic
 
     @override

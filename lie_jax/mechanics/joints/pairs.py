@@ -149,7 +149,7 @@ class RevoluteJoint(AbstractLowerPair):
 def _check_skew(where: str, value: Any) -> None:
     checks.scalar(where, value, "rad")
     checks.finite(where, value)
-    if not checks.any_traced(value) and not 0.0 < float(value) < np.pi:
+    if not checks.has_tracers(value) and not 0.0 < float(value) < np.pi:
         raise ValueError(
             f"{where} is {float(value)!r}; it must lie between 0 and π (rad): axes that are "
             "parallel are one hinge, for which take lie_jax.RevoluteJoint."
@@ -191,7 +191,7 @@ class UniversalJoint(AbstractComposedJoint):
         """Raises `ValueError` if the axes have another angle at the joint's orientation."""
         second_axis = quaternion.rotate(self.orientation, self.child_axis)
         cosine, held = small.dot(self.axis, second_axis), self._cosines()
-        if not checks.any_traced(cosine, held):
+        if not checks.has_tracers(cosine, held):
             wanted = 0.0 if held is None else float(held[0])
             limit = float(jnp.finfo(cosine.dtype).eps) ** 0.5
             if not abs(float(cosine) - wanted) <= limit:

@@ -86,7 +86,7 @@ class RollingDisc(AbstractJoint):
 def _check_ratio(where: str, value: Any) -> None:
     checks.scalar(where, value, "rate of the child over the parent's")
     checks.finite(where, value)
-    if not checks.any_traced(value) and not float(value):
+    if not checks.has_tracers(value) and not float(value):
         raise ValueError(
             f"{where} is 0.0; it must not be zero, for then the child would not turn at all: give "
             "minus the parent's number of teeth over the child's."

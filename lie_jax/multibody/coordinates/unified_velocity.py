@@ -44,7 +44,7 @@ class UnifiedVelocity(AbstractComposedSpace, SE3):
     # Other shapes raise `ValueError` below.
     @no_type_check
     def __init__(self, points: ArrayLike | None = None, directions: ArrayLike | None = None):
-        if checks.any_traced(points, directions):
+        if checks.has_tracers(points, directions):
             raise ValueError(
                 "UnifiedVelocity(points=, directions=) are traced by JAX; they must be numbers, "
                 "for the motion does not depend on them: build the formulation outside of jit, "

@@ -30,7 +30,7 @@ def check(joints: Sequence[AbstractJoint], motions: Sequence[tuple[Motion, ...]]
             continue
         # Inside `jax.jit`, too, where numbers are constants.
         with jax.ensure_compile_time_eval():
-            if checks.any_traced(joint, of_joint):
+            if checks.has_tracers(joint, of_joint):
                 continue
             _compare(joint, of_joint)
 

@@ -168,15 +168,15 @@ def forward_dynamics(
     those of the solution of `inverse_dynamics` = 0.
     """
     terms = motion, joint_inertia, inertia, bias
-    found, factors = articulated_bodies(tree, *rules.stop_gradient(terms))
+    accelerations, factors = articulated_bodies(tree, *rules.stop_gradient(terms))
 
     # Newton's and Euler's equations are cheaper to differentiate than their solution.
-    def change(found, parameters, changes):
+    def change(accelerations, parameters, changes):
         (motion, joint_inertia, inertia, bias), factors = parameters
         changes, _ = changes
 
         def forces(motion, joint_inertia, inertia, bias):
-            return inverse_dynamics(tree, motion, joint_inertia, inertia, bias, found)
+            return inverse_dynamics(tree, motion, joint_inertia, inertia, bias, accelerations)
 
         def product(accelerations):
             none = jnp.zeros_like(bias)
@@ -189,13 +189,13 @@ def forward_dynamics(
 
         _, rates = eqx.filter_jvp(forces, parameters[0], changes)
         # None stands for no change; reverse mode needs both parts to be tangents.
-        pairs, moved = zip(found, rates, strict=True), jax.tree.leaves(rates)
+        pairs, moved = zip(accelerations, rates, strict=True), jax.tree.leaves(rates)
         needed = Accelerations(
             *(rules.zeros_along(x, moved) if dx is None else -dx for x, dx in pairs)
         )
         return lax.custom_linear_solve(product, needed, solve, symmetric=True)
 
-    return rules.value_with_rule(found, change, (terms, factors))
+    return rules.value_with_rule(accelerations, change, (terms, factors))
 
 
 def articulated_bodies(
@@ -262,9 +262,9 @@ def _propagate_accelerations(
             acceleration = total(acceleration, columns[k] * balanced[-1])
         return acceleration, jnp.stack(balanced)
 
-    _, found = scan_down(tree.forest, follow, _roots(tree, bases.T), (columns, rows, rates))
+    _, accelerations = scan_down(tree.forest, follow, _roots(tree, bases.T), (columns, rows, rates))
     back = small.transpose(motion.rotation[..., : tree.bases])
-    return Accelerations(_rotate(back, bases).T, rates if found is None else found)
+    return Accelerations(_rotate(back, bases).T, rates if accelerations is None else accelerations)
 
 
 def free_accelerations(

@@ -62,7 +62,7 @@ def initial(
         return start
     position, orientation, velocity, _ = motion
     root = float(jnp.finfo(position.dtype).eps) ** 0.5
-    if not checks.any_traced(misfit):
+    if not checks.has_tracers(misfit):
         scale = 1.0 + float(np.max(np.abs(position)) + np.max(np.abs(velocity)))
         _refuse_misfit(mechanism, misfit, scale * root)
         return start
