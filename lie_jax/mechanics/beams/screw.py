@@ -55,7 +55,8 @@ def between(rotation: Matrix, position: Vector) -> Screw:
     along = small.dot(phi, y)
     change = small.outer(phi, y) + small.outer(y, phi) - 2.0 * along * identity
     b = e * change + slope * along * square - 0.5 * small.hat(y)
-    return Screw(y, phi, *jax.lax.optimization_barrier((d, b)), (e, slope, bend))
+    d, b = jax.lax.optimization_barrier((d, b))
+    return Screw(y, phi, d, b, (e, slope, bend))
 
 
 def rates_by_twists(screw: Screw) -> tuple[Matrix6, Matrix6]:
