@@ -124,7 +124,7 @@ class Plan(NamedTuple):
         if run.times is not None:
             # Times that JAX traces may lie in the wrong order.
             late = ~jnp.all(jnp.diff(run.times) > 0.0) & (result == Result.successful)
-            loop = loop._replace(result=Result.where(late, Result.minimum_step, result))
+            loop = loop._replace(result=Result.where(late, Result.times_not_increasing, result))
         now = Progress(
             loop=loop,
             elapsed=jnp.zeros_like(run.dt),

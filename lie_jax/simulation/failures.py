@@ -74,6 +74,9 @@ def message(
         case "off_constraints":
             what = f"the start violates the constraints, the most in {system.owner(worst)},"
             advice = "Start from lie_jax.project(system, state)"
+        case "times_not_increasing":
+            what, where = "the times of save=, or t_end, do not increase", f"from {end} on"
+            advice = "Sort them"
         case "unstable" if policy and not float(stats.stability) > 1.0:
             what = "a mode of the system with its policy grew"
         case "unstable":

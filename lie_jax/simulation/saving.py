@@ -47,12 +47,18 @@ def parse(save: Any, system: AbstractSystem, state: State) -> Saving:
     if isinstance(instants, int | np.integer) and not isinstance(instants, bool):
         checks.positive_integer("simulate(save=)", instants, "steps between saved instants")
         return Saving(int(instants), None, function)
-    if not isinstance(instants, Sequence | np.ndarray | jax.Array) or isinstance(instants, str):
+    if not _may_be_times(instants):
         raise ValueError(
             f"simulate(save=) is {save!r}; it must be a number of steps, such as 10, times in s, "
             "such as [0.5, 1.0], a function of (t, q, v), or a pair (10, function)."
         )
     return Saving(1, _times(instants), function)
+
+
+def _may_be_times(value: Any) -> bool:
+    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray | jax.Array):
+        return False
+    return not isinstance(value, Sequence) or not any(map(callable, value))
 
 
 def _times(times: Any) -> Any:

@@ -98,6 +98,7 @@ class Result(eqx.Enumeration, metaclass=_Counted):
     - `input_not_finite`: a policy returned infinities or NaN.
     - `no_configuration`: the start is none, such as a quaternion off unit length.
     - `off_constraints`: the start violates the constraints.
+    - `times_not_increasing`: times of `save=`, or `t_end`, that JAX traced do not increase.
 
     `Result[result]` is a sentence. Of a batch, `result == lie_jax.Result.unstable` has a value for
     each member, `result[i]` is that of member i, `lie_jax.count_results(result)` the numbers of
@@ -151,6 +152,10 @@ class Result(eqx.Enumeration, metaclass=_Counted):
     off_constraints = (
         "The start violates the constraints of positions or velocities: the first row holds it, "
         "the others are NaN."
+    )
+    times_not_increasing = (
+        "The times of save=, or t_end, do not increase from the start of the run: the first row "
+        "holds the start, the others are NaN."
     )
 
 

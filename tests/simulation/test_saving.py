@@ -192,6 +192,7 @@ REFUSED = {
     "fewer steps than one": (lambda: run(save=0), "save=) is 0", "at least 1"),
     "a flag": (lambda: run(save=True), "save=) is True", "number of steps"),
     "text": (lambda: run(save="all"), "save=) is 'all'"),
+    "a wrong order": (lambda: run(save=(lambda t, q, v: q, 5)), "a pair (10, function)"),
     "no times": (lambda: run(save=[]), "shape (0,)", "(n,)"),
     "more steps than there are": (lambda: run(save=30), "more than steps=20"),
     "nothing": (lambda: run(save=lambda t, q, v: None), "returns None", "the values to keep"),
